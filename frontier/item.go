@@ -1,0 +1,141 @@
+package frontier
+
+import (
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// Item is a URL in the frontier.
+type Item struct {
+	URL         string                 // canonical
+	Fingerprint bloomstore.Fingerprint // of URL; set by the store, not read by Add
+	Host        string                 // host key: the unit of politeness
+	Depth       uint16                 // links away from a seed
+	Hops        uint8                  // redirects since the last link
+	Priority    Priority
+	Class       Class
+	Attempts    uint8         // requests that failed so far, in this round
+	Deliveries  uint8         // leases it was lost in; at MaxDeliveries it is not fetched any more
+	Round       uint32        // how often it was legitimately offered before; 0 the first time
+	Delay       time.Duration // not before now + Delay
+	Referrer    Referrer      // of the page that named it; zero for a seed
+}
+
+// MaxDeliveries is how many times an item may be lost with its worker before
+// it counts as the cause: it is then handed out once more, to be finished with
+// the outcome WorkerLost and no request.
+const MaxDeliveries = 20
+
+// Referrer is the first half of the fingerprint of the page that named a URL.
+type Referrer [8]byte
+
+// ReferrerOf returns the Referrer that names the page f.
+func ReferrerOf(f bloomstore.Fingerprint) Referrer { return Referrer(f[:8]) }
+
+// Priority orders the items of one host; lower goes first.
+type Priority uint8
+
+const (
+	PrioritySeed  Priority = iota // seeds and where they redirect to
+	PriorityPage                  // pages
+	PriorityAsset                 // what pages embed
+	Priorities    = 3
+)
+
+// Class says what decides whether an item is new: Bulk the filter, every other
+// class an exact store, so that it can never be dropped by a false positive.
+type Class uint8
+
+const (
+	Bulk  Class = iota
+	Exact       // seeds, by default
+)
+
+// Verdict answers an offered URL.
+type Verdict struct {
+	Answer Answer
+	Reason Reason // why it was refused; empty otherwise
+}
+
+// Answer is the first half of a Verdict.
+type Answer uint8
+
+const (
+	Seen    Answer = iota // known, or a false positive of the filter
+	Added                 // new, and queued by this call
+	Refused               // neither queued nor remembered
+)
+
+func (a Answer) String() string {
+	switch a {
+	case Added:
+		return "added"
+	case Refused:
+		return "refused"
+	default:
+		return "seen"
+	}
+}
+
+// Reason is why a URL was refused.
+type Reason string
+
+// What the rules of a crawl refuse. A refused URL is not remembered.
+const (
+	ReasonScope     Reason = "scope"        // outside --scope
+	ReasonExcluded  Reason = "excluded"     // --exclude matched, or no --include did
+	ReasonDepth     Reason = "depth"        // beyond --max-depth
+	ReasonHops      Reason = "hops"         // beyond the limit of redirects in a row
+	ReasonHostLimit Reason = "max_per_host" // beyond --max-per-host
+	ReasonScheme    Reason = "scheme"       // neither http nor https
+	ReasonMalformed Reason = "malformed"    // no URL
+	ReasonTooLong   Reason = "too_long"     // longer than MaxURLBytes
+	ReasonNofollow  Reason = "nofollow"     // the page asks not to follow it
+	ReasonDropped   Reason = "dropped"      // the library user's OnPage dropped it
+	ReasonQueueFull Reason = "queue_full"   // the store takes no more
+)
+
+// MaxURLBytes is the longest canonical URL that a frontier takes.
+const MaxURLBytes = 8 << 10
+
+// State is where an added URL is: in exactly one of these.
+type State string
+
+const (
+	Unknown State = ""
+	Queued  State = "queued" // waiting, delayed or not
+	Leased  State = "leased"
+	Done    State = "done"
+	Failed  State = "failed"
+)
+
+// Outcome is the final answer to an item.
+type Outcome string
+
+const (
+	OK          Outcome = "ok"           // 2xx
+	Redirect    Outcome = "redirect"     // 3xx
+	ClientError Outcome = "client_error" // 4xx but 408, 425, 429
+	Robots      Outcome = "robots"       // robots.txt disallows it
+	Address     Outcome = "address"      // its host has only addresses that are not dialled
+	Type        Outcome = "type"         // not a wanted content type; the body was not read
+
+	ServerError Outcome = "server_error" // 5xx, after all attempts
+	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
+	Network     Outcome = "network"      // no or a broken answer, after all attempts
+	HostDead    Outcome = "host_dead"    // the host as a whole was given up
+	WorkerLost  Outcome = "worker_lost"  // MaxDeliveries workers died over it
+)
+
+// State returns Done or Failed: the one place that decides (docs/url-states.md).
+// It returns Unknown for a string that is no outcome.
+func (o Outcome) State() State {
+	switch o {
+	case OK, Redirect, ClientError, Robots, Address, Type:
+		return Done
+	case ServerError, Throttled, Network, HostDead, WorkerLost:
+		return Failed
+	}
+	return Unknown
+}

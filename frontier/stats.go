@@ -1,0 +1,86 @@
+package frontier
+
+import "time"
+
+// Books are the accounts of a crawl. They balance (P6) when
+//
+//	Found = Added + Seen + the sum of Refused
+//	Added = Queued + Leased + Done + Failed
+//
+// Found counts every URL that was offered, seeds too.
+type Books struct {
+	Found   uint64            `json:"found"`
+	Added   uint64            `json:"added"`
+	Seen    uint64            `json:"seen"`
+	Refused map[Reason]uint64 `json:"refused,omitempty"`
+	Queued  uint64            `json:"queued"`
+	Leased  uint64            `json:"leased"`
+	Done    uint64            `json:"done"`
+	Failed  uint64            `json:"failed"`
+}
+
+// RefusedTotal returns the sum of Refused.
+func (b Books) RefusedTotal() (sum uint64) {
+	for _, n := range b.Refused {
+		sum += n
+	}
+	return sum
+}
+
+// Balance returns nil or an error that names the term that does not add up,
+// with the figures.
+func (b Books) Balance() error {
+	if sum := b.Added + b.Seen + b.RefusedTotal(); sum != b.Found {
+		return &BalanceError{Term: "found", Counted: b.Found, Sum: sum, Books: b}
+	}
+	if sum := b.Queued + b.Leased + b.Done + b.Failed; sum != b.Added {
+		return &BalanceError{Term: "added", Counted: b.Added, Sum: sum, Books: b}
+	}
+	return nil
+}
+
+// Stats are the counters of a crawl as of one moment.
+type Stats struct {
+	Books
+	Pages    uint64             `json:"pages"`    // completions with Completion.Page
+	Retries  uint64             `json:"retries"`  // items queued again by Retry
+	Records  uint64             `json:"records"`  // records written
+	Outcomes map[Outcome]uint64 `json:"outcomes"` // finished items by outcome, all rounds
+	Delayed  uint64             `json:"delayed"`  // part of Queued
+	Hosts    uint64             `json:"hosts"`    // hosts with queued or leased items
+	Paused   bool               `json:"paused"`
+	Filter   FilterStats        `json:"filter"`
+}
+
+// FilterStats describe the filter that answers for bulk URLs.
+type FilterStats struct {
+	Capacity uint64  `json:"capacity"` // keys that the layers so far are sized for
+	Keys     uint64  `json:"keys"`     // keys in it
+	Layers   int     `json:"layers"`
+	Bytes    uint64  `json:"bytes"`
+	FPR      float64 `json:"fpr"` // that a URL never offered is answered Seen, estimated from the fill now
+}
+
+// Status is where one URL is.
+type Status struct {
+	State     State         `json:"state"`
+	InFilter  bool          `json:"in_filter"` // what the filter claims
+	Item      Item          `json:"item"`      // with State Queued, Leased, Failed
+	Outcome   Outcome       `json:"outcome,omitempty"`
+	Status    int           `json:"status,omitempty"`
+	Round     uint32        `json:"round"`
+	HostDueIn time.Duration `json:"host_due_in"` // 0: due now
+}
+
+// Audit is the books recounted: each term from the structure that holds it.
+// Done is left to who has the records; Added is counted from the filter, so it
+// is an estimate with a standard error.
+type Audit struct {
+	Counters Books   `json:"counters"`
+	Queued   uint64  `json:"queued"`
+	Leased   uint64  `json:"leased"`
+	Done     uint64  `json:"done"` // outcome rows, not records
+	Failed   uint64  `json:"failed"`
+	Added    float64 `json:"added_estimate"`
+	AddedErr float64 `json:"added_stderr"`
+}
