@@ -1,0 +1,139 @@
+// Package archtest holds the source tree to the rules of its architecture:
+// which folders there are, who may import whom, what a pure package may not do,
+// and what a script's header says.
+//
+// It reads the files itself and runs no go command, so that Go's test cache
+// sees what a result depends on. It knows the layout of this repository and
+// nothing of what the code does; style that a compiler, vet or staticcheck can
+// judge is left to them.
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/bloomfrontier/crawler"
+
+// floor numbers the top folders of code; code imports only from lower floors.
+var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "bench": 4, "cmd": 5}
+
+// beside are the top folders that are on no floor.
+var beside = []string{"internal", "docs", "tools", ".ci", ".git"}
+
+// output reports whether a folder holds what a run or a build left behind; git
+// ignores those.
+func output(name string) bool { return name == "bin" || strings.HasSuffix(name, ".crawl") }
+
+// A source is one parsed Go file.
+type source struct {
+	path   string // from the root, with slashes
+	pkg    string // the folder, which is the import path below the module
+	top    string // the first element of pkg, empty for the root
+	test   bool   // a _test.go file
+	syntax *ast.File
+	lines  *token.FileSet
+}
+
+// fault is a broken rule, "path: what is wrong".
+func fault(path, format string, args ...any) string {
+	return path + ": " + fmt.Sprintf(format, args...)
+}
+
+// Check returns the faults of the tree, in the order of their files. It is an
+// error when a file cannot be read or parsed.
+func Check(tree fs.FS) ([]string, error) {
+	faults, err := checkTop(tree)
+	if err != nil {
+		return nil, err
+	}
+	err = fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && skipped(name):
+			return fs.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		found, err := checkFile(tree, name)
+		faults = append(faults, found...)
+		return err
+	})
+	return faults, err
+}
+
+// checkTop refuses top folders that nobody has given a place.
+func checkTop(tree fs.FS) ([]string, error) {
+	entries, err := fs.ReadDir(tree, ".")
+	if err != nil {
+		return nil, err
+	}
+	var faults []string
+	for _, entry := range entries {
+		name := entry.Name()
+		_, known := floor[name]
+		if entry.IsDir() && !known && !slices.Contains(beside, name) && !output(name) {
+			faults = append(faults, fault(name, "unknown top folder: give it a floor, or a room in one that has"))
+		}
+	}
+	return faults, nil
+}
+
+// skipped reports whether nothing in the folder is source.
+func skipped(name string) bool {
+	base := path.Base(name)
+	return output(base) || base == ".git" || base == "testdata"
+}
+
+// checkFile holds one file to the rules for its kind.
+func checkFile(tree fs.FS, name string) ([]string, error) {
+	ext := path.Ext(name)
+	switch {
+	case ext == ".go":
+		src, err := parse(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		return checkGo(src), nil
+	case ext == ".lua", ext == ".sql", ext == ".sh", name == "Makefile", name == ".ci/run":
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		return checkScript(name, string(text)), nil
+	}
+	return nil, nil
+}
+
+func parse(tree fs.FS, name string) (source, error) {
+	text, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return source{}, err
+	}
+	lines := token.NewFileSet()
+	syntax, err := parser.ParseFile(lines, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return source{}, err
+	}
+	pkg := strings.TrimPrefix(path.Dir(name), ".")
+	top, _, _ := strings.Cut(pkg, "/")
+	return source{name, pkg, top, strings.HasSuffix(name, "_test.go"), syntax, lines}, nil
+}
+
+func checkGo(src source) []string {
+	return slices.Concat(
+		checkName(src),
+		checkDirection(src),
+		checkRooms(src),
+		checkPure(src),
+		checkLibrary(src),
+		checkComments(src),
+	)
+}

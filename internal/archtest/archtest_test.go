@@ -1,0 +1,109 @@
+package archtest
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestTree holds this repository to its rules.
+func TestTree(t *testing.T) {
+	tree := os.DirFS("../..")
+	if _, err := os.Stat("../../go.mod"); err != nil {
+		t.Fatal(err)
+	}
+	faults, err := Check(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range faults {
+		t.Error(fault)
+	}
+}
+
+// TestRules gives each rule a tree that breaks it and one that just does not.
+func TestRules(t *testing.T) {
+	const luaHeader = "-- add.lua: add a key.\n-- KEYS  one\n-- returns  1\n-- cost  O(1)\n"
+	for name, test := range map[string]struct {
+		path, text string
+		want       string // part of the first fault; empty: no fault
+	}{
+		"floor down":                {"fetcher/a.go", `package fetcher; import "` + module + `/frontier/canon"`, ""},
+		"floor up":                  {"frontier/a.go", `package frontier; import "` + module + `/fetcher"`, "frontier must not know fetcher"},
+		"floor up, deep":            {"sizing/plot/a.go", `package plot; import "` + module + `/bloomstore"`, "sizing must not know bloomstore"},
+		"floor up in a test":        {"sizing/a_test.go", `package sizing; import "` + module + `/bloomstore"`, "sizing must not know bloomstore"},
+		"same folder":               {"fetcher/a.go", `package fetcher; import "` + module + `/fetcher/get"`, ""},
+		"judge in a test":           {"bloomstore/a_test.go", `package bloomstore; import "` + module + `/bench/testweb"`, ""},
+		"judge in code":             {"bloomstore/a.go", `package bloomstore; import "` + module + `/bench/testweb"`, "bloomstore must not know bench"},
+		"other bench in a test":     {"bloomstore/a_test.go", `package bloomstore; import "` + module + `/bench/site"`, "bloomstore must not know bench"},
+		"judge judges":              {"bench/testweb/a.go", `package testweb; import "` + module + `/frontier"`, "a judge imports nothing"},
+		"judge's test judges":       {"bench/testweb/a_test.go", `package testweb; import "` + module + `/frontier/canon"`, "a judge imports nothing"},
+		"judge's own rooms":         {"bench/testweb/a.go", `package testweb; import "` + module + `/bench/testweb/words"`, ""},
+		"judge's external test":     {"bench/testweb/a_test.go", `package testweb_test; import "` + module + `/bench/testweb"`, ""},
+		"internal is no floor":      {"fetcher/a.go", `package fetcher; import "` + module + `/internal/archtest"`, "not a leaf"},
+		"internal is a leaf":        {"internal/x/a.go", `package x; import "` + module + `/frontier"`, "are leaves"},
+		"cmd's internal":            {"cmd/crawler/main.go", `package main; import "` + module + `/cmd/crawler/internal/cli"`, ""},
+		"tools import nothing":      {"tools/a.go", `package tools; import "` + module + `/frontier"`, "only the floors"},
+		"root imports nothing":      {"a.go", `package crawler; import "` + module + `/frontier"`, "only the floors"},
+		"unknown folder":            {"pkg/a.go", `package pkg`, "unknown top folder"},
+		"output is no folder":       {"go.dev.crawl/a.go", `not Go`, ""},
+		"contract and engine":       {"frontier/a.go", `package frontier; import "` + module + `/frontier/localstore"`, "contract knows no engine"},
+		"contract's example":        {"frontier/a_test.go", `package frontier_test; import "` + module + `/frontier/localstore"`, ""},
+		"filter contract":           {"bloomstore/a.go", `package bloomstore; import "` + module + `/bloomstore/membits"`, "contract knows no backend"},
+		"engines apart":             {"frontier/redisstore/a.go", `package redisstore; import "` + module + `/frontier/pgstore/x"`, "engines do not know each other"},
+		"backends apart":            {"bloomstore/membits/a.go", `package membits; import "` + module + `/bloomstore/redisbits"`, "backends do not know"},
+		"suite and backend":         {"frontier/frontiertest/a.go", `package frontiertest; import "` + module + `/frontier/localstore"`, "suite imports no backend"},
+		"policy and engine":         {"frontier/canon/a.go", `package canon; import "` + module + `/frontier/localstore"`, "policy knows no engine"},
+		"policy and driver":         {"frontier/exact/a.go", `package exact; import "github.com/jackc/pgx/v5"`, "no driver"},
+		"pure imports":              {"frontier/canon/a.go", `package canon; import "net/http"`, "imports net/http"},
+		"pure imports, just not":    {"frontier/canon/a.go", `package canon; import "net/netip"`, ""},
+		"pure test imports":         {"frontier/canon/a_test.go", `package canon; import "os"`, ""},
+		"pure clock":                {"sizing/a.go", `package sizing; import "time"; var t = time.Now()`, "uses time.Now"},
+		"pure clock, renamed":       {"sizing/a.go", `package sizing; import c "time"; var t = c.Since`, "uses time.Since"},
+		"pure durations":            {"sizing/a.go", `package sizing; import "time"; const d = time.Second`, ""},
+		"pure goroutine":            {"sizing/a.go", `package sizing; func f() { go f() }`, "starts a goroutine"},
+		"vague package":             {"frontier/x/a.go", `package utils`, "says nothing"},
+		"vague folder":              {"frontier/types/a.go", `package kinds`, "says nothing"},
+		"vague test":                {"frontier/x/a_test.go", `package common_test`, "says nothing"},
+		"library flag":              {"fetcher/a.go", `package fetcher; import "flag"`, "only cmd does"},
+		"library flag in a test":    {"fetcher/a_test.go", `package fetcher; import "flag"`, ""},
+		"suite flag":                {"bloomstore/bloomtest/a.go", `package bloomtest; import "flag"`, ""},
+		"library environment":       {"fetcher/a.go", `package fetcher; import "os"; var x = os.Getenv("X")`, "uses os.Getenv"},
+		"library logger":            {"fetcher/a.go", `package fetcher; import "log/slog"; func f() { slog.Info("") }`, "uses slog.Info"},
+		"library injected logger":   {"fetcher/a.go", `package fetcher; import "log/slog"; func f(l *slog.Logger) { l.Info("") }`, ""},
+		"library init":              {"fetcher/a.go", `package fetcher; func init() {}`, "has an init"},
+		"promise":                   {"fetcher/a.go", "package fetcher\n\n/* one\n FIXME later */", "line 4 promises"},
+		"promise with its issue":    {"fetcher/a.go", "package fetcher // TODO(#7): h3", ""},
+		"promise in a string":       {"fetcher/a.go", `package fetcher; const x = "TODO"`, ""},
+		"promise in the Makefile":   {"Makefile", "all:\n\t# TODO", "line 2 promises"},
+		"lua header":                {"frontier/redisstore/add.lua", luaHeader + "return #KEYS\n", ""},
+		"lua without header":        {"frontier/redisstore/add.lua", "return #KEYS\n", "begins with no header"},
+		"lua header of another":     {"frontier/redisstore/lease.lua", luaHeader, "begins with no header"},
+		"lua header without ARGV":   {"frontier/redisstore/add.lua", luaHeader + "return ARGV[1]\n", "does not say ARGV"},
+		"lua header without cost":   {"frontier/redisstore/add.lua", strings.Replace(luaHeader, "cost", "price", 1), "does not say cost"},
+		"sql header":                {"frontier/pgstore/get.sql", "-- get.sql: get it.\n-- $1 key\nSELECT a FROM t WHERE k = $1;\n", ""},
+		"sql parameter":             {"frontier/pgstore/get.sql", "-- get.sql: get it.\n-- $12 key\nSELECT a FROM t WHERE k = $1 AND l = $12;\n", "does not say $1"},
+		"sql without a word":        {"frontier/pgstore/get.sql", "-- get.sql: \nSELECT 1;\n", "begins with no header"},
+		"test data is not source":   {"fetcher/testdata/a.go", "not Go", ""},
+		"a package beside internal": {"docs/a.go", `package docs; import "` + module + `/sizing"`, "only the floors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faults, err := Check(fstest.MapFS{test.path: {Data: []byte(test.text)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			broken := test.want != ""
+			if broken != (len(faults) > 0) || broken && !strings.Contains(faults[0], test.want) {
+				t.Errorf("%s\n%s\nfaults %q, want one that says %q", test.path, test.text, faults, test.want)
+			}
+		})
+	}
+}
+
+// TestUnreadable: what cannot be parsed is an error, not a clean bill.
+func TestUnreadable(t *testing.T) {
+	if faults, err := Check(fstest.MapFS{"sizing/a.go": {Data: []byte("package")}}); err == nil {
+		t.Errorf("Check of a file that is not Go: faults %q and no error", faults)
+	}
+}

@@ -1,0 +1,115 @@
+package archtest
+
+import (
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+)
+
+var (
+	// vague are names that say nothing of what a package holds, so that
+	// everything ends up in it.
+	vague = []string{"util", "utils", "common", "base", "helpers", "misc", "models", "types", "manager"}
+
+	// pure are the packages that take everything as an argument: no file, no
+	// network, no clock, no goroutine.
+	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "fetcher/robots"}
+
+	impure = []string{"os", "os/exec", "syscall", "net", "net/http"}
+
+	clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+
+	// libraries are the folders whose packages others import: their callers
+	// pass what the command line, the environment and the logger say.
+	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher"}
+)
+
+// checkName refuses names that a package could not outgrow.
+func checkName(src source) []string {
+	name := strings.TrimSuffix(src.syntax.Name.Name, "_test")
+	for _, name := range []string{name, path.Base(src.pkg)} {
+		if slices.Contains(vague, name) {
+			return []string{fault(src.path, "package name %q says nothing: name what it owns", name)}
+		}
+	}
+	return nil
+}
+
+// checkPure holds the code of pure packages to arithmetic, parsing and policy.
+func checkPure(src source) []string {
+	if src.test || !slices.Contains(pure, src.pkg) {
+		return nil
+	}
+	var faults []string
+	for _, imp := range imports(src) {
+		if slices.Contains(impure, imp.path) {
+			faults = append(faults, fault(src.path, "imports %s: %s is pure", imp.path, src.pkg))
+		}
+	}
+	for _, call := range calls(src, "time", clock) {
+		faults = append(faults, fault(src.path, "uses %s: %s is pure, the time is an argument", call, src.pkg))
+	}
+	ast.Inspect(src.syntax, func(node ast.Node) bool {
+		if _, starts := node.(*ast.GoStmt); starts {
+			faults = append(faults, fault(src.path, "line %d starts a goroutine: %s is pure", src.line(node), src.pkg))
+		}
+		return true
+	})
+	return faults
+}
+
+// checkLibrary keeps the process's own things out of the libraries: flags,
+// environment, default logger, init. Suites (packages called …test) are part of
+// their caller's test binary and may read its flags.
+func checkLibrary(src source) []string {
+	if src.test || !slices.Contains(libraries, src.top) || strings.HasSuffix(src.pkg, "test") {
+		return nil
+	}
+	var faults []string
+	for _, imp := range imports(src) {
+		if imp.path == "flag" || imp.path == "log" {
+			faults = append(faults, fault(src.path, "imports %s: only cmd does", imp.path))
+		}
+	}
+	process := slices.Concat(
+		calls(src, "os", []string{"Getenv", "LookupEnv", "Environ", "Args", "Exit", "Stdout", "Stderr"}),
+		calls(src, "log/slog", []string{"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}),
+	)
+	for _, call := range process {
+		faults = append(faults, fault(src.path, "uses %s: a library takes it from its caller", call))
+	}
+	for _, decl := range src.syntax.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+			faults = append(faults, fault(src.path, "has an init: importing a library does nothing"))
+		}
+	}
+	return faults
+}
+
+// calls lists the uses of members of the package imported from importPath, as
+// "time.Now", once each.
+func calls(src source, importPath string, members []string) []string {
+	at := slices.IndexFunc(imports(src), func(imp imported) bool { return imp.path == importPath })
+	if at < 0 {
+		return nil
+	}
+	name := imports(src)[at].name
+	var used []string
+	ast.Inspect(src.syntax, func(node ast.Node) bool {
+		selector, ok := node.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		on, ok := selector.X.(*ast.Ident)
+		use := path.Base(importPath) + "." + selector.Sel.Name
+		if ok && on.Name == name && slices.Contains(members, selector.Sel.Name) && !slices.Contains(used, use) {
+			used = append(used, use)
+		}
+		return true
+	})
+	return used
+}
+
+// line is where node begins.
+func (src source) line(node ast.Node) int { return src.lines.Position(node.Pos()).Line }

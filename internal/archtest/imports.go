@@ -1,0 +1,137 @@
+package archtest
+
+import (
+	"slices"
+	"strings"
+)
+
+var (
+	// judges are the packages that tests of every floor may import. They
+	// import nothing of ours: a judge must be able to find our errors, and
+	// what the lowest floor's tests import can know no floor.
+	judges = []string{"bench/testweb", "bench/servers"}
+
+	// leaves are the packages below internal that every floor may import. They
+	// import nothing of ours.
+	leaves = []string{}
+
+	// engines are the rooms of frontier that know one backend each.
+	engines = []string{"frontier/localstore", "frontier/redisstore", "frontier/pgstore"}
+)
+
+// imported is one import of a file.
+type imported struct {
+	path string // as written: "net/http"
+	name string // how the file calls it
+	ours string // the path below our module: "frontier/canon"; empty for the others'
+}
+
+func imports(src source) []imported {
+	var all []imported
+	for _, spec := range src.syntax.Imports {
+		imp := imported{path: strings.Trim(spec.Path.Value, "`\"")}
+		imp.name = imp.path[strings.LastIndex(imp.path, "/")+1:]
+		if spec.Name != nil {
+			imp.name = spec.Name.Name
+		}
+		if imp.path == module {
+			imp.ours = "."
+		}
+		if below, ok := strings.CutPrefix(imp.path, module+"/"); ok {
+			imp.ours = below
+		}
+		all = append(all, imp)
+	}
+	return all
+}
+
+// within reports whether pkg is room or below it.
+func within(pkg, room string) bool {
+	return pkg == room || strings.HasPrefix(pkg, room+"/")
+}
+
+// withinAny reports whether pkg is one of rooms or below one.
+func withinAny(pkg string, rooms []string) bool {
+	return slices.ContainsFunc(rooms, func(room string) bool { return within(pkg, room) })
+}
+
+// checkDirection lets code import from lower floors and its own folder only.
+func checkDirection(src source) []string {
+	var faults []string
+	for _, imp := range imports(src) {
+		if imp.ours == "" {
+			continue
+		}
+		if why := direction(src, imp.ours); why != "" {
+			faults = append(faults, fault(src.path, "imports %s: %s", imp.ours, why))
+		}
+	}
+	return faults
+}
+
+// direction says why src may not import the package to of ours, or nothing.
+func direction(src source, to string) string {
+	top, _, _ := strings.Cut(to, "/")
+	_, floored := floor[src.top]
+	switch {
+	case src.test && to == src.pkg: // the external test of a package
+		return ""
+	case withinAny(src.pkg, judges) && !sameJudge(src.pkg, to):
+		return "a judge imports nothing of ours"
+	case src.top == "internal":
+		return "packages below internal are leaves"
+	case top == "internal" && !withinAny(to, leaves):
+		return "it is not a leaf that every floor may use"
+	case top == src.top, top == "internal", src.test && withinAny(to, judges):
+		return ""
+	case !floored:
+		return "only the floors may import our packages"
+	case floor[top] >= floor[src.top]:
+		return src.top + " must not know " + top
+	}
+	return ""
+}
+
+// sameJudge reports whether both packages are rooms of one judge.
+func sameJudge(a, b string) bool {
+	return slices.ContainsFunc(judges, func(judge string) bool { return within(a, judge) && within(b, judge) })
+}
+
+// checkRooms keeps the rooms within a folder apart.
+func checkRooms(src source) []string {
+	rooms := []struct {
+		room   string
+		code   bool // binds the code only, not its tests
+		banned []string
+		why    string
+	}{
+		{"frontier/localstore", false, []string{"frontier/redisstore", "frontier/pgstore"}, "engines do not know each other"},
+		{"frontier/redisstore", false, []string{"frontier/localstore", "frontier/pgstore"}, "engines do not know each other"},
+		{"frontier/pgstore", false, []string{"frontier/localstore", "frontier/redisstore"}, "engines do not know each other"},
+		{"frontier/frontiertest", false, engines, "the suite imports no backend"},
+		{"frontier/canon", false, engines, "policy knows no engine"},
+		{"frontier/politeness", false, engines, "policy knows no engine"},
+		{"frontier/exact", true, append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
+		{"bloomstore/membits", false, []string{"bloomstore/redisbits"}, "backends do not know each other"},
+		{"bloomstore/redisbits", false, []string{"bloomstore/membits"}, "backends do not know each other"},
+		{"bloomstore/bloomtest", true, []string{"bloomstore/membits", "bloomstore/redisbits"}, "the suite imports no backend"},
+	}
+	var faults []string
+	for _, imp := range imports(src) {
+		// A contract is its package alone, not the rooms below it; its examples
+		// may show a backend.
+		if src.pkg == "frontier" && !src.test && withinAny(imp.ours, engines) {
+			faults = append(faults, fault(src.path, "imports %s: the contract knows no engine", imp.ours))
+		}
+		if src.pkg == "bloomstore" && !src.test && strings.HasPrefix(imp.ours, "bloomstore/") {
+			faults = append(faults, fault(src.path, "imports %s: the contract knows no backend", imp.ours))
+		}
+		for _, rule := range rooms {
+			bound := within(src.pkg, rule.room) && !(rule.code && src.test)
+			if bound && (withinAny(imp.ours, rule.banned) || withinAny(imp.path, rule.banned)) {
+				faults = append(faults, fault(src.path, "imports %s: %s", imp.path, rule.why))
+			}
+		}
+	}
+	return faults
+}

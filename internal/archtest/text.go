@@ -1,0 +1,89 @@
+package archtest
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+var (
+	promise  = regexp.MustCompile(`\b(TODO|FIXME)\b`)
+	numbered = regexp.MustCompile(`\b(TODO|FIXME)\(#[0-9]+\)`)
+	argument = regexp.MustCompile(`\$[0-9]+`)
+)
+
+// checkComments wants the issue behind every promise of later work.
+func checkComments(src source) []string {
+	var faults []string
+	for _, group := range src.syntax.Comments {
+		for _, comment := range group.List {
+			for i, line := range strings.Split(comment.Text, "\n") {
+				if unnumbered(line) {
+					faults = append(faults, promiseFault(src.path, src.line(comment)+i))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+func unnumbered(line string) bool { return promise.MatchString(line) && !numbered.MatchString(line) }
+
+func promiseFault(name string, line int) string {
+	return fault(name, "line %d promises work without an issue number, want the form \"TODO(#12)\"", line)
+}
+
+// checkScript holds files that are not Go to the same rule, and those that a
+// server runs to a contract on top.
+func checkScript(name, text string) []string {
+	var faults []string
+	for i, line := range strings.Split(text, "\n") {
+		if unnumbered(line) {
+			faults = append(faults, promiseFault(name, i+1))
+		}
+	}
+	if ext := path.Ext(name); ext == ".lua" || ext == ".sql" {
+		faults = append(faults, checkHeader(name, text)...)
+	}
+	return faults
+}
+
+// checkHeader wants a leading comment that begins with the file's name and what
+// it does. A Lua script says its KEYS, what it returns and its cost, and its
+// ARGV when it reads any; a statement explains each of its parameters.
+func checkHeader(name, text string) []string {
+	header, body := splitHeader(text)
+	title := "-- " + path.Base(name) + ": "
+	var faults []string
+	if says, ok := strings.CutPrefix(header, title); !ok || strings.TrimSpace(says) == "" {
+		faults = append(faults, fault(name, "begins with no header, want %q and what it does", title))
+	}
+	var wanted []string
+	if path.Ext(name) == ".lua" {
+		wanted = []string{"KEYS", "returns", "cost"}
+		if strings.Contains(body, "ARGV") {
+			wanted = append(wanted, "ARGV")
+		}
+	} else {
+		wanted = argument.FindAllString(body, -1)
+	}
+	told := make(map[string]bool)
+	for _, word := range wanted {
+		if !told[word] && !regexp.MustCompile(`(^|[^\w$])`+regexp.QuoteMeta(word)+`\b`).MatchString(header) {
+			faults = append(faults, fault(name, "header does not say %s", word))
+		}
+		told[word] = true
+	}
+	return faults
+}
+
+// splitHeader cuts text after its leading comment lines.
+func splitHeader(text string) (header, body string) {
+	for rest := text; ; {
+		line, after, more := strings.Cut(rest, "\n")
+		if !strings.HasPrefix(line, "--") || !more {
+			return text[:len(text)-len(rest)], rest
+		}
+		rest = after
+	}
+}
