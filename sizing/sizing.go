@@ -1,0 +1,180 @@
+// Package sizing is the arithmetic of Bloom filters and of the crawls that use
+// them: how many bits and hash functions a target needs, what a filter of given
+// size really loses, and what the same keys would cost elsewhere.
+//
+// It owns formulas and their sources. It holds no bits (package bloomstore), does
+// no I/O, reads no clock and parses no human input. Every function is pure and
+// safe for concurrent use. Throughout, n is a number of distinct keys, p a
+// false-positive rate, m a number of bits and k a number of hash functions.
+package sizing
+
+import (
+	"fmt"
+	"math"
+)
+
+// MaxHashes is the largest number of hash functions that is considered.
+const MaxHashes = 64
+
+// OptimalBits returns the smallest filter that holds n keys at a false-positive
+// rate of at most p, and the integer number of hash functions in 1..MaxHashes
+// that makes it so small.
+//
+// The textbook's -n·ln p / (ln 2)² (see ClassicBits) assumes a k that is no
+// integer and so misses p slightly; this takes the best m = Bits(n, p, k). It
+// panics unless n > 0, 0 < p < 1 and m < 2⁶³.
+func OptimalBits(n uint64, p float64) (m uint64, k uint) {
+	return optimalBits(n, p, MaxHashes)
+}
+
+func optimalBits(n uint64, p float64, maxHashes uint) (m uint64, k uint) {
+	k = argmin(1, maxHashes, func(k uint) float64 { return BitsPerKey(p, k) })
+	return Bits(n, p, k), k
+}
+
+// Bits returns the number of bits with which k hash functions keep n keys at a
+// false-positive rate of at most p: m = ⌈-k·n / ln(1 - p^(1/k))⌉, which solves
+// FalsePositiveRate for m. It panics unless n > 0, k > 0, 0 < p < 1 and m < 2⁶³.
+func Bits(n uint64, p float64, k uint) uint64 {
+	if n == 0 {
+		panic("sizing: a filter for 0 keys")
+	}
+	m := math.Ceil(float64(n) * BitsPerKey(p, k))
+	if m >= 1<<63 {
+		panic(fmt.Sprintf("sizing: %d keys at p = %g need %g bits", n, p, m))
+	}
+	return uint64(m)
+}
+
+// BitsPerKey returns m/n of a large filter with k hash functions that keeps its
+// keys at a false-positive rate of p: -k / ln(1 - p^(1/k)). It panics unless
+// k > 0 and 0 < p < 1.
+func BitsPerKey(p float64, k uint) float64 {
+	checkRate(p)
+	checkHashes(k)
+	return -float64(k) / math.Log1p(-math.Exp(math.Log(p)/float64(k)))
+}
+
+// ClassicBits returns the textbook size, m = ⌈-n·ln p / (ln 2)²⌉ and
+// k = ⌈(m/n)·ln 2⌉, for comparison with other people's filters: it is what
+// bits-and-blooms/bloom EstimateParameters and BF.RESERVE start from. With k
+// rounded up it holds slightly more than p. It panics as OptimalBits does.
+func ClassicBits(n uint64, p float64) (m uint64, k uint) {
+	checkRate(p)
+	if n == 0 {
+		panic("sizing: a filter for 0 keys")
+	}
+	bits := math.Ceil(-float64(n) * math.Log(p) / (math.Ln2 * math.Ln2))
+	if bits >= 1<<63 {
+		panic(fmt.Sprintf("sizing: %d keys at p = %g need %g bits", n, p, bits))
+	}
+	return uint64(bits), uint(math.Ceil(bits / float64(n) * math.Ln2))
+}
+
+// InformationBound returns the fewest bits per key with which any set that
+// errs with probability p can do, log2(1/p) (Carter et al., STOC 1978). A Bloom
+// filter needs at least 1.44 times as many.
+func InformationBound(p float64) float64 {
+	checkRate(p)
+	return -math.Log2(p)
+}
+
+// FalsePositiveRate returns the probability, in [0, 1], that a filter of m bits
+// and k hash functions reports a key it never stored, once n distinct keys are
+// in it.
+//
+// It is the classic (1 - e^(-kn/m))^k (Bloom, CACM 13(7), 1970): slightly low
+// for small m, where ExactFalsePositiveRate is right. It panics if m or k is 0.
+func FalsePositiveRate(n, m uint64, k uint) float64 {
+	checkBits(m)
+	checkHashes(k)
+	return math.Pow(-math.Expm1(-load(n, m, k)), float64(k))
+}
+
+// LostWhileFilling returns the share of n distinct keys that a filter of m bits
+// and k hash functions takes for known ones while it is being filled with them:
+// (1/n)·Σ (1-e^(-ki/m))^k over i = 0..n-1, the i keys that are already there.
+//
+// Up to some thousand keys it is that sum; beyond, the integral that the sum
+// tends to, with the first two corrections of Euler and Maclaurin. With fill
+// y = 1-e^(-λ) and λ = kn/m the integral is
+// (1/λ)·∫ y^k/(1-y) dy = (1/λ)·Σ_{j>k} y^j/j. It panics if m or k is 0, and is
+// 0 for n = 0.
+func LostWhileFilling(n, m uint64, k uint) float64 {
+	checkBits(m)
+	checkHashes(k)
+	if n == 0 {
+		return 0
+	}
+	const direct = 4096
+	if n <= direct {
+		sum := 0.0
+		for i := range n {
+			sum += FalsePositiveRate(i, m, k)
+		}
+		return sum / float64(n)
+	}
+	lambda, last := load(n, m, k), FalsePositiveRate(n, m, k)
+	slope := 0.0 // of the rate at n, per key
+	if last > 0 {
+		slope = last * float64(k) * lambda / float64(n) / math.Expm1(lambda)
+	}
+	return lostIntegral(lambda, k) - (last/2-slope/12)/float64(n)
+}
+
+// lostIntegral returns (1/λ)·∫₀^λ (1-e^(-u))^k du.
+func lostIntegral(lambda float64, k uint) float64 {
+	fill := -math.Expm1(-lambda)
+	if fill > 0.9 { // the tail converges slowly: take the head from the whole, λ = Σ_{j>0} y^j/j
+		sum, power := lambda, 1.0
+		for j := 1; j <= int(k); j++ {
+			power *= fill
+			sum -= power / float64(j)
+		}
+		return sum / lambda
+	}
+	sum, power := 0.0, math.Pow(fill, float64(k))
+	for j := float64(k) + 1; ; j++ {
+		power *= fill
+		term := power / j
+		sum += term
+		if term <= sum*1e-17 {
+			return sum / lambda
+		}
+	}
+}
+
+// load returns λ = kn/m, the mean number of times that a bit was set.
+func load(n, m uint64, k uint) float64 { return float64(k) * float64(n) / float64(m) }
+
+// argmin returns the integer in lo..hi at which f is smallest, for an f that
+// falls and then rises.
+func argmin(lo, hi uint, f func(uint) float64) uint {
+	best, least := lo, f(lo)
+	for k := lo + 1; k <= hi; k++ {
+		value := f(k)
+		if value > least {
+			break
+		}
+		best, least = k, value
+	}
+	return best
+}
+
+func checkRate(p float64) {
+	if !(p > 0 && p < 1) {
+		panic(fmt.Sprintf("sizing: false-positive rate %g is not between 0 and 1", p))
+	}
+}
+
+func checkBits(m uint64) {
+	if m == 0 {
+		panic("sizing: a filter of 0 bits")
+	}
+}
+
+func checkHashes(k uint) {
+	if k == 0 {
+		panic("sizing: a filter of 0 hash functions")
+	}
+}
