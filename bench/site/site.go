@@ -1,0 +1,144 @@
+// Package site serves a folder of files as one web site, for measurements: it
+// reads each file once and then costs next to nothing beside the crawler that
+// is measured.
+//
+// It serves plain files with the content type of their extension, and
+// index.html for a folder. It lists no folders, compresses nothing, and does
+// not look whether a file changed. What a crawler must cope with is the
+// business of package testweb.
+package site
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// contentTypes are the types of what documentation trees hold. A table and not
+// package mime, whose answer depends on the machine's files, and without
+// charsets, so that a page's own meta element has its say.
+var contentTypes = map[string]string{
+	".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml",
+	".css": "text/css", ".js": "text/javascript", ".json": "application/json", ".xml": "text/xml",
+	".txt": "text/plain", ".md": "text/plain", ".sh": "text/plain", ".pdf": "application/pdf",
+	".gif": "image/gif", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png",
+	".svg": "image/svg+xml", ".ico": "image/x-icon", ".gz": "application/gzip", ".zip": "application/zip",
+}
+
+// ContentType returns the media type of a file by its name,
+// application/octet-stream for an extension that the package does not know.
+func ContentType(name string) string {
+	if known := contentTypes[strings.ToLower(path.Ext(name))]; known != "" {
+		return known
+	}
+	return "application/octet-stream"
+}
+
+// Handler serves the files below dir. It follows symbolic links, also out of
+// dir, and keeps in memory what was asked for, each file once however many
+// links lead to it.
+func Handler(dir string) http.Handler { return &folder{dir: dir} }
+
+// folder is a served directory.
+type folder struct {
+	dir    string
+	answer sync.Map // path as requested -> *answer
+	body   sync.Map // file after symbolic links -> []byte
+}
+
+// answer is a response, ready to be written.
+type answer struct {
+	status int
+	header http.Header // its values are shared between requests and never changed
+	body   []byte
+}
+
+func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	a := f.find(r.URL.Path)
+	header := w.Header()
+	for name, values := range a.header {
+		header[name] = values
+	}
+	w.WriteHeader(a.status)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(a.body) // the client went away: nobody is left to be told
+	}
+}
+
+// find returns the answer for a path, and remembers it unless nothing is
+// there: a client that makes up paths shall not fill the memory.
+func (f *folder) find(name string) *answer {
+	if known, ok := f.answer.Load(name); ok {
+		return known.(*answer)
+	}
+	a, err := f.read(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return text(http.StatusNotFound, "not found")
+	case err != nil:
+		return text(http.StatusInternalServerError, err.Error())
+	}
+	f.answer.Store(name, a)
+	return a
+}
+
+// read makes the answer for a path from the file system.
+func (f *folder) read(name string) (*answer, error) {
+	// Clean of a rooted path cannot climb above the root.
+	file := filepath.Join(f.dir, filepath.FromSlash(path.Clean("/"+name)))
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	switch slash := strings.HasSuffix(name, "/"); {
+	case info.IsDir() && !slash:
+		a := text(http.StatusMovedPermanently, "a folder")
+		a.header["Location"] = []string{(&url.URL{Path: path.Base(name) + "/"}).String()}
+		return a, nil
+	case info.IsDir():
+		file = filepath.Join(file, "index.html")
+	case slash:
+		return nil, fs.ErrNotExist
+	}
+	return f.load(file)
+}
+
+// load reads a file, or takes it from those that were read.
+func (f *folder) load(file string) (*answer, error) {
+	linked := file
+	file, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return nil, err
+	}
+	body, ok := f.body.Load(file)
+	if !ok {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		body, _ = f.body.LoadOrStore(file, content)
+	}
+	return newAnswer(http.StatusOK, ContentType(linked), body.([]byte)), nil
+}
+
+func newAnswer(status int, contentType string, body []byte) *answer {
+	return &answer{status, http.Header{
+		"Content-Type":   {contentType},
+		"Content-Length": {strconv.Itoa(len(body))},
+	}, body}
+}
+
+func text(status int, message string) *answer {
+	return newAnswer(status, "text/plain", []byte(message+"\n"))
+}
