@@ -1,0 +1,285 @@
+package membits
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// The file of a filter; docs/filter-format.md has it byte by byte. All integers
+// are little-endian. A change of the layout, of the positions or of the sizes
+// that Config leads to is a new fileVersion.
+const (
+	fileMagic   = "\x89MEMBIT\n"
+	fileVersion = 1
+
+	fixedBytes = 56 // of the header, before the table of layers
+	entryBytes = 32 // of one layer in the table
+	sumBytes   = 4
+	maxLayers  = 41 // layers a chain can have: maxKeys is 2⁴⁰
+)
+
+// header is the first part of a file.
+type header struct {
+	config Config
+	tag    [16]byte
+	layers []entry
+}
+
+// entry is one line of the header's table of layers.
+type entry struct {
+	capacity, shardBits, keys uint64
+	hashes                    uint32
+}
+
+func (s shape) entry(keys uint64) entry {
+	return entry{capacity: s.capacity, shardBits: s.shardBits, hashes: uint32(s.hashes), keys: keys}
+}
+
+// encode returns h without its checksum.
+func (h header) encode() []byte {
+	b := make([]byte, 0, fixedBytes+len(h.layers)*entryBytes+sumBytes)
+	le := binary.LittleEndian
+	b = append(b, fileMagic...)
+	b = le.AppendUint32(b, fileVersion)
+	b = le.AppendUint32(b, uint32(h.config.Shards))
+	b = append(b, h.tag[:]...)
+	b = le.AppendUint64(b, h.config.Capacity)
+	b = le.AppendUint64(b, math.Float64bits(h.config.FPR))
+	b = le.AppendUint32(b, uint32(h.config.Growth))
+	b = le.AppendUint32(b, uint32(len(h.layers)))
+	for _, l := range h.layers {
+		b = le.AppendUint64(b, l.capacity)
+		b = le.AppendUint64(b, l.shardBits)
+		b = le.AppendUint64(b, l.keys)
+		b = le.AppendUint32(b, l.hashes)
+		b = le.AppendUint32(b, 0)
+	}
+	return b
+}
+
+// readHeader reads and checks everything before the bits. Until the checksum was
+// seen to be right it believes only the number of layers, and that within bounds.
+func readHeader(r *sumReader) (h header, err error) {
+	b := make([]byte, fixedBytes, fixedBytes+maxLayers*entryBytes)
+	if err := r.read(b, "the header"); err != nil {
+		return h, err
+	}
+	le := binary.LittleEndian
+	if magic := string(b[:8]); magic != fileMagic {
+		return h, lost("it begins with %q, want %q: it is not the file of a filter", magic, fileMagic)
+	}
+	if version := le.Uint32(b[8:]); version != fileVersion {
+		return h, fmt.Errorf("%w: the file has version %d of the layout, this program reads version %d",
+			bloomstore.ErrParamsMismatch, version, fileVersion)
+	}
+	layers := le.Uint32(b[52:])
+	if layers < 1 || layers > maxLayers {
+		return h, lost("the header counts %d layers, want 1 to %d", layers, maxLayers)
+	}
+	table := b[fixedBytes : fixedBytes+layers*entryBytes]
+	if err := r.read(table, "the table of layers"); err != nil {
+		return h, err
+	}
+	if err := r.check("the header"); err != nil {
+		return h, err
+	}
+	h.config = Config{
+		Shards:   int(le.Uint32(b[12:])),
+		Capacity: le.Uint64(b[32:]),
+		FPR:      math.Float64frombits(le.Uint64(b[40:])),
+		Growth:   Growth(le.Uint32(b[48:])),
+	}
+	h.tag = [16]byte(b[16:32])
+	for ; len(table) > 0; table = table[entryBytes:] {
+		h.layers = append(h.layers, entry{
+			capacity:  le.Uint64(table),
+			shardBits: le.Uint64(table[8:]),
+			keys:      le.Uint64(table[16:]),
+			hashes:    le.Uint32(table[24:]),
+		})
+	}
+	return h, nil
+}
+
+// differ returns an ErrParamsMismatch that names every parameter of h that is
+// not the wanted one, or nil.
+func (h header) differ(want Config, tag [16]byte) error {
+	var faults []string
+	note := func(name string, got, want any) {
+		if got != want {
+			faults = append(faults, fmt.Sprintf("%s is %v, want %v", name, got, want))
+		}
+	}
+	note("tag", fmt.Sprintf("%x", h.tag), fmt.Sprintf("%x", tag))
+	note("Capacity", h.config.Capacity, want.Capacity)
+	note("FPR", h.config.FPR, want.FPR)
+	note("Growth", h.config.Growth, want.Growth)
+	note("Shards", h.config.Shards, want.Shards)
+	return mismatch(faults)
+}
+
+func mismatch(faults []string) error {
+	if faults == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: in the file %s", bloomstore.ErrParamsMismatch, strings.Join(faults, "; "))
+}
+
+func lost(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", bloomstore.ErrFilterLost, fmt.Sprintf(format, args...))
+}
+
+// Read returns the filter that a Snapshot of a filter of the config want, with
+// that tag, has written to r, which must end there.
+//
+// A short or damaged file is an ErrFilterLost; one of another version, config or
+// tag an ErrParamsMismatch: both say where, and what would be right. An error of
+// r itself is returned as it is, wrapped. Read needs no more memory than the
+// filter, one sub-filter beyond, even when the file lies about its size.
+func Read(r io.Reader, want Config, tag [16]byte) (*Filter, error) {
+	f, err := newChainless(want)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.readFrom(&sumReader{from: r}, tag); err != nil {
+		return nil, fmt.Errorf("membits: read filter: %w", err)
+	}
+	return f, nil
+}
+
+func (f *Filter) readFrom(r *sumReader, tag [16]byte) error {
+	h, err := readHeader(r)
+	if err != nil {
+		return err
+	}
+	if err := h.differ(f.config, tag); err != nil {
+		return err
+	}
+	shapes, err := f.shapes(h.layers)
+	if err != nil {
+		return err
+	}
+	var chain []*layer
+	for number, s := range shapes {
+		l := &layer{shape: s}
+		l.keys.Store(h.layers[number].keys)
+		for shard := range s.shardCount {
+			place := fmt.Sprintf("layer %d, shard %d", number, shard)
+			words, err := r.words(s.bytes(), place)
+			if err != nil {
+				return err
+			}
+			l.shards = append(l.shards, subFilter(words, s))
+		}
+		chain = append(chain, l)
+	}
+	if err := r.end(); err != nil {
+		return err
+	}
+	f.chain.Store(&chain)
+	return nil
+}
+
+// shapes returns the sizes of the layers of a table, after checking that the
+// table has the same: so the sizes that are allocated follow from f.config.
+func (f *Filter) shapes(table []entry) ([]shape, error) {
+	var shapes []shape
+	for number, got := range table {
+		if number > 0 && !f.grows(number) {
+			return nil, lost("the header counts %d layers, want at most %d", len(table), number)
+		}
+		s := f.shape(number)
+		if want := s.entry(got.keys); got != want {
+			return nil, mismatch([]string{fmt.Sprintf(
+				"layer %d is for %d keys in sub-filters of %d bits with %d hashes, want %d, %d, %d", number,
+				got.capacity, got.shardBits, got.hashes, want.capacity, want.shardBits, want.hashes)})
+		}
+		shapes = append(shapes, s)
+	}
+	return shapes, nil
+}
+
+// castagnoli is the polynomial of the checksums; most processors compute it.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumReader reads the parts of a file. Its checksum runs on from part to part,
+// so that each stored sum covers all before it, in their order. The stored sums
+// themselves stay out of it: after a message and its own CRC every CRC is the
+// same, and it would forget what came before.
+type sumReader struct {
+	from io.Reader
+	sum  uint32
+	at   int64 // bytes read
+	buf  []byte
+}
+
+// read fills b with the bytes of the part that what names.
+func (r *sumReader) read(b []byte, what string) error {
+	if err := r.fill(b, what); err != nil {
+		return err
+	}
+	r.sum = crc32.Update(r.sum, castagnoli, b)
+	return nil
+}
+
+func (r *sumReader) fill(b []byte, what string) error {
+	n, err := io.ReadFull(r.from, b)
+	r.at += int64(n)
+	switch {
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		return lost("the file ends at byte %d in %s, want %d bytes more", r.at, what, len(b)-n)
+	case err != nil:
+		return fmt.Errorf("at byte %d in %s: %w", r.at, what, err)
+	}
+	return nil
+}
+
+// check reads a stored checksum and compares it with that of all parts so far.
+func (r *sumReader) check(what string) error {
+	var stored [sumBytes]byte
+	if err := r.fill(stored[:], "the checksum of "+what); err != nil {
+		return err
+	}
+	if got := binary.LittleEndian.Uint32(stored[:]); got != r.sum {
+		return lost("%s is damaged: its checksum before byte %d is %08x, want %08x", what, r.at, got, r.sum)
+	}
+	return nil
+}
+
+// words reads a part of n bytes and its checksum.
+func (r *sumReader) words(n int, what string) ([]uint64, error) {
+	if cap(r.buf) < n {
+		r.buf = make([]byte, n)
+	}
+	b := r.buf[:n]
+	if err := r.read(b, what); err != nil {
+		return nil, err
+	}
+	if err := r.check(what); err != nil {
+		return nil, err
+	}
+	words := make([]uint64, n/8)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(b[i*8:])
+	}
+	return words, nil
+}
+
+// end returns an error unless the file ends here.
+func (r *sumReader) end() error {
+	var one [1]byte
+	switch n, err := io.ReadFull(r.from, one[:]); {
+	case n > 0:
+		return lost("the file goes on after its last part, which ends at byte %d", r.at)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("after byte %d: %w", r.at, err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package membits
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/bits-and-blooms/bloom/v3"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// shape is the size of a layer: a function of Config and the layer's number.
+type shape struct {
+	capacity   uint64 // keys
+	fpr        float64
+	shardCount int
+	shardBits  uint64 // of one sub-filter, a multiple of 64
+	hashes     uint
+}
+
+// shape returns the size of the layer of that number; grows(number) or 0.
+func (f *Filter) shape(number int) shape {
+	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, f.config.Growth == GrowthOn)
+	s := shape{capacity: plan.Capacity, fpr: plan.FPR, shardCount: f.config.Shards}
+	s.shardBits, s.hashes = sizing.ShardedBits(plan.Capacity, plan.FPR, uint64(f.config.Shards))
+	return s
+}
+
+// bytes returns the size of one sub-filter.
+func (s shape) bytes() int { return int(s.shardBits / 8) }
+
+// layer is a set of equal sub-filters, one for each shard.
+type layer struct {
+	shape
+	keys   atomic.Uint64
+	shards []*bloom.BloomFilter // each guarded by its shard's lock
+}
+
+func newLayer(s shape) *layer {
+	l := &layer{shape: s, shards: make([]*bloom.BloomFilter, s.shardCount)}
+	for i := range l.shards {
+		l.shards[i] = subFilter(make([]uint64, s.shardBits/64), s)
+	}
+	return l
+}
+
+// subFilter puts words under the library's care. They are allocated by the
+// caller, because bloom.New answers a failed allocation with a filter of length
+// 0, which takes every key for a new one.
+func subFilter(words []uint64, s shape) *bloom.BloomFilter {
+	return bloom.FromWithM(words, uint(s.shardBits), s.hashes)
+}
+
+// takePlace counts one more key unless the layer is full.
+func (l *layer) takePlace() bool {
+	for {
+		keys := l.keys.Load()
+		if keys >= l.capacity {
+			return false
+		}
+		if l.keys.CompareAndSwap(keys, keys+1) {
+			return true
+		}
+	}
+}
+
+// test reports whether all bits of a fingerprint are set. It stops at the first
+// that is not: after two on average, for a key that is absent.
+func (l *layer) test(shard int, draw draws) bool {
+	set := l.shards[shard].BitSet()
+	for range l.hashes {
+		if !set.Test(draw.next(l.shardBits)) {
+			return false
+		}
+	}
+	return true
+}
+
+// set sets all bits of a fingerprint.
+func (l *layer) set(shard int, draw draws) {
+	set := l.shards[shard].BitSet()
+	for range l.hashes {
+		set.Set(draw.next(l.shardBits))
+	}
+}
+
+// split returns the shard of fp, chosen by its last byte, and the draws made of
+// the fifteen others.
+func (f *Filter) split(fp bloomstore.Fingerprint) (shard int, draw draws) {
+	shard = int(fp[15]) & (f.config.Shards - 1)
+	return shard, draws{
+		state: binary.LittleEndian.Uint64(fp[:8]),
+		step:  binary.LittleEndian.Uint64(fp[8:])<<8 | 1,
+	}
+}
+
+// draws is a sequence of independent uniform draws that a fingerprint determines:
+// SplitMix64 with a start and a step of its own (Steele, Lea, Flood, "Fast
+// Splittable Pseudorandom Number Generators", OOPSLA 2014). The fingerprint is
+// keyed already, so nobody outside can aim at positions.
+//
+// The library's own positions, bloom.Locations, are arithmetic progressions: too
+// regular for sub-filters of few bits.
+type draws struct{ state, step uint64 }
+
+// next returns a draw from 0 to below n.
+func (d *draws) next(n uint64) uint {
+	d.state += d.step
+	z := d.state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	position, _ := bits.Mul64(z^z>>31, n)
+	return uint(position)
+}
