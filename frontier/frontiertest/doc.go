@@ -1,0 +1,47 @@
+// Package frontiertest holds every frontier to its contract.
+//
+// It owns the suite that each implementation of package frontier passes (Run,
+// the cases by name; Model, random operations against a map; Bench), an
+// in-memory reference implementation (Memory) and a wrapper that makes a store
+// fail by plan (Faulty). It imports no engine.
+//
+// What the suite holds stores to, beyond the comments of package frontier:
+//
+//   - Verdicts. An item without URL or host is refused as malformed, one longer
+//     than frontier.MaxURLBytes as too long, one that is new beyond its host's
+//     limit by that; none of them is remembered. Whether a URL is known is asked
+//     before the host's limit. An exact item is answered Seen only if its URL
+//     was added before, as an item of whatever class.
+//   - Order. Of the ready items of a host the lower priority goes first, then
+//     the one added first. Items given back return to their place. Where an item
+//     that was delayed, retried or offered again comes within its priority is
+//     left to the store. A delayed item counts as queued.
+//   - Due. A host is handed out when nobody holds it, it is due and an item of
+//     it is ready. A HostUpdate sets due and delay anew each time, a zero Delay
+//     too; before the first one the delay is the crawl's.
+//   - Batch. A lease hands out clamp(TTL/delay, 1, 32) items, 32 when the delay
+//     is 0, or as many as are ready. What a lease completed is not handed out
+//     under it again, so that the repeat of a completion cannot be taken for a
+//     second one.
+//   - Repeats. A repeated Lease tells the time that is left, or renews the
+//     lease. A repeated Complete changes nothing and calls no Record, also when
+//     the lease has been ended by it and its deadline has not passed.
+//   - Expiry. At its deadline a lease is lost: Extend and Complete answer
+//     ErrLeaseLost without effect, links neither. The next Lease call at the
+//     latest (one that asks for no host will do) takes back what it held: the
+//     first InFlight items that were not completed get Deliveries + 1, up to
+//     MaxDeliveries, and the host is due at the deadline plus its delay, or
+//     later if a HostUpdate said so.
+//   - MaxPages. Pages plus leased items never exceed it through a call that
+//     names it; Limited is true when they reach it and something is queued,
+//     due or not.
+//   - Pause. No new lease and no top-up; repeats, Extend and Complete go on.
+//   - Retry. Failed items are queued again with Round + 1, no attempts and no
+//     deliveries; the blob of their hosts is cleared, their due times are kept.
+//     Stats.Retries counts the disposition Retry only.
+//   - Books. Every counter is exact at any moment (Delayed may count items whose
+//     delay has passed but which nobody asked for since).
+//
+// A store that cannot undo the links of a completion that fails afterwards
+// says so by LinksFirst.
+package frontiertest

@@ -1,0 +1,153 @@
+package frontiertest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Op names a method of frontier.Store.
+type Op string
+
+// The methods that a Faulty can make fail.
+const (
+	OpAdd      Op = "add"
+	OpLease    Op = "lease"
+	OpExtend   Op = "extend"
+	OpComplete Op = "complete"
+)
+
+// Fault is what happens to one call. The zero Fault lets it through.
+type Fault struct {
+	Err   error         // answered instead of the store's reply; nil: none
+	Late  bool          // the call takes effect and its reply is lost; else it has no effect
+	Delay time.Duration // waited before anything else, at most until the caller's context ends
+}
+
+// A Plan decides what happens to the call-th call of op, counted from 0. A
+// Faulty asks it for one call at a time.
+type Plan func(op Op, call int) Fault
+
+// Script returns the plan that gives the n-th call of an op the n-th of its
+// faults, and lets the calls beyond them through.
+func Script(faults map[Op][]Fault) Plan {
+	return func(op Op, call int) Fault {
+		if call >= len(faults[op]) {
+			return Fault{}
+		}
+		return faults[op][call]
+	}
+}
+
+// Random returns the plan that makes a share of all calls, in [0, 1], fail with
+// an error that a worker has to live through: ErrUnavailable before or after the
+// effect, ErrFull from Add, ErrLeaseLost from Extend and Complete. Each call
+// waits up to delay. Equal seeds give equal plans.
+func Random(seed uint64, share float64, delay time.Duration) Plan {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	return func(op Op, _ int) Fault {
+		var f Fault
+		if delay > 0 {
+			f.Delay = time.Duration(rng.Int64N(int64(delay)))
+		}
+		if rng.Float64() >= share {
+			return f
+		}
+		f.Err = frontier.ErrUnavailable
+		switch rng.IntN(3) {
+		case 0:
+			f.Late = true
+		case 1:
+			switch op {
+			case OpAdd:
+				f.Err = frontier.ErrFull
+			case OpExtend, OpComplete:
+				f.Err = frontier.ErrLeaseLost
+			}
+		}
+		return f
+	}
+}
+
+// Faulty is a Crawl whose Store half fails by plan; the rest goes through. It
+// is safe for concurrent use.
+type Faulty struct {
+	Crawl
+	plan Plan
+
+	mu     sync.Mutex
+	calls  map[Op]int
+	faults int
+}
+
+// NewFaulty returns crawl with the faults of plan.
+func NewFaulty(crawl Crawl, plan Plan) *Faulty {
+	return &Faulty{Crawl: crawl, plan: plan, calls: map[Op]int{}}
+}
+
+// Faults returns how many calls were answered with an error of the plan.
+func (f *Faulty) Faults() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.faults
+}
+
+func (f *Faulty) next(op Op) Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fault := f.plan(op, f.calls[op])
+	f.calls[op]++
+	if fault.Err != nil {
+		f.faults++
+	}
+	return fault
+}
+
+// faulty makes one call of op under f's plan.
+func faulty[T any](ctx context.Context, f *Faulty, op Op, call func() (T, error)) (T, error) {
+	var none T
+	fault := f.next(op)
+	if fault.Delay > 0 {
+		timer := time.NewTimer(fault.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return none, context.Cause(ctx)
+		}
+	}
+	if fault.Err != nil && !fault.Late {
+		return none, fault.Err
+	}
+	reply, err := call()
+	if err == nil && fault.Err != nil {
+		return none, fault.Err
+	}
+	return reply, err
+}
+
+// Add implements frontier.Store.
+func (f *Faulty) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	return faulty(ctx, f, OpAdd, func() ([]frontier.Verdict, error) { return f.Crawl.Add(ctx, items) })
+}
+
+// Lease implements frontier.Store.
+func (f *Faulty) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	return faulty(ctx, f, OpLease, func() (frontier.Grant, error) { return f.Crawl.Lease(ctx, request) })
+}
+
+// Extend implements frontier.Store.
+func (f *Faulty) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	return faulty(ctx, f, OpExtend, func() (frontier.Extension, error) { return f.Crawl.Extend(ctx, id, topUp) })
+}
+
+// Complete implements frontier.Store.
+func (f *Faulty) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	_, err := faulty(ctx, f, OpComplete, func() (struct{}, error) {
+		return struct{}{}, f.Crawl.Complete(ctx, id, done, update)
+	})
+	return err
+}

@@ -1,0 +1,290 @@
+package frontiertest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// MemoryConfig says how a Memory behaves; its zero value works.
+type MemoryConfig struct {
+	Settings   frontier.Settings // fixed at creation, see Memory.Join
+	Delay      time.Duration     // of a host that no HostUpdate spoke of yet; 0: none
+	LeaseTTL   time.Duration     // 0 means 30 s
+	MaxPerHost uint64            // items added to one host over the whole crawl; 0: no limit
+	Filter     bloomstore.Filter // answers for bulk items; nil: the exact map does
+	Now        func() time.Time  // nil means time.Now
+	Output     frontier.Output   // nil: records are written and nothing is synced
+}
+
+// Memory is the reference frontier: one mutex, plain maps and slices, no
+// durability. It is meant to be obviously right and is fast enough for tests of
+// some ten thousand URLs. It starts no goroutine and reads the time only
+// through MemoryConfig.Now, so it works under testing/synctest.
+//
+// Completion.Record and Output.Sync run under its mutex: they must not call it.
+type Memory struct {
+	cfg    MemoryConfig
+	hasher bloomstore.Hasher
+
+	mu       sync.Mutex
+	stats    frontier.Stats                    // all but what Stats counts when asked
+	entries  map[bloomstore.Fingerprint]*entry // every URL that was ever added
+	hosts    map[string]*host                  // every host that ever had one
+	leases   map[frontier.LeaseID]*lease       // ended ones too, until their deadline
+	admitted map[string]bool                   // scope keys
+	seq      uint64                            // of the last entry
+}
+
+var _ Crawl = (*Memory)(nil)
+
+// entry is one URL that was added.
+type entry struct {
+	item      frontier.Item // Delay is not kept
+	state     frontier.State
+	outcome   frontier.Outcome // with Done and Failed
+	status    int
+	seq       uint64    // with the priority: its place in the host's queue
+	notBefore time.Time // of a queued one; the zero time: at once
+}
+
+// host is one host key. It is kept for the whole crawl.
+type host struct {
+	key   string
+	queue []*entry // the queued ones, delayed or not, by priority, then seq
+	added uint64   // items ever added
+	due   time.Time
+	delay time.Duration
+	blob  []byte
+	lease *lease // nil while nobody holds it
+}
+
+// NewMemory returns an empty frontier.
+func NewMemory(cfg MemoryConfig) *Memory {
+	cfg.LeaseTTL = cmp.Or(cfg.LeaseTTL, 30*time.Second)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Memory{
+		cfg:      cfg,
+		hasher:   bloomstore.NewHasher(bloomstore.NewKey()),
+		stats:    frontier.Stats{Books: frontier.Books{Refused: map[frontier.Reason]uint64{}}, Outcomes: map[frontier.Outcome]uint64{}},
+		entries:  map[bloomstore.Fingerprint]*entry{},
+		hosts:    map[string]*host{},
+		leases:   map[frontier.LeaseID]*lease{},
+		admitted: map[string]bool{},
+	}
+}
+
+// Join is how another worker opens the same crawl: it returns m, or the
+// *frontier.SettingsError that names how given differs from what the crawl was
+// created with.
+func (m *Memory) Join(given frontier.Settings) (*Memory, error) {
+	if err := m.cfg.Settings.Compare(given); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Add implements frontier.Store.
+func (m *Memory) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.newDraft()
+	verdicts, err := d.offer(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.commit(ctx, m.cfg.Now()); err != nil {
+		return nil, err
+	}
+	return verdicts, nil
+}
+
+// Admit implements frontier.Scope.
+func (m *Memory) Admit(_ context.Context, keys []string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		m.admitted[key] = true
+	}
+	return nil
+}
+
+// Admitted implements frontier.Scope.
+func (m *Memory) Admitted(_ context.Context, keys []string) ([]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	open := make([]bool, len(keys))
+	for i, key := range keys {
+		open[i] = m.admitted[key]
+	}
+	return open, nil
+}
+
+// Pause implements frontier.Control.
+func (m *Memory) Pause(_ context.Context, paused bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats.Paused = paused
+	return nil
+}
+
+// Retry implements frontier.Control.
+func (m *Memory) Retry(_ context.Context, key string) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	retried := 0
+	for _, e := range m.entries {
+		if e.state != frontier.Failed || key != "" && e.item.Host != key {
+			continue
+		}
+		retried++
+		e.item.Round++
+		e.item.Attempts, e.item.Deliveries = 0, 0
+		e.outcome, e.status = "", 0
+		m.stats.Failed--
+		m.enqueue(e, time.Time{})
+		m.hosts[e.item.Host].blob = nil // what was learnt of the host made its items fail
+	}
+	return retried, nil
+}
+
+// enqueue puts e at its place in its host's queue, not to be handed out
+// before notBefore.
+func (m *Memory) enqueue(e *entry, notBefore time.Time) {
+	e.state, e.notBefore = frontier.Queued, notBefore
+	h := m.hosts[e.item.Host]
+	at, _ := slices.BinarySearchFunc(h.queue, e, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.item.Priority, b.item.Priority), cmp.Compare(a.seq, b.seq))
+	})
+	h.queue = slices.Insert(h.queue, at, e)
+	m.stats.Queued++
+}
+
+// draft is what a call would add to a Memory. Nothing of it takes effect
+// before commit, so that a call can still fail as a whole.
+type draft struct {
+	m       *Memory
+	added   []frontier.Item // with their fingerprints
+	prints  map[bloomstore.Fingerprint]bool
+	perHost map[string]uint64
+	books   frontier.Books // found, seen and refused; added is len(added)
+}
+
+func (m *Memory) newDraft() *draft {
+	return &draft{
+		m:       m,
+		prints:  map[bloomstore.Fingerprint]bool{},
+		perHost: map[string]uint64{},
+		books:   frontier.Books{Refused: map[frontier.Reason]uint64{}},
+	}
+}
+
+// offer answers items as if everything in d had been added.
+func (d *draft) offer(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	verdicts := make([]frontier.Verdict, len(items))
+	for i, item := range items {
+		item.Fingerprint = d.m.hasher.Fingerprint(item.URL)
+		verdict, err := d.judge(ctx, item)
+		if err != nil {
+			return nil, err
+		}
+		verdicts[i] = verdict
+		d.books.Found++
+		switch verdict.Answer {
+		case frontier.Added:
+			d.added = append(d.added, item)
+			d.prints[item.Fingerprint] = true
+			d.perHost[item.Host]++
+		case frontier.Seen:
+			d.books.Seen++
+		case frontier.Refused:
+			d.books.Refused[verdict.Reason]++
+		}
+	}
+	return verdicts, nil
+}
+
+func (d *draft) judge(ctx context.Context, item frontier.Item) (frontier.Verdict, error) {
+	switch {
+	case item.URL == "" || item.Host == "":
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}, nil
+	case len(item.URL) > frontier.MaxURLBytes:
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}, nil
+	}
+	seen, err := d.m.seen(ctx, item.Fingerprint, item.Class)
+	if err != nil {
+		return frontier.Verdict{}, err
+	}
+	if seen || d.prints[item.Fingerprint] {
+		return frontier.Verdict{Answer: frontier.Seen}, nil
+	}
+	added := d.perHost[item.Host]
+	if h := d.m.hosts[item.Host]; h != nil {
+		added += h.added
+	}
+	if d.m.cfg.MaxPerHost > 0 && added >= d.m.cfg.MaxPerHost {
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}, nil
+	}
+	return frontier.Verdict{Answer: frontier.Added}, nil
+}
+
+// seen says whether the filter for a bulk item, the exact map for any other,
+// claims to know it.
+func (m *Memory) seen(ctx context.Context, fp bloomstore.Fingerprint, class frontier.Class) (bool, error) {
+	if m.entries[fp] != nil {
+		return true, nil
+	}
+	if m.cfg.Filter == nil || class != frontier.Bulk {
+		return false, nil
+	}
+	known, err := m.cfg.Filter.Contains(ctx, []bloomstore.Fingerprint{fp})
+	if err != nil {
+		return false, err
+	}
+	return known[0], nil
+}
+
+// commit makes the draft take effect. On error nothing did but bits in the filter.
+func (d *draft) commit(ctx context.Context, now time.Time) error {
+	m := d.m
+	if m.cfg.Filter != nil && len(d.added) > 0 {
+		prints := slices.Collect(maps.Keys(d.prints))
+		if _, err := m.cfg.Filter.AddIfAbsent(ctx, prints); err != nil {
+			return err
+		}
+	}
+	for _, item := range d.added {
+		h := m.hosts[item.Host]
+		if h == nil {
+			h = &host{key: item.Host, delay: m.cfg.Delay}
+			m.hosts[item.Host] = h
+		}
+		h.added++
+		m.seq++
+		var notBefore time.Time
+		if item.Delay > 0 {
+			notBefore = now.Add(item.Delay)
+		}
+		e := &entry{seq: m.seq, item: frontier.Item{
+			URL: item.URL, Fingerprint: item.Fingerprint, Host: item.Host, Depth: item.Depth, Hops: item.Hops,
+			Priority: item.Priority, Class: item.Class, Referrer: item.Referrer,
+		}}
+		m.entries[item.Fingerprint] = e
+		m.enqueue(e, notBefore)
+	}
+	m.stats.Found += d.books.Found
+	m.stats.Added += uint64(len(d.added))
+	m.stats.Seen += d.books.Seen
+	for reason, n := range d.books.Refused {
+		m.stats.Refused[reason] += n
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package frontiertest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Stats implements frontier.Inspector.
+func (m *Memory) Stats(context.Context) (frontier.Stats, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	m.expire(now)
+	stats := m.stats
+	stats.Refused = maps.Clone(m.stats.Refused)
+	stats.Outcomes = maps.Clone(m.stats.Outcomes)
+	for _, h := range m.hosts {
+		if len(h.queue) > 0 || h.lease != nil && h.lease.open() > 0 {
+			stats.Hosts++
+		}
+		for _, e := range h.queue {
+			if e.notBefore.After(now) {
+				stats.Delayed++
+			}
+		}
+	}
+	stats.Filter = frontier.FilterStats{Keys: uint64(len(m.entries)), Layers: 1}
+	return stats, nil
+}
+
+// Lookup implements frontier.Inspector.
+func (m *Memory) Lookup(ctx context.Context, key, url string) (frontier.Status, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	m.expire(now)
+	fp := m.hasher.Fingerprint(url)
+	claimed, err := m.seen(ctx, fp, frontier.Bulk)
+	if err != nil {
+		return frontier.Status{}, err
+	}
+	status := frontier.Status{InFilter: claimed}
+	if h := m.hosts[key]; h != nil {
+		status.HostDueIn = max(h.due.Sub(now), 0)
+	}
+	e := m.entries[fp]
+	if e == nil || e.item.Host != key {
+		return status, nil
+	}
+	status.State, status.Round = e.state, e.item.Round
+	status.Outcome, status.Status = e.outcome, e.status
+	if e.state != frontier.Done {
+		status.Item = e.item
+	}
+	return status, nil
+}
+
+// Audit implements frontier.Inspector.
+func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire(m.cfg.Now())
+	audit := frontier.Audit{Counters: m.stats.Books, Added: float64(len(m.entries))}
+	audit.Counters.Refused = maps.Clone(m.stats.Refused)
+	for _, h := range m.hosts {
+		audit.Queued += uint64(len(h.queue))
+		if h.lease != nil {
+			audit.Leased += uint64(h.lease.open())
+		}
+	}
+	for _, e := range m.entries {
+		switch e.state {
+		case frontier.Done:
+			audit.Done++
+		case frontier.Failed:
+			audit.Failed++
+		}
+	}
+	return audit, nil
+}
+
+// List implements frontier.Inspector. It visits in the order of adding, and
+// visit may call m.
+func (m *Memory) List(_ context.Context, state frontier.State, key string, visit func(frontier.Item) bool) error {
+	for _, item := range m.list(state, key) {
+		if !visit(item) {
+			break
+		}
+	}
+	return nil
+}
+
+func (m *Memory) list(state frontier.State, key string) []frontier.Item {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire(m.cfg.Now())
+	var found []*entry
+	for _, e := range m.entries {
+		if e.state == state && state != frontier.Done && (key == "" || e.item.Host == key) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b *entry) int { return cmp.Compare(a.seq, b.seq) })
+	items := make([]frontier.Item, len(found))
+	for i, e := range found {
+		items[i] = e.item
+	}
+	return items
+}

@@ -1,0 +1,361 @@
+package frontiertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// lease is a host in the hands of a worker.
+type lease struct {
+	id        frontier.LeaseID
+	host      *host
+	items     []*entry // every one ever handed out under it, in that order
+	completed map[*entry]bool
+	deadline  time.Time
+	inFlight  int
+	ended     bool // by its worker; kept so that a repeat of its last Complete finds it
+}
+
+// open returns how many items of l are not completed.
+func (l *lease) open() int { return len(l.items) - len(l.completed) }
+
+// batch returns how many items a lease hands out at first: as many as the
+// host's delay lets a worker start within the lease, from 1 to 32.
+func batch(ttl, delay time.Duration) int {
+	if delay <= 0 {
+		return 32
+	}
+	return int(min(max(ttl/delay, 1), 32))
+}
+
+// wake returns when h can next be handed out if nobody holds it: it is due
+// then and one of its items is ready. It is false when nothing is queued.
+func (h *host) wake() (at time.Time, queued bool) {
+	for _, e := range h.queue {
+		if !e.notBefore.After(h.due) {
+			return h.due, true
+		}
+		if !queued || e.notBefore.Before(at) {
+			at, queued = e.notBefore, true
+		}
+	}
+	return at, queued
+}
+
+// Lease implements frontier.Store.
+func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	m.expire(now)
+	var grant frontier.Grant
+	for _, id := range request.IDs {
+		l := m.leases[id]
+		if l == nil {
+			l = m.newLease(id, request, now)
+		}
+		if l == nil || l.ended {
+			continue
+		}
+		// A repeat is told what is left: the lease runs from when it was granted.
+		granted := frontier.Lease{ID: id, Host: l.host.key, TTL: l.deadline.Sub(now), Blob: slices.Clone(l.host.blob)}
+		for _, e := range l.items {
+			granted.Items = append(granted.Items, e.item)
+		}
+		grant.Leases = append(grant.Leases, granted)
+	}
+	grant.Paused = m.stats.Paused
+	grant.Empty = m.stats.Queued+m.stats.Leased == 0
+	grant.Limited = m.stats.Queued > 0 && m.allowance(request.MaxPages) == 0
+	grant.Wait = m.wait(now)
+	return grant, nil
+}
+
+// newLease hands out the host that has been due for longest, or returns nil.
+func (m *Memory) newLease(id frontier.LeaseID, request frontier.LeaseRequest, now time.Time) *lease {
+	if m.stats.Paused || m.allowance(request.MaxPages) == 0 {
+		return nil
+	}
+	var first *host
+	var since time.Time
+	for _, h := range m.hosts {
+		at, queued := h.wake()
+		if h.lease != nil || !queued || at.After(now) {
+			continue
+		}
+		if first == nil || at.Before(since) || at.Equal(since) && h.key < first.key {
+			first, since = h, at
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	l := &lease{id: id, host: first, deadline: now.Add(m.cfg.LeaseTTL), inFlight: max(request.InFlight, 1), completed: map[*entry]bool{}}
+	first.lease, m.leases[id] = l, l
+	m.hand(l, batch(m.cfg.LeaseTTL, first.delay), request.MaxPages, now)
+	return l
+}
+
+// allowance returns how many more items may be handed out under maxPages.
+func (m *Memory) allowance(maxPages uint64) int {
+	const unlimited = 1 << 30
+	out := m.stats.Pages + m.stats.Leased
+	switch {
+	case maxPages == 0:
+		return unlimited
+	case maxPages <= out:
+		return 0
+	}
+	return int(min(maxPages-out, unlimited))
+}
+
+// hand moves up to n ready items of l's host to l, in their order. An item
+// that l completed (retried, given back) waits for the next lease: a repeat of
+// that completion must stay distinguishable from a second one.
+func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
+	n = min(n, m.allowance(maxPages))
+	queue := l.host.queue
+	var skipped []*entry
+	i := 0
+	for ; i < len(queue) && n > 0; i++ {
+		e := queue[i]
+		if e.notBefore.After(now) || l.completed[e] {
+			skipped = append(skipped, e)
+			continue
+		}
+		n--
+		e.state, e.notBefore = frontier.Leased, time.Time{}
+		l.items = append(l.items, e)
+		m.stats.Queued--
+		m.stats.Leased++
+	}
+	copy(queue[i-len(skipped):i], skipped)
+	l.host.queue = queue[i-len(skipped):]
+}
+
+// wait returns how long until some host can be handed out, if no lease ends
+// before it runs out.
+func (m *Memory) wait(now time.Time) time.Duration {
+	var first time.Time
+	sooner := func(at time.Time) {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	for _, h := range m.hosts {
+		if at, queued := h.wake(); queued && h.lease == nil {
+			if !at.After(now) {
+				return 0
+			}
+			sooner(at)
+		}
+	}
+	for _, l := range m.leases {
+		if !l.ended {
+			sooner(l.expiryDue())
+		}
+	}
+	return max(first.Sub(now), 0)
+}
+
+// expiryDue returns when l's host is due if l runs out: the worker may have
+// started a request in its last moment.
+func (l *lease) expiryDue() time.Time {
+	due := l.deadline.Add(l.host.delay)
+	if l.host.due.After(due) {
+		return l.host.due
+	}
+	return due
+}
+
+// expire takes back every lease whose deadline has come.
+func (m *Memory) expire(now time.Time) {
+	for id, l := range m.leases {
+		if now.Before(l.deadline) {
+			continue
+		}
+		delete(m.leases, id)
+		if l.ended {
+			continue
+		}
+		left := l.inFlight
+		for _, e := range l.items {
+			if !l.completed[e] && left > 0 {
+				e.item.Deliveries = min(e.item.Deliveries+1, frontier.MaxDeliveries)
+				left--
+			}
+		}
+		l.host.due = l.expiryDue()
+		m.release(l)
+	}
+}
+
+// release frees l's host and puts back what l did not complete.
+func (m *Memory) release(l *lease) {
+	l.ended, l.host.lease = true, nil
+	for _, e := range l.items {
+		if !l.completed[e] {
+			m.stats.Leased--
+			m.enqueue(e, time.Time{})
+		}
+	}
+}
+
+// Extend implements frontier.Store.
+func (m *Memory) Extend(_ context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	m.expire(now)
+	l := m.leases[id]
+	if l == nil || l.ended {
+		return frontier.Extension{}, frontier.ErrLeaseLost
+	}
+	l.deadline = now.Add(m.cfg.LeaseTTL)
+	if !m.stats.Paused {
+		m.hand(l, topUp.Items-l.open(), topUp.MaxPages, now)
+	}
+	extension := frontier.Extension{TTL: m.cfg.LeaseTTL}
+	for _, e := range l.items[min(topUp.Known, len(l.items)):] {
+		extension.Items = append(extension.Items, e.item)
+	}
+	return extension, nil
+}
+
+// Complete implements frontier.Store.
+func (m *Memory) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.cfg.Now()
+	m.expire(now)
+	l := m.leases[id]
+	if l == nil {
+		return frontier.ErrLeaseLost
+	}
+	fresh, err := m.fresh(l, done)
+	switch {
+	case err != nil:
+		return err
+	case l.ended && len(fresh) > 0:
+		return frontier.ErrLeaseLost
+	case l.ended:
+		return nil
+	case len(update.Blob) > frontier.MaxBlob:
+		return fmt.Errorf("frontiertest: blob of host %q has %d bytes, want at most %d", l.host.key, len(update.Blob), frontier.MaxBlob)
+	}
+	links := m.newDraft()
+	records, err := links.follow(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	if records > 0 && m.cfg.Output != nil {
+		if _, err := m.cfg.Output.Sync(); err != nil {
+			return fmt.Errorf("frontiertest: sync the output: %w", err)
+		}
+	}
+	if err := links.commit(ctx, now); err != nil {
+		return err
+	}
+	m.stats.Records += records
+	for _, c := range fresh {
+		m.settle(l, c, now)
+	}
+	l.host.due, l.host.delay = now.Add(update.Due), update.Delay
+	if update.Blob != nil {
+		l.host.blob = slices.Clone(update.Blob)
+	}
+	if update.End {
+		m.release(l)
+	}
+	return nil
+}
+
+// fresh returns the completions of done that l has not made yet, or an error
+// when one is of no item of l or has no outcome.
+func (m *Memory) fresh(l *lease, done []frontier.Completion) ([]frontier.Completion, error) {
+	var fresh []frontier.Completion
+	twice := map[bloomstore.Fingerprint]bool{}
+	for _, c := range done {
+		e := m.entries[c.Item]
+		if e == nil || !slices.Contains(l.items, e) {
+			return nil, fmt.Errorf("frontiertest: item %x is not of this lease of host %q", c.Item, l.host.key)
+		}
+		if c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown {
+			return nil, fmt.Errorf("frontiertest: %q has no outcome %q", e.item.URL, c.Outcome)
+		}
+		if !l.completed[e] && !twice[c.Item] {
+			twice[c.Item] = true
+			fresh = append(fresh, c)
+		}
+	}
+	return fresh, nil
+}
+
+// follow drafts the links of completions and writes their records.
+func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records uint64, err error) {
+	for _, c := range done {
+		var counts frontier.LinkCounts
+		verdicts, err := d.offer(ctx, c.Links)
+		if err != nil {
+			return 0, err
+		}
+		for _, verdict := range verdicts {
+			counts.Found++
+			switch verdict.Answer {
+			case frontier.Added:
+				counts.Added++
+			case frontier.Seen:
+				counts.Seen++
+			case frontier.Refused:
+				counts.Refused++
+			}
+		}
+		for _, refusal := range c.Refused {
+			counts.Found += refusal.Count
+			counts.Refused += refusal.Count
+			d.books.Found += refusal.Count
+			d.books.Refused[refusal.Reason] += refusal.Count
+		}
+		if c.Record == nil || c.Disposition != frontier.Finish {
+			continue
+		}
+		if err := c.Record(counts); err != nil {
+			return 0, fmt.Errorf("frontiertest: write the record of item %x: %w", c.Item, err)
+		}
+		records++
+	}
+	return records, nil
+}
+
+// settle makes one completion of l take effect.
+func (m *Memory) settle(l *lease, c frontier.Completion, now time.Time) {
+	e := m.entries[c.Item]
+	l.completed[e] = true
+	m.stats.Leased--
+	switch c.Disposition {
+	case frontier.Finish:
+		e.state, e.outcome, e.status = c.Outcome.State(), c.Outcome, c.Status
+		m.stats.Outcomes[c.Outcome]++
+		if e.state == frontier.Done {
+			m.stats.Done++
+		} else {
+			m.stats.Failed++
+		}
+		if c.Page {
+			m.stats.Pages++
+		}
+	case frontier.Retry:
+		if e.item.Attempts < 255 {
+			e.item.Attempts++
+		}
+		m.stats.Retries++
+		m.enqueue(e, now.Add(c.RetryIn))
+	case frontier.GiveBack:
+		m.enqueue(e, time.Time{})
+	}
+}
