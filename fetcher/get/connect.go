@@ -1,0 +1,88 @@
+package get
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Rule sends connections for some hosts to a fixed address, which the address
+// guard then allows. URL, Host header and TLS name stay those of the host.
+type Rule struct {
+	Pattern string // host name in lower case, with * for any characters
+	Addr    string // IP address or name
+	Port    string // empty: the port of the URL
+}
+
+func (r Rule) String() string { return r.Pattern + "=" + r.address("") }
+
+// ParseConnectTo reads PATTERN=ADDR[:PORT], for example *.example.org=127.0.0.1:8080.
+// An IPv6 address with a port stands in brackets.
+func ParseConnectTo(s string) (Rule, error) {
+	pattern, to, found := strings.Cut(s, "=")
+	if !found || pattern == "" || to == "" || strings.ContainsAny(s, " \t/@") {
+		return Rule{}, fmt.Errorf("connect-to %q, want PATTERN=ADDR[:PORT]", s)
+	}
+	r := Rule{Pattern: strings.ToLower(strings.Trim(pattern, "[]")), Addr: to}
+	if host, port, err := net.SplitHostPort(to); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+			return Rule{}, fmt.Errorf("connect-to %q, want an address and a port from 1 to 65535 after =", s)
+		}
+		r.Addr, r.Port = host, port
+	}
+	r.Addr = strings.Trim(r.Addr, "[]")
+	if strings.Contains(r.Addr, ":") && net.ParseIP(r.Addr) == nil {
+		return Rule{}, fmt.Errorf("connect-to %q: %q is not an address", s, r.Addr)
+	}
+	return r, nil
+}
+
+// address returns what to dial for a URL with this port.
+func (r Rule) address(port string) string {
+	if r.Port != "" {
+		port = r.Port
+	}
+	if port == "" {
+		return r.Addr
+	}
+	return net.JoinHostPort(r.Addr, port)
+}
+
+// ruleFor returns the first of rules whose pattern matches host.
+func ruleFor(rules []Rule, host string) (Rule, bool) {
+	if len(rules) == 0 {
+		return Rule{}, false
+	}
+	host = strings.ToLower(host)
+	for _, r := range rules {
+		if matchHost(r.Pattern, host) {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// matchHost reports whether pattern, in which * stands for any characters,
+// is all of host.
+func matchHost(pattern, host string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == host
+	}
+	host, ok := strings.CutPrefix(host, head)
+	if !ok {
+		return false
+	}
+	for {
+		part, more, star := strings.Cut(rest, "*")
+		if !star {
+			return strings.HasSuffix(host, part)
+		}
+		i := strings.Index(host, part) // the leftmost leaves most for the rest
+		if i < 0 {
+			return false
+		}
+		host, rest = host[i+len(part):], more
+	}
+}

@@ -1,0 +1,212 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Request is one request.
+type Request struct {
+	URL    string      // absolute, http or https; a fragment is not sent
+	Header http.Header // added to, or instead of, the Client's
+	// Started, unless nil, is called exactly once, before connect: the start
+	// that politeness counts. It is not called when URL is no URL.
+	Started func()
+	// Sent, unless nil, is called at most once, with a connection at hand,
+	// right before the request is written. A slow connect lies between Started
+	// and Sent: who counts the later one too keeps the host's own view of the
+	// distance between two requests.
+	Sent    func()
+	AnyType bool  // take any content type, whatever Config.Types says
+	MaxBody int64 // instead of Config.MaxBodyBytes; 0: that
+}
+
+// Get makes one request. It returns an error unless a whole answer came: one
+// of ErrAborted (ctx ended), ErrStale, *AddressError, *Error, or an error that
+// says why URL cannot be requested (ErrURL); Classify says what each means.
+// The caller releases the Response.
+func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
+	hr, err := c.build(request)
+	if err != nil {
+		return nil, err
+	}
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	f := &flight{sent: request.Sent}
+	if c.config.Transport != nil {
+		f.send(false) // a replaced network has no connections to wait for
+	}
+	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))
+
+	start := time.Now()
+	if request.Started != nil {
+		request.Started()
+	}
+	response, err := c.exchange(hr, f, request)
+	if err != nil && caller.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAborted, context.Cause(caller))
+	}
+	if err != nil {
+		return nil, err
+	}
+	response.Duration = time.Since(start)
+	return response, nil
+}
+
+// exchange sends hr and reads the answer.
+func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Response, error) {
+	begin := time.Now()
+	answer, err := c.transport.RoundTrip(hr)
+	if err != nil {
+		return nil, f.fault(err)
+	}
+	defer answer.Body.Close()
+	if sent := f.sentAt.Load(); sent != nil {
+		begin = *sent
+	}
+	response := newResponse(answer)
+	response.Latency = time.Since(begin)
+	if err := c.readBody(response, answer, request); err != nil {
+		response.Release()
+		return nil, &Error{Op: OpBody, Err: err}
+	}
+	return response, nil
+}
+
+// flight is what httptrace says of one request. Its callbacks come from
+// several goroutines, some after Get has returned.
+type flight struct {
+	sent     func()
+	sentAt   atomic.Pointer[time.Time] // nil while there is no connection
+	reused   atomic.Bool
+	answered atomic.Bool
+}
+
+func (f *flight) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn:              func(info httptrace.GotConnInfo) { f.send(info.Reused) },
+		GotFirstResponseByte: func() { f.answered.Store(true) },
+	}
+}
+
+// send notes that the request is about to be written.
+func (f *flight) send(reused bool) {
+	now := time.Now()
+	if f.sentAt.Swap(&now) == nil && f.sent != nil {
+		f.sent()
+	}
+	f.reused.Store(reused)
+}
+
+// fault gives an error of RoundTrip its type.
+func (f *flight) fault(err error) error {
+	if refused, ok := errors.AsType[*AddressError](err); ok {
+		return refused
+	}
+	switch {
+	case f.sentAt.Load() == nil:
+		return &Error{Op: OpConnect, Err: err}
+	case f.reused.Load() && !f.answered.Load() && !isTimeout(err):
+		return fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	return &Error{Op: OpRequest, Err: err}
+}
+
+// onceBody is an empty body that net/http cannot rewind, so that it never
+// sends a request a second time. It finds the end before it writes and sends
+// neither a body nor a header for one.
+type onceBody struct{}
+
+func (onceBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (onceBody) Close() error             { return nil }
+
+// build makes the http.Request, without a context.
+func (c *Client) build(request Request) (*http.Request, error) {
+	u, err := parseURL(request.URL)
+	if err != nil {
+		return nil, err
+	}
+	hr := &http.Request{
+		Method: http.MethodGet,
+		URL:    u,
+		Host:   c.host,
+		Header: c.header,
+		Body:   onceBody{},
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if len(request.Header) > 0 {
+		hr.Header = maps.Clone(c.header)
+		for name, values := range request.Header {
+			if name = http.CanonicalHeaderKey(name); name == "Host" && len(values) > 0 {
+				hr.Host = values[0]
+			} else {
+				hr.Header[name] = values
+			}
+		}
+	}
+	return hr, nil
+}
+
+// parseURL prepares raw for the wire. A canonical URL goes there byte for
+// byte: net/url would refuse some that the URL standard allows ("/100%") and
+// spell others anew, and what was fetched must be what was queued.
+func parseURL(raw string) (*url.URL, error) {
+	raw, _, _ = strings.Cut(raw, "#")
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found || (scheme != "http" && scheme != "https") {
+		return nil, fmt.Errorf("%w: %q is not http or https", ErrURL, raw)
+	}
+	host, target := rest, "/"
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		host, target = rest[:i], rest[i:]
+	}
+	if plainHost(host) && plainTarget(target) {
+		return &url.URL{Scheme: scheme, Host: host, Opaque: target}, nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%w: %q has no host, or bytes that a URL cannot have", ErrURL, raw)
+	}
+	u.User = nil // never sent: a link is not where credentials come from
+	return u, nil
+}
+
+// plainHost reports whether host is a name or IPv4 address, with or without a
+// port: nothing that net/url would have to look at.
+func plainHost(host string) bool {
+	for i := range len(host) {
+		switch b := host[i]; {
+		case 'a' <= b && b <= 'z', '0' <= b && b <= '9', b == '.', b == '-', b == '_':
+		case b == ':' && i > 0:
+			port := host[i+1:]
+			return port != "" && len(port) <= 5 && strings.Trim(port, "0123456789") == ""
+		default:
+			return false
+		}
+	}
+	return host != ""
+}
+
+// plainTarget reports whether target can stand in a request line as it is.
+// One that starts with two slashes would be taken for a host.
+func plainTarget(target string) bool {
+	if target[0] != '/' || strings.HasPrefix(target, "//") {
+		return false
+	}
+	for i := range len(target) {
+		if target[i] <= ' ' || target[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,85 @@
+package get
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Response is one answer.
+type Response struct {
+	Status      int
+	Header      http.Header
+	ContentType string // lower case, without parameters; found from the body where the header is missing
+	Body        []byte // decompressed; valid until Release
+	// Truncated: Body is not all of it. It was cut at the limit, or the
+	// compressed data is damaged (then Damage says how).
+	Truncated   bool
+	Damage      error
+	TypeRefused bool          // a 2xx of an unwanted content type: Body was not read
+	WireBytes   int64         // of the body, as it came, compressed or not
+	RedirectTo  string        // the Location of a redirect, not resolved
+	RetryAfter  time.Duration // 0: none
+	Latency     time.Duration // from the request to the end of the answer's header
+	Duration    time.Duration // from the start, connect included, to the end of the body
+
+	buffer *buffer
+}
+
+// Release gives the body's buffer back. Body must not be used afterwards.
+func (r *Response) Release() {
+	r.Body = nil
+	if r.buffer != nil {
+		r.buffer.release()
+		r.buffer = nil
+	}
+}
+
+func newResponse(answer *http.Response) *Response {
+	r := &Response{
+		Status:      answer.StatusCode,
+		Header:      answer.Header,
+		ContentType: mediaType(answer.Header.Get("Content-Type")),
+	}
+	switch r.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		r.RedirectTo = answer.Header.Get("Location")
+	}
+	if after := answer.Header.Get("Retry-After"); after != "" {
+		r.RetryAfter = retryAfter(after, answer.Header.Get("Date"), time.Now())
+	}
+	return r
+}
+
+// mediaType returns type/subtype of a Content-Type header, in lower case.
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+// maxRetryAfter bounds what is believed of a Retry-After header.
+const maxRetryAfter = 365 * 24 * time.Hour
+
+// retryAfter reads a Retry-After header: seconds, or an HTTP date, which
+// counts from the server's own clock (date, its Date header) when it has one.
+// It returns 0 for the past and for what is neither.
+func retryAfter(after, date string, now time.Time) time.Duration {
+	after = strings.TrimSpace(after)
+	if after != "" && strings.Trim(after, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(after, 10, 64)
+		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
+			return maxRetryAfter
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	until, err := http.ParseTime(after)
+	if err != nil {
+		return 0
+	}
+	if server, err := http.ParseTime(date); err == nil {
+		now = server
+	}
+	return min(max(0, until.Sub(now)), maxRetryAfter)
+}
