@@ -1,0 +1,190 @@
+// Package canon gives every URL one spelling, and says which host it belongs to.
+//
+// It owns the canonical URL, the host key (the unit of politeness) and the keys
+// that decide scope. It fetches nothing, resolves no names and remembers no
+// URL; it does no I/O and everything in it is safe for concurrent use.
+//
+// # The canonical form
+//
+// A URL is read as the WHATWG URL standard says (https://url.spec.whatwg.org/):
+// white space around it is dropped, tabs and newlines in it too, scheme and
+// host are lower-cased, the host goes through IDNA, IPv4 addresses in any
+// spelling become dotted quads, dot segments are resolved, a default port is
+// removed, a byte that is not UTF-8 counts as U+FFFD. On top of it:
+//
+//   - userinfo and fragment are removed, and an empty query with its "?";
+//   - one dot at the end of the host name is removed: it is the same host, and
+//     must be the same host key. A host that DNS cannot have (an empty label, a
+//     label beyond 63 bytes, a name beyond 253) is ErrMalformed;
+//   - %XX has upper-case digits, and unreserved bytes (A-Z a-z 0-9 - . _ ~) are
+//     not escaped. Nothing else is unescaped. A "%" without two hex digits
+//     after it becomes %25, so that decoding can never make an escape;
+//   - escaped are: in the path, controls, space, " < > ^ ` { | } and non-ASCII
+//     bytes; in the query, controls, space, " ' < > and non-ASCII bytes. These
+//     are the sets of the standard, plus "|" (and "^", new in the standard) in
+//     paths, because net/url re-encodes a whole path that has them;
+//   - query parameters and path parameters (";name=value" at the end of a
+//     segment) whose name is in the strip list are removed;
+//   - query parameters keep their order unless Options.SortQuery is set.
+//
+// The form is a fixed point, canon(canon(x)) = canon(x), and net/url reads it
+// back as it stands: the request line is URL.Path byte for byte.
+package canon
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Version is the version of the canonical form. It is part of a crawl's
+// settings: URLs of two versions must not meet in one store.
+const Version = 1
+
+// MaxBytes is the longest canonical URL. A reference of more than four times
+// as many bytes is too long without a further look.
+const MaxBytes = 8 << 10
+
+var (
+	// ErrScheme reports a URL that is neither http nor https.
+	ErrScheme = errors.New("canon: not http or https")
+	// ErrMalformed reports what is no URL.
+	ErrMalformed = errors.New("canon: malformed URL")
+	// ErrTooLong reports a URL of more than MaxBytes.
+	ErrTooLong = errors.New("canon: URL too long")
+)
+
+// Error says which reference was refused. It is one of ErrScheme, ErrMalformed
+// and ErrTooLong, and costs nothing until it is printed.
+type Error struct {
+	Ref  string // as given
+	Err  error  // the sentinel
+	Hint string // what is wrong with it; may be empty
+}
+
+// maxShown is how much of a refused reference an error message quotes.
+const maxShown = 120
+
+func (e *Error) Error() string {
+	shown := e.Ref
+	if len(shown) > maxShown {
+		shown = shown[:maxShown] + "…"
+	}
+	if e.Hint == "" {
+		return fmt.Sprintf("%v: %q", e.Err, shown)
+	}
+	return fmt.Sprintf("%v: %q: %s", e.Err, shown, e.Hint)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// HostKey says what the unit of politeness is.
+type HostKey uint8
+
+const (
+	ByHost   HostKey = iota // the host name
+	ByDomain                // the registrable domain
+)
+
+func (k HostKey) String() string {
+	if k == ByDomain {
+		return "domain"
+	}
+	return "host"
+}
+
+// Options change the canonical form. The zero value is the default.
+type Options struct {
+	StripParams []string // parameters to remove, see DefaultStrip; nil means DefaultStrip, empty none
+	KeepParams  []string // parameters to keep although StripParams names them; same patterns
+	SortQuery   bool     // sort query parameters by name; equal names keep their order
+	HostKey     HostKey
+}
+
+// Canonicalizer makes canonical URLs. It is safe for concurrent use.
+type Canonicalizer struct {
+	strip   stripList
+	sort    bool
+	hostKey HostKey
+	form    string
+}
+
+// New returns the Canonicalizer of o, or every fault of o at once.
+func New(o Options) (*Canonicalizer, error) {
+	names := o.StripParams
+	if names == nil {
+		names = DefaultStrip()
+	}
+	strip, err := newStripList(names, o.KeepParams)
+	if o.HostKey > ByDomain {
+		err = errors.Join(err, fmt.Errorf("HostKey is %d, want ByHost or ByDomain", o.HostKey))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("canon: %w", err)
+	}
+	return &Canonicalizer{
+		strip:   strip,
+		sort:    o.SortQuery,
+		hostKey: o.HostKey,
+		form: fmt.Sprintf("v%d sort=%t strip=%s keep=%s", Version, o.SortQuery,
+			strings.Join(names, ","), strings.Join(o.KeepParams, ",")),
+	}, nil
+}
+
+// Form describes everything that the canonical form depends on, as one line:
+// a setting of the crawl. The host key is not part of it.
+func (c *Canonicalizer) Form() string { return c.form }
+
+// Parse returns the canonical form of an absolute URL. The error is an *Error.
+func (c *Canonicalizer) Parse(raw string) (URL, error) { return c.Join(URL{}, raw) }
+
+// ParseSeed is Parse for what people type: without "://" or an http scheme, the
+// scheme is https.
+func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
+	s := trim(raw)
+	if name, _, found := cutScheme(s); strings.Contains(s, "://") || found && isHTTP(name) {
+		return c.Parse(s)
+	}
+	return c.Parse("https://" + strings.TrimLeft(s, "/"))
+}
+
+// Join returns the canonical form of ref, as found in a document with base URL
+// base. With a zero base ref must be absolute. The error is an *Error.
+//
+// A canonical base loses nothing: what it lacks (stripped parameters, userinfo,
+// fragment) is either not inherited by a reference or removed from the result.
+func (c *Canonicalizer) Join(base URL, ref string) (URL, error) {
+	var room [512]byte // most URLs are built on the stack and allocated once
+	b := builder{c: c, buf: room[:0]}
+	switch b.resolve(base, trim(ref)) {
+	case resolved:
+		return b.url(ref)
+	case otherScheme:
+		return URL{}, &Error{Ref: ref, Err: ErrScheme}
+	}
+	return c.joinSlow(base, ref)
+}
+
+// HostKey returns the host key of u: all URLs that share it share one delay.
+func (c *Canonicalizer) HostKey(u URL) string {
+	if c.hostKey == ByDomain {
+		return Domain(u.Host())
+	}
+	return u.Host()
+}
+
+// Domain returns the registrable domain of a canonical host name (the public
+// suffix and one label more), or host itself when it has none: an IP address,
+// localhost, a public suffix.
+func Domain(host string) string {
+	if isAddress(host) {
+		return host
+	}
+	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
+	if err != nil {
+		return host
+	}
+	return domain
+}

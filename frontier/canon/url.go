@@ -1,0 +1,68 @@
+package canon
+
+import "strings"
+
+// URL is a canonical URL; the zero URL is none. URLs are equal (==) exactly
+// when their strings are.
+type URL struct {
+	s       string
+	hostEnd uint16 // of the host in s
+	path    uint16 // where the path begins in s
+}
+
+// String returns the URL.
+func (u URL) String() string { return u.s }
+
+// IsZero reports whether u is no URL.
+func (u URL) IsZero() bool { return u.s == "" }
+
+// Scheme returns "http" or "https".
+func (u URL) Scheme() string { return u.s[:max(0, u.host()-len("://"))] }
+
+// Host returns the host name without port; an IPv6 address is in brackets.
+func (u URL) Host() string { return u.s[u.host():u.hostEnd] }
+
+// Port returns the port, or "" when it is the scheme's default.
+func (u URL) Port() string {
+	if u.hostEnd == u.path {
+		return ""
+	}
+	return u.s[u.hostEnd+1 : u.path]
+}
+
+// Origin returns scheme, host and port, as in "https://example.org:8443": what
+// a robots.txt speaks for.
+func (u URL) Origin() string { return u.s[:u.path] }
+
+// Path returns path and query: the request target, and what robots rules match.
+// It begins with "/".
+func (u URL) Path() string { return u.s[u.path:] }
+
+// host returns where the host begins in s.
+func (u URL) host() int {
+	switch {
+	case u.s == "":
+		return 0
+	case u.s[len("http")] == 's':
+		return len("https://")
+	default:
+		return len("http://")
+	}
+}
+
+// authority returns host and port, as in the URL.
+func (u URL) authority() string { return u.s[u.host():u.path] }
+
+// directory returns everything up to and with the last "/" of the path.
+func (u URL) directory() string {
+	s := u.withoutQuery()
+	return s[:strings.LastIndexByte(s, '/')+1]
+}
+
+// withoutQuery returns the URL up to its query.
+func (u URL) withoutQuery() string {
+	if i := strings.IndexByte(u.s[u.path:], '?'); i >= 0 {
+		return u.s[:int(u.path)+i]
+	}
+	return u.s
+}
