@@ -1,0 +1,130 @@
+package robots
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jimsmart/grobotstxt"
+)
+
+// MaxSitemaps is how many sitemaps of a robots.txt are kept.
+const MaxSitemaps = 1000
+
+// Parse compiles what body says to the crawler with this product token
+// (ProductToken). It takes anything; what is no robots.txt allows everything.
+// Rules keep nothing of body.
+func Parse(body []byte, productToken string) *Rules {
+	if len(body) > MaxBytes {
+		body = body[:1+bytes.LastIndexAny(body[:MaxBytes], "\r\n")]
+	}
+	file := reader{token: productToken}
+	grobotstxt.Parse(string(body), &file)
+	group := &file.everyone
+	if file.named {
+		group = &file.ours
+	}
+	r := compile(group.lines)
+	r.sitemaps = file.sitemaps
+	r.crawlDelay, r.hasDelay = group.crawlDelay, group.hasDelay
+	return r
+}
+
+// ProductToken returns the part of a User-Agent header that robots.txt groups
+// are named for: the first product, without its version.
+func ProductToken(userAgent string) string {
+	userAgent = strings.TrimSpace(userAgent)
+	for i := range len(userAgent) {
+		if !tokenByte(userAgent[i]) {
+			return userAgent[:i]
+		}
+	}
+	return userAgent
+}
+
+// tokenByte reports whether c can be part of a product name (RFC 9110). RFC
+// 9309 knows letters, - and _ only, but crawlers have digits in their names.
+func tokenByte(c byte) bool {
+	return unreserved(c) || c != 0 && strings.IndexByte("!#$%&'+^`|", c) >= 0
+}
+
+// group are the lines of all groups for one crawler.
+type group struct {
+	lines      []string
+	crawlDelay time.Duration
+	hasDelay   bool
+}
+
+// reader gathers, line by line, the groups for us and those for everyone.
+type reader struct {
+	token          string
+	ours, everyone group
+	named          bool // a group names us, even an empty one: then those for everyone are not ours
+	inOurs, inAll  bool // whom the current group is for
+	rules          bool // the current group has rules: the next User-agent starts another
+	sitemaps       []string
+}
+
+var _ grobotstxt.ParseHandler = (*reader)(nil)
+
+func (f *reader) HandleRobotsStart() {}
+func (f *reader) HandleRobotsEnd()   {}
+
+func (f *reader) HandleUserAgent(_ int, agent string) {
+	if f.rules {
+		f.inOurs, f.inAll, f.rules = false, false, false
+	}
+	if agent == "*" || strings.HasPrefix(agent, "* ") || strings.HasPrefix(agent, "*\t") {
+		f.inAll = true
+	} else if f.token != "" && strings.EqualFold(ProductToken(agent), f.token) {
+		f.inOurs, f.named = true, true
+	}
+}
+
+func (f *reader) HandleAllow(_ int, pattern string)    { f.add(allowPrefix, pattern) }
+func (f *reader) HandleDisallow(_ int, pattern string) { f.add(disallowPrefix, pattern) }
+
+// add takes a rule. One whose pattern is empty or can match no path says
+// nothing, but ends the list of crawlers that the group is for, as any other.
+func (f *reader) add(prefix, pattern string) {
+	f.rules = true
+	if pattern == "" || pattern[0] != '/' && pattern[0] != '*' {
+		return
+	}
+	line := prefix + normalisePattern(pattern)
+	f.each(func(g *group) { g.lines = append(g.lines, line) })
+}
+
+func (f *reader) each(do func(*group)) {
+	if f.inOurs {
+		do(&f.ours)
+	}
+	if f.inAll {
+		do(&f.everyone)
+	}
+}
+
+func (f *reader) HandleSitemap(_ int, url string) {
+	if url != "" && len(f.sitemaps) < MaxSitemaps {
+		f.sitemaps = append(f.sitemaps, strings.Clone(url))
+	}
+}
+
+// HandleUnknownAction takes Crawl-delay, which RFC 9309 does not know: it is
+// for the crawlers named so far, and does not end their list.
+func (f *reader) HandleUnknownAction(_ int, key, value string) {
+	if !strings.EqualFold(key, "crawl-delay") {
+		return
+	}
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(seconds >= 0) || math.IsInf(seconds, 0) {
+		return
+	}
+	delay := time.Duration(math.Min(seconds, maxCrawlDelay.Seconds()) * float64(time.Second))
+	f.each(func(g *group) { g.crawlDelay, g.hasDelay = max(g.crawlDelay, delay), true })
+}
+
+// maxCrawlDelay bounds what is believed of a Crawl-delay.
+const maxCrawlDelay = 365 * 24 * time.Hour

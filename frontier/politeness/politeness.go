@@ -1,0 +1,137 @@
+// Package politeness decides when a host may next be asked for something.
+//
+// It owns the delay between two starts, crawl-delay, the latency factor,
+// Retry-After, back-off, and when a host is given up. It does not read
+// robots.txt (package robots), hold queues (package frontier) or decide what
+// an answer means for its URL (package get). It does no I/O, reads no clock
+// and rolls no dice: every method takes the time, and chance where it needs
+// any, as an argument.
+//
+// What happens, what it means for the host, and when its URL is tried again:
+//
+//	2xx, 3xx, 4xx but those below   healthy: back-off over                    not
+//	429, 503                        back-off, at least Retry-After            RetryIn
+//	408, 425, other 5xx             alive; back-off neither grows nor ends    RetryIn
+//	no connection (name, dial, TLS) back-off; counts towards dead             RetryIn
+//	connected, but no whole answer  back-off from the third in a row;         RetryIn
+//	                                counts towards dead
+//	kept connection was stale       nothing but its start                     when the host is due
+//
+// A single reset or timeout is the fault of one page often enough that the
+// rest of the host need not wait for it; three in a row are the host's. Any
+// answer ends a row. After Policy.DeadAfter in a row the host is dead.
+//
+// Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, give or take Jitter, at most
+// BackoffMax; Retry-After can make it longer, up to MaxRetryAfter. Within a
+// back-off further failures, of requests that were in flight, count for nothing.
+package politeness
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Defaults of Policy.
+const (
+	DefaultDelay         = time.Second
+	DefaultMaxCrawlDelay = 60 * time.Second
+	DefaultLatencyFactor = 1.0
+	DefaultBackoffBase   = 10 * time.Second
+	DefaultBackoffMax    = time.Hour
+	DefaultJitter        = 0.2
+	DefaultRetryBase     = time.Second
+	DefaultMaxRetryAfter = 24 * time.Hour
+	DefaultDeadAfter     = 10
+)
+
+// Values that a Policy cannot express as zero, because zero is the default.
+const (
+	NoDelay         time.Duration = -1 // Policy.Delay: no distance between starts
+	NoCrawlDelay    time.Duration = -1 // Policy.MaxCrawlDelay: robots.txt's is not waited for
+	NoLatencyFactor float64       = -1 // Policy.LatencyFactor
+	NoJitter        float64       = -1 // Policy.Jitter
+	NeverDead       int           = -1 // Policy.DeadAfter
+)
+
+// MaxLatencyDelay bounds the part of the delay that comes from latency.
+const MaxLatencyDelay = 30 * time.Second
+
+// toBackoff is how many unfinished answers in a row are the host's fault.
+const toBackoff = 3
+
+// Policy is how polite to be. The zero value is the default.
+type Policy struct {
+	Delay         time.Duration // between two starts; 0 means DefaultDelay, or NoDelay
+	MaxCrawlDelay time.Duration // a longer crawl-delay counts as this; 0 means DefaultMaxCrawlDelay, or NoCrawlDelay
+	// LatencyFactor × the host's smoothed latency is waited between two starts
+	// when that is longer. 0 means DefaultLatencyFactor, but NoLatencyFactor
+	// with NoDelay. At 1 a host has about one request in flight, however many
+	// are allowed at once.
+	LatencyFactor float64
+	BackoffBase   time.Duration // 0 means DefaultBackoffBase
+	BackoffMax    time.Duration // 0 means DefaultBackoffMax
+	Jitter        float64       // share by which back-offs and retries vary, below 1; 0 means DefaultJitter, or NoJitter
+	RetryBase     time.Duration // before the first retry of one URL; 0 means DefaultRetryBase
+	MaxRetryAfter time.Duration // a longer Retry-After counts as this; 0 means DefaultMaxRetryAfter
+	DeadAfter     int           // failures in a row; 0 means DefaultDeadAfter, or NeverDead
+}
+
+// WithDefaults returns p with its zero values replaced, and all its faults.
+func (p Policy) WithDefaults() (Policy, error) {
+	var errs []error
+	check := func(ok bool, name string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("politeness: %s is %v, want %s", name, value, want))
+		}
+	}
+	check(p.Delay >= 0 || p.Delay == NoDelay, "Delay", p.Delay, "0 or more, or NoDelay")
+	check(p.MaxCrawlDelay >= 0 || p.MaxCrawlDelay == NoCrawlDelay, "MaxCrawlDelay", p.MaxCrawlDelay, "0 or more, or NoCrawlDelay")
+	check(p.LatencyFactor >= 0 && !math.IsInf(p.LatencyFactor, 1) || p.LatencyFactor == NoLatencyFactor,
+		"LatencyFactor", p.LatencyFactor, "0 or more, or NoLatencyFactor")
+	check(p.BackoffBase >= 0, "BackoffBase", p.BackoffBase, "0 or more")
+	check(p.BackoffMax >= 0, "BackoffMax", p.BackoffMax, "0 or more")
+	check(p.Jitter >= 0 && p.Jitter < 1 || p.Jitter == NoJitter, "Jitter", p.Jitter, "0 or more and below 1, or NoJitter")
+	check(p.RetryBase >= 0, "RetryBase", p.RetryBase, "0 or more")
+	check(p.MaxRetryAfter >= 0, "MaxRetryAfter", p.MaxRetryAfter, "0 or more")
+	check(p.DeadAfter >= 0 || p.DeadAfter == NeverDead, "DeadAfter", p.DeadAfter, "0 or more, or NeverDead")
+	p = p.filled()
+	check(p.BackoffBase <= p.BackoffMax, "BackoffBase", p.BackoffBase, fmt.Sprintf("at most BackoffMax, %v", p.BackoffMax))
+	return p, errors.Join(errs...)
+}
+
+func (p Policy) filled() Policy {
+	if p.LatencyFactor == 0 && p.Delay == NoDelay {
+		p.LatencyFactor = NoLatencyFactor
+	}
+	p.Delay = cmp.Or(p.Delay, DefaultDelay)
+	p.MaxCrawlDelay = cmp.Or(p.MaxCrawlDelay, DefaultMaxCrawlDelay)
+	p.LatencyFactor = cmp.Or(p.LatencyFactor, DefaultLatencyFactor)
+	p.BackoffBase = cmp.Or(p.BackoffBase, DefaultBackoffBase)
+	p.BackoffMax = cmp.Or(p.BackoffMax, DefaultBackoffMax)
+	p.Jitter = cmp.Or(p.Jitter, DefaultJitter)
+	p.RetryBase = cmp.Or(p.RetryBase, DefaultRetryBase)
+	p.MaxRetryAfter = cmp.Or(p.MaxRetryAfter, DefaultMaxRetryAfter)
+	p.DeadAfter = cmp.Or(p.DeadAfter, DefaultDeadAfter)
+	return p
+}
+
+// RetryIn returns how long a URL waits before its next attempt, when attempts
+// of them (1 or more) have failed: RetryBase × 4ⁿ⁻¹, give or take Jitter, at
+// most BackoffMax. The host may have to wait longer; then it does.
+// random returns a number in [0, 1).
+func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
+	p = p.filled()
+	return p.spread(p.RetryBase, 4, attempts-1, random)
+}
+
+// spread returns base × factorⁿ, at most BackoffMax, varied by Jitter.
+func (p Policy) spread(base time.Duration, factor float64, n int, random func() float64) time.Duration {
+	d := math.Min(float64(base)*math.Pow(factor, float64(max(0, n))), float64(p.BackoffMax))
+	if p.Jitter > 0 {
+		d *= 1 + p.Jitter*(2*random()-1)
+	}
+	return time.Duration(math.Min(d, float64(p.BackoffMax)))
+}
