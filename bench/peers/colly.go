@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/gocolly/colly/v2"
+)
+
+// viaColly is the crawler that colly's documentation shows: asynchronous, one
+// host, so many requests at once, and otherwise colly's own settings. It keeps
+// nothing of a page; its visited set is in memory.
+//
+// Fragments are cut off, because colly takes each for a page of its own. Pages
+// are counted by URL, because colly looks whether a page was visited before it
+// marks it, so that two links at once fetch it twice.
+func viaColly(ctx context.Context, start string, workers int) (pages int, err error) {
+	home, err := url.Parse(start)
+	if err != nil {
+		return 0, err
+	}
+	collector := colly.NewCollector(
+		colly.Async(),
+		colly.AllowedDomains(home.Hostname()),
+		colly.StdlibContext(ctx),
+	)
+	if err := collector.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: workers}); err != nil {
+		return 0, err
+	}
+	var mu sync.Mutex
+	html := make(map[string]bool)
+	collector.OnResponse(func(r *colly.Response) {
+		if strings.HasPrefix(r.Headers.Get("Content-Type"), "text/html") {
+			mu.Lock()
+			defer mu.Unlock()
+			html[r.Request.URL.String()] = true
+		}
+	})
+	collector.OnHTML("a[href]", func(link *colly.HTMLElement) {
+		if page, _, _ := strings.Cut(link.Attr("href"), "#"); page != "" {
+			_ = link.Request.Visit(page) // the error says "already visited" or "not this domain"
+		}
+	})
+	if err := collector.Visit(start); err != nil {
+		return 0, err
+	}
+	collector.Wait()
+	return len(html), context.Cause(ctx)
+}
