@@ -1,0 +1,217 @@
+package localstore
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// offer is an item on its way in, with what can be computed outside the committer.
+type offer struct {
+	item    *frontier.Item
+	print   bloomstore.Fingerprint
+	refused frontier.Reason
+}
+
+func (s *Store) offers(items []frontier.Item) []offer {
+	offers := make([]offer, len(items))
+	for i := range items {
+		it := &items[i]
+		o := offer{item: it}
+		switch {
+		case len(it.URL) > frontier.MaxURLBytes:
+			o.refused = frontier.ReasonTooLong
+		case it.URL == "" || it.Host == "" || strings.IndexByte(it.Host, 0) >= 0 || it.Priority >= frontier.Priorities:
+			o.refused = frontier.ReasonMalformed
+		default:
+			o.print = s.hasher.Fingerprint(it.URL)
+		}
+		offers[i] = o
+	}
+	return offers
+}
+
+// Add implements frontier.Store. It never returns ErrFull: the queue is on disk.
+func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	offers := s.offers(items)
+	verdicts := make([]frontier.Verdict, len(items))
+	err := s.do(ctx, &op{change: func(g *group) error {
+		for i := range offers {
+			v, err := g.add(&offers[i])
+			if err != nil {
+				return err
+			}
+			verdicts[i] = v
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return verdicts, nil
+}
+
+// add decides on one offer, and queues it if it is new. Its errors are fatal.
+func (g *group) add(o *offer) (frontier.Verdict, error) {
+	books := &g.meta.Stats.Books
+	books.Found++
+	if o.refused != "" {
+		return g.refuse(o.refused), nil
+	}
+	it := o.item
+	var h *host
+	if g.cfg.MaxPerHost > 0 && !g.filter.Has(o.print) {
+		var err error
+		if h, err = g.hostOf(it.Host); err != nil {
+			return frontier.Verdict{}, err
+		}
+		if h.added >= g.cfg.MaxPerHost {
+			return g.refuse(frontier.ReasonHostLimit), nil
+		}
+	}
+	layer, added := g.filter.Add(o.print)
+	if !added {
+		known := true
+		if it.Class != frontier.Bulk {
+			var err error
+			if known, err = g.knows(it, o.print); err != nil {
+				return frontier.Verdict{}, err
+			}
+		}
+		if known {
+			books.Seen++
+			return frontier.Verdict{Answer: frontier.Seen}, nil
+		}
+	} else {
+		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
+		g.journaled++
+	}
+	if h == nil {
+		var err error
+		if h, err = g.hostOf(it.Host); err != nil {
+			return frontier.Verdict{}, err
+		}
+	}
+	if it.Class != frontier.Bulk {
+		g.set(exactKey(o.print), []byte{byte(it.Class)})
+		if g.exact == nil {
+			g.exact = make(map[bloomstore.Fingerprint]bool)
+		}
+		g.exact[o.print] = true
+	}
+	fresh := frontier.Item{URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
+		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer}
+	if it.Delay > 0 {
+		g.delay(h, &fresh, micros(it.Delay))
+	} else {
+		g.enqueue(h, &fresh)
+	}
+	h.added++
+	books.Added++
+	books.Queued++
+	return frontier.Verdict{Answer: frontier.Added}, nil
+}
+
+func (g *group) refuse(reason frontier.Reason) frontier.Verdict {
+	g.countRefused(reason, 1)
+	return frontier.Verdict{Answer: frontier.Refused, Reason: reason}
+}
+
+func (g *group) countRefused(reason frontier.Reason, n uint64) {
+	books := &g.meta.Stats.Books
+	if books.Refused == nil {
+		books.Refused = make(map[frontier.Reason]uint64)
+	}
+	books.Refused[reason] += n
+}
+
+// enqueue puts an item at the end of its host's queue.
+func (g *group) enqueue(h *host, it *frontier.Item) {
+	at := place{it.Priority, g.nextSeq()}
+	g.scratch = appendQueueKey(g.scratch[:0], h.key, at)
+	n := len(g.scratch)
+	g.scratch = appendEntry(g.scratch, it)
+	g.set(g.scratch[:n], g.scratch[n:])
+	h.enqueued(at)
+	g.touch(h)
+}
+
+// delay puts an item aside for a while.
+func (g *group) delay(h *host, it *frontier.Item, micros int64) {
+	due := g.now + micros
+	g.scratch = appendEntry(append(append(g.scratch[:0], h.key...), 0), it)
+	g.set(delayedKey(due, g.nextSeq()), g.scratch)
+	h.delayed++
+	g.meta.Stats.Delayed++
+	g.nextDelayed = min(g.nextDelayed, due)
+	g.touch(h)
+}
+
+// maxMature bounds the delayed items that one group moves.
+const maxMature = 1000
+
+// mature queues delayed items whose time has come.
+func (g *group) mature() error {
+	lower, upper := table(tableDelayed)
+	it, err := g.newIter(lower, upper)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	g.nextDelayed = never
+	moved := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		due, _ := splitDueKey(it.Key())
+		if due > g.now || moved == maxMature {
+			g.nextDelayed = due
+			break
+		}
+		key, entry, found := bytes.Cut(it.Value(), []byte{0})
+		if !found {
+			return fatal("read a delayed item", errRow)
+		}
+		h, err := g.hostOf(string(key))
+		if err != nil {
+			return err
+		}
+		item, err := decodeEntry(entry, h.key, g.hasher)
+		if err != nil {
+			return fatal("read a delayed item", err)
+		}
+		g.remove(it.Key())
+		h.delayed--
+		g.meta.Stats.Delayed--
+		g.enqueue(h, &item)
+		moved++
+	}
+	if err := it.Error(); err != nil {
+		return fatal("read delayed items", err)
+	}
+	return nil
+}
+
+// knows reports whether the item, which the filter claims to know, really was
+// added: the appeal of exact keys. It is exact, and slow only when a bulk key
+// that still waits is offered as an exact one.
+func (g *group) knows(it *frontier.Item, print bloomstore.Fingerprint) (bool, error) {
+	if g.exact[print] {
+		return true, nil
+	}
+	for _, key := range [][]byte{exactKey(print), outcomeKey(print)} {
+		if row, err := g.get(key); err != nil || row != nil {
+			return row != nil, err
+		}
+	}
+	// Rows written by this very group are not readable yet: whatever it added
+	// as bulk is in its journal.
+	for j := g.journal; len(j) >= journalAdd; j = j[journalAdd:] {
+		if bloomstore.Fingerprint(j[1:journalAdd]) == print {
+			return true, nil
+		}
+	}
+	status, err := g.find(g.db, it.Host, it.URL)
+	return status.State != frontier.Unknown, err
+}

@@ -1,0 +1,132 @@
+package localstore
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Format is the version of the directory's layout.
+const Format = 1
+
+// cardFile holds what was fixed when the crawl was created. It is written once.
+const cardFile = "crawl.json"
+
+type card struct {
+	Format   int               `json:"format"`
+	Created  time.Time         `json:"created"`
+	ID       hexKey            `json:"id"`
+	Key      hexKey            `json:"key"` // of the fingerprints: not for outsiders of the crawl
+	Filter   filterCard        `json:"filter"`
+	Settings frontier.Settings `json:"settings"`
+}
+
+type filterCard struct {
+	Capacity uint64         `json:"capacity"`
+	FPR      float64        `json:"fpr"`
+	Growth   membits.Growth `json:"growth"`
+	Shards   int            `json:"shards"`
+}
+
+func (f filterCard) config() membits.Config {
+	return membits.Config{Capacity: f.Capacity, FPR: f.FPR, Growth: f.Growth, Shards: f.Shards}
+}
+
+type hexKey [16]byte
+
+func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:]), nil }
+
+func (k *hexKey) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(k[:], text); err != nil || n != len(k) || len(text) != 2*len(k) {
+		return fmt.Errorf("%q is not 32 hex digits", text)
+	}
+	return nil
+}
+
+// StoredSettings returns the settings of the crawl in dir, nil if dir holds none.
+func StoredSettings(filesystem vfs.FS, dir string) (frontier.Settings, error) {
+	if filesystem == nil {
+		filesystem = vfs.Default
+	}
+	c, err := readCard(filesystem, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return c.Settings, err
+}
+
+func readCard(filesystem vfs.FS, dir string) (c card, err error) {
+	name := filesystem.PathJoin(dir, cardFile)
+	f, err := filesystem.Open(name)
+	if err != nil {
+		return c, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("localstore: %s is not the card of a crawl: %w", name, err)
+	}
+	if c.Format != Format {
+		return c, fmt.Errorf("localstore: %s has format %d, this program reads format %d: %w",
+			name, c.Format, Format, frontier.ErrParamsMismatch)
+	}
+	return c, nil
+}
+
+// createCard writes the card of a new crawl, whole or not at all.
+func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
+	c := card{
+		Format: Format, Created: time.Now().UTC().Truncate(time.Second), Key: hexKey(bloomstore.NewKey()),
+		Filter: filterCard(cfg.Filter), Settings: cfg.Settings,
+	}
+	_, _ = rand.Read(c.ID[:])
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return c, err
+	}
+	return c, replaceFile(filesystem, dir, cardFile, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+// replaceFile writes dir/name, whole or not at all, durably.
+func replaceFile(filesystem vfs.FS, dir, name string, write func(io.Writer) error) (err error) {
+	temporary := filesystem.PathJoin(dir, name+".new")
+	f, err := filesystem.Create(temporary, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = filesystem.Remove(temporary)
+		}
+	}()
+	if err := write(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Sync(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := filesystem.Rename(temporary, filesystem.PathJoin(dir, name)); err != nil {
+		return err
+	}
+	return syncDir(filesystem, dir)
+}

@@ -1,0 +1,178 @@
+package localstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// A checkpoint is the filter's bits in a file of their own, so that a start
+// replays only the journal since. It is written while adds go on, so it may
+// hold bits of adds that are not committed yet; it counts only once its name is
+// in the counters' row, and that row stands behind all those adds in the log.
+
+const (
+	checkpointPrefix = "filter-"
+	checkpointSuffix = ".bits"
+)
+
+// filterSnapshot is a filter as of a journal row.
+type filterSnapshot struct {
+	bits   *membits.Snapshot
+	file   string
+	replay uint64 // the first journal row that is not in it
+	adds   int    // journaled before it
+}
+
+func (s *Store) snapshotFilter() filterSnapshot {
+	replay := s.meta.Journal + 1
+	return filterSnapshot{
+		bits: s.filter.Snapshot(s.card.ID), replay: replay, adds: s.journaled,
+		file: fmt.Sprintf("%s%012d%s", checkpointPrefix, replay, checkpointSuffix),
+	}
+}
+
+// maybeCheckpoint starts a checkpoint when the journal has become long.
+func (s *Store) maybeCheckpoint() {
+	limit := s.cfg.CheckpointAdds
+	if limit == 0 {
+		limit = int(max(1_000_000, s.meta.Stats.Added/8))
+	}
+	if s.checkpointing || s.journaled < limit {
+		return
+	}
+	s.checkpointing = true
+	snapshot := s.snapshotFilter()
+	s.behind.Go(func() {
+		err := s.checkpoint(snapshot, s.behindCommit)
+		if err != nil && !errors.Is(err, frontier.ErrClosed) {
+			s.guard.fail(err)
+		}
+	})
+}
+
+// behindCommit hands an op of the checkpoint to the committer.
+func (s *Store) behindCommit(o *op) error {
+	o.done = make(chan struct{})
+	select {
+	case s.ops <- o:
+	case <-s.stopped:
+		return frontier.ErrClosed
+	case <-s.guard.failed:
+		return s.Err()
+	}
+	select {
+	case <-o.done:
+		return o.err
+	case <-s.stopped:
+		return frontier.ErrClosed
+	case <-s.guard.failed:
+		return s.Err()
+	}
+}
+
+// checkpoint writes a snapshot and then, by commit, names it in the counters.
+func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) error {
+	err := replaceFile(s.fs, s.cfg.Dir, snapshot.file, func(w io.Writer) error {
+		half := &crashWriter{w: w, at: snapshot.bits.Bytes() / 2, crash: func() { s.cfg.Crash("checkpoint") }}
+		_, err := snapshot.bits.WriteTo(half)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("localstore: write checkpoint: %w", err)
+	}
+	err = commit(&op{change: func(g *group) error {
+		lower, upper := journalKey(0), journalKey(snapshot.replay)
+		if err := g.batch.DeleteRange(lower, upper, nil); err != nil {
+			return fatal("cut the journal", err)
+		}
+		g.meta.Checkpoint, g.meta.Replay = snapshot.file, snapshot.replay
+		g.journaled -= snapshot.adds
+		g.checkpointing = false
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return s.removeCheckpoints(snapshot.file)
+}
+
+// removeCheckpoints removes all but the one that counts.
+func (s *Store) removeCheckpoints(keep string) error {
+	names, err := s.fs.List(s.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("localstore: %w", err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, checkpointPrefix) && name != keep {
+			if err := s.fs.Remove(s.fs.PathJoin(s.cfg.Dir, name)); err != nil {
+				return fmt.Errorf("localstore: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
+	f, err := s.fs.Open(s.fs.PathJoin(s.cfg.Dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("localstore: %w: %w", frontier.ErrFilterLost, err)
+	}
+	defer f.Close()
+	filter, err := membits.Read(f, s.cfg.Filter, s.card.ID)
+	if err != nil {
+		return nil, fmt.Errorf("localstore: %s: %w", name, err)
+	}
+	return filter, nil
+}
+
+// rebuildFilter makes the filter anew: every key ever added waits in a queue,
+// is set aside, or has an outcome.
+func (s *Store) rebuildFilter() (err error) {
+	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
+		return err
+	}
+	for _, letter := range []byte{tableOutcome, tableExact} {
+		err := s.scan(s.db, letter, func(key, _ []byte) error {
+			if len(key) != 1+len(bloomstore.Fingerprint{}) {
+				return errRow
+			}
+			s.filter.Add(bloomstore.Fingerprint(key[1:]))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err = s.scanWaiting(s.db, func(item frontier.Item) bool {
+		s.filter.Add(item.Fingerprint)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	s.meta.Journal++ // a file name of its own
+	snapshot := s.snapshotFilter()
+	return s.checkpoint(snapshot, func(o *op) error { return s.commit([]*op{o}) })
+}
+
+// crashWriter calls crash once, when so many bytes have passed.
+type crashWriter struct {
+	w     io.Writer
+	at    int64
+	crash func()
+}
+
+func (c *crashWriter) Write(p []byte) (int, error) {
+	if before := c.at; before >= 0 {
+		if c.at -= int64(len(p)); c.at < 0 {
+			c.crash()
+		}
+	}
+	return c.w.Write(p)
+}

@@ -1,0 +1,257 @@
+package localstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// op is one call waiting for the committer.
+type op struct {
+	change func(*group) error // first: what adds, completes, alters. An error must leave no trace
+	grant  func(*group) error // then, with all changes of the group readable: what hands out or reads
+	err    error
+	done   chan struct{}
+}
+
+// maxGroup bounds the ops of one group.
+const maxGroup = 256
+
+// group is the work of the committer between two syncs.
+type group struct {
+	*Store
+	now     int64
+	batch   *pebble.Batch
+	dirty   []*host
+	journal []byte
+	exact   map[bloomstore.Fingerprint]bool // exact keys added by this group
+	records bool                            // something was written to the output
+	changed bool                            // the counters' row must be written whatever else is
+	scratch []byte
+
+	due, queue *pebble.Iterator // of the grants; nil until used
+}
+
+// run is the committer.
+func (s *Store) run() {
+	defer close(s.stopped)
+	ops := make([]*op, 0, maxGroup)
+	for {
+		select {
+		case o := <-s.ops:
+			ops = append(ops[:0], o)
+		case <-s.closing:
+			s.finish(s.commit([]*op{{change: (*group).giveBackAll}}))
+			return
+		}
+	gather:
+		for len(ops) < maxGroup {
+			select {
+			case o := <-s.ops:
+				ops = append(ops, o)
+			default:
+				break gather
+			}
+		}
+		if !s.finish(s.commit(ops)) {
+			return
+		}
+	}
+}
+
+// finish records a failed commit; it reports whether to go on.
+func (s *Store) finish(err error) bool {
+	if err != nil {
+		s.guard.fail(err)
+	}
+	return err == nil
+}
+
+// commit carries ops out in two steps and answers them. An error is final: what
+// memory says is then ahead of the disk.
+func (s *Store) commit(ops []*op) error {
+	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
+	defer g.close()
+	if err := g.turnClock(); err != nil {
+		return err
+	}
+	grants := false
+	for _, o := range ops {
+		if o.change != nil {
+			if o.err = o.change(g); isFatal(o.err) {
+				return o.err
+			}
+		}
+		grants = grants || o.grant != nil
+	}
+	if err := g.writeChanges(!grants); err != nil {
+		return err
+	}
+	if grants {
+		for _, o := range ops {
+			if o.grant != nil && o.err == nil {
+				if o.err = o.grant(g); isFatal(o.err) {
+					return o.err
+				}
+			}
+		}
+		if err := g.writeGrants(); err != nil {
+			return err
+		}
+	}
+	s.cfg.Crash("committed")
+	for _, o := range ops {
+		if o.done != nil {
+			close(o.done)
+		}
+	}
+	s.maybeCheckpoint()
+	s.trimHosts()
+	return nil
+}
+
+// fatalError is an error after which memory and disk may differ.
+type fatalError struct{ error }
+
+func (e fatalError) Unwrap() error { return e.error }
+
+func fatal(op string, err error) error {
+	return fatalError{fmt.Errorf("localstore: %s: %w", op, err)}
+}
+
+func isFatal(err error) bool {
+	var f fatalError
+	return errors.As(err, &f)
+}
+
+// turnClock does what time alone brings: leases that ran out, items whose delay is over.
+func (g *group) turnClock() error {
+	if g.nextExpiry <= g.now {
+		if err := g.expireLeases(); err != nil {
+			return err
+		}
+	}
+	if g.nextDelayed <= g.now {
+		return g.mature()
+	}
+	return nil
+}
+
+// writeChanges commits the first step. Records go to disk before the batch
+// that commits their end.
+func (g *group) writeChanges(sync bool) error {
+	if g.batch.Empty() && len(g.dirty) == 0 && !g.changed {
+		return nil
+	}
+	if g.records {
+		position, err := g.output.Sync()
+		if err != nil {
+			return fatal("sync the output", err)
+		}
+		g.meta.Position = position
+		g.records = false
+	}
+	if len(g.journal) > 0 {
+		g.meta.Journal++
+		if err := g.batch.Set(journalKey(g.meta.Journal), g.journal, nil); err != nil {
+			return fatal("write the journal", err)
+		}
+	}
+	return g.apply("commit", sync)
+}
+
+// writeGrants commits the second step, and with it the first.
+func (g *group) writeGrants() error {
+	g.closeIterators()
+	if g.batch.Empty() && len(g.dirty) == 0 {
+		if err := g.db.LogData(nil, pebble.Sync); err != nil {
+			return fatal("sync", err)
+		}
+		return nil
+	}
+	return g.apply("lease", true)
+}
+
+func (g *group) apply(point string, sync bool) error {
+	if err := g.writeHosts(); err != nil {
+		return err
+	}
+	meta := g.meta
+	meta.Clock = g.now
+	row, err := json.Marshal(&meta)
+	if err != nil {
+		return fatal("encode the counters", err)
+	}
+	if err := g.batch.Set(metaKey, row, nil); err != nil {
+		return fatal("write the counters", err)
+	}
+	g.cfg.Crash(point)
+	options := pebble.NoSync
+	if sync {
+		options = pebble.Sync
+	}
+	if err := g.db.Apply(g.batch, options); err != nil {
+		return fatal("commit", err)
+	}
+	_ = g.batch.Close()
+	g.batch = g.db.NewBatch()
+	return nil
+}
+
+func (g *group) close() {
+	g.closeIterators()
+	_ = g.batch.Close()
+}
+
+func (g *group) closeIterators() {
+	for _, it := range []**pebble.Iterator{&g.due, &g.queue} {
+		if *it != nil {
+			_ = (*it).Close()
+			*it = nil
+		}
+	}
+}
+
+// set and remove write to the group's batch, which only fails when it is closed.
+func (g *group) set(key, value []byte) { _ = g.batch.Set(key, value, nil) }
+func (g *group) remove(key []byte)     { _ = g.batch.Delete(key, nil) }
+
+func (g *group) nextSeq() uint64 {
+	g.meta.Seq++
+	return g.meta.Seq
+}
+
+// get returns a copy of a committed row, nil if there is none.
+func (s *Store) get(key []byte) ([]byte, error) {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fatal("read", err)
+	}
+	defer closer.Close()
+	return append([]byte{}, value...), nil
+}
+
+// pebbleLog passes on what pebble says when it gives up; everything else goes
+// to debug. A fatal word is the store's failure, and pebble does not go on.
+type pebbleLog struct{ *Store }
+
+func (l pebbleLog) Infof(format string, args ...any) {}
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.cfg.Logger.Debug(fmt.Sprintf(format, args...))
+}
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	l.guard.fail(fmt.Errorf("localstore: "+format, args...))
+	runtime.Goexit()
+}
+
+// micros converts a duration to the store's unit, up: never early.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

@@ -1,0 +1,118 @@
+package localstore
+
+import (
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// host is what the store knows of a host key; its row outlives its queue.
+type host struct {
+	key     string
+	due     int64  // not to be leased earlier, µs
+	indexed int64  // the time under which tableDue has it; 0: not there
+	delay   int64  // µs between two starts
+	added   uint64 // items ever added
+	delayed uint64 // items in tableDelayed
+	waiting [frontier.Priorities]uint64
+	head    [frontier.Priorities]uint64 // no waiting item has a lower sequence: keeps scans off tombstones
+
+	lease   *lease
+	dirty   bool
+	counted bool // in Stats.Hosts
+}
+
+func (h *host) waits() (n uint64) {
+	for _, w := range h.waiting {
+		n += w
+	}
+	return n
+}
+
+// enqueued notes a new item at a place of the host's queue.
+func (h *host) enqueued(at place) {
+	p := at.priority
+	if h.waiting[p] == 0 || at.seq < h.head[p] {
+		h.head[p] = at.seq
+	}
+	h.waiting[p]++
+}
+
+// maxHosts bounds the host rows kept in memory.
+const maxHosts = 1 << 16
+
+// hostOf returns the host of a key, from memory, from its row, or new.
+func (g *group) hostOf(key string) (*host, error) {
+	if h := g.hosts[key]; h != nil {
+		return h, nil
+	}
+	h := &host{key: key, delay: micros(g.cfg.Delay)}
+	row, err := g.get(hostKey(key))
+	if err != nil {
+		return nil, err
+	}
+	if row != nil {
+		if err := decodeHost(row, h); err != nil {
+			return nil, fatal("read host "+key, err)
+		}
+		h.counted = h.waits() > 0 || h.delayed > 0
+	}
+	g.hosts[key] = h
+	return h, nil
+}
+
+// touch notes that h changes in this group.
+func (g *group) touch(h *host) {
+	if !h.dirty {
+		h.dirty = true
+		g.dirty = append(g.dirty, h)
+	}
+}
+
+// writeHosts writes the rows of the hosts that changed and their places among
+// the due ones.
+func (g *group) writeHosts() error {
+	for _, h := range g.dirty {
+		want := int64(0)
+		if h.lease == nil && h.waits() > 0 {
+			if want = h.indexed; want == 0 {
+				want = max(h.due, g.now)
+			}
+		}
+		if want != h.indexed {
+			if h.indexed != 0 {
+				g.scratch = appendDueKey(g.scratch[:0], h.indexed, h.key)
+				g.remove(g.scratch)
+			}
+			if want != 0 {
+				g.scratch = appendDueKey(g.scratch[:0], want, h.key)
+				g.set(g.scratch, nil)
+			}
+			h.indexed = want
+		}
+		busy := h.lease != nil || h.waits() > 0 || h.delayed > 0
+		if busy && !h.counted {
+			g.meta.Stats.Hosts++
+		} else if !busy && h.counted {
+			g.meta.Stats.Hosts--
+		}
+		h.counted, h.dirty = busy, false
+		g.scratch = appendHost(g.scratch[:0], h)
+		g.set(hostKey(h.key), g.scratch)
+	}
+	g.dirty = g.dirty[:0]
+	return nil
+}
+
+// trimHosts forgets rows of hosts that nobody holds, once there are many.
+func (s *Store) trimHosts() {
+	if len(s.hosts) <= maxHosts {
+		return
+	}
+	for key, h := range s.hosts {
+		if h.lease == nil {
+			delete(s.hosts, key)
+		}
+		if len(s.hosts) <= maxHosts*3/4 {
+			return
+		}
+	}
+}

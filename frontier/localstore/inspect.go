@@ -1,0 +1,286 @@
+package localstore
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Stats implements frontier.Inspector.
+func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
+	var stats frontier.Stats
+	err := s.do(ctx, &op{grant: func(g *group) error {
+		stats = g.counters()
+		return nil
+	}})
+	f := s.filter.Stats() // reads all bits: not while the committer waits
+	stats.Filter = frontier.FilterStats{Capacity: f.Capacity, Keys: f.Keys, Layers: len(f.Layers), Bytes: f.Bytes, FPR: f.FPR}
+	return stats, err
+}
+
+// counters returns a copy of the counters.
+func (s *Store) counters() frontier.Stats {
+	stats := s.meta.Stats
+	stats.Refused, stats.Outcomes = maps.Clone(stats.Refused), maps.Clone(stats.Outcomes)
+	return stats
+}
+
+// view is the store as of one moment.
+type view struct {
+	*pebble.Snapshot
+	stats  frontier.Stats
+	leased map[string]*leasedHost
+}
+
+type leasedHost struct {
+	items []frontier.Item
+	held  map[place]bool
+}
+
+// look takes a view; the caller closes it.
+func (s *Store) look(ctx context.Context) (view, error) {
+	var v view
+	err := s.do(ctx, &op{grant: func(g *group) error {
+		v = view{Snapshot: g.db.NewSnapshot(), stats: g.counters(), leased: make(map[string]*leasedHost)}
+		for _, l := range g.leases {
+			lh := &leasedHost{held: make(map[place]bool)}
+			for i, it := range l.held {
+				if it.state == held {
+					lh.items = append(lh.items, l.handed[i])
+					lh.held[it.at] = true
+				}
+			}
+			v.leased[l.host.key] = lh
+		}
+		return nil
+	}})
+	return v, err
+}
+
+// Lookup implements frontier.Inspector. For a URL that waits it reads its
+// host's queue.
+func (s *Store) Lookup(ctx context.Context, key, url string) (frontier.Status, error) {
+	v, err := s.look(ctx)
+	if err != nil {
+		return frontier.Status{}, err
+	}
+	defer v.Close()
+	print := s.hasher.Fingerprint(url)
+	status, err := s.find(v, key, url)
+	if err != nil {
+		return status, err
+	}
+	status.InFilter = s.filter.Has(print)
+	if lh := v.leased[key]; lh != nil {
+		for _, it := range lh.items {
+			if it.Fingerprint == print {
+				status.State, status.Item, status.Round = frontier.Leased, it, it.Round
+			}
+		}
+	}
+	row, closer, err := v.Get(hostKey(key))
+	if err == nil {
+		var h host
+		err = decodeHost(row, &h)
+		status.HostDueIn = time.Duration(max(h.due-s.cfg.Now().UnixMicro(), 0)) * time.Microsecond
+		_ = closer.Close()
+	} else if err == pebble.ErrNotFound {
+		err = nil
+	}
+	return status, err
+}
+
+// find says where a URL is by the tables alone: a leased item counts as queued.
+func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status, err error) {
+	print := s.hasher.Fingerprint(url)
+	row, closer, err := r.Get(outcomeKey(print))
+	switch {
+	case err == nil:
+		defer closer.Close()
+		o, err := decodeOutcome(row)
+		if err != nil {
+			return status, fatal("read an outcome", err)
+		}
+		status = frontier.Status{State: o.outcome.State(), Outcome: o.outcome, Status: o.status, Round: o.round}
+		if o.seq != 0 {
+			entry, closer, err := r.Get(failedKey(host, o.seq))
+			if err != nil {
+				return status, fatal("read a failed item", err)
+			}
+			defer closer.Close()
+			status.Item, err = decodeEntry(entry, host, s.hasher)
+			return status, err
+		}
+		return status, nil
+	case err != pebble.ErrNotFound:
+		return status, fatal("read", err)
+	}
+	found := func(item frontier.Item) bool {
+		if item.Fingerprint == print {
+			status = frontier.Status{State: frontier.Queued, Item: item, Round: item.Round}
+		}
+		return status.State == frontier.Unknown
+	}
+	if err := s.scanQueue(r, host, func(_ place, item frontier.Item) bool { return found(item) }); err != nil {
+		return status, err
+	}
+	if status.State == frontier.Unknown {
+		err = s.scanDelayed(r, func(item frontier.Item) bool { return found(item) })
+	}
+	return status, err
+}
+
+// Audit implements frontier.Inspector.
+func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
+	v, err := s.look(ctx)
+	if err != nil {
+		return frontier.Audit{}, err
+	}
+	defer v.Close()
+	a := frontier.Audit{Counters: v.stats.Books}
+	for _, lh := range v.leased {
+		a.Leased += uint64(len(lh.items))
+	}
+	rows := map[byte]*uint64{tableQueue: &a.Queued, tableDelayed: &a.Queued, tableFailed: &a.Failed}
+	for letter, count := range rows {
+		if err := s.scan(v, letter, func(_, _ []byte) error { *count++; return nil }); err != nil {
+			return a, err
+		}
+	}
+	a.Queued -= a.Leased // a leased item keeps its row until it is completed
+	err = s.scan(v, tableOutcome, func(_, value []byte) error {
+		o, err := decodeOutcome(value)
+		if o.outcome.State() == frontier.Done {
+			a.Done++
+		}
+		return err
+	})
+	f := s.filter.Stats()
+	a.Added, a.AddedErr = f.Estimate, f.StdErr
+	return a, err
+}
+
+// List implements frontier.Inspector, for Queued, Leased and Failed.
+func (s *Store) List(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
+	v, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	switch state {
+	case frontier.Leased:
+		for key, lh := range v.leased {
+			if host != "" && key != host {
+				continue
+			}
+			for _, item := range lh.items {
+				if !visit(item) {
+					return nil
+				}
+			}
+		}
+	case frontier.Failed:
+		return s.scanFailed(v, host, func(_ []byte, item frontier.Item) bool { return visit(item) })
+	case frontier.Queued:
+		more := true
+		err := s.scanQueue(v, host, func(at place, item frontier.Item) bool {
+			if lh := v.leased[item.Host]; lh == nil || !lh.held[at] {
+				more = visit(item)
+			}
+			return more
+		})
+		if err != nil || !more {
+			return err
+		}
+		return s.scanDelayed(v, func(item frontier.Item) bool {
+			return (host != "" && item.Host != host) || visit(item)
+		})
+	}
+	return nil
+}
+
+// scan calls visit for each row of a table; key and value are valid during the call.
+func (s *Store) scan(r pebble.Reader, letter byte, visit func(key, value []byte) error) error {
+	lower, upper := table(letter)
+	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) { return true, visit(key, value) })
+}
+
+func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, value []byte) (bool, error)) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return fatal("read", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if more, err := visit(it.Key(), it.Value()); err != nil || !more {
+			return err
+		}
+	}
+	if err := it.Error(); err != nil {
+		return fatal("read", err)
+	}
+	return nil
+}
+
+// scanQueue visits the queue of host, of all hosts when it is empty.
+func (s *Store) scanQueue(r pebble.Reader, host string, visit func(place, frontier.Item) bool) error {
+	lower, upper := table(tableQueue)
+	if host != "" {
+		lower = queuePrefix(host)
+		upper = after(lower)
+	}
+	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
+		name, at, ok := splitQueueKey(key)
+		if !ok {
+			return false, fatal("read a queue", errRow)
+		}
+		item, err := decodeEntry(value, string(name), s.hasher)
+		if err != nil {
+			return false, fatal("read a queue", err)
+		}
+		return visit(at, item), nil
+	})
+}
+
+func (s *Store) scanDelayed(r pebble.Reader, visit func(frontier.Item) bool) error {
+	lower, upper := table(tableDelayed)
+	return s.scanRange(r, lower, upper, func(_, value []byte) (bool, error) {
+		name, entry, ok := bytes.Cut(value, []byte{0})
+		if !ok {
+			return false, fatal("read a delayed item", errRow)
+		}
+		item, err := decodeEntry(entry, string(name), s.hasher)
+		if err != nil {
+			return false, fatal("read a delayed item", err)
+		}
+		return visit(item), nil
+	})
+}
+
+// scanWaiting visits everything that has no outcome yet.
+func (s *Store) scanWaiting(r pebble.Reader, visit func(frontier.Item) bool) error {
+	if err := s.scanQueue(r, "", func(_ place, item frontier.Item) bool { return visit(item) }); err != nil {
+		return err
+	}
+	return s.scanDelayed(r, visit)
+}
+
+func (s *Store) scanFailed(r pebble.Reader, host string, visit func(key []byte, item frontier.Item) bool) error {
+	lower, upper := table(tableFailed)
+	if host != "" {
+		lower = failedPrefix(host)
+		upper = after(lower)
+	}
+	return s.scanRange(r, lower, upper, func(key, value []byte) (bool, error) {
+		item, err := decodeEntry(value, string(hostOfFailed(key)), s.hasher)
+		if err != nil {
+			return false, fatal("read a failed item", err)
+		}
+		return visit(key, item), nil
+	})
+}

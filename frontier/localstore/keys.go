@@ -1,0 +1,95 @@
+package localstore
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// The key space: one letter a table. Numbers are big-endian, so that they sort.
+const (
+	tableMeta    = 'm' // "meta" -> meta, JSON
+	tableHost    = 'h' // host key -> host row
+	tableBlob    = 'b' // host key -> HostUpdate.Blob
+	tableQueue   = 'q' // host key, 0, priority, sequence -> entry
+	tableDue     = 'd' // due µs, host key -> nothing: hosts with waiting items that nobody leases
+	tableDelayed = 'z' // due µs, sequence -> host key, 0, entry
+	tableLease   = 'l' // lease id -> lease row
+	tableOutcome = 'o' // fingerprint -> outcome row
+	tableFailed  = 'f' // host key, 0, sequence -> entry
+	tableExact   = 'x' // fingerprint -> class
+	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
+	tableScope   = 's' // scope key -> nothing
+)
+
+var metaKey = []byte{tableMeta}
+
+func hostKey(host string) []byte  { return append([]byte{tableHost}, host...) }
+func blobKey(host string) []byte  { return append([]byte{tableBlob}, host...) }
+func scopeKey(key string) []byte  { return append([]byte{tableScope}, key...) }
+func leaseKey(id [16]byte) []byte { return append([]byte{tableLease}, id[:]...) }
+
+func outcomeKey(f bloomstore.Fingerprint) []byte { return append([]byte{tableOutcome}, f[:]...) }
+func exactKey(f bloomstore.Fingerprint) []byte   { return append([]byte{tableExact}, f[:]...) }
+
+func journalKey(seq uint64) []byte { return binary.BigEndian.AppendUint64([]byte{tableJournal}, seq) }
+
+// place is where an item stands in its host's queue.
+type place struct {
+	priority frontier.Priority
+	seq      uint64
+}
+
+func appendQueueKey(b []byte, host string, at place) []byte {
+	b = append(append(append(b, tableQueue), host...), 0, byte(at.priority))
+	return binary.BigEndian.AppendUint64(b, at.seq)
+}
+
+// queuePrefix is what all keys of a host's queue start with.
+func queuePrefix(host string) []byte { return append(append([]byte{tableQueue}, host...), 0) }
+
+// splitQueueKey takes a key of tableQueue apart; host aliases key.
+func splitQueueKey(key []byte) (host []byte, at place, ok bool) {
+	n := len(key) - 10
+	if n < 1 || key[n] != 0 {
+		return nil, place{}, false
+	}
+	return key[1:n], place{frontier.Priority(key[n+1]), binary.BigEndian.Uint64(key[n+2:])}, true
+}
+
+func appendDueKey(b []byte, due int64, host string) []byte {
+	return append(binary.BigEndian.AppendUint64(append(b, tableDue), uint64(due)), host...)
+}
+
+func splitDueKey(key []byte) (due int64, host []byte) {
+	return int64(binary.BigEndian.Uint64(key[1:9])), key[9:]
+}
+
+func delayedKey(due int64, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{tableDelayed}, uint64(due)), seq)
+}
+
+func failedPrefix(host string) []byte { return append(append([]byte{tableFailed}, host...), 0) }
+
+func failedKey(host string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(failedPrefix(host), seq)
+}
+
+// hostOfFailed returns the host key within a key of tableFailed.
+func hostOfFailed(key []byte) []byte { return key[1 : len(key)-9] }
+
+// table returns the bounds of one table.
+func table(letter byte) (lower, upper []byte) { return []byte{letter}, []byte{letter + 1} }
+
+// after returns the smallest key greater than all that start with prefix.
+func after(prefix []byte) []byte {
+	upper := bytes.Clone(prefix)
+	for i := len(upper) - 1; i >= 0; i-- {
+		if upper[i]++; upper[i] != 0 {
+			return upper[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+// Package localstore is the embedded frontier: one directory, one process, no
+// server.
+//
+// Queue, hosts, leases, exact keys, one small outcome row per finished URL and
+// the output's committed position are in pebble; the filter is in memory,
+// checkpointed beside it and rebuilt exactly from the journal of adds since.
+// One goroutine, the committer, gathers what callers ask into groups: bits,
+// verdicts and completions take effect in one order, and every answer is given
+// after its group is synced to disk. A write that fails ends this process's use
+// of the store: every call then returns that error, and the next Open finds the
+// last group that was committed.
+package localstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// NoDelay asks for a Config.Delay of zero.
+const NoDelay = -1
+
+// MaxBatch is the most items of one host that a lease holds at first.
+const MaxBatch = 32
+
+// Config says where a store is and how it behaves. Only Dir is required.
+type Config struct {
+	Dir      string
+	FS       vfs.FS            // nil: the operating system's
+	Settings frontier.Settings // fixed when the store is created; compared ever after
+	Filter   membits.Config    // fixed when the store is created
+
+	Delay      time.Duration // of hosts whose HostUpdate has not said; 0 means 1 s, NoDelay none
+	LeaseTTL   time.Duration // 0 means 60 s
+	MaxPerHost uint64        // items added to one host over the whole crawl; 0: no limit
+
+	// OpenOutput opens the output that belongs to the store, cut to position.
+	// Nil: the store has no output, and completions must carry no Record.
+	OpenOutput func(position frontier.Position) (frontier.Output, error)
+
+	CheckpointAdds int                // adds between two checkpoints of the filter; 0 means 1,000,000 or an eighth of the keys, whichever is more
+	CacheBytes     int64              // pebble's block cache; 0 means 32 MiB
+	Now            func() time.Time   // nil: time.Now; tests
+	Crash          func(point string) // called at the points where a crash is worth a test; nil: nothing
+	Logger         *slog.Logger       // nil discards
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	if c.Dir == "" {
+		errs = append(errs, errors.New("localstore: Dir is empty, want a directory"))
+	}
+	if c.Delay < NoDelay {
+		errs = append(errs, fmt.Errorf("localstore: Delay is %v, want 0 or more", c.Delay))
+	}
+	if c.LeaseTTL != 0 && c.LeaseTTL < time.Second {
+		errs = append(errs, fmt.Errorf("localstore: LeaseTTL is %v, want at least 1s", c.LeaseTTL))
+	}
+	if c.CheckpointAdds < 0 {
+		errs = append(errs, fmt.Errorf("localstore: CheckpointAdds is %d, want 0 or more", c.CheckpointAdds))
+	}
+	switch c.Delay {
+	case 0:
+		c.Delay = time.Second
+	case NoDelay:
+		c.Delay = 0
+	}
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, time.Minute)
+	c.CacheBytes = cmp.Or(c.CacheBytes, 32<<20)
+	if c.FS == nil {
+		c.FS = vfs.Default
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Crash == nil {
+		c.Crash = func(string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(errs...)
+}
+
+// Store is an open embedded frontier. It is safe for concurrent use.
+type Store struct {
+	cfg    Config
+	fs     vfs.FS // as configured: errors are returned
+	guard  *guard
+	card   card // what crawl.json says
+	hasher bloomstore.Hasher
+	unlock func() error
+
+	db     *pebble.DB
+	filter *membits.Filter
+	output frontier.Output // nil: none
+
+	ops     chan *op
+	closing chan struct{}  // closed by Close
+	stopped chan struct{}  // closed when the committer returned
+	behind  sync.WaitGroup // checkpoints being written
+	once    sync.Once
+	scope   scopeCache
+
+	state // the committer's
+}
+
+var (
+	_ frontier.Store     = (*Store)(nil)
+	_ frontier.Scope     = (*Store)(nil)
+	_ frontier.Inspector = (*Store)(nil)
+	_ frontier.Control   = (*Store)(nil)
+)
+
+// state belongs to the committer: nobody else reads or writes it.
+type state struct {
+	meta          meta
+	opened        time.Time // what the clock counts from
+	clock         int64     // µs since 1970: the store's time, which never goes back
+	hosts         map[string]*host
+	leases        map[frontier.LeaseID]*lease
+	ended         endedLeases
+	dueFloor      int64 // no host is indexed under an earlier time
+	nextDelayed   int64 // no delayed item is due earlier
+	nextExpiry    int64 // no lease runs out earlier
+	journaled     int   // adds in the journal
+	checkpointing bool
+}
+
+const never = math.MaxInt64
+
+// meta is the row of counters: written with every group.
+type meta struct {
+	Seq        uint64            `json:"seq"`     // last number given to a queue, delayed or failed row
+	Journal    uint64            `json:"journal"` // last journal row
+	Clock      int64             `json:"clock"`
+	Stats      frontier.Stats    `json:"stats"` // without the filter
+	Position   frontier.Position `json:"position,omitempty"`
+	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; none yet: empty
+	Replay     uint64            `json:"replay"`               // first journal row that is not in it
+}
+
+// ID returns the crawl's random id.
+func (s *Store) ID() [16]byte { return s.card.ID }
+
+// Hasher returns the hasher of the crawl's fingerprints.
+func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
+
+// Failed is closed when a write failed and the store cannot be used any more;
+// Err then says why.
+func (s *Store) Failed() <-chan struct{} { return s.guard.failed }
+
+// Err returns the error that ended the use of the store, or nil.
+func (s *Store) Err() error { return s.guard.failure() }
+
+// Close gives back all leases, writes a checkpoint of the filter and releases
+// the directory. A host that was leased is due no earlier than one delay from
+// now. After a failed write it only returns that failure: what was committed
+// is on disk.
+func (s *Store) Close() error {
+	s.once.Do(func() { close(s.closing) })
+	select {
+	case <-s.stopped:
+	case <-s.guard.failed:
+		return s.Err()
+	}
+	s.behind.Wait()
+	if err := s.Err(); err != nil {
+		return err
+	}
+	var errs []error
+	if s.db != nil {
+		if s.journaled > 0 {
+			errs = append(errs, s.checkpoint(s.snapshotFilter(), func(c *op) error { return s.commit([]*op{c}) }))
+		}
+		if err := s.Err(); err != nil {
+			return err
+		}
+		s.guard.disarm()
+		errs = append(errs, s.db.Close())
+		s.db = nil
+	}
+	if s.unlock != nil {
+		errs = append(errs, s.unlock())
+		s.unlock = nil
+	}
+	return errors.Join(errs...)
+}
+
+// now returns the store's time in µs since 1970. Within a process it follows
+// the monotonic clock, and it starts no earlier than the last process's end.
+func (s *Store) now() int64 {
+	t := s.cfg.Now()
+	s.clock = max(s.clock, s.meta.Clock+t.Sub(s.opened).Microseconds())
+	return s.clock
+}
+
+// do hands an op to the committer and waits until its group is on disk.
+func (s *Store) do(ctx context.Context, o *op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o.done = make(chan struct{})
+	select {
+	case s.ops <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.guard.failed:
+		return s.Err()
+	case <-s.closing:
+		return frontier.ErrClosed
+	}
+	select {
+	case <-o.done:
+		return o.err
+	case <-s.guard.failed:
+		return s.Err()
+	case <-s.stopped:
+		select {
+		case <-o.done:
+			return o.err
+		default:
+			return frontier.ErrClosed
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package localstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var errRow = errors.New("localstore: damaged row")
+
+// entry flags, low to high: https, whole URL kept, priority (2 bits), class (4 bits).
+const (
+	entryHTTPS = 1 << 0
+	entryWhole = 1 << 1
+)
+
+// appendEntry encodes what a queue keeps of an item: the URL without what its
+// key says already. Its host key, fingerprint and delay are not in it.
+func appendEntry(b []byte, it *frontier.Item) []byte {
+	flags := byte(it.Priority&3)<<2 | byte(it.Class)<<4
+	rest := it.URL
+	if after, ok := strings.CutPrefix(rest, "https://"); ok {
+		flags |= entryHTTPS
+		rest = after
+	} else {
+		rest = strings.TrimPrefix(rest, "http://")
+	}
+	if tail, ok := strings.CutPrefix(rest, it.Host); ok && strings.HasPrefix(tail, "/") {
+		rest = tail
+	} else {
+		flags |= entryWhole
+		rest = it.URL
+	}
+	b = append(b, flags, it.Hops, it.Attempts, it.Deliveries)
+	b = binary.AppendUvarint(b, uint64(it.Depth))
+	b = binary.AppendUvarint(b, uint64(it.Round))
+	b = append(b, it.Referrer[:]...)
+	return append(b, rest...)
+}
+
+// decodeEntry is the inverse of appendEntry; it computes the fingerprint anew.
+func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item, error) {
+	if len(b) < 4 {
+		return frontier.Item{}, errRow
+	}
+	flags := b[0]
+	it := frontier.Item{
+		Host: host, Hops: b[1], Attempts: b[2], Deliveries: b[3],
+		Priority: frontier.Priority(flags >> 2 & 3), Class: frontier.Class(flags >> 4),
+	}
+	b = b[4:]
+	depth, n := binary.Uvarint(b)
+	if n <= 0 {
+		return it, errRow
+	}
+	round, r := binary.Uvarint(b[n:])
+	if r <= 0 || len(b) < n+r+len(it.Referrer) {
+		return it, errRow
+	}
+	it.Depth, it.Round = uint16(depth), uint32(round)
+	b = b[n+r:]
+	copy(it.Referrer[:], b)
+	rest := b[len(it.Referrer):]
+	switch {
+	case flags&entryWhole != 0:
+		it.URL = string(rest)
+	case flags&entryHTTPS != 0:
+		it.URL = "https://" + host + string(rest)
+	default:
+		it.URL = "http://" + host + string(rest)
+	}
+	it.Fingerprint = hasher.Fingerprint(it.URL)
+	return it, nil
+}
+
+// entryDeliveries is where an entry keeps its deliveries.
+const entryDeliveries = 3
+
+// appendHost encodes a host row.
+func appendHost(b []byte, h *host) []byte {
+	b = binary.AppendVarint(b, h.due)
+	b = binary.AppendVarint(b, h.indexed)
+	b = binary.AppendVarint(b, h.delay)
+	b = binary.AppendUvarint(b, h.added)
+	b = binary.AppendUvarint(b, h.delayed)
+	for p := range h.waiting {
+		b = binary.AppendUvarint(b, h.waiting[p])
+		b = binary.AppendUvarint(b, h.head[p])
+	}
+	return b
+}
+
+func decodeHost(b []byte, h *host) error {
+	signed := []*int64{&h.due, &h.indexed, &h.delay}
+	for _, v := range signed {
+		x, n := binary.Varint(b)
+		if n <= 0 {
+			return errRow
+		}
+		*v, b = x, b[n:]
+	}
+	unsigned := []*uint64{&h.added, &h.delayed}
+	for p := range h.waiting {
+		unsigned = append(unsigned, &h.waiting[p], &h.head[p])
+	}
+	for _, v := range unsigned {
+		x, n := binary.Uvarint(b)
+		if n <= 0 {
+			return errRow
+		}
+		*v, b = x, b[n:]
+	}
+	return nil
+}
+
+// outcome is the row kept of a finished item.
+type outcome struct {
+	outcome frontier.Outcome
+	status  int
+	round   uint32
+	seq     uint64 // of its row in tableFailed; 0 for a done item
+}
+
+// outcomes numbers the outcomes for their rows: only append.
+var outcomes = []frontier.Outcome{
+	"", frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
+	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
+}
+
+func appendOutcome(b []byte, o outcome) []byte {
+	for i, name := range outcomes {
+		if name == o.outcome {
+			b = append(b, byte(i))
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(o.status))
+	b = binary.AppendUvarint(b, uint64(o.round))
+	return binary.AppendUvarint(b, o.seq)
+}
+
+func decodeOutcome(b []byte) (o outcome, err error) {
+	if len(b) < 4 || int(b[0]) >= len(outcomes) {
+		return o, errRow
+	}
+	o.outcome, b = outcomes[b[0]], b[1:]
+	var v [3]uint64
+	for i := range v {
+		x, n := binary.Uvarint(b)
+		if n <= 0 {
+			return o, errRow
+		}
+		v[i], b = x, b[n:]
+	}
+	o.status, o.round, o.seq = int(v[0]), uint32(v[1]), v[2]
+	return o, nil
+}
+
+// appendLease encodes a lease row: what a start after a crash needs to give
+// back what the lease held.
+func appendLease(b []byte, l *lease) []byte {
+	b = binary.AppendUvarint(b, uint64(l.inFlight))
+	b = binary.AppendUvarint(b, uint64(len(l.host.key)))
+	b = append(b, l.host.key...)
+	for _, it := range l.held {
+		b = append(b, byte(it.at.priority))
+		b = binary.AppendUvarint(b, it.at.seq)
+	}
+	return b
+}
+
+func decodeLease(b []byte) (hostKey string, inFlight int, held []place, err error) {
+	n, w := binary.Uvarint(b)
+	if w <= 0 {
+		return "", 0, nil, errRow
+	}
+	b = b[w:]
+	size, w := binary.Uvarint(b)
+	if w <= 0 || uint64(len(b)-w) < size {
+		return "", 0, nil, errRow
+	}
+	hostKey, b = string(b[w:w+int(size)]), b[w+int(size):]
+	for len(b) > 0 {
+		seq, w := binary.Uvarint(b[1:])
+		if w <= 0 {
+			return "", 0, nil, errRow
+		}
+		held = append(held, place{frontier.Priority(b[0]), seq})
+		b = b[1+w:]
+	}
+	return hostKey, int(n), held, nil
+}
+
+// A journal row is a run of adds: layer, fingerprint, layer, fingerprint, …
+const journalAdd = 1 + len(bloomstore.Fingerprint{})
