@@ -94,7 +94,7 @@ func readHeader(r *sumReader) (h header, err error) {
 		Shards:   int(le.Uint32(b[12:])),
 		Capacity: le.Uint64(b[32:]),
 		FPR:      math.Float64frombits(le.Uint64(b[40:])),
-		Growth:   Growth(le.Uint32(b[48:])),
+		Growth:   Growth(b[48]),
 	}
 	h.tag = [16]byte(b[16:32])
 	for ; len(table) > 0; table = table[entryBytes:] {

@@ -2,6 +2,7 @@ package membits
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"sync/atomic"
 
@@ -22,10 +23,24 @@ type shape struct {
 
 // shape returns the size of the layer of that number; grows(number) or 0.
 func (f *Filter) shape(number int) shape {
-	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, f.config.Growth == GrowthOn)
+	growing := f.config.Growth == GrowthOn
+	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)
+	keys := plan.Capacity
+	if growing {
+		keys = withLost(plan)
+	}
 	s := shape{capacity: plan.Capacity, fpr: plan.FPR, shardCount: f.config.Shards}
-	s.shardBits, s.hashes = sizing.ShardedBits(plan.Capacity, plan.FPR, uint64(f.config.Shards))
+	s.shardBits, s.hashes = sizing.ShardedBits(keys, plan.FPR, uint64(f.config.Shards))
 	return s
+}
+
+// withLost returns how many distinct keys must be offered until as many as the
+// layer's capacity were new. A layer that grows counts the new ones only, and
+// those are the keys that found clear bits: they set more than average. To hold
+// its rate it must be made for as many as were offered.
+func withLost(plan sizing.Layer) uint64 {
+	lost := sizing.LostWhileFilling(plan.Capacity, plan.Bits, plan.Hashes)
+	return uint64(math.Ceil(float64(plan.Capacity) / (1 - lost)))
 }
 
 // bytes returns the size of one sub-filter.
@@ -86,13 +101,13 @@ func (l *layer) set(shard int, draw draws) {
 	}
 }
 
-// split returns the shard of fp, chosen by its last byte, and the draws made of
-// the fifteen others.
+// split returns the shard of fp, chosen by its last bits, and the draws made of
+// all others: keys of one shard have nothing in common.
 func (f *Filter) split(fp bloomstore.Fingerprint) (shard int, draw draws) {
-	shard = int(fp[15]) & (f.config.Shards - 1)
-	return shard, draws{
+	last := binary.LittleEndian.Uint64(fp[8:])
+	return int(last >> (64 - f.choose)), draws{
 		state: binary.LittleEndian.Uint64(fp[:8]),
-		step:  binary.LittleEndian.Uint64(fp[8:])<<8 | 1,
+		step:  last<<f.choose | 1, // odd: the states do not repeat
 	}
 }
 

@@ -43,7 +43,7 @@ const (
 )
 
 const (
-	maxShards = 256     // one byte of a fingerprint chooses
+	maxShards = 256
 	maxKeys   = 1 << 40 // of a layer: four terabytes at 1e-6; sizes stay far from overflow
 	minFPR    = 1e-12
 )
@@ -76,6 +76,7 @@ func (c Config) withDefaults() (Config, error) {
 // in the newest are thus one step, and of racers on one fingerprint one wins.
 type Filter struct {
 	config Config
+	choose uint                     // bits of a fingerprint that choose its shard: log2 of Shards
 	locks  []paddedMutex            // one per shard
 	chain  atomic.Pointer[[]*layer] // oldest first; replaced, never changed
 	extend sync.Mutex               // serialises the replacing
@@ -104,7 +105,11 @@ func newChainless(config Config) (*Filter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("membits: %w", err)
 	}
-	return &Filter{config: config, locks: make([]paddedMutex, config.Shards)}, nil
+	return &Filter{
+		config: config,
+		choose: uint(bits.TrailingZeros(uint(config.Shards))),
+		locks:  make([]paddedMutex, config.Shards),
+	}, nil
 }
 
 // AddIfAbsent records prints; see bloomstore.Filter. It returns an error only

@@ -1,0 +1,276 @@
+package bloomtest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+var (
+	_ = flag.Uint64("seed", 0, "replay random cases with this seed")
+	_ = flag.Bool("proof", false, "run the cases at full size")
+)
+
+func TestExactPasses(t *testing.T) {
+	Run(t, func(*testing.T) bloomstore.Filter { return Exact() })
+}
+
+func BenchmarkExact(b *testing.B) {
+	Bench(b, func(*testing.B) bloomstore.Filter { return Exact() })
+}
+
+// broken is Exact with one fault.
+type broken struct {
+	bloomstore.Filter
+	add      func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error)
+	contains func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error)
+}
+
+func (b *broken) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	if b.add == nil {
+		return b.Filter.AddIfAbsent(ctx, prints)
+	}
+	return b.add(ctx, b.Filter, prints)
+}
+
+func (b *broken) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	if b.contains == nil {
+		return b.Filter.Contains(ctx, prints)
+	}
+	return b.contains(ctx, b.Filter, prints)
+}
+
+// TestFindsFaults runs the whole suite on filters with one fault each: the cases
+// named must refuse it, so each case is seen to fail.
+func TestFindsFaults(t *testing.T) {
+	for _, c := range []struct {
+		fault  string
+		filter func() *broken
+		caught string // cases that must fail, separated by blanks
+	}{
+		{"check, then mark", checkThenMark, "RacersGetAtMostOneTrue"},
+		{"all tests before all marks", testAllFirst, "DuplicatesInOneBatch Model ModelWithFaults"},
+		{"forgets a key in 256", forgetful, "LargeBatch Model ModelWithFaults RacersGetAtMostOneTrue"},
+		{"claims a key in 256 that it never saw", claimsTooMuch, "AnswersIndexForIndex LargeBatch Model ModelWithFaults RacersGetAtMostOneTrue"},
+		{"64-bit identity", halfIdentity, "TellsSimilarKeysApart"},
+		{"records late, from the caller's batch", keepsBatch, "KeepsNoReference"},
+		{"reuses its answers", reusesAnswers, "KeepsNoReference"},
+		{"answers distinct keys only", collapses, "DuplicatesInOneBatch Model ModelWithFaults"},
+		{"sorts the caller's batch", sortsBatch, "AnswersIndexForIndex LargeBatch KeepsNoReference"},
+		{"answers in another order", reverses, "AnswersIndexForIndex"},
+		{"blind to cancellation", blindToContext, "CancelledContext"},
+		{"breaks on an empty batch", breaksOnEmpty, "EmptyBatch"},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			seed := newTrial(t)
+			for _, of := range cases {
+				trial := *seed
+				trial.proof = false
+				trial.open = func() bloomstore.Filter { return c.filter() }
+				err := of.check(t.Context(), &trial)
+				if err == nil && slices.Contains(strings.Fields(c.caught), of.name) {
+					t.Errorf("%s does not find it", of.name)
+				}
+			}
+		})
+	}
+}
+
+func checkThenMark() *broken {
+	return &broken{Filter: Exact(), add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		added := make([]bool, len(prints))
+		for i := range prints {
+			known, err := under.Contains(ctx, prints[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			runtime.Gosched() // the race is lost more often than by chance, to keep the test short
+			if added[i] = !known[0]; added[i] {
+				if _, err := under.AddIfAbsent(ctx, prints[i:i+1]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return added, nil
+	}}
+}
+
+func testAllFirst() *broken {
+	var mu sync.Mutex
+	return &broken{Filter: Exact(), add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		added, err := under.Contains(ctx, prints)
+		for i := range added {
+			added[i] = !added[i]
+		}
+		if err == nil {
+			_, err = under.AddIfAbsent(ctx, prints)
+		}
+		return added, err
+	}}
+}
+
+func forgetful() *broken {
+	return &broken{Filter: Exact(), contains: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		known, err := under.Contains(ctx, prints)
+		for i := range known {
+			known[i] = known[i] && prints[i][3] != 7
+		}
+		return known, err
+	}}
+}
+
+func claimsTooMuch() *broken {
+	return &broken{Filter: Exact(), add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		added, err := under.AddIfAbsent(ctx, prints)
+		for i := range added {
+			added[i] = added[i] && prints[i][3] != 7
+		}
+		return added, err
+	}}
+}
+
+func halfIdentity() *broken {
+	half := func(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
+		prints = slices.Clone(prints)
+		for i := range prints {
+			clear(prints[i][8:])
+		}
+		return prints
+	}
+	return &broken{
+		Filter: Exact(),
+		add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+			return under.AddIfAbsent(ctx, half(prints))
+		},
+		contains: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+			return under.Contains(ctx, half(prints))
+		},
+	}
+}
+
+func keepsBatch() *broken {
+	var kept []bloomstore.Fingerprint
+	var mu sync.Mutex
+	return &broken{
+		Filter: Exact(),
+		add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, err := under.AddIfAbsent(ctx, kept); err != nil {
+				return nil, err
+			}
+			kept = prints
+			known, err := under.Contains(ctx, prints)
+			for i := range known {
+				known[i] = !known[i]
+			}
+			return known, err
+		},
+	}
+}
+
+func reusesAnswers() *broken {
+	var answers []bool
+	var mu sync.Mutex
+	return &broken{Filter: Exact(), add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		added, err := under.AddIfAbsent(ctx, prints)
+		answers = append(answers[:0], added...)
+		return answers, err
+	}}
+}
+
+func collapses() *broken {
+	return &broken{Filter: Exact(), add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		distinct := slices.Clone(prints)
+		slices.SortFunc(distinct, func(a, b bloomstore.Fingerprint) int { return slices.Compare(a[:], b[:]) })
+		return under.AddIfAbsent(ctx, slices.Compact(distinct))
+	}}
+}
+
+func sortsBatch() *broken {
+	return &broken{Filter: Exact(), add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		slices.SortFunc(prints, func(a, b bloomstore.Fingerprint) int { return slices.Compare(a[:], b[:]) })
+		return under.AddIfAbsent(ctx, prints)
+	}}
+}
+
+func reverses() *broken {
+	return &broken{Filter: Exact(), contains: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		known, err := under.Contains(ctx, prints)
+		slices.Reverse(known)
+		return known, err
+	}}
+}
+
+func blindToContext() *broken {
+	return &broken{
+		Filter: Exact(),
+		add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+			return under.AddIfAbsent(context.WithoutCancel(ctx), prints)
+		},
+		contains: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+			return under.Contains(context.WithoutCancel(ctx), prints)
+		},
+	}
+}
+
+func breaksOnEmpty() *broken {
+	return &broken{Filter: Exact(), add: func(ctx context.Context, under bloomstore.Filter, prints []bloomstore.Fingerprint) ([]bool, error) {
+		if len(prints) == 0 {
+			return nil, errors.New("nothing to add")
+		}
+		return under.AddIfAbsent(ctx, prints)
+	}}
+}
+
+func TestFaulty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fake clock: the delay takes no time
+		ctx, trouble, prints := t.Context(), errors.New("trouble"), newTrial(t).prints(10)
+		plan := []Fault{{Err: trouble, Recorded: 3}, {Delay: time.Hour}, {Err: trouble}, {Err: trouble, Recorded: 99}, {Delay: time.Hour}}
+		var seen atomic.Int32
+		filter := Faulty(Exact(), func(call int) Fault { seen.Add(1); return plan[call] })
+
+		if _, err := filter.AddIfAbsent(ctx, prints); !errors.Is(err, trouble) {
+			t.Errorf("call 0: error %v, want %v", err, trouble)
+		}
+		start := time.Now()
+		known, err := filter.Contains(ctx, prints)
+		if want := []bool{true, true, true, false, false, false, false, false, false, false}; err != nil || !slices.Equal(known, want) {
+			t.Errorf("after a call that failed with 3 recorded: %v, %v; want %v", known, err, want)
+		}
+		if took := time.Since(start); took != time.Hour {
+			t.Errorf("call 1 took %v, want 1h", took)
+		}
+		if _, err := filter.Contains(ctx, prints); !errors.Is(err, trouble) {
+			t.Errorf("call 2: error %v, want %v", err, trouble)
+		}
+		if _, err := filter.AddIfAbsent(ctx, prints); !errors.Is(err, trouble) {
+			t.Errorf("call 3: error %v, want %v", err, trouble)
+		}
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if _, err := filter.Contains(short, prints); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("call 4, delayed past its deadline: error %v, want %v", err, context.DeadlineExceeded)
+		}
+		if known, err := filter.(*faulty).Filter.Contains(ctx, prints); err != nil || slices.Contains(known, false) {
+			t.Errorf("after a call of which only the answer was lost: %v, %v; want all known", known, err)
+		}
+		if seen.Load() != 5 {
+			t.Errorf("the plan was asked %d times, want 5", seen.Load())
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package bloomtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// racersGetAtMostOneTrue has 16 racers add the same keys, each in an order of
+// its own and in batches of other sizes: no key may be new twice, and none lost.
+func racersGetAtMostOneTrue(ctx context.Context, t *trial) error {
+	const racers = 16
+	keys := 1 << 13
+	if t.proof {
+		keys = 1_000_000
+	}
+	filter, prints := t.open(), t.prints(keys)
+	wins := make([]atomic.Int32, keys)
+	errs := make([]error, racers)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range racers {
+		r := racer{prints: prints, wins: wins, rng: rand.New(rand.NewPCG(t.rng.Uint64(), 0))}
+		wg.Go(func() {
+			<-start
+			errs[i] = r.run(ctx, filter)
+		})
+	}
+	close(start)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	never := 0
+	for i := range wins {
+		switch n := wins[i].Load(); {
+		case n > 1:
+			return fmt.Errorf("%d racers were told that key %d is new, want 1", n, i)
+		case n == 0:
+			never++
+		}
+	}
+	if err := checkFalse("refusals", never, keys); err != nil {
+		return err
+	}
+	return wantKnown(ctx, filter, prints)
+}
+
+type racer struct {
+	prints []bloomstore.Fingerprint
+	wins   []atomic.Int32 // how often each of prints was new to a racer
+	rng    *rand.Rand
+}
+
+// run adds all keys. The order is that of a walk with a random stride, which is
+// cheaper than a permutation for each racer: racers meet all the time.
+func (r racer) run(ctx context.Context, filter bloomstore.Filter) error {
+	n := len(r.prints)
+	at, stride := r.rng.IntN(n), coprime(r.rng, n)
+	batch, index := make([]bloomstore.Fingerprint, 0, 256), make([]int, 0, 256)
+	for done := 0; done < n; {
+		batch, index = batch[:0], index[:0]
+		for range min(1+r.rng.IntN(256), n-done) {
+			batch, index = append(batch, r.prints[at]), append(index, at)
+			at = (at + stride) % n
+		}
+		added, err := add(ctx, filter, batch)
+		if err != nil {
+			return err
+		}
+		for i, is := range added {
+			if is {
+				r.wins[index[i]].Add(1)
+			}
+		}
+		done += len(batch)
+	}
+	return nil
+}
+
+// coprime returns a number below n that has no divisor in common with it.
+func coprime(rng *rand.Rand, n int) int {
+	for {
+		a, b := 1+rng.IntN(n-1), n
+		stride := a
+		for b != 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			return stride
+		}
+	}
+}
