@@ -53,7 +53,7 @@ func bosePower(draws, m uint64, k uint) float64 {
 
 // occupancyPower returns the mean of (X/m)^k to second order around the mean of
 // X, the number of distinct values among draws uniform ones out of m:
-// f(E X) + f”(E X)·Var X / 2. Mean and variance of X are the classic ones of
+// f(EX) + Var(X)·f″(EX)/2. Mean and variance of X are the classic ones of
 // occupancy (Johnson and Kotz, "Urn Models", 1977), to leading order in 1/m.
 func occupancyPower(draws, m float64, k uint) float64 {
 	if draws == 0 {

@@ -44,3 +44,48 @@ func LayerAt(i int, n uint64, p float64, growth bool) Layer {
 	layer.Bits, layer.Hashes = OptimalBits(layer.Capacity, layer.FPR)
 	return layer
 }
+
+// Chain is a filter made for Keys keys at a false-positive rate of FPR that
+// grows by layers, or does not: see LayerAt.
+type Chain struct {
+	Keys   uint64
+	FPR    float64
+	Growth bool
+}
+
+// Fill describes a Chain with some number of keys in it.
+type Fill struct {
+	Keys      uint64  `json:"keys"`
+	Layers    int     `json:"layers"`
+	Bits      uint64  `json:"bits"`       // of all layers
+	FPR       float64 `json:"fpr"`        // that a new key is taken for a known one now
+	LostShare float64 `json:"lost_share"` // of Keys, while it was filled
+	LostKeys  float64 `json:"lost_keys"`
+}
+
+// At returns the state of the chain once keys distinct keys are in it, each in
+// the layer that was the last one when it came. A new key is tested against
+// every layer, so the rate is 1 - Π(1-p_i). It panics as LayerAt does.
+func (c Chain) At(keys uint64) Fill {
+	fill := Fill{Keys: keys}
+	passes := 1.0 // the chance that a new key passes the layers before
+	for rest := keys; ; fill.Layers++ {
+		layer := LayerAt(fill.Layers, c.Keys, c.FPR, c.Growth)
+		held := rest
+		if c.Growth {
+			held = min(rest, layer.Capacity)
+		}
+		fill.Bits += layer.Bits
+		fill.LostKeys += float64(held) * (1 - passes*(1-LostWhileFilling(held, layer.Bits, layer.Hashes)))
+		passes *= 1 - FalsePositiveRate(held, layer.Bits, layer.Hashes)
+		if rest -= held; rest == 0 {
+			break
+		}
+	}
+	fill.Layers++
+	fill.FPR = 1 - passes
+	if keys > 0 {
+		fill.LostShare = fill.LostKeys / float64(keys)
+	}
+	return fill
+}

@@ -95,7 +95,7 @@ func FalsePositiveRate(n, m uint64, k uint) float64 {
 // and k hash functions takes for known ones while it is being filled with them:
 // (1/n)·Σ (1-e^(-ki/m))^k over i = 0..n-1, the i keys that are already there.
 //
-// Up to some thousand keys it is that sum; beyond, the integral that the sum
+// Up to some hundred keys it is that sum; beyond, the integral that the sum
 // tends to, with the first two corrections of Euler and Maclaurin. With fill
 // y = 1-e^(-λ) and λ = kn/m the integral is
 // (1/λ)·∫ y^k/(1-y) dy = (1/λ)·Σ_{j>k} y^j/j. It panics if m or k is 0, and is
@@ -106,7 +106,7 @@ func LostWhileFilling(n, m uint64, k uint) float64 {
 	if n == 0 {
 		return 0
 	}
-	const direct = 4096
+	const direct = 512
 	if n <= direct {
 		sum := 0.0
 		for i := range n {
@@ -115,9 +115,9 @@ func LostWhileFilling(n, m uint64, k uint) float64 {
 		return sum / float64(n)
 	}
 	lambda, last := load(n, m, k), FalsePositiveRate(n, m, k)
-	slope := 0.0 // of the rate at n, per key
-	if last > 0 {
-		slope = last * float64(k) * lambda / float64(n) / math.Expm1(lambda)
+	slope := last * float64(k) * lambda / float64(n) / math.Expm1(lambda) // of the rate at n, per key
+	if k == 1 {
+		slope -= 1 / float64(m) // and at 0, where it is 0 for every other k
 	}
 	return lostIntegral(lambda, k) - (last/2-slope/12)/float64(n)
 }

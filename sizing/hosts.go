@@ -1,0 +1,123 @@
+package sizing
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// ZipfLoads returns how many of n keys each of so many partitions gets when the
+// i-th largest of hosts has a share that goes with 1/i (Zipf's law: the sizes of
+// web sites are near it) and a hash chooses the partition of a host. It is
+// deterministic; hosts beyond the first million are spread evenly. It panics
+// unless hosts > 0 and partitions > 0.
+func ZipfLoads(n, hosts uint64, partitions int) []uint64 {
+	if hosts == 0 || partitions < 1 {
+		panic(fmt.Sprintf("sizing: %d hosts in %d partitions", hosts, partitions))
+	}
+	const single = 1e6
+	scale := float64(n) / harmonic(hosts)
+	loads := make([]float64, partitions)
+	rest := float64(n)
+	for i := range min(hosts, single) {
+		size := scale / float64(i+1)
+		loads[mix(i)%uint64(partitions)] += size
+		rest -= size
+	}
+	keys := make([]uint64, partitions)
+	for i, load := range loads {
+		keys[i] = uint64(math.Round(load + max(rest, 0)/float64(partitions)))
+	}
+	return keys
+}
+
+// LargestHost returns how many of n keys the largest of hosts has under Zipf's
+// law. It panics if hosts is 0.
+func LargestHost(n, hosts uint64) uint64 {
+	return uint64(math.Ceil(float64(n) / harmonic(hosts)))
+}
+
+func evenLoads(n uint64, partitions int) []uint64 {
+	loads := make([]uint64, partitions)
+	for i := range loads {
+		loads[i] = n / uint64(partitions)
+		if uint64(i) < n%uint64(partitions) {
+			loads[i]++
+		}
+	}
+	return loads
+}
+
+// harmonic returns 1 + 1/2 + ... + 1/n, from a hundred on by Euler's expansion.
+func harmonic(n uint64) float64 {
+	if n == 0 {
+		panic("sizing: 0 hosts")
+	}
+	if n > 100 {
+		const gamma = 0.57721566490153286
+		x := float64(n)
+		return math.Log(x) + gamma + 1/(2*x) - 1/(12*x*x)
+	}
+	sum := 0.0
+	for i := n; i > 0; i-- {
+		sum += 1 / float64(i)
+	}
+	return sum
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// CrawlPlan asks how long a crawl takes that is polite.
+type CrawlPlan struct {
+	URLs        uint64
+	Hosts       uint64
+	Delay       time.Duration // from one start to the next at one host
+	Latency     time.Duration // of one answer
+	HostsAtOnce uint64        // hosts worked on at the same time by all workers together
+}
+
+// CrawlTime is the least time that a CrawlPlan takes. A host is asked once in
+// the larger of delay and latency; so many hosts at once make the rate, and the
+// largest host the time that no number of workers shortens.
+type CrawlTime struct {
+	PagesPerSecond float64       // while there are hosts enough
+	Even           time.Duration // hosts of equal size
+	Zipf           time.Duration // sizes after Zipf's law
+	LargestHost    uint64        // URLs of the largest host under Zipf's law
+	ZipfLargest    time.Duration // what it takes alone: the floor of Zipf
+}
+
+// TimeToCrawl returns the least time of a plan. Durations beyond what
+// time.Duration holds (292 years) are cut there. It panics unless URLs, Hosts
+// and HostsAtOnce are above 0 and one of Delay and Latency is.
+func TimeToCrawl(plan CrawlPlan) CrawlTime {
+	pace := max(plan.Delay, plan.Latency)
+	if plan.URLs == 0 || plan.Hosts == 0 || plan.HostsAtOnce == 0 || pace <= 0 {
+		panic(fmt.Sprintf("sizing: crawl of %d URLs on %d hosts, %d at once, one page in %v",
+			plan.URLs, plan.Hosts, plan.HostsAtOnce, pace))
+	}
+	atOnce := float64(min(plan.HostsAtOnce, plan.Hosts))
+	largest := LargestHost(plan.URLs, plan.Hosts)
+	t := CrawlTime{
+		PagesPerSecond: atOnce / pace.Seconds(),
+		LargestHost:    largest,
+		ZipfLargest:    times(float64(largest), pace),
+	}
+	all := times(float64(plan.URLs)/atOnce, pace)
+	t.Even = max(all, times(math.Ceil(float64(plan.URLs)/float64(plan.Hosts)), pace))
+	t.Zipf = max(all, t.ZipfLargest)
+	return t
+}
+
+func times(n float64, d time.Duration) time.Duration {
+	if product := n * float64(d); product < math.MaxInt64 {
+		return time.Duration(product)
+	}
+	return math.MaxInt64
+}

@@ -1,0 +1,186 @@
+package sizing
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// How a filter is laid out in Redis, and the limits of that.
+const (
+	DefaultBlockBits   = 1024     // of one block, in which all bits of a key lie
+	DefaultPartitions  = 256      // hash tags over which the hosts are spread
+	MaxSegmentBytes    = 32 << 20 // of one Redis key: larger ones stall the server when they are made
+	SegmentHeaderBytes = 64       // magic, version, parameters, crawl: the start of every segment
+)
+
+// What Redis adds to a string, measured with Redis 7.0.15 and jemalloc 5.3.
+const (
+	stringExtra  = 10 // string header and final zero, in the same allocation as the bytes
+	segmentExtra = 88 // object, key name, dictionary entry and its slot
+)
+
+// Segments is one layer of one partition: Count Redis keys of Bytes each.
+type Segments struct {
+	Count      int     `json:"count"`
+	Bytes      uint64  `json:"bytes"`      // of one key's value, header and all
+	Allocated  uint64  `json:"allocated"`  // what one key takes of used_memory
+	Hashes     uint    `json:"hashes"`     // k
+	BlockBits  int     `json:"block_bits"` // B
+	BitsPerKey float64 `json:"bits_per_key"`
+	FPR        float64 `json:"fpr"` // when full
+}
+
+// RedisSegments lays out one layer of one partition for keys keys at a
+// false-positive rate of at most p. Segments are as long as their allocation
+// lets them be: there are as many as waste least between two size classes of
+// jemalloc. It panics unless keys > 0, 0 < p < 1 and blockBits is a multiple of
+// 32 up to 1 Mbit.
+func RedisSegments(keys uint64, p float64, blockBits int) Segments {
+	if keys == 0 || blockBits < 32 || blockBits > 1<<20 || blockBits%32 != 0 {
+		panic(fmt.Sprintf("sizing: segments for %d keys in blocks of %d bits", keys, blockBits))
+	}
+	bitsPerKey, k := ExactBlockedBits(p, blockBits)
+	blockBytes := float64(blockBits) / 8
+	blocks := math.Ceil(float64(keys) * bitsPerKey / float64(blockBits))
+	perSegment := math.Floor((MaxSegmentBytes - stringExtra - SegmentHeaderBytes) / blockBytes)
+
+	best, least := Segments{}, math.Inf(1)
+	fewest := math.Ceil(blocks / perSegment)
+	for count := fewest; count < fewest+8 && count <= blocks; count++ {
+		size := sizeClass(SegmentHeaderBytes + stringExtra + uint64(math.Ceil(blocks/count)*blockBytes))
+		if cost := count * float64(size+segmentExtra); cost < least {
+			least = cost
+			room := uint64(float64(size-stringExtra-SegmentHeaderBytes) / blockBytes)
+			best = Segments{Count: int(count), Bytes: SegmentHeaderBytes + room*uint64(blockBytes), Allocated: size + segmentExtra}
+		}
+	}
+	best.Hashes, best.BlockBits = k, blockBits
+	best.BitsPerKey = float64(best.filterBits()) / float64(keys)
+	best.FPR = ExactBlockedFalsePositiveRate(best.BitsPerKey, blockBits, k)
+	return best
+}
+
+// filterBits returns the bits that hold keys.
+func (s Segments) filterBits() uint64 {
+	return uint64(s.Count) * 8 * (s.Bytes - SegmentHeaderBytes)
+}
+
+// allocated returns what all segments take.
+func (s Segments) allocated() uint64 { return uint64(s.Count) * s.Allocated }
+
+// sizeClass returns what jemalloc really allocates for size bytes: multiples of
+// 16 up to 128, then four classes to each doubling.
+func sizeClass(size uint64) uint64 {
+	step := uint64(16)
+	if size > 128 {
+		step = 1 << (bits.Len64(size-1) - 3)
+	}
+	return (size + step - 1) / step * step
+}
+
+// RedisPlan asks for a filter in Redis.
+type RedisPlan struct {
+	Keys       uint64
+	FPR        float64
+	Growth     bool
+	Hosts      uint64 // over which Zipf's law spreads the keys
+	BlockBits  int    // 0 means DefaultBlockBits
+	Partitions int    // 0 means DefaultPartitions
+}
+
+// RedisLayout is the filter that a RedisPlan gets.
+type RedisLayout struct {
+	Partitions    int       `json:"partitions"`
+	PartitionKeys uint64    `json:"partition_keys"` // what the first layer of each is made for
+	Segments      Segments  `json:"segments"`       // of the first layer of each
+	AOFPerURL     float64   `json:"aof_bytes_per_url"`
+	Even          RedisLoad `json:"even"` // each partition gets the same number of keys
+	Zipf          RedisLoad `json:"zipf"` // the i-th host has a share that goes with 1/i
+}
+
+// RedisLoad is what a layout takes when it is full.
+type RedisLoad struct {
+	Segments   uint64  `json:"segments"` // Redis keys
+	Bytes      uint64  `json:"bytes"`    // of used_memory
+	BitsPerURL float64 `json:"bits_per_url"`
+	MaxLayers  int     `json:"max_layers"` // of the fullest partition: reads for one seen-test
+	FPR        float64 `json:"fpr"`        // that a new URL meets, the mean over URLs
+}
+
+// SizeRedis lays a filter out over the partitions of a crawl. Each partition is
+// made for its part of the keys and four standard deviations of that, so that
+// chance alone makes none of them grow. It panics unless Keys > 0, Hosts > 0 and
+// 0 < FPR < 1.
+func SizeRedis(plan RedisPlan) RedisLayout {
+	partitions, blockBits := plan.Partitions, plan.BlockBits
+	if partitions == 0 {
+		partitions = DefaultPartitions
+	}
+	if blockBits == 0 {
+		blockBits = DefaultBlockBits
+	}
+	if plan.Hosts == 0 || partitions < 1 {
+		panic(fmt.Sprintf("sizing: %d hosts in %d partitions", plan.Hosts, partitions))
+	}
+	each := float64(plan.Keys) / float64(partitions)
+	chain := redisChain{
+		Chain:     Chain{uint64(math.Ceil(each + 4*math.Sqrt(each))), plan.FPR, plan.Growth},
+		blockBits: blockBits,
+	}
+	layout := RedisLayout{
+		Partitions: partitions, PartitionKeys: chain.Keys, Segments: chain.layer(0),
+		AOFPerURL: aofPerURL(blockBits),
+	}
+	layout.Even = chain.load(evenLoads(plan.Keys, partitions))
+	layout.Zipf = chain.load(ZipfLoads(plan.Keys, plan.Hosts, partitions))
+	return layout
+}
+
+// aofPerURL returns how many bytes adding one URL writes to the append-only
+// file: the block and the queue entry (measured: 184 for 512 bits, 249 for 1024).
+func aofPerURL(blockBits int) float64 { return 120 + float64(blockBits)/8 }
+
+// redisChain is the chain of one partition; all partitions have the same.
+type redisChain struct {
+	Chain
+	blockBits int
+	layers    []Segments // made so far
+}
+
+func (c *redisChain) layer(i int) Segments {
+	for len(c.layers) <= i {
+		plain := LayerAt(len(c.layers), c.Keys, c.FPR, c.Growth)
+		c.layers = append(c.layers, RedisSegments(plain.Capacity, plain.FPR, c.blockBits))
+	}
+	return c.layers[i]
+}
+
+// load sums up partitions that hold so many keys each.
+func (c *redisChain) load(partitions []uint64) RedisLoad {
+	var sum RedisLoad
+	var keys, falsePositives float64
+	for _, held := range partitions {
+		passes := 1.0
+		rest, layers := held, 0
+		for ; layers == 0 || rest > 0; layers++ {
+			layer := c.layer(layers)
+			in := rest
+			if c.Growth {
+				in = min(rest, c.Keys<<layers)
+			}
+			if in > 0 {
+				passes *= 1 - ExactBlockedFalsePositiveRate(float64(layer.filterBits())/float64(in), c.blockBits, layer.Hashes)
+			}
+			sum.Segments += uint64(layer.Count)
+			sum.Bytes += layer.allocated()
+			rest -= in
+		}
+		sum.MaxLayers = max(sum.MaxLayers, layers)
+		keys += float64(held)
+		falsePositives += float64(held) * (1 - passes)
+	}
+	sum.BitsPerURL = 8 * float64(sum.Bytes) / keys
+	sum.FPR = falsePositives / keys
+	return sum
+}
