@@ -1,6 +1,8 @@
 package frontiertest
 
 import (
+	"context"
+	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -14,6 +16,20 @@ type Crawl interface {
 	frontier.Control
 }
 
+// Reopener is a Crawl that outlives its process. Both methods end the use of
+// the receiver; the options and the clock stay.
+type Reopener interface {
+	// Reopen closes the crawl in order and opens it again.
+	Reopen() (Crawl, error)
+	// Crash opens the crawl again as if its process had been killed: without a
+	// last word.
+	Crash() (Crawl, error)
+}
+
+// LinksFirst is a Crawl whose Complete adds the links before the rest, so that
+// they stay when the rest fails.
+type LinksFirst interface{ LinksFirst() }
+
 // Options say what kind of crawl a case needs. The suite always sets LeaseTTL
 // and Now.
 type Options struct {
@@ -21,6 +37,59 @@ type Options struct {
 	LeaseTTL   time.Duration    // how long a lease lasts
 	MaxPerHost uint64           // items added to one host over the whole crawl; 0: no limit
 	FilterKeys uint64           // size the filter for so many keys, without growth; 0: so that no case sees a false positive
-	Now        func() time.Time // the store's clock
+	Now        func() time.Time // the store's clock; safe for concurrent use
 	Output     frontier.Output  // nil: none
+}
+
+// A testCase holds a crawl to one part of the contract. check makes the crawls
+// it needs and fails by driver.failf.
+type testCase struct {
+	name  string
+	check func(open opener)
+}
+
+// opener returns a fresh, empty crawl in the hands of a driver.
+type opener func(Options) *driver
+
+// Run holds the crawls that open returns, fresh and empty each time, to the
+// contract, case by case. They are closed by t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
+	for _, c := range allCases() {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.run(t.Context(), func(opt Options) Crawl { return open(t, opt) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func allCases() []testCase {
+	var all []testCase
+	for _, cases := range [][]testCase{addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, raceCases} {
+		all = append(all, cases...)
+	}
+	return all
+}
+
+// run returns what the case found wrong with a crawl of open: an error instead
+// of a failed test, so that the suite can be tested on broken stores.
+func (c testCase) run(ctx context.Context, open func(Options) Crawl) (err error) {
+	defer func() {
+		switch found := recover().(type) {
+		case nil:
+		case failure:
+			err = found.error
+		default:
+			panic(found)
+		}
+	}()
+	c.check(func(opt Options) *driver {
+		clock := newClock()
+		opt.Now = clock.Now
+		if opt.LeaseTTL == 0 {
+			opt.LeaseTTL = 30 * time.Second
+		}
+		return &driver{Crawl: open(opt), ctx: ctx, clock: clock, opt: opt}
+	})
+	return nil
 }

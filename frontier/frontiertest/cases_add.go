@@ -1,0 +1,223 @@
+package frontiertest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var addCases = []testCase{
+	{"AddAnswersAddedOnce", addAnswersAddedOnce},
+	{"AddTakesDuplicatesInOrder", addTakesDuplicatesInOrder},
+	{"AddTakesNothing", addTakesNothing},
+	{"AddRefusesMalformed", addRefusesMalformed},
+	{"AddRefusesTooLong", addRefusesTooLong},
+	{"AddHoldsTheHostLimit", addHoldsTheHostLimit},
+	{"AddNeverDropsExact", addNeverDropsExact},
+	{"AddKeepsExactOnce", addKeepsExactOnce},
+	{"AddKeepsTheItem", addKeepsTheItem},
+	{"AddDelays", addDelays},
+	{"AddLeavesALeasedHostLeased", addLeavesALeasedHostLeased},
+	{"AddMakesNoHostDueEarlier", addMakesNoHostDueEarlier},
+}
+
+func addAnswersAddedOnce(open opener) {
+	c := open(Options{})
+	c.add(pages("a.test", 0, 5)...)
+	for range 2 {
+		for i, verdict := range c.offer(pages("a.test", 0, 5)...) {
+			if verdict != (frontier.Verdict{Answer: frontier.Seen}) {
+				c.failf("item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
+			}
+		}
+	}
+	books := c.books()
+	c.want("found", books.Found, 15)
+	c.want("added", books.Added, 5)
+	c.want("seen", books.Seen, 10)
+	l := c.lease()
+	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
+	for _, verdict := range c.offer(pages("a.test", 0, 5)...) {
+		if verdict.Answer != frontier.Seen {
+			c.failf("a done item offered again: %v, want seen", verdict.Answer)
+		}
+	}
+	c.wantPlaces(0, 0, 5, 0)
+}
+
+func addTakesDuplicatesInOrder(open opener) {
+	c := open(Options{MaxPerHost: 2})
+	a, b, late := page("a.test", 1), page("a.test", 2), page("a.test", 3)
+	want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
+	for i, verdict := range c.offer(a, a, b, a, late, b) {
+		if verdict.Answer != want[i] {
+			c.failf("item %d: %v, want %v", i, verdict.Answer, want[i])
+		}
+	}
+	c.wantPlaces(2, 0, 0, 0)
+	c.wantItems("handed out", c.lease().Items, []frontier.Item{a, b})
+}
+
+func addTakesNothing(open opener) {
+	c := open(Options{})
+	c.offer()
+	c.want("found", c.books().Found, 0)
+}
+
+func addRefusesMalformed(open opener) {
+	c := open(Options{})
+	noURL, noHost := page("a.test", 1), page("a.test", 2)
+	noURL.URL, noHost.Host = "", ""
+	for _, verdict := range c.offer(noURL, noHost) {
+		if verdict != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}) {
+			c.failf("an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
+		}
+	}
+	c.want("refused as malformed", c.books().Refused[frontier.ReasonMalformed], 2)
+	c.add(page("a.test", 2)) // it was not remembered
+}
+
+func addRefusesTooLong(open opener) {
+	c := open(Options{})
+	longest := page("a.test", 1)
+	longest.URL += strings.Repeat("x", frontier.MaxURLBytes-len(longest.URL))
+	long := longest
+	long.URL += "x"
+	c.add(longest)
+	if got := c.offer(long)[0]; got != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}) {
+		c.failf("a URL of %d bytes: %v %q, want refused as too long", len(long.URL), got.Answer, got.Reason)
+	}
+	c.want("refused as too long", c.books().Refused[frontier.ReasonTooLong], 1)
+	if got := c.lease().Items[0].URL; got != longest.URL {
+		c.failf("the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
+	}
+}
+
+func addHoldsTheHostLimit(open opener) {
+	c := open(Options{MaxPerHost: 3})
+	full := frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
+	c.add(pages("a.test", 0, 3)...)
+	l := c.lease()
+	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
+	exact := page("a.test", 4)
+	exact.Class = frontier.Exact
+	for range 2 { // the second time they would be seen, had they been remembered
+		for i, verdict := range c.offer(page("a.test", 3), exact) {
+			if verdict != full {
+				c.failf("item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
+			}
+		}
+	}
+	if c.wantState(page("a.test", 3), frontier.Unknown).InFilter {
+		c.failf("the filter remembers a refused URL")
+	}
+	if got := c.offer(page("a.test", 0))[0].Answer; got != frontier.Seen {
+		c.failf("a known URL of a full host: %v, want seen", got)
+	}
+	c.add(pages("b.test", 0, 3)...)
+	c.want("refused by the host limit", c.books().Refused[frontier.ReasonHostLimit], 4)
+}
+
+// addNeverDropsExact fills a tiny filter until it claims nearly every URL.
+func addNeverDropsExact(open opener) {
+	c := open(Options{FilterKeys: 16})
+	claimed := 0
+	for from := 0; from < 4000; from += 500 {
+		for _, verdict := range c.offer(pages("a.test", from, from+500)...) {
+			if verdict.Answer == frontier.Seen {
+				claimed++
+			}
+		}
+	}
+	added := c.books().Added
+	for n := range 200 {
+		exact := page(fmt.Sprintf("exact%d.test", n%7), n)
+		exact.Class = frontier.Exact
+		c.add(exact)
+	}
+	books := c.books()
+	c.want("added", books.Added, added+200)
+	c.want("seen", books.Seen, uint64(claimed))
+	// A store without a filter claims nothing, and one that drops what it should
+	// keep is caught above; one that answers added for all of them, here.
+	exact := page("exact1.test", 1)
+	exact.Class = frontier.Exact
+	if got := c.offer(exact)[0].Answer; got != frontier.Seen {
+		c.failf("an exact URL offered again: %v, want seen", got)
+	}
+}
+
+func addKeepsExactOnce(open opener) {
+	c := open(Options{})
+	asExact := func(item frontier.Item) frontier.Item { item.Class = frontier.Exact; return item }
+	first, second := page("a.test", 1), page("a.test", 2)
+	c.add(asExact(first), second)
+	for i, verdict := range c.offer(first, asExact(first), asExact(second)) {
+		if verdict.Answer != frontier.Seen {
+			c.failf("item %d, known under another class: %v, want seen", i, verdict.Answer)
+		}
+	}
+	c.wantPlaces(2, 0, 0, 0)
+}
+
+func addKeepsTheItem(open opener) {
+	c := open(Options{})
+	want := frontier.Item{
+		URL: "https://a.test:8443/path;p?q=1&r=%2F", Host: "a.test", Depth: 65535, Hops: 255,
+		Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
+	}
+	c.add(want)
+	listed := c.list(frontier.Queued, "")[want.URL]
+	got := c.lease().Items[0]
+	if got.Fingerprint != listed.Fingerprint || got.Fingerprint == (frontier.Item{}.Fingerprint) {
+		c.failf("handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
+	}
+	want.Fingerprint = got.Fingerprint
+	if got != want {
+		c.failf("handed out %+v, want %+v", got, want)
+	}
+}
+
+func addDelays(open opener) {
+	c := open(Options{})
+	late := page("a.test", 1)
+	late.Delay = 5 * time.Second
+	c.add(late)
+	books := c.books()
+	c.want("queued", books.Queued, 1)
+	c.want("delayed", books.Delayed, 1)
+	if grant := c.idle(); grant.Empty || grant.Wait <= 0 || grant.Wait > late.Delay {
+		c.failf("with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
+	}
+	c.add(page("a.test", 2))
+	l := c.lease()
+	c.wantItems("handed out before the delay", l.Items, []frontier.Item{page("a.test", 2)})
+	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
+	c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Item{late})
+}
+
+func addLeavesALeasedHostLeased(open opener) {
+	c := open(Options{})
+	c.add(page("a.test", 1))
+	l := c.lease()
+	c.add(page("a.test", 2))
+	c.idle()
+	c.wantPlaces(1, 1, 0, 0)
+	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
+	c.wantItems("handed out", c.lease().Items, []frontier.Item{page("a.test", 2)})
+}
+
+func addMakesNoHostDueEarlier(open opener) {
+	c := open(Options{Delay: time.Second})
+	c.add(page("a.test", 1))
+	l := c.lease()
+	c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
+	c.clock.advance(5 * time.Second)
+	c.add(page("a.test", 2))
+	if status := c.wantState(page("a.test", 2), frontier.Queued); status.HostDueIn != 15*time.Second {
+		c.failf("the host is due in %v, want 15s", status.HostDueIn)
+	}
+	c.dueIn(15 * time.Second)
+}

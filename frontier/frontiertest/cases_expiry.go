@@ -1,0 +1,113 @@
+package frontiertest
+
+import (
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var expiryCases = []testCase{
+	{"ExpiryMakesTheHostDueAfterItsDelay", expiryMakesTheHostDueAfterItsDelay},
+	{"ExpiryKeepsTheBackOff", expiryKeepsTheBackOff},
+	{"ExpiryCountsDeliveries", expiryCountsDeliveries},
+	{"ExpiryLosesTheLease", expiryLosesTheLease},
+	{"ExpiryEndsAtMaxDeliveries", expiryEndsAtMaxDeliveries},
+}
+
+func expiryMakesTheHostDueAfterItsDelay(open opener) {
+	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 7 * time.Second})
+	c.add(pages("a.test", 0, 9)...)
+	l := c.lease()
+	c.complete(l.ID, frontier.HostUpdate{Delay: 6 * time.Second}, finished(l.Items[1]))
+	again := c.dueIn(36 * time.Second)
+	c.wantItems("handed out after the expiry", again.Items[:4],
+		[]frontier.Item{l.Items[0], l.Items[2], l.Items[3], page("a.test", 4)})
+	c.wantPlaces(3, 5, 1, 0)
+}
+
+func expiryKeepsTheBackOff(open opener) {
+	c := open(Options{LeaseTTL: 10 * time.Second, Delay: time.Second})
+	c.add(pages("a.test", 0, 2)...)
+	l := c.lease()
+	c.complete(l.ID, frontier.HostUpdate{Due: time.Hour, Delay: time.Second}, retried(l.Items[0], 0))
+	c.dueIn(time.Hour)
+}
+
+func expiryCountsDeliveries(open opener) {
+	c := open(Options{LeaseTTL: 10 * time.Second})
+	c.add(pages("a.test", 0, 5)...)
+	grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1), InFlight: 2})
+	c.complete(grant.Leases[0].ID, frontier.HostUpdate{}, finished(grant.Leases[0].Items[0]))
+	c.clock.advance(10 * time.Second)
+	check := func(want []uint8) {
+		l := c.lease()
+		c.wantItems("handed out again", l.Items, pages("a.test", 1, 5))
+		for i, item := range l.Items {
+			if item.Deliveries != want[i] || item.Attempts != 0 {
+				c.failf("item %d came back with %d deliveries and %d attempts, want %d and 0", i, item.Deliveries, item.Attempts, want[i])
+			}
+		}
+		c.end(l, 0)
+	}
+	check([]uint8{1, 1, 0, 0})
+	check([]uint8{1, 1, 0, 0}) // a lease that its worker ended costs nothing
+	c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
+	c.clock.advance(10 * time.Second)
+	check([]uint8{2, 1, 0, 0}) // no InFlight is one
+}
+
+func expiryLosesTheLease(open opener) {
+	c := open(Options{LeaseTTL: 10 * time.Second})
+	c.add(pages("a.test", 0, 3)...)
+	l := c.lease()
+	c.complete(l.ID, frontier.HostUpdate{Blob: []byte("kept")}, finished(l.Items[0]))
+	c.clock.advance(10 * time.Second)
+	done := finished(l.Items[1])
+	done.Links = pages("b.test", 0, 3)
+	done.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 5}}
+	written := 0
+	done.Record = func(frontier.LinkCounts) error { written++; return nil }
+	before := c.books()
+	c.lost(l.ID, done)
+	if _, early := c.Crawl.(LinksFirst); !early {
+		c.want("records written under a lost lease", uint64(written), 0)
+		c.want("found", c.books().Found, before.Found)
+		c.wantState(page("b.test", 0), frontier.Unknown)
+	}
+	again := c.lease()
+	if string(again.Blob) != "kept" && again.Host == "a.test" {
+		c.failf("the blob is %q, want %q", again.Blob, "kept")
+	}
+	c.lost(l.ID, done) // also when another holds the host
+	c.lost(c.id())     // an id that never was
+	c.want("done", c.books().Done, 1)
+}
+
+func expiryEndsAtMaxDeliveries(open opener) {
+	c := open(Options{LeaseTTL: time.Second})
+	c.add(page("a.test", 1))
+	for n := range frontier.MaxDeliveries {
+		if got := c.lease().Items[0].Deliveries; int(got) != n {
+			c.failf("lost %d times, but the item has %d deliveries", n, got)
+		}
+		c.clock.advance(time.Second)
+	}
+	l := c.lease()
+	if got := l.Items[0].Deliveries; got != frontier.MaxDeliveries {
+		c.failf("the item came back with %d deliveries, want %d", got, frontier.MaxDeliveries)
+	}
+	lost := finished(l.Items[0])
+	lost.Outcome, lost.Status, lost.Page = frontier.WorkerLost, 0, false
+	c.complete(l.ID, frontier.HostUpdate{End: true}, lost)
+	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.WorkerLost {
+		c.failf("the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
+	}
+	// Offered again it starts anew, else it could never be fetched.
+	retried, err := c.Retry(c.ctx, "a.test")
+	if err != nil || retried != 1 {
+		c.failf("Retry = %d, %v, want 1", retried, err)
+	}
+	if item := c.lease().Items[0]; item.Deliveries != 0 || item.Round != 1 {
+		c.failf("offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
+	}
+}

@@ -1,0 +1,141 @@
+package frontiertest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var recordCases = []testCase{
+	{"RecordIsWrittenOnce", recordIsWrittenOnce},
+	{"RecordErrorFailsTheCompletion", recordErrorFailsTheCompletion},
+	{"RecordIsSyncedBeforeTheEffect", recordIsSyncedBeforeTheEffect},
+	{"SyncErrorFailsTheCompletion", syncErrorFailsTheCompletion},
+}
+
+var errDisk = errors.New("disk full")
+
+// output is a frontier.Output that remembers what happened to it, in order.
+type output struct {
+	mu     sync.Mutex
+	events []string
+	length int64
+	err    error // of Sync
+}
+
+func (o *output) write(name string) func(frontier.LinkCounts) error {
+	return func(frontier.LinkCounts) error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.events = append(o.events, name)
+		o.length += int64(len(name))
+		return nil
+	}
+}
+
+// Sync implements frontier.Output.
+func (o *output) Sync() (frontier.Position, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, "sync")
+	return frontier.Position{{File: "pages.jsonl", Length: o.length}}, o.err
+}
+
+func (o *output) log() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.events)
+}
+
+func recordIsWrittenOnce(open opener) {
+	c := open(Options{})
+	c.add(pages("a.test", 0, 3)...)
+	l := c.lease()
+	written := map[string]int{}
+	var done []frontier.Completion
+	for i, item := range l.Items {
+		completion := finished(item)
+		if i < 2 { // the third has none
+			completion.Record = func(frontier.LinkCounts) error { written[item.URL]++; return nil }
+		}
+		done = append(done, completion)
+	}
+	c.complete(l.ID, frontier.HostUpdate{}, done[0])
+	c.complete(l.ID, frontier.HostUpdate{}, done...)
+	c.complete(l.ID, frontier.HostUpdate{End: true}, done...)
+	for _, item := range l.Items[:2] {
+		if written[item.URL] != 1 {
+			c.failf("the record of %q was written %d times, want once", item.URL, written[item.URL])
+		}
+	}
+	c.want("records", c.books().Records, 2)
+	c.wantPlaces(0, 0, 3, 0)
+}
+
+func recordErrorFailsTheCompletion(open opener) {
+	c := open(Options{Output: new(output)})
+	c.add(page("a.test", 1))
+	l := c.lease()
+	done := finished(l.Items[0])
+	done.Links = pages("b.test", 0, 3)
+	done.Record = func(frontier.LinkCounts) error { return errDisk }
+	before := c.books()
+	update := frontier.HostUpdate{End: true}
+	if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, update); !errors.Is(err, errDisk) {
+		c.failf("Complete with a record that cannot be written = %v, want %v", err, errDisk)
+	}
+	c.wantState(l.Items[0], frontier.Leased)
+	c.want("records", c.books().Records, 0)
+	if _, early := c.Crawl.(LinksFirst); !early {
+		c.want("found", c.books().Found, before.Found)
+		c.wantState(page("b.test", 0), frontier.Unknown)
+	}
+	done.Record = func(frontier.LinkCounts) error { return nil }
+	c.complete(l.ID, update, done)
+	c.wantPlaces(3, 0, 1, 0)
+}
+
+func recordIsSyncedBeforeTheEffect(open opener) {
+	out := new(output)
+	c := open(Options{Output: out})
+	c.add(pages("a.test", 0, 2)...)
+	l := c.lease()
+	for i, item := range l.Items {
+		done := finished(item)
+		done.Record = out.write("record")
+		c.complete(l.ID, frontier.HostUpdate{}, done)
+		want := slices.Repeat([]string{"record", "sync"}, i+1)
+		if got := out.log(); !slices.Equal(got, want) {
+			c.failf("when Complete %d was answered the output had seen %q, want %q", i, got, want)
+		}
+	}
+}
+
+// syncErrorFailsTheCompletion: had the completion taken effect before the
+// output was safe, it would stay. A store may end its own use over it.
+func syncErrorFailsTheCompletion(open opener) {
+	out := new(output)
+	c := open(Options{Output: out})
+	c.add(page("a.test", 1))
+	l := c.lease()
+	done := finished(l.Items[0])
+	done.Record = out.write("record")
+	out.err = errDisk
+	if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err == nil {
+		c.failf("Complete was answered without error though the output could not be synced")
+	}
+	out.err = nil
+	if status, err := c.Lookup(c.ctx, "a.test", l.Items[0].URL); err == nil && status.State != frontier.Leased {
+		c.failf("the item is %q, want %q", status.State, frontier.Leased)
+	}
+	if old, ok := c.Crawl.(Reopener); ok {
+		again, err := old.Crash()
+		c.must(err, "Crash")
+		c.Crawl = again
+		if status, err := c.Lookup(c.ctx, "a.test", l.Items[0].URL); err != nil || status.State == frontier.Done {
+			c.failf("after a restart the item is %q (%v), want it not done", status.State, err)
+		}
+	}
+}

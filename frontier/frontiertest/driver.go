@@ -1,0 +1,329 @@
+package frontiertest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// clock is a time that moves when told. It is safe for concurrent use.
+type clock struct{ micros atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.micros.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro())
+	return c
+}
+
+// Now returns the time, in UTC.
+func (c *clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
+
+func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+// failure is what driver.failf panics with.
+type failure struct{ error }
+
+// driver works on one crawl as a worker would, one call at a time, and ends the
+// case when a call does not go as it must.
+type driver struct {
+	Crawl
+	ctx    context.Context
+	clock  *clock
+	opt    Options
+	lastID atomic.Uint64
+}
+
+// failf ends the case. Only the goroutine that runs the case may call it.
+func (d *driver) failf(format string, args ...any) {
+	at := ""
+	for skip := 1; skip < 10; skip++ { // the nearest caller that is a case
+		if _, file, line, ok := runtime.Caller(skip); ok && strings.Contains(file, "cases") {
+			at = fmt.Sprintf("%s:%d: ", file[strings.LastIndexByte(file, '/')+1:], line)
+			break
+		}
+	}
+	panic(failure{fmt.Errorf(at+format, args...)})
+}
+
+func (d *driver) must(err error, call string) {
+	if err != nil {
+		d.failf("%s: %w", call, err)
+	}
+}
+
+// id returns a lease id that no one has.
+func (d *driver) id() (id frontier.LeaseID) {
+	binary.BigEndian.PutUint64(id[:], d.lastID.Add(1))
+	return id
+}
+
+func (d *driver) ids(n int) []frontier.LeaseID {
+	ids := make([]frontier.LeaseID, n)
+	for i := range ids {
+		ids[i] = d.id()
+	}
+	return ids
+}
+
+// page returns the n-th page of host.
+func page(host string, n int) frontier.Item {
+	return frontier.Item{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
+}
+
+// pages returns pages from up to, not including, to.
+func pages(host string, from, to int) (items []frontier.Item) {
+	for n := from; n < to; n++ {
+		items = append(items, page(host, n))
+	}
+	return items
+}
+
+// offer adds items and returns the verdicts.
+func (d *driver) offer(items ...frontier.Item) []frontier.Verdict {
+	verdicts, err := d.Add(d.ctx, items)
+	d.must(err, "Add")
+	if len(verdicts) != len(items) {
+		d.failf("Add answered %d of %d items", len(verdicts), len(items))
+	}
+	return verdicts
+}
+
+// add adds items that must be new.
+func (d *driver) add(items ...frontier.Item) {
+	for i, verdict := range d.offer(items...) {
+		if verdict.Answer != frontier.Added {
+			d.failf("Add(%q) = %v %q, want added", cut(items[i].URL), verdict.Answer, verdict.Reason)
+		}
+	}
+}
+
+// cut shortens a URL for a message.
+func cut(url string) string {
+	if len(url) > 60 {
+		return url[:60] + "..."
+	}
+	return url
+}
+
+func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
+	grant, err := d.Lease(d.ctx, request)
+	d.must(err, "Lease")
+	return grant
+}
+
+// lease takes a host, one of whose items is worked on at once. There must be one due.
+func (d *driver) lease() frontier.Lease {
+	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(1), InFlight: 1})
+	if len(grant.Leases) != 1 {
+		d.failf("Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
+			len(grant.Leases), grant.Wait, grant.Empty, grant.Limited, grant.Paused)
+	}
+	return grant.Leases[0]
+}
+
+// idle checks that nothing is due and returns the grant that says so.
+func (d *driver) idle() frontier.Grant {
+	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(4)})
+	if len(grant.Leases) > 0 {
+		d.failf("Lease handed out %q with %q, want nothing", grant.Leases[0].Host, urls(grant.Leases[0].Items))
+	}
+	return grant
+}
+
+// dueIn checks that something is due after wait, and nothing before. It moves the clock.
+func (d *driver) dueIn(wait time.Duration) frontier.Lease {
+	const tick = 10 * time.Millisecond
+	if wait > tick {
+		d.idle()
+		d.clock.advance(wait - tick)
+		d.idle()
+		wait = tick
+	}
+	d.clock.advance(wait)
+	return d.lease()
+}
+
+func (d *driver) extend(id frontier.LeaseID, topUp frontier.TopUp) frontier.Extension {
+	extension, err := d.Extend(d.ctx, id, topUp)
+	d.must(err, "Extend")
+	return extension
+}
+
+func (d *driver) complete(id frontier.LeaseID, update frontier.HostUpdate, done ...frontier.Completion) {
+	d.must(d.Complete(d.ctx, id, done, update), "Complete")
+}
+
+// end ends l, which gives back what it has not completed. The host keeps delay.
+func (d *driver) end(l frontier.Lease, delay time.Duration) {
+	d.complete(l.ID, frontier.HostUpdate{End: true, Delay: delay})
+}
+
+// lost checks that neither Extend nor Complete accepts id.
+func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
+	if _, err := d.Extend(d.ctx, id, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
+		d.failf("Extend of a lost lease = %v, want ErrLeaseLost", err)
+	}
+	err := d.Complete(d.ctx, id, done, frontier.HostUpdate{End: true, Blob: []byte("lost")})
+	if !errors.Is(err, frontier.ErrLeaseLost) {
+		d.failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
+	}
+}
+
+// finished completes an item as a page.
+func finished(item frontier.Item) frontier.Completion {
+	return frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true}
+}
+
+func retried(item frontier.Item, in time.Duration) frontier.Completion {
+	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.Retry, RetryIn: in}
+}
+
+func givenBack(item frontier.Item) frontier.Completion {
+	return frontier.Completion{Item: item.Fingerprint, Disposition: frontier.GiveBack}
+}
+
+// all makes a completion of each item.
+func all(items []frontier.Item, complete func(frontier.Item) frontier.Completion) (done []frontier.Completion) {
+	for _, item := range items {
+		done = append(done, complete(item))
+	}
+	return done
+}
+
+func urls(items []frontier.Item) (urls []string) {
+	for _, item := range items {
+		urls = append(urls, cut(item.URL))
+	}
+	return urls
+}
+
+// wantItems checks the URLs of items and their order.
+func (d *driver) wantItems(what string, got, want []frontier.Item) {
+	if !slices.Equal(urls(got), urls(want)) {
+		d.failf("%s: got %q, want %q", what, urls(got), urls(want))
+	}
+}
+
+// books returns the counters, which must balance.
+func (d *driver) books() frontier.Stats {
+	stats, err := d.Stats(d.ctx)
+	d.must(err, "Stats")
+	d.must(stats.Balance(), "Stats")
+	return stats
+}
+
+// want checks a figure.
+func (d *driver) want(what string, got, want uint64) {
+	if got != want {
+		d.failf("%s is %d, want %d", what, got, want)
+	}
+}
+
+// wantPlaces checks where the crawl's items are.
+func (d *driver) wantPlaces(queued, leased, done, failed uint64) {
+	b := d.books()
+	if b.Queued != queued || b.Leased != leased || b.Done != done || b.Failed != failed {
+		d.failf("queued, leased, done, failed are %d, %d, %d, %d, want %d, %d, %d, %d",
+			b.Queued, b.Leased, b.Done, b.Failed, queued, leased, done, failed)
+	}
+}
+
+// wantState checks where item is and returns the whole answer.
+func (d *driver) wantState(item frontier.Item, want frontier.State) frontier.Status {
+	status, err := d.Lookup(d.ctx, item.Host, item.URL)
+	d.must(err, "Lookup")
+	if status.State != want {
+		d.failf("%q is %q, want %q", cut(item.URL), status.State, want)
+	}
+	return status
+}
+
+// list returns the items in state by URL.
+func (d *driver) list(state frontier.State, host string) map[string]frontier.Item {
+	var listed []frontier.Item
+	err := d.List(d.ctx, state, host, func(item frontier.Item) bool {
+		listed = append(listed, item)
+		return true
+	})
+	d.must(err, "List")
+	items := map[string]frontier.Item{}
+	for _, item := range listed {
+		items[item.URL] = item
+	}
+	if len(items) < len(listed) {
+		d.failf("List(%s) has a URL twice: %q", state, urls(listed))
+	}
+	return items
+}
+
+// print returns the fingerprint of an item that is queued.
+func (d *driver) print(item frontier.Item) bloomstore.Fingerprint {
+	return d.list(frontier.Queued, item.Host)[item.URL].Fingerprint
+}
+
+// race runs n goroutines and ends the case with what they return.
+func (d *driver) race(n int, racer func(i int) error) {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = racer(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	d.must(errors.Join(errs...), "racers")
+}
+
+// statsDiff says how two statistics differ, empty if not. It passes over what
+// depends on the store (Filter) or on when it looks (Delayed).
+func statsDiff(got, want frontier.Stats) string {
+	var diff []string
+	compare := func(what string, got, want uint64) {
+		if got != want {
+			diff = append(diff, fmt.Sprintf("%s is %d, want %d", what, got, want))
+		}
+	}
+	compare("found", got.Found, want.Found)
+	compare("added", got.Added, want.Added)
+	compare("seen", got.Seen, want.Seen)
+	compare("queued", got.Queued, want.Queued)
+	compare("leased", got.Leased, want.Leased)
+	compare("done", got.Done, want.Done)
+	compare("failed", got.Failed, want.Failed)
+	compare("pages", got.Pages, want.Pages)
+	compare("retries", got.Retries, want.Retries)
+	compare("records", got.Records, want.Records)
+	compare("hosts", got.Hosts, want.Hosts)
+	diff = append(diff, countsDiff("refused", got.Refused, want.Refused)...)
+	diff = append(diff, countsDiff("outcome", got.Outcomes, want.Outcomes)...)
+	if got.Paused != want.Paused {
+		diff = append(diff, fmt.Sprintf("paused is %t, want %t", got.Paused, want.Paused))
+	}
+	return strings.Join(diff, "; ")
+}
+
+// countsDiff compares two maps in which an absent count is 0.
+func countsDiff[K ~string](what string, got, want map[K]uint64) (diff []string) {
+	for _, counts := range []map[K]uint64{got, want} {
+		for key := range counts {
+			if got[key] != want[key] {
+				diff = append(diff, fmt.Sprintf("%s %s is %d, want %d", what, key, got[key], want[key]))
+			}
+		}
+	}
+	slices.Sort(diff)
+	return slices.Compact(diff)
+}
