@@ -47,7 +47,7 @@ func RedisSegments(keys uint64, p float64, blockBits int) Segments {
 
 	best, least := Segments{}, math.Inf(1)
 	fewest := math.Ceil(blocks / perSegment)
-	for count := fewest; count < fewest+8 && count <= blocks; count++ {
+	for count := fewest; count < fewest+16 && count <= blocks; count++ {
 		size := sizeClass(SegmentHeaderBytes + stringExtra + uint64(math.Ceil(blocks/count)*blockBytes))
 		if cost := count * float64(size+segmentExtra); cost < least {
 			least = cost

@@ -1,0 +1,243 @@
+package sizing
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestShardedBits(t *testing.T) {
+	for _, n := range []uint64{1, 10, 1000, 1e5, 1e7, 1e9, 1e11} {
+		for _, p := range []float64{0.5, 0.01, 1e-6, 1e-15} {
+			for _, shards := range []uint64{1, 7, 64, 1024} {
+				size, k := ShardedBits(n, p, shards)
+				if size%64 != 0 {
+					t.Errorf("ShardedBits(%d, %g, %d) = %d, want whole words", n, p, shards, size)
+				}
+				if rate := ShardedFalsePositiveRate(n, shards, size, k); rate > p {
+					t.Errorf("ShardedBits(%d, %g, %d) = %d, %d, which errs with %g", n, p, shards, size, k, rate)
+				}
+				if size > 64 && ShardedFalsePositiveRate(n, shards, size-64, k) <= p {
+					t.Errorf("ShardedBits(%d, %g, %d) = %d, %d, but a word less suffices", n, p, shards, size, k)
+				}
+				if plain, _ := OptimalBits(n, p); shards*size < plain {
+					t.Errorf("%d shards take %d bits, fewer than one filter's %d", shards, shards*size, plain)
+				}
+			}
+		}
+	}
+}
+
+// Sampling every stride-th term must not show.
+func TestPoissonMean(t *testing.T) {
+	for _, mean := range []float64{0.001, 1, 13.3, 100, 1000, 1e5, 1e8, 1e12} {
+		near(t, "total", poissonMean(mean, func(float64) float64 { return 1 }), 1, 12)
+		scale := 2 * mean
+		got := poissonMean(mean, func(n float64) float64 { return min(n/scale, 1) })
+		want := 0.5
+		if mean < 100 { // where more than scale has weight
+			continue
+		}
+		near(t, "mean", got, want, 9)
+		square := poissonMean(mean, func(n float64) float64 { return min(n*n/scale/scale, 1) })
+		near(t, "variance over mean", (square-got*got)*scale*scale/mean/10, 0.1, 3)
+	}
+}
+
+func TestChainStaysBelowItsRate(t *testing.T) {
+	for _, p := range []float64{0.1, 0.01, 1e-6} {
+		c := Chain{Keys: 1000, FPR: p, Growth: true}
+		for _, keys := range []uint64{1, 500, 1000, 1001, 3000, 3001, 100_000, 100_000_000} {
+			fill := c.At(keys)
+			if fill.FPR > p {
+				t.Errorf("%d keys in %+v err with %g", keys, c, fill.FPR)
+			}
+			if fill.LostShare > p || fill.LostKeys < 0 {
+				t.Errorf("%d keys in %+v lose %g", keys, c, fill.LostShare)
+			}
+		}
+	}
+}
+
+func TestChainAt(t *testing.T) {
+	grows, fixed := Chain{1e6, 0.01, true}, Chain{1e6, 0.01, false}
+	if got := grows.At(1e6); got.Layers != 1 {
+		t.Errorf("full to the last key: %d layers, want 1", got.Layers)
+	}
+	if got := grows.At(1e6 + 1); got.Layers != 2 {
+		t.Errorf("one key more: %d layers, want 2", got.Layers)
+	}
+	if got := grows.At(7e6); got.Layers != 3 {
+		t.Errorf("1 + 2 + 4 million keys: %d layers, want 3", got.Layers)
+	}
+	m, k := OptimalBits(1e6, 0.01)
+	got := fixed.At(2e6)
+	if got.Layers != 1 || got.Bits != m || math.Abs(got.FPR-FalsePositiveRate(2e6, m, k)) > 1e-12 ||
+		math.Abs(got.LostShare-LostWhileFilling(2e6, m, k)) > 1e-12 {
+		t.Errorf("without growth, twice full: %+v", got)
+	}
+	if empty := grows.At(0); empty.FPR != 0 || empty.LostShare != 0 || empty.Layers != 1 {
+		t.Errorf("empty: %+v", empty)
+	}
+}
+
+// The loss of a chain is the sum of the rates that its keys met one by one.
+func TestChainLosesTheSumOfItsRates(t *testing.T) {
+	c := Chain{Keys: 100, FPR: 0.01, Growth: true}
+	sum := 0.0
+	for i := range uint64(1000) {
+		sum += c.At(i).FPR
+	}
+	if got := c.At(1000).LostKeys; math.Abs(got/sum-1) > 1e-9 {
+		t.Errorf("1000 keys lose %.12g, one by one %.12g", got, sum)
+	}
+}
+
+func TestLayerRates(t *testing.T) {
+	sum := 0.0
+	for i := range 40 {
+		layer := LayerAt(i, 1000, 0.01, true)
+		if want := uint64(1000) << i; layer.Capacity != want {
+			t.Errorf("layer %d holds %d keys, want %d", i, layer.Capacity, want)
+		}
+		if FalsePositiveRate(layer.Capacity, layer.Bits, layer.Hashes) > layer.FPR*(1+1e-9) {
+			t.Errorf("layer %d misses its rate: %+v", i, layer)
+		}
+		sum += layer.FPR
+	}
+	near(t, "the rates together", sum/0.01, 1, 9)
+	if first := LayerAt(0, 1000, 0.01, false); first.FPR != 0.01 {
+		t.Errorf("without growth the only layer has %g, want all of 0.01", first.FPR)
+	}
+}
+
+func TestSizeClass(t *testing.T) {
+	for _, c := range []struct{ size, class uint64 }{
+		{1, 16}, {16, 16}, {17, 32}, {128, 128}, {129, 160}, {160, 160}, {161, 192}, {257, 320},
+		{40960, 40960}, {40961, 49152}, {163840, 163840}, {163841, 196608}, // seen in Redis 7.0.15
+		{20<<20 + 1, 24 << 20}, {32 << 20, 32 << 20}, {32<<20 + 1, 40 << 20},
+	} {
+		if got := sizeClass(c.size); got != c.class {
+			t.Errorf("sizeClass(%d) = %d, want %d", c.size, got, c.class)
+		}
+	}
+}
+
+func TestRedisSegments(t *testing.T) {
+	for _, keys := range []uint64{1, 100, 40_000, 1_000_000, 10_000_000, 1_000_000_000} {
+		for _, p := range []float64{0.01, 1e-6} {
+			for _, block := range []int{512, 1024, 4096} {
+				s := RedisSegments(keys, p, block)
+				need, k := ExactBlockedBits(p, block)
+				if s.FPR > p || s.BitsPerKey < need || s.Hashes != k {
+					t.Errorf("%d keys, p = %g: %+v, want at least %g bits per key", keys, p, s, need)
+				}
+				if s.Bytes > MaxSegmentBytes || (s.Bytes-SegmentHeaderBytes)%uint64(block/8) != 0 {
+					t.Errorf("%d keys: segments of %d bytes", keys, s.Bytes)
+				}
+				if s.Allocated != sizeClass(s.Bytes+stringExtra)+segmentExtra {
+					t.Errorf("%d keys: %d bytes allocated for %d", keys, s.Allocated, s.Bytes)
+				}
+				// The allocator's waste stays small once there is something to divide.
+				if waste := float64(8*s.allocated()) / float64(keys) / need; keys >= 40_000 && waste > 1.06 {
+					t.Errorf("%d keys, p = %g, blocks of %d: %.3f times the bits needed", keys, p, block, waste)
+				}
+			}
+		}
+	}
+}
+
+func TestSizeRedis(t *testing.T) {
+	plan := RedisPlan{Keys: 10_000_000, FPR: 1e-6, Growth: true, Hosts: 100_000}
+	layout := SizeRedis(plan)
+	if layout.Even.MaxLayers != 1 || layout.Zipf.MaxLayers < 2 {
+		t.Errorf("layers: even %d, Zipf %d, want 1 and more", layout.Even.MaxLayers, layout.Zipf.MaxLayers)
+	}
+	// The goal for an even load: 1.25 times what an ideal Bloom filter takes.
+	if goal := 1.25 * 1.4427 * InformationBound(plan.FPR); layout.Even.BitsPerURL > goal {
+		t.Errorf("%.2f bits per URL, want at most %.2f", layout.Even.BitsPerURL, goal)
+	}
+	if layout.Even.FPR > plan.FPR || layout.Zipf.FPR > plan.FPR {
+		t.Errorf("rates: even %g, Zipf %g, want at most %g", layout.Even.FPR, layout.Zipf.FPR, plan.FPR)
+	}
+	near(t, "AOF bytes per URL", layout.AOFPerURL, 249, -1)
+
+	plan.Growth = false
+	if fixed := SizeRedis(plan); fixed.Zipf.MaxLayers != 1 || fixed.Zipf.FPR < 10*plan.FPR || fixed.Even.FPR > plan.FPR {
+		t.Errorf("without growth: even %+v, Zipf %+v, want one layer that the large hosts overfill", fixed.Even, fixed.Zipf)
+	}
+}
+
+func TestZipfLoads(t *testing.T) {
+	for _, hosts := range []uint64{1, 10, 1000, 3_000_000} {
+		loads, sum := ZipfLoads(10_000_000, hosts, 256), 0.0
+		largest := uint64(0)
+		for _, keys := range loads {
+			sum += float64(keys)
+			largest = max(largest, keys)
+		}
+		near(t, "all keys", sum, 10_000_000, -3)
+		if least := LargestHost(10_000_000, hosts); largest+1 < least {
+			t.Errorf("%d hosts: the fullest partition has %d keys, the largest host %d", hosts, largest, least)
+		}
+	}
+	near(t, "keys of the largest of ten hosts", float64(LargestHost(29289, 10)), 10000, 0)
+	near(t, "harmonic number 200", harmonic(200), 5.8780309481, 10)
+}
+
+func TestTimeToCrawl(t *testing.T) {
+	plan := CrawlPlan{URLs: 1_000_000, Hosts: 1000, Delay: time.Second, Latency: 300 * time.Millisecond, HostsAtOnce: 64}
+	got := TimeToCrawl(plan)
+	if want := 15625 * time.Second; got.Even != want || got.PagesPerSecond != 64 {
+		t.Errorf("64 hosts at once: %v at %g/s, want %v", got.Even, got.PagesPerSecond, want)
+	}
+	if got.Zipf != got.ZipfLargest || got.ZipfLargest != time.Duration(got.LargestHost)*time.Second {
+		t.Errorf("the largest host alone takes %v of %v, want all", got.ZipfLargest, got.Zipf)
+	}
+	plan.HostsAtOnce = 1e6 // more than there are hosts
+	if got := TimeToCrawl(plan); got.Even != 1000*time.Second {
+		t.Errorf("all hosts at once: %v, want 1000 s", got.Even)
+	}
+	plan.Delay, plan.URLs = 1000*time.Hour, 1e15
+	if got := TimeToCrawl(plan); got.Even != math.MaxInt64 {
+		t.Errorf("a million years are %v, want the longest duration", got.Even)
+	}
+}
+
+// Measured with Go 1.26.8, Redis 7.0.15 (jemalloc 5.3) and Postgres 15.
+func TestExactStores(t *testing.T) {
+	for _, c := range []struct {
+		n, urlBytes int
+		store       int
+		bytes       float64
+	}{
+		{100_000, 80, 0, 115.0}, {1_000_000, 80, 0, 135.8}, {3_000_000, 80, 0, 117.3},
+		{100_000, 80, 1, 23.6}, {1_000_000, 80, 1, 37.7}, {3_000_000, 80, 1, 25.2},
+		{100_000, 80, 2, 138.5}, {1_000_000, 80, 2, 136.4},
+		{1_000_000, 80, 3, 56.4},
+		{1_000_000, 80, 4, 174.2},
+	} {
+		got := ExactStores(uint64(c.n), c.urlBytes)[c.store]
+		if math.Abs(got.BytesPerKey/c.bytes-1) > 0.02 {
+			t.Errorf("%s, %d keys: %.1f bytes, measured %.1f", got.Name, c.n, got.BytesPerKey, c.bytes)
+		}
+	}
+}
+
+func TestSizeMemory(t *testing.T) {
+	c := Chain{10_000_000, 1e-6, true}
+	layout := SizeMemory(c, DefaultShards)
+	if layout.FPR > 0.9*c.FPR || layout.Bytes != layout.Shards*layout.ShardBits/8 {
+		t.Errorf("%+v", layout)
+	}
+	near(t, "bits per key", layout.BitsPerKey, 28.98, 2)
+}
+
+func TestQueueMemory(t *testing.T) {
+	if low, high := QueueMemory(1000, 10); low != 70_410 || high != 125_200 {
+		t.Errorf("1000 URLs on 10 hosts take %d..%d", low, high)
+	}
+	if low, _ := QueueMemory(10, 1000); low != 10*(67+341) {
+		t.Errorf("10 URLs can be on 10 hosts only: %d", low)
+	}
+}
