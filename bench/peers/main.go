@@ -5,6 +5,7 @@
 //	peers -peer colly -url URL     crawl a site that is served already
 //	peers serve -dir DIR           serve DIR on loopback and print the URL
 //	peers layout -dir DIR          make DIR a site of the installed documentation of Debian packages
+//	peers compare -dir DIR -crawler BIN   both and crawler itself on the site in DIR, with the ratio
 //
 // A crawl prints one line: peer, HTML pages, seconds, pages per second and the
 // largest resident memory of the process, in MiB.
@@ -49,8 +50,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return serve(ctx, args, stdout)
 	case "layout":
 		return layout(args)
+	case "compare":
+		return compare(ctx, args, stdout)
 	}
-	return fmt.Errorf("unknown command %q, want crawl, serve or layout", verb)
+	return fmt.Errorf("unknown command %q, want crawl, serve, layout or compare", verb)
 }
 
 // A peer crawls all pages of the site of start that it finds links to, with so
@@ -92,22 +95,12 @@ func crawl(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	seconds := time.Since(began).Seconds()
-	rss, err := peakRSS()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(stdout, "peer=%s pages=%d seconds=%.3f rate=%.0f rss=%.1fMiB\n",
-		*name, pages, seconds, float64(pages)/seconds, rss)
-	return err
-}
-
-// peakRSS returns the largest resident set of this process so far, in MiB.
-func peakRSS() (float64, error) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0, fmt.Errorf("getrusage: %w", err)
+		return fmt.Errorf("getrusage: %w", err)
 	}
-	return float64(usage.Maxrss) / 1024, nil // Linux counts KiB
+	_, err = fmt.Fprintln(stdout, newMeasure(*name, pages, seconds, &usage))
+	return err
 }
 
 func layout(args []string) error {

@@ -4,36 +4,59 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestMain lets the test binary be the server process that crawl -dir starts.
+// TestMain lets the test binary be the processes that crawl and compare start:
+// itself as server or peer, and a crawler that finds seven pages.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
+	switch {
+	case len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "crawl" && os.Args[2] == "-peer"):
 		main()
-		return
+	case len(os.Args) > 1 && os.Args[1] == "crawl":
+		os.Exit(fakeCrawler(os.Args[2:]))
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
 }
 
-// web is six HTML pages that link to each other in every way, a picture, a
-// missing page and another host.
+// fakeCrawler writes records as crawler does, for a crawl of web.
+func fakeCrawler(args []string) int {
+	dir := args[slices.Index(args, "--dir")+1]
+	var records strings.Builder
+	for range pagesOfWeb {
+		records.WriteString(`{"url":"http://h/","status":200,"content_type":"text/html"}` + "\n")
+	}
+	records.WriteString(`{"status":404,"content_type":"text/html"}` + "\n" + `{"status":200,"content_type":"image/png"}` + "\n")
+	if err := errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "pages.jsonl"), []byte(records.String()), 0o666)); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// pagesOfWeb are the five pages of web, where / and /index.html are two URLs.
+const pagesOfWeb = 6
+
+// web is pages that link to each other in many ways, to a picture, a missing
+// page and another host.
 func web() map[string]string {
 	return map[string]string{
-		"index.html": `<a href="a.html">1</a><a href="a.html#x">2</a><a href="/sub/b.html?">3</a><a href="none.html">4</a>` +
+		"index.html": `<a href="a.html">1</a><a href="a.html#x">2</a><a href="/sub/b.html">3</a><a href="none.html">4</a>` +
 			`<a href="http://other.invalid/">5</a><a href="mailto:a@b">6</a><a>7</a><a href="">8</a><a href="http://[">9</a>`,
-		"a.html":       `<a href="index.html"></a><a href="./sub/../sub/b.html"><a href="picture.png">`,
-		"sub/b.html":   `<a href="c.html"><a href="../a.html">`,
-		"sub/c.html":   `<a href="//other.invalid/x.html"><a href="d.html">`,
-		"sub/d.html":   `no links`,
-		"picture.png":  "\x89PNG <a href='unlinked.html'>",
-		"unlinked.htm": `nobody links here`,
+		"a.html":        `<a href="index.html"></a><a href="./sub/../sub/b.html"><a href="picture.png">`,
+		"sub/b.html":    `<a href="c.html"><a href="../a.html">`,
+		"sub/c.html":    `<a href="//other.invalid/x.html"><a href="d.html">`,
+		"sub/d.html":    `no links`,
+		"picture.png":   "\x89PNG <a href='unlinked.html'>",
+		"unlinked.html": `nobody links here`,
 	}
 }
 
@@ -59,9 +82,7 @@ func TestPeersFindTheSamePages(t *testing.T) {
 		if err := run(t.Context(), []string{"-peer", name, "-dir", dir}, &out); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		// The root and index.html are two URLs; "b.html?" is one more for a
-		// crawler that keeps the empty query.
-		line := regexp.MustCompile(`^peer=` + name + ` pages=[67] seconds=[0-9.]+ rate=[0-9]+ rss=[0-9.]+MiB\n$`)
+		line := regexp.MustCompile(fmt.Sprintf(`^peer=%s pages=%d seconds=[0-9.]+ rate=[0-9]+ rss=[0-9.]+MiB\n$`, name, pagesOfWeb))
 		if !line.MatchString(out.String()) {
 			t.Errorf("%s printed %q, want %s", name, out.String(), line)
 		}
@@ -94,13 +115,44 @@ func TestBareStopsWhenCancelled(t *testing.T) {
 	}
 }
 
+func TestCompare(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare := func(more ...string) (string, error) {
+		var out bytes.Buffer
+		err := run(t.Context(), append([]string{"compare", "-dir", layOut(t), "-crawler", self, "-rounds", "2"}, more...), &out)
+		return out.String(), err
+	}
+	out, err := compare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range contestants {
+		if n := strings.Count(out, "peer="+name+" "); n != 3 {
+			t.Errorf("compare printed\n%s\nwant %s in two rounds and the medians", out, name)
+		}
+	}
+	if _, err := compare("-least", "1e9"); err == nil || !strings.Contains(err.Error(), "of the bare loop, want") {
+		t.Errorf("compare -least 1e9: %v, want that the share is too small", err)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if m := median([]measure{{rate: 3}, {rate: 1}, {rate: 9}}); m.rate != 3 {
+		t.Errorf("median of 3, 1, 9 is %v", m.rate)
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"either -dir or -url": {},
 		"want bare or colly":  {"-peer", "wget", "-dir", "."},
 		"unknown command":     {"measure"},
 		"-workers is 0":       {"-dir", ".", "-workers", "0"},
-		"want -dir":           {"layout"},
+		"want -dir and":       {"layout"},
+		"want -dir, -crawler": {"compare"},
 		"is not a folder":     {"serve", "-dir", "main.go"},
 	} {
 		err := run(t.Context(), args, new(bytes.Buffer))

@@ -1,0 +1,87 @@
+# What CI runs, anyone can run. "make" prints the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+NESTED := bench/peers
+
+FUZZTIME ?= 5s
+BENCHCOPIES ?= 10
+
+# step prints what begins, so that a log says how far it came.
+step = @printf '==> %s\n' "$(1)"
+
+.PHONY: help
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+.PHONY: deps
+deps: ## install what the tests need (Debian packages), or say what is missing
+	@tools/deps.sh
+
+.PHONY: build
+build: ## bin/crawler: one static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/crawler ./cmd/crawler
+
+.PHONY: demo
+demo: build ## crawl 100 pages of a small web made for tests, with a summary
+	@tools/demo.sh
+
+.PHONY: test
+test: deps lint build race fuzz ## everything that CI checks
+
+.PHONY: lint
+lint: ## gofmt, vet, staticcheck and the rules of the architecture
+	$(call step,gofmt)
+	@unformatted=$$(gofmt -l .); [[ -z $$unformatted ]] || { echo "not formatted:" $$unformatted >&2; exit 1; }
+	$(call step,go vet)
+	@go vet ./...
+	@for module in $(NESTED); do (cd $$module && go vet ./...); done
+	$(call step,staticcheck)
+	@$(TOOL) staticcheck ./...
+	@for module in $(NESTED); do (cd $$module && $(TOOL) staticcheck ./...); done
+	$(call step,archtest)
+	@go test ./internal/archtest
+
+# The race detector needs cgo; what the tests run as a process of its own is
+# the product, without.
+.PHONY: race
+race: build ## all tests under the race detector, with servers required
+	$(call step,go test -race)
+	@export CGO_ENABLED=1 CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
+	go test -race -short ./...; \
+	for module in $(NESTED); do (cd $$module && go test -race -short ./...); done
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (5s)
+	$(call step,fuzz each target for $(FUZZTIME))
+	@tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: build bin/peers ## our speed against a bare loop and colly on real HTML, then the Go benchmarks
+	$(call step,bare loop against crawler against colly)
+	@site=$$(mktemp -d); trap 'rm -r "$$site"' EXIT; \
+	bin/peers layout -dir "$$site" -copies $(BENCHCOPIES); \
+	bin/peers compare -dir "$$site" -crawler bin/crawler
+	$(call step,Go benchmarks)
+	@go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-full
+bench-full: ## the same with six runs for benchstat and a site ten times as large
+	@$(MAKE) --no-print-directory bench BENCHCOPIES=100
+	$(call step,Go benchmarks six times)
+	@go test -run '^$$' -bench . -benchmem -count 6 -timeout 0 ./... | tee bin/bench.txt
+	@$(TOOL) benchstat bin/bench.txt
+
+.PHONY: proof
+proof: deps build ## the proofs at full size, into docs/proofs.md
+	@tools/proof.sh
+
+.PHONY: ci
+ci: ## as CI does it
+	@.ci/run
+
+bin/peers: $(wildcard bench/peers/*.go bench/site/*.go bench/realhtml/*.go) bench/peers/go.mod
+	cd bench/peers && CGO_ENABLED=0 go build -o ../../bin/peers .
