@@ -33,7 +33,8 @@ const MaxBytes = 500 << 10
 // Rules are what one robots.txt says to one crawler. They do not change and are
 // safe for concurrent use. The zero value allows everything.
 type Rules struct {
-	rules      []rule // the first that matches decides
+	rules      []rule    // the first that matches decides
+	pairs      []pairSet // of each rule's pattern; apart, to be run through fast
 	sitemaps   []string
 	crawlDelay time.Duration
 	hasDelay   bool
@@ -71,9 +72,9 @@ func (r *Rules) Allowed(pathAndQuery string) (allowed bool, rule string) {
 
 // first returns the index below end of the first rule that matches path, or end.
 func (r *Rules) first(path string, end int) int {
-	pairs := pairsOf(path)
-	for i := range end {
-		if r.rules[i].matches(path, pairs) {
+	has := pairsOf(path)
+	for i, pairs := range r.pairs[:end] {
+		if pairs.within(has) && r.rules[i].matches(path) {
 			return i
 		}
 	}
@@ -101,8 +102,7 @@ type rule struct {
 	text    string // with allowPrefix or disallowPrefix
 	pattern string // the rest of text, without the $ that anchors it
 	literal int    // length of pattern before its first *
-	pairs   pairSet
-	length  int // of the whole pattern: its priority
+	length  int    // of the whole pattern: its priority
 	allow   bool
 	end     bool // the path must end where the pattern does
 }
@@ -121,25 +121,26 @@ func compile(lines []string) *Rules {
 		if r.literal = strings.IndexByte(r.pattern, '*'); r.literal < 0 {
 			r.literal = len(r.pattern)
 		}
-		r.pairs = pairsOf(r.pattern)
 		rules = append(rules, r)
 	}
 	slices.SortStableFunc(rules, func(a, b rule) int {
 		return cmp.Or(b.length-a.length, strings.Compare(a.text, b.text)) // "A" of Allow is before "D"
 	})
-	return &Rules{rules: slices.CompactFunc(rules, func(a, b rule) bool { return a.text == b.text })}
+	rules = slices.CompactFunc(rules, func(a, b rule) bool { return a.text == b.text })
+	pairs := make([]pairSet, len(rules))
+	for i := range rules {
+		pairs[i] = pairsOf(rules[i].pattern)
+	}
+	return &Rules{rules: rules, pairs: pairs}
 }
 
-// matches reports whether the pattern matches path, whose pairs are given.
-func (r *rule) matches(path string, pairs pairSet) bool {
+// matches reports whether the pattern matches path.
+func (r *rule) matches(path string) bool {
 	if !strings.HasPrefix(path, r.pattern[:r.literal]) {
 		return false
 	}
 	if r.literal == len(r.pattern) {
 		return !r.end || len(path) == len(r.pattern)
-	}
-	if !r.pairs.within(pairs) {
-		return false
 	}
 	path, rest := path[r.literal:], r.pattern[r.literal+1:]
 	for {
@@ -159,8 +160,8 @@ func (r *rule) matches(path string, pairs pairSet) bool {
 }
 
 // pairSet is a set of pairs of adjacent bytes, hashed to 128 bits: a path that
-// lacks a pair of a pattern cannot match it. It spares most patterns with a *
-// the search.
+// lacks a pair of a pattern cannot match it, which rules out nearly all of a
+// long list at a nanosecond each.
 type pairSet [2]uint64
 
 // pairsOf returns the pairs of s in which no * takes part.

@@ -143,10 +143,10 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// UnmarshalBinary sets s to what AppendBinary appended. A time of the next
+// Restore sets s to what AppendBinary appended. A time of the next
 // request that lies further ahead than it can, for a clock was set, becomes
 // now. On error, ErrBinary, s is unchanged.
-func (s *State) UnmarshalBinary(b []byte, now time.Time) error {
+func (s *State) Restore(b []byte, now time.Time) error {
 	if len(b) < 2 || b[0] != binaryVersion || b[1] > 1 {
 		return ErrBinary
 	}

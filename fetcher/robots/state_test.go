@@ -1,0 +1,166 @@
+package robots
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+const file = "User-agent: *\nDisallow: /private\n"
+
+func TestFromStatus(t *testing.T) {
+	for status, want := range map[int]Meaning{
+		0: Unreachable, 100: Unreachable, 200: Found, 204: Found, 301: Follow, 308: Follow,
+		400: Missing, 401: Missing, 403: Missing, 404: Missing, 410: Missing, 451: Missing,
+		429: Unreachable, 500: Unreachable, 503: Unreachable, 599: Unreachable, 999: Unreachable,
+	} {
+		if got := FromStatus(status); got != want {
+			t.Errorf("FromStatus(%d) = %d, want %d", status, got, want)
+		}
+	}
+}
+
+// TestStateOverTime walks through what can happen to one origin.
+func TestStateOverTime(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var s State
+	expect := func(path string, want Access) {
+		t.Helper()
+		if got, _ := s.Check(now, path); got != want {
+			t.Errorf("Check(%q) = %d, want %d", path, got, want)
+		}
+	}
+	expect("/", Ask) // nothing known
+
+	for i, wait := range []time.Duration{10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600} {
+		wait *= time.Second
+		if i%2 == 0 {
+			s.Answered(now, 500, nil, "bot", 0)
+		} else {
+			s.Failed(now)
+		}
+		expect("/", Wait)
+		if got := s.AskIn(now); got != wait {
+			t.Errorf("after %d failures asked again in %v, want %v", i+1, got, wait)
+		}
+		now = now.Add(wait)
+		expect("/", Ask)
+	}
+
+	s.Answered(now, 200, []byte(file), "bot", 0)
+	expect("/", Allow)
+	expect("/private", Disallow)
+	now = now.Add(Lifetime - time.Nanosecond)
+	expect("/", Allow)
+	now = now.Add(time.Nanosecond)
+	expect("/", Ask) // a day old
+
+	s.Answered(now, 429, nil, "bot", 2*time.Hour)
+	expect("/", Allow) // the last good copy
+	expect("/private", Disallow)
+	if got := s.AskIn(now); got != 2*time.Hour {
+		t.Errorf("asked again in %v, want the 2h of Retry-After", got)
+	}
+	now = now.Add(2 * time.Hour)
+	s.Answered(now, 503, nil, "bot", 1000*time.Hour)
+	if got := s.AskIn(now); got != Lifetime {
+		t.Errorf("asked again in %v, want at most %v", got, Lifetime)
+	}
+	now = now.Add(Lifetime)
+
+	s.Answered(now, 404, []byte(file), "bot", 0)
+	expect("/private", Allow)
+	now = now.Add(Lifetime)
+	s.Answered(now, 302, []byte(file), "bot", 0) // the sixth
+	expect("/private", Allow)
+	if s.Failures() != 0 {
+		t.Errorf("%d failures after an answer, want 0", s.Failures())
+	}
+}
+
+func TestStateRoundTrip(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	good, failing, kept := new(State), new(State), new(State)
+	good.Answered(now, 200, []byte(file), "bot", 0)
+	failing.Failed(now)
+	kept.Answered(now.Add(-Lifetime), 200, []byte(file), "bot", 0)
+	kept.Failed(now)
+	for name, s := range map[string]*State{"zero": new(State), "good": good, "failing": failing, "kept": kept} {
+		b, err := s.AppendBinary([]byte("x"))
+		if err != nil || b[0] != 'x' {
+			t.Fatalf("%s: AppendBinary: %q, %v", name, b, err)
+		}
+		var back State
+		if err := back.Restore(b[1:], now); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, path := range []string{"/", "/private"} {
+			for _, at := range []time.Time{now, now.Add(time.Minute), now.Add(Lifetime)} {
+				want, _ := s.Check(at, path)
+				if got, _ := back.Check(at, path); got != want {
+					t.Errorf("%s: Check(%v, %q) = %d after the round trip, %d before", name, at, path, got, want)
+				}
+			}
+		}
+		if back.Failures() != s.Failures() {
+			t.Errorf("%s: %d failures, want %d", name, back.Failures(), s.Failures())
+		}
+	}
+	b, _ := good.AppendBinary(nil)
+	var early State
+	if err := early.Restore(b, now.Add(-48*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := early.Check(now.Add(-48*time.Hour), "/"); got != Ask {
+		t.Errorf("a clock that was set back by two days: %d, want Ask", got)
+	}
+}
+
+func TestBinaryKeepsRulesThatFit(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	b.WriteString("User-agent: *\nCrawl-delay: 1.5\nSitemap: /s.xml\nAllow: /z*y$\n")
+	for b.Len() < 100<<10 {
+		b.WriteString("Disallow: /catalogue/section-")
+		for range 2 {
+			b.WriteByte('a' + byte(random.IntN(26)))
+		}
+		b.WriteString("/items\n")
+	}
+	rules := Parse([]byte(b.String()), "bot")
+	form, err := rules.MarshalBinary()
+	if err != nil {
+		t.Fatalf("%d rules: %v", rules.Len(), err)
+	}
+	t.Logf("%d rules in %d bytes", rules.Len(), len(form))
+	var back Rules
+	if err := back.UnmarshalBinary(form); err != nil {
+		t.Fatal(err)
+	}
+	if back.Len() != rules.Len() {
+		t.Fatalf("%d rules, want %d", back.Len(), rules.Len())
+	}
+	for i := range rules.rules {
+		if back.rules[i] != rules.rules[i] {
+			t.Fatalf("rule %d is %+v, want %+v", i, back.rules[i], rules.rules[i])
+		}
+	}
+	if d, ok := back.CrawlDelay(); !ok || d != 1500*time.Millisecond {
+		t.Errorf("crawl-delay %v %v, want 1.5s", d, ok)
+	}
+
+	b.Reset()
+	b.WriteString("User-agent: *\n")
+	for b.Len() < 200<<10 {
+		b.WriteString("Disallow: /")
+		for range 40 {
+			b.WriteByte('a' + byte(random.IntN(26)))
+		}
+		b.WriteByte('\n')
+	}
+	if got, err := Parse([]byte(b.String()), "bot").AppendBinary([]byte("x")); !errors.Is(err, ErrTooLarge) || string(got) != "x" {
+		t.Errorf("200 KiB of random rules: %d bytes, %v, want ErrTooLarge", len(got), err)
+	}
+}
