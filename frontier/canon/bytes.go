@@ -77,9 +77,17 @@ func isHTTP(scheme string) bool {
 	return (len(scheme) == 4 || len(scheme) == 5) && strings.EqualFold(scheme, "https"[:len(scheme)])
 }
 
-// endsAuthority reports whether the authority of s ends at i.
-func endsAuthority(s string, i int) bool {
-	return i == len(s) || isSlash(s[i]) || s[i] == '?' || s[i] == '#'
+// endsAuthority reports whether an authority ends before s.
+func endsAuthority(s string) bool {
+	return s == "" || isSlash(s[0]) || s[0] == '?' || s[0] == '#'
+}
+
+// authorityLen returns how many bytes the authority has that s begins with.
+func authorityLen(s string) int {
+	if n := strings.IndexAny(s, "/\\?#"); n >= 0 {
+		return n
+	}
+	return len(s)
 }
 
 // isPlainHost reports whether host, lower-cased and made of letters, digits,
@@ -135,8 +143,6 @@ func isAlphaless(host string) bool {
 func isDots(segment []byte, n int) bool {
 	return len(segment) == n && segment[0] == '.' && segment[n-1] == '.'
 }
-
-func lastSlash(b []byte) int { return bytes.LastIndexByte(b, '/') }
 
 func isSlash(c byte) bool { return c == '/' || c == '\\' }
 

@@ -45,7 +45,10 @@ const Version = 1
 
 // MaxBytes is the longest canonical URL. A reference of more than four times
 // as many bytes is too long without a further look.
-const MaxBytes = 8 << 10
+const (
+	MaxBytes = 8 << 10
+	maxRef   = 4 * MaxBytes
+)
 
 var (
 	// ErrScheme reports a URL that is neither http nor https.
@@ -157,10 +160,14 @@ func (c *Canonicalizer) ParseSeed(raw string) (URL, error) {
 // fragment) is either not inherited by a reference or removed from the result.
 func (c *Canonicalizer) Join(base URL, ref string) (URL, error) {
 	var room [512]byte // most URLs are built on the stack and allocated once
-	b := builder{c: c, buf: room[:0]}
-	switch b.resolve(base, trim(ref)) {
+	b := builder{c: c}
+	buf, end := b.resolve(room[:0], base, trim(ref))
+	switch end {
 	case resolved:
-		return b.url(ref)
+		if string(buf) == base.s {
+			return base, nil
+		}
+		return b.url(buf, ref)
 	case otherScheme:
 		return URL{}, &Error{Ref: ref, Err: ErrScheme}
 	}

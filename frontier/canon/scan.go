@@ -1,15 +1,19 @@
 package canon
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// The fast path: one pass over the reference, no allocation but the result. It
-// gives up (odd) on whatever needs the full standard: unusual hosts, userinfo,
-// tabs and newlines inside, "http:" without "//". A fuzz target holds it to
-// the slow path.
+// The fast path: one pass over the reference that appends the canonical form to
+// a buffer on the caller's stack. It gives up (odd) on what is rare: tabs and
+// newlines inside, "http:" without "//", no or a malformed host. Fuzz targets
+// hold it to the slow path.
+//
+// Its functions take the buffer and return it, as append does, because a buffer
+// stored through a pointer would be moved to the heap.
 
 // outcome is what became of an attempt to resolve a reference.
 type outcome uint8
@@ -20,254 +24,226 @@ const (
 	otherScheme         // neither http nor https
 )
 
-// builder writes a canonical URL.
+// builder appends one canonical URL to a buffer.
 type builder struct {
 	c             *Canonicalizer
-	buf           []byte
-	hostEnd, path int
+	hostEnd, path int // where the host ends and the path begins in the buffer
 }
 
-// resolve writes the canonical form of ref, which is trimmed, relative to base.
-func (b *builder) resolve(base URL, ref string) outcome {
-	if len(ref) > 4*MaxBytes {
-		return odd // too long, or of another scheme: the slow path looks
-	}
+// resolve appends the canonical form of ref, which is trimmed, relative to base.
+func (b *builder) resolve(buf []byte, base URL, ref string) ([]byte, outcome) {
 	if scheme, rest, found := cutScheme(ref); found {
-		if !isHTTP(scheme) {
-			return otherScheme
+		switch {
+		case !isHTTP(scheme):
+			return buf, otherScheme
+		case len(rest) < 3 || !isSlash(rest[0]) || !isSlash(rest[1]) || len(ref) > maxRef:
+			return buf, odd
 		}
-		if len(rest) < 3 || !isSlash(rest[0]) || !isSlash(rest[1]) {
-			return odd
-		}
-		b.buf = append(b.buf, "https"[:len(scheme)]...)
-		return b.fromAuthority(base, rest[2:])
+		return b.appendAuthority(append(buf, "https"[:len(scheme)]...), base, rest[2:])
 	}
-	if base.IsZero() {
-		return odd
+	if base.IsZero() || len(ref) > maxRef {
+		return buf, odd
 	}
 	b.hostEnd, b.path = int(base.hostEnd), int(base.path)
 	switch {
 	case ref == "" || ref[0] == '#':
-		b.buf = append(b.buf, base.s...)
-		return resolved
+		return append(buf, base.s...), resolved
 	case ref[0] == '?':
-		b.buf = append(b.buf, base.withoutQuery()...)
-		return b.query(ref[1:])
+		return b.appendQuery(append(buf, base.withoutQuery()...), ref[1:])
 	case !isSlash(ref[0]):
-		b.buf = append(b.buf, base.directory()...)
-		return b.fromPath(ref)
+		return b.appendPath(append(buf, base.directory()...), ref)
 	case len(ref) > 1 && isSlash(ref[1]):
-		b.buf = append(b.buf, base.Scheme()...)
-		return b.fromAuthority(base, ref[2:])
+		return b.appendAuthority(append(buf, base.Scheme()...), base, ref[2:])
 	default:
-		b.buf = append(append(b.buf, base.Origin()...), '/')
-		return b.fromPath(ref[1:])
+		buf = append(append(buf, base.Origin()...), '/')
+		return b.appendPath(buf, ref[1:])
 	}
 }
 
-// fromAuthority writes "://", host, port and the rest; s begins with the host.
-func (b *builder) fromAuthority(base URL, s string) outcome {
-	secure := len(b.buf) == len("https")
-	b.buf = append(b.buf, "://"...)
-	host := len(b.buf)
+// appendAuthority appends to a scheme "://", host, port and the rest; s begins
+// with the authority.
+func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outcome) {
+	scheme := string(buf) // "http" or "https"
+	buf = append(buf, "://"...)
+	host, done := len(buf), false
 	if same := base.authority(); same != "" && strings.HasPrefix(s, same) &&
-		endsAuthority(s, len(same)) && secure == (base.Scheme() == "https") {
-		b.buf = append(b.buf, same...)
+		endsAuthority(s[len(same):]) && scheme == base.Scheme() {
+		buf = append(buf, same...)
 		b.hostEnd = host + len(base.Host())
 		s = s[len(same):]
-	} else {
-		n := 0
-		for n < len(s) && hostByte[s[n]] != 0 {
-			b.buf = append(b.buf, hostByte[s[n]])
-			n++
+	} else if buf, s, done = b.appendPlain(buf, scheme, s); !done {
+		text := s[:authorityLen(s)]
+		h, port, err := oddAuthority(scheme, text)
+		if err != nil || text[len(text)-1] <= ' ' { // which would be trimmed there
+			return buf, odd
 		}
-		b.hostEnd = len(b.buf)
-		if !isPlainHost(b.buf[host:]) {
-			return odd
+		buf = append(buf[:host], h...)
+		b.hostEnd = len(buf)
+		if port != "" {
+			buf = append(append(buf, ':'), port...)
 		}
-		s = s[n:]
-		if s != "" && s[0] == ':' {
-			if n = b.port(s[1:], secure); n < 0 {
-				return odd
-			}
-			s = s[1+n:]
-		}
-		if !endsAuthority(s, 0) {
-			return odd
-		}
+		s = s[len(text):]
 	}
-	b.path = len(b.buf)
-	b.buf = append(b.buf, '/')
+	b.path = len(buf)
 	if s != "" && isSlash(s[0]) {
 		s = s[1:]
 	}
-	return b.fromPath(s)
+	return b.appendPath(append(buf, '/'), s)
 }
 
-// port writes ":" and the digits that s begins with, unless they are the
-// default or none, and returns how many there are; -1 for an odd port.
-func (b *builder) port(s string, secure bool) int {
-	n, port := 0, 0
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		port = 10*port + int(s[n]-'0')
-		if n++; port > 65535 {
-			return -1
+// appendPlain appends host and port if they are plain, and returns what follows
+// them; else buf is spoilt and s is returned whole.
+func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest string, plain bool) {
+	host, i := len(buf), 0
+	for i < len(s) && hostByte[s[i]] != 0 {
+		buf = append(buf, hostByte[s[i]])
+		i++
+	}
+	b.hostEnd = len(buf)
+	if !isPlainHost(buf[host:]) {
+		return buf, s, false
+	}
+	if i < len(s) && s[i] == ':' {
+		n, port := 0, 0
+		for i++; i+n < len(s) && '0' <= s[i+n] && s[i+n] <= '9' && n < len("65535"); n++ {
+			port = 10*port + int(s[i+n]-'0')
 		}
+		if port > 65535 || n > 1 && s[i] == '0' {
+			return buf, s, false
+		}
+		if n > 0 && !(port == 80 && scheme == "http") && !(port == 443 && scheme == "https") {
+			buf = append(append(buf, ':'), s[i:i+n]...)
+		}
+		i += n
 	}
-	switch {
-	case n > 1 && s[0] == '0':
-		return -1
-	case n > 0 && !(secure && port == 443) && !(!secure && port == 80):
-		b.buf = append(append(b.buf, ':'), s[:n]...)
+	if !endsAuthority(s[i:]) {
+		return buf, s, false
 	}
-	return n
+	return buf, s[i:], true
 }
 
-// fromPath writes the rest of the path, s, with dot segments resolved, and the
-// query; it stops at the fragment.
-func (b *builder) fromPath(s string) outcome {
-	for start, i := len(b.buf), 0; ; i++ {
+// appendPath appends the rest of the path, s, with dot segments resolved, and
+// the query; it stops at the fragment.
+func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
+	for start, i := len(buf), 0; ; i++ {
 		var ended bool
-		if i, ended = b.segment(s, i); !ended {
-			return odd
+		if buf, i, ended = appendSegment(buf, s, i); !ended {
+			return buf, odd
 		}
 		slash := i < len(s) && isSlash(s[i])
-		start = b.endSegment(start, slash)
+		buf = b.endSegment(buf, start, slash)
+		start = len(buf)
 		switch {
 		case slash:
 		case i < len(s) && s[i] == '?':
-			return b.query(s[i+1:])
+			return b.appendQuery(buf, s[i+1:])
 		default:
-			return resolved
+			return buf, resolved
 		}
 	}
 }
 
-// segment writes a path segment of s from i on, and returns where it ended;
-// false: on a byte that the fast path does not know.
-func (b *builder) segment(s string, i int) (end int, ended bool) {
-	for i < len(s) {
+// appendSegment appends the path segment of s from i on, and returns where it
+// ends; false: there is a byte that the fast path leaves to the slow one.
+func appendSegment(buf []byte, s string, i int) (_ []byte, end int, ended bool) {
+	for {
 		start := i
 		for i < len(s) && pathByte[s[i]] == keep {
 			i++
 		}
-		b.buf = append(b.buf, s[start:i]...)
-		if i == len(s) {
-			break
+		buf = append(buf, s[start:i]...)
+		if i == len(s) || pathByte[s[i]] == stop {
+			return buf, i, true
 		}
 		switch pathByte[s[i]] {
 		case escape:
-			i = b.escape(s, i)
+			buf, i = appendEscaped(buf, s, i)
 		case percent:
-			i = b.percent(s, i)
-		case stop:
-			return i, true
+			buf, i = appendPercent(buf, s, i)
 		default:
-			return i, false
+			return buf, i, false
 		}
 	}
-	return i, true
 }
 
-// endSegment resolves the segment b.buf[segment:] if it is a dot segment, else
-// strips its parameters, and writes the slash after it. It returns where the
-// next segment begins. Escaped dots are plain ones by now.
-func (b *builder) endSegment(segment int, slash bool) int {
-	switch last := b.buf[segment:]; {
-	case isDots(last, 1):
-		b.buf = b.buf[:segment]
-	case isDots(last, 2):
-		b.buf = b.buf[:segment]
-		if parent := b.buf[b.path : segment-1]; len(parent) > 0 { // else it is the root
-			b.buf = b.buf[:b.path+lastSlash(parent)+1]
+// endSegment resolves the segment buf[start:] if it is a dot segment, else
+// strips its parameters and appends the slash after it. Escaped dots are plain
+// ones by now.
+func (b *builder) endSegment(buf []byte, start int, slash bool) []byte {
+	switch segment := buf[start:]; {
+	case isDots(segment, 1):
+		return buf[:start]
+	case isDots(segment, 2):
+		parent := buf[b.path : start-1]
+		if len(parent) == 0 { // the root is its own parent
+			return buf[:start]
 		}
-	default:
-		b.buf = b.c.strip.pathParams(b.buf, segment)
-		if slash {
-			b.buf = append(b.buf, '/')
-		}
+		return buf[:b.path+bytes.LastIndexByte(parent, '/')+1]
 	}
-	return len(b.buf)
+	buf = b.c.strip.pathParams(buf, start)
+	if slash {
+		buf = append(buf, '/')
+	}
+	return buf
 }
 
-// query writes "?" and the query s, up to its fragment; nothing if it is empty.
-func (b *builder) query(s string) outcome {
-	mark := len(b.buf)
-	b.buf = append(b.buf, '?')
-scan:
-	for i := 0; i < len(s); {
+// appendQuery appends "?" and the query s, up to its fragment; nothing if
+// nothing is left of it.
+func (b *builder) appendQuery(buf []byte, s string) ([]byte, outcome) {
+	mark := len(buf)
+	buf = append(buf, '?')
+	for i := 0; ; {
 		start := i
 		for i < len(s) && queryByte[s[i]] == keep {
 			i++
 		}
-		b.buf = append(b.buf, s[start:i]...)
-		if i == len(s) {
+		buf = append(buf, s[start:i]...)
+		if i == len(s) || queryByte[s[i]] == stop {
 			break
 		}
 		switch queryByte[s[i]] {
 		case escape:
-			i = b.escape(s, i)
+			buf, i = appendEscaped(buf, s, i)
 		case percent:
-			i = b.percent(s, i)
-		case stop:
-			break scan
+			buf, i = appendPercent(buf, s, i)
 		default:
-			return odd
+			return buf, odd
 		}
 	}
-	b.buf = b.c.strip.queryParams(b.buf, mark+1)
+	buf = b.c.strip.queryParams(buf, mark+1)
 	if b.c.sort {
-		sortQuery(b.buf[mark+1:])
+		sortQuery(buf[mark+1:])
 	}
-	if len(b.buf) == mark+1 {
-		b.buf = b.buf[:mark]
+	if len(buf) == mark+1 {
+		buf = buf[:mark]
 	}
-	return resolved
+	return buf, resolved
 }
 
 const upperHex = "0123456789ABCDEF"
 
-// escape writes the character at s[i], escaped, and returns where it ends.
-func (b *builder) escape(s string, i int) int {
+// appendEscaped appends the character at s[i], escaped, and returns where it ends.
+func appendEscaped(buf []byte, s string, i int) ([]byte, int) {
 	r, size := utf8.DecodeRuneInString(s[i:])
 	if r == utf8.RuneError { // also for a byte that is not UTF-8
-		b.buf = append(b.buf, "%EF%BF%BD"...)
-		return i + size
+		return append(buf, "%EF%BF%BD"...), i + size
 	}
 	for _, c := range []byte(s[i : i+size]) {
-		b.buf = append(b.buf, '%', upperHex[c>>4], upperHex[c&15])
+		buf = append(buf, '%', upperHex[c>>4], upperHex[c&15])
 	}
-	return i + size
+	return buf, i + size
 }
 
-// percent writes the escape at s[i], a '%', and returns where it ends.
-func (b *builder) percent(s string, i int) int {
+// appendPercent appends the escape at s[i], a '%', and returns where it ends.
+func appendPercent(buf []byte, s string, i int) ([]byte, int) {
 	if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
-		b.buf = append(b.buf, "%25"...)
-		return i + 1
+		return append(buf, "%25"...), i + 1
 	}
 	c := unhex(s[i+1])<<4 | unhex(s[i+2])
 	if isUnreserved(c) {
-		b.buf = append(b.buf, c)
-	} else {
-		b.buf = append(b.buf, '%', upperHex[c>>4], upperHex[c&15])
+		return append(buf, c), i + 3
 	}
-	return i + 3
-}
-
-// url returns what was written as a URL. ref, if it is already canonical, is
-// shared, not copied.
-func (b *builder) url(ref string) (URL, error) {
-	if len(b.buf) > MaxBytes {
-		return URL{}, &Error{Ref: ref, Err: ErrTooLong}
-	}
-	u := URL{hostEnd: uint16(b.hostEnd), path: uint16(b.path)}
-	if string(b.buf) == ref {
-		u.s = ref
-	} else {
-		u.s = string(b.buf)
-	}
-	return u, nil
+	return append(buf, '%', upperHex[c>>4], upperHex[c&15]), i + 3
 }
 
 // sortQuery sorts the parameters of query in place, by name.

@@ -38,6 +38,19 @@ func (u URL) Origin() string { return u.s[:u.path] }
 // It begins with "/".
 func (u URL) Path() string { return u.s[u.path:] }
 
+// url returns what b appended to buf as a URL. ref, if it is already canonical,
+// is shared, not copied.
+func (b *builder) url(buf []byte, ref string) (URL, error) {
+	if len(buf) > MaxBytes {
+		return URL{}, &Error{Ref: ref, Err: ErrTooLong}
+	}
+	u := URL{s: ref, hostEnd: uint16(b.hostEnd), path: uint16(b.path)}
+	if string(buf) != ref {
+		u.s = string(buf)
+	}
+	return u, nil
+}
+
 // host returns where the host begins in s.
 func (u URL) host() int {
 	switch {
