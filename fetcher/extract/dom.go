@@ -1,0 +1,42 @@
+package extract
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// walk shows every element of a document to found, in document order.
+func walk(root *html.Node, found *collector) {
+	for n := root; ; {
+		if n.Type == html.ElementNode {
+			if n.DataAtom == atom.Title && n.Namespace == "" && !found.hasTitle {
+				found.setTitle(childText(n))
+			}
+			found.element(n.DataAtom, n.Attr)
+		}
+		if n.FirstChild != nil {
+			n = n.FirstChild
+			continue
+		}
+		for n != root && n.NextSibling == nil {
+			n = n.Parent
+		}
+		if n == root {
+			return
+		}
+		n = n.NextSibling
+	}
+}
+
+// childText returns the text directly below n.
+func childText(n *html.Node) string {
+	var text strings.Builder
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.Type == html.TextNode {
+			text.WriteString(c.Data)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,65 @@
+package extract
+
+import (
+	"errors"
+	"strings"
+
+	"golang.org/x/text/encoding"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// finish writes what was collected to page, which was read from url. query
+// encodes the queries of references; nil means UTF-8.
+func (c *collector) finish(page *Page, url canon.URL, query *encoding.Encoder) {
+	page.Title, page.Nofollow, page.Noindex = c.title, c.nofollow, c.noindex
+	page.TooMany = c.tooMany
+	page.Base = url
+	if c.hasBase {
+		// A base that is no http URL is ignored, as browsers ignore data: ones:
+		// what is relative to it could not be fetched.
+		if base, err := c.opt.Canon.Join(url, c.base); err == nil {
+			page.Base = base
+		}
+	}
+	join := func(text string) (canon.URL, error) {
+		return c.opt.Canon.Join(page.Base, encodeQuery(text, query))
+	}
+	if c.canonical != "" {
+		page.Canonical, _ = join(c.canonical)
+	}
+	if c.refresh != "" {
+		page.Refresh, _ = join(c.refresh)
+	}
+	page.Links = make([]Link, 0, len(c.references))
+	index := make(map[canon.URL]int32, len(c.references))
+	for _, r := range c.references {
+		if !c.hasBase && strings.TrimSpace(r.text) == "" {
+			continue // a place in the page itself
+		}
+		target, err := join(r.text)
+		if err != nil {
+			page.refuse(err)
+			continue
+		}
+		if i, known := index[target]; known {
+			l := &page.Links[i]
+			l.Kind, l.Nofollow = min(l.Kind, r.kind), l.Nofollow && r.nofollow
+			continue
+		}
+		index[target] = int32(len(page.Links))
+		page.Links = append(page.Links, Link{URL: target, Kind: r.kind, Nofollow: r.nofollow})
+	}
+}
+
+// refuse counts a reference that is no link.
+func (p *Page) refuse(err error) {
+	switch {
+	case errors.Is(err, canon.ErrScheme):
+		p.BadScheme++
+	case errors.Is(err, canon.ErrTooLong):
+		p.TooLong++
+	default:
+		p.Malformed++
+	}
+}

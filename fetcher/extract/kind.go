@@ -1,0 +1,35 @@
+package extract
+
+import "fmt"
+
+// Kind is where in a page a link stands. Kinds are ordered: the most
+// navigational first.
+type Kind uint8
+
+const (
+	Anchor     Kind = iota // a[href]
+	Area                   // area[href]
+	Refresh                // meta[http-equiv=refresh]
+	Frame                  // frame[src], iframe[src]
+	Related                // link[rel=next, prev, alternate, canonical …][href]
+	Image                  // img, picture, input[type=image], video[poster], link[rel=icon], svg image
+	Stylesheet             // link[rel=stylesheet]
+	Script                 // script[src], link[rel=modulepreload]
+	Media                  // audio, video, source, track
+	Object                 // object[data], embed[src]
+	Resource               // link[rel=preload, prefetch, manifest …]
+)
+
+var kindNames = [...]string{
+	"a", "area", "refresh", "frame", "link", "img", "stylesheet", "script", "media", "object", "resource",
+}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Asset reports whether links of this kind are taken with Options.Assets only.
+func (k Kind) Asset() bool { return k >= Related }
