@@ -74,8 +74,10 @@ func recordIsWrittenOnce(open opener) {
 	c.wantPlaces(0, 0, 3, 0)
 }
 
+// recordErrorFailsTheCompletion: the error comes back and nothing else happens.
+// A store may end its own use over it: the disk is probably full.
 func recordErrorFailsTheCompletion(open opener) {
-	c := open(Options{Output: new(output)})
+	c := open(Options{})
 	c.add(page("a.test", 1))
 	l := c.lease()
 	done := finished(l.Items[0])
@@ -86,6 +88,10 @@ func recordErrorFailsTheCompletion(open opener) {
 	if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, update); !errors.Is(err, errDisk) {
 		c.failf("Complete with a record that cannot be written = %v, want %v", err, errDisk)
 	}
+	if _, err := c.Stats(c.ctx); err != nil {
+		notDoneAfterCrash(c, l.Items[0])
+		return
+	}
 	c.wantState(l.Items[0], frontier.Leased)
 	c.want("records", c.books().Records, 0)
 	if _, early := c.Crawl.(LinksFirst); !early {
@@ -95,6 +101,20 @@ func recordErrorFailsTheCompletion(open opener) {
 	done.Record = func(frontier.LinkCounts) error { return nil }
 	c.complete(l.ID, update, done)
 	c.wantPlaces(3, 0, 1, 0)
+}
+
+// notDoneAfterCrash opens a crawl that failed again, where that can be done.
+func notDoneAfterCrash(c *driver, item frontier.Item) {
+	old, ok := c.Crawl.(Reopener)
+	if !ok {
+		return
+	}
+	again, err := old.Crash()
+	c.must(err, "Crash")
+	c.Crawl = again
+	if status, err := c.Lookup(c.ctx, item.Host, item.URL); err != nil || status.State == frontier.Done {
+		c.failf("after a restart the item is %q (%v), want it not done", status.State, err)
+	}
 }
 
 func recordIsSyncedBeforeTheEffect(open opener) {
@@ -130,12 +150,5 @@ func syncErrorFailsTheCompletion(open opener) {
 	if status, err := c.Lookup(c.ctx, "a.test", l.Items[0].URL); err == nil && status.State != frontier.Leased {
 		c.failf("the item is %q, want %q", status.State, frontier.Leased)
 	}
-	if old, ok := c.Crawl.(Reopener); ok {
-		again, err := old.Crash()
-		c.must(err, "Crash")
-		c.Crawl = again
-		if status, err := c.Lookup(c.ctx, "a.test", l.Items[0].URL); err != nil || status.State == frontier.Done {
-			c.failf("after a restart the item is %q (%v), want it not done", status.State, err)
-		}
-	}
+	notDoneAfterCrash(c, l.Items[0])
 }

@@ -1,6 +1,7 @@
 package frontiertest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -30,15 +31,15 @@ type Reopener interface {
 // they stay when the rest fails.
 type LinksFirst interface{ LinksFirst() }
 
-// Options say what kind of crawl a case needs. The suite always sets LeaseTTL
-// and Now.
+// Options say what kind of crawl a case needs. The suite always sets LeaseTTL,
+// Now and Output.
 type Options struct {
 	Delay      time.Duration    // of a host that no HostUpdate spoke of yet; 0: none
 	LeaseTTL   time.Duration    // how long a lease lasts
 	MaxPerHost uint64           // items added to one host over the whole crawl; 0: no limit
 	FilterKeys uint64           // size the filter for so many keys, without growth; 0: so that no case sees a false positive
 	Now        func() time.Time // the store's clock; safe for concurrent use
-	Output     frontier.Output  // nil: none
+	Output     frontier.Output  // where Completion.Record writes to
 }
 
 // A testCase holds a crawl to one part of the contract. check makes the crawls
@@ -86,8 +87,9 @@ func (c testCase) run(ctx context.Context, open func(Options) Crawl) (err error)
 	c.check(func(opt Options) *driver {
 		clock := newClock()
 		opt.Now = clock.Now
-		if opt.LeaseTTL == 0 {
-			opt.LeaseTTL = 30 * time.Second
+		opt.LeaseTTL = cmp.Or(opt.LeaseTTL, 30*time.Second)
+		if opt.Output == nil {
+			opt.Output = new(output)
 		}
 		return &driver{Crawl: open(opt), ctx: ctx, clock: clock, opt: opt}
 	})
