@@ -2,6 +2,8 @@ package frontiertest
 
 import (
 	"context"
+	"flag"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/bits-and-blooms/bloom/v3"
@@ -41,4 +43,28 @@ func (f *tinyFilter) Contains(_ context.Context, prints []bloomstore.Fingerprint
 		known[i] = f.bits.Test(print[:])
 	}
 	return known, nil
+}
+
+var (
+	seed  = flag.Uint64("seed", 0, "replay the random run with this seed; 0: a new one")
+	proof = flag.Bool("proof", false, "many long random runs")
+)
+
+func TestMemoryModel(t *testing.T) {
+	runs, steps := 20, 500
+	if *proof {
+		runs, steps = 500, 5000
+	}
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64N(1 << 48)
+	} else {
+		runs = 1
+	}
+	for i := range runs {
+		Model(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) }, first+uint64(i), steps)
+		if t.Failed() {
+			break
+		}
+	}
 }

@@ -1,0 +1,486 @@
+package frontiertest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// ledger is a model of a crawl that has no queues: it knows every URL and where
+// it is, foretells what a store must answer, and where the contract leaves the
+// choice to the store it checks the answer and follows it.
+type ledger struct {
+	opt      Options
+	urls     map[string]*known
+	sites    map[string]*site
+	holdings map[frontier.LeaseID]*holding // those that nobody ended and that did not run out
+	admitted map[string]bool
+	stats    frontier.Stats // all but Delayed, Hosts and Filter
+	seq      int
+}
+
+// known is a URL that was added.
+type known struct {
+	item      frontier.Item // as it is handed out next
+	state     frontier.State
+	outcome   frontier.Outcome
+	status    int
+	seq       int
+	loose     bool      // the store chooses its place within its priority
+	notBefore time.Time // of a queued one
+}
+
+// site is a host that ever had a URL.
+type site struct {
+	added   uint64
+	due     time.Time
+	delay   time.Duration
+	blob    []byte
+	holding *holding
+}
+
+// holding is a lease.
+type holding struct {
+	id       frontier.LeaseID
+	host     string
+	handed   []*known // in order
+	settled  map[*known]bool
+	inFlight int
+	deadline time.Time
+}
+
+func newLedger(opt Options) *ledger {
+	return &ledger{
+		opt: opt, urls: map[string]*known{}, sites: map[string]*site{},
+		holdings: map[frontier.LeaseID]*holding{}, admitted: map[string]bool{},
+		stats: frontier.Stats{
+			Books:    frontier.Books{Refused: map[frontier.Reason]uint64{}},
+			Outcomes: map[frontier.Outcome]uint64{},
+		},
+	}
+}
+
+// open returns what h holds and has not settled, in the order of handing out.
+func (h *holding) open() (open []*known) {
+	for _, k := range h.handed {
+		if !h.settled[k] {
+			open = append(open, k)
+		}
+	}
+	return open
+}
+
+// offer foretells the verdicts of items and follows them.
+func (g *ledger) offer(items []frontier.Item, now time.Time) []frontier.Verdict {
+	verdicts := make([]frontier.Verdict, len(items))
+	for i, item := range items {
+		verdicts[i] = g.offerOne(item, now)
+		g.stats.Found++
+		switch verdicts[i].Answer {
+		case frontier.Added:
+			g.stats.Added++
+			g.stats.Queued++
+		case frontier.Seen:
+			g.stats.Seen++
+		case frontier.Refused:
+			g.stats.Refused[verdicts[i].Reason]++
+		}
+	}
+	return verdicts
+}
+
+func (g *ledger) offerOne(item frontier.Item, now time.Time) frontier.Verdict {
+	if item.URL == "" || item.Host == "" {
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}
+	}
+	if len(item.URL) > frontier.MaxURLBytes {
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}
+	}
+	if g.urls[item.URL] != nil {
+		return frontier.Verdict{Answer: frontier.Seen}
+	}
+	s := g.sites[item.Host]
+	if s == nil {
+		s = &site{delay: g.opt.Delay}
+	}
+	if g.opt.MaxPerHost > 0 && s.added == g.opt.MaxPerHost {
+		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
+	}
+	g.sites[item.Host] = s
+	s.added++
+	g.seq++
+	k := &known{state: frontier.Queued, seq: g.seq, loose: item.Delay > 0, notBefore: now.Add(item.Delay)}
+	item.Delay = 0
+	k.item = item
+	g.urls[item.URL] = k
+	return frontier.Verdict{Answer: frontier.Added}
+}
+
+// expire takes back the leases that ran out by now.
+func (g *ledger) expire(now time.Time) {
+	for id, h := range g.holdings {
+		if now.Before(h.deadline) {
+			continue
+		}
+		for i, k := range h.open() {
+			if i < h.inFlight {
+				k.item.Deliveries = min(k.item.Deliveries+1, frontier.MaxDeliveries)
+			}
+		}
+		s := g.sites[h.host]
+		if due := h.deadline.Add(s.delay); due.After(s.due) {
+			s.due = due
+		}
+		g.release(id)
+	}
+}
+
+// release puts back what a lease holds.
+func (g *ledger) release(id frontier.LeaseID) {
+	h := g.holdings[id]
+	for _, k := range h.open() {
+		k.state, k.notBefore = frontier.Queued, time.Time{}
+		g.stats.Leased--
+		g.stats.Queued++
+	}
+	g.sites[h.host].holding = nil
+	delete(g.holdings, id)
+}
+
+// ready returns the items of host that could be handed out now, if it is due,
+// to a lease that settled some.
+func (g *ledger) ready(host string, settled map[*known]bool, now time.Time) (ready []*known) {
+	for _, k := range g.urls {
+		if k.item.Host == host && k.state == frontier.Queued && !k.notBefore.After(now) && !settled[k] {
+			ready = append(ready, k)
+		}
+	}
+	return ready
+}
+
+// wake returns when host can next be handed out if its holder, if any, does
+// nothing more; false if it has nothing to hand out.
+func (g *ledger) wake(host string) (at time.Time, waiting bool) {
+	s := g.sites[host]
+	for _, k := range g.urls {
+		if k.item.Host != host || k.state != frontier.Queued && k.state != frontier.Leased {
+			continue
+		}
+		if !waiting || k.notBefore.Before(at) {
+			at, waiting = k.notBefore, true
+		}
+	}
+	if s.due.After(at) {
+		at = s.due
+	}
+	if s.holding != nil && s.holding.deadline.Add(s.delay).After(at) {
+		at = s.holding.deadline.Add(s.delay)
+	}
+	return at, waiting
+}
+
+// same says how an item that a store shows differs from the known one.
+func (k *known) same(got frontier.Item) error {
+	want := k.item
+	if want.Fingerprint == (frontier.Item{}.Fingerprint) {
+		want.Fingerprint, k.item.Fingerprint = got.Fingerprint, got.Fingerprint
+	}
+	got.Delay = 0
+	got.Deliveries = min(got.Deliveries, frontier.MaxDeliveries)
+	if got != want {
+		return fmt.Errorf("%q came back as %+v, want %+v", cut(want.URL), got, want)
+	}
+	return nil
+}
+
+// hand checks that got are the right items for h to get, at most n, and follows.
+func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, now time.Time) error {
+	ready := g.ready(h.host, h.settled, now)
+	left := g.allowance(maxPages)
+	if want := min(n, len(ready)); len(got) > want || len(got) < min(want, left) {
+		return fmt.Errorf("%d items of %s handed out, want %d (%d ready, %d pages left)", len(got), h.host, min(want, left), len(ready), left)
+	}
+	if len(got) > left {
+		return fmt.Errorf("%d items of %s handed out with %d pages left", len(got), h.host, left)
+	}
+	taken := map[*known]bool{}
+	for i, item := range got {
+		k := g.urls[item.URL]
+		if k == nil || taken[k] || !slices.Contains(ready, k) {
+			return fmt.Errorf("%q handed out, which is not ready", cut(item.URL))
+		}
+		if err := k.same(item); err != nil {
+			return err
+		}
+		// What should have gone before it?
+		for _, before := range ready {
+			earlier := before.item.Priority < k.item.Priority ||
+				before.item.Priority == k.item.Priority && before.seq < k.seq && !before.loose && !k.loose
+			if before != k && !taken[before] && earlier {
+				return fmt.Errorf("item %d: %q handed out before %q", i, cut(item.URL), cut(before.item.URL))
+			}
+		}
+		taken[k] = true
+	}
+	for _, item := range got {
+		k := g.urls[item.URL]
+		k.state, k.notBefore = frontier.Leased, time.Time{}
+		h.handed = append(h.handed, k)
+		g.stats.Queued--
+		g.stats.Leased++
+	}
+	return nil
+}
+
+func (g *ledger) allowance(maxPages uint64) int {
+	if maxPages == 0 {
+		return 1 << 30
+	}
+	return int(maxPages) - min(int(maxPages), int(g.stats.Pages+g.stats.Leased))
+}
+
+// granted checks and follows the answer of Lease.
+func (g *ledger) granted(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) error {
+	if len(grant.Leases) > len(request.IDs) {
+		return fmt.Errorf("%d leases for %d ids", len(grant.Leases), len(request.IDs))
+	}
+	ids := map[frontier.LeaseID]bool{}
+	for _, l := range grant.Leases {
+		if ids[l.ID] || !slices.Contains(request.IDs, l.ID) {
+			return fmt.Errorf("lease %x was not asked for, or came twice", l.ID)
+		}
+		ids[l.ID] = true
+		if err := g.grantedOne(request, l, now); err != nil {
+			return err
+		}
+	}
+	for _, id := range request.IDs {
+		if g.holdings[id] != nil && !ids[id] {
+			return fmt.Errorf("a repeat did not get the lease %x that it has", id)
+		}
+	}
+	return g.checkRest(request, grant, now)
+}
+
+func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now time.Time) error {
+	s := g.sites[l.Host]
+	h := g.holdings[l.ID]
+	switch {
+	case s == nil:
+		return fmt.Errorf("unknown host %q handed out", l.Host)
+	case string(l.Blob) != string(s.blob):
+		return fmt.Errorf("%s came with blob %q, want %q", l.Host, cut(string(l.Blob)), cut(string(s.blob)))
+	case h != nil:
+		return h.repeated(l, g.opt.LeaseTTL, now)
+	case g.stats.Paused || s.holding != nil || s.due.After(now) || len(l.Items) == 0 || l.TTL != g.opt.LeaseTTL:
+		return fmt.Errorf("%s handed out for %v with %d items: paused %t, leased %t, due in %v",
+			l.Host, l.TTL, len(l.Items), g.stats.Paused, s.holding != nil, s.due.Sub(now))
+	}
+	h = &holding{
+		id: l.ID, host: l.Host, settled: map[*known]bool{},
+		inFlight: max(request.InFlight, 1), deadline: now.Add(l.TTL),
+	}
+	if err := g.hand(h, l.Items, batch(g.opt.LeaseTTL, s.delay), request.MaxPages, now); err != nil {
+		return err
+	}
+	s.holding, g.holdings[l.ID] = h, h
+	return nil
+}
+
+// repeated checks a lease that its holder asked for again: with all that was
+// handed out under it or what of that is open.
+func (h *holding) repeated(l frontier.Lease, ttl time.Duration, now time.Time) error {
+	if left := h.deadline.Sub(now); l.Host != h.host || l.TTL != left && l.TTL != ttl {
+		return fmt.Errorf("repeat of %s: %s for %v, want %v or %v", h.host, l.Host, l.TTL, left, ttl)
+	}
+	h.deadline = now.Add(l.TTL)
+	want := h.handed
+	if len(l.Items) != len(want) {
+		want = h.open()
+	}
+	if !slices.EqualFunc(l.Items, want, func(item frontier.Item, k *known) bool { return item.URL == k.item.URL }) {
+		return fmt.Errorf("repeat of %s: %q", h.host, urls(l.Items))
+	}
+	return nil
+}
+
+// checkRest checks what a grant says of the hosts that it did not hand out.
+func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, now time.Time) error {
+	exhausted := g.allowance(request.MaxPages) == 0
+	switch {
+	case grant.Paused != g.stats.Paused:
+		return fmt.Errorf("paused %t, want %t", grant.Paused, g.stats.Paused)
+	case grant.Empty != (g.stats.Queued+g.stats.Leased == 0):
+		return fmt.Errorf("empty %t with %d queued, %d leased", grant.Empty, g.stats.Queued, g.stats.Leased)
+	case grant.Limited && !exhausted || !grant.Limited && exhausted && g.stats.Queued > 0 && !grant.Paused && len(grant.Leases) < len(request.IDs):
+		return fmt.Errorf("limited %t with %d pages, %d leased, limit %d", grant.Limited, g.stats.Pages, g.stats.Leased, request.MaxPages)
+	case grant.Paused || exhausted || grant.Empty:
+		return nil
+	}
+	due, first := 0, time.Time{}
+	for host, s := range g.sites {
+		at, waiting := g.wake(host)
+		if !waiting {
+			continue
+		}
+		if s.holding == nil && !at.After(now) {
+			due++
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	switch {
+	case due > 0 && grant.Wait != 0:
+		return fmt.Errorf("wait %v with %d hosts due", grant.Wait, due)
+	case due > 0 && len(grant.Leases) == 0 && len(request.IDs) > 0:
+		return fmt.Errorf("nothing handed out with %d hosts due", due)
+	case due == 0 && (grant.Wait <= 0 || now.Add(grant.Wait).After(first)):
+		return fmt.Errorf("wait %v with nothing due before %v", grant.Wait, first.Sub(now))
+	}
+	return nil
+}
+
+// extended checks and follows the answer of Extend.
+func (g *ledger) extended(id frontier.LeaseID, topUp frontier.TopUp, got frontier.Extension, err error, now time.Time) error {
+	h := g.holdings[id]
+	if h == nil {
+		if !errors.Is(err, frontier.ErrLeaseLost) {
+			return fmt.Errorf("Extend of a lost lease = %v", err)
+		}
+		return nil
+	}
+	if err != nil || got.TTL != g.opt.LeaseTTL {
+		return fmt.Errorf("Extend of %s = %v, %v, want %v", h.host, got.TTL, err, g.opt.LeaseTTL)
+	}
+	h.deadline = now.Add(got.TTL)
+	old := h.handed[topUp.Known:]
+	if len(got.Items) < len(old) {
+		return fmt.Errorf("Extend of %s beyond %d has %q, want %d more", h.host, topUp.Known, urls(got.Items), len(old))
+	}
+	for i, k := range old {
+		if got.Items[i].URL != k.item.URL {
+			return fmt.Errorf("Extend of %s beyond %d has %q first, want %q", h.host, topUp.Known, got.Items[i].URL, k.item.URL)
+		}
+	}
+	n := max(topUp.Items-len(h.open()), 0)
+	if g.stats.Paused {
+		n = 0
+	}
+	return g.hand(h, got.Items[len(old):], n, topUp.MaxPages, now)
+}
+
+// complete follows completions that a store answered without error and returns
+// the link counts that each record must have been given.
+func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate, now time.Time) map[*known]frontier.LinkCounts {
+	h := g.holdings[id]
+	records := map[*known]frontier.LinkCounts{}
+	for _, c := range done {
+		k := h.find(c)
+		if k == nil || h.settled[k] {
+			continue
+		}
+		h.settled[k] = true
+		counts := g.follow(c, now)
+		g.stats.Leased--
+		switch c.Disposition {
+		case frontier.GiveBack:
+			k.state = frontier.Queued
+			g.stats.Queued++
+		case frontier.Retry:
+			k.state, k.loose, k.notBefore = frontier.Queued, true, now.Add(c.RetryIn)
+			k.item.Attempts++
+			g.stats.Queued++
+			g.stats.Retries++
+		case frontier.Finish:
+			g.finish(k, c)
+			if c.Record != nil {
+				g.stats.Records++
+				records[k] = counts
+			}
+		}
+	}
+	s := g.sites[h.host]
+	s.due, s.delay = now.Add(update.Due), update.Delay
+	if update.Blob != nil {
+		s.blob = slices.Clone(update.Blob)
+	}
+	if update.End {
+		g.release(id)
+	}
+	return records
+}
+
+func (h *holding) find(c frontier.Completion) *known {
+	for _, k := range h.handed {
+		if k.item.Fingerprint == c.Item {
+			return k
+		}
+	}
+	return nil
+}
+
+func (g *ledger) follow(c frontier.Completion, now time.Time) (counts frontier.LinkCounts) {
+	for _, verdict := range g.offer(c.Links, now) {
+		counts.Found++
+		switch verdict.Answer {
+		case frontier.Added:
+			counts.Added++
+		case frontier.Seen:
+			counts.Seen++
+		case frontier.Refused:
+			counts.Refused++
+		}
+	}
+	for _, refusal := range c.Refused {
+		counts.Found += refusal.Count
+		counts.Refused += refusal.Count
+		g.stats.Found += refusal.Count
+		g.stats.Refused[refusal.Reason] += refusal.Count
+	}
+	return counts
+}
+
+func (g *ledger) finish(k *known, c frontier.Completion) {
+	k.state, k.outcome, k.status = c.Outcome.State(), c.Outcome, c.Status
+	g.stats.Outcomes[c.Outcome]++
+	if k.state == frontier.Done {
+		g.stats.Done++
+	} else {
+		g.stats.Failed++
+	}
+	if c.Page {
+		g.stats.Pages++
+	}
+}
+
+// retry follows Control.Retry and returns how many items it must offer again.
+func (g *ledger) retry(host string) (n int) {
+	for _, k := range g.urls {
+		if k.state != frontier.Failed || host != "" && k.item.Host != host {
+			continue
+		}
+		n++
+		k.state, k.loose, k.notBefore = frontier.Queued, true, time.Time{}
+		k.item.Round++
+		k.item.Attempts, k.item.Deliveries = 0, 0
+		g.sites[k.item.Host].blob = nil
+		g.stats.Failed--
+		g.stats.Queued++
+	}
+	return n
+}
+
+// sortedURLs returns every known URL, so that equal seeds make equal choices.
+func (g *ledger) sortedURLs() []*known {
+	all := make([]*known, 0, len(g.urls))
+	for _, k := range g.urls {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b *known) int { return cmp.Compare(a.seq, b.seq) })
+	return all
+}

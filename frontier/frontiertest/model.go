@@ -1,0 +1,390 @@
+package frontiertest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Model makes steps random calls of a crawl that open returns, with a clock of
+// its own, and holds every answer to a model. A Reopener is also closed and
+// killed now and then. Equal seeds make equal calls; a failing run prints them.
+func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64, steps int) {
+	t.Helper()
+	t.Logf("replay with seed %d", seed)
+	run := modelRun(seed, steps)
+	if err := run.run(t.Context(), func(opt Options) Crawl { return open(t, opt) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// modelRun returns the random run as a case.
+func modelRun(seed uint64, steps int) testCase {
+	return testCase{fmt.Sprintf("seed=%d", seed), func(open opener) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		opt := Options{
+			// The leases end between two ticks of the player's clock: nothing
+			// depends on what happens at the very instant.
+			LeaseTTL:   10*time.Second + 50*time.Millisecond,
+			Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
+			MaxPerHost: []uint64{0, 20}[rng.IntN(2)],
+		}
+		p := &player{driver: open(opt), rng: rng, ledger: newLedger(opt)}
+		p.start = p.clock.Now()
+		p.ledger.opt = p.opt
+		defer p.explain()
+		for range steps {
+			p.step()
+		}
+		p.verify()
+	}}
+}
+
+const tick = 100 * time.Millisecond
+
+// player makes random calls and has the ledger check them.
+type player struct {
+	*driver
+	rng    *rand.Rand
+	ledger *ledger
+	start  time.Time
+	trace  []string
+	lost   []*holding // some that ran out or were ended
+	last   *completeCall
+}
+
+// completeCall is a call of Complete that was answered without error.
+type completeCall struct {
+	id       frontier.LeaseID
+	done     []frontier.Completion
+	update   frontier.HostUpdate
+	deadline time.Time
+}
+
+// explain adds the calls so far to a failure.
+func (p *player) explain() {
+	switch found := recover().(type) {
+	case nil:
+	case failure:
+		from := max(len(p.trace)-200, 0)
+		panic(failure{fmt.Errorf("%w\nafter %d calls, the last of them:\n%s", found.error, len(p.trace), strings.Join(p.trace[from:], "\n"))})
+	default:
+		panic(found)
+	}
+}
+
+// call notes a call that is about to be made.
+func (p *player) call(format string, args ...any) {
+	p.trace = append(p.trace, fmt.Sprintf("%9v  ", p.clock.Now().Sub(p.start))+fmt.Sprintf(format, args...))
+}
+
+func (p *player) check(err error) {
+	if err != nil {
+		p.failf("%w", err)
+	}
+}
+
+func (p *player) chance(percent int) bool { return p.rng.IntN(100) < percent }
+
+// ticks returns from 0 to n ticks.
+func (p *player) ticks(n int) time.Duration { return time.Duration(p.rng.IntN(n+1)) * tick }
+
+// step makes one random move.
+func (p *player) step() {
+	p.expire()
+	moves := []struct {
+		weight int
+		move   func()
+	}{
+		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
+		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {2, p.retry}, {2, p.admit}, {4, p.verify}, {1, p.restart},
+	}
+	total := 0
+	for _, m := range moves {
+		total += m.weight
+	}
+	n := p.rng.IntN(total)
+	for _, m := range moves {
+		if n -= m.weight; n < 0 {
+			m.move()
+			return
+		}
+	}
+}
+
+// expire remembers some leases that ran out before the ledger forgets them.
+func (p *player) expire() {
+	now := p.clock.Now()
+	for _, h := range p.holdings() {
+		if !now.Before(h.deadline) {
+			p.lose(h)
+		}
+	}
+	p.ledger.expire(now)
+}
+
+func (p *player) lose(h *holding) {
+	if p.lost = append(p.lost, h); len(p.lost) > 10 {
+		p.lost = p.lost[1:]
+	}
+}
+
+// holdings returns the live leases in a fixed order.
+func (p *player) holdings() []*holding {
+	return slices.SortedFunc(maps.Values(p.ledger.holdings), func(a, b *holding) int {
+		return strings.Compare(string(a.id[:]), string(b.id[:]))
+	})
+}
+
+func (p *player) wait() {
+	d := p.ticks(20)
+	switch p.rng.IntN(12) {
+	case 0:
+		d = p.ticks(300)
+	case 1:
+		d = p.ticks(5000)
+	}
+	p.call("wait %v", d)
+	p.clock.advance(d)
+}
+
+// item returns one of some 240 items; what it is like depends on chance, but
+// for its class.
+func (p *player) item() frontier.Item {
+	item := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
+	if len(item.URL)%2 == 0 {
+		item.Class = frontier.Exact
+	}
+	item.Priority = frontier.Priority(p.rng.IntN(frontier.Priorities))
+	item.Depth, item.Hops = uint16(p.rng.IntN(1<<16)), uint8(p.rng.IntN(256))
+	item.Referrer[p.rng.IntN(8)] = byte(p.rng.IntN(256))
+	switch p.rng.IntN(30) {
+	case 0:
+		item.URL = ""
+	case 1:
+		item.URL += strings.Repeat("x", frontier.MaxURLBytes)
+	case 2, 3, 4:
+		item.Delay = tick + p.ticks(200)
+	}
+	return item
+}
+
+func (p *player) items(n int) (items []frontier.Item) {
+	for range p.rng.IntN(n + 1) {
+		items = append(items, p.item())
+	}
+	return items
+}
+
+func (p *player) addSome() {
+	items := p.items(12)
+	p.call("add %q", urls(items))
+	want := p.ledger.offer(items, p.clock.Now())
+	for i, got := range p.offer(items...) {
+		if got != want[i] {
+			p.failf("item %d, %q: %v %q, want %v %q", i, cut(items[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
+		}
+	}
+}
+
+// maxPages returns a limit: mostly none, else around what is used already.
+func (p *player) maxPages() uint64 {
+	if p.chance(70) {
+		return 0
+	}
+	return p.ledger.stats.Pages + p.ledger.stats.Leased + uint64(p.rng.IntN(20))
+}
+
+func (p *player) leaseSome() {
+	request := frontier.LeaseRequest{
+		Worker: "player", IDs: p.ids(p.rng.IntN(4)), InFlight: p.rng.IntN(4), MaxPages: p.maxPages(),
+	}
+	if live := p.holdings(); len(live) > 0 && p.chance(20) {
+		request.IDs = append(request.IDs, live[p.rng.IntN(len(live))].id)
+	}
+	for range 1 + p.rng.IntN(2) { // the second call is a repeat
+		p.call("lease %d hosts, %d in flight, max pages %d", len(request.IDs), request.InFlight, request.MaxPages)
+		grant := p.grant(request)
+		for _, l := range grant.Leases {
+			p.call("  = %x: %s %q", l.ID[6:8], l.Host, urls(l.Items))
+		}
+		p.check(p.ledger.granted(request, grant, p.clock.Now()))
+	}
+}
+
+func (p *player) extendOne() {
+	id, known := p.id(), 0
+	if live := p.holdings(); len(live) > 0 && p.chance(80) {
+		h := live[p.rng.IntN(len(live))]
+		id, known = h.id, len(h.handed)
+	} else if len(p.lost) > 0 {
+		id = p.lost[p.rng.IntN(len(p.lost))].id
+	}
+	topUp := frontier.TopUp{Items: p.rng.IntN(40), Known: max(known-p.rng.IntN(3), 0), MaxPages: p.maxPages()}
+	for range 1 + p.rng.IntN(2) {
+		p.call("extend %x: %+v", id[6:8], topUp)
+		extension, err := p.Extend(p.ctx, id, topUp)
+		p.call("  = %q, %v", urls(extension.Items), err)
+		p.check(p.ledger.extended(id, topUp, extension, err, p.clock.Now()))
+	}
+}
+
+// completion returns a random completion of k; writes counts the calls of its
+// record and counts what they were told.
+func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) frontier.Completion {
+	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.items(4)}
+	if p.chance(30) {
+		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
+	}
+	switch p.rng.IntN(6) {
+	case 0:
+		c.Disposition, c.RetryIn = frontier.Retry, p.ticks(200)
+	case 1:
+		c.Disposition = frontier.GiveBack
+	default:
+		outcomes := []frontier.Outcome{frontier.OK, frontier.OK, frontier.Redirect, frontier.Robots, frontier.Network, frontier.ServerError}
+		c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
+		c.Status, c.Page = p.rng.IntN(600), c.Outcome == frontier.OK
+		if p.chance(80) {
+			c.Record = func(links frontier.LinkCounts) error {
+				*writes++
+				*counts = links
+				return nil
+			}
+		}
+	}
+	return c
+}
+
+func (p *player) update() frontier.HostUpdate {
+	update := frontier.HostUpdate{
+		Due: p.ticks(30), Delay: []time.Duration{0, tick, time.Second, 4 * time.Second}[p.rng.IntN(4)], End: p.chance(40),
+	}
+	if p.chance(30) {
+		update.Blob = fmt.Appendf(nil, "blob %d", len(p.trace))
+	}
+	return update
+}
+
+func (p *player) completeOne() {
+	live := p.holdings()
+	if len(live) == 0 {
+		return
+	}
+	h := live[p.rng.IntN(len(live))]
+	writes, counts := map[*known]*int{}, map[*known]*frontier.LinkCounts{}
+	var done []frontier.Completion
+	for _, k := range h.handed {
+		// Now and then one that it has completed before.
+		if p.chance(40) && (!h.settled[k] || p.chance(20)) {
+			writes[k], counts[k] = new(int), new(frontier.LinkCounts)
+			done = append(done, p.completion(k, writes[k], counts[k]))
+		}
+	}
+	call := completeCall{h.id, done, p.update(), h.deadline}
+	p.note(call)
+	p.must(p.Complete(p.ctx, call.id, call.done, call.update), "Complete")
+	if call.update.End {
+		p.lose(h)
+	}
+	want := p.ledger.complete(call.id, call.done, call.update, p.clock.Now())
+	for k, n := range writes {
+		counted, write := want[k]
+		switch {
+		case write && *n != 1 || !write && *n != 0:
+			p.failf("the record of %q was written %d times", cut(k.item.URL), *n)
+		case write && *counts[k] != counted:
+			p.failf("the record of %q has links %+v, want %+v", cut(k.item.URL), *counts[k], counted)
+		}
+	}
+	for i := range done { // kept for a repeat, which must not write
+		if done[i].Record != nil {
+			done[i].Record = func(frontier.LinkCounts) error { return errors.New("a repeat wrote a record") }
+		}
+	}
+	p.last = &call
+}
+
+func (p *player) note(call completeCall) {
+	var done []string
+	for _, c := range call.done {
+		done = append(done, fmt.Sprintf("%x %d %s in %v links %q", c.Item[:2], c.Disposition, c.Outcome, c.RetryIn, urls(c.Links)))
+	}
+	p.call("complete %x: %q, due %v, delay %v, end %t", call.id[6:8], done, call.update.Due, call.update.Delay, call.update.End)
+}
+
+// completeAgain repeats the last Complete: it changes nothing, but for what the
+// worker says of the host while it still has it.
+func (p *player) completeAgain() {
+	call := p.last
+	if call == nil {
+		return
+	}
+	p.note(*call)
+	err := p.Complete(p.ctx, call.id, call.done, call.update)
+	switch {
+	case p.ledger.holdings[call.id] != nil:
+		p.must(err, "Complete again")
+		p.ledger.complete(call.id, call.done, call.update, p.clock.Now())
+	case call.update.End && p.clock.Now().Before(call.deadline):
+		p.must(err, "Complete again after the end")
+	case err != nil && !errors.Is(err, frontier.ErrLeaseLost):
+		p.failf("Complete again = %v, want nil or ErrLeaseLost", err)
+	}
+}
+
+// completeLost completes something under a lease that is over.
+func (p *player) completeLost() {
+	if len(p.lost) == 0 {
+		return
+	}
+	h := p.lost[p.rng.IntN(len(p.lost))]
+	for _, k := range h.open() {
+		done := finished(k.item)
+		done.Record = func(frontier.LinkCounts) error { return nil }
+		if _, early := p.Crawl.(LinksFirst); !early {
+			done.Links = p.items(4)
+			done.Record = func(frontier.LinkCounts) error { return errors.New("a lost lease wrote a record") }
+		}
+		p.call("complete lost %x: %q", h.id[6:8], cut(k.item.URL))
+		err := p.Complete(p.ctx, h.id, []frontier.Completion{done}, frontier.HostUpdate{End: true, Blob: []byte("lost")})
+		if !errors.Is(err, frontier.ErrLeaseLost) {
+			p.failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
+		}
+		return
+	}
+}
+
+func (p *player) pause() {
+	paused := !p.ledger.stats.Paused && p.chance(50)
+	p.call("pause %t", paused)
+	p.must(p.Pause(p.ctx, paused), "Pause")
+	p.ledger.stats.Paused = paused
+}
+
+func (p *player) retry() {
+	host := ""
+	if p.chance(60) {
+		host = fmt.Sprintf("h%d.test", p.rng.IntN(9))
+	}
+	p.call("retry %q", host)
+	n, err := p.Retry(p.ctx, host)
+	p.must(err, "Retry")
+	if want := p.ledger.retry(host); n != want {
+		p.failf("Retry(%q) = %d, want %d", host, n, want)
+	}
+}
+
+func (p *player) admit() {
+	key := fmt.Sprintf("h%d.test", p.rng.IntN(9))
+	p.call("admit %q", key)
+	p.must(p.Admit(p.ctx, []string{key}), "Admit")
+	p.ledger.admitted[key] = true
+}

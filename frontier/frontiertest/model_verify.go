@@ -1,0 +1,163 @@
+package frontiertest
+
+import (
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// verify compares everything that can be seen of the crawl with the ledger.
+func (p *player) verify() {
+	p.call("verify")
+	p.expire()
+	// A store may take back what ran out only when it is asked for work.
+	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.clock.Now()))
+	p.verifyStats()
+	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
+		listed := p.list(state, "")
+		for _, k := range p.ledger.sortedURLs() {
+			item, there := listed[k.item.URL]
+			if there != (k.state == state) {
+				p.failf("%q: listed as %s %t, want it %s", cut(k.item.URL), state, there, k.state)
+			}
+			if there {
+				p.check(k.same(item))
+			}
+			delete(listed, k.item.URL)
+		}
+		if len(listed) > 0 {
+			p.failf("listed as %s and never added: %v", state, listed)
+		}
+	}
+	for _, k := range p.ledger.sortedURLs() {
+		if p.chance(30) {
+			p.verifyStatus(k)
+		}
+	}
+	p.wantState(page("h0.test", 1000), frontier.Unknown)
+	p.must(p.audit(), "Audit")
+	for key := range p.ledger.sites {
+		open, err := p.Admitted(p.ctx, []string{key})
+		p.must(err, "Admitted")
+		if open[0] != p.ledger.admitted[key] {
+			p.failf("Admitted(%q) = %t", key, open[0])
+		}
+	}
+}
+
+func (p *player) verifyStats() {
+	want := p.ledger.stats
+	now := p.clock.Now()
+	hosts, loose := map[string]bool{}, uint64(0)
+	want.Delayed = 0
+	for _, k := range p.ledger.urls {
+		if k.state == frontier.Queued || k.state == frontier.Leased {
+			hosts[k.item.Host] = true
+		}
+		if k.state == frontier.Queued && k.loose {
+			loose++
+		}
+		if k.state == frontier.Queued && k.notBefore.After(now) {
+			want.Delayed++
+		}
+	}
+	want.Hosts = uint64(len(hosts))
+	got := p.books()
+	if diff := statsDiff(got, want); diff != "" {
+		p.failf("Stats: %s", diff)
+	}
+	if got.Delayed < want.Delayed || got.Delayed > loose {
+		p.failf("Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
+	}
+}
+
+func (p *player) verifyStatus(k *known) {
+	status := p.wantState(k.item, k.state)
+	if !status.InFilter || status.Round != k.item.Round {
+		p.failf("%q: in filter %t, round %d, want true, %d", cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
+	}
+	if k.state == frontier.Done || k.state == frontier.Failed {
+		if status.Outcome != k.outcome || status.Status != k.status {
+			p.failf("%q: %s, status %d, want %s, %d", cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
+		}
+	}
+	if k.state != frontier.Done {
+		p.check(k.same(status.Item))
+	}
+	s, now := p.ledger.sites[k.item.Host], p.clock.Now()
+	if s.holding == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
+		if want := max(s.due.Sub(now), 0); status.HostDueIn != want {
+			p.failf("%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
+		}
+	}
+}
+
+// restart closes or kills the crawl and opens it again. Leases either outlive
+// that or are taken back, all of them.
+func (p *player) restart() {
+	old, ok := p.Crawl.(Reopener)
+	if !ok {
+		return
+	}
+	again, how := old.Crash, "crash"
+	if p.chance(50) {
+		again, how = old.Reopen, "reopen"
+	}
+	p.call("%s", how)
+	crawl, err := again()
+	p.must(err, how)
+	p.Crawl = crawl
+	p.last = nil
+	p.expire()
+	p.grant(frontier.LeaseRequest{})
+	if leased := p.ledger.stats.Leased; leased > 0 && p.books().Leased == 0 || leased == 0 && p.forgot() {
+		p.takenBack(how)
+	}
+	p.verify()
+}
+
+// forgot reports whether the store lost the leases, when none of them holds an item.
+func (p *player) forgot() bool {
+	for _, h := range p.holdings() {
+		_, err := p.Extend(p.ctx, h.id, frontier.TopUp{Known: len(h.handed)})
+		if err == nil {
+			h.deadline = p.clock.Now().Add(p.opt.LeaseTTL)
+		}
+		return err != nil
+	}
+	return false
+}
+
+// takenBack follows a store that gave back its leases when it was opened: no
+// host is due before its delay, as a request may have started until now, and
+// only what was in flight may count as lost.
+func (p *player) takenBack(how string) {
+	now := p.clock.Now()
+	queued := p.list(frontier.Queued, "")
+	for _, h := range p.holdings() {
+		s := p.ledger.sites[h.host]
+		for i, k := range h.open() {
+			got := min(queued[k.item.URL].Deliveries, frontier.MaxDeliveries)
+			if got != k.item.Deliveries && (i >= h.inFlight || got != min(k.item.Deliveries+1, frontier.MaxDeliveries)) {
+				p.failf("after %s %q has %d deliveries, had %d", how, cut(k.item.URL), got, k.item.Deliveries)
+			}
+			k.item.Deliveries = got
+		}
+		earliest, latest := later(s.due, now.Add(s.delay)), later(s.due, h.deadline.Add(s.delay))
+		status, err := p.Lookup(p.ctx, h.host, h.handed[0].item.URL)
+		p.must(err, "Lookup")
+		s.due = now.Add(status.HostDueIn)
+		if s.due.Before(earliest) || s.due.After(latest) {
+			p.failf("after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
+		}
+		p.lose(h)
+		p.ledger.release(h.id)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
