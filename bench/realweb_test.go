@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bench/realhtml"
+	"github.com/bloomfrontier/crawler/bench/site"
+)
+
+// justified are the pages that one crawler gets and the other does not, by
+// tree and by path, with the reason why ours is right.
+var justified = map[string]map[string]string{
+	"sqlite": {
+		"/": `lang_expr.html has <a href="\">: to the URL standard a backslash is a slash, wget asks for /%5C`,
+	},
+}
+
+// TestRealWeb crawls documentation that people wrote with wget -r and with
+// crawler, both from index.html and without delay. The sets of HTML pages that
+// were answered 200 are equal but for the differences that are justified above.
+// Of crawler's own records each is there once, is for a page that the server
+// sent, and has the digest of its bytes.
+func TestRealWeb(t *testing.T) {
+	trees, err := realhtml.Installed()
+	if err != nil {
+		missing(t, err)
+	}
+	wget, err := exec.LookPath("wget")
+	if err != nil {
+		missing(t, err)
+	}
+	crawler := crawlerBinary(t)
+	for _, tree := range trees {
+		t.Run(tree.Name, func(t *testing.T) {
+			theirs := serveRecorded(t, tree.Dir)
+			runWget(t, wget, theirs.URL+"/index.html")
+			ours := serveRecorded(t, tree.Dir)
+			records := runCrawl(t, crawler, ours.URL+"/index.html")
+
+			want, got := theirs.htmlPages(), ours.htmlPages()
+			if len(want) < 200 {
+				t.Errorf("wget got %d pages, want 200 or more: no measure", len(want))
+			}
+			for path := range want {
+				if got[path] == 0 && justified[tree.Name][path] == "" {
+					t.Errorf("%s: wget got it, crawler did not", path)
+				}
+			}
+			for path, requests := range got {
+				if want[path] == 0 && justified[tree.Name][path] == "" {
+					t.Errorf("%s: crawler got it, wget did not", path)
+				}
+				if requests > 1 {
+					t.Errorf("%s: crawler asked for it %d times", path, requests)
+				}
+			}
+			checkRecords(t, tree.Dir, records, got)
+			t.Logf("%d pages by wget, %d by crawler", len(want), len(got))
+		})
+	}
+}
+
+// missing ends a test that lacks something which make deps installs.
+func missing(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// crawlerBinary returns the path of the crawler to test: $CRAWLER_BIN, or one
+// that is built for this test.
+func crawlerBinary(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("CRAWLER_BIN"); path != "" {
+		return path
+	}
+	path := filepath.Join(t.TempDir(), "crawler")
+	build := exec.Command("go", "build", "-o", path, "github.com/bloomfrontier/crawler/cmd/crawler")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// recordedSite is a server that remembers which HTML pages it sent.
+type recordedSite struct {
+	*httptest.Server
+	mu    sync.Mutex
+	pages map[string]int // by path: how often it was answered 200 with HTML
+}
+
+func serveRecorded(t *testing.T, dir string) *recordedSite {
+	recorded := &recordedSite{pages: make(map[string]int)}
+	files := site.Handler(dir)
+	recorded.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := statusWriter{w, 0}
+		files.ServeHTTP(&status, r)
+		if status.status == http.StatusOK && strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+			recorded.mu.Lock()
+			defer recorded.mu.Unlock()
+			recorded.pages[r.RequestURI]++
+		}
+	}))
+	t.Cleanup(recorded.Close)
+	return recorded
+}
+
+func (r *recordedSite) htmlPages() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.pages)
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// runWget crawls the host of start as deep as it goes and keeps nothing.
+func runWget(t *testing.T, wget, start string) {
+	t.Helper()
+	crawl := exec.Command(wget, "--no-config", "--no-verbose", "--recursive", "--level=inf",
+		"--no-host-directories", "--delete-after", "--directory-prefix="+t.TempDir(), start)
+	// Exit code 8: some answers were errors. Documentation has dead links.
+	if out, err := crawl.CombinedOutput(); err != nil && crawl.ProcessState.ExitCode() != 8 {
+		t.Fatalf("wget: %v\n%s", err, tail(out))
+	}
+}
+
+// crawlRecord is what this test reads of a line of pages.jsonl.
+type crawlRecord struct {
+	URL         string
+	Status      int
+	ContentType string `json:"content_type"`
+	Digest      string
+}
+
+func runCrawl(t *testing.T, crawler, start string) []crawlRecord {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "site.crawl")
+	crawl := exec.Command(crawler, "crawl", "--dir", dir, "--delay", "0", "--host-concurrency", "16", "--allow-private", start)
+	if out, err := crawl.CombinedOutput(); err != nil {
+		t.Fatalf("crawler: %v\n%s", err, tail(out))
+	}
+	lines, err := os.ReadFile(filepath.Join(dir, "pages.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []crawlRecord
+	for decoder := json.NewDecoder(bytes.NewReader(lines)); ; {
+		var record crawlRecord
+		if err := decoder.Decode(&record); errors.Is(err, io.EOF) {
+			return records
+		} else if err != nil {
+			t.Fatalf("pages.jsonl: %v", err)
+		}
+		records = append(records, record)
+	}
+}
+
+// checkRecords compares crawler's records with what the server sent it.
+func checkRecords(t *testing.T, dir string, records []crawlRecord, sent map[string]int) {
+	t.Helper()
+	recorded := make(map[string]bool)
+	for _, record := range records {
+		page, err := url.Parse(record.URL)
+		if err != nil {
+			t.Errorf("record of %q: %v", record.URL, err)
+			continue
+		}
+		path := page.RequestURI()
+		if recorded[path] {
+			t.Errorf("%s: more than one record", path)
+		}
+		recorded[path] = true
+		if record.Status != http.StatusOK || !strings.HasPrefix(record.ContentType, "text/html") {
+			continue
+		}
+		if sent[path] == 0 {
+			t.Errorf("%s: has a record, the server never sent it", path)
+			continue
+		}
+		file := filepath.Join(dir, filepath.FromSlash(page.Path))
+		if strings.HasSuffix(page.Path, "/") {
+			file = filepath.Join(file, "index.html")
+		}
+		body, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("sha256:%x", sha256.Sum256(body)); record.Digest != want {
+			t.Errorf("%s: digest %q, want %q", path, record.Digest, want)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(sent)) {
+		if !recorded[path] {
+			t.Errorf("%s: the server sent it, it has no record", path)
+		}
+	}
+}
+
+// tail is the end of a program's output: what it says when it fails.
+func tail(out []byte) []byte {
+	const most = 4 << 10
+	return out[max(0, len(out)-most):]
+}
