@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# demo.sh: crawl 100 pages of a small web made for tests, by the line that the
+# test web prints for it. Needs bin/crawler. The records stay in demo.crawl.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+echo '$ crawler testweb --seed 1 --hosts 5 --pages 100 --listen 127.0.0.1:0'
+exec {web}< <(exec bin/crawler testweb --seed 1 --hosts 5 --pages 100 --listen 127.0.0.1:0)
+server=$!
+trap 'kill "$server" 2>/dev/null || true' EXIT
+
+line=
+while [[ $line != *"crawler crawl "* ]]; do
+  IFS= read -r -t 30 -u "$web" line || { echo "demo: the test web printed no crawl line" >&2; exit 1; }
+done
+crawl="crawl ${line#*crawler crawl } --dir demo.crawl --delay 100ms"
+
+rm -rf demo.crawl
+echo "\$ crawler $crawl"
+eval "bin/crawler $crawl" # the line quotes its patterns for a shell
+
+echo
+echo "Records, one line per page:  head demo.crawl/pages.jsonl"
+echo "A real site:                 go run ./cmd/crawler crawl --max-pages 100 https://go.dev/"
