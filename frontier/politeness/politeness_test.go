@@ -1,0 +1,355 @@
+package politeness
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// middle is chance without any: no jitter up or down.
+func middle() float64 { return 0.5 }
+
+func TestWithDefaultsNamesEveryFault(t *testing.T) {
+	_, err := Policy{
+		Delay: -2, MaxCrawlDelay: -2, LatencyFactor: -2, BackoffBase: -1,
+		BackoffMax: -1, Jitter: 1, RetryBase: -1, MaxRetryAfter: -1, DeadAfter: -2,
+	}.WithDefaults()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, field := range []string{"Delay is", "MaxCrawlDelay", "LatencyFactor", "BackoffBase", "BackoffMax", "Jitter", "RetryBase", "MaxRetryAfter", "DeadAfter"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not named in %v", field, err)
+		}
+	}
+	if _, err := (Policy{BackoffBase: 2 * time.Hour}).WithDefaults(); err == nil {
+		t.Error("BackoffBase beyond BackoffMax: no error")
+	}
+	p, err := Policy{}.WithDefaults()
+	if err != nil || p.Delay != DefaultDelay || p.LatencyFactor != DefaultLatencyFactor || p.DeadAfter != DefaultDeadAfter {
+		t.Errorf("zero policy becomes %+v, %v", p, err)
+	}
+	if p, err := (Policy{Delay: NoDelay}).WithDefaults(); err != nil || p.LatencyFactor != NoLatencyFactor {
+		t.Errorf("NoDelay becomes %+v, %v, want no latency factor", p, err)
+	}
+	if p, err := (Policy{Delay: NoDelay, LatencyFactor: 2}).WithDefaults(); err != nil || p.LatencyFactor != 2 {
+		t.Errorf("NoDelay with a latency factor becomes %+v, %v", p, err)
+	}
+}
+
+func TestDelayIsTheLongest(t *testing.T) {
+	for _, c := range []struct {
+		policy     Policy
+		crawlDelay time.Duration
+		latency    time.Duration
+		want       time.Duration
+	}{
+		{Policy{}, 0, 0, time.Second},
+		{Policy{}, 5 * time.Second, 0, 5 * time.Second},
+		{Policy{}, 500 * time.Second, 0, time.Minute},
+		{Policy{MaxCrawlDelay: NoCrawlDelay}, 5 * time.Second, 0, time.Second},
+		{Policy{}, 0, 3 * time.Second, 3 * time.Second},
+		{Policy{LatencyFactor: 4}, 0, 3 * time.Second, 12 * time.Second},
+		{Policy{LatencyFactor: 4}, 0, time.Hour, MaxLatencyDelay},
+		{Policy{LatencyFactor: NoLatencyFactor}, 0, 3 * time.Second, time.Second},
+		{Policy{Delay: NoDelay}, 0, 3 * time.Second, 0},
+		{Policy{Delay: NoDelay}, 2 * time.Second, 0, 2 * time.Second},
+	} {
+		h := New(c.policy)
+		h.CrawlDelay(c.crawlDelay)
+		h.Start(epoch)
+		h.Answered(epoch, c.latency, 200, 0, middle)
+		if got := h.Delay(); got != c.want {
+			t.Errorf("%+v, crawl-delay %v, latency %v: delay %v, want %v", c.policy, c.crawlDelay, c.latency, got, c.want)
+		}
+		if got := h.Due(epoch); got != c.want {
+			t.Errorf("%+v: due in %v right after a start, want %v", c.policy, got, c.want)
+		}
+	}
+}
+
+func TestNewHostIsDue(t *testing.T) {
+	h := New(Policy{})
+	if !h.NextDue().IsZero() || h.Due(epoch) != 0 {
+		t.Errorf("due at %v", h.NextDue())
+	}
+}
+
+func TestLaterStartCounts(t *testing.T) {
+	h := New(Policy{})
+	h.Start(epoch)
+	h.Start(epoch.Add(700 * time.Millisecond)) // the connection took so long
+	h.Start(epoch)
+	if got := h.Due(epoch); got != 1700*time.Millisecond {
+		t.Errorf("due in %v, want 1.7s", got)
+	}
+}
+
+func TestLatencyIsSmoothed(t *testing.T) {
+	h := New(Policy{Delay: time.Millisecond})
+	h.Answered(epoch, time.Second, 200, 0, middle)
+	h.Answered(epoch, 5*time.Second, 200, 0, middle)
+	if got := h.Delay(); got != 2*time.Second {
+		t.Errorf("delay %v after 1s and 5s, want 2s", got)
+	}
+}
+
+// TestWhatHappensToTheHost is the table of the package comment.
+func TestWhatHappensToTheHost(t *testing.T) {
+	failed := func(h *Host, now time.Time) { h.Failed(now, middle) }
+	broken := func(h *Host, now time.Time) { h.Broken(now, middle) }
+	answer := func(status int, after time.Duration) func(*Host, time.Time) {
+		return func(h *Host, now time.Time) { h.Answered(now, 0, status, after, middle) }
+	}
+	type event = func(*Host, time.Time)
+	for name, c := range map[string]struct {
+		events   []event
+		backoff  time.Duration // that runs after the last event
+		failures int
+	}{
+		"200":                     {[]event{answer(200, 0)}, 0, 0},
+		"404":                     {[]event{answer(404, 0)}, 0, 0},
+		"500":                     {[]event{answer(500, 0)}, 0, 0},
+		"408 and 425":             {[]event{answer(408, 0), answer(425, 0)}, 0, 0},
+		"429":                     {[]event{answer(429, 0)}, 10 * time.Second, 0},
+		"503":                     {[]event{answer(503, 0)}, 10 * time.Second, 0},
+		"503, 503, 503":           {[]event{answer(503, 0), answer(503, 0), answer(503, 0)}, 40 * time.Second, 0},
+		"503, 500, 503":           {[]event{answer(503, 0), answer(500, 0), answer(503, 0)}, 20 * time.Second, 0},
+		"503, 200, 503":           {[]event{answer(503, 0), answer(200, 0), answer(503, 0)}, 10 * time.Second, 0},
+		"Retry-After longer":      {[]event{answer(503, time.Minute)}, time.Minute, 0},
+		"Retry-After shorter":     {[]event{answer(503, time.Second)}, 10 * time.Second, 0},
+		"Retry-After absurd":      {[]event{answer(429, 9999*time.Hour)}, DefaultMaxRetryAfter, 0},
+		"Retry-After with a 200":  {[]event{answer(200, time.Minute)}, 0, 0},
+		"no connection":           {[]event{failed}, 10 * time.Second, 1},
+		"no connection, thrice":   {[]event{failed, failed, failed}, 40 * time.Second, 3},
+		"one reset":               {[]event{broken}, 0, 1},
+		"two resets":              {[]event{broken, broken}, 0, 2},
+		"three resets":            {[]event{broken, broken, broken}, 10 * time.Second, 3},
+		"resets with answers":     {[]event{broken, broken, answer(500, 0), broken, broken}, 0, 2},
+		"twelve times at the cap": {[]event{failed, failed, failed, failed, failed, failed, failed, failed, failed, failed, failed, failed}, time.Hour, 12},
+	} {
+		h, now := New(Policy{}), epoch
+		for _, happen := range c.events {
+			if until := h.BackoffUntil(); until.After(now) {
+				now = until
+			}
+			happen(h, now)
+		}
+		if got := max(0, h.BackoffUntil().Sub(now)); got != c.backoff {
+			t.Errorf("%s: back-off %v, want %v", name, got, c.backoff)
+		}
+		if got := h.Due(now); got != c.backoff {
+			t.Errorf("%s: due in %v, want %v", name, got, c.backoff)
+		}
+		if h.Failures() != c.failures || h.Dead() != (c.failures >= DefaultDeadAfter) {
+			t.Errorf("%s: %d failures, dead %v, want %d", name, h.Failures(), h.Dead(), c.failures)
+		}
+	}
+}
+
+// A moment of trouble that hits all requests in flight at once is one failure.
+func TestRequestsInFlightFailTogether(t *testing.T) {
+	h := New(Policy{})
+	for range 16 {
+		h.Failed(epoch, middle)
+	}
+	if h.Failures() != 1 || h.Due(epoch) != DefaultBackoffBase {
+		t.Errorf("%d failures, due in %v, want 1 and %v", h.Failures(), h.Due(epoch), DefaultBackoffBase)
+	}
+	for range 16 {
+		h.Answered(epoch, 0, 429, 0, middle)
+	}
+	if h.Due(epoch) != DefaultBackoffBase {
+		t.Errorf("due in %v, want %v still", h.Due(epoch), DefaultBackoffBase)
+	}
+	h.Answered(epoch, 0, 429, time.Minute, middle)
+	if h.Due(epoch) != time.Minute {
+		t.Errorf("due in %v, want the minute of Retry-After", h.Due(epoch))
+	}
+	h.Answered(epoch, 0, 200, 0, middle) // was in flight too: does not end the back-off
+	if h.Due(epoch) != time.Minute {
+		t.Errorf("due in %v after a 200 that was in flight, want a minute", h.Due(epoch))
+	}
+}
+
+func TestDeadAndRevived(t *testing.T) {
+	h, now := New(Policy{DeadAfter: 2}), epoch
+	for range 2 {
+		if h.Dead() {
+			t.Error("dead too early")
+		}
+		h.Failed(now, middle)
+		now = h.NextDue()
+	}
+	if !h.Dead() {
+		t.Error("not dead after 2 failures")
+	}
+	h.Revive()
+	if h.Dead() || h.Failures() != 0 {
+		t.Error("dead after Revive")
+	}
+	never := New(Policy{DeadAfter: NeverDead})
+	for now := epoch; never.Failures() < 50; now = never.NextDue() {
+		never.Failed(now, middle)
+	}
+	if never.Dead() {
+		t.Error("dead despite NeverDead")
+	}
+}
+
+func TestRetryIn(t *testing.T) {
+	p := Policy{}
+	for attempts, want := range []time.Duration{time.Second, time.Second, 4 * time.Second, 16 * time.Second, 64 * time.Second} {
+		if got := p.RetryIn(attempts, middle); got != want {
+			t.Errorf("RetryIn(%d) = %v, want %v", attempts, got, want)
+		}
+	}
+	if got := p.RetryIn(1000, middle); got != DefaultBackoffMax {
+		t.Errorf("RetryIn(1000) = %v, want %v", got, DefaultBackoffMax)
+	}
+	low, high := p.RetryIn(1, func() float64 { return 0 }), p.RetryIn(1, func() float64 { return 1 })
+	if low != 800*time.Millisecond || high != 1200*time.Millisecond {
+		t.Errorf("RetryIn(1) from %v to %v, want 1s ± 20%%", low, high)
+	}
+}
+
+// policies draws a policy without fault.
+func policies(t *rapid.T) Policy {
+	p := Policy{
+		Delay:         rapid.SampledFrom([]time.Duration{NoDelay, 0, time.Millisecond, time.Second, time.Minute}).Draw(t, "delay"),
+		MaxCrawlDelay: rapid.SampledFrom([]time.Duration{NoCrawlDelay, 0, time.Second}).Draw(t, "max crawl-delay"),
+		LatencyFactor: rapid.SampledFrom([]float64{NoLatencyFactor, 0, 0.5, 10}).Draw(t, "latency factor"),
+		Jitter:        rapid.SampledFrom([]float64{NoJitter, 0, 0.9}).Draw(t, "jitter"),
+		DeadAfter:     rapid.SampledFrom([]int{NeverDead, 0, 1}).Draw(t, "dead after"),
+	}
+	if _, err := p.WithDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// happen lets something happen to h: anything but a start.
+func happen(t *rapid.T, h *Host, now time.Time) {
+	random := func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
+	switch rapid.IntRange(0, 4).Draw(t, "event") {
+	case 0:
+		h.CrawlDelay(time.Duration(rapid.Int64Range(-1, int64(time.Hour)).Draw(t, "crawl-delay")))
+	case 1, 2:
+		status := rapid.SampledFrom([]int{200, 301, 404, 408, 429, 500, 503}).Draw(t, "status")
+		latency := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "latency"))
+		after := time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "retry-after"))
+		h.Answered(now, latency, status, after, random)
+	case 3:
+		h.Failed(now, random)
+	case 4:
+		h.Broken(now, random)
+	}
+}
+
+// Whatever happens, and however many requests are in flight: two starts that
+// keep to Due are never closer than the delay, a back-off is waited for, and
+// no wait is longer than its cap.
+func TestStartsKeepTheirDistance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := policies(t)
+		full, _ := p.WithDefaults()
+		h, now, last := New(p), epoch, time.Time{}
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "start") {
+				wait := h.Due(now)
+				if wait > max(full.BackoffMax, full.MaxRetryAfter, full.Delay, MaxLatencyDelay, full.MaxCrawlDelay) {
+					t.Fatalf("due in %v, beyond every cap", wait)
+				}
+				now = now.Add(wait)
+				if h.Due(now) != 0 || h.NextDue().After(now) {
+					t.Fatalf("not due at the time it said it would be")
+				}
+				if !last.IsZero() && now.Sub(last) < max(full.Delay, 0) {
+					t.Fatalf("starts %v apart, delay %v", now.Sub(last), full.Delay)
+				}
+				if !last.IsZero() && now.Sub(last) < h.Delay() {
+					t.Fatalf("starts %v apart, want %v", now.Sub(last), h.Delay())
+				}
+				if now.Before(h.BackoffUntil()) {
+					t.Fatalf("start %v before the back-off ends", h.BackoffUntil().Sub(now))
+				}
+				last = now
+				h.Start(now)
+			} else {
+				before := h.BackoffUntil()
+				happen(t, h, now)
+				if h.BackoffUntil().Before(before) {
+					t.Fatalf("back-off shortened from %v to %v", before, h.BackoffUntil())
+				}
+			}
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "pass")))
+		}
+	})
+}
+
+func TestBlobRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := policies(t)
+		h := New(p)
+		now := epoch
+		for range rapid.IntRange(0, 20).Draw(t, "steps") {
+			happen(t, h, now)
+			now = now.Add(time.Minute)
+		}
+		blob, err := h.AppendBinary([]byte("x"))
+		if err != nil || len(blob) > 31 {
+			t.Fatalf("blob of %d bytes, %v", len(blob), err)
+		}
+		back := New(p)
+		if err := back.UnmarshalBinary(blob[1:]); err != nil {
+			t.Fatal(err)
+		}
+		if d := back.Delay() - h.Delay(); d.Abs() > time.Millisecond { // a blob keeps whole ms
+			t.Fatalf("delay %v, was %v", back.Delay(), h.Delay())
+		}
+		if back.Failures() != h.Failures() || back.Dead() != h.Dead() || back.backoffs != h.backoffs {
+			t.Fatalf("%+v, was %+v", back, h)
+		}
+		if back.Due(now) != 0 {
+			t.Fatalf("due in %v: a host that is leased again is due", back.Due(now))
+		}
+	})
+}
+
+func TestUnmarshalRefuses(t *testing.T) {
+	good, _ := New(Policy{}).MarshalBinary()
+	for _, b := range [][]byte{nil, {}, {2, 0, 0, 0, 0}, good[:len(good)-1], append(good, 0), {1, 0, 0, 200, 1, 0}, {1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 0, 0, 0}} {
+		h := New(Policy{Delay: time.Minute})
+		if err := h.UnmarshalBinary(b); !errors.Is(err, ErrBlob) {
+			t.Errorf("UnmarshalBinary(%x) = %v, want ErrBlob", b, err)
+		}
+		if h.Delay() != time.Minute {
+			t.Errorf("UnmarshalBinary(%x) changed the host", b)
+		}
+	}
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	f.Add([]byte{1, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h := New(Policy{})
+		if h.UnmarshalBinary(b) == nil && (h.Delay() < DefaultDelay || h.Delay() > time.Minute) {
+			t.Errorf("delay %v from %x", h.Delay(), b)
+		}
+	})
+}
+
+func BenchmarkHost(b *testing.B) {
+	h, now := New(Policy{}), epoch
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(h.Due(now))
+		h.Start(now)
+		h.Answered(now, time.Millisecond, 200, 0, middle)
+	}
+}
