@@ -1,0 +1,286 @@
+package canon
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestGolden(t *testing.T) {
+	file, err := os.Open("testdata/golden.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, cases := newT(t, Options{}), 0
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := lines.Text()
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		var raw, want string
+		if _, err := fmt.Sscanf(line, "%q %q", &raw, &want); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		u, err := c.Parse(raw)
+		if err != nil || u.String() != want {
+			t.Errorf("Parse(%q) = %q (%v), want %q", raw, u, err, want)
+		}
+		cases++
+	}
+	if cases == 0 {
+		t.Error("no cases")
+	}
+}
+
+func TestStripping(t *testing.T) {
+	const base = "http://h/"
+	tests := []struct {
+		options   Options
+		ref, want string
+	}{
+		{Options{}, "?utm_source=a&utm_=b&utm=c", "?utm=c"},
+		{Options{}, "?UTM_Source=a&GCLID=b", ""},
+		{Options{}, "?%75tm_source=a&x", "?x"},
+		{Options{}, "?x&utm_a&y", "?x&y"},
+		{Options{}, "?utm_a&&x&", "?&x&"},
+		{Options{}, "?utm_a&", ""},
+		{Options{}, "?gclidx=1&xgclid=1&gclid", "?gclidx=1&xgclid=1"},
+		{Options{}, "?=1&gclid==2", "?=1"},
+		{Options{}, "?sid=012345678901234", "?sid=012345678901234"},
+		{Options{}, "?sid=0123456789012345", ""},
+		{Options{}, "?aspsessionidabc=1&cfid=1&cftoken=2", ""},
+		{Options{}, ";jsessionid=1", ""},
+		{Options{}, "a;jsessionid=1", "a"},
+		{Options{}, "a;x=1;JSESSIONID=1;y", "a;x=1;y"},
+		{Options{}, "a;jsessionid=1;x", "a;x"},
+		{Options{}, "a;", "a;"},
+		{Options{}, "jsessionid=1", "jsessionid=1"},
+		{Options{}, "a;jsessionid=1/b?jsessionid=2", "a/b"},
+		{Options{}, "a/..;jsessionid=1/b", "a/..;jsessionid=1/b"},
+		{Options{}, "a/.;jsessionid=1", "a/.;jsessionid=1"},
+		{Options{}, "a/...;jsessionid=1", "a/..."},
+		{Options{KeepParams: []string{"utm_id"}}, "?utm_id=1&utm_x=2", "?utm_id=1"},
+		{Options{KeepParams: []string{"*"}}, "?utm_id=1&gclid=2", "?utm_id=1&gclid=2"},
+		{Options{StripParams: []string{}}, "?utm_id=1", "?utm_id=1"},
+		{Options{StripParams: []string{"*"}}, "a;b?c=1&d", "a"},
+		{Options{StripParams: []string{"Ref", "v=2"}}, "?ref=1&v=1&v=12&utm_x", "?v=1&utm_x"},
+		{Options{SortQuery: true}, "?b=2&a=2&b=1&a=1&A", "?A&a=2&a=1&b=2&b=1"},
+		{Options{SortQuery: true}, "?b&gclid=1&a", "?a&b"},
+	}
+	for _, test := range tests {
+		c := newT(t, test.options)
+		b, _ := c.Parse(base)
+		u, err := c.Join(b, test.ref)
+		if err != nil || u.String() != base+test.want {
+			t.Errorf("%+v: Join(%q) = %q (%v), want %q", test.options, test.ref, u, err, base+test.want)
+		}
+		checkSlow(t, c, b, test.ref, u, err)
+		checkCanonical(t, c, test.ref, u)
+	}
+}
+
+func TestNewReportsEveryFault(t *testing.T) {
+	_, err := New(Options{
+		StripParams: []string{"ok", "", "a*b", "n=x", "n=0", "a&b"},
+		KeepParams:  []string{"=3"},
+		HostKey:     7,
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{`StripParams has ""`, `"a*b"`, `"n=x"`, `"n=0"`, `"a&b"`, `KeepParams has "=3"`, "HostKey is 7"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+}
+
+func TestFormTellsOptionsApart(t *testing.T) {
+	forms := map[string]Options{}
+	for _, o := range []Options{{}, {SortQuery: true}, {StripParams: []string{}}, {StripParams: []string{"a"}}, {KeepParams: []string{"a"}}} {
+		form := newT(t, o).Form()
+		if other, taken := forms[form]; taken {
+			t.Errorf("%+v and %+v share the form %q", o, other, form)
+		}
+		forms[form] = o
+	}
+	if a, b := newT(t, Options{}), newT(t, Options{StripParams: DefaultStrip()}); a.Form() != b.Form() {
+		t.Errorf("the default spelled out differs: %q, %q", a.Form(), b.Form())
+	}
+}
+
+func TestErrors(t *testing.T) {
+	c := newT(t, Options{})
+	long := "http://h/" + strings.Repeat("a", MaxBytes-len("http://h/"))
+	if u, err := c.Parse(long); err != nil || len(u.String()) != MaxBytes {
+		t.Errorf("%d bytes: %v", len(long), err)
+	}
+	tests := []struct {
+		raw  string
+		want error
+	}{
+		{long + "a", ErrTooLong},
+		{"http://h/" + strings.Repeat("ä", MaxBytes/4), ErrTooLong}, // longer once escaped
+		{"http://h/#" + strings.Repeat("a", 4*MaxBytes), ErrTooLong},
+		{"http://" + strings.Repeat("a.", 126) + "a/", nil},
+		{"http://" + strings.Repeat("a.", 127) + "a/", ErrMalformed},
+		{"http://" + strings.Repeat("a", 64) + ".org/", ErrMalformed},
+		{"http://ü" + strings.Repeat("a", 60) + ".org/", ErrMalformed},
+		{"data:," + strings.Repeat("a", 8*MaxBytes), ErrScheme},
+		{"mailto:a@b", ErrScheme},
+		{"http://[", ErrMalformed},
+	}
+	for _, test := range tests {
+		u, err := c.Parse(test.raw)
+		if !errors.Is(err, test.want) || (err == nil) == u.IsZero() {
+			t.Errorf("Parse(%.40q) = %.40q, %v, want %v", test.raw, u, err, test.want)
+		}
+		if err != nil && len(err.Error()) > 400 {
+			t.Errorf("a message of %d bytes", len(err.Error()))
+		}
+	}
+	_, err := c.Parse("http://exa mple/")
+	if e, ok := errors.AsType[*Error](err); !ok || e.Ref != "http://exa mple/" || !strings.Contains(err.Error(), `"http://exa mple/": The host`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestParseSeed(t *testing.T) {
+	c := newT(t, Options{})
+	for raw, want := range map[string]string{
+		"example.org":          "https://example.org/",
+		" example.org/a?b ":    "https://example.org/a?b",
+		"localhost:8080/x":     "https://localhost:8080/x",
+		"//example.org":        "https://example.org/",
+		"http://example.org":   "http://example.org/",
+		"HTTP:example.org":     "http://example.org/",
+		"127.0.0.1:80":         "https://127.0.0.1:80/",
+		"example.org/?u=http:": "https://example.org/?u=http:",
+	} {
+		if u, err := c.ParseSeed(raw); err != nil || u.String() != want {
+			t.Errorf("ParseSeed(%q) = %q (%v), want %q", raw, u, err, want)
+		}
+	}
+	for raw, want := range map[string]error{
+		"ftp://example.org": ErrScheme,
+		"mailto:a@b.org:c":  ErrMalformed,
+		"":                  ErrMalformed,
+		"a b":               ErrMalformed,
+	} {
+		if u, err := c.ParseSeed(raw); !errors.Is(err, want) {
+			t.Errorf("ParseSeed(%q) = %q, %v, want %v", raw, u, err, want)
+		}
+	}
+}
+
+func TestURLParts(t *testing.T) {
+	c := newT(t, Options{})
+	for _, test := range [][6]string{
+		{"https://example.org:8443/a?b", "https", "example.org", "8443", "https://example.org:8443", "/a?b"},
+		{"http://example.org", "http", "example.org", "", "http://example.org", "/"},
+		{"http://[::1]:80/", "http", "[::1]", "", "http://[::1]", "/"},
+		{"https://[::1]:80/?x", "https", "[::1]", "80", "https://[::1]:80", "/?x"},
+	} {
+		u, err := c.Parse(test[0])
+		got := [6]string{test[0], u.Scheme(), u.Host(), u.Port(), u.Origin(), u.Path()}
+		if err != nil || got != test || u.IsZero() {
+			t.Errorf("%q (%v), want %q", got, err, test)
+		}
+	}
+	var none URL
+	if !none.IsZero() || none.String()+none.Scheme()+none.Host()+none.Port()+none.Origin()+none.Path() != "" {
+		t.Error("the zero URL has parts")
+	}
+}
+
+func TestHostKeyAndScope(t *testing.T) {
+	tests := []struct {
+		host, domain string
+		subdomains   []string
+	}{
+		{"a.b.example.co.uk", "example.co.uk", []string{"a.b.example.co.uk", "b.example.co.uk", "example.co.uk", "co.uk", "uk"}},
+		{"example.org", "example.org", []string{"example.org", "org"}},
+		{"me.github.io", "me.github.io", []string{"me.github.io", "github.io", "io"}},
+		{"co.uk", "co.uk", []string{"co.uk", "uk"}},
+		{"localhost", "localhost", []string{"localhost"}},
+		{"127.0.0.1", "127.0.0.1", []string{"127.0.0.1"}},
+		{"[::1]", "[::1]", []string{"[::1]"}},
+		{"xn--bcher-kva.example", "xn--bcher-kva.example", []string{"xn--bcher-kva.example", "example"}},
+		{"web.intranet", "web.intranet", []string{"web.intranet", "intranet"}},
+	}
+	byHost, byDomain := newT(t, Options{}), newT(t, Options{HostKey: ByDomain})
+	for _, test := range tests {
+		u, err := byHost.Parse("http://" + test.host + ":81/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := byHost.HostKey(u); got != test.host {
+			t.Errorf("host key of %s by host: %q", u, got)
+		}
+		if got := byDomain.HostKey(u); got != test.domain {
+			t.Errorf("host key of %s by domain: %q, want %q", u, got, test.domain)
+		}
+		for mode, want := range map[ScopeMode][2][]string{
+			ScopeHost:       {{test.host}, {test.host}},
+			ScopeSubdomains: {{test.host}, test.subdomains},
+			ScopeDomain:     {{test.domain}, {test.domain}},
+			ScopeAny:        {nil, nil},
+		} {
+			if got := Keys(mode, u); !slices.Equal(got, want[0]) {
+				t.Errorf("Keys(%v, %s) = %q, want %q", mode, u, got, want[0])
+			}
+			if got := Candidates(mode, test.host); !slices.Equal(got, want[1]) {
+				t.Errorf("Candidates(%v, %s) = %q, want %q", mode, test.host, got, want[1])
+			}
+			if parsed, err := ParseScopeMode(mode.String()); err != nil || parsed != mode {
+				t.Errorf("ParseScopeMode(%q) = %v, %v", mode, parsed, err)
+			}
+		}
+	}
+	if _, err := ParseScopeMode("planet"); err == nil {
+		t.Error("no error for an unknown scope")
+	}
+}
+
+// TestFastPathAllocations holds the fast path to one allocation, and to none
+// where the reference is canonical.
+func TestFastPathAllocations(t *testing.T) {
+	c := newT(t, Options{})
+	base, _ := c.Parse("https://www.example.org/docs/a/b.html?x=1")
+	for ref, want := range map[string]float64{
+		"https://www.example.org/docs/guide.html?page=2": 0,
+		"https://other.example.org/":                     0,
+		"#top":                                           0,
+		"":                                               0,
+		"c.html":                                         1,
+		"../c.html?utm_source=x#y":                       1,
+		"/a b":                                           1,
+		"?q":                                             1,
+		"//cdn.example.org/x":                            1,
+		"HTTPS://WWW.Example.org:443/%7e":                1,
+	} {
+		if got := testing.AllocsPerRun(100, func() { _, _ = c.Join(base, ref) }); got != want {
+			t.Errorf("Join(%q): %v allocations, want %v", ref, got, want)
+		}
+	}
+}
+
+// TestConcurrentUse is for the race detector: odd hosts share parsed bases.
+func TestConcurrentUse(t *testing.T) {
+	c := newT(t, Options{})
+	var racers sync.WaitGroup
+	for range 8 {
+		racers.Go(func() {
+			for _, ref := range references {
+				_, _ = c.Parse(ref)
+			}
+		})
+	}
+	racers.Wait()
+}
