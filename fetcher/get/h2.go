@@ -89,6 +89,13 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	return client.RoundTrip(&bare)
 }
 
+// isStreamError reports whether the server refused one request of a connection
+// that goes on: it is about the request, not about the connection.
+func isStreamError(err error) bool {
+	_, ok := errors.AsType[http2.StreamError](err)
+	return ok
+}
+
 // h2Socket tells when the connection is closed, by whichever side.
 type h2Socket struct {
 	*tls.Conn

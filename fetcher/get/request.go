@@ -43,14 +43,14 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	f := &flight{sent: request.Sent}
-	if c.config.Transport != nil {
-		f.send(false) // a replaced network has no connections to wait for
-	}
 	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))
 
 	start := time.Now()
 	if request.Started != nil {
 		request.Started()
+	}
+	if c.config.Transport != nil {
+		f.send(false) // a replaced network has no connections to wait for
 	}
 	response, err := c.exchange(hr, f, request)
 	if err != nil && caller.Err() != nil {
@@ -116,7 +116,7 @@ func (f *flight) fault(err error) error {
 	switch {
 	case f.sentAt.Load() == nil:
 		return &Error{Op: OpConnect, Err: err}
-	case f.reused.Load() && !f.answered.Load() && !isTimeout(err):
+	case f.reused.Load() && !f.answered.Load() && !isTimeout(err) && !isStreamError(err):
 		return fmt.Errorf("%w: %w", ErrStale, err)
 	}
 	return &Error{Op: OpRequest, Err: err}

@@ -1,0 +1,482 @@
+package get
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// client returns a Client that may dial the loopback.
+func client(t testing.TB, config Config) *Client {
+	t.Helper()
+	config.AllowPrivate = true
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// serve returns the URL of a server on the loopback.
+func serve(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// page answers with this body as HTML.
+func page(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		io.WriteString(w, body)
+	}
+}
+
+func mustGet(t testing.TB, c *Client, request Request) *Response {
+	t.Helper()
+	response, err := c.Get(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+func TestPage(t *testing.T) {
+	url := serve(t, page("<title>x</title>"))
+	r := mustGet(t, client(t, Config{}), Request{URL: url + "/a?b#c"})
+	if r.Status != 200 || string(r.Body) != "<title>x</title>" || r.ContentType != "text/html" ||
+		r.Truncated || r.TypeRefused || r.WireBytes != 16 {
+		t.Errorf("%+v", r)
+	}
+	if r.Latency <= 0 || r.Duration < r.Latency {
+		t.Errorf("latency %v, duration %v", r.Latency, r.Duration)
+	}
+	if outcome, retry := r.Outcome(); outcome != frontier.OK || retry {
+		t.Errorf("Outcome() = %v, %v", outcome, retry)
+	}
+	r.Release()
+	r.Release()
+	if r.Body != nil {
+		t.Error("a body after Release")
+	}
+}
+
+func TestRedirectIsAnAnswer(t *testing.T) {
+	var requests atomic.Int32
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
+		if r.Header.Get("Cookie") != "" {
+			t.Error("a cookie was sent")
+		}
+		w.Header().Set("Location", "../x y")
+		w.WriteHeader(301)
+	})
+	c := client(t, Config{})
+	for range 2 {
+		r := mustGet(t, c, Request{URL: url})
+		if r.Status != 301 || r.RedirectTo != "../x y" {
+			t.Errorf("%+v", r)
+		}
+		r.Release()
+	}
+	if requests.Load() != 2 {
+		t.Errorf("%d requests, want 2", requests.Load())
+	}
+}
+
+func TestBodyLimit(t *testing.T) {
+	url := serve(t, page(strings.Repeat("x", 1000)))
+	c := client(t, Config{MaxBodyBytes: 1000})
+	for limit, want := range map[int64]struct {
+		length    int
+		truncated bool
+	}{0: {1000, false}, 1000: {1000, false}, 999: {999, true}, 1: {1, true}, 5000: {1000, false}} {
+		r := mustGet(t, c, Request{URL: url, MaxBody: limit})
+		if len(r.Body) != want.length || r.Truncated != want.truncated {
+			t.Errorf("limit %d: %d bytes, truncated %v, want %v", limit, len(r.Body), r.Truncated, want)
+		}
+		r.Release()
+	}
+	big := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for range 3000 {
+			w.Write(bytes.Repeat([]byte("y"), 1024)) // chunked
+		}
+	})
+	r := mustGet(t, client(t, Config{MaxBodyBytes: 2 << 20}), Request{URL: big})
+	if len(r.Body) != 2<<20 || !r.Truncated || strings.Trim(string(r.Body), "y") != "" {
+		t.Errorf("%d bytes, truncated %v", len(r.Body), r.Truncated)
+	}
+	r.Release()
+}
+
+func TestContentTypes(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Type"] = r.URL.Query()["type"]
+		if r.URL.Query().Has("status") {
+			w.WriteHeader(404)
+		}
+		io.WriteString(w, r.URL.Query().Get("body"))
+	})
+	c := client(t, Config{})
+	for _, test := range []struct {
+		query       string
+		anyType     bool
+		contentType string
+		refused     bool
+	}{
+		{"type=text/html&body=x", false, "text/html", false},
+		{"type=Text/HTML;charset=x&body=x", false, "text/html", false},
+		{"type=application/xhtml%2Bxml&body=x", false, "application/xhtml+xml", false},
+		{"type=text/plain&body=x", false, "text/plain", true},
+		{"type=text/plain&body=x", true, "text/plain", false},
+		{"type=image/png&body=x&status=", false, "image/png", false}, // no page, so no refusal
+		{"body=<html><p>x", false, "text/html", false},
+		{"body=%89PNG%0D%0A%1A%0A", false, "image/png", true},
+		{"body=just+text", false, "text/plain", true},
+		{"", false, "", false},
+	} {
+		r := mustGet(t, c, Request{URL: url + "/?" + strings.ReplaceAll(strings.ReplaceAll(test.query, "<", "%3C"), ";", "%3B"), AnyType: test.anyType})
+		if r.ContentType != test.contentType || r.TypeRefused != test.refused {
+			t.Errorf("%s: type %q, refused %v, want %q, %v", test.query, r.ContentType, r.TypeRefused, test.contentType, test.refused)
+		}
+		if r.TypeRefused != (r.Body == nil) {
+			t.Errorf("%s: refused %v, body %q", test.query, r.TypeRefused, r.Body)
+		}
+		if outcome, _ := r.Outcome(); (outcome == frontier.Type) != test.refused {
+			t.Errorf("%s: outcome %s", test.query, outcome)
+		}
+		r.Release()
+	}
+	all := client(t, Config{Types: []string{AnyType}})
+	if r := mustGet(t, all, Request{URL: url + "/?type=image/png&body=x"}); string(r.Body) != "x" {
+		t.Errorf("with AnyType: %+v", r)
+	}
+}
+
+func zipped(s string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, s)
+	z.Close()
+	return b.Bytes()
+}
+
+func TestGzip(t *testing.T) {
+	text := strings.Repeat("<p>some text, ", 5000)
+	whole := zipped(text)
+	corrupt := bytes.Clone(whole)
+	corrupt[len(corrupt)-6] ^= 1 // its checksum
+	for name, c := range map[string]struct {
+		wire      []byte
+		limit     int64
+		want      string
+		truncated bool
+		damaged   bool
+	}{
+		"whole":         {wire: whole, want: text},
+		"members":       {wire: append(bytes.Clone(whole), whole...), want: text + text},
+		"cut off":       {wire: whole[:len(whole)-12], want: text, truncated: true, damaged: true},
+		"bad checksum":  {wire: corrupt, want: text, truncated: true, damaged: true},
+		"only a header": {wire: whole[:5], want: "", truncated: true, damaged: true},
+		"not gzip":      {wire: []byte("<p>plain"), want: "<p>plain"},
+		"one byte":      {wire: []byte("<"), want: "<"},
+		"nothing":       {wire: []byte{}, want: ""},
+		"beyond limit":  {wire: whole, limit: 100, want: text[:100], truncated: true},
+		"a bomb":        {wire: zipped(strings.Repeat("\x00", 20<<20)), limit: 1000, want: strings.Repeat("\x00", 1000), truncated: true},
+		// An endless stream of empty blocks, which never becomes a byte.
+		"empty blocks": {wire: append(bytes.Clone(whole[:10]), bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, 20_000)...), limit: 1000, want: "", truncated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Accept-Encoding") != "gzip" {
+					t.Errorf("Accept-Encoding: %q", r.Header.Get("Accept-Encoding"))
+				}
+				w.Header().Set("Content-Type", "text/html")
+				w.Header().Set("Content-Encoding", "gzip")
+				w.Write(c.wire)
+			})
+			r := mustGet(t, client(t, Config{}), Request{URL: url, MaxBody: c.limit})
+			defer r.Release()
+			if string(r.Body) != c.want {
+				t.Errorf("%d bytes, want %d: %.20q", len(r.Body), len(c.want), r.Body)
+			}
+			if r.Truncated != c.truncated || (r.Damage != nil) != c.damaged {
+				t.Errorf("truncated %v, damage %v, want %v, %v", r.Truncated, r.Damage, c.truncated, c.damaged)
+			}
+			if !c.truncated && r.WireBytes != int64(len(c.wire)) {
+				t.Errorf("WireBytes %d, want %d", r.WireBytes, len(c.wire))
+			}
+		})
+	}
+}
+
+func TestBrokenBodyIsAnError(t *testing.T) {
+	for _, encoding := range []string{"", "gzip"} {
+		body := append(zipped("<p>abc"), make([]byte, 50)...)[:40]
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Content-Encoding", encoding)
+			w.Header().Set("Content-Length", "1000")
+			w.Write(body[:20])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		_, err := client(t, Config{}).Get(t.Context(), Request{URL: url})
+		var fault *Error
+		if !errors.As(err, &fault) || fault.Op != OpBody {
+			t.Errorf("encoding %q: %v, want an *Error of the body", encoding, err)
+		}
+		if f := Classify(err); f.Outcome != frontier.Network || !f.Retry || f.Host || f.Stale {
+			t.Errorf("Classify(%v) = %+v", err, f)
+		}
+	}
+}
+
+func TestHeaderLimit(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Flood", strings.Repeat("x", 100<<10))
+	})
+	if r, err := client(t, Config{MaxHeaderBytes: 64 << 10}).Get(t.Context(), Request{URL: url}); err == nil {
+		t.Errorf("100 KiB of header: status %d, want an error", r.Status)
+	}
+	mustGet(t, client(t, Config{}), Request{URL: url}).Release()
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		after, date string
+		want        time.Duration
+	}{
+		{"120", "", 2 * time.Minute},
+		{" 5 ", "", 5 * time.Second},
+		{"0", "", 0},
+		{"-5", "", 0},
+		{"1.5", "", 0},
+		{"99999999999999999999", "", maxRetryAfter},
+		{"4000000000", "", maxRetryAfter},
+		{"Fri, 20 Nov 2026 12:00:30 GMT", "", 30 * time.Second},
+		{"Fri, 20 Nov 2026 12:00:30 GMT", "Fri, 20 Nov 2026 12:00:20 GMT", 10 * time.Second}, // the server's clock is ahead
+		{"Fri, 20 Nov 2026 11:00:00 GMT", "", 0},
+		{"Friday, 20-Nov-26 12:01:00 GMT", "", time.Minute},
+		{"Fri, 20 Nov 9026 12:00:30 GMT", "", maxRetryAfter},
+		{"soon", "", 0},
+	} {
+		if got := retryAfter(c.after, c.date, now); got != c.want {
+			t.Errorf("retryAfter(%q, %q) = %v, want %v", c.after, c.date, got, c.want)
+		}
+	}
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(503)
+	})
+	r := mustGet(t, client(t, Config{}), Request{URL: url})
+	defer r.Release()
+	if r.RetryAfter != 7*time.Second {
+		t.Errorf("RetryAfter = %v, want 7s", r.RetryAfter)
+	}
+	if outcome, retry := r.Outcome(); outcome != frontier.ServerError || !retry {
+		t.Errorf("Outcome() = %v, %v", outcome, retry)
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
+	for status, want := range map[int]struct {
+		outcome frontier.Outcome
+		retry   bool
+	}{
+		200: {frontier.OK, false}, 204: {frontier.OK, false}, 301: {frontier.Redirect, false}, 304: {frontier.Redirect, false},
+		404: {frontier.ClientError, false}, 410: {frontier.ClientError, false}, 408: {frontier.Throttled, true},
+		425: {frontier.Throttled, true}, 429: {frontier.Throttled, true}, 500: {frontier.ServerError, true},
+		503: {frontier.ServerError, true}, 599: {frontier.ServerError, true}, 999: {frontier.ClientError, false},
+		101: {frontier.Network, true},
+	} {
+		if outcome, retry := OutcomeOf(status); outcome != want.outcome || retry != want.retry {
+			t.Errorf("OutcomeOf(%d) = %v, %v, want %v", status, outcome, retry, want)
+		}
+	}
+}
+
+func TestStartedAndSent(t *testing.T) {
+	var order []string
+	var mu sync.Mutex
+	note := func(what string) func() {
+		return func() { mu.Lock(); defer mu.Unlock(); order = append(order, what) }
+	}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { note("request")(); page("x")(w, r) })
+	c := client(t, Config{})
+	for range 2 { // over a new connection, and a kept one
+		order = nil
+		mustGet(t, c, Request{URL: url, Started: note("started"), Sent: note("sent")}).Release()
+		if got := fmt.Sprint(order); got != "[started sent request]" {
+			t.Errorf("order %s", got)
+		}
+	}
+	order = nil
+	if _, err := c.Get(t.Context(), Request{URL: "http://" + closedPort(t), Started: note("started"), Sent: note("sent")}); err == nil {
+		t.Error("no error from a closed port")
+	}
+	if _, err := c.Get(t.Context(), Request{URL: "no URL", Started: note("never")}); !errors.Is(err, ErrURL) {
+		t.Errorf("%v, want ErrURL", err)
+	}
+	if got := fmt.Sprint(order); got != "[started]" {
+		t.Errorf("order %s, want [started]", got)
+	}
+}
+
+// closedPort returns an address on which nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestFaults(t *testing.T) {
+	hang := make(chan struct{})
+	slow := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-hang:
+		}
+	})
+	defer close(hang)
+	secure := httptest.NewUnstartedServer(page("x"))
+	secure.Config.ErrorLog = discard
+	secure.StartTLS()
+	defer secure.Close()
+	aborted, abort := context.WithCancel(t.Context())
+	abort()
+	late, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+
+	for name, c := range map[string]struct {
+		ctx    context.Context
+		config Config
+		url    string
+		want   Fault
+	}{
+		"refused":     {t.Context(), Config{}, "http://" + closedPort(t), Fault{Outcome: frontier.Network, Retry: true, Host: true}},
+		"certificate": {t.Context(), Config{}, secure.URL, Fault{Outcome: frontier.Network, Retry: true, Host: true}},
+		"timeout":     {t.Context(), Config{Timeout: 20 * time.Millisecond}, slow, Fault{Outcome: frontier.Network, Retry: true}},
+		"aborted":     {aborted, Config{}, slow, Fault{Aborted: true}},
+		"too late":    {late, Config{}, slow, Fault{Aborted: true}},
+		"no URL":      {t.Context(), Config{}, "ftp://h/", Fault{Outcome: frontier.Network}},
+	} {
+		response, err := client(t, c.config).Get(c.ctx, Request{URL: c.url})
+		if err == nil {
+			t.Errorf("%s: status %d, want an error", name, response.Status)
+		}
+		if got := Classify(err); got != c.want {
+			t.Errorf("%s: %v is %+v, want %+v", name, err, got, c.want)
+		}
+	}
+	if got := Classify(nil); got != (Fault{}) {
+		t.Errorf("Classify(nil) = %+v", got)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	got := make(chan http.Header, 1)
+	hosts := make(chan string, 1)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got <- r.Header; hosts <- r.Host; page("x")(w, r) })
+	c := client(t, Config{UserAgent: "test/1", Headers: http.Header{"x-a": {"1", "2"}, "Host": {"h.test"}, "Accept": {"a/b"}}})
+	mustGet(t, c, Request{URL: url, Header: http.Header{"If-None-Match": {`"e"`}}}).Release()
+	h, host := <-got, <-hosts
+	if h.Get("User-Agent") != "test/1" || len(h["X-A"]) != 2 || h.Get("Accept") != "a/b" || h.Get("If-None-Match") != `"e"` || host != "h.test" {
+		t.Errorf("%v to %q", h, host)
+	}
+	mustGet(t, c, Request{URL: url}).Release()
+	if h := <-got; h.Get("If-None-Match") != "" {
+		t.Error("a header of one request was sent with the next")
+	}
+}
+
+func TestNewNamesEveryFault(t *testing.T) {
+	_, err := New(Config{
+		UserAgent: "a\nb", Headers: http.Header{"a b": {"x"}, "C": {"\r"}}, Timeout: -1, MaxBodyBytes: -1,
+		Types: []string{"html", "Text/html"}, MaxIdleConns: -1,
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, part := range []string{"UserAgent", `"a b"`, "header C", "Timeout", "MaxBodyBytes", `"html"`, `"Text/html"`, "MaxIdleConns"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%s is not in %v", part, err)
+		}
+	}
+}
+
+// A replaced transport needs no network.
+type fake func(*http.Request) (*http.Response, error)
+
+func (f fake) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTransport(t *testing.T) {
+	calls := ""
+	c := client(t, Config{Transport: fake(func(r *http.Request) (*http.Response, error) {
+		calls += "request to " + r.URL.Host
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}}, ContentLength: -1, Body: io.NopCloser(strings.NewReader("x"))}, nil
+	})})
+	r := mustGet(t, c, Request{URL: "http://h/", Started: func() { calls += "started " }, Sent: func() { calls += "sent " }})
+	defer r.Release()
+	if string(r.Body) != "x" || calls != "started sent request to h" {
+		t.Errorf("body %q, calls %q", r.Body, calls)
+	}
+}
+
+// Bodies come from a pool: no request may see another's.
+func TestManyAtOnce(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		body := strings.Repeat(r.URL.Path, 2000)
+		if r.URL.Query().Has("gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			body = string(zipped(body))
+		}
+		io.WriteString(w, body)
+	})
+	c := client(t, Config{})
+	var workers sync.WaitGroup
+	for worker := range 8 {
+		workers.Go(func() {
+			for i := range 50 {
+				path := fmt.Sprintf("/%d-%d", worker, i)
+				r, err := c.Get(t.Context(), Request{URL: url + path + []string{"", "?gzip"}[i%2]})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if string(r.Body) != strings.Repeat(path, 2000) {
+					t.Errorf("%s: another's body", path)
+				}
+				r.Release()
+			}
+		})
+	}
+	workers.Wait()
+}

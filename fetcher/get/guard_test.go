@@ -1,0 +1,189 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// special has an address of every range that is nobody's public web server,
+// and one of each end where the range is easily got wrong.
+var special = strings.Fields(`
+	0.0.0.0 0.255.255.255 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.255 169.254.169.254
+	172.16.0.1 172.31.255.255 192.0.0.8 192.0.2.1 192.88.99.1 192.168.0.1 198.18.0.1 198.19.255.255
+	198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255
+	:: ::1 ::ffff:127.0.0.1 ::ffff:8.8.8.8 64:ff9b::7f00:1 64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1::
+	3fff::1 5f00::1 fc00::1 fdff::1 fe80::1 fec0::1 ff02::1`)
+
+var public = strings.Fields(`1.1.1.1 8.8.8.8 172.15.255.255 172.32.0.1 100.63.255.255 100.128.0.1 192.167.0.1
+	2606:4700:4700::1111 2a00:1450::1`)
+
+func guarded(t *testing.T, config Config) *Client {
+	t.Helper()
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestGuardKnowsSpecialAddresses(t *testing.T) {
+	d := guarded(t, Config{}).dialer
+	verdict := func(ip string) error {
+		network := "tcp4"
+		if strings.Contains(ip, ":") {
+			network = "tcp6"
+		}
+		return d.control(context.Background(), network, net.JoinHostPort(ip, "80"), nil)
+	}
+	for _, ip := range special {
+		if verdict(ip) == nil {
+			t.Errorf("%s would be dialled", ip)
+		}
+	}
+	for _, ip := range public {
+		if err := verdict(ip); err != nil {
+			t.Errorf("%s would not be dialled: %v", ip, err)
+		}
+	}
+}
+
+func TestPrivateAddressIsNotDialled(t *testing.T) {
+	var requests atomic.Int32
+	url := serve(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) })
+	port := url[strings.LastIndexByte(url, ':'):]
+	c := guarded(t, Config{})
+	for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]"} {
+		_, err := c.Get(t.Context(), Request{URL: "http://" + host + port})
+		var refused *AddressError
+		if !errors.As(err, &refused) {
+			t.Errorf("%s: %v, want an *AddressError", host, err)
+			continue
+		}
+		if _, err := netip.ParseAddr(refused.Addr); err != nil || refused.Host != strings.Trim(host, "[]") {
+			t.Errorf("%s: %+v", host, refused)
+		}
+		if f := Classify(err); f != (Fault{Outcome: frontier.Address}) {
+			t.Errorf("Classify(%v) = %+v", err, f)
+		}
+	}
+	if requests.Load() != 0 {
+		t.Errorf("%d requests came through", requests.Load())
+	}
+}
+
+// The error of a host that has public addresses too is not the guard's.
+func TestOnlyRefused(t *testing.T) {
+	a := new(addresses)
+	if got := a.onlyRefused(); got != "" {
+		t.Errorf("nothing looked at: %q", got)
+	}
+	a.add("127.0.0.1:80", true)
+	if got := a.onlyRefused(); got != "127.0.0.1" {
+		t.Errorf("one refused: %q", got)
+	}
+	a.add("8.8.8.8:80", false)
+	a.add("[::1]:80", true)
+	if got := a.onlyRefused(); got != "" {
+		t.Errorf("one dialled: %q", got)
+	}
+}
+
+func TestCheckHost(t *testing.T) {
+	c := guarded(t, Config{ConnectTo: []Rule{{Pattern: "*.test", Addr: "127.0.0.1"}}})
+	for host, want := range map[string]string{
+		"127.0.0.1":      "127.0.0.1 is a private address (--allow-private)",
+		"[::1]":          "::1 is a private address (--allow-private)",
+		"224.0.0.1":      "224.0.0.1 is a special address (--allow-private)",
+		"8.8.8.8":        "",
+		"a.test":         "",
+		"[2606:4700::1]": "",
+	} {
+		err := c.CheckHost(t.Context(), host)
+		if got := errorText(err); got != want {
+			t.Errorf("CheckHost(%q) = %q, want %q", host, got, want)
+		}
+	}
+	if err := c.CheckHost(t.Context(), "localhost"); err == nil || !strings.HasPrefix(err.Error(), "localhost is ") {
+		t.Errorf("CheckHost(localhost) = %v", err)
+	}
+	if got, want := (&AddressError{"localhost", "127.0.0.1"}).Error(), "localhost is 127.0.0.1, a private address (--allow-private)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := client(t, Config{}).CheckHost(t.Context(), "127.0.0.1"); err != nil {
+		t.Errorf("with AllowPrivate: %v", err)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestConnectTo(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { page(r.Host)(w, r) })
+	addr := strings.TrimPrefix(url, "http://")
+	_, port, _ := net.SplitHostPort(addr)
+	rule, err := ParseConnectTo("*.site.test=" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samePort, err := ParseConnectTo("port.test=127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := guarded(t, Config{ConnectTo: []Rule{rule, samePort}}) // the guard is on
+	for host, want := range map[string]string{"a.site.test": "a.site.test", "b.site.test:81": "b.site.test:81", "port.test:" + port: "port.test:" + port} {
+		r := mustGet(t, c, Request{URL: "http://" + host})
+		if string(r.Body) != want {
+			t.Errorf("%s: the server sees host %q", host, r.Body)
+		}
+		r.Release()
+	}
+}
+
+func TestParseConnectTo(t *testing.T) {
+	for s, want := range map[string]Rule{
+		"*=127.0.0.1":           {"*", "127.0.0.1", ""},
+		"*.Example.org=h:8080":  {"*.example.org", "h", "8080"},
+		"h=[::1]:80":            {"h", "::1", "80"},
+		"h=::1":                 {"h", "::1", ""},
+		"h=[::1]":               {"h", "::1", ""},
+		"[::2]=127.0.0.1:65535": {"::2", "127.0.0.1", "65535"},
+	} {
+		if got, err := ParseConnectTo(s); err != nil || got != want {
+			t.Errorf("ParseConnectTo(%q) = %+v, %v, want %+v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "h", "=h", "h=", "h=:80", "h=a:0", "h=a:65536", "h=a:b", "h=a:b:c", "a b=c", "http://h=c"} {
+		if got, err := ParseConnectTo(s); err == nil {
+			t.Errorf("ParseConnectTo(%q) = %+v, want an error", s, got)
+		}
+	}
+}
+
+func TestMatchHost(t *testing.T) {
+	for _, c := range []struct {
+		pattern, host string
+		want          bool
+	}{
+		{"h", "h", true}, {"h", "hh", false}, {"*", "", true}, {"*", "a.b", true},
+		{"*.a", "x.a", true}, {"*.a", "x.y.a", true}, {"*.a", ".a", true}, {"*.a", "a", false},
+		{"a*", "abc", true}, {"a*c", "abc", true}, {"a*c", "ac", true}, {"a*c", "acb", false},
+		{"*a*b*", "xaxbx", true}, {"*a*b*", "ba", false}, {"a*a", "a", false}, {"*aba*aba", "ababa", false},
+	} {
+		if got := matchHost(c.pattern, c.host); got != c.want {
+			t.Errorf("matchHost(%q, %q) = %v", c.pattern, c.host, got)
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package get
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+var discard = log.New(io.Discard, "", 0)
+
+// listen calls serve for each connection, with its number.
+func listen(t *testing.T, wrap func(net.Listener) net.Listener, serve func(n int, conn net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrap != nil {
+		l = wrap(l)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for n := 0; ; n++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				serve(n, conn)
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); running.Wait() })
+	return l.Addr().String()
+}
+
+// readHead reads a request up to its empty line.
+func readHead(from *bufio.Reader) (string, error) {
+	var head strings.Builder
+	for {
+		line, err := from.ReadString('\n')
+		head.WriteString(line)
+		if err != nil || line == "\r\n" {
+			return head.String(), err
+		}
+	}
+}
+
+const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx"
+
+// TestOnTheWire holds that the URL goes out as it is, that nothing says a body
+// follows, and that none does.
+func TestOnTheWire(t *testing.T) {
+	for target, want := range map[string]string{
+		"":                        "/",
+		"/a/b?c=d&e":              "/a/b?c=d&e",
+		"?q":                      "/?q",
+		"/100%?x=%zz#frag":        "/100%?x=%zz",
+		"/%7Ea%2fb;p='(*)!$,@:[]": "/%7Ea%2fb;p='(*)!$,@:[]",
+		"//double/slash":          "//double/slash",
+		"/ü b":                    "/%C3%BC%20b",
+	} {
+		heads := make(chan string, 2)
+		addr := listen(t, nil, func(_ int, conn net.Conn) {
+			from := bufio.NewReader(conn)
+			head, _ := readHead(from)
+			heads <- head
+			io.WriteString(conn, answer)
+			rest, _ := io.ReadAll(from) // until the client closes
+			heads <- string(rest)
+		})
+		c := client(t, Config{UserAgent: "test/1"})
+		r, err := c.Get(t.Context(), Request{URL: "http://" + addr + target})
+		if err != nil {
+			t.Errorf("%q: %v", target, err)
+			continue
+		}
+		r.Release()
+		c.Close()
+		head := <-heads
+		if line, _, _ := strings.Cut(head, "\r\n"); line != "GET "+want+" HTTP/1.1" {
+			t.Errorf("%q: %q, want %q", target, line, want)
+		}
+		if strings.Count(head, "\r\n") != 6 || !strings.Contains(head, "Host: "+addr) || !strings.Contains(head, "User-Agent: test/1") {
+			t.Errorf("%q: header %q", target, head)
+		}
+		if rest := <-heads; rest != "" {
+			t.Errorf("%q: %q behind the header", target, rest)
+		}
+	}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	for _, raw := range []string{"", "/a", "h", "ftp://h/", "http://", "http:///a", "http://h:x/", "http://h\x00/", "http://a b/", "HTTP:/x"} {
+		if u, err := parseURL(raw); !errors.Is(err, ErrURL) {
+			t.Errorf("parseURL(%q) = %v, %v, want ErrURL", raw, u, err)
+		}
+	}
+	for raw, host := range map[string]string{"http://[::1]:80/": "[::1]:80", "http://u:p@h/": "h", "https://h.test:8080": "h.test:8080"} {
+		if u, err := parseURL(raw); err != nil || u.Host != host || u.User != nil {
+			t.Errorf("parseURL(%q) = %v, %v, want host %q", raw, u, err, host)
+		}
+	}
+}
+
+// TestNeverRepeats: a server that reads a second request on a kept connection
+// and hangs up gets it once, in each of the ways that net/http would repeat.
+func TestNeverRepeats(t *testing.T) {
+	for name, hangUp := range map[string]func(net.Conn){
+		"closed": func(conn net.Conn) { conn.Close() },
+		"reset":  func(conn net.Conn) { conn.(*net.TCPConn).SetLinger(0); conn.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			addr := listen(t, nil, func(_ int, conn net.Conn) {
+				from := bufio.NewReader(conn)
+				for n := 0; ; n++ {
+					if _, err := readHead(from); err != nil {
+						return
+					}
+					requests.Add(1)
+					if n == 1 {
+						hangUp(conn)
+						return
+					}
+					io.WriteString(conn, answer)
+				}
+			})
+			c := client(t, Config{})
+			mustGet(t, c, Request{URL: "http://" + addr}).Release()
+			starts := 0
+			_, err := c.Get(t.Context(), Request{URL: "http://" + addr, Started: func() { starts++ }})
+			if !errors.Is(err, ErrStale) {
+				t.Errorf("%v, want ErrStale", err)
+			}
+			if f := Classify(err); !f.Stale || !f.Retry || f.Host {
+				t.Errorf("Classify(%v) = %+v", err, f)
+			}
+			if requests.Load() != 2 || starts != 1 {
+				t.Errorf("%d requests, %d starts of the second, want 2 and 1", requests.Load(), starts)
+			}
+			mustGet(t, c, Request{URL: "http://" + addr}).Release() // over a new connection
+		})
+	}
+}
+
+// A new connection that closes without an answer is not stale: that is the server.
+func TestEmptyAnswer(t *testing.T) {
+	addr := listen(t, nil, func(_ int, conn net.Conn) { readHead(bufio.NewReader(conn)) })
+	_, err := client(t, Config{}).Get(t.Context(), Request{URL: "http://" + addr})
+	var fault *Error
+	if errors.Is(err, ErrStale) || !errors.As(err, &fault) || fault.Op != OpRequest {
+		t.Errorf("%v, want an *Error of the request", err)
+	}
+}
+
+// TestConnectionsAreKept counts connections over answers that end in different ways.
+func TestConnectionsAreKept(t *testing.T) {
+	var opened atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
+		switch r.URL.Path {
+		case "/gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(zipped("<p>x"))
+		case "/404":
+			http.NotFound(w, r)
+		case "/302":
+			http.Redirect(w, r, "/", http.StatusFound)
+		case "/chunked":
+			w.(http.Flusher).Flush()
+			fallthrough
+		default:
+			io.WriteString(w, "<p>x")
+		}
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	c := client(t, Config{})
+	for range 3 {
+		for _, path := range []string{"/?type=text/html", "/gzip?type=text/html", "/404", "/302", "/chunked?type=text/html", "/?type=image/png"} {
+			mustGet(t, c, Request{URL: s.URL + path}).Release()
+		}
+	}
+	if opened.Load() != 1 {
+		t.Errorf("%d connections, want 1", opened.Load())
+	}
+}
+
+// secure starts a TLS server that speaks HTTP/2 and returns a config that trusts it.
+func secure(t *testing.T, handler http.HandlerFunc) (*httptest.Server, Config) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = discard
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return s, Config{RootCAs: roots}
+}
+
+func TestHTTP2(t *testing.T) {
+	var addrs sync.Map
+	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) {
+		addrs.Store(r.RemoteAddr, true)
+		if r.ProtoMajor != 2 {
+			t.Errorf("protocol %s", r.Proto)
+		}
+		if r.ContentLength != 0 || r.TransferEncoding != nil {
+			t.Errorf("content length %d, transfer encoding %v, want a request that says it has no body", r.ContentLength, r.TransferEncoding)
+		}
+		page(r.RequestURI)(w, r)
+	})
+	c := client(t, config)
+	for _, target := range []string{"/", "/%7Ea%2f?x='y'", "//a"} {
+		sent := 0
+		r := mustGet(t, c, Request{URL: s.URL + target, Sent: func() { sent++ }})
+		if string(r.Body) != target || sent != 1 {
+			t.Errorf("%q: body %q, sent %d times", target, r.Body, sent)
+		}
+		r.Release()
+	}
+	var workers sync.WaitGroup
+	for range 16 {
+		workers.Go(func() {
+			r, err := c.Get(t.Context(), Request{URL: s.URL + "/x"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Release()
+		})
+	}
+	workers.Wait()
+	count := 0
+	addrs.Range(func(any, any) bool { count++; return true })
+	if count != 1 {
+		t.Errorf("%d connections, want 1", count)
+	}
+	s.CloseClientConnections()
+	for range 50 { // the client may see the end of the connection late, never twice
+		r, err := c.Get(t.Context(), Request{URL: s.URL + "/x"})
+		if err == nil {
+			r.Release()
+			return
+		}
+		if !errors.Is(err, ErrStale) {
+			t.Fatalf("%v, want ErrStale", err)
+		}
+	}
+	t.Error("no new connection after the old one was closed")
+}
+
+// TestHTTP2NeverRepeats: what net/http would send again on its own.
+func TestHTTP2NeverRepeats(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse func(f *http2.Framer, stream uint32)
+		stale  bool
+	}{
+		"refused stream": {func(f *http2.Framer, stream uint32) { f.WriteRSTStream(stream, http2.ErrCodeRefusedStream) }, false},
+		"goaway":         {func(f *http2.Framer, stream uint32) { f.WriteGoAway(stream-2, http2.ErrCodeNo, nil) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tlsServer, config := secure(t, page("unused"))
+			var requests atomic.Int32
+			addr := listen(t, func(l net.Listener) net.Listener {
+				return tls.NewListener(l, &tls.Config{Certificates: tlsServer.TLS.Certificates, NextProtos: []string{"h2"}})
+			}, func(_ int, conn net.Conn) { serveHTTP2(conn, &requests, c.refuse) })
+			cl := client(t, config)
+			mustGet(t, cl, Request{URL: "https://" + addr}).Release()
+			_, err := cl.Get(t.Context(), Request{URL: "https://" + addr})
+			if err == nil || errors.Is(err, ErrStale) != c.stale {
+				t.Errorf("%v, want an error that is ErrStale: %v", err, c.stale)
+			}
+			if requests.Load() != 2 {
+				t.Errorf("%d requests, want 2", requests.Load())
+			}
+		})
+	}
+}
+
+// serveHTTP2 answers every odd request and refuses every even one.
+func serveHTTP2(conn net.Conn, requests *atomic.Int32, refuse func(*http2.Framer, uint32)) {
+	preface := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(conn, preface); err != nil || string(preface) != http2.ClientPreface {
+		return
+	}
+	f := http2.NewFramer(conn, conn)
+	f.WriteSettings()
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				f.WriteSettingsAck()
+			}
+		case *http2.HeadersFrame:
+			if requests.Add(1)%2 == 0 {
+				refuse(f, frame.StreamID)
+				continue
+			}
+			var block bytes.Buffer
+			e := hpack.NewEncoder(&block)
+			e.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+			e.WriteField(hpack.HeaderField{Name: "content-type", Value: "text/html"})
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: frame.StreamID, BlockFragment: block.Bytes(), EndHeaders: true})
+			f.WriteData(frame.StreamID, true, []byte("x"))
+		}
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	for _, size := range []int{14 << 10} {
+		url := serve(b, page(strings.Repeat("<p>some text", size/12)))
+		b.Run(fmt.Sprintf("client=get/bytes=%d", size), func(b *testing.B) {
+			c := client(b, Config{})
+			b.ReportAllocs()
+			for b.Loop() {
+				mustGet(b, c, Request{URL: url + "/"}).Release()
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+		})
+		b.Run(fmt.Sprintf("client=nethttp/bytes=%d", size), func(b *testing.B) {
+			plain := &http.Client{Transport: &http.Transport{}}
+			defer plain.CloseIdleConnections()
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := plain.Get(url + "/")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadAll(r.Body); err != nil {
+					b.Fatal(err)
+				}
+				r.Body.Close()
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+		})
+	}
+}
