@@ -1,0 +1,252 @@
+package testweb
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// Report is how the records of a crawl compare with what it should have found.
+type Report struct {
+	Records  int // lines read
+	Expected int // URLs that a correct crawl records
+
+	Missing    int // expected URLs without a record
+	Unexpected int // records of URLs that a correct crawl does not find
+	Duplicates int // records beyond the first of one URL in one round
+
+	WrongOutcome   int
+	WrongStatus    int
+	WrongRedirect  int
+	WrongTitle     int
+	WrongTruncated int
+	WrongDigest    int
+
+	Outcomes map[string]int // records by outcome
+	// OrderDependent counts by outcome the records of URLs whose outcome
+	// depends on the order of the crawl, all of them outcomes that are right.
+	OrderDependent map[string]int
+
+	Examples []string // up to ten of each fault
+}
+
+// faults returns the count of each fault with what it is called.
+func (r *Report) faults() []namedCount {
+	return []namedCount{
+		{r.Missing, "missing"},
+		{r.Unexpected, "unexpected"},
+		{r.Duplicates, "recorded again"},
+		{r.WrongOutcome, "wrong in outcome"},
+		{r.WrongStatus, "wrong in status"},
+		{r.WrongRedirect, "wrong in redirect_to"},
+		{r.WrongTitle, "wrong in title"},
+		{r.WrongTruncated, "wrong in truncated"},
+		{r.WrongDigest, "wrong in digest"},
+	}
+}
+
+// Exact reports whether the records are exactly the expected ones.
+func (r *Report) Exact() bool { return r.Err() == nil }
+
+// Err returns nil when the records are exactly the expected ones, or an error
+// with the count of each fault and examples.
+func (r *Report) Err() error { return faultError(r.faults(), r.Examples) }
+
+// namedCount is how often something happened that should not.
+type namedCount struct {
+	count int
+	what  string
+}
+
+// faultError returns nil when nothing is counted.
+func faultError(counts []namedCount, examples []string) error {
+	var faults []error
+	for _, c := range counts {
+		if c.count > 0 {
+			faults = append(faults, fmt.Errorf("%d %s", c.count, c.what))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	for _, example := range examples {
+		faults = append(faults, errors.New(example))
+	}
+	return errors.Join(faults...)
+}
+
+// record is what Compare reads of a crawler's record.
+type record struct {
+	URL        string  `json:"url"`
+	Round      uint32  `json:"round"`
+	Outcome    *string `json:"outcome"`
+	Status     *int    `json:"status"`
+	RedirectTo *string `json:"redirect_to"`
+	Title      *string `json:"title"`
+	Truncated  *bool   `json:"truncated"`
+	Digest     *string `json:"digest"` // sha256:HEX of the body
+}
+
+// Compare reads the records of a crawl, one JSON object a line with at least
+// url, and says how they differ from what a correct crawl records. A field that
+// no record has is not judged; once one has it, to leave it out means that it
+// is zero. Compare takes two bits of memory for each URL.
+func (w *Web) Compare(records io.Reader) (Report, error) {
+	c := w.newComparison()
+	if err := lines(records, c.observe); err != nil {
+		return *c.report, fmt.Errorf("read records: %w", err)
+	}
+	for _, f := range []*field{&c.status, &c.redirect, &c.title, &c.truncated, &c.digest} {
+		if f.isWritten && f.leftOut > 0 {
+			*f.count += f.leftOut
+			c.example(f.name, fmt.Sprintf("%d have none that should, the first is %s", f.leftOut, f.first))
+		}
+	}
+	w.each(func(t target) bool {
+		c.report.Expected++
+		if ordinal, _ := w.ordinal(t); !c.seen.has(ordinal) {
+			c.report.Missing++
+			c.example("missing", w.url(t))
+		}
+		return true
+	})
+	return *c.report, nil
+}
+
+type comparison struct {
+	web    *Web
+	seen   bitset              // expected URLs that have a record
+	round0 bitset              // and one of the first round
+	later  map[laterRound]bool // records of later rounds
+	shown  map[string]int      // examples of each fault
+	report *Report
+
+	status, redirect, title, truncated, digest field
+}
+
+// laterRound is a URL that was offered again.
+type laterRound struct {
+	ordinal int
+	round   uint32
+}
+
+// A field of the records: what is wrong with it.
+type field struct {
+	name      string
+	count     *int
+	isWritten bool   // some record has it
+	leftOut   int    // records that do not have it, but should
+	first     string // of these
+}
+
+func (w *Web) newComparison() *comparison {
+	report := &Report{Outcomes: map[string]int{}, OrderDependent: map[string]int{}}
+	return &comparison{
+		web: w, seen: newBitset(w.ordinals()), round0: newBitset(w.ordinals()),
+		later: map[laterRound]bool{}, shown: map[string]int{}, report: report,
+		status:    field{name: "status", count: &report.WrongStatus},
+		redirect:  field{name: "redirect_to", count: &report.WrongRedirect},
+		title:     field{name: "title", count: &report.WrongTitle},
+		truncated: field{name: "truncated", count: &report.WrongTruncated},
+		digest:    field{name: "digest", count: &report.WrongDigest},
+	}
+}
+
+func (c *comparison) observe(line []byte) error {
+	var r record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return err
+	}
+	c.report.Records++
+	if r.Outcome != nil {
+		c.report.Outcomes[*r.Outcome]++
+	}
+	t := c.web.targetOf(r.URL)
+	ordinal, isExpected := c.web.ordinal(t)
+	if !isExpected {
+		c.report.Unexpected++
+		c.example("unexpected", r.URL)
+		return nil
+	}
+	if !c.isFirst(ordinal, r.Round) {
+		c.report.Duplicates++
+		c.example("recorded again", fmt.Sprintf("%s in round %d", r.URL, r.Round))
+		return nil
+	}
+	e := c.web.expect(t)
+	if e.Title != "" && r.Digest != nil {
+		e.BodySHA256 = c.web.digest(t.page)
+	}
+	c.judge(&r, &e)
+	return nil
+}
+
+// isFirst reports whether a URL has no record in this round yet.
+func (c *comparison) isFirst(ordinal int, round uint32) bool {
+	c.seen.add(ordinal)
+	if round == 0 {
+		return c.round0.add(ordinal)
+	}
+	key := laterRound{ordinal, round}
+	wasThere := c.later[key]
+	c.later[key] = true
+	return !wasThere
+}
+
+func (c *comparison) judge(r *record, e *Expectation) {
+	if r.Outcome != nil && !e.accepts(*r.Outcome) {
+		c.report.WrongOutcome++
+		c.example("outcome", fmt.Sprintf("%s: %q, want %q", r.URL, *r.Outcome, e.Outcome))
+		return // the rest follows from it
+	}
+	if !e.OrderFree {
+		if r.Outcome != nil {
+			c.report.OrderDependent[*r.Outcome]++
+		}
+		return
+	}
+	c.compare(&c.status, r, text(r.Status, strconv.Itoa), strconv.Itoa(e.Status), e.Status == 0)
+	c.compare(&c.redirect, r, r.RedirectTo, e.RedirectTo, e.RedirectTo == "")
+	if e.Title == "" {
+		return // its body is not that of a page
+	}
+	c.compare(&c.title, r, r.Title, e.Title, false)
+	c.compare(&c.truncated, r, text(r.Truncated, strconv.FormatBool), strconv.FormatBool(e.Truncated), !e.Truncated)
+	c.compare(&c.digest, r, r.Digest, "sha256:"+e.BodySHA256, false)
+}
+
+// text returns the text of a field, nil when it is left out.
+func text[T any](value *T, format func(T) string) *string {
+	if value == nil {
+		return nil
+	}
+	s := format(*value)
+	return &s
+}
+
+// compare judges a field of r; got is nil when it is left out, which is right
+// for a zero.
+func (c *comparison) compare(f *field, r *record, got *string, want string, isZero bool) {
+	switch {
+	case got != nil && *got == want:
+		f.isWritten = true
+	case got != nil:
+		f.isWritten = true
+		*f.count++
+		c.example(f.name, fmt.Sprintf("%s: %q, want %q", r.URL, *got, want))
+	case !isZero:
+		if f.leftOut == 0 {
+			f.first = r.URL
+		}
+		f.leftOut++
+	}
+}
+
+// example keeps ten of each fault.
+func (c *comparison) example(fault, example string) {
+	if c.shown[fault]++; c.shown[fault] <= 10 {
+		c.report.Examples = append(c.report.Examples, fault+": "+example)
+	}
+}

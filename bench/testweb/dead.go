@@ -1,0 +1,73 @@
+package testweb
+
+import (
+	"strconv"
+	"strings"
+)
+
+// dead: hosts that close every connection without an answer, robots.txt's too,
+// one for 64 living ones. Some roots link to their six pages each. Whether a
+// crawler calls that a network error, a dead host or, as RFC 9309 has it for
+// robots.txt that cannot be had, a disallowed page, depends on the crawler and
+// on the order: judged by count and reason.
+var dead = hardship{
+	bit: Dead, name: "dead",
+	doc: "hosts that close every connection, one for 64 living ones",
+}
+
+const deadPages = 6
+
+// deadOutcomes are right for a page of a dead host.
+var deadOutcomes = []string{"network", "host_dead", "robots"}
+
+func (w *Web) deadHosts() int {
+	if !w.has(Dead) {
+		return 0
+	}
+	return 1 + w.shape.hosts()/64
+}
+
+// deadFrom calls visit for the dead hosts that the root of a living one links
+// to. Every dead host has one such root.
+func (w *Web) deadFrom(host int, visit func(deadHost int)) {
+	dead, hosts := w.deadHosts(), w.shape.hosts()
+	for d := host * dead / hosts; d < dead && d*hosts/dead <= host; d++ {
+		if d*hosts/dead == host {
+			visit(d)
+		}
+	}
+}
+
+func deadName(deadHost int) string {
+	return "dead" + string(appendPadded(nil, deadHost)) + ".test"
+}
+
+// parseDeadName is the reverse of deadName.
+func (w *Web) parseDeadName(name string) (deadHost int, known bool) {
+	digits, begins := strings.CutPrefix(name, "dead")
+	digits, ends := strings.CutSuffix(digits, ".test")
+	if !begins || !ends || len(digits) < 6 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 0 && n < w.deadHosts() && deadName(n) == name
+}
+
+func appendDeadPath(dst []byte, part int) []byte {
+	if part == 0 {
+		return append(dst, '/')
+	}
+	dst = append(dst, "/p/"...)
+	dst = strconv.AppendInt(dst, int64(part), 10)
+	return append(dst, ".html"...)
+}
+
+func parseDeadPath(path string) (part int, known bool) {
+	if path == "/" {
+		return 0, true
+	}
+	name, begins := strings.CutPrefix(path, "/p/")
+	name, ends := strings.CutSuffix(name, ".html")
+	part, isNumber := parseNumber(name)
+	return part, begins && ends && isNumber && part > 0 && part < deadPages
+}

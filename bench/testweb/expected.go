@@ -1,0 +1,150 @@
+package testweb
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+)
+
+// Expectation is what a correct crawl records of one URL.
+type Expectation struct {
+	URL     string `json:"url"`     // canonical
+	Outcome string `json:"outcome"` // ok, redirect, client_error, robots, type, server_error, network
+	Status  int    `json:"status"`  // of the last answer; 0: there is none, or the crawl may not ask
+	// OrderFree: Outcome and Status do not depend on the order of the crawl.
+	// Otherwise the outcomes in Also are right as well.
+	OrderFree  bool     `json:"order_free"`
+	Also       []string `json:"also,omitempty"`
+	RedirectTo string   `json:"redirect_to,omitempty"` // canonical
+	Title      string   `json:"title,omitempty"`       // of pages that are read
+	Truncated  bool     `json:"truncated,omitempty"`   // the body is longer than Config.MaxBodyBytes
+	// BodySHA256 is the digest of the HTML, cut when it is too long, in
+	// hexadecimal; of pages that are read, and only from WriteExpected and
+	// Digest: it takes the making of the page.
+	BodySHA256 string `json:"body_sha256,omitempty"`
+}
+
+// Expect returns what a correct crawl records of a URL, and false for one that
+// it never finds.
+func (w *Web) Expect(url string) (e Expectation, isExpected bool) {
+	t := w.targetOf(url)
+	if _, isExpected = w.ordinal(t); isExpected {
+		e = w.expect(t)
+	}
+	return e, isExpected
+}
+
+// Expected returns what a correct crawl records: each URL once, one by one, so
+// that it takes no memory. The digests are left out.
+func (w *Web) Expected() iter.Seq[Expectation] {
+	return func(yield func(Expectation) bool) {
+		w.each(func(t target) bool { return yield(w.expect(t)) })
+	}
+}
+
+func (w *Web) expect(t target) Expectation {
+	e := Expectation{URL: w.url(t), OrderFree: true}
+	switch t.kind {
+	case aHop:
+		e.Outcome, e.Status = "redirect", w.hopStatus(t.page, t.part)
+		e.RedirectTo = w.url(w.afterHop(t.page, t.part))
+	case aDeadPage:
+		e.Outcome, e.Also, e.OrderFree = deadOutcomes[0], deadOutcomes[1:], false
+	default:
+		f := w.fateOf(t.page)
+		e.Outcome, e.Status, e.Truncated = f.outcome, f.status, f.truncated
+		if f.hasLinks() {
+			e.Title = string(w.appendTitle(nil, t.page))
+		}
+	}
+	return e
+}
+
+// accepts reports whether outcome is right.
+func (e *Expectation) accepts(outcome string) bool {
+	return outcome == e.Outcome || slices.Contains(e.Also, outcome)
+}
+
+// Digest returns the SHA-256 of the body that a correct crawl reads of a URL, in
+// hexadecimal, and false when it reads none.
+func (w *Web) Digest(url string) (digest string, isRead bool) {
+	t := w.targetOf(url)
+	if t.kind != aPage || !w.fateOf(t.page).hasLinks() {
+		return "", false
+	}
+	return w.digest(t.page), true
+}
+
+func (w *Web) digest(p page) string {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	body := w.appendPage((*buffer)[:0], p)
+	*buffer = body[:0]
+	hash := sha256.New()
+	hash.Write(body)
+	if w.fateOf(p).truncated {
+		_ = w.fill(hash, w.cfg.MaxBodyBytes-int64(len(body))) // a hash returns no error
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// WriteExpected writes what a correct crawl records as lines of JSON, with
+// digests: one Expectation each.
+func (w *Web) WriteExpected(out io.Writer) error {
+	buffered := bufio.NewWriterSize(out, 64<<10)
+	lines := json.NewEncoder(buffered)
+	lines.SetEscapeHTML(false)
+	var err error
+	w.each(func(t target) bool {
+		e := w.expect(t)
+		if e.Title != "" {
+			e.BodySHA256 = w.digest(t.page)
+		}
+		err = lines.Encode(&e)
+		return err == nil
+	})
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write expected URLs: %w", err)
+	}
+	return nil
+}
+
+// lines calls visit for each line of r that is not empty, until it fails.
+func lines(r io.Reader, visit func(line []byte) error) error {
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	var long []byte
+	for number := 1; ; {
+		part, err := buffered.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			if long = append(long, part...); len(long) > 16<<20 {
+				return fmt.Errorf("line %d is longer than 16 MiB", number)
+			}
+			continue
+		}
+		line := part
+		if len(long) > 0 {
+			line = append(long, part...)
+			long = long[:0]
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if fault := visit(line); fault != nil {
+				return fmt.Errorf("line %d: %w", number, fault)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		number++
+	}
+}

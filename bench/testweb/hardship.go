@@ -1,0 +1,218 @@
+package testweb
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Hardships is a set of the ways in which a web is not easy to crawl.
+type Hardships uint32
+
+const (
+	Latency Hardships = 1 << iota
+	ClientErrors
+	ServerErrors
+	Throttling
+	Resets
+	Slow
+	Redirects
+	Huge
+	Robots
+	Spellings
+	Types
+	Deep
+	Dead
+	Gzip
+
+	None Hardships = 0
+	All  Hardships = Gzip<<1 - 1
+)
+
+// A hardship brings pages that fare otherwise than plain ones, or changes how
+// pages are answered. Adding one takes a file with its value and a line in
+// hardships.
+type hardship struct {
+	bit  Hardships
+	name string // in lists: --hardships
+	doc  string // one line for --help
+
+	leaves   []leaf                               // fates that depend on the page alone
+	slots    []slot                               // fates that keep count of requests, or are dear
+	decorate func(w *Web, p page, answer *answer) // changes the answer of an ordinary page
+}
+
+// A leaf is a fate that comes upon so many of 1024 of the pages that no other
+// page hangs from.
+type leaf struct {
+	share int
+	fate  *fate
+}
+
+// A slot is one page of each host at most, far from the host's other slots. It
+// returns the page's fate, nil for a plain one. Slots bound what the web has
+// to remember, and how often a host fails, whatever its size.
+type slot func(w *Web, host int) *fate
+
+// A fate is what becomes of a page that a crawler asks for.
+type fate struct {
+	name      string
+	outcome   string // of a correct crawl
+	status    int    // of the last answer; 0 when there is none
+	fails     int    // requests that are answered badly before a good answer; forever
+	truncated bool   // the body is longer than Config.MaxBodyBytes
+	inner     *fate  // what becomes of pages that others hang from; nil: plain
+	// answer changes the answer to a request that comes after try others.
+	answer func(w *Web, p page, try int, answer *answer)
+}
+
+// forever is more requests than any crawl makes for one page.
+const forever = 1 << 30
+
+// plain is the fate of a page that is answered with its HTML.
+var plain = &fate{name: "plain", outcome: "ok", status: 200}
+
+// hasLinks reports whether a crawler gets to read the page.
+func (f *fate) hasLinks() bool { return f.outcome == "ok" }
+
+// hardships returns all, in the order of their bits.
+func hardships() []hardship {
+	return []hardship{
+		latency, clientErrors, serverErrors, throttling, resets, slow, redirects,
+		huge, robots, spellings, types, deep, dead, gzipped,
+	}
+}
+
+// ParseHardships reads a comma-separated list of names, "all" or "none"; a
+// name after a minus sign is taken out again: "all,-dead".
+func ParseHardships(list string) (Hardships, error) {
+	set := None
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		bare, remove := strings.CutPrefix(name, "-")
+		bits, known := hardshipNamed(bare)
+		switch {
+		case !known:
+			return None, fmt.Errorf("hardship %q is unknown; there are all, none, %s", name, strings.Join(All.names(), ", "))
+		case remove:
+			set &^= bits
+		default:
+			set |= bits
+		}
+	}
+	return set, nil
+}
+
+func hardshipNamed(name string) (bits Hardships, known bool) {
+	switch name {
+	case "all":
+		return All, true
+	case "none", "":
+		return None, true
+	}
+	for _, h := range hardships() {
+		if h.name == name {
+			return h.bit, true
+		}
+	}
+	return None, false
+}
+
+// String returns the list that ParseHardships reads.
+func (s Hardships) String() string {
+	switch s {
+	case None:
+		return "none"
+	case All:
+		return "all"
+	}
+	return strings.Join(s.names(), ",")
+}
+
+func (s Hardships) names() (names []string) {
+	for _, h := range hardships() {
+		if s&h.bit != 0 {
+			names = append(names, h.name)
+		}
+	}
+	return names
+}
+
+// DescribeHardships calls visit with each hardship's name and a line about it.
+func DescribeHardships(visit func(name, doc string)) {
+	for _, h := range hardships() {
+		visit(h.name, h.doc)
+	}
+}
+
+func (w *Web) has(h Hardships) bool { return w.cfg.Hardships&h != 0 }
+
+// fates is what the hardships of a web add up to.
+type fates struct {
+	leaves     [1024]*fate // nil: plain
+	slots      []slot
+	decorators []func(w *Web, p page, answer *answer)
+}
+
+func newFates(set Hardships) (f fates) {
+	next := 0
+	for _, h := range hardships() {
+		if set&h.bit == 0 {
+			continue
+		}
+		for _, l := range h.leaves {
+			for range l.share {
+				f.leaves[next] = l.fate
+				next++
+			}
+		}
+		f.slots = slices.Concat(f.slots, h.slots)
+		if h.decorate != nil {
+			f.decorators = append(f.decorators, h.decorate)
+		}
+	}
+	return f
+}
+
+// slotOf returns which slot of its host p is, if any: at most one page in
+// eight. Which slots a small host has is drawn.
+func (w *Web) slotOf(p page) (number int, isSlot bool) {
+	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root is no slot
+	if slots == 0 || p.index == 0 {
+		return 0, false
+	}
+	stride := max(1, pages/slots)
+	drawn := w.draw(forSlots, page{p.host, 0})
+	offset, turn := int(drawn>>32)%pages, int(drawn&0xffff)
+	distance := (p.index - 1 + pages - offset) % pages
+	number = distance / stride
+	if distance%stride != 0 || number >= min(slots, (pages+7)/8) {
+		return 0, false
+	}
+	return (number + turn) % slots, true
+}
+
+// fateOf returns what becomes of p. Whatever it is, a page that others hang
+// from is read in the end, and a root at once.
+func (w *Web) fateOf(p page) *fate {
+	if p.index == 0 {
+		return plain
+	}
+	inner := w.shape.inner(p)
+	if number, isSlot := w.slotOf(p); isSlot {
+		f := w.fates.slots[number](w, p.host)
+		if f != nil && inner && (!f.hasLinks() || f.truncated) {
+			f = f.inner
+		}
+		return cmp.Or(f, plain)
+	}
+	if inner {
+		return plain
+	}
+	f := w.fates.leaves[w.draw(forFate, p)%uint64(len(w.fates.leaves))]
+	if f == nil || f == fateRobots && !hasRules(p.host) {
+		return plain
+	}
+	return f
+}

@@ -1,0 +1,220 @@
+package testweb
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Manners are what a crawl promised to the hosts.
+type Manners struct {
+	// Delay between the starts of two requests to one host, robots.txt among
+	// them. A host whose robots.txt sets a longer Crawl-delay gets that, from
+	// the first request after robots.txt on. 0 means that none was promised.
+	Delay time.Duration
+	// Tolerance is how much shorter a gap may look to the server, which sees a
+	// request later than the crawler started it; 0 means 25 ms, or 10 % of the
+	// delay where that is more.
+	Tolerance time.Duration
+	// IgnoreRobots: the crawl did not promise to obey robots.txt.
+	IgnoreRobots bool
+}
+
+// tolerance returns how much a gap may fall short of delay.
+func (m Manners) tolerance(delay time.Duration) time.Duration {
+	if m.Tolerance != 0 {
+		return m.Tolerance
+	}
+	return max(25*time.Millisecond, delay/10)
+}
+
+// Gap is the time between the starts of two requests to one host.
+type Gap struct {
+	Host, Before, After string // paths of the two requests
+	Gap, Want           time.Duration
+}
+
+func (g Gap) String() string {
+	return fmt.Sprintf("%s: %s %v after %s, want %v", g.Host, g.After, g.Gap.Round(time.Microsecond), g.Before, g.Want)
+}
+
+// Verdict is how a crawl behaved to the hosts.
+type Verdict struct {
+	Requests int // all of them
+	Hosts    int // that were asked
+
+	// What no crawl should do.
+	TooEarly    int // requests that started before their host's delay was over
+	Replayed    int // of these, repeats of the request before them: what net/http does behind its caller's back
+	Impatient   int // requests for a URL before its Retry-After was over
+	Disallowed  int // requests that robots.txt disallows
+	Unannounced int // hosts that were asked for a page before robots.txt
+	Unknown     int // requests for URLs that no page links to
+
+	// Refetched counts requests beyond those that a crawl needs which never
+	// dies: a crash costs those in flight.
+	Refetched int
+
+	// Closest is the gap that was shortest beside what was promised, also when
+	// it is within the tolerance; nil when there was none.
+	Closest  *Gap
+	Examples []string // some of each fault
+}
+
+// Err returns nil for a crawl that did nothing wrong, or an error that names
+// every fault. Refetches are no fault.
+func (v *Verdict) Err() error {
+	return faultError([]namedCount{
+		{v.TooEarly, "requests too early"},
+		{v.Replayed, "requests replayed at once"},
+		{v.Impatient, "requests before Retry-After was over"},
+		{v.Disallowed, "requests that robots.txt disallows"},
+		{v.Unannounced, "hosts asked before their robots.txt"},
+		{v.Unknown, "requests for unknown URLs"},
+	}, v.Examples)
+}
+
+// Judge returns how a crawl behaved, by the log of its requests.
+func (w *Web) Judge(log []Request, promised Manners) Verdict {
+	j := w.newJudge(promised)
+	for i := range log {
+		j.observe(&log[i])
+	}
+	return j.verdict
+}
+
+// JudgeLog is Judge for a log that was written to Config.Log. It takes memory
+// for the hosts and a bit for each URL, whatever the length of the log.
+func (w *Web) JudgeLog(log io.Reader, promised Manners) (Verdict, error) {
+	j := w.newJudge(promised)
+	err := lines(log, func(line []byte) error {
+		var r Request
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		j.observe(&r)
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("read request log: %w", err)
+	}
+	return j.verdict, err
+}
+
+// A judge reads a log in the order of the starts.
+type judge struct {
+	web      *Web
+	promised Manners
+	hosts    map[string]*visited
+	fetched  bitset                   // URLs that were asked for
+	retryAt  map[string]time.Duration // URL to when it may be asked for again
+	examples map[string]int           // of each fault
+	verdict  Verdict
+}
+
+// visited is what a judge knows of one host.
+type visited struct {
+	path        string        // of the last request
+	start       time.Duration // of it
+	delay       time.Duration // that was promised when it started
+	robotsAsked bool
+}
+
+func (w *Web) newJudge(promised Manners) *judge {
+	return &judge{
+		web: w, promised: promised, hosts: map[string]*visited{}, fetched: newBitset(w.ordinals()),
+		retryAt: map[string]time.Duration{}, examples: map[string]int{},
+	}
+}
+
+func (j *judge) observe(r *Request) {
+	j.verdict.Requests++
+	t := j.web.target(r.Host, r.Path)
+	host, wasAsked := j.hosts[r.Host]
+	if wasAsked {
+		j.observeGap(host, r)
+	} else {
+		host = &visited{delay: j.promised.Delay}
+		j.hosts[r.Host] = host
+		j.verdict.Hosts++
+	}
+	isRobots := t.kind == aRobots || t.kind == aDeadRobots
+	switch {
+	case isRobots:
+		host.robotsAsked = true
+	case t.kind == unknown:
+		j.fault(&j.verdict.Unknown, "unknown", r, "is linked from nowhere")
+	case !host.robotsAsked && !j.promised.IgnoreRobots:
+		host.robotsAsked = true // once for each host
+		j.fault(&j.verdict.Unannounced, "unannounced", r, "was asked for before robots.txt")
+	}
+	// What robots.txt says is known to the crawler when the next request starts.
+	if t.kind == aRobots {
+		host.delay = j.promised.Delay
+	} else if host.robotsAsked && (t.kind == aPage || t.kind == aHop) && !j.promised.IgnoreRobots {
+		host.delay = max(j.promised.Delay, j.web.crawlDelay(j.web.hostOf(t)))
+	}
+	host.path, host.start = r.Path, r.Start
+	j.observeURL(t, r)
+}
+
+// observeGap judges the time between the last request to a host and r.
+func (j *judge) observeGap(host *visited, r *Request) {
+	want := host.delay
+	if want <= 0 {
+		return
+	}
+	gap := Gap{Host: r.Host, Before: host.path, After: r.Path, Gap: r.Start - host.start, Want: want}
+	if closest := j.verdict.Closest; closest == nil || gap.Gap-want < closest.Gap-closest.Want {
+		j.verdict.Closest = &gap
+	}
+	if gap.Gap >= want-j.promised.tolerance(want) {
+		return
+	}
+	j.fault(&j.verdict.TooEarly, "early", r, fmt.Sprintf("started %v after %s, want %v", gap.Gap, host.path, want))
+	if r.Path == host.path {
+		j.fault(&j.verdict.Replayed, "replayed", r, fmt.Sprintf("was repeated after %v", gap.Gap))
+	}
+}
+
+// observeURL judges a request by what was asked for before.
+func (j *judge) observeURL(t target, r *Request) {
+	ordinal, isExpected := j.web.ordinal(t)
+	if !isExpected {
+		return
+	}
+	if again := !j.fetched.add(ordinal); again && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
+		j.verdict.Refetched++
+	}
+	if t.kind != aPage {
+		return
+	}
+	if j.web.fateOf(t.page) == fateRobots && !j.promised.IgnoreRobots {
+		j.fault(&j.verdict.Disallowed, "disallowed", r, "is disallowed by robots.txt")
+	}
+	url := r.Host + r.Path
+	if until, wasAsked := j.retryAt[url]; wasAsked && r.Start < until-j.promised.tolerance(0) {
+		j.fault(&j.verdict.Impatient, "impatient", r, fmt.Sprintf("was asked for again %v before its Retry-After was over", until-r.Start))
+	}
+	if r.RetryAfter > 0 {
+		j.retryAt[url] = r.Start + r.RetryAfter
+	}
+}
+
+// needed returns how many requests a crawl with four attempts makes for t.
+func (j *judge) needed(t target) int {
+	const attempts = 4
+	if t.kind != aPage {
+		return 1
+	}
+	return min(j.web.fateOf(t.page).fails+1, attempts)
+}
+
+// fault counts a fault and keeps three examples of each.
+func (j *judge) fault(count *int, name string, r *Request, what string) {
+	*count++
+	if j.examples[name]++; j.examples[name] <= 3 {
+		j.verdict.Examples = append(j.verdict.Examples, fmt.Sprintf("http://%s%s %s", r.Host, r.Path, what))
+	}
+}

@@ -1,0 +1,314 @@
+package testweb
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// at forges a request of a canonical URL.
+func at(start time.Duration, url string) Request {
+	host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	return Request{Host: host, Path: "/" + path, Start: start, Status: 200}
+}
+
+func TestJudgeForgedLogs(t *testing.T) {
+	w := hard(t, All)
+	root := "http://" + hostName(0) + "/"
+	other := w.url(target{kind: aPage, page: page{0, 1}}) // on the same host
+	far := "http://" + hostName(1) + "/"
+	disallowed := find(t, w, "disallowed")
+	closed := w.url(target{kind: aPage, page: disallowed})
+	closedRobots := "http://" + hostName(disallowed.host) + "/robots.txt"
+	throttledURL := w.url(target{kind: aPage, page: find(t, w, "throttled at first")})
+	throttledHost, _, _ := strings.Cut(strings.TrimPrefix(throttledURL, "http://"), "/")
+	refused := at(5*time.Second, throttledURL)
+	refused.Status, refused.RetryAfter, refused.Attempt = 429, 2*time.Second, 1
+	second, third := at(6900*ms, throttledURL), at(6980*ms, throttledURL)
+	second.Attempt, third.Attempt = 2, 2
+
+	for _, c := range []struct {
+		name   string
+		delay  time.Duration
+		log    []Request
+		want   Verdict // the counts
+		isBad  bool
+		closer time.Duration // how much the closest gap falls short
+	}{
+		{name: "nothing"},
+		{
+			name: "polite", delay: time.Second,
+			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root), at(2*time.Second, other)},
+			want: Verdict{Requests: 3, Hosts: 1},
+		},
+		{
+			name: "other hosts do not matter", delay: time.Second,
+			log:  []Request{at(0, root+"robots.txt"), at(1, far+"robots.txt"), at(time.Second, root), at(time.Second+1, far)},
+			want: Verdict{Requests: 4, Hosts: 2},
+		},
+		{
+			name: "just within 10 %", delay: time.Second,
+			log:  []Request{at(0, root+"robots.txt"), at(900*ms, root)},
+			want: Verdict{Requests: 2, Hosts: 1}, closer: 100 * ms,
+		},
+		{
+			name: "just beyond 10 %", delay: time.Second, isBad: true,
+			log:  []Request{at(0, root+"robots.txt"), at(900*ms-1, root)},
+			want: Verdict{Requests: 2, Hosts: 1, TooEarly: 1}, closer: 100*ms + 1,
+		},
+		{
+			name: "just within 25 ms", delay: 100 * ms,
+			log:  []Request{at(0, root+"robots.txt"), at(75*ms, root)},
+			want: Verdict{Requests: 2, Hosts: 1}, closer: 25 * ms,
+		},
+		{
+			name: "just beyond 25 ms", delay: 100 * ms, isBad: true,
+			log:  []Request{at(0, root+"robots.txt"), at(75*ms-1, root)},
+			want: Verdict{Requests: 2, Hosts: 1, TooEarly: 1}, closer: 25*ms + 1,
+		},
+		{
+			name: "replayed", delay: time.Second, isBad: true,
+			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root), at(time.Second+ms, root)},
+			want: Verdict{Requests: 3, Hosts: 1, TooEarly: 1, Replayed: 1, Refetched: 1}, closer: 999 * ms,
+		},
+		{
+			name: "fetched again", delay: time.Second,
+			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root), at(2*time.Second, other), at(3*time.Second, root)},
+			want: Verdict{Requests: 4, Hosts: 1, Refetched: 1},
+		},
+		{
+			name: "no robots.txt", isBad: true,
+			log:  []Request{at(0, root), at(time.Second, other)},
+			want: Verdict{Requests: 2, Hosts: 1, Unannounced: 1},
+		},
+		{
+			name: "disallowed", isBad: true,
+			log:  []Request{at(0, closedRobots), at(time.Second, closed)},
+			want: Verdict{Requests: 2, Hosts: 1, Disallowed: 1},
+		},
+		{
+			name: "wrong canonical form", isBad: true,
+			log:  []Request{at(0, root+"robots.txt"), at(time.Second, root+"?utm_source=x"), at(2*time.Second, root+"decoy/comment.html")},
+			want: Verdict{Requests: 3, Hosts: 1, Unknown: 2},
+		},
+		{
+			name: "unknown host", isBad: true,
+			log:  []Request{at(0, "http://elsewhere.test/robots.txt")},
+			want: Verdict{Requests: 1, Hosts: 1, Unknown: 1},
+		},
+		{
+			name: "impatient", isBad: true,
+			log:  []Request{at(0, "http://"+throttledHost+"/robots.txt"), refused, second},
+			want: Verdict{Requests: 3, Hosts: 1, Impatient: 1},
+		},
+		{
+			name: "patient, nearly",
+			log:  []Request{at(0, "http://"+throttledHost+"/robots.txt"), refused, third},
+			want: Verdict{Requests: 3, Hosts: 1},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := w.Judge(c.log, Manners{Delay: c.delay})
+			if (v.Err() != nil) != c.isBad {
+				t.Errorf("Err is %v", v.Err())
+			}
+			if v.Closest != nil && c.delay > 0 {
+				if short := v.Closest.Want - v.Closest.Gap; short != c.closer {
+					t.Errorf("the closest gap falls short by %v (%v), want %v", short, v.Closest, c.closer)
+				}
+			}
+			counts := v
+			counts.Closest, counts.Examples = nil, nil
+			if !reflect.DeepEqual(counts, c.want) {
+				t.Errorf("verdict %+v, want %+v", counts, c.want)
+			}
+		})
+	}
+}
+
+// TestCrawlDelayIsJudged: a longer Crawl-delay holds once robots.txt was read.
+func TestCrawlDelayIsJudged(t *testing.T) {
+	w, host := hard(t, Robots), -1
+	for h := range w.shape.hosts() {
+		if w.crawlDelay(h) > 0 && w.shape.size(h) > 2 {
+			host = h
+		}
+	}
+	if host < 0 {
+		t.Fatal("no host sets a Crawl-delay")
+	}
+	name := "http://" + hostName(host) + "/"
+	one, two := w.url(target{kind: aPage, page: page{host, 1}}), w.url(target{kind: aPage, page: page{host, 2}})
+	log := []Request{at(0, name+"robots.txt"), at(100*ms, name), at(300*ms, one), at(400*ms, two)}
+	v := w.Judge(log, Manners{Delay: 100 * ms})
+	if v.TooEarly != 1 || v.Closest.After != strings.TrimPrefix(two, strings.TrimSuffix(name, "/")) || v.Closest.Want != 200*ms {
+		t.Errorf("%d too early, the closest is %v; want the last only, for 200 ms", v.TooEarly, v.Closest)
+	}
+	if v := w.Judge(log, Manners{Delay: 100 * ms, IgnoreRobots: true}); v.TooEarly != 0 {
+		t.Errorf("%d too early for a crawl that did not promise to obey robots.txt", v.TooEarly)
+	}
+}
+
+// TestLogRoundTrip: the log that is written judges like the one that is kept.
+func TestLogRoundTrip(t *testing.T) {
+	var out bytes.Buffer
+	w := newWeb(t, Config{Seed: *seed, Hosts: 100, Pages: 4000, Hardships: All, MeanBytes: 500, MaxBodyBytes: 128 << 10, KeepLog: true, Log: &out})
+	for _, url := range []string{w.Seeds()[0], w.Seeds()[0] + "?q=<é>&x", w.Seeds()[1], w.url(target{kind: aDeadPage})} {
+		fetch(t, w, url)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var read []Request
+	for line := range bytes.Lines(out.Bytes()) {
+		var r Request
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, r)
+	}
+	if !reflect.DeepEqual(read, w.Log()) {
+		t.Errorf("written %+v\nkept %+v", read, w.Log())
+	}
+	if last := read[len(read)-1]; last.Status != 0 || last.Host != deadName(0) {
+		t.Errorf("the last request is %+v, want a broken one of a dead host", last)
+	}
+	written, err := w.JudgeLog(bytes.NewReader(out.Bytes()), Manners{})
+	if kept := w.Judge(w.Log(), Manners{}); err != nil || !reflect.DeepEqual(written, kept) {
+		t.Errorf("written %+v, %v\nkept %+v", written, err, kept)
+	}
+	if _, err := w.JudgeLog(strings.NewReader("{}\nnonsense\n"), Manners{}); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("nonsense in line 2 gives %v", err)
+	}
+}
+
+// TestCompareForgedRecords takes the records of a correct crawl and breaks them
+// in every way.
+func TestCompareForgedRecords(t *testing.T) {
+	w := newWeb(t, Config{Seed: *seed, Hosts: 20, Pages: 800, Hardships: All, MeanBytes: 500, MaxBodyBytes: 64 << 10})
+	var right []map[string]any
+	for e := range w.Expected() {
+		r := map[string]any{"url": e.URL, "outcome": e.Outcome, "round": 0}
+		if e.Status > 0 {
+			r["status"] = e.Status
+		}
+		if e.RedirectTo != "" {
+			r["redirect_to"] = e.RedirectTo
+		}
+		if e.Truncated {
+			r["truncated"] = true
+		}
+		if digest, isRead := w.Digest(e.URL); isRead {
+			r["title"], r["digest"] = e.Title, "sha256:"+digest
+		}
+		right = append(right, r)
+	}
+	first := func(outcome string) int {
+		for i, r := range right {
+			if r["outcome"] == outcome {
+				return i
+			}
+		}
+		t.Fatalf("no record is %s", outcome)
+		return 0
+	}
+	with := func(at int, field string, value any) func() []map[string]any {
+		return func() []map[string]any {
+			records := append([]map[string]any(nil), right...)
+			changed := map[string]any{}
+			for k, v := range right[at] {
+				changed[k] = v
+			}
+			if changed[field] = value; value == nil {
+				delete(changed, field)
+			}
+			records[at] = changed
+			return records
+		}
+	}
+	more := func(record map[string]any) func() []map[string]any {
+		return func() []map[string]any { return append(right[:len(right):len(right)], record) }
+	}
+	dead := len(right) - 1
+	truncated := func() int {
+		for i, r := range right {
+			if r["truncated"] == true {
+				return i
+			}
+		}
+		t.Fatal("no record is truncated")
+		return 0
+	}()
+	for _, c := range []struct {
+		name    string
+		records func() []map[string]any
+		want    func(Report) int
+	}{
+		{"missing", func() []map[string]any { return right[1:] }, func(r Report) int { return r.Missing }},
+		{"unexpected", more(map[string]any{"url": "http://h000000.test/nothing", "outcome": "ok"}), func(r Report) int { return r.Unexpected }},
+		{"duplicate", more(right[5]), func(r Report) int { return r.Duplicates }},
+		{"outcome", with(first("robots"), "outcome", "ok"), func(r Report) int { return r.WrongOutcome }},
+		{"dead outcome", with(dead, "outcome", "ok"), func(r Report) int { return r.WrongOutcome }},
+		{"status", with(first("client_error"), "status", 402), func(r Report) int { return r.WrongStatus }},
+		{"status left out", with(first("ok"), "status", nil), func(r Report) int { return r.WrongStatus }},
+		{"redirect", with(first("redirect"), "redirect_to", "http://h000000.test/x"), func(r Report) int { return r.WrongRedirect }},
+		{"title", with(first("ok"), "title", "Another"), func(r Report) int { return r.WrongTitle }},
+		{"digest", with(first("ok"), "digest", "sha256:00"), func(r Report) int { return r.WrongDigest }},
+		{"digest left out", with(first("ok"), "digest", nil), func(r Report) int { return r.WrongDigest }},
+		{"truncated", with(first("ok"), "truncated", true), func(r Report) int { return r.WrongTruncated }},
+		{"not truncated", with(truncated, "truncated", false), func(r Report) int { return r.WrongTruncated }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			report := compare(t, w, c.records())
+			if c.want(report) != 1 || report.Exact() {
+				t.Errorf("the report does not show it: %+v", report)
+			}
+		})
+	}
+	for name, records := range map[string]func() []map[string]any{
+		"as expected":   func() []map[string]any { return right },
+		"another order": func() []map[string]any { return append(right[1:len(right):len(right)], right[0]) },
+		"dead host":     with(dead, "outcome", "host_dead"),
+		"second round":  more(map[string]any{"url": right[0]["url"], "outcome": "ok", "status": 200, "round": 1, "title": right[0]["title"], "digest": right[0]["digest"]}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := compare(t, w, records())
+			if err := report.Err(); err != nil {
+				t.Error(err)
+			}
+			if report.Expected != len(right) {
+				t.Errorf("%d expected, want %d", report.Expected, len(right))
+			}
+		})
+	}
+	only := make([]map[string]any, len(right))
+	for i, r := range right {
+		only[i] = map[string]any{"url": r["url"]}
+	}
+	if report := compare(t, w, only); !report.Exact() {
+		t.Errorf("records of nothing but URLs: %v", report.Err())
+	}
+}
+
+func compare(t *testing.T, w *Web, records []map[string]any) Report {
+	t.Helper()
+	var in bytes.Buffer
+	for _, r := range records {
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&in, "%s\n", line)
+	}
+	report, err := w.Compare(&in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}

@@ -1,0 +1,101 @@
+package testweb
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"slices"
+	"time"
+)
+
+// Request is one request that the server got: a line of the request log.
+type Request struct {
+	Host string `json:"host"` // as asked for, without port
+	Path string `json:"path"` // and query
+	// Start is when the request was read, since the server was made, by a
+	// monotonic clock. The log is in this order.
+	Start time.Duration `json:"start_ns"`
+	// Attempt is how often this URL was asked for by now, from 1; only counted
+	// for URLs that fail on purpose, else 0.
+	Attempt    int           `json:"attempt,omitempty"`
+	Status     int           `json:"status"`                   // answered; 0: the connection was broken
+	RetryAfter time.Duration `json:"retry_after_ns,omitempty"` // asked for
+}
+
+// requestLog keeps or writes requests in the order of their start.
+type requestLog struct {
+	began time.Time
+	keep  bool
+	kept  []Request
+	out   *bufio.Writer // nil: not written
+	lines *json.Encoder
+	err   error
+}
+
+func newRequestLog(out io.Writer, keep bool) requestLog {
+	l := requestLog{began: time.Now(), keep: keep}
+	if out != nil {
+		l.out = bufio.NewWriterSize(out, 64<<10)
+		l.lines = json.NewEncoder(l.out)
+		l.lines.SetEscapeHTML(false)
+	}
+	return l
+}
+
+func (l *requestLog) add(r *Request) {
+	if l.keep {
+		l.kept = append(l.kept, *r)
+	}
+	if l.lines != nil && l.err == nil {
+		l.err = l.lines.Encode(r)
+	}
+}
+
+// Log returns the requests so far, when Config.KeepLog is set.
+func (w *Web) Log() []Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.log.kept)
+}
+
+// Flush writes what Config.Log has not received yet, and returns the first
+// error of writing the log. Serve does it at its end.
+func (w *Web) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.log.out != nil && w.log.err == nil {
+		w.log.err = w.log.out.Flush()
+	}
+	return w.log.err
+}
+
+// take counts and logs a request, and decides its answer. Start and place in
+// the log are taken under one lock, so that their orders agree.
+func (w *Web) take(host, path string) *answer {
+	t := w.target(host, path)
+	slot, counted := 0, false
+	if t.kind == aPage {
+		slot, counted = w.slotOf(t.page)
+		slot += t.page.host * len(w.fates.slots)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, try := time.Now(), 0
+	if counted {
+		try = int(w.tries[slot])
+		w.tries[slot] = uint8(min(try+1, 255))
+	}
+	a := w.answer(t, try)
+	r := Request{Host: host, Path: path, Start: now.Sub(w.log.began), Status: a.status}
+	if a.cut == cutReset || a.cut == cutClose {
+		r.Status = 0
+	}
+	if counted {
+		r.Attempt = try + 1
+	}
+	if a.askRetry != nil {
+		a.retryHeader, r.RetryAfter = a.askRetry(now)
+	}
+	w.log.add(&r)
+	return a
+}

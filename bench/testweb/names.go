@@ -1,0 +1,175 @@
+package testweb
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A hostForm is a way to name a host. Most are plain, some have subdomains,
+// another top-level domain, or letters beyond ASCII. No form is a name that
+// exists on the internet (RFC 2606).
+type hostForm struct{ prefix, suffix, unicode string } // unicode: suffix as people write it, when that differs
+
+var hostForms = [16]hostForm{
+	0:  {prefix: "h", suffix: ".test"},
+	1:  {prefix: "h", suffix: ".test"},
+	2:  {prefix: "h", suffix: ".test"},
+	3:  {prefix: "www.h", suffix: ".test"},
+	4:  {prefix: "h", suffix: ".test"},
+	5:  {prefix: "h", suffix: ".example"},
+	6:  {prefix: "h", suffix: ".test"},
+	7:  {prefix: "news.h", suffix: ".co.test"},
+	8:  {prefix: "h", suffix: ".test"},
+	9:  {prefix: "h", suffix: ".xn--bcher-kva.test", unicode: ".bücher.test"},
+	10: {prefix: "h", suffix: ".test"},
+	11: {prefix: "h", suffix: ".test"},
+	12: {prefix: "h", suffix: ".example"},
+	13: {prefix: "h", suffix: ".xn--mnchen-3ya.test", unicode: ".münchen.test"},
+	14: {prefix: "h", suffix: ".test"},
+	15: {prefix: "a.b.h", suffix: ".test"},
+}
+
+func formOf(host int) *hostForm { return &hostForms[host%len(hostForms)] }
+
+// appendHost appends the canonical name of a host, for example h000017.test.
+func appendHost(dst []byte, host int) []byte {
+	form := formOf(host)
+	dst = append(dst, form.prefix...)
+	dst = appendPadded(dst, host)
+	return append(dst, form.suffix...)
+}
+
+// appendPadded appends n with at least six digits.
+func appendPadded(dst []byte, n int) []byte {
+	for limit := 100_000; limit > max(n, 1); limit /= 10 {
+		dst = append(dst, '0')
+	}
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+func hostName(host int) string { return string(appendHost(nil, host)) }
+
+// parseHost is the reverse of appendHost for any host number.
+func parseHost(name string) (host int, known bool) {
+	for rest := name; rest != ""; {
+		label, after, _ := strings.Cut(rest, ".")
+		if digits, is := strings.CutPrefix(label, "h"); is && len(digits) >= 6 {
+			n, err := strconv.Atoi(digits)
+			var have [64]byte
+			return n, err == nil && n >= 0 && string(appendHost(have[:0], n)) == name
+		}
+		rest = after
+	}
+	return 0, false
+}
+
+// A style is a way to write a page's path: prefix, page number, suffix.
+type style struct {
+	prefix, suffix string
+	other          []string // spellings of prefix that have prefix as their canonical form
+}
+
+// The styles of a page's path, by the rules of robots.txt that concern them.
+const (
+	styleHTML = iota
+	styleArticle
+	styleQuery
+	styleFolder
+	styleTilde // the first that only the spellings hardship brings
+	styleAccent
+	styleSpace
+	styleParens
+	styleCopy
+	styleSemicolon
+	stylePrivate     // under /private/
+	stylePrivateOpen // under /private/open/
+	styleScript      // ends in .cgi
+	styleScriptOpen  // .cgi with a query
+	stylePrint       // /print?…print=1
+	stylePrintOpen   // /print? without it
+
+	plainStyles   = styleTilde
+	spelledStyles = stylePrivate
+)
+
+var styles = [...]style{
+	styleHTML:        {prefix: "/p/", suffix: ".html"},
+	styleArticle:     {prefix: "/articles/2024/", suffix: ""},
+	styleQuery:       {prefix: "/item?id=", suffix: "&lang=en"},
+	styleFolder:      {prefix: "/Docs/Guide/", suffix: "/"},
+	styleTilde:       {prefix: "/~ada/notes/", suffix: ".html", other: []string{"/%7Eada/notes/", "/%7eada/notes/", "/~%61da/notes/"}},
+	styleAccent:      {prefix: "/caf%C3%A9/", suffix: "", other: []string{"/caf%c3%a9/", "/café/", "/caf%C3%a9/"}},
+	styleSpace:       {prefix: "/red%20fox/", suffix: ".html", other: []string{"/red fox/", "/%72ed%20fox/"}},
+	styleParens:      {prefix: "/wiki/Fox_(animal)-", suffix: ""},
+	styleCopy:        {prefix: "/read?doc=", suffix: "&copy=2"}, // &copy= must not become ©=
+	styleSemicolon:   {prefix: "/view;v=1/", suffix: ".html"},
+	stylePrivate:     {prefix: "/private/", suffix: ".html"},
+	stylePrivateOpen: {prefix: "/private/open/", suffix: ".html"},
+	styleScript:      {prefix: "/cgi-bin/", suffix: ".cgi"},
+	styleScriptOpen:  {prefix: "/cgi-bin/", suffix: ".cgi?run=1"},
+	stylePrint:       {prefix: "/print?doc=", suffix: "&print=1"},
+	stylePrintOpen:   {prefix: "/print?doc=", suffix: "&view=1"},
+}
+
+// styleOf returns the number of the style of p's path. The root has none.
+func (w *Web) styleOf(p page) int {
+	bits := w.draw(forStyle, p)
+	if w.has(Robots) {
+		if s, decided := robotsStyle(p, w.fateOf(p) == fateRobots, bits); decided {
+			return s
+		}
+	}
+	if w.has(Spellings) {
+		return int(bits % spelledStyles)
+	}
+	return int(bits % plainStyles)
+}
+
+// appendPath appends the path and query of p.
+func (w *Web) appendPath(dst []byte, p page) []byte {
+	if p.index == 0 {
+		return append(dst, '/')
+	}
+	s := &styles[w.styleOf(p)]
+	dst = append(dst, s.prefix...)
+	dst = strconv.AppendInt(dst, int64(p.index), 10)
+	return append(dst, s.suffix...)
+}
+
+// parsePath is the reverse of appendPath. Any other spelling of the path is
+// unknown to it.
+func (w *Web) parsePath(host int, path string) (p page, known bool) {
+	if path == "/" {
+		return page{host, 0}, true
+	}
+	for i := range styles {
+		middle, begins := strings.CutPrefix(path, styles[i].prefix)
+		middle, ends := strings.CutSuffix(middle, styles[i].suffix)
+		if !begins || !ends {
+			continue
+		}
+		index, isNumber := parseNumber(middle)
+		if !isNumber || index == 0 || index >= w.shape.size(host) {
+			continue
+		}
+		if p = (page{host, index}); w.styleOf(p) == i {
+			return p, true
+		}
+	}
+	return page{}, false
+}
+
+// parseNumber reads a number as strconv.AppendInt writes it: no sign, no
+// leading zero.
+func parseNumber(s string) (n int, isNumber bool) {
+	if s == "" || len(s) > 10 || s[0] == '0' && len(s) > 1 {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int(s[i]-'0')
+	}
+	return n, true
+}

@@ -1,0 +1,33 @@
+package testweb
+
+import "net/http"
+
+// resets: three pages of each host close the connection instead of answering,
+// before the first byte or in the middle of the body: one for ever, the others
+// up to twice. A host fails at most eight times in all, so that a crawler that
+// gives up hosts after ten failures in a row never has to here.
+var resets = hardship{
+	bit: Resets, name: "reset",
+	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",
+	slots: []slot{
+		always(cutTimes(cutReset, 2)),
+		always(cutTimes(cutBody, 2)),
+		always(&fate{
+			name: "closed for ever", outcome: "network", fails: forever,
+			inner:  cutTimes(cutClose, 1),
+			answer: func(_ *Web, _ page, _ int, answer *answer) { answer.cut, answer.status = cutClose, 0 },
+		}),
+	},
+}
+
+// cutTimes is the fate of a page whose answer breaks so many times.
+func cutTimes(how cut, times int) *fate {
+	return &fate{
+		name: how.String() + " at first", outcome: "ok", status: http.StatusOK, fails: times,
+		answer: func(_ *Web, _ page, try int, answer *answer) {
+			if try < times {
+				answer.cut, answer.gzip = how, false
+			}
+		},
+	}
+}

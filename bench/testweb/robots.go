@@ -1,0 +1,119 @@
+package testweb
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// robots: seven hosts of eight have a robots.txt, each kind with its own way to
+// say what may not be fetched: prefixes, longer Allow lines, * and $, groups
+// for several crawlers, groups to be merged, a file with CRLF and comments,
+// Crawl-delay. 5 % of the pages, and as many that look like them but may be
+// fetched, are under these rules. Without the hardship robots.txt is always 404.
+var robots = hardship{
+	bit: Robots, name: "robots",
+	doc:    "robots.txt of many kinds, and pages that it disallows",
+	leaves: []leaf{{51, fateRobots}},
+}
+
+// fateRobots is answered like a plain page to whoever asks: the judge sees it.
+var fateRobots = &fate{name: "disallowed", outcome: "robots"}
+
+// robotsKind is what a host's robots.txt is like.
+type robotsKind int
+
+const (
+	robotsMissing robotsKind = iota
+	robotsEmpty
+	robotsPrefix
+	robotsWildcards
+	robotsGroups
+	robotsCrawlDelay
+	robotsForbidden // 403 means that everything may be fetched (RFC 9309, 2.3.1.3)
+	robotsMessy
+)
+
+func robotsOf(host int) robotsKind { return robotsKind(host+2) % 8 }
+
+func hasRules(host int) bool {
+	switch robotsOf(host) {
+	case robotsMissing, robotsEmpty, robotsForbidden:
+		return false
+	}
+	return true
+}
+
+// robotsStyle returns the style of a page's path where robots.txt says
+// something about it: of a disallowed page, and of one in twenty others.
+func robotsStyle(p page, disallowed bool, bits uint64) (style int, decided bool) {
+	closed, open := [2]int{stylePrivate, stylePrivate}, [2]int{stylePrivateOpen, stylePrivateOpen}
+	switch robotsOf(p.host) {
+	case robotsMissing, robotsEmpty, robotsForbidden: // everything is open
+		open = [2]int{stylePrivate, styleScript}
+	case robotsWildcards:
+		closed, open = [2]int{styleScript, stylePrint}, [2]int{styleScriptOpen, stylePrintOpen}
+	case robotsGroups:
+		closed, open = [2]int{stylePrivate, styleScript}, [2]int{stylePrivateOpen, styleScriptOpen}
+	}
+	pick := bits >> 8 % 2
+	if disallowed {
+		return closed[pick], true
+	}
+	return open[pick], bits>>16%20 == 0
+}
+
+// maxCrawlDelayPages is the most pages of a host that sets a Crawl-delay.
+const maxCrawlDelayPages = 128
+
+// crawlDelay returns the Crawl-delay of a host's robots.txt, 0 for none.
+func (w *Web) crawlDelay(host int) time.Duration {
+	if !w.has(Robots) || robotsOf(host) != robotsCrawlDelay || w.shape.size(host) > maxCrawlDelayPages {
+		return 0
+	}
+	return w.cfg.CrawlDelay
+}
+
+const (
+	rulesPrefix = "User-agent: *\nDisallow: /private/\nAllow: /private/open/\n"
+
+	rulesWildcards = "User-agent: *\nDisallow: /*.cgi$\nDisallow: /print?*print=1\n"
+
+	rulesGroups = "User-agent: *\nDisallow: /\n\n" +
+		"User-agent: AGENT\nDisallow: /private/\nAllow: /private/open/\n\n" +
+		"User-agent: otherbot\nUser-agent: thirdbot\nDisallow: /\n\n" +
+		"user-agent: AGENT\nDisallow: /cgi-bin/*.cgi$\n\n" +
+		"Sitemap: http://sitemaps.test/all.xml\n"
+
+	rulesMessy = "\ufeff# robots.txt of this host\r\n\r\nuser-AGENT : *   # everybody\r\n" +
+		"\tdisallow:   /private/ # nothing for you\r\nNoindex: /p/\r\nthis line says nothing\r\n" +
+		"Disallow:\r\nALLOW: /private/open/\r\n"
+)
+
+// robotsAnswer returns the status and body of a host's robots.txt.
+func (w *Web) robotsAnswer(host int) (status int, body string) {
+	if !w.has(Robots) {
+		return http.StatusNotFound, ""
+	}
+	switch robotsOf(host) {
+	case robotsEmpty:
+		return http.StatusOK, ""
+	case robotsPrefix:
+		return http.StatusOK, rulesPrefix
+	case robotsWildcards:
+		return http.StatusOK, rulesWildcards
+	case robotsGroups:
+		return http.StatusOK, strings.ReplaceAll(rulesGroups, "AGENT", w.cfg.Agent)
+	case robotsCrawlDelay:
+		if delay := w.crawlDelay(host); delay > 0 {
+			return http.StatusOK, rulesPrefix + "Crawl-delay: " + strconv.FormatFloat(delay.Seconds(), 'f', -1, 64) + "\n"
+		}
+		return http.StatusOK, rulesPrefix
+	case robotsForbidden:
+		return http.StatusForbidden, "Forbidden\n"
+	case robotsMessy:
+		return http.StatusOK, rulesMessy
+	}
+	return http.StatusNotFound, ""
+}

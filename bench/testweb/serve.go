@@ -1,0 +1,156 @@
+package testweb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Listen returns a listener on a free port of the loopback interface.
+func Listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+// Serve answers requests on listener until ctx ends, and closes it. Requests in
+// flight are then broken off. It returns nil when ctx ended it.
+func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           w.Handler(),
+		ReadHeaderTimeout: time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends what waits
+		ErrorLog:          log.New(io.Discard, "", 0),                        // a crawler that breaks off is nothing to report
+	}
+	closed := make(chan struct{})
+	goOn := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if server.Shutdown(bounded) != nil {
+			_ = server.Close() // some client does not read its answer
+		}
+	})
+	err := server.Serve(listener)
+	if !goOn() {
+		<-closed
+		err = nil
+	}
+	return errors.Join(err, w.Flush())
+}
+
+// Handler returns the handler of all hosts.
+func (w *Web) Handler() http.Handler { return http.HandlerFunc(w.serve) }
+
+func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
+	host := r.Host
+	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+		host = host[:colon]
+	}
+	a := w.take(host, r.RequestURI)
+	if a.wait > 0 && !sleep(r.Context(), a.wait) {
+		return
+	}
+	switch a.cut {
+	case cutReset, cutClose:
+		hangUp(rw, a.cut)
+		return
+	}
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	body := (*buffer)[:0]
+	if a.body != nil {
+		body = a.body(body)
+	}
+	*buffer = body[:0]
+	w.send(rw, r, a, body)
+}
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// send writes an answer with its body, of which a part may be missing.
+func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []byte) {
+	header := rw.Header()
+	header.Set("Content-Type", a.contentType)
+	if a.location != "" {
+		header.Set("Location", a.location)
+	}
+	if a.retryHeader != "" {
+		header.Set("Retry-After", a.retryHeader)
+	}
+	var out io.Writer = rw
+	if a.gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		header.Set("Content-Encoding", "gzip")
+		packed := compressed(rw)
+		defer packed.Close()
+		out = packed
+	} else {
+		header.Set("Content-Length", strconv.FormatInt(max(a.size, int64(len(body))), 10))
+	}
+	rw.WriteHeader(a.status)
+	if a.cut == cutBody {
+		_, _ = rw.Write(body[:len(body)/2])
+		hangUp(rw, cutBody)
+		return
+	}
+	for piece := range max(a.pieces, 1) {
+		if piece > 0 && !sleep(r.Context(), a.pause) {
+			return
+		}
+		from, to := len(body)*piece/max(a.pieces, 1), len(body)*(piece+1)/max(a.pieces, 1)
+		if _, err := out.Write(body[from:to]); err != nil {
+			return
+		}
+		if a.pieces > 1 {
+			_ = http.NewResponseController(rw).Flush()
+		}
+	}
+	_ = w.fill(out, a.size-int64(len(body)))
+}
+
+// fill writes n bytes of text, the same each time.
+func (w *Web) fill(out io.Writer, n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	text := bytes.Repeat([]byte(w.corpus.paragraphs[0]), 1+(64<<10)/len(w.corpus.paragraphs[0]))
+	for ; n > 0; n -= int64(len(text)) {
+		if _, err := out.Write(text[:min(n, int64(len(text)))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sleep waits, and reports false when the client went away.
+func sleep(ctx context.Context, d time.Duration) (elapsed bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// hangUp ends the connection. Where there is none, in tests without a network,
+// it panics as net/http asks for.
+func hangUp(rw http.ResponseWriter, how cut) {
+	if how == cutBody {
+		_ = http.NewResponseController(rw).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	conn, _, err := http.NewResponseController(rw).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, is := conn.(*net.TCPConn); is && how == cutReset {
+		_ = tcp.SetLinger(0) // an unclean close is a reset
+	}
+	_ = conn.Close()
+}

@@ -1,0 +1,203 @@
+package testweb
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// spellings: half of all links are written in other ways than their canonical
+// form: relative, with or without <base href>, in other case, with a default
+// port, user, dot segments, needless or missing percent-encoding, fragments,
+// tracking parameters, character references, blanks around and line ends
+// within, backslashes, hosts in Unicode. Pages then repeat links, and have what
+// looks like links and is none. A wrong form leads to a URL that the web does
+// not know.
+var spellings = hardship{
+	bit: Spellings, name: "spellings",
+	doc: "links spelled in many ways, and things that look like links",
+}
+
+// A base is what the relative links of a page are relative to.
+type base struct {
+	host   int
+	folder string // path up to its last slash
+	tag    string // the page's <base> element
+}
+
+// baseOf returns what the links of p are relative to.
+func (w *Web) baseOf(p page) base {
+	drawn := w.draw(forBase, p)
+	if w.has(Spellings) {
+		switch drawn % 8 {
+		case 0:
+			return base{p.host, "/base/of/pages/", `<base href="/base/of/pages/">`}
+		case 1:
+			host := int(drawn >> 8 % uint64(w.shape.hosts()))
+			return base{host, "/else/where/", `<base target=_top href=" http://` + hostName(host) + `/else/where/x.html#top">`}
+		}
+	}
+	path := w.appendPath(nil, p)
+	path, _, _ = bytes.Cut(path, []byte("?"))
+	return base{p.host, string(path[:bytes.LastIndexByte(path, '/')+1]), ""}
+}
+
+// A spelling is a link as a page has it.
+type spelling struct {
+	value []byte // the attribute's value
+	html  []byte // value with what HTML needs or allows to be written otherwise
+	quote byte   // around it; 0 for none
+}
+
+// spelled reports whether the next link of a page is written in another way
+// than its canonical form.
+func (w *Web) spelled(d *dice) bool { return w.has(Spellings) && d.oneIn(2) }
+
+// spell writes a link to t from a page with that base.
+func (w *Web) spell(d *dice, from base, t target) spelling {
+	value := w.spellOrigin(d, from, t)
+	if d.oneIn(6) {
+		value = append(value, [...]string{"#top", "#sec-2", "#/a?b&c=d", "#"}[d.below(4)]...)
+	}
+	quote := [...]byte{'"', '"', '\'', 0}[d.below(4)]
+	switch d.below(12) {
+	case 0:
+		value = []byte("  " + string(value) + " ")
+		quote = '"'
+	case 1: // the URL standard removes tabs and line ends, wherever they are
+		middle := len(value) / 2
+		for !utf8.RuneStart(value[middle]) {
+			middle--
+		}
+		value = []byte("\n\t" + string(value[:middle]) + "\n" + string(value[middle:]) + "\t\n")
+		quote = '\''
+	}
+	if bytes.ContainsAny(value, " \n\t") && quote == 0 {
+		quote = '"'
+	}
+	return escape(string(value), quote, [...]string{"&amp;", "&amp;", "&#38;", "&#x26;", "&"}[d.below(5)])
+}
+
+// spellOrigin writes t without a fragment: what is before the path, and the path.
+func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
+	path := w.spellPath(d, t)
+	isLocal := t.kind != aDeadPage && w.hostOf(t) == from.host
+	switch form := d.below(4); {
+	case form == 0 && isLocal:
+		return []byte(dotted(d, path))
+	case form == 1 && isLocal:
+		return []byte(relative(d, from.folder, path))
+	}
+	host, port, user, scheme := w.spellHost(d, t), "", "", "http://"
+	if d.oneIn(5) {
+		port = ":80"
+	}
+	switch d.below(8) {
+	case 0:
+		scheme = "//"
+	case 1:
+		scheme = "HTTP://"
+	case 2:
+		user = "user:secret@"
+	case 3: // to a special scheme a backslash is a slash, up to the query
+		path, query, hasQuery := strings.Cut(path, "?")
+		path = strings.ReplaceAll(path, "/", `\`)
+		if hasQuery {
+			path += "?" + query
+		}
+		return []byte(`http:\\` + host + port + path)
+	}
+	return []byte(scheme + user + host + port + dotted(d, path))
+}
+
+// spellHost writes the host of t, maybe in other case or in Unicode.
+func (w *Web) spellHost(d *dice, t target) string {
+	name := string(w.appendTargetHost(nil, t))
+	if t.kind != aDeadPage {
+		if form := formOf(w.hostOf(t)); form.unicode != "" && d.oneIn(2) {
+			name = strings.TrimSuffix(name, form.suffix) + form.unicode
+		}
+	}
+	switch d.below(6) {
+	case 0:
+		return strings.ToUpper(name)
+	case 1:
+		return strings.ToUpper(name[:2]) + name[2:]
+	}
+	return name
+}
+
+// spellPath writes the path and query of t, maybe with other percent-encoding,
+// and with parameters that only serve to track.
+func (w *Web) spellPath(d *dice, t target) string {
+	path := string(w.appendTargetPath(nil, t))
+	if t.kind == aPage && t.page.index > 0 {
+		s := &styles[w.styleOf(t.page)]
+		if len(s.other) > 0 && d.oneIn(2) {
+			path = s.other[d.below(len(s.other))] + path[len(s.prefix):]
+		}
+	}
+	if !d.oneIn(5) {
+		return path
+	}
+	tracking := [...]string{
+		"utm_source=feed", "utm_medium=rss&utm_campaign=a+b", "gclid=Cj0K_x-9", "fbclid=IwAR0abc",
+	}[d.below(4)]
+	before, query, hasQuery := strings.Cut(path, "?")
+	switch {
+	case !hasQuery:
+		return path + "?" + tracking
+	case d.oneIn(2):
+		return before + "?" + tracking + "&" + query
+	}
+	return path + "&" + tracking
+}
+
+// dotted writes a path from the root, maybe with dot segments.
+func dotted(d *dice, path string) string {
+	if !d.oneIn(5) {
+		return path
+	}
+	return [...]string{"/.", "/x/..", "/%2e", "/x/y/../%2E%2e", "/../.."}[d.below(5)] + path
+}
+
+// relative writes a path relative to a folder.
+func relative(d *dice, folder, path string) string {
+	if below, is := strings.CutPrefix(path, folder); is && below != "" && below[0] != '?' && !d.oneIn(4) {
+		return [...]string{"", "./", "a/../"}[d.below(3)] + below
+	}
+	up := strings.Repeat("../", strings.Count(folder, "/")-1)
+	if up == "" {
+		up = "./"
+	}
+	return up + path[1:]
+}
+
+// escape writes a value as the attribute of an element.
+func escape(value string, quote byte, ampersand string) spelling {
+	html := strings.ReplaceAll(value, "&", ampersand)
+	return spelling{value: []byte(value), html: []byte(html), quote: quote}
+}
+
+// appendAttribute appends the attribute with its quotes.
+func (s spelling) appendAttribute(dst []byte, name string) []byte {
+	dst = append(append(dst, name...), '=')
+	if s.quote == 0 {
+		return append(dst, s.html...)
+	}
+	dst = append(dst, s.quote)
+	return append(append(dst, s.html...), s.quote)
+}
+
+// noLinks looks like links and leads nowhere: to other schemes, to hosts that
+// cannot be, or from where HTML has text only.
+const noLinks = `<div class="none"><!-- <a href="/decoy/comment.html">old</a> -->
+<script>var s = '<a href="/decoy/script.html">no</a>';</script>
+<textarea><a href="/decoy/textarea.html">no</a></textarea>
+<a name="top">here</a> <a title="href=/decoy/title.html">no</a>
+<a href="mailto:somebody@h000000.test">mail</a> <a href="javascript:void(0)">menu</a>
+<a href="tel:+1-555-0100">call</a> <a href="data:text/html,hello">data</a>
+<a href="ftp://h000000.test/decoy">files</a> <a href="http://bad host.test/">bad</a>
+<a href="http://[::1/">worse</a> <img src="/decoy/picture.png" alt="">
+</div>
+`

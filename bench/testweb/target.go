@@ -1,0 +1,157 @@
+package testweb
+
+import "strings"
+
+type targetKind uint8
+
+const (
+	unknown     targetKind = iota // no URL that the web knows
+	aPage                         // page
+	aHop                          // part: which redirect of page's chain
+	aDeadPage                     // page.host: which dead host; part: which of its pages
+	aRobots                       // page.host: whose robots.txt
+	aDeadRobots                   // page.host: which dead host
+)
+
+// A target is what one canonical URL stands for.
+type target struct {
+	kind targetKind
+	page page
+	part int
+}
+
+// target returns what a request for a host's path and query is for. The path
+// must be spelled canonically.
+func (w *Web) target(host, path string) target {
+	if d, isDead := w.parseDeadName(host); isDead {
+		if path == "/robots.txt" {
+			return target{kind: aDeadRobots, page: page{host: d}}
+		}
+		if part, known := parseDeadPath(path); known {
+			return target{kind: aDeadPage, page: page{host: d}, part: part}
+		}
+		return target{}
+	}
+	h, known := parseHost(host)
+	if !known || h >= w.shape.hosts() {
+		return target{}
+	}
+	if path == "/robots.txt" {
+		return target{kind: aRobots, page: page{host: h}}
+	}
+	if p, known := w.parsePath(h, path); known {
+		return target{kind: aPage, page: p}
+	}
+	if t, known := w.parseHop(h, path); known {
+		return t
+	}
+	return target{}
+}
+
+// targetOf returns what a canonical URL stands for.
+func (w *Web) targetOf(url string) target {
+	rest, isHTTP := strings.CutPrefix(url, "http://")
+	slash := strings.IndexByte(rest, '/')
+	if !isHTTP || slash < 0 {
+		return target{}
+	}
+	return w.target(rest[:slash], rest[slash:])
+}
+
+// hostOf returns the living host that a page or hop is on.
+func (w *Web) hostOf(t target) int {
+	if t.kind == aHop {
+		return w.hopHost(t.page, t.part)
+	}
+	return t.page.host
+}
+
+func (w *Web) appendTargetHost(dst []byte, t target) []byte {
+	if t.kind == aDeadPage || t.kind == aDeadRobots {
+		return append(dst, deadName(t.page.host)...)
+	}
+	return appendHost(dst, w.hostOf(t))
+}
+
+func (w *Web) appendTargetPath(dst []byte, t target) []byte {
+	switch t.kind {
+	case aPage:
+		return w.appendPath(dst, t.page)
+	case aHop:
+		return appendHopPath(dst, t.page, t.part)
+	case aDeadPage:
+		return appendDeadPath(dst, t.part)
+	default:
+		return append(dst, "/robots.txt"...)
+	}
+}
+
+func (w *Web) appendURL(dst []byte, t target) []byte {
+	dst = append(dst, "http://"...)
+	dst = w.appendTargetHost(dst, t)
+	return w.appendTargetPath(dst, t)
+}
+
+// url returns the canonical URL of t.
+func (w *Web) url(t target) string { return string(w.appendURL(nil, t)) }
+
+// ordinal numbers the URLs that a crawl should find, below ordinals and with
+// gaps, so that a bit for each tells which were seen.
+func (w *Web) ordinal(t target) (number int, isExpected bool) {
+	hops := w.shape.pages()
+	dead := hops + maxHops*w.shape.owners[w.shape.hosts()]
+	switch t.kind {
+	case aPage:
+		return w.shape.number(t.page), true
+	case aHop:
+		return hops + maxHops*(w.shape.owners[t.page.host]+t.page.index/2) + t.part, true
+	case aDeadPage:
+		return dead + deadPages*t.page.host + t.part, true
+	}
+	return 0, false
+}
+
+func (w *Web) ordinals() int {
+	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts()
+}
+
+// each calls visit for every URL that a crawl should find, until it returns false.
+func (w *Web) each(visit func(target) bool) {
+	for host := range w.shape.hosts() {
+		for index := range w.shape.size(host) {
+			p := page{host, index}
+			if !visit(target{kind: aPage, page: p}) {
+				return
+			}
+			if !w.ownsChain(p) {
+				continue
+			}
+			for hop := range w.chainOf(p).hops {
+				if !visit(target{kind: aHop, page: p, part: hop}) {
+					return
+				}
+			}
+		}
+	}
+	for d := range w.deadHosts() {
+		for part := range deadPages {
+			if !visit(target{kind: aDeadPage, page: page{host: d}, part: part}) {
+				return
+			}
+		}
+	}
+}
+
+// A bitset remembers which of the ordinals were there.
+type bitset []uint64
+
+func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
+
+func (b bitset) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
+
+// add reports whether i was not there before.
+func (b bitset) add(i int) (added bool) {
+	added = !b.has(i)
+	b[i/64] |= 1 << (i % 64)
+	return added
+}

@@ -1,0 +1,188 @@
+// Package testweb serves a synthetic web, knows what a correct crawl of it
+// finds, and judges crawls.
+//
+// It is the judge of this project's crawler and of any other, so it imports
+// nothing of ours: it writes every link from its own generator, together with
+// the canonical form of the link, and shares no code with what it judges.
+//
+// Every answer is a pure function of Config.Seed, the host and the page, made
+// on the fly: a web of 10⁸ pages takes no more memory than its hosts need, a
+// few dozen bytes each. What is hard about crawling it is chosen by name
+// (Hardships), one file for each.
+//
+// # The web
+//
+// All hosts are virtual hosts of one server on one port, under names that do
+// not exist (.test, .example). URLs have the scheme http and no port, so a
+// crawler must be told to connect to the server for every name, in our case
+// with --connect-to '*=127.0.0.1:PORT'. The pages of a host hang in a tree from
+// its root, the hosts in a tree of roots; the rest of the links go anywhere,
+// and popularity falls off with rank. Every page is found from the first seed.
+//
+// # What a correct crawl is
+//
+// The expectation does not depend on the order of the crawl, but it does on the
+// rules of the crawl. It holds for one that
+//
+//   - starts from Seeds, follows links of <a href> into any host (--scope any)
+//     to any depth, with no limit to pages, and takes no sitemaps or assets;
+//   - identifies URLs as the WHATWG URL standard does, without fragment and user,
+//     with unreserved characters decoded and escapes in upper case, and without
+//     the parameters utm_*, gclid and fbclid;
+//   - makes a redirect a result of its own, whose target is treated like a
+//     link, and follows at least five in a row;
+//   - makes up to four attempts (--retries 3) after network errors, 5xx and 429;
+//   - obeys robots.txt (RFC 9309) under the product token Config.Agent;
+//   - reads HTML only, at most Config.MaxBodyBytes of a body;
+//   - does not give up a host before ten failures in a row.
+//
+// What depends on the order, such as how a page of a dead host fails, is judged
+// by count and reason (Expectation.OrderFree).
+package testweb
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config describes a web. The zero value is one of 1,000 easy pages.
+type Config struct {
+	Seed  uint64
+	Hosts int // 0 means 20
+	Pages int // on all hosts together, at least one for each; 0 means 1,000
+
+	Hardships Hardships
+
+	// LargestShare is the part of the pages that the largest host has, in
+	// (0, 1]; never less than an even share. 0 means 0.02.
+	LargestShare float64
+	// MeanLinks is how many links a page has on average beside those that hold
+	// the web together; 0 means 20, negative none.
+	MeanLinks int
+	// MeanBytes is the mean size of a page's HTML; 0 means 14 KiB. Pages with
+	// many links can be larger than drawn.
+	MeanBytes int
+	// MaxBodyBytes is how much of a body the crawler reads; 0 means 10 MiB.
+	MaxBodyBytes int64
+	// HugeBytes is the size of huge pages, more than MaxBodyBytes; 0 means a
+	// tenth more.
+	HugeBytes int64
+	// CrawlDelay is what some robots.txt ask for, with as many decimals as it
+	// takes; 0 means 200 ms.
+	CrawlDelay time.Duration
+	// Agent is the product token that robots.txt knows; empty means "crawler".
+	Agent string
+
+	// Log receives the request log as lines of JSON, for JudgeLog; nil writes
+	// none. Web.Flush writes out the rest.
+	Log io.Writer
+	// KeepLog keeps the request log in memory, for Web.Log.
+	KeepLog bool
+}
+
+// withDefaults returns c with all zero values replaced, or all its faults.
+func (c Config) withDefaults() (Config, error) {
+	setDefault(&c.Hosts, 20)
+	setDefault(&c.Pages, 1000)
+	setDefault(&c.LargestShare, 0.02)
+	setDefault(&c.MeanLinks, 20)
+	setDefault(&c.MeanBytes, 14<<10)
+	setDefault(&c.MaxBodyBytes, 10<<20)
+	setDefault(&c.HugeBytes, c.MaxBodyBytes+c.MaxBodyBytes/10)
+	setDefault(&c.CrawlDelay, 200*time.Millisecond)
+	setDefault(&c.Agent, "crawler")
+
+	var faults []error
+	fault := func(isFault bool, format string, args ...any) {
+		if isFault {
+			faults = append(faults, fmt.Errorf("testweb: "+format, args...))
+		}
+	}
+	const most = 1 << 31
+	fault(c.Hosts < 1 || c.Hosts > most, "Hosts is %d, want 1 to 2³¹", c.Hosts)
+	fault(c.Pages < c.Hosts, "Pages is %d, want at least one for each of %d hosts", c.Pages, c.Hosts)
+	fault(c.Pages > most, "Pages is %d, want at most 2³¹", c.Pages)
+	fault(c.Hardships&^All != 0, "Hardships has the unknown bits %#x", uint32(c.Hardships&^All))
+	fault(!(c.LargestShare > 0 && c.LargestShare <= 1), "LargestShare is %v, want (0, 1]", c.LargestShare)
+	fault(c.MeanBytes < 0, "MeanBytes is %d, want 0 or more", c.MeanBytes)
+	fault(c.MaxBodyBytes < 64<<10, "MaxBodyBytes is %d, want 64 KiB or more", c.MaxBodyBytes)
+	fault(c.HugeBytes <= c.MaxBodyBytes, "HugeBytes is %d, want more than MaxBodyBytes, %d", c.HugeBytes, c.MaxBodyBytes)
+	fault(c.CrawlDelay < 0, "CrawlDelay is %v, want 0 or more", c.CrawlDelay)
+	fault(strings.ContainsAny(c.Agent, " \t\r\n:#*"), "Agent is %q, want a product token", c.Agent)
+	c.MeanLinks = max(c.MeanLinks, 0)
+	return c, errors.Join(faults...)
+}
+
+func setDefault[T comparable](value *T, to T) {
+	var zero T
+	if *value == zero {
+		*value = to
+	}
+}
+
+// Web is a synthetic web. Its methods are safe for concurrent use.
+type Web struct {
+	cfg    Config
+	shape  shape
+	fates  fates
+	corpus corpus
+
+	mu    sync.Mutex // guards what follows: what the requests so far have left behind
+	tries []uint8    // for each host and slot, how many requests there were, up to 255
+	log   requestLog
+}
+
+// New returns the web that cfg describes, or an error that names every fault
+// of cfg.
+func New(cfg Config) (*Web, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	w := &Web{
+		cfg:    cfg,
+		shape:  newShape(cfg.Hosts, cfg.Pages, cfg.LargestShare),
+		fates:  newFates(cfg.Hardships),
+		corpus: newCorpus(cfg.Seed),
+		log:    newRequestLog(cfg.Log, cfg.KeepLog),
+	}
+	w.tries = make([]uint8, cfg.Hosts*len(w.fates.slots))
+	return w, nil
+}
+
+// Seeds returns canonical URLs from which every page is found: the roots of the
+// first hosts, and with redirects one that redirects.
+func (w *Web) Seeds() []string {
+	var seeds []string
+	for host := range min(4, w.shape.hosts()) {
+		seeds = append(seeds, w.url(target{kind: aPage, page: page{host, 0}}))
+	}
+	if w.has(Redirects) {
+		seeds = append(seeds, w.url(target{kind: aHop}))
+	}
+	return seeds
+}
+
+// Hostnames returns the names of all hosts, the dead ones last.
+func (w *Web) Hostnames() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for host := range w.shape.hosts() {
+			if !yield(hostName(host)) {
+				return
+			}
+		}
+		for d := range w.deadHosts() {
+			if !yield(deadName(d)) {
+				return
+			}
+		}
+	}
+}
+
+// LargestHost returns the name of the largest host and how many pages it has.
+func (w *Web) LargestHost() (name string, pages int) { return hostName(0), w.shape.size(0) }

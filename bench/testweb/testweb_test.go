@@ -1,0 +1,263 @@
+package testweb
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var seed = flag.Uint64("seed", 1, "seed of the webs under test")
+
+func newWeb(t testing.TB, cfg Config) *Web {
+	t.Helper()
+	w, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// hard returns a web with the hardships, small enough to look at every page.
+func hard(t testing.TB, set Hardships) *Web {
+	t.Helper()
+	t.Logf("replay with -seed=%d", *seed)
+	return newWeb(t, Config{Seed: *seed, Hosts: 100, Pages: 4000, Hardships: set, MeanBytes: 1500, MaxBodyBytes: 128 << 10, KeepLog: true})
+}
+
+func TestSameSeedSameWeb(t *testing.T) {
+	cfg := Config{Seed: *seed, Hosts: 40, Pages: 600, Hardships: All, MeanBytes: 1000, MaxBodyBytes: 128 << 10}
+	var once, twice, other bytes.Buffer
+	for _, c := range []struct {
+		seed uint64
+		out  *bytes.Buffer
+	}{{*seed, &once}, {*seed, &twice}, {*seed + 1, &other}} {
+		cfg.Seed = c.seed
+		if err := newWeb(t, cfg).WriteExpected(c.out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(once.Bytes(), twice.Bytes()) {
+		t.Error("two webs of one seed differ")
+	}
+	if bytes.Equal(once.Bytes(), other.Bytes()) {
+		t.Error("webs of two seeds are the same")
+	}
+}
+
+func TestShape(t *testing.T) {
+	for _, c := range []struct {
+		hosts, pages int
+		share        float64
+		largest      int
+	}{
+		{1, 1, 0.02, 1},
+		{1, 1000, 0.02, 1000},
+		{10, 10, 1, 1},
+		{10, 1000, 0.02, 100}, // an even share
+		{200, 20_000, 0.02, 400},
+		{200, 20_000, 0.5, 10_000},
+		{100_000, 1_000_000, 0.02, 20_000},
+		{3, 100, 1, 98},
+		{51, 101, 0.02, 2},
+	} {
+		s := newShape(c.hosts, c.pages, c.share)
+		if s.pages() != c.pages || s.hosts() != c.hosts {
+			t.Errorf("newShape(%d, %d, %v) has %d pages on %d hosts", c.hosts, c.pages, c.share, s.pages(), s.hosts())
+		}
+		for h := range s.hosts() {
+			if n := s.size(h); n < 1 || n > c.largest || h == 0 && n != c.largest {
+				t.Errorf("newShape(%d, %d, %v): host %d has %d pages, want 1 to %d", c.hosts, c.pages, c.share, h, n, c.largest)
+			}
+		}
+	}
+}
+
+// TestURLs takes every expected URL apart again, and does not know its near misses.
+func TestURLs(t *testing.T) {
+	w := hard(t, All)
+	seen := map[string]bool{}
+	ordinals := newBitset(w.ordinals())
+	w.each(func(to target) bool {
+		url := w.url(to)
+		if seen[url] {
+			t.Errorf("%s is expected twice", url)
+		}
+		seen[url] = true
+		if got := w.targetOf(url); got != to {
+			t.Errorf("%s is %+v, want %+v", url, got, to)
+		}
+		if ordinal, _ := w.ordinal(to); !ordinals.add(ordinal) {
+			t.Errorf("%s shares its ordinal %d", url, ordinal)
+		}
+		if to.kind == aPage && w.shape.page(w.shape.number(to.page)) != to.page {
+			t.Errorf("page %v is not the page of its number", to.page)
+		}
+		for _, wrong := range []string{
+			url + "?x=1", url + "#top", strings.ToUpper(url), strings.Replace(url, "test/", "test:80/", 1) + "#",
+			strings.Replace(url, "http://", "https://", 1), strings.Replace(url, "test/", "test//", 1) + "#",
+			"http://x." + url[len("http://"):], url[:len("http://h")] + "0" + url[len("http://h"):], strings.TrimSuffix(url, "/"),
+		} {
+			if e, isExpected := w.Expect(wrong); isExpected && wrong != url {
+				t.Errorf("%s is taken for %s", wrong, e.URL)
+			}
+		}
+		return true
+	})
+	for e := range w.Expected() {
+		delete(seen, e.URL)
+	}
+	if len(seen) > 0 {
+		t.Errorf("%d URLs have no expectation", len(seen))
+	}
+}
+
+// TestLinksAreWhatPagesSay holds LinksOf to the pages themselves, and every
+// spelling to what a WHATWG parser makes of it.
+func TestLinksAreWhatPagesSay(t *testing.T) {
+	w, spelled := hard(t, All), 0
+	_, decoys := extract([]byte(noLinks))
+	w.each(func(to target) bool {
+		url := w.url(to)
+		links := w.LinksOf(url)
+		if to.kind != aPage || !w.fateOf(to.page).hasLinks() {
+			if len(links) > 0 {
+				t.Errorf("%s is not read, but has %d links", url, len(links))
+			}
+			return true
+		}
+		_, hrefs := extract(w.appendPage(nil, to.page))
+		base := url
+		hrefs = slices.DeleteFunc(hrefs, func(h href) bool {
+			if h.isBase {
+				base = canonical(url, h.href)
+			}
+			return h.isBase || slices.Contains(decoys, h)
+		})
+		if len(hrefs) != len(links) {
+			t.Fatalf("%s has %d links, LinksOf says %d", url, len(hrefs), len(links))
+		}
+		for i, link := range links {
+			if hrefs[i].href != link.Raw {
+				t.Errorf("%s: link %d is %q, LinksOf says %q", url, i, hrefs[i].href, link.Raw)
+			}
+			if got := canonical(base, link.Raw); got != link.Canonical {
+				t.Errorf("%s: %q relative to %s is %q, LinksOf says %q", url, link.Raw, base, got, link.Canonical)
+			}
+			if link.Raw != link.Canonical {
+				spelled++
+			}
+		}
+		return true
+	})
+	if spelled < 1000 {
+		t.Errorf("%d links are spelled in another way, want thousands", spelled)
+	}
+}
+
+// TestFlatMemory makes a web of 10⁸ pages and walks over some of it.
+func TestFlatMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	w := newWeb(t, Config{Seed: *seed, Hosts: 100_000, Pages: 100_000_000, Hardships: All})
+	walked := 0
+	for range w.Expected() {
+		if walked++; walked == 200_000 {
+			break
+		}
+	}
+	for host := 0; host < 100_000; host += 1000 {
+		url := w.url(target{kind: aPage, page: page{host, w.shape.size(host) - 1}})
+		if _, isExpected := w.Expect(url); !isExpected {
+			t.Errorf("%s is not expected", url)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
+		t.Errorf("a web of 10⁸ pages takes %d MiB, want at most 16", grown>>20)
+	}
+	runtime.KeepAlive(w)
+}
+
+func TestConfigFaults(t *testing.T) {
+	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, HugeBytes: 50, Agent: "a b", Hardships: 1 << 31})
+	if err == nil {
+		t.Fatal("a config full of faults is taken")
+	}
+	for _, fault := range []string{"Pages", "LargestShare", "MeanBytes", "MaxBodyBytes", "HugeBytes", "Agent", "Hardships"} {
+		if !strings.Contains(err.Error(), fault+" ") {
+			t.Errorf("the error does not name %s: %v", fault, err)
+		}
+	}
+}
+
+func TestParseHardships(t *testing.T) {
+	for list, want := range map[string]Hardships{
+		"all": All, "none": None, "": None, "4xx": ClientErrors, "429, reset": Throttling | Resets,
+		"all,-dead,-huge": All &^ (Dead | Huge), "gzip,-gzip": None,
+	} {
+		got, err := ParseHardships(list)
+		if err != nil || got != want {
+			t.Errorf("ParseHardships(%q) = %v, %v, want %v", list, got, err, want)
+		}
+		if again, err := ParseHardships(got.String()); err != nil || again != got {
+			t.Errorf("%v reads back as %v, %v", got, again, err)
+		}
+	}
+	if _, err := ParseHardships("latency,slwo"); err == nil || !strings.Contains(err.Error(), "slwo") {
+		t.Errorf("an unknown hardship gives %v", err)
+	}
+}
+
+func TestHostnames(t *testing.T) {
+	w := hard(t, Dead)
+	names := slices.Collect(w.Hostnames())
+	if want := 100 + w.deadHosts(); len(names) != want {
+		t.Errorf("%d host names, want %d", len(names), want)
+	}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != 100+w.deadHosts() {
+		t.Error("host names are not distinct")
+	}
+}
+
+func BenchmarkServe(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		cfg  Config
+	}{
+		{"bytes=4096/hardships=none", Config{MeanBytes: 4096, MeanLinks: 10}},
+		{"bytes=14336/hardships=none", Config{}},
+		{"bytes=4096/hardships=spellings,robots,redirects", Config{MeanBytes: 4096, MeanLinks: 10, Hardships: Spellings | Robots | Redirects}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.cfg.Hosts, c.cfg.Pages = 1000, 1_000_000
+			w := newWeb(b, c.cfg)
+			requests := benchRequests(w)
+			out, bytes := &discard{}, 0
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				out.reset()
+				w.serve(out, requests[i%len(requests)])
+				bytes += out.bytes
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pages/s")
+			b.ReportMetric(float64(bytes)/float64(b.N), "bytes/page")
+		})
+	}
+}
+
+func BenchmarkExpect(b *testing.B) {
+	w := newWeb(b, Config{Hosts: 1000, Pages: 1_000_000, Hardships: All})
+	url := w.url(target{kind: aPage, page: page{7, 900}})
+	for b.Loop() {
+		if _, isExpected := w.Expect(url); !isExpected {
+			b.Fatal(fmt.Errorf("%s is not expected", url))
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package testweb
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// corpus is text made once, from which all pages are put together: a page
+// costs little more than copying its bytes.
+type corpus struct {
+	paragraphs []string // elements of about 50 to 900 bytes
+}
+
+var (
+	adjectives = strings.Fields("amber brave calm dusty eager faint gentle hollow idle jolly keen lonely mellow narrow odd pale quiet rusty silent tidy upper vivid warm young")
+	nouns      = strings.Fields("anchor bridge canal dune engine forest garden harbour island junction kettle lantern meadow notebook orchard pebble quarry river station tower umbrella valley willow yard")
+	verbs      = strings.Fields("carries follows finds guards hears joins keeps lifts meets needs opens passes reaches shows turns watches")
+	fillers    = strings.Fields("the a one every some another this that its near below beyond without behind before after often slowly again almost never always however meanwhile")
+)
+
+func newCorpus(seed uint64) corpus {
+	d := dice{mix(seed ^ 0x7465787473)}
+	c := corpus{paragraphs: make([]string, 256)}
+	for i := range c.paragraphs {
+		c.paragraphs[i] = newParagraph(&d)
+	}
+	return c
+}
+
+func (c *corpus) appendParagraph(dst []byte, d *dice) []byte {
+	return append(dst, c.paragraphs[d.below(len(c.paragraphs))]...)
+}
+
+// newParagraph writes one to seven sentences as HTML.
+func newParagraph(d *dice) string {
+	var b strings.Builder
+	b.WriteString("<p>")
+	for range 1 + d.below(7) {
+		for word := range 8 + d.below(16) {
+			list := [...][]string{fillers, adjectives, nouns, verbs, fillers}[d.below(5)]
+			text := list[d.below(len(list))]
+			switch {
+			case word == 0:
+				text = strings.ToUpper(text[:1]) + text[1:]
+			case d.oneIn(40):
+				text = "<em>" + text + "</em>"
+			case d.oneIn(60):
+				text += " &amp; co."
+			}
+			if word > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(text)
+		}
+		b.WriteString(". ")
+	}
+	b.WriteString("</p>\n")
+	return b.String()
+}
+
+// appendTitle appends p's title as text.
+func (w *Web) appendTitle(dst []byte, p page) []byte {
+	d := w.roll(forText, p)
+	dst = append(dst, adjectives[d.below(len(adjectives))]...)
+	dst = append(dst, ' ')
+	dst = append(dst, nouns[d.below(len(nouns))]...)
+	dst = append(dst, ' ')
+	dst = strconv.AppendInt(dst, int64(p.index), 10)
+	dst = append(dst, " of "...)
+	return appendHost(dst, p.host)
+}
+
+// appendPage appends p's HTML: a head, a list of the links that others hang
+// from, the rest of the links between paragraphs until the page has its size.
+func (w *Web) appendPage(dst []byte, p page) []byte {
+	start := len(dst)
+	from, d := w.baseOf(p), w.roll(forText, p)
+	dst = append(dst, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>"...)
+	dst = w.appendTitle(dst, p)
+	dst = append(dst, "</title>\n"...)
+	if from.tag != "" {
+		dst = append(append(dst, from.tag...), '\n')
+	}
+	dst = append(dst, "<link rel=\"stylesheet\" href=\"/static/site.css\">\n</head>\n<body>\n<h1>"...)
+	dst = w.appendTitle(dst, p)
+	dst = append(dst, "</h1>\n"...)
+	if w.has(Spellings) {
+		dst = append(dst, noLinks...)
+	}
+	isDeep := w.isDeep(p)
+	if isDeep {
+		dst = append(dst, strings.Repeat("<div>", deepElements)...)
+	}
+	var room [64]target
+	links := w.links(room[:0], p)
+	size, spelling := w.sizeOf(p)-len("</body>\n</html>\n"), w.roll(forSpelling, p)
+	for i, to := range links {
+		dst = append(dst, "<p>See "...)
+		dst = w.appendAnchor(dst, &spelling, from, to)
+		dst = append(dst, " too.</p>\n"...)
+		for share := size * (i + 1) / len(links); len(dst)-start < share; {
+			dst = w.corpus.appendParagraph(dst, &d)
+		}
+	}
+	if isDeep {
+		dst = append(dst, strings.Repeat("</div>", deepElements)...)
+	}
+	for len(dst)-start < size {
+		dst = w.corpus.appendParagraph(dst, &d)
+	}
+	return append(dst, "</body>\n</html>\n"...)
+}
+
+// appendAnchor appends a link to t. It rolls d as LinksOf does.
+func (w *Web) appendAnchor(dst []byte, d *dice, from base, t target) []byte {
+	if w.spelled(d) {
+		open, name := "<a ", "href"
+		if t.page.index%4 == 0 {
+			open, name = "<A CLASS=x\n  ", "HREF"
+		}
+		dst = append(dst, open...)
+		dst = w.spell(d, from, t).appendAttribute(dst, name)
+	} else {
+		dst = append(dst, `<a href="`...)
+		var url [128]byte
+		dst = appendEscaped(dst, w.appendURL(url[:0], t))
+		dst = append(dst, '"')
+	}
+	dst = append(dst, '>')
+	dst = append(dst, adjectives[t.page.index%len(adjectives)]...)
+	dst = append(dst, ' ')
+	dst = append(dst, nouns[t.page.host%len(nouns)]...)
+	return append(dst, "</a>"...)
+}
+
+// appendEscaped appends a URL as HTML.
+func appendEscaped(dst, url []byte) []byte {
+	for {
+		i := bytes.IndexByte(url, '&')
+		if i < 0 {
+			return append(dst, url...)
+		}
+		dst = append(append(dst, url[:i]...), "&amp;"...)
+		url = url[i+1:]
+	}
+}
+
+// sizeOf returns how long p's HTML should be: log-normal with the mean that was
+// configured, which is what sizes of web pages look like.
+func (w *Web) sizeOf(p page) int {
+	const sigma = 0.8
+	d := w.roll(forSize, p)
+	size := float64(w.cfg.MeanBytes) * math.Exp(sigma*d.normal()-sigma*sigma/2)
+	return int(min(size, float64(w.cfg.MaxBodyBytes)/2))
+}
