@@ -91,6 +91,7 @@ const (
 	ReasonScheme    Reason = "scheme"       // neither http nor https
 	ReasonMalformed Reason = "malformed"    // no URL
 	ReasonTooLong   Reason = "too_long"     // longer than MaxURLBytes
+	ReasonTooMany   Reason = "too_many"     // beyond what is taken from one page
 	ReasonNofollow  Reason = "nofollow"     // the page asks not to follow it
 	ReasonDropped   Reason = "dropped"      // the library user's OnPage dropped it
 	ReasonQueueFull Reason = "queue_full"   // the store takes no more
@@ -126,6 +127,7 @@ const (
 	Network     Outcome = "network"      // no or a broken answer, after all attempts
 	HostDead    Outcome = "host_dead"    // the host as a whole was given up
 	WorkerLost  Outcome = "worker_lost"  // MaxDeliveries workers died over it
+	Handler     Outcome = "handler"      // the library user's OnPage returned an error, in all attempts
 )
 
 // State returns Done or Failed: the one place that decides (docs/url-states.md).
@@ -134,7 +136,7 @@ func (o Outcome) State() State {
 	switch o {
 	case OK, Redirect, ClientError, Robots, Address, Type:
 		return Done
-	case ServerError, Throttled, Network, HostDead, WorkerLost:
+	case ServerError, Throttled, Network, HostDead, WorkerLost, Handler:
 		return Failed
 	}
 	return Unknown

@@ -63,12 +63,12 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	}
 	it := o.item
 	var h *host
-	if g.cfg.MaxPerHost > 0 && !g.filter.Has(o.print) {
+	if _, most := g.cfg.limits(it.Host); most > 0 && !g.filter.Has(o.print) {
 		var err error
 		if h, err = g.hostOf(it.Host); err != nil {
 			return frontier.Verdict{}, err
 		}
-		if h.added >= g.cfg.MaxPerHost {
+		if h.added >= most {
 			return g.refuse(frontier.ReasonHostLimit), nil
 		}
 	}

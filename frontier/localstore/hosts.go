@@ -44,7 +44,8 @@ func (g *group) hostOf(key string) (*host, error) {
 	if h := g.hosts[key]; h != nil {
 		return h, nil
 	}
-	h := &host{key: key, delay: micros(g.cfg.Delay)}
+	delay, _ := g.cfg.limits(key)
+	h := &host{key: key, delay: micros(delay)}
 	row, err := g.get(hostKey(key))
 	if err != nil {
 		return nil, err

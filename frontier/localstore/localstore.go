@@ -46,6 +46,9 @@ type Config struct {
 	LeaseTTL   time.Duration // 0 means 60 s
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0: no limit
 
+	// Hosts says what differs for one host key; nil: nothing.
+	Hosts func(host string) HostLimits
+
 	// OpenOutput opens the output that belongs to the store, cut to position.
 	// Nil: the store has no output, and completions must carry no Record.
 	OpenOutput func(position frontier.Position) (frontier.Output, error)
@@ -55,6 +58,21 @@ type Config struct {
 	Now            func() time.Time   // nil: time.Now; tests
 	Crash          func(point string) // called at the points where a crash is worth a test; nil: nothing
 	Logger         *slog.Logger       // nil discards
+}
+
+// HostLimits are what a store does differently for one host key.
+type HostLimits struct {
+	Delay      time.Duration // instead of Config.Delay; 0: that
+	MaxPerHost uint64        // instead of Config.MaxPerHost; 0: that
+}
+
+// limits returns the delay and the most items of a host.
+func (c *Config) limits(host string) (delay time.Duration, most uint64) {
+	var own HostLimits
+	if c.Hosts != nil {
+		own = c.Hosts(host)
+	}
+	return cmp.Or(own.Delay, c.Delay), cmp.Or(own.MaxPerHost, c.MaxPerHost)
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -128,6 +128,7 @@ type outcome struct {
 var outcomes = []frontier.Outcome{
 	"", frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
+	frontier.Handler,
 }
 
 func appendOutcome(b []byte, o outcome) []byte {

@@ -1,0 +1,328 @@
+// Package fetcher is the worker of a crawl: it leases hosts from a frontier,
+// asks them politely, takes pages apart and reports what became of each URL.
+//
+// It owns the order of things (lease, robots.txt, request, outlinks, record,
+// completion), how many requests are under way, and what an answer means for
+// its URL. It does not own the queue (package frontier), when a host is due
+// (package politeness), the wire (package get), the form of a URL (package
+// canon) or the files (package record).
+package fetcher
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/robots"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// NoRetries asks for a Config.Retries of zero.
+const NoRetries = -1
+
+// Config says what a worker crawls and how. Store and Client are required.
+type Config struct {
+	Store  frontier.Store
+	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny
+	Client *get.Client
+	Canon  *canon.Canonicalizer // nil: the default form
+	Sink   record.Sink          // nil: no records. It must be what the store has as its Output
+
+	Worker     string // names this worker in status output; empty: "crawler"
+	Rules      Rules
+	Politeness politeness.Policy
+	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
+	UserAgent  string                      // its first token is what robots.txt calls us; empty: "crawler"
+
+	Concurrency     int           // hosts asked at once; 0 means 64
+	HostConcurrency int           // requests to one host at once; 0 means 1
+	Rate            float64       // requests per second of this worker; 0: no limit
+	Retries         int           // after a failed first attempt; 0 means 3, NoRetries none
+	MaxPages        uint64        // answers in the whole crawl; 0: no limit
+	Grace           time.Duration // for requests under way when Run is stopped; 0 means 30 s
+
+	// OnPage is called for each page that came (status 2xx of a wanted type),
+	// before the page completes, by many goroutines at once. An error queues
+	// the page again, one attempt used; when they are used up it has failed,
+	// with the outcome "handler".
+	OnPage func(ctx context.Context, page *Page) error
+
+	Logger *slog.Logger // nil discards
+}
+
+// HostRules are what a crawl does differently for one host key.
+type HostRules struct {
+	Politeness      *politeness.Policy  // nil: Config.Politeness
+	HostConcurrency int                 // 0: Config.HostConcurrency
+	Header          map[string][]string // sent with each request, beside or instead of the client's
+	IgnoreRobots    bool
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	missing := func(is bool, name string) {
+		if is {
+			errs = append(errs, fmt.Errorf("fetcher: %s is nil", name))
+		}
+	}
+	missing(c.Store == nil, "Store")
+	missing(c.Client == nil, "Client")
+	missing(c.Scope == nil && c.Rules.Scope != canon.ScopeAny, "Scope")
+	atLeast := func(value int, least int, name string) {
+		if value < least {
+			errs = append(errs, fmt.Errorf("fetcher: %s is %d, want %d or more", name, value, least))
+		}
+	}
+	atLeast(c.Concurrency, 0, "Concurrency")
+	atLeast(c.HostConcurrency, 0, "HostConcurrency")
+	atLeast(c.Retries, NoRetries, "Retries")
+	if c.Rate < 0 {
+		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
+	}
+	var err error
+	if c.Politeness, err = c.Politeness.WithDefaults(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Canon == nil {
+		if c.Canon, err = canon.New(canon.Options{}); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	c.Worker = cmp.Or(c.Worker, "crawler")
+	c.UserAgent = cmp.Or(c.UserAgent, "crawler")
+	c.Concurrency = cmp.Or(c.Concurrency, 64)
+	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
+	c.Grace = cmp.Or(c.Grace, 30*time.Second)
+	switch c.Retries {
+	case 0:
+		c.Retries = 3
+	case NoRetries:
+		c.Retries = 0
+	}
+	if c.Hosts == nil {
+		c.Hosts = func(string) HostRules { return HostRules{} }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(errs...)
+}
+
+// Crawl is one worker of a crawl.
+type Crawl struct {
+	cfg     Config
+	token   string // of robots.txt
+	limiter *rate.Limiter
+
+	slots chan struct{} // hosts being asked
+	wake  chan struct{} // something may be due earlier than was known
+	held  atomic.Int64  // leases
+	ready atomic.Int64  // leases that do not wait for their host's delay
+
+	hard  context.Context // ends requests under way
+	abort context.CancelCauseFunc
+	tally tally
+	once  sync.Once
+}
+
+// Ends of a Run.
+const (
+	Empty   End = "empty"   // nothing is left to fetch
+	Limit   End = "limit"   // Config.MaxPages was reached
+	Stopped End = "stopped" // the context ended
+)
+
+// End says why a Run ended without an error.
+type End string
+
+// ErrGraceOver is why requests end that are under way when the grace is over.
+var ErrGraceOver = errors.New("fetcher: grace is over")
+
+// New returns a worker. The error names every fault of config.
+func New(config Config) (*Crawl, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Crawl{
+		cfg:     config,
+		token:   robots.ProductToken(config.UserAgent),
+		limiter: rate.NewLimiter(rate.Inf, 1),
+		slots:   make(chan struct{}, config.Concurrency),
+		wake:    make(chan struct{}, 1),
+	}
+	if config.Rate > 0 {
+		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
+	}
+	c.hard, c.abort = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// Abort ends requests under way at once; their items go back. Run then returns
+// soon, if its context has ended too.
+func (c *Crawl) Abort() { c.abort(ErrGraceOver) }
+
+// Wake makes a running Run look for due hosts now: somebody added some.
+func (c *Crawl) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run crawls until nothing is left, a limit is reached or stop ends; requests
+// under way then get Config.Grace to finish. No goroutine that it started
+// outlives it. It can be called once. An error is the store's: what was
+// committed is safe, and the next Run goes on from there.
+func (c *Crawl) Run(stop context.Context) (End, error) {
+	first := false
+	c.once.Do(func() { first = true })
+	if !first {
+		return "", errors.New("fetcher: Run was called before")
+	}
+	defer c.abort(nil)
+	stop, fail := context.WithCancelCause(stop)
+	defer fail(nil)
+	defer context.AfterFunc(stop, func() {
+		timer := time.AfterFunc(c.cfg.Grace, c.Abort)
+		context.AfterFunc(c.hard, func() { timer.Stop() })
+	})()
+
+	var leases sync.WaitGroup
+	end, err := c.acquire(stop, func(l *holding) {
+		c.held.Add(1)
+		leases.Go(func() {
+			defer c.Wake()
+			defer c.held.Add(-1)
+			if err := l.run(stop); err != nil {
+				fail(err)
+			}
+		})
+	})
+	if err != nil {
+		fail(err)
+	}
+	leases.Wait()
+	var failure *storeError
+	if errors.As(context.Cause(stop), &failure) {
+		return "", failure.err
+	}
+	return end, err
+}
+
+// storeError marks an error of the store that ends the crawl.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
+
+// maxHeld bounds the leases of one worker, waiting ones included.
+const maxHeld = 4096
+
+// pollMax bounds the wait for a store that other workers add to as well.
+const pollMax = time.Second
+
+// pollMin keeps a busy worker from asking a store that has just had nothing.
+const pollMin = 5 * time.Millisecond
+
+// acquire leases hosts while there is room, and starts work on them.
+func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
+	outage := backoff{}
+	for {
+		if stop.Err() != nil {
+			return Stopped, nil
+		}
+		room := min(2*int64(c.cfg.Concurrency)-c.ready.Load(), maxHeld-c.held.Load(), 256)
+		if room <= 0 {
+			c.sleep(stop, pollMax)
+			continue
+		}
+		asked := time.Now()
+		idle := c.held.Load() == 0
+		grant, err := c.cfg.Store.Lease(stop, frontier.LeaseRequest{
+			Worker: c.cfg.Worker, IDs: newLeaseIDs(int(room)),
+			InFlight: c.cfg.HostConcurrency, MaxPages: c.cfg.MaxPages,
+		})
+		switch {
+		case stop.Err() != nil && err != nil:
+			return Stopped, nil
+		case errors.Is(err, frontier.ErrUnavailable):
+			c.cfg.Logger.Warn("store unavailable", slog.Any("err", err))
+			pause(stop, outage.next())
+			continue
+		case err != nil:
+			return "", &storeError{err}
+		}
+		outage = backoff{}
+		for _, l := range grant.Leases {
+			start(c.hold(l, asked))
+		}
+		switch {
+		case len(grant.Leases) > 0:
+		case grant.Empty && idle:
+			return Empty, nil
+		case grant.Limited && idle:
+			return Limit, nil
+		}
+		if len(grant.Leases) < int(room) {
+			pause(stop, pollMin)
+			c.sleep(stop, min(grant.Wait, pollMax))
+		}
+	}
+}
+
+// sleep waits for d, a wake-up or the end.
+func (c *Crawl) sleep(stop context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.wake:
+	case <-stop.Done():
+	}
+}
+
+// pause waits for d or the end.
+func pause(stop context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop.Done():
+	}
+}
+
+// backoff spaces the tries while a store is unavailable: 100 ms to 10 s.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) next() time.Duration {
+	b.last = min(max(2*b.last, 100*time.Millisecond), 10*time.Second)
+	return b.last
+}
+
+func newLeaseIDs(n int) []frontier.LeaseID {
+	ids := make([]frontier.LeaseID, n)
+	for i := range ids {
+		_, _ = rand.Read(ids[i][:])
+	}
+	return ids
+}
+
+// random is the chance that package politeness asks for.
+func random() float64 { return mathrand.Float64() }

@@ -1,0 +1,73 @@
+package fetcher
+
+import (
+	"fmt"
+
+	"github.com/PuerkitoBio/goquery"
+
+	"github.com/bloomfrontier/crawler/fetcher/extract"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// Page is a page that came, on its way to be completed. It is valid during
+// OnPage only, and not safe for concurrent use.
+type Page struct {
+	URL      canon.URL
+	Item     frontier.Item
+	Response *get.Response  // the body too, until OnPage returns
+	Record   *record.Record // as it will be written; links are counted later
+
+	document *extract.Page
+	links    *linkSet
+}
+
+// Document returns the parsed page, nil if it is no HTML. It is parsed once,
+// whoever asks.
+func (p *Page) Document() *goquery.Document {
+	if p.document == nil {
+		return nil
+	}
+	return p.document.Document()
+}
+
+// Links returns the canonical URLs that the page will offer to the frontier.
+func (p *Page) Links() []string {
+	urls := make([]string, len(p.links.items))
+	for i := range p.links.items {
+		urls[i] = p.links.items[i].URL
+	}
+	return urls
+}
+
+// Drop removes the links for which drop returns true. They count as refused,
+// with reason "dropped".
+func (p *Page) Drop(drop func(url string) bool) {
+	kept := p.links.items[:0]
+	for _, item := range p.links.items {
+		if drop(item.URL) {
+			p.links.refuse(frontier.ReasonDropped, 1)
+		} else {
+			kept = append(kept, item)
+		}
+	}
+	p.links.items = kept
+}
+
+// Add offers one more link: a reference, resolved against the page's URL. It
+// is held to the crawl's rules; ErrNotOffered says that they refuse it.
+func (p *Page) Add(ref string) error {
+	url, err := p.links.cfg.Canon.Join(p.URL, ref)
+	if err != nil {
+		p.links.refuse(reasonOf(err), 1)
+		return err
+	}
+	if reason := p.links.judge(url); reason != "" {
+		p.links.refuse(reason, 1)
+		return fmt.Errorf("%w: %s: %s", ErrNotOffered, url, reason)
+	}
+	p.links.push(url, frontier.PriorityPage, frontier.Bulk)
+	return nil
+}

@@ -1,0 +1,235 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+
+	"github.com/bloomfrontier/crawler/fetcher/extract"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
+const SeedsOnly = -1
+
+// DefaultMaxHops is how many redirects in a row are followed.
+const DefaultMaxHops = 5
+
+// Rules say which links are followed. The zero value follows every link within
+// the seeds' hosts.
+type Rules struct {
+	Scope    canon.ScopeMode
+	Include  []*regexp.Regexp // if any, one must match the canonical URL
+	Exclude  []*regexp.Regexp // none may match; wins over Include
+	MaxDepth int              // links away from a seed; 0: no limit; SeedsOnly: no link
+	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
+}
+
+func (r Rules) maxDepth() int {
+	switch r.MaxDepth {
+	case 0:
+		return math.MaxUint16
+	case SeedsOnly:
+		return 0
+	}
+	return min(r.MaxDepth, math.MaxUint16)
+}
+
+func (r Rules) maxHops() int {
+	if r.MaxHops == 0 {
+		return DefaultMaxHops
+	}
+	return r.MaxHops
+}
+
+// filter returns the reason why the expressions refuse a URL, or "".
+func (r Rules) filter(url string) frontier.Reason {
+	for _, re := range r.Exclude {
+		if re.MatchString(url) {
+			return frontier.ReasonExcluded
+		}
+	}
+	for _, re := range r.Include {
+		if re.MatchString(url) {
+			return ""
+		}
+	}
+	if len(r.Include) > 0 {
+		return frontier.ReasonExcluded
+	}
+	return ""
+}
+
+// linkSet gathers the outlinks of one page: those that pass the rules, and how
+// many did not, by reason.
+type linkSet struct {
+	*holding
+	from        *frontier.Item
+	depth, hops int
+	items       []frontier.Item
+	refused     map[frontier.Reason]uint64
+	inScope     map[string]bool // by host
+	err         error           // of the store: the links are not complete
+}
+
+func (l *linkSet) refuse(reason frontier.Reason, n int) {
+	if n == 0 {
+		return
+	}
+	if l.refused == nil {
+		l.refused = make(map[frontier.Reason]uint64)
+	}
+	l.refused[reason] += uint64(n)
+}
+
+func (l *linkSet) refusals() []frontier.Refusal {
+	var all []frontier.Refusal
+	for reason, n := range l.refused {
+		all = append(all, frontier.Refusal{Reason: reason, Count: n})
+	}
+	return all
+}
+
+// addDocument adds the links of a page.
+func (l *linkSet) addDocument(document *extract.Page) {
+	l.refuse(frontier.ReasonMalformed, document.Malformed)
+	l.refuse(frontier.ReasonScheme, document.BadScheme)
+	l.refuse(frontier.ReasonTooLong, document.TooLong)
+	l.refuse(frontier.ReasonTooMany, document.TooMany)
+	l.items = make([]frontier.Item, 0, len(document.Links))
+	for i := range document.Links {
+		link := &document.Links[i]
+		if document.Nofollow || link.Nofollow {
+			l.refuse(frontier.ReasonNofollow, 1)
+			continue
+		}
+		l.add(link.URL)
+	}
+}
+
+// add offers a link as any page would, if the rules let it pass.
+func (l *linkSet) add(url canon.URL) {
+	if reason := l.judge(url); reason != "" {
+		l.refuse(reason, 1)
+		return
+	}
+	l.push(url, frontier.PriorityPage, frontier.Bulk)
+}
+
+func (l *linkSet) push(url canon.URL, priority frontier.Priority, class frontier.Class) {
+	l.items = append(l.items, frontier.Item{
+		URL: url.String(), Host: l.cfg.Canon.HostKey(url), Depth: uint16(l.depth), Hops: uint8(min(l.hops, 255)),
+		Priority: priority, Class: class, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
+	})
+}
+
+// judge returns why the crawl's rules refuse a link, or "".
+func (l *linkSet) judge(url canon.URL) frontier.Reason {
+	rules := &l.cfg.Rules
+	if l.depth > rules.maxDepth() {
+		return frontier.ReasonDepth
+	}
+	if l.hops > rules.maxHops() {
+		return frontier.ReasonHops
+	}
+	if rules.Scope != canon.ScopeAny && !l.scoped(url.Host()) {
+		return frontier.ReasonScope
+	}
+	return rules.filter(url.String())
+}
+
+// scoped reports whether seeds have opened a host.
+func (l *linkSet) scoped(host string) bool {
+	in, known := l.inScope[host]
+	if known || l.err != nil {
+		return in
+	}
+	open, err := l.cfg.Scope.Admitted(l.hard, canon.Candidates(l.cfg.Rules.Scope, host))
+	if err != nil {
+		l.err = err
+		return false
+	}
+	for _, one := range open {
+		in = in || one
+	}
+	if l.inScope == nil {
+		l.inScope = make(map[string]bool)
+	}
+	l.inScope[host] = in
+	return in
+}
+
+// addRedirect offers the target of a redirect. That of a seed is a seed: it
+// opens its scope, so that example.org → www.example.org does not end a crawl.
+func (l *linkSet) addRedirect(target canon.URL) {
+	if l.from.Priority != frontier.PrioritySeed {
+		l.add(target)
+		return
+	}
+	if l.hops > l.cfg.Rules.maxHops() {
+		l.refuse(frontier.ReasonHops, 1)
+		return
+	}
+	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
+		if l.err = l.cfg.Scope.Admit(l.hard, keys); l.err != nil {
+			return
+		}
+	}
+	l.push(target, frontier.PrioritySeed, frontier.Exact)
+}
+
+// SeedAnswer says what became of one seed.
+type SeedAnswer struct {
+	Raw     string // as given
+	URL     string // canonical; empty if it has no such form
+	Verdict frontier.Verdict
+	Err     error // why it has no canonical form
+}
+
+// Seeds offers seeds, opening the scope of each, and answers index for index.
+// Include and Exclude do not hold for seeds. It is safe while Run runs.
+func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
+	answers := make([]SeedAnswer, len(raw))
+	var items []frontier.Item
+	var at []int
+	var keys []string
+	for i, seed := range raw {
+		answers[i].Raw = seed
+		url, err := c.cfg.Canon.ParseSeed(seed)
+		if err != nil {
+			answers[i].Err = err
+			answers[i].Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: reasonOf(err)}
+			continue
+		}
+		answers[i].URL = url.String()
+		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
+		at = append(at, i)
+		items = append(items, frontier.Item{
+			URL: url.String(), Host: c.cfg.Canon.HostKey(url),
+			Priority: frontier.PrioritySeed, Class: frontier.Exact,
+		})
+	}
+	if len(items) == 0 {
+		return answers, nil
+	}
+	if len(keys) > 0 {
+		if err := c.cfg.Scope.Admit(ctx, keys); err != nil {
+			return nil, fmt.Errorf("open the scope of seeds: %w", err)
+		}
+	}
+	verdicts, err := c.cfg.Store.Add(ctx, items)
+	if err != nil {
+		return nil, fmt.Errorf("add seeds: %w", err)
+	}
+	for j, i := range at {
+		answers[i].Verdict = verdicts[j]
+	}
+	c.Wake()
+	return answers, nil
+}
+
+// ErrNotOffered reports a link that the rules of the crawl refuse.
+var ErrNotOffered = errors.New("fetcher: the crawl's rules refuse the link")

@@ -1,0 +1,259 @@
+package fetcher
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/extract"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// visit requests one item and completes it.
+func (h *holding) visit(item frontier.Item, url canon.URL) {
+	defer func() {
+		h.mu.Lock()
+		h.outstanding--
+		h.mu.Unlock()
+		<-h.room
+	}()
+	at := time.Now()
+	started := func() {
+		at = time.Now()
+		h.mu.Lock()
+		h.host.Start(at)
+		h.mu.Unlock()
+	}
+	h.tally.requests.Add(1)
+	answer, err := h.cfg.Client.Get(h.hard, get.Request{
+		URL: item.URL, Header: h.rules.Header, Started: started, Sent: started,
+	})
+	h.noteAnswer(answer, err)
+	h.dropSlot()
+	<-h.asks
+
+	v := visited{holding: h, item: item, url: url, at: at}
+	var done frontier.Completion
+	if err != nil {
+		done = v.failed(err)
+	} else {
+		h.tally.bytes.Add(uint64(answer.WireBytes))
+		done = v.answered(answer)
+		answer.Release()
+	}
+	if done.Disposition == frontier.Finish {
+		h.tally.finished.Add(1)
+	}
+	h.mu.Lock()
+	end := h.closing && h.outstanding == 1 && len(h.pending) == 0
+	h.mu.Unlock()
+	h.complete([]frontier.Completion{done}, end)
+	if len(done.Links) > 0 {
+		h.Wake()
+	}
+}
+
+// noteAnswer tells the host's state what came of a request.
+func (h *holding) noteAnswer(answer *get.Response, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if err == nil {
+		h.host.Answered(now, answer.Latency, answer.Status, answer.RetryAfter, random)
+		return
+	}
+	switch fault := get.Classify(err); {
+	case fault.Aborted, fault.Stale, !fault.Retry:
+	case fault.Host:
+		h.host.Failed(now, random)
+	default:
+		h.host.Broken(now, random)
+	}
+	h.changed = true
+}
+
+// visited is a visit after its request.
+type visited struct {
+	*holding
+	item frontier.Item
+	url  canon.URL
+	at   time.Time // when the request started
+}
+
+// newRecord returns the part of a record that every outcome has.
+func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
+	r := &record.Record{
+		URL: item.URL, Host: item.Host, Depth: int(item.Depth), Attempts: int(item.Attempts),
+		Round: int(item.Round), FetchedAt: at.UTC().Truncate(time.Millisecond),
+		ID: hex.EncodeToString(item.Fingerprint[:8]),
+	}
+	if item.Referrer != (frontier.Referrer{}) {
+		r.ReferrerID = hex.EncodeToString(item.Referrer[:])
+	}
+	return r
+}
+
+// finished returns the completion that ends an item with a record.
+func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *record.Record) frontier.Completion {
+	r.Outcome = string(outcome)
+	c := frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: r.Status, Page: r.Status > 0}
+	if h.cfg.Sink != nil {
+		c.Record = func(links frontier.LinkCounts) error {
+			r.LinksFound, r.LinksAdded = links.Found, links.Added
+			return h.cfg.Sink.Append(r)
+		}
+	}
+	return c
+}
+
+// conclusion finishes an item without a request.
+func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why string) frontier.Completion {
+	r := h.newRecord(item, time.Now())
+	r.Error = why
+	return h.finished(item, outcome, r)
+}
+
+// again queues the item once more, or finishes it when its attempts are used up.
+func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record.Record) frontier.Completion {
+	attempts := int(v.item.Attempts) + 1
+	if attempts <= v.cfg.Retries {
+		wait := max(v.cfg.Politeness.RetryIn(attempts, random), least)
+		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}
+	}
+	r.Attempts = attempts
+	return v.finished(v.item, outcome, r)
+}
+
+// failed says what a request without an answer means for its item.
+func (v *visited) failed(err error) frontier.Completion {
+	fault := get.Classify(err)
+	v.cfg.Logger.Debug("no answer", slog.String("url", v.item.URL), slog.Any("err", err))
+	if fault.Aborted {
+		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
+	}
+	r := v.newRecord(v.item, v.at)
+	r.DurationMS = milliseconds(time.Since(v.at))
+	r.Error = err.Error()
+	switch {
+	case fault.Stale:
+		// The kept connection was dead: the request says nothing about the item.
+		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
+	case fault.Retry:
+		v.tally.errors.Add(1)
+		return v.again(fault.Outcome, 0, r)
+	}
+	r.Attempts++
+	return v.finished(v.item, fault.Outcome, r)
+}
+
+// answered says what an answer means for its item.
+func (v *visited) answered(answer *get.Response) frontier.Completion {
+	r := v.newRecord(v.item, v.at)
+	r.Attempts++
+	r.Status = answer.Status
+	r.DurationMS = milliseconds(answer.Duration)
+	r.ContentType = answer.ContentType
+	r.ETag, r.LastModified = answer.Header.Get("Etag"), answer.Header.Get("Last-Modified")
+	outcome, retry := answer.Outcome()
+	if retry {
+		v.tally.errors.Add(1)
+		r.Error = "status " + statusText(answer.Status)
+		return v.again(outcome, min(answer.RetryAfter, v.cfg.Politeness.MaxRetryAfter), r)
+	}
+	switch outcome {
+	case frontier.OK:
+		return v.page(answer, r)
+	case frontier.Redirect:
+		return v.redirected(answer, r)
+	}
+	return v.finished(v.item, outcome, r)
+}
+
+// page takes a page apart.
+func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completion {
+	r.Bytes, r.Truncated = int64(len(answer.Body)), answer.Truncated
+	if answer.Damage != nil {
+		r.Error = answer.Damage.Error()
+	}
+	digest := sha256.Sum256(answer.Body)
+	r.Digest = "sha256:" + hex.EncodeToString(digest[:])
+	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r}
+	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
+	if extractable(answer.ContentType) {
+		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, extract.Options{Canon: v.cfg.Canon})
+		if err != nil {
+			r.Error = err.Error()
+		} else {
+			page.document = document
+			r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
+			links.addDocument(document)
+		}
+	}
+	if v.cfg.OnPage != nil {
+		page.links = &links
+		if err := v.cfg.OnPage(v.hard, page); err != nil {
+			r.Error = err.Error()
+			return v.again(frontier.Handler, 0, r)
+		}
+	}
+	if links.err != nil {
+		return v.storeFailed(links.err)
+	}
+	done := v.finished(v.item, frontier.OK, r)
+	done.Links, done.Refused = links.items, links.refusals()
+	return done
+}
+
+// storeFailed gives back a page whose links could not be judged: it must not
+// count as done without them.
+func (v *visited) storeFailed(err error) frontier.Completion {
+	v.note(err)
+	return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
+}
+
+// redirected offers where an answer points. The target of a seed is a seed.
+func (v *visited) redirected(answer *get.Response, r *record.Record) frontier.Completion {
+	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
+	if answer.RedirectTo != "" {
+		target, err := v.cfg.Canon.Join(v.url, answer.RedirectTo)
+		if err != nil {
+			links.refuse(reasonOf(err), 1)
+		} else {
+			r.RedirectTo = target.String()
+			links.addRedirect(target)
+		}
+	}
+	if links.err != nil {
+		return v.storeFailed(links.err)
+	}
+	done := v.finished(v.item, frontier.Redirect, r)
+	done.Links, done.Refused = links.items, links.refusals()
+	return done
+}
+
+func extractable(contentType string) bool {
+	for _, t := range get.HTMLTypes() {
+		if contentType == t {
+			return true
+		}
+	}
+	return false
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// reasonOf names why a reference is not a URL that could be queued.
+func reasonOf(err error) frontier.Reason {
+	switch {
+	case errors.Is(err, canon.ErrScheme):
+		return frontier.ReasonScheme
+	case errors.Is(err, canon.ErrTooLong):
+		return frontier.ReasonTooLong
+	}
+	return frontier.ReasonMalformed
+}
