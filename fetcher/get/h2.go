@@ -85,7 +85,7 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 		trace.GotConn(httptrace.GotConnInfo{Reused: c.used.Swap(true)})
 	}
 	bare := *request // the caller's stays as it is
-	bare.Body = nil
+	bare.Body, bare.TransferEncoding = nil, nil
 	return client.RoundTrip(&bare)
 }
 
