@@ -1,0 +1,428 @@
+package frontiertest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// A mutant is one way to be broken.
+type mutant struct {
+	name     string
+	breakIt  func(b *broken)
+	caughtBy []string // cases that must see it, among others
+	unseen   bool     // by the random runs, which have no false positives, races and output errors
+}
+
+var mutants = []mutant{
+	{"answers added twice", func(b *broken) {
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			verdicts, err := b.Memory.Add(ctx, items)
+			for i := range verdicts {
+				if verdicts[i].Answer == frontier.Seen {
+					verdicts[i].Answer = frontier.Added
+				}
+			}
+			return verdicts, err
+		}
+	}, []string{"AddAnswersAddedOnce", "AddTakesDuplicatesInOrder", "RacersAddEachURLOnce"}, false},
+	{"checks, then marks", func(b *broken) {
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			status, err := b.Lookup(ctx, items[0].Host, items[0].URL)
+			runtime.Gosched()
+			verdicts, err2 := b.Memory.Add(ctx, items)
+			if err2 == nil && status.State == frontier.Unknown && verdicts[0].Answer == frontier.Seen {
+				verdicts[0].Answer = frontier.Added
+			}
+			return verdicts, errors.Join(err, err2)
+		}
+	}, []string{"RacersAddEachURLOnce"}, true},
+	{"remembers what it refuses", func(b *broken) {
+		var mu sync.Mutex
+		refused := map[string]bool{}
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			verdicts, err := b.Memory.Add(ctx, items)
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range verdicts {
+				if refused[items[i].URL] {
+					verdicts[i] = frontier.Verdict{Answer: frontier.Seen}
+				}
+				refused[items[i].URL] = verdicts[i].Answer == frontier.Refused
+			}
+			return verdicts, err
+		}
+	}, []string{"AddHoldsTheHostLimit"}, false},
+	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
+	{"drops exact items", func(b *broken) {
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			items = slices.Clone(items)
+			for i := range items {
+				items[i].Class = frontier.Bulk
+			}
+			return b.Memory.Add(ctx, items)
+		}
+	}, []string{"AddNeverDropsExact"}, false},
+	{"hands out delayed items early", func(b *broken) {
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			items = slices.Clone(items)
+			for i := range items {
+				items[i].Delay /= 2
+			}
+			return b.Memory.Add(ctx, items)
+		}
+	}, []string{"AddDelays"}, false},
+	{"hands out the last first", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					slices.Reverse(h.queue)
+				}
+			})
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"LeaseKeepsTheOrder", "AddTakesDuplicatesInOrder"}, false},
+	{"hands a host out twice", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			b.locked(func(m *Memory) {
+				for _, l := range grant.Leases {
+					m.hosts[l.Host].lease = nil
+				}
+			})
+			return grant, err
+		}
+	}, []string{"LeaseHandsOutAHostOnce", "AddLeavesALeasedHostLeased"}, false},
+	{"promises a repeat a whole lease", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			for i := range grant.Leases {
+				grant.Leases[i].TTL = b.cfg.LeaseTTL
+			}
+			return grant, err
+		}
+	}, []string{"LeaseRepeatTellsTheTimeLeft"}, false},
+	{"gives a repeat another host", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			b.locked(func(m *Memory) {
+				for _, id := range request.IDs {
+					delete(m.leases, id)
+				}
+			})
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"LeaseRepeats", "RacersRepeatOneLease"}, false},
+	{"never waits", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			grant.Wait = 0
+			return grant, err
+		}
+	}, []string{"LeaseTellsTheWait", "AddDelays"}, false},
+	{"waits too long", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			grant.Wait *= 2
+			return grant, err
+		}
+	}, []string{"LeaseTellsTheWait", "AddDelays"}, false},
+	{"is empty too early", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			b.locked(func(m *Memory) { grant.Empty = m.stats.Queued == 0 })
+			return grant, err
+		}
+	}, []string{"LeaseTellsEmpty"}, false},
+	{"says nothing of the limit", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			grant.Limited = false
+			return grant, err
+		}
+	}, []string{"LeaseHoldsMaxPages"}, false},
+	{"leases beyond the limit", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			request.MaxPages *= 2
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"LeaseHoldsMaxPages"}, false},
+	{"tops up beyond the limit", func(b *broken) {
+		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+			topUp.MaxPages = 0
+			return b.Memory.Extend(ctx, id, topUp)
+		}
+	}, []string{"ExtendHoldsMaxPages"}, false},
+	{"tops up with what was completed", func(b *broken) {
+		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+			b.locked(func(m *Memory) {
+				if l := m.leases[id]; l != nil {
+					for e := range l.completed {
+						if e.state == frontier.Queued {
+							delete(l.completed, e)
+							l.items = slices.DeleteFunc(l.items, func(other *entry) bool { return other == e })
+						}
+					}
+				}
+			})
+			return b.Memory.Extend(ctx, id, topUp)
+		}
+	}, []string{"ExtendHandsOutNothingCompleted"}, false},
+	{"extends for a moment", func(b *broken) {
+		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+			extension, err := b.Memory.Extend(ctx, id, topUp)
+			b.locked(func(m *Memory) {
+				if l := m.leases[id]; l != nil {
+					l.deadline = m.cfg.Now().Add(m.cfg.LeaseTTL / 2)
+				}
+			})
+			return extension, err
+		}
+	}, []string{"ExtendProlongs"}, false},
+	{"extends what is lost", func(b *broken) {
+		b.extend = func(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+			extension, err := b.Memory.Extend(ctx, id, topUp)
+			if errors.Is(err, frontier.ErrLeaseLost) {
+				return frontier.Extension{TTL: b.cfg.LeaseTTL}, nil
+			}
+			return extension, err
+		}
+	}, []string{"ExpiryLosesTheLease"}, false},
+	{"counts all items of a lost lease", func(b *broken) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			request.InFlight = 32
+			return b.Memory.Lease(ctx, request)
+		}
+	}, []string{"ExpiryCountsDeliveries"}, false},
+	{"has lost hosts due without delay", func(b *broken) { b.expiring(func(l *lease) { l.host.delay = 0 }) },
+		[]string{"ExpiryMakesTheHostDueAfterItsDelay"}, false},
+	{"forgets a back-off when a lease is lost", func(b *broken) { b.expiring(func(l *lease) { l.host.due = time.Time{} }) },
+		[]string{"ExpiryKeepsTheBackOff"}, false},
+	{"loses an item given back", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			err := b.Memory.Complete(ctx, id, done, update)
+			b.drop(func(e *entry) bool {
+				return slices.ContainsFunc(done, func(c frontier.Completion) bool {
+					return err == nil && c.Disposition == frontier.GiveBack && c.Item == e.item.Fingerprint
+				})
+			})
+			return err
+		}
+	}, []string{"CompleteGivesBack", "ExtendHandsOutNothingCompleted"}, false},
+	{"loses what an ended lease held", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			var l *lease
+			b.locked(func(m *Memory) { l = m.leases[id] })
+			err := b.Memory.Complete(ctx, id, done, update)
+			if err == nil && update.End && l != nil {
+				b.drop(func(e *entry) bool { return slices.Contains(l.items, e) && !l.completed[e] })
+			}
+			return err
+		}
+	}, []string{"CompleteEnds", "LeaseSizesTheBatch"}, false},
+	{"has hosts due early", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			update.Due /= 2
+			return b.Memory.Complete(ctx, id, done, update)
+		}
+	}, []string{"CompleteSetsTheDueTime", "AddMakesNoHostDueEarlier"}, false},
+	{"forgets blobs", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			update.Blob = nil
+			return b.Memory.Complete(ctx, id, done, update)
+		}
+	}, []string{"CompleteKeepsTheBlob"}, false},
+	{"writes no records", func(b *broken) { b.records(func(record) record { return nil }) },
+		[]string{"RecordIsWrittenOnce", "CompleteAddsLinks", "RecordErrorFailsTheCompletion"}, false},
+	{"writes records twice", func(b *broken) {
+		b.records(func(write record) record {
+			return func(counts frontier.LinkCounts) error { return errors.Join(write(counts), write(counts)) }
+		})
+	}, []string{"RecordIsWrittenOnce"}, false},
+	{"tells records wrong counts", func(b *broken) {
+		b.records(func(write record) record {
+			return func(counts frontier.LinkCounts) error {
+				counts.Seen, counts.Added = counts.Added, counts.Seen
+				return write(counts)
+			}
+		})
+	}, []string{"CompleteAddsLinks"}, false},
+	{"passes over record errors", func(b *broken) {
+		b.records(func(write record) record {
+			return func(counts frontier.LinkCounts) error { _ = write(counts); return nil }
+		})
+	}, []string{"RecordErrorFailsTheCompletion"}, true},
+	{"never syncs", func(b *broken) { b.cfg.Output = nil },
+		[]string{"RecordIsSyncedBeforeTheEffect", "SyncErrorFailsTheCompletion"}, true},
+	{"completes twice", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			b.locked(func(m *Memory) {
+				if l := m.leases[id]; l != nil {
+					for _, c := range done {
+						delete(l.completed, m.entries[c.Item])
+					}
+				}
+			})
+			return b.Memory.Complete(ctx, id, done, update)
+		}
+	}, []string{"CompleteTwice"}, false},
+	{"refuses the repeat of an end", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			err := b.Memory.Complete(ctx, id, done, update)
+			b.locked(func(m *Memory) {
+				if l := m.leases[id]; l != nil && l.ended {
+					delete(m.leases, id)
+				}
+			})
+			return err
+		}
+	}, []string{"CompleteTwiceAfterTheEnd"}, false},
+	{"completes what is lost", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			err := b.Memory.Complete(ctx, id, done, update)
+			if errors.Is(err, frontier.ErrLeaseLost) {
+				return nil
+			}
+			return err
+		}
+	}, []string{"ExpiryLosesTheLease", "CompleteEnds"}, false},
+	{"adds the links of what is lost", func(b *broken) {
+		b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+			err := b.Memory.Complete(ctx, id, done, update)
+			if errors.Is(err, frontier.ErrLeaseLost) {
+				for _, c := range done {
+					_, err2 := b.Add(ctx, c.Links)
+					err = errors.Join(err, err2)
+				}
+			}
+			return err
+		}
+	}, []string{"ExpiryLosesTheLease"}, false},
+	{"counts wrong but in balance", func(b *broken) {
+		b.stats = func(ctx context.Context) (frontier.Stats, error) {
+			stats, err := b.Memory.Stats(ctx)
+			if stats.Seen > 0 {
+				stats.Seen++
+				stats.Found++
+			}
+			return stats, err
+		}
+	}, []string{"AddAnswersAddedOnce", "CompleteAddsLinks"}, false},
+	{"counts out of balance", func(b *broken) {
+		b.stats = func(ctx context.Context) (frontier.Stats, error) {
+			stats, err := b.Memory.Stats(ctx)
+			stats.Queued += stats.Delayed
+			return stats, err
+		}
+	}, []string{"AddDelays", "CompleteRetries"}, false},
+	{"audits wrong", func(b *broken) {
+		b.audit = func(ctx context.Context) (frontier.Audit, error) {
+			audit, err := b.Memory.Audit(ctx)
+			audit.Failed += audit.Done
+			return audit, err
+		}
+	}, []string{"AuditAgreesWithTheCounters"}, false},
+	{"lists not all", func(b *broken) {
+		b.list = func(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
+			first := true
+			return b.Memory.List(ctx, state, host, func(item frontier.Item) bool {
+				skip := first
+				first = false
+				return skip || visit(item)
+			})
+		}
+	}, []string{"ListShowsEachState"}, false},
+	{"goes on while paused", func(b *broken) { b.pause = func(context.Context, bool) error { return nil } },
+		[]string{"PauseStopsLeases"}, false},
+	{"retries in the same round", func(b *broken) {
+		b.retry = func(ctx context.Context, host string) (int, error) {
+			n, err := b.Memory.Retry(ctx, host)
+			b.locked(func(m *Memory) {
+				for _, e := range m.entries {
+					e.item.Round = 0
+				}
+			})
+			return n, err
+		}
+	}, []string{"RetryOffersFailedAgain"}, false},
+	{"retries all hosts", func(b *broken) {
+		b.retry = func(ctx context.Context, _ string) (int, error) { return b.Memory.Retry(ctx, "") }
+	}, []string{"RetryOfOneHost"}, false},
+	{"forgets to be paused", func(b *broken) {
+		b.reopen = func() (Crawl, error) { return b, b.Memory.Pause(context.Background(), false) }
+	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
+	{"loses items when it starts", func(b *broken) {
+		b.reopen = func() (Crawl, error) {
+			b.drop(func(e *entry) bool { return e.seq%7 == 0 })
+			b.locked(func(m *Memory) {
+				for fp, e := range m.entries {
+					if e.seq%7 == 0 && e.state == frontier.Queued {
+						delete(m.entries, fp)
+						m.stats.Queued--
+						m.stats.Added--
+						m.stats.Found--
+					}
+				}
+			})
+			return b, nil
+		}
+	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
+	{"has every host due when it starts", func(b *broken) {
+		b.reopen = func() (Crawl, error) {
+			b.locked(func(m *Memory) {
+				for _, h := range m.hosts {
+					h.due = time.Time{}
+				}
+			})
+			return b, nil
+		}
+	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
+}
+
+// TestSuiteSeesBrokenStores: a suite that passes everything proves nothing.
+func TestSuiteSeesBrokenStores(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			open := func(opt Options) Crawl {
+				b := newBroken(opt)
+				m.breakIt(b)
+				return b
+			}
+			for _, name := range m.caughtBy {
+				i := slices.IndexFunc(allCases(), func(c testCase) bool { return c.name == name })
+				if i < 0 {
+					t.Fatalf("there is no case %s", name)
+				}
+				if err := allCases()[i].run(t.Context(), open); err == nil {
+					t.Errorf("%s passes", name)
+				} else {
+					t.Logf("%s: %v", name, err)
+				}
+			}
+			if m.unseen {
+				return
+			}
+			for seed := range uint64(50) {
+				if modelRun(seed, 500).run(t.Context(), open) != nil {
+					return
+				}
+			}
+			t.Error("50 random runs pass")
+		})
+	}
+}
+
+// TestReopener: the suite passes stores that keep their leases over a restart
+// and stores that do not.
+func TestReopener(t *testing.T) {
+	open := func(_ *testing.T, opt Options) Crawl { return newBroken(opt) }
+	Run(t, open)
+	for seed := range uint64(10) {
+		Model(t, open, seed, 500)
+	}
+}
