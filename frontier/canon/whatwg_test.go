@@ -104,6 +104,8 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://\u00ad/", malformed},
 	{"", "http://xn--/", malformed},
 	{"", "http://xn--a/", malformed},
+	{"", "http://a.xn--a/", malformed},
+	{"", "http://www.xn--bcher-kva.example/", "http://www.xn--bcher-kva.example/"},
 	{"", "http://%C3/", malformed},
 	{"", "http://a\ufffdb/", malformed},
 	// IPv4.
