@@ -85,6 +85,9 @@ func neighbours(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 // accuracy. At the optimum the rate hardly depends on k (one hash too few: 1.8 %
 // more at p = 1e-2), so that fault is looked for at p = 0.1, where it is 16 %.
 func TestFPRTellsGoodFromBad(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	for _, c := range []struct {
 		name   string
 		p      float64

@@ -199,6 +199,9 @@ func TestRestoreRefusesStrangeLayers(t *testing.T) {
 
 // TestReadSeesEveryBit flips each bit of a file, and cuts it at each byte.
 func TestReadSeesEveryBit(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	file := saved(t, fourLayers(t, tiny), tag)
 	for i := range file {
 		want := bloomstore.ErrFilterLost

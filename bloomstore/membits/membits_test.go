@@ -45,6 +45,9 @@ func TestConformance(t *testing.T) {
 // TestFalsePositiveRate measures the rates that are asked for. That at 0.1 is
 // the one that would show a hash too few; see bloomtest.
 func TestFalsePositiveRate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	type target struct {
 		p         float64
 		n, probes uint64
@@ -67,6 +70,9 @@ func TestFalsePositiveRate(t *testing.T) {
 // are full: 15 times its capacity. It then has 0.9 + 0.05 + 0.025 + 0.0125 of
 // its rate, which here is chosen to make that p, and no more however far it grows.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	const share, growth = 0.9875, 15
 	type target struct {
 		p         float64
@@ -209,6 +215,9 @@ func TestGrowthOffKeepsOneLayer(t *testing.T) {
 
 // TestStats compares what the fill says with what is known and with probes.
 func TestStats(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f := open(t, Config{Capacity: 20_000, FPR: 1e-2})
 	kept := 0
