@@ -55,13 +55,14 @@ func (o Options) check(base canon.URL) error {
 	return nil
 }
 
-// isRead reports whether element looks at tags of this name.
-func isRead(tag atom.Atom) bool {
+// reads reports whether element looks at tags of this name.
+func (c *collector) reads(tag atom.Atom) bool {
 	switch tag {
-	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Meta, atom.Link,
-		atom.Img, atom.Image, atom.Input, atom.Script, atom.Source, atom.Audio, atom.Video,
-		atom.Track, atom.Embed, atom.Object:
+	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Meta, atom.Link:
 		return true
+	case atom.Img, atom.Image, atom.Input, atom.Script, atom.Source, atom.Audio, atom.Video,
+		atom.Track, atom.Embed, atom.Object:
+		return c.opt.Assets
 	}
 	return false
 }
@@ -177,8 +178,8 @@ func (c *collector) meta(attrs []html.Attribute) {
 		}
 	}
 	if equiv, _ := value(attrs, "http-equiv"); strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
-		if target := refreshTarget(content); target != "" && c.refresh == "" {
-			c.refresh = target
+		if target := refreshTarget(content); target != "" {
+			c.refresh = cmp.Or(c.refresh, target)
 			c.add(Refresh, target, false)
 		}
 	}

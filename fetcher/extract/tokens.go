@@ -22,45 +22,58 @@ func readTokens(text []byte, found *collector) {
 		case html.ErrorToken:
 			return
 		case html.EndTagToken:
-			if name, _ := z.TagName(); drawing > 0 && atom.Lookup(name) == atom.Svg {
+			if drawing > 0 && tagName(z.Raw()[1:]) == atom.Svg {
 				drawing--
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			tag := atom.Lookup(name)
-			switch tag {
-			case atom.Noscript:
+			switch tag := tagName(z.Raw()); {
+			case tag == atom.Noscript:
 				z.NextIsNotRawText()
-			case atom.Svg:
+			case tag == atom.Svg:
 				drawing++
-			case atom.Title:
-				if drawing == 0 && !found.hasTitle {
-					title := ""
-					if z.Next() == html.TextToken {
-						title = string(z.Text())
-					}
-					found.setTitle(title)
-				}
+			case tag == atom.Title && drawing == 0 && !found.hasTitle:
+				found.setTitle(nextText(z))
+			case found.reads(tag):
+				attrs = readAttributes(z, attrs[:0])
+				found.element(tag, attrs)
 			}
-			if !more || !isRead(tag) {
-				continue
-			}
-			attrs = attrs[:0]
-			for more {
-				var key, value []byte
-				key, value, more = z.TagAttr()
-				if known := atom.Lookup(key); known != 0 || string(key) == "xlink:href" {
-					attrs = append(attrs, html.Attribute{Key: attributeName(known), Val: string(value)})
-				}
-			}
-			found.element(tag, attrs)
 		}
 	}
 }
 
-func attributeName(a atom.Atom) string {
-	if a == 0 {
-		return "xlink:href"
+// tagName returns the name in a tag, "<a href=x>"; 0 for an unknown one. It
+// spares the copy that the tokenizer makes of every name.
+func tagName(tag []byte) atom.Atom {
+	name := tag[1:]
+	end := bytes.IndexAny(name, " \t\n\f\r/>")
+	if end >= 0 {
+		name = name[:end]
 	}
-	return a.String()
+	if a := atom.Lookup(name); a != 0 {
+		return a
+	}
+	return atom.Lookup(bytes.ToLower(name))
+}
+
+// nextText returns the token behind a start tag if it is text.
+func nextText(z *html.Tokenizer) string {
+	if z.Next() == html.TextToken {
+		return string(z.Text())
+	}
+	return ""
+}
+
+// readAttributes appends the attributes of a tag that any element reads.
+func readAttributes(z *html.Tokenizer, attrs []html.Attribute) []html.Attribute {
+	_, more := z.TagName()
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		if known := atom.Lookup(key); known != 0 {
+			attrs = append(attrs, html.Attribute{Key: known.String(), Val: string(value)})
+		} else if string(key) == "xlink:href" {
+			attrs = append(attrs, html.Attribute{Key: "xlink:href", Val: string(value)})
+		}
+	}
+	return attrs
 }

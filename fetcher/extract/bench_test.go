@@ -1,0 +1,94 @@
+package extract
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// typicalPage is a page of about 14 KB with 60 links, 50 of them distinct.
+func typicalPage() []byte {
+	var b strings.Builder
+	b.WriteString(`<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A typical page</title>
+<link rel="stylesheet" href="/style.css"><link rel="canonical" href="https://www.example.org/docs/a/page.html">
+<script src="/app.js"></script><script>if (a < b) { document.write("<a href=no>no</a>") }</script></head><body><nav>`)
+	for i := range 10 {
+		fmt.Fprintf(&b, `<li class="menu-item"><a class="menu-link" href="/section-%d/">Section %d</a></li>`, i, i)
+	}
+	b.WriteString("</nav><main>")
+	for i := range 30 {
+		fmt.Fprintf(&b, `<h2 id="s%d">Heading %d</h2><p class="text">Some words that mean <em>little</em> &amp; fill the page,
+with <a href="../b/page-%d.html?view=full&amp;n=%d#part">one link</a>, <code>some_code(%d)</code> and more of the text that
+pages are made of, for this is what most of the bytes of a page are, and <img src="/img/%d.png" alt="x"> pictures too.</p>
+`, i, i, i, i, i, i)
+	}
+	b.WriteString("</main><footer>")
+	for i := range 10 {
+		fmt.Fprintf(&b, `<a href="https://www.example.org/about/%d">About</a> <a href="/section-%d/">again</a> `, i, i)
+	}
+	b.WriteString("</footer></body></html>")
+	return []byte(b.String())
+}
+
+func testCanon(t testing.TB) *canon.Canonicalizer {
+	t.Helper()
+	c, err := canon.New(canon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func testURL(t testing.TB, raw string) canon.URL {
+	t.Helper()
+	u, err := testCanon(t).Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// BenchmarkHTML reports what each stage of reading a page takes.
+func BenchmarkHTML(b *testing.B) {
+	body := typicalPage()
+	base := testURL(b, "https://www.example.org/docs/a/page.html")
+	opt := Options{Canon: testCanon(b)}
+	root, err := html.Parse(bytes.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	stages := []struct {
+		name string
+		run  func()
+	}{
+		{"decode", func() { decode(body, "text/html; charset=utf-8") }},
+		{"parse", func() { _, _ = html.Parse(bytes.NewReader(body)) }},
+		{"walk", func() { walk(root, newCollector(opt)) }},
+		{"tokens", func() { readTokens(body, newCollector(opt)) }},
+		{"finish", func() {
+			found := newCollector(opt)
+			walk(root, found)
+			found.finish(&Page{}, base, nil)
+		}},
+		{"all", func() { _, _ = HTML(body, "text/html; charset=utf-8", base, opt) }},
+		{"all-fast", func() {
+			fast := opt
+			fast.FastLinks = true
+			_, _ = HTML(body, "text/html; charset=utf-8", base, fast)
+		}},
+	}
+	for _, stage := range stages {
+		b.Run("stage="+stage.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				stage.run()
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package extract
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
+	pagesFlag = flag.Int("pages", 300, "random pages to compare")
+)
+
+// TestTokensEqualDocument compares both ways to read a page on random pages
+// whose elements stand where they may.
+func TestTokensEqualDocument(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seedFlag)
+	dice := rand.New(rand.NewPCG(*seedFlag, 0))
+	for range *pagesFlag {
+		body := randomPage(dice)
+		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{Assets: true})
+		if diff := cmp.Diff(lines(tree), lines(tokens)); diff != "" {
+			t.Fatalf("seed %d: links of document and tokens differ (-document +tokens):\n%s\n%s", *seedFlag, diff, body)
+		}
+		if a, b := summary(tree), summary(tokens); a != b {
+			t.Fatalf("seed %d:\ndocument: %s\ntokens:   %s\n%s", *seedFlag, a, b, body)
+		}
+		if len(tree.Links) == 0 {
+			t.Fatalf("seed %d: no links in\n%s", *seedFlag, body)
+		}
+	}
+}
+
+// randomPage writes a page that is valid but for what authors get away with.
+func randomPage(dice *rand.Rand) string {
+	var b strings.Builder
+	pick := func(of ...string) string { return of[dice.IntN(len(of))] }
+	ref := func() string {
+		return pick("a", "b.html", "../c", "/d?x=1&amp;y=2", "?q", "#f", "", "//h.example/é", "https://www.example.org/e",
+			"mailto:x@y", "http://[", "javascript:x", "f;jsessionid=1", " g ", "h#i") + pick("", "", fmt.Sprint(dice.IntN(20)))
+	}
+	b.WriteString(pick("<!DOCTYPE html>", "") + "<html><head>")
+	for range dice.IntN(6) {
+		b.WriteString(pick(
+			"<title>T &amp; "+ref()+"</title>", "<base href='"+pick("/base/", "x/", "data:x")+"'>",
+			"<meta name=robots content="+pick("nofollow", "noindex", "none", "index")+">",
+			"<meta http-equiv=refresh content='1;url="+ref()+"'>", "<link rel=canonical href='"+ref()+"'>",
+			"<link rel='"+pick("next", "icon", "stylesheet", "preload")+"' href='"+ref()+"'>",
+			"<script src='"+ref()+"'></script>", "<script>var x = '<a href=no>';</script>", "<style>a { }</style>",
+			"<!-- <a href=no> -->", "<noscript><link href='"+ref()+"'></noscript>"))
+	}
+	b.WriteString("</head><body>")
+	writeContent(dice, &b, ref, 4)
+	b.WriteString("<a href=last>last</a></body></html>")
+	return b.String()
+}
+
+// writeContent writes elements that may stand in a body, nested up to depth.
+func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth int) {
+	for range dice.IntN(5) {
+		q := []string{`"`, `'`}[dice.IntN(2)]
+		quoted := q + ref() + q
+		switch kind := dice.IntN(12); {
+		case kind < 4:
+			rel := []string{"", " rel=nofollow", " rel='me nofollow'"}[dice.IntN(3)]
+			fmt.Fprintf(b, "<a%s href=%s>text &copy;</a>", rel, quoted)
+		case kind == 4:
+			fmt.Fprintf(b, "<img src=%s srcset='%s 1x, %s 2x'/>", quoted, "s1", "s2")
+		case kind == 5:
+			fmt.Fprintf(b, "<iframe src=%s><a href=no></iframe><map><area href=%s></map>", quoted, quoted)
+		case kind == 6:
+			fmt.Fprintf(b, "<video poster=%s><source src=%s></video><object data=%s></object>", quoted, quoted, quoted)
+		case kind == 7:
+			b.WriteString("<textarea><a href=no></textarea><script>'<a href=no>'</script><!-- <a href=no> --><br>")
+		case depth == 0:
+			b.WriteString("text")
+		default:
+			tag := []string{"div", "p", "ul><li", "table><tr><td", "section", "b", "noscript", "form"}[dice.IntN(8)]
+			first, _, _ := strings.Cut(tag, ">")
+			if first == "p" { // a block would end it, and a table begin within
+				first, tag = "article", "article"
+			}
+			b.WriteString("<" + tag + ">")
+			writeContent(dice, b, ref, depth-1)
+			b.WriteString("</" + first + ">")
+		}
+	}
+}
+
+// drawing matches what makes the parser see elements where the tokenizer sees
+// text, or drop a part of the page that the tokenizer reads.
+var drawing = regexp.MustCompile(`(?i)<(svg|math)`)
+
+// FuzzHTML: no body makes either way of reading panic, no link of the document
+// is missing from the tokens (but in drawings), and what is found is canonical.
+func FuzzHTML(f *testing.F) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	for range 5 {
+		f.Add(randomPage(dice), "text/html; charset=utf-8")
+	}
+	f.Add("<a href=a><base href=/b/><a href='#c'>", "text/html")
+	f.Add("<table><a href=a><select><a href=b><frameset><frame src=c>", "text/html; charset=shift_jis")
+	f.Add("<svg><title><a href=a></title><style><a href=b></svg><noscript><a href=c", "")
+	f.Add("<meta http-equiv=refresh content='0;url=a'><meta charset=utf-16><img srcset='a 1x,b'>", "x")
+	c := testCanon(f)
+	base := testURL(f, pageURL)
+	f.Fuzz(func(t *testing.T, body, contentType string) {
+		opt := Options{Canon: c, Assets: true}
+		tree, err := HTML([]byte(body), contentType, base, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.FastLinks = true
+		tokens, err := HTML([]byte(body), contentType, base, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fast := urls(t, c, tokens)
+		for u := range urls(t, c, tree) {
+			if !fast[u] && !drawing.MatchString(body) && tree.Base == tokens.Base {
+				t.Errorf("%q is a link of the document, not of the tokens", u)
+			}
+		}
+		if len(tree.Title) > MaxTitleBytes || !utf8.ValidString(tree.Title) {
+			t.Errorf("title %q", tree.Title)
+		}
+		tokens.Document()
+	})
+}
+
+// urls returns the links of a page, once each and canonical.
+func urls(t *testing.T, c *canon.Canonicalizer, p *Page) map[canon.URL]bool {
+	t.Helper()
+	found := map[canon.URL]bool{}
+	for _, l := range p.Links {
+		if again, err := c.Parse(l.URL.String()); err != nil || again != l.URL || found[l.URL] {
+			t.Errorf("%q is not canonical (%v) or not distinct (%t)", l.URL, err, found[l.URL])
+		}
+		found[l.URL] = true
+	}
+	if len(found) != len(p.Links) {
+		t.Errorf("%d distinct of %d: %q", len(found), len(p.Links), slices.Collect(maps.Keys(found)))
+	}
+	return found
+}

@@ -1,0 +1,223 @@
+package extract
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const pageURL = "https://www.example.org/dir/page.html?x=1"
+
+// read reads a body both ways and returns the pages.
+func read(t *testing.T, body, contentType string, opt Options) (tree, tokens *Page) {
+	t.Helper()
+	opt.Canon = testCanon(t)
+	var pages [2]*Page
+	for i := range pages {
+		opt.FastLinks = i == 1
+		page, err := HTML([]byte(body), contentType, testURL(t, pageURL), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[i] = page
+	}
+	return pages[0], pages[1]
+}
+
+// lines spells out the links of a page: "a https://… nofollow".
+func lines(p *Page) string {
+	var b strings.Builder
+	for _, l := range p.Links {
+		fmt.Fprintf(&b, "%v %s", l.Kind, strings.TrimPrefix(l.URL.String(), "https://www.example.org"))
+		if l.Nofollow {
+			b.WriteString(" nofollow")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// summary spells out everything else that a page says.
+func summary(p *Page) string {
+	return fmt.Sprintf("title %q, charset %s, base %s, canonical %q, refresh %q, nofollow %t, noindex %t, malformed %d, scheme %d, long %d, many %d",
+		p.Title, p.Charset, p.Base, p.Canonical, p.Refresh, p.Nofollow, p.Noindex, p.Malformed, p.BadScheme, p.TooLong, p.TooMany)
+}
+
+func TestLinks(t *testing.T) {
+	tests := []struct {
+		name, body, want string
+		assets           bool
+	}{
+		{name: "navigational", body: `<a href=a>x</a><map><area href=b></map><iframe src=c></iframe><a name=d><a href>`,
+			want: "a /dir/a\narea /dir/b\nframe /dir/c\n"},
+		{name: "frameset", body: `<html><frameset><frame src=a><frame src=b></frameset></html>`,
+			want: "frame /dir/a\nframe /dir/b\n"},
+		{name: "no assets unless asked", body: `<link rel=next href=n><img src=i><script src=s></script><a href=a>`,
+			want: "a /dir/a\n"},
+		{name: "assets", assets: true, body: `<link rel=next href=1><link rel=stylesheet href=2><link rel="shortcut icon" href=3>
+			<link rel=preconnect href=/no><link rel=preload href=4><link rel=modulepreload href=5><link href=6>
+			<script src=7></script><img src=8 srcset="9 1x, 10 2x"><video src=11 poster=12><source src=13><track src=14></video>
+			<audio src=15></audio><picture><source srcset=16></picture><embed src=17><object data=18></object>
+			<input type=IMAGE src=19><input src=no><svg><image xlink:href=20 /></svg><a href=21>`,
+			want: "link /dir/1\nstylesheet /dir/2\nimg /dir/3\nresource /dir/4\nscript /dir/5\nlink /dir/6\nscript /dir/7\n" +
+				"img /dir/8\nimg /dir/9\nimg /dir/10\nmedia /dir/11\nimg /dir/12\nmedia /dir/13\nmedia /dir/14\nmedia /dir/15\n" +
+				"img /dir/16\nobject /dir/17\nobject /dir/18\nimg /dir/19\nimg /dir/20\na /dir/21\n"},
+		{name: "distinct by canonical URL", body: `<a href=a><a href=A/../a><a href="a#x"><a href="./a?utm_source=q"><a href=b><a href=a>`,
+			want: "a /dir/a\na /dir/b\n"},
+		{name: "the most navigational kind", assets: true, body: `<img src=a><img src=b><a href=b>`,
+			want: "img /dir/a\na /dir/b\n"},
+		{name: "nofollow only if everywhere", body: `<a href=a rel=nofollow><a href=b rel="me NoFollow"><a href=b><a href=c rel=ugc><a href="d" rel=nofollow><a href="./d#x">`,
+			want: "a /dir/a nofollow\na /dir/b\na /dir/c\na /dir/d\n"},
+		{name: "the page itself is no link", body: `<a href="#top"><a href=""><a href=" #x "><a href=page.html><a href="?x=1">`,
+			want: "a /dir/page.html\na /dir/page.html?x=1\n"},
+		{name: "base", body: `<a href=a><base href="/other/"><base href="/no/"><a href="b"><a href="#c">`,
+			want: "a /other/a\na /other/b\na /other/\n"},
+		{name: "base of another host", body: `<base href="//h.example"><a href=a>`, want: "a https://h.example/a\n"},
+		{name: "base that is no http URL", body: `<base href="data:,x"><a href=a>`, want: "a /dir/a\n"},
+		{name: "base without href", body: `<base target=x><base href=/y/><a href=a>`, want: "a /y/a\n"},
+		{name: "refresh", body: `<meta http-equiv=Refresh content="5; URL='next.html'"><meta http-equiv=refresh content="0;url=no2"><a href=a>`,
+			want: "refresh /dir/next.html\nrefresh /dir/no2\na /dir/a\n"},
+		{name: "entities and odd spelling", body: "<A HREF='a?b=1&amp;c=2'><a\nhref = \" d\n\" ><a href=e&eacute;><a href='f' href='no'>",
+			want: "a /dir/a?b=1&c=2\na /dir/d\na /dir/e%C3%A9\na /dir/f\n"},
+		{name: "where no links are", body: `<!-- <a href=1> --><script>"<a href=2>"</script><style><a href=3></style><textarea><a href=4></textarea><title><a href=5></title><a href=6>`,
+			want: "a /dir/6\n"},
+		{name: "noscript is read", body: `<head><noscript><link rel=x href=l></noscript></head><noscript><a href=a><img src=i></noscript>`,
+			want: "link /dir/l\na /dir/a\nimg /dir/i\n", assets: true},
+		{name: "template is read", body: `<template><a href=a></template>`, want: "a /dir/a\n"},
+		{name: "in svg", body: `<svg><a xlink:href=a></a><a href=b></a></svg>`, want: "a /dir/a\na /dir/b\n"},
+		{name: "cut body", body: `<a href=a>x</a><a href="b`, want: "a /dir/a\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			tree, tokens := read(t, test.body, "text/html; charset=utf-8", Options{Assets: test.assets})
+			if diff := cmp.Diff(test.want, lines(tree)); diff != "" {
+				t.Errorf("links of the document (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.want, lines(tokens)); diff != "" {
+				t.Errorf("links of the tokens (-want +got):\n%s", diff)
+			}
+			if a, b := summary(tree), summary(tokens); a != b {
+				t.Errorf("document: %s\ntokens:   %s", a, b)
+			}
+		})
+	}
+}
+
+func TestRefusedReferencesAreCountedOnce(t *testing.T) {
+	long := strings.Repeat("x", 9000)
+	body := `<a href="mailto:a@b"><a href="mailto:a@b"><a href="javascript:void(0)"><a href="http://[">` +
+		`<a href="http://["><a href="/` + long + `"><a href=ok>`
+	for _, p := range pair(read(t, body, "text/html", Options{})) {
+		if p.BadScheme != 2 || p.Malformed != 1 || p.TooLong != 1 || len(p.Links) != 1 || p.TooMany != 0 {
+			t.Errorf("%s", summary(p))
+		}
+	}
+	for _, p := range pair(read(t, body, "text/html", Options{MaxLinks: 2})) {
+		if p.BadScheme != 2 || p.TooMany != 4 || len(p.Links) != 0 {
+			t.Errorf("%s", summary(p))
+		}
+	}
+}
+
+func pair(a, b *Page) [2]*Page { return [2]*Page{a, b} }
+
+func TestPageFacts(t *testing.T) {
+	for _, test := range []struct{ name, body, want string }{
+		{"title", "<title>\n a &amp;\t b\xff </title><title>no</title>", `title "a & b` + "\ufffd" + `",`},
+		{"no title of a drawing", "<svg><title>no</title></svg><title>yes</title>", `title "yes",`},
+		{"long title", "<title>" + strings.Repeat("ä", 600) + "</title>", `title "` + strings.Repeat("ä", 512) + `",`},
+		{"canonical", `<link rel="x Canonical" href="/c?utm_source=1#x"><link rel=canonical href=/no>`, `canonical "https://www.example.org/c",`},
+		{"canonical behind base", `<link rel=canonical href=c><base href=/d/>`, `canonical "https://www.example.org/d/c",`},
+		{"nofollow", `<meta name=Robots content="noarchive, NOFOLLOW">`, "nofollow true, noindex false"},
+		{"noindex", `<meta name=robots content=noindex>`, "nofollow false, noindex true"},
+		{"none", `<meta name=robots content=none>`, "nofollow true, noindex true"},
+		{"other robots", `<meta name=otherbot content=none><meta content=none><meta name=robots>`, "nofollow false, noindex false"},
+		{"refresh", `<meta http-equiv=refresh content="1;url=r">`, `refresh "https://www.example.org/dir/r",`},
+		{"base", `<base href="b/">`, "base https://www.example.org/dir/b/,"},
+	} {
+		for i, p := range pair(read(t, test.body, "text/html; charset=utf-8", Options{})) {
+			if got := summary(p); !strings.Contains(got, test.want) {
+				t.Errorf("%s (%d): %s, want %s", test.name, i, got, test.want)
+			}
+		}
+	}
+}
+
+func TestCharset(t *testing.T) {
+	utf16 := "\xff\xfe" + strings.Join(strings.Split("<a href='?q=%E4'><title>x</title>", ""), "\x00") + "\x00"
+	tests := []struct {
+		name, contentType, body, charset, title, link string
+	}{
+		{"header", "text/html; charset=windows-1251", "<title>\xe4\xe0</title><a href='/\xe4?q=\xe4\xe0\u0020b'>", "windows-1251", "да", "/%D0%B4?q=%E4%E0%20b"},
+		{"mark before header", "text/html; charset=windows-1251", "\xef\xbb\xbf<title>да</title>", "utf-8", "да", ""},
+		{"header before meta", "text/html; charset=utf-8", "<meta charset=koi8-r><title>да</title>", "utf-8", "да", ""},
+		{"meta", "text/html", "<meta charset=koi8-r><title>\xc4\xc1</title><a href='?\xc4'>", "koi8-r", "да", "/dir/page.html?%C4"},
+		{"http-equiv", "", "<meta http-equiv=content-type content='text/html; charset=shift_jis'><title>\x93\xfa</title><a href='?\x93\xfa'>", "shift_jis", "日", "/dir/page.html?%93%FA"},
+		{"what the charset lacks", "text/html; charset=iso-8859-1", "<a href='?&#960;'>", "windows-1252", "", "/dir/page.html?%26%23960%3B"},
+		{"none, but UTF-8", "text/html", "<title>да</title><a href='?ä'>", "utf-8", "да", "/dir/page.html?%C3%A4"},
+		{"none, late UTF-8", "text/html", strings.Repeat(" ", 2000) + "<title>да</title>", "utf-8", "да", ""},
+		{"none, not UTF-8", "text/html", "<title>\xe4</title><a href='?\xe4'>", "windows-1252", "ä", "/dir/page.html?%E4"},
+		{"none, ASCII", "text/html", "<title>a</title>", "utf-8", "a", ""},
+		{"declared, though UTF-8", "text/html", "<meta charset=latin1><title>ä</title>", "windows-1252", "Ã¤", ""},
+		{"unknown", "text/html; charset=martian", "<title>да</title>", "utf-8", "да", ""},
+		{"replacement", "text/html; charset=iso-2022-kr", "<title>a</title><a href=/b>", "utf-8", "a", "/b"},
+		{"utf-16", "text/html", utf16, "utf-16le", "x", "/dir/page.html?q=%E4"},
+		{"iso-2022-jp", "text/html; charset=iso-2022-jp", "<title>\x1b$BF|\x1b(B</title>", "iso-2022-jp", "日", ""},
+	}
+	for _, test := range tests {
+		for _, p := range pair(read(t, test.body, test.contentType, Options{})) {
+			link := ""
+			if len(p.Links) > 0 {
+				link = strings.TrimPrefix(p.Links[0].URL.String(), "https://www.example.org")
+			}
+			if p.Charset != test.charset || p.Title != test.title || link != test.link {
+				t.Errorf("%s: charset %q, title %q, link %q, want %q, %q, %q", test.name,
+					p.Charset, p.Title, link, test.charset, test.title, test.link)
+			}
+		}
+	}
+}
+
+func TestDeepPageLosesNoLink(t *testing.T) {
+	var body strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&body, "<div><a href=%d>", i)
+	}
+	page, fast := read(t, body.String(), "text/html", Options{})
+	if !page.Deep || len(page.Links) != 5000 {
+		t.Errorf("deep %t, %d links, want true, 5000", page.Deep, len(page.Links))
+	}
+	if n := page.Document().Find("a").Length(); n != 0 {
+		t.Errorf("the document of a deep page has %d links, want none", n)
+	}
+	if fast.Deep || fast.Document().Length() == 0 || !fast.Deep {
+		t.Errorf("deep %t once Document was asked for", fast.Deep)
+	}
+}
+
+func TestDocumentIsParsedOnce(t *testing.T) {
+	for i, p := range pair(read(t, "<p>a<p>b<noscript><p>c</noscript>", "text/html", Options{})) {
+		document := p.Document()
+		if n := document.Find("p").Length(); n != 3 {
+			t.Errorf("%d: %d paragraphs, want 3", i, n)
+		}
+		if p.Document() != document {
+			t.Errorf("%d: another document", i)
+		}
+	}
+}
+
+func TestHTMLRefusesBadOptions(t *testing.T) {
+	good := Options{Canon: testCanon(t)}
+	if _, err := HTML(nil, "", testURL(t, pageURL), Options{}); err == nil {
+		t.Error("no error without Canon")
+	}
+	if _, err := HTML(nil, "", testURL(t, pageURL), Options{Canon: good.Canon, MaxLinks: -1}); err == nil {
+		t.Error("no error for MaxLinks -1")
+	}
+	if p, err := HTML(nil, "", testURL(t, pageURL), good); err != nil || len(p.Links) != 0 {
+		t.Errorf("an empty body: %v", err)
+	}
+}
