@@ -45,6 +45,14 @@ func LayerAt(i int, n uint64, p float64, growth bool) Layer {
 	return layer
 }
 
+// Offered returns how many distinct keys must be offered until Capacity of them
+// were new to the layer. A chain counts only those, and as they are the keys that
+// found clear bits, they set more of them than others: a layer that is to hold
+// its rate is made for as many as were offered.
+func (l Layer) Offered() uint64 {
+	return uint64(math.Ceil(float64(l.Capacity) / (1 - LostWhileFilling(l.Capacity, l.Bits, l.Hashes))))
+}
+
 // Chain is a filter made for Keys keys at a false-positive rate of FPR that
 // grows by layers, or does not: see LayerAt.
 type Chain struct {

@@ -153,6 +153,9 @@ func TestSizeRedis(t *testing.T) {
 	if layout.Even.MaxLayers != 1 || layout.Zipf.MaxLayers < 2 {
 		t.Errorf("layers: even %d, Zipf %d, want 1 and more", layout.Even.MaxLayers, layout.Zipf.MaxLayers)
 	}
+	if each := 10_000_000.0 / 256; float64(layout.PartitionKeys) < each+4*math.Sqrt(each) {
+		t.Errorf("partitions are made for %d keys: chance alone fills one in two", layout.PartitionKeys)
+	}
 	// The goal for an even load: 1.25 times what an ideal Bloom filter takes.
 	if goal := 1.25 * 1.4427 * InformationBound(plan.FPR); layout.Even.BitsPerURL > goal {
 		t.Errorf("%.2f bits per URL, want at most %.2f", layout.Even.BitsPerURL, goal)
@@ -165,6 +168,14 @@ func TestSizeRedis(t *testing.T) {
 	plan.Growth = false
 	if fixed := SizeRedis(plan); fixed.Zipf.MaxLayers != 1 || fixed.Zipf.FPR < 10*plan.FPR || fixed.Even.FPR > plan.FPR {
 		t.Errorf("without growth: even %+v, Zipf %+v, want one layer that the large hosts overfill", fixed.Even, fixed.Zipf)
+	}
+}
+
+// A new URL is tested against the full layers too.
+func TestRedisChainAddsItsRates(t *testing.T) {
+	c := redisChain{Chain: Chain{10_000, 0.01, true}, blockBits: 1024}
+	if full, more := c.load([]uint64{10_000}), c.load([]uint64{10_001}); more.FPR < full.FPR || more.MaxLayers != 2 {
+		t.Errorf("full: %+v, and with one key more: %+v", full, more)
 	}
 }
 
@@ -195,8 +206,8 @@ func TestTimeToCrawl(t *testing.T) {
 		t.Errorf("the largest host alone takes %v of %v, want all", got.ZipfLargest, got.Zipf)
 	}
 	plan.HostsAtOnce = 1e6 // more than there are hosts
-	if got := TimeToCrawl(plan); got.Even != 1000*time.Second {
-		t.Errorf("all hosts at once: %v, want 1000 s", got.Even)
+	if got := TimeToCrawl(plan); got.Even != 1000*time.Second || got.PagesPerSecond != 1000 {
+		t.Errorf("all hosts at once: %v at %g/s, want 1000 s at 1000/s", got.Even, got.PagesPerSecond)
 	}
 	plan.Delay, plan.URLs = 1000*time.Hour, 1e15
 	if got := TimeToCrawl(plan); got.Even != math.MaxInt64 {

@@ -30,7 +30,7 @@ func poissonMean(mean float64, f func(n float64) float64) float64 {
 		weight = poissonRatio(mean, mode, n)
 		sum += weight * f(n)
 		weights += weight
-		if weight < negligible && weight*f(n) < negligible*sum {
+		if weight < negligible { // and f is no larger than at the mode
 			break
 		}
 	}

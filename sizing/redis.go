@@ -151,7 +151,11 @@ type redisChain struct {
 func (c *redisChain) layer(i int) Segments {
 	for len(c.layers) <= i {
 		plain := LayerAt(len(c.layers), c.Keys, c.FPR, c.Growth)
-		c.layers = append(c.layers, RedisSegments(plain.Capacity, plain.FPR, c.blockBits))
+		keys := plain.Capacity
+		if c.Growth {
+			keys = plain.Offered()
+		}
+		c.layers = append(c.layers, RedisSegments(keys, plain.FPR, c.blockBits))
 	}
 	return c.layers[i]
 }

@@ -73,11 +73,8 @@ func ClassicBits(n uint64, p float64) (m uint64, k uint) {
 
 // InformationBound returns the fewest bits per key with which any set that
 // errs with probability p can do, log2(1/p) (Carter et al., STOC 1978). A Bloom
-// filter needs at least 1.44 times as many.
-func InformationBound(p float64) float64 {
-	checkRate(p)
-	return -math.Log2(p)
-}
+// filter needs at least 1.44 times as many. For p = 0 it is +Inf, for p = 1 it is 0.
+func InformationBound(p float64) float64 { return math.Log2(1 / p) }
 
 // FalsePositiveRate returns the probability, in [0, 1], that a filter of m bits
 // and k hash functions reports a key it never stored, once n distinct keys are
@@ -96,7 +93,7 @@ func FalsePositiveRate(n, m uint64, k uint) float64 {
 // (1/n)·Σ (1-e^(-ki/m))^k over i = 0..n-1, the i keys that are already there.
 //
 // Up to some hundred keys it is that sum; beyond, the integral that the sum
-// tends to, with the first two corrections of Euler and Maclaurin. With fill
+// tends to, with the first two corrections of Euler and Maclaurin (to 1e-6). With fill
 // y = 1-e^(-λ) and λ = kn/m the integral is
 // (1/λ)·∫ y^k/(1-y) dy = (1/λ)·Σ_{j>k} y^j/j. It panics if m or k is 0, and is
 // 0 for n = 0.
@@ -116,9 +113,6 @@ func LostWhileFilling(n, m uint64, k uint) float64 {
 	}
 	lambda, last := load(n, m, k), FalsePositiveRate(n, m, k)
 	slope := last * float64(k) * lambda / float64(n) / math.Expm1(lambda) // of the rate at n, per key
-	if k == 1 {
-		slope -= 1 / float64(m) // and at 0, where it is 0 for every other k
-	}
 	return lostIntegral(lambda, k) - (last/2-slope/12)/float64(n)
 }
 

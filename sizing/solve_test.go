@@ -47,6 +47,11 @@ func TestSolveLost(t *testing.T) {
 	if byNumber != byShare {
 		t.Errorf("100 of 10⁸ lost: %+v, a share of 1e-6 lost: %+v, want the same", byNumber, byShare)
 	}
+	for _, q := range []Question{{Keys: 1e8, LostKeys: 100, LostShare: 1e-3}, {Keys: 1e8, LostKeys: 1e5, LostShare: 1e-6}} {
+		if both, err := Solve(q); err != nil || both != byNumber {
+			t.Errorf("Solve(%+v) = %+v, %v, want what the tighter ceiling takes: %+v", q, both, err, byNumber)
+		}
+	}
 	if byNumber.LostKeys > 100 || byNumber.FPR < 10e-6 {
 		t.Errorf("%+v: want at most 100 lost, at a rate far above 1e-6", byNumber)
 	}
@@ -54,6 +59,23 @@ func TestSolveLost(t *testing.T) {
 		if lost := 1e8 * LostWhileFilling(1e8, byNumber.Bits-1, k); lost <= 100 {
 			t.Errorf("%d bits with k = %d lose only %g", byNumber.Bits-1, k, lost)
 		}
+	}
+}
+
+// The k with the lowest rate when full is not the one that loses least on the way.
+func TestSolveLostInGivenBits(t *testing.T) {
+	const n, m = 1e8, 1e9
+	lowest, err := Solve(Question{Keys: n, Bits: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := lowest.LostShare
+	for k := uint(1); k <= MaxHashes; k++ {
+		least = min(least, LostWhileFilling(n, m, k))
+	}
+	got, err := Solve(Question{Keys: n, Bits: m, LostShare: least})
+	if err != nil || got.LostShare > least || least == lowest.LostShare {
+		t.Errorf("a share of %g lost: %+v, %v, want another k than %+v", least, got, err, lowest)
 	}
 }
 
