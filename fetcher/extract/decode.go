@@ -11,6 +11,8 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/transform"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // bodyCharset is what a body was read as.
@@ -74,10 +76,11 @@ func plainEncoder(name string) transform.Transformer {
 // encodeQuery percent-encodes the non-ASCII characters in ref's query in the
 // page's charset, as browsers do: a page in windows-1251 that links to ?q=да
 // means %E4%E0. What the charset lacks becomes %26%231076%3B, the escape of
-// "&#1076;" (WHATWG URL, "percent-encode after encoding").
+// "&#1076;" (WHATWG URL, "percent-encode after encoding"). What is too long to be
+// a URL is left alone.
 func encodeQuery(ref string, query *encoding.Encoder) string {
 	mark := strings.IndexByte(ref, '?')
-	if query == nil || mark < 0 || isASCII([]byte(ref[mark:])) {
+	if query == nil || mark < 0 || len(ref) > 4*canon.MaxBytes || isASCII([]byte(ref[mark:])) {
 		return ref
 	}
 	var b strings.Builder
