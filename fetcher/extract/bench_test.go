@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// typicalPage is a page of about 14 KB with 60 links, 50 of them distinct.
+// typicalPage is a page of 14 KB with 60 links, 50 of them distinct.
 func typicalPage() []byte {
 	var b strings.Builder
 	b.WriteString(`<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A typical page</title>
@@ -24,7 +24,7 @@ func typicalPage() []byte {
 	for i := range 30 {
 		fmt.Fprintf(&b, `<h2 id="s%d">Heading %d</h2><p class="text">Some words that mean <em>little</em> &amp; fill the page,
 with <a href="../b/page-%d.html?view=full&amp;n=%d#part">one link</a>, <code>some_code(%d)</code> and more of the text that
-pages are made of, for this is what most of the bytes of a page are, and <img src="/img/%d.png" alt="x"> pictures too.</p>
+pages are made of, for this is what most of the bytes of a page really are in the wild, whatever else they may hold, and <img src="/img/%d.png" alt="x"> pictures too.</p>
 `, i, i, i, i, i, i)
 	}
 	b.WriteString("</main><footer>")
