@@ -58,7 +58,7 @@ type Config struct {
 	Types          []string      // wanted content types, lower case, without parameters; nil means HTMLTypes
 	ConnectTo      []Rule        // the first that matches says where to connect
 	AllowPrivate   bool          // dial every address, not only public ones
-	RootCAs        *x509.CertPool
+	RootCAs        *x509.CertPool // nil means the system's
 
 	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost

@@ -147,7 +147,7 @@ func (c *Client) build(request Request) (*http.Request, error) {
 		// Spares net/http a goroutine and a timer to find out that the body is
 		// empty, and says nothing on the wire either.
 		TransferEncoding: []string{"identity"},
-		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Proto:            "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if len(request.Header) > 0 {
 		hr.Header = maps.Clone(c.header)
@@ -173,17 +173,22 @@ func parseURL(raw string) (*url.URL, error) {
 	}
 	host, target := rest, "/"
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		host, target = rest[:i], rest[i:]
+		host, target = rest[:i], escapeTarget(rest[i:])
 	}
-	if plainHost(host) && plainTarget(target) {
-		return &url.URL{Scheme: scheme, Host: host, Opaque: target}, nil
+	if !plainHost(host) {
+		u, err := url.Parse(scheme + "://" + host + "/")
+		if err != nil || u.Host == "" {
+			return nil, fmt.Errorf("%w: %q has no host, or bytes that a host cannot have", ErrURL, raw)
+		}
+		host = u.Host // without user and password: a link is not where they come from
 	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("%w: %q has no host, or bytes that a URL cannot have", ErrURL, raw)
+	if strings.HasPrefix(target, "//") { // as Opaque it would be taken for a host
+		if u, err := url.Parse(scheme + "://" + host + target); err == nil {
+			return u, nil
+		}
+		target = "//" + host + target // the absolute form, which servers must know too
 	}
-	u.User = nil // never sent: a link is not where credentials come from
-	return u, nil
+	return &url.URL{Scheme: scheme, Host: host, Opaque: target}, nil
 }
 
 // plainHost reports whether host is a name or IPv4 address, with or without a
@@ -202,16 +207,27 @@ func plainHost(host string) bool {
 	return host != ""
 }
 
-// plainTarget reports whether target can stand in a request line as it is.
-// One that starts with two slashes would be taken for a host.
-func plainTarget(target string) bool {
-	if target[0] != '/' || strings.HasPrefix(target, "//") {
-		return false
+// escapeTarget makes a path with its query fit for a request line: it starts
+// with a slash, and what no URL contains is escaped.
+func escapeTarget(target string) string {
+	if target[0] != '/' {
+		target = "/" + target
 	}
-	for i := range len(target) {
-		if target[i] <= ' ' || target[i] >= 0x7f {
-			return false
+	odd := func(c byte) bool { return c <= ' ' || c >= 0x7f }
+	clean := 0
+	for clean < len(target) && !odd(target[clean]) {
+		clean++
+	}
+	if clean == len(target) {
+		return target
+	}
+	b := []byte(target[:clean])
+	for i := clean; i < len(target); i++ {
+		if c := target[i]; odd(c) {
+			b = fmt.Appendf(b, "%%%02X", c)
+		} else {
+			b = append(b, c)
 		}
 	}
-	return true
+	return string(b)
 }

@@ -16,9 +16,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 var discard = log.New(io.Discard, "", 0)
@@ -74,7 +77,8 @@ func TestOnTheWire(t *testing.T) {
 		"/100%?x=%zz#frag":        "/100%?x=%zz",
 		"/%7Ea%2fb;p='(*)!$,@:[]": "/%7Ea%2fb;p='(*)!$,@:[]",
 		"//double/slash":          "//double/slash",
-		"/ü b":                    "/%C3%BC%20b",
+		"/ü b?ü b":                "/%C3%BC%20b?%C3%BC%20b",
+		"//100%":                  "http://HOST//100%",
 	} {
 		heads := make(chan string, 2)
 		addr := listen(t, nil, func(_ int, conn net.Conn) {
@@ -94,6 +98,7 @@ func TestOnTheWire(t *testing.T) {
 		r.Release()
 		c.Close()
 		head := <-heads
+		want = strings.Replace(want, "HOST", addr, 1)
 		if line, _, _ := strings.Cut(head, "\r\n"); line != "GET "+want+" HTTP/1.1" {
 			t.Errorf("%q: %q, want %q", target, line, want)
 		}
@@ -117,6 +122,26 @@ func TestParseURLRefuses(t *testing.T) {
 			t.Errorf("parseURL(%q) = %v, %v, want host %q", raw, u, err, host)
 		}
 	}
+}
+
+// FuzzParseURL: nothing that a URL can hold gets out of its request line.
+func FuzzParseURL(f *testing.F) {
+	for _, raw := range []string{"http://h/a?b#c", "https://h:80//x", "http://[::1]/ü b", "http://h/\r\nX: y", "http://h?\x7f", "http://u@h/%zz", "http://0? "} {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		u, err := parseURL(raw)
+		if err != nil {
+			return
+		}
+		target := u.RequestURI()
+		if target == "" || strings.IndexFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }) >= 0 {
+			t.Errorf("parseURL(%q) requests %q", raw, target)
+		}
+		if u.Host == "" || u.User != nil || strings.ContainsAny(u.Host, "/?#@\r\n ") {
+			t.Errorf("parseURL(%q) asks host %q, user %v", raw, u.Host, u.User)
+		}
+	})
 }
 
 // TestNeverRepeats: a server that reads a second request on a kept connection
@@ -170,6 +195,30 @@ func TestEmptyAnswer(t *testing.T) {
 	}
 }
 
+// What a server does on a kept connection once it has begun to answer, or while
+// the client still waits, is no fault of the connection.
+func TestKeptConnectionIsNotToBlame(t *testing.T) {
+	for name, second := range map[string]func(net.Conn, *bufio.Reader){
+		"half a header": func(conn net.Conn, _ *bufio.Reader) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-") },
+		"silence":       func(_ net.Conn, from *bufio.Reader) { from.ReadByte() },
+	} {
+		addr := listen(t, nil, func(_ int, conn net.Conn) {
+			from := bufio.NewReader(conn)
+			readHead(from)
+			io.WriteString(conn, answer)
+			if _, err := readHead(from); err == nil {
+				second(conn, from)
+			}
+		})
+		c := client(t, Config{Timeout: 200 * time.Millisecond})
+		mustGet(t, c, Request{URL: "http://" + addr}).Release()
+		_, err := c.Get(t.Context(), Request{URL: "http://" + addr})
+		if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true}) {
+			t.Errorf("%s: %v is %+v", name, err, f)
+		}
+	}
+}
+
 // TestConnectionsAreKept counts connections over answers that end in different ways.
 func TestConnectionsAreKept(t *testing.T) {
 	var opened atomic.Int32
@@ -219,6 +268,25 @@ func secure(t *testing.T, handler http.HandlerFunc) (*httptest.Server, Config) {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	return s, Config{RootCAs: roots}
+}
+
+func TestCloseClosesHTTP2(t *testing.T) {
+	tlsServer, config := secure(t, page("unused"))
+	closed := make(chan struct{})
+	addr := listen(t, func(l net.Listener) net.Listener {
+		return tls.NewListener(l, &tls.Config{Certificates: tlsServer.TLS.Certificates, NextProtos: []string{"h2"}})
+	}, func(_ int, conn net.Conn) {
+		serveHTTP2(conn, new(atomic.Int32), nil)
+		close(closed)
+	})
+	c := client(t, config)
+	mustGet(t, c, Request{URL: "https://" + addr}).Release()
+	c.Close()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is open 10s after Close")
+	}
 }
 
 func TestHTTP2(t *testing.T) {

@@ -209,7 +209,7 @@ func TestRetryIn(t *testing.T) {
 			t.Errorf("RetryIn(%d) = %v, want %v", attempts, got, want)
 		}
 	}
-	if got := p.RetryIn(1000, middle); got != DefaultBackoffMax {
+	if got := p.RetryIn(1000, func() float64 { return 1 }); got != DefaultBackoffMax {
 		t.Errorf("RetryIn(1000) = %v, want %v", got, DefaultBackoffMax)
 	}
 	low, high := p.RetryIn(1, func() float64 { return 0 }), p.RetryIn(1, func() float64 { return 1 })
