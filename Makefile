@@ -3,6 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 
+MODULE := github.com/bloomfrontier/crawler
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 NESTED := bench/peers
@@ -23,7 +24,7 @@ deps: ## install what the tests need (Debian packages), or say what is missing
 
 .PHONY: build
 build: ## bin/crawler: one static binary
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/crawler ./cmd/crawler
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(MODULE)/cmd/crawler/internal/cli.Version=$(VERSION)' -o bin/crawler ./cmd/crawler
 
 .PHONY: demo
 demo: build ## crawl 100 pages of a small web made for tests, with a summary

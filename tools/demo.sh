@@ -13,7 +13,7 @@ line=
 while [[ $line != *"crawler crawl "* ]]; do
   IFS= read -r -t 30 -u "$web" line || { echo "demo: the test web printed no crawl line" >&2; exit 1; }
 done
-crawl="crawl ${line#*crawler crawl } --dir demo.crawl --delay 100ms"
+crawl="crawl ${line#*crawler crawl } --dir demo.crawl"
 
 rm -rf demo.crawl
 echo "\$ crawler $crawl"
