@@ -49,15 +49,15 @@ func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"
 
 // Config says what a Client sends and what it takes. The zero value works.
 type Config struct {
-	UserAgent      string        // empty means "crawler"
-	Headers        http.Header   // sent with every request; Host sets the Host header
-	Timeout        time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
-	DialTimeout    time.Duration // for a connection, and again for its TLS handshake; 0 means DefaultDialTimeout
-	MaxBodyBytes   int64         // decompressed, a longer body is cut; 0 means DefaultMaxBodyBytes
-	MaxHeaderBytes int64         // more is an error; 0 means DefaultMaxHeaderBytes
-	Types          []string      // wanted content types, lower case, without parameters; nil means HTMLTypes
-	ConnectTo      []Rule        // the first that matches says where to connect
-	AllowPrivate   bool          // dial every address, not only public ones
+	UserAgent      string         // empty means "crawler"
+	Headers        http.Header    // sent with every request; Host sets the Host header
+	Timeout        time.Duration  // from connect to the last byte of the body; 0 means DefaultTimeout
+	DialTimeout    time.Duration  // for a connection, and again for its TLS handshake; 0 means DefaultDialTimeout
+	MaxBodyBytes   int64          // decompressed, a longer body is cut; 0 means DefaultMaxBodyBytes
+	MaxHeaderBytes int64          // more is an error; 0 means DefaultMaxHeaderBytes
+	Types          []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
+	ConnectTo      []Rule         // the first that matches says where to connect
+	AllowPrivate   bool           // dial every address, not only public ones
 	RootCAs        *x509.CertPool // nil means the system's
 
 	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
