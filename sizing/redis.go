@@ -130,16 +130,16 @@ func SizeRedis(plan RedisPlan) RedisLayout {
 	}
 	layout := RedisLayout{
 		Partitions: partitions, PartitionKeys: chain.Keys, Segments: chain.layer(0),
-		AOFPerURL: aofPerURL(blockBits),
+		AOFPerURL: AOFPerURL(blockBits),
 	}
 	layout.Even = chain.load(evenLoads(plan.Keys, partitions))
 	layout.Zipf = chain.load(ZipfLoads(plan.Keys, plan.Hosts, partitions))
 	return layout
 }
 
-// aofPerURL returns how many bytes adding one URL writes to the append-only
+// AOFPerURL returns how many bytes adding one URL writes to the append-only
 // file: the block and the queue entry (measured: 184 for 512 bits, 249 for 1024).
-func aofPerURL(blockBits int) float64 { return 120 + float64(blockBits)/8 }
+func AOFPerURL(blockBits int) float64 { return 120 + float64(blockBits)/8 }
 
 // redisChain is the chain of one partition; all partitions have the same.
 type redisChain struct {

@@ -1,0 +1,246 @@
+// Package size is the subcommand `crawler size`: what a filter costs, and what
+// it loses, before the crawl.
+//
+// It owns the command's flags, how people write numbers, and the report as text,
+// JSON and plot. The arithmetic is in package sizing. It opens no crawl and
+// talks to no server.
+package size
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// options are the flags of the command.
+type options struct {
+	urls      count
+	fpr       rate
+	memory    bytes
+	hashes    uint
+	maxHashes uint
+	lost      loss
+	growth    onOff
+
+	blockBits   int
+	partitions  int
+	urlBytes    int
+	queued      count
+	hosts       count
+	delay       time.Duration
+	latency     time.Duration
+	workers     int
+	concurrency int
+
+	json bool
+	plot string
+}
+
+// What is assumed where the flags leave too much open.
+const (
+	defaultURLs        = 10_000_000
+	defaultFPR         = 1e-6
+	defaultURLsPerHost = 100
+)
+
+// Command returns the command, with its flags.
+func Command() *cobra.Command {
+	o := options{growth: true}
+	var q question
+	command := &cobra.Command{
+		Use:   "size",
+		Short: "Say what a filter costs and loses, before the crawl",
+		Long: `crawler size does the arithmetic of a Bloom filter. Give any of the number of
+URLs, the false-positive rate, the memory, the number of hash functions and the
+number or share of URLs that may be lost; it solves for the rest, and says what
+the filter takes in memory and in Redis, what the same URLs take in exact stores,
+and how long a polite crawl of them lasts.`,
+		Example: `  crawler size --urls 1e9 --fpr '1 in 1000000'
+  crawler size --urls 100M --memory 512MiB       which rate is that?
+  crawler size --memory 2GiB --fpr 0.1%          how many URLs is that?
+  crawler size --urls 1e9 --lost 1000            lose at most 1000 of them
+  crawler size --urls 1e9 --plot size.svg`,
+		// Solved where arguments are checked: a question without an answer is a
+		// fault of the command line, like an unknown flag.
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			if err = cobra.NoArgs(cmd, args); err == nil {
+				q, err = o.solve()
+			}
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.OutOrStdout(), o, q)
+		},
+	}
+	f := command.Flags()
+	f.SortFlags = false
+	f.Var(&o.urls, "urls", "URLs that the crawl will see (default 10M, unless --memory is given)")
+	f.Var(&o.fpr, "fpr", "false-positive rate when they are all in: 1e-6, 0.1%, '1 in 1000000' (default 1e-06)")
+	f.Var(&o.memory, "memory", "bits of the filter, as bytes: 512MiB, 2GB")
+	f.Var(&o.lost, "lost", "URLs that may be lost over the whole crawl: a number, or a rate of them")
+	f.UintVar(&o.hashes, "hashes", 0, "hash functions (default the best number)")
+	f.UintVar(&o.maxHashes, "max-hashes", 0, "largest number of hash functions to consider (default 64)")
+	f.Var(&o.growth, "growth", "whether the filter grows by layers, or has all of the rate in one")
+	f.IntVar(&o.blockBits, "block", sizing.DefaultBlockBits, "bits of a block in Redis")
+	f.IntVar(&o.partitions, "partitions", sizing.DefaultPartitions, "partitions in Redis")
+	f.IntVar(&o.urlBytes, "url-bytes", 80, "mean length of a URL, for the exact stores")
+	f.Var(&o.queued, "queued", "URLs waiting at once in the queue (default none)")
+	f.Var(&o.hosts, "hosts", "hosts of the crawl (default one for 100 URLs)")
+	f.DurationVar(&o.delay, "delay", time.Second, "from one request to the next at one host")
+	f.DurationVar(&o.latency, "latency", 300*time.Millisecond, "of one answer, in the mean")
+	f.IntVar(&o.workers, "workers", 1, "workers of the crawl")
+	f.IntVar(&o.concurrency, "concurrency", 64, "hosts that one worker works on at once")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVar(&o.plot, "plot", "", "write plots to `FILE.svg` too")
+	return command
+}
+
+// question is the command line, understood: the answer and the rate that the
+// layouts are made for.
+type question struct {
+	answer  sizing.Answer
+	rate    float64  // p to keep: the one asked for, else the answer's
+	assumed []string // flags that were not given, and what was taken for them
+}
+
+// solve checks every flag and answers the question; its error names all faults.
+func (o *options) solve() (question, error) {
+	if err := o.check(); err != nil {
+		return question{}, err
+	}
+	var q question
+	urls := uint64(o.urls)
+	if urls == 0 && o.memory == 0 {
+		urls = defaultURLs
+		q.assumed = append(q.assumed, "--urls "+o.urlsText(urls))
+	}
+	ceiling := o.fpr > 0 || o.lost.set()
+	fpr := float64(o.fpr)
+	if !ceiling && (urls == 0 || o.memory == 0) {
+		fpr = defaultFPR
+		q.assumed = append(q.assumed, fmt.Sprintf("--fpr %g", fpr))
+	}
+	answer, err := sizing.Solve(sizing.Question{
+		Keys: urls, Bits: 8 * uint64(o.memory), FPR: fpr,
+		LostShare: o.lost.share, LostKeys: o.lost.number,
+		Hashes: o.hashes, MaxHashes: o.maxHashes,
+	})
+	if impossible, ok := errors.AsType[*sizing.ImpossibleError](err); ok {
+		return question{}, errors.New(explain(impossible))
+	}
+	if err != nil {
+		return question{}, err
+	}
+	if err := checkAnswer(answer); err != nil {
+		return question{}, err
+	}
+	q.answer, q.rate = answer, answer.FPR
+	if fpr > 0 && !o.lost.set() {
+		q.rate = fpr
+	}
+	return q, nil
+}
+
+func (o *options) urlsText(n uint64) string { c := count(n); return c.String() }
+
+// checkAnswer refuses a filter that is none, and one that is larger than any
+// use of it.
+func checkAnswer(a sizing.Answer) error {
+	if a.FPR > 0.99 {
+		most, err := sizing.Solve(sizing.Question{Bits: a.Bits, FPR: defaultFPR})
+		hint := ""
+		if err == nil {
+			hint = fmt.Sprintf("; it holds %s at p = %g", commas(most.Keys), defaultFPR)
+		}
+		return fmt.Errorf("%s URLs fill %s to the last bit: nearly every URL would be taken for a known one%s",
+			commas(a.Keys), ibytes(a.Bits/8), hint)
+	}
+	if a.FPR < leastRate {
+		return fmt.Errorf("%s for %s URLs is more than a filter can use: %s hold them at p = %g",
+			ibytes(a.Bits/8), commas(a.Keys), ibytes(sizing.Bits(a.Keys, leastRate, 60)/8), leastRate)
+	}
+	return nil
+}
+
+// explain says what would be possible, in the words of the command line.
+func explain(e *sizing.ImpossibleError) string {
+	var b strings.Builder
+	q := e.Question
+	if q.Keys > 0 {
+		fmt.Fprintf(&b, "%s URLs with what was asked for do not fit into %s; possible:", commas(q.Keys), ibytes(q.Bits/8))
+	} else {
+		fmt.Fprintf(&b, "%s hold no URL with what was asked for; possible:", ibytes(q.Bits/8))
+	}
+	for _, a := range e.Possible {
+		switch {
+		case a.Bits != q.Bits:
+			fmt.Fprintf(&b, "\n  --memory %s for %s", strings.ReplaceAll(ibytes((a.Bits+7)/8), " ", ""), plural(a.Keys, "URL"))
+		case a.Keys != q.Keys:
+			fmt.Fprintf(&b, "\n  --urls %d in that memory", a.Keys)
+		default:
+			fmt.Fprintf(&b, "\n  --fpr %.3g with both: %s lost", a.FPR, plural(uint64(a.LostKeys+0.5), "URL"))
+		}
+		fmt.Fprintf(&b, " (k = %d)", a.Hashes)
+	}
+	return b.String()
+}
+
+func (o *options) check() error {
+	var errs []error
+	positive := func(flag string, value int) {
+		if value < 1 {
+			errs = append(errs, fmt.Errorf("--%s is %d, want 1 or more", flag, value))
+		}
+	}
+	positive("url-bytes", o.urlBytes)
+	positive("partitions", o.partitions)
+	positive("workers", o.workers)
+	positive("concurrency", o.concurrency)
+	if o.partitions > 1<<16 {
+		errs = append(errs, fmt.Errorf("--partitions is %d, want at most 65536", o.partitions))
+	}
+	if o.blockBits < 64 || o.blockBits > 1<<16 || o.blockBits%32 != 0 {
+		errs = append(errs, fmt.Errorf("--block is %d, want a multiple of 32 from 64 to 65536", o.blockBits))
+	}
+	if o.delay < 0 || o.latency <= 0 {
+		errs = append(errs, fmt.Errorf("--delay is %v and --latency %v, want 0 or more and more than 0", o.delay, o.latency))
+	}
+	if o.plot != "" && !strings.HasSuffix(o.plot, ".svg") {
+		errs = append(errs, fmt.Errorf("--plot is %q, want a name that ends in .svg", o.plot))
+	}
+	return errors.Join(errs...)
+}
+
+// run prints the report, and writes the plot.
+func run(out io.Writer, o options, q question) error {
+	r := newReport(o, q)
+	if o.plot != "" {
+		if err := writePlot(o.plot, r); err != nil {
+			return fmt.Errorf("plot: %w", err)
+		}
+	}
+	if o.json {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	}
+	_, err := io.WriteString(out, r.text())
+	return err
+}
+
+// writePlot writes the file as a whole or not at all.
+func writePlot(name string, r report) error {
+	svg, err := r.plot()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, svg, 0o644)
+}

@@ -1,0 +1,164 @@
+package size
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// text returns the report for people.
+func (r report) text() string {
+	var b strings.Builder
+	for _, section := range []func(*strings.Builder){
+		r.writeFilter, r.writeFills, r.writeMemory, r.writeRedis, r.writeStores, r.writeTime,
+	} {
+		section(&b)
+		b.WriteByte('\n')
+	}
+	if len(r.Assumed) > 0 {
+		fmt.Fprintf(&b, "Not given and assumed: %s\n", strings.Join(r.Assumed, ", "))
+	}
+	return b.String()
+}
+
+func (r report) writeFilter(b *strings.Builder) {
+	f := r.Filter
+	fmt.Fprintf(b, "A Bloom filter for %s\n", plural(f.Keys, "URL"))
+	facts(b, [][2]string{
+		{"bits", fmt.Sprintf("%s (%s)", commas(f.Bits), ibytes(f.Bytes))},
+		{"hash functions", fmt.Sprint(f.Hashes)},
+		{"bits per URL", fmt.Sprintf("%.3f, %.3g times the information bound of %.2f", f.BitsPerURL, f.OverBound, f.InformationBound)},
+		{"p when full", fmt.Sprintf("%.3g, %s new URLs is taken for a known one", f.FPR, oneIn(f.FPR))},
+		{"lost while filling", fmt.Sprintf("%s of the URLs, %s in all", oneIn(f.LostShare), few(f.LostKeys))},
+	})
+}
+
+func (r report) writeFills(b *strings.Builder) {
+	b.WriteString("With fewer or more URLs than it is made for\n")
+	t := newTable("", "URLs", "p", "lost", "| growing: p", "lost", "layers", "bits")
+	for _, f := range r.Fills {
+		t.AppendRow(table.Row{
+			fmt.Sprintf("%gn", f.Of), commas(f.Fixed.Keys), oneIn(f.Fixed.FPR), few(f.Fixed.LostKeys),
+			"| " + oneIn(f.Growing.FPR), few(f.Growing.LostKeys), f.Growing.Layers, ibytes(f.Growing.Bits / 8),
+		})
+	}
+	render(b, t)
+	one := r.full()
+	fmt.Fprintf(b, "  Growth costs %.2f%% more bits at n, and keeps p however many come.\n",
+		100*(float64(one.Growing.Bits)/float64(one.Fixed.Bits)-1))
+}
+
+// full returns the state at n.
+func (r report) full() fillReport {
+	for _, f := range r.Fills {
+		if f.Of == 1 {
+			return f
+		}
+	}
+	panic("size: a report without the state at n")
+}
+
+func (r report) writeMemory(b *strings.Builder) {
+	m := r.Memory
+	fmt.Fprintf(b, "In memory (one machine), %s\n", r.growth())
+	facts(b, [][2]string{
+		{"layout", fmt.Sprintf("%d filters of %s bits, k = %d", m.Shards, commas(m.ShardBits), m.Hashes)},
+		{"memory", fmt.Sprintf("%s, %.3f bits per URL", ibytes(m.Bytes), m.BitsPerKey)},
+	})
+}
+
+func (r report) growth() string {
+	if r.Growth {
+		return "growing: 0.9 of p is for the first layer"
+	}
+	return "without growth: all of p is for one layer"
+}
+
+func (r report) writeRedis(b *strings.Builder) {
+	x := r.Redis
+	fmt.Fprintf(b, "In Redis (many machines), %s\n", r.growth())
+	facts(b, [][2]string{
+		{"blocks", fmt.Sprintf("%s bits, k = %d, %.2f bits per URL as laid out", commas(uint64(x.Segments.BlockBits)),
+			x.Segments.Hashes, x.Segments.BitsPerKey)},
+		{"partitions", fmt.Sprintf("%s, each made for %s", commas(uint64(x.Partitions)), plural(x.PartitionKeys, "URL"))},
+		{"segments", fmt.Sprintf("%d a partition, %s bytes each; an allocation of %s",
+			x.Segments.Count, commas(x.Segments.Bytes), ibytes(x.Segments.Allocated))},
+		{"append-only file", fmt.Sprintf("%.0f bytes per new URL", x.AOFPerURL)},
+	})
+	t := newTable("load", "used_memory", "bits per URL", "keys", "layers", "p when full")
+	t.AppendRow(table.Row{"even", ibytes(x.Even.Bytes), fmt.Sprintf("%.2f", x.Even.BitsPerURL), commas(x.Even.Segments),
+		x.Even.MaxLayers, oneIn(x.Even.FPR)})
+	t.AppendRow(table.Row{fmt.Sprintf("Zipf, %s", plural(r.Time.Hosts, "host")), ibytes(x.Zipf.Bytes),
+		fmt.Sprintf("%.2f", x.Zipf.BitsPerURL), commas(x.Zipf.Segments), x.Zipf.MaxLayers, oneIn(x.Zipf.FPR)})
+	render(b, t)
+	if r.Queue != nil {
+		fmt.Fprintf(b, "  The queue takes %s to %s more for %s that wait.\n",
+			ibytes(r.Queue.Low), ibytes(r.Queue.High), plural(r.Queue.URLs, "URL"))
+	}
+	fmt.Fprintf(b, "  Leave up to %s more while Redis saves or rewrites its file (fork).\n", ibytes(x.ForkHeadroom))
+	blocks := newTable("block", "k", "bits per URL", "AOF per URL")
+	for _, block := range x.Blocks {
+		blocks.AppendRow(table.Row{commas(uint64(block.Bits)) + " bits", block.Hashes,
+			fmt.Sprintf("%.2f", block.BitsPerURL), fmt.Sprintf("%.0f B", block.AOFPerURL)})
+	}
+	render(b, blocks)
+	fmt.Fprintf(b, "  Where the Bloom module is installed: %s\n", r.Reserve)
+}
+
+func (r report) writeStores(b *strings.Builder) {
+	fmt.Fprintf(b, "The same URLs (%d bytes each) in exact stores\n", r.urlBytes)
+	t := newTable("store", "bytes per URL", "in all", "the filter, times")
+	for _, s := range r.Stores {
+		name := s.Name
+		if s.OnDisk {
+			name += " (disk)"
+		}
+		t.AppendRow(table.Row{name, fmt.Sprintf("%.0f", s.BytesPerKey), ibytes(uint64(math.Round(s.Bytes))),
+			fmt.Sprintf("%.3g", s.Times)})
+	}
+	render(b, t)
+}
+
+func (r report) writeTime(b *strings.Builder) {
+	x := r.Time
+	fmt.Fprintf(b, "Crawled politely, %s, %s at once\n", plural(x.Hosts, "host"), commas(x.HostsAtOnce))
+	facts(b, [][2]string{
+		{"rate", fmt.Sprintf("%.4g pages/s", x.PagesPerSecond)},
+		{"hosts of equal size", "at least " + days(x.Even)},
+		{"sizes after Zipf", fmt.Sprintf("at least %s (the largest host has %s)", days(x.Zipf), plural(x.LargestHost, "URL"))},
+	})
+}
+
+// facts prints names and values in two columns.
+func facts(b *strings.Builder, pairs [][2]string) {
+	for _, pair := range pairs {
+		fmt.Fprintf(b, "  %-20s %s\n", pair[0], pair[1])
+	}
+}
+
+// newTable returns a plain table whose columns but the first are set right.
+func newTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleDefault
+	style.Options = table.Options{}
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	configs := make([]table.ColumnConfig, 0, len(header))
+	for column := 2; column <= len(header); column++ {
+		configs = append(configs, table.ColumnConfig{Number: column, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(configs)
+	return t
+}
+
+// render indents a table and cuts the blanks at the ends of its lines.
+func render(b *strings.Builder, t table.Writer) {
+	for line := range strings.Lines(t.Render()) {
+		fmt.Fprintf(b, "  %s\n", strings.TrimRight(line, " \n"))
+	}
+}
