@@ -167,6 +167,7 @@ func TestSnapshotBesideAdds(t *testing.T) {
 		if _, err := snapshot.WriteTo(&file); err != nil {
 			t.Error(err)
 		}
+		f.Stats()
 	})
 	for range 30_000 {
 		since.add(f, randomPrint(rng))

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -67,25 +68,26 @@ func TestFalsePositiveRate(t *testing.T) {
 }
 
 // TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers
-// are full: 15 times its capacity. It then has 0.9 + 0.05 + 0.025 + 0.0125 of
-// its rate, which here is chosen to make that p, and no more however far it grows.
+// are full: 15 times its capacity. They have 0.9, 0.05, 0.025 and 0.0125 of its
+// rate, and all that may follow have the last 0.0125. At 0.2 it would show if
+// layers were sized for fewer keys than are offered to them; see withLost.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
 	}
-	const share, growth = 0.9875, 15
+	const growth = 15
 	type target struct {
 		p         float64
 		n, probes uint64
 	}
-	targets := []target{{0.05, 300_000, 1_000_000}, {1e-2, 300_000, 1_000_000}, {1e-4, 60_000, 2_000_000}}
+	targets := []target{{0.2, 300_000, 1_000_000}, {1e-2, 300_000, 1_000_000}, {1e-4, 60_000, 2_000_000}}
 	if *proof {
 		targets = append(targets, target{1e-2, 1_500_000, 20_000_000}, target{1e-6, 1_500_000, 400_000_000})
 	}
 	for _, c := range targets {
 		t.Run(fmt.Sprintf("p=%g/n=%d", c.p, c.n), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
-			f := open(t, Config{Capacity: c.n / growth, FPR: c.p / share, Shards: 4})
+			f := open(t, Config{Capacity: c.n / growth, FPR: c.p, Shards: 4})
 			for kept := uint64(0); kept < c.n; {
 				if _, added := f.Add(randomPrint(rng)); added {
 					kept++
@@ -94,7 +96,8 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 			if stats := f.Stats(); len(stats.Layers) != 4 || stats.Layers[3].Keys != stats.Layers[3].Capacity {
 				t.Fatalf("%+v, want 4 full layers", stats)
 			}
-			bloomtest.Probe(t, f, c.p, c.n, c.probes)
+			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
+			bloomtest.Probe(t, f, want, c.n, c.probes)
 		})
 	}
 }
@@ -194,6 +197,32 @@ func TestGrowthIsExact(t *testing.T) {
 	for i, want := range []uint64{100, 200, 400, 1} {
 		if stats.Layers[i].Keys != want {
 			t.Errorf("layer %d counts %d keys, want %d", i, stats.Layers[i].Keys, want)
+		}
+	}
+}
+
+// TestRacersGrowOneChain: however many callers find a layer full, one begins the
+// next, and none is overfull.
+func TestRacersGrowOneChain(t *testing.T) {
+	seed := bloomtest.Seed(t)
+	f := open(t, Config{Capacity: 1})
+	var wg sync.WaitGroup
+	for i := range uint64(16) {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, i))
+			for range 500 {
+				f.Add(randomPrint(rng))
+			}
+		})
+	}
+	wg.Wait()
+	layers := f.Stats().Layers
+	if len(layers) != 13 {
+		t.Errorf("%d layers for 8000 keys, want 13", len(layers))
+	}
+	for i, l := range layers {
+		if l.Capacity != 1<<i || i < len(layers)-1 && l.Keys != l.Capacity {
+			t.Errorf("layer %d of %d: %d keys of %d, want it full with %d", i, len(layers), l.Keys, l.Capacity, 1<<i)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"slices"
 )
 
 // Snapshot is a filter as of one moment, to be written while the filter goes on.
@@ -50,26 +49,24 @@ func (s *Snapshot) Bytes() int64 {
 // under its lock, and writes it without one: adds go on meanwhile. It writes in
 // parts of a sub-filter's size, so w needs no buffer.
 func (s *Snapshot) WriteTo(w io.Writer) (written int64, err error) {
-	put := func(part []byte, what string) error {
+	put := func(part []byte) error {
 		n, err := w.Write(part)
 		written += int64(n)
-		if err != nil {
-			return fmt.Errorf("membits: write %s of filter: %w", what, err)
-		}
-		return nil
+		return err
 	}
 	part := s.header.encode()
 	sum := crc32.Checksum(part, castagnoli)
-	if err := put(binary.LittleEndian.AppendUint32(part, sum), "header"); err != nil {
-		return written, err
+	if err := put(binary.LittleEndian.AppendUint32(part, sum)); err != nil {
+		return written, fmt.Errorf("membits: write header of filter: %w", err)
 	}
 	for number, l := range (*s.filter.chain.Load())[:len(s.header.layers)] {
+		part = make([]byte, 0, l.bytes()+sumBytes)
 		for shard := range l.shards {
 			part = s.filter.appendShard(part[:0], l, shard)
 			sum = crc32.Update(sum, castagnoli, part)
 			part = binary.LittleEndian.AppendUint32(part, sum)
-			if err := put(part, fmt.Sprintf("layer %d, shard %d", number, shard)); err != nil {
-				return written, err
+			if err := put(part); err != nil {
+				return written, fmt.Errorf("membits: write layer %d, shard %d of filter: %w", number, shard, err)
 			}
 		}
 	}
@@ -78,7 +75,6 @@ func (s *Snapshot) WriteTo(w io.Writer) (written int64, err error) {
 
 // appendShard appends the bytes of one sub-filter of l to part.
 func (f *Filter) appendShard(part []byte, l *layer, shard int) []byte {
-	part = slices.Grow(part, l.bytes()+sumBytes)
 	f.locks[shard].Lock()
 	defer f.locks[shard].Unlock()
 	for _, word := range l.shards[shard].BitSet().Words() {
