@@ -54,6 +54,10 @@ type Config struct {
 	MaxPages        uint64        // answers in the whole crawl; 0: no limit
 	Grace           time.Duration // for requests under way when Run is stopped; 0 means 30 s
 
+	// FastLinks reads links from tokens and builds no document: a third of the
+	// work. The links are the same but within SVG and MathML (package extract).
+	FastLinks bool
+
 	// OnPage is called for each page that came (status 2xx of a wanted type),
 	// before the page completes, by many goroutines at once. An error queues
 	// the page again, one attempt used; when they are used up it has failed,
@@ -129,6 +133,7 @@ type Crawl struct {
 
 	slots chan struct{} // hosts being asked
 	wake  chan struct{} // something may be due earlier than was known
+	feeds atomic.Int64  // callers that will add more
 	held  atomic.Int64  // leases
 	ready atomic.Int64  // leases that do not wait for their host's delay
 
@@ -181,6 +186,16 @@ func (c *Crawl) Wake() {
 	case c.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Hold keeps Run from ending because nothing is left: the caller is about to
+// add more, until it calls release.
+func (c *Crawl) Hold() (release func()) {
+	c.feeds.Add(1)
+	return sync.OnceFunc(func() {
+		c.feeds.Add(-1)
+		c.Wake()
+	})
 }
 
 // Run crawls until nothing is left, a limit is reached or stop ends; requests
@@ -251,7 +266,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 			continue
 		}
 		asked := time.Now()
-		idle := c.held.Load() == 0
+		fed, idle := c.feeds.Load() == 0, c.held.Load() == 0
 		grant, err := c.cfg.Store.Lease(stop, frontier.LeaseRequest{
 			Worker: c.cfg.Worker, IDs: newLeaseIDs(int(room)),
 			InFlight: c.cfg.HostConcurrency, MaxPages: c.cfg.MaxPages,
@@ -272,7 +287,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		}
 		switch {
 		case len(grant.Leases) > 0:
-		case grant.Empty && idle:
+		case grant.Empty && idle && fed:
 			return Empty, nil
 		case grant.Limited && idle:
 			return Limit, nil

@@ -140,10 +140,9 @@ func (v *visited) failed(err error) frontier.Completion {
 	r.DurationMS = milliseconds(time.Since(v.at))
 	r.Error = err.Error()
 	switch {
-	case fault.Stale:
-		// The kept connection was dead: the request says nothing about the item.
-		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
 	case fault.Retry:
+		// A stale kept connection counts too: a server that hangs up on this
+		// URL each time must not be asked for ever.
 		v.tally.errors.Add(1)
 		return v.again(fault.Outcome, 0, r)
 	}
@@ -185,7 +184,7 @@ func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completi
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r}
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	if extractable(answer.ContentType) {
-		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, extract.Options{Canon: v.cfg.Canon})
+		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, extract.Options{Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks})
 		if err != nil {
 			r.Error = err.Error()
 		} else {

@@ -27,10 +27,12 @@ var (
 	grey  = color.Gray{Y: 140}
 )
 
+const plotWidth, plotHeight = 25 * vg.Centimeter, 11.5 * vg.Centimeter
+
 // plot returns the report's plots as one SVG: what is lost over the fill, and
 // bytes per URL over p beside exact stores.
 func (r report) plot() ([]byte, error) {
-	canvas := vgsvg.New(24*vg.Centimeter, 10.5*vg.Centimeter)
+	canvas := vgsvg.New(plotWidth, plotHeight)
 	if err := r.draw(canvas); err != nil {
 		return nil, err
 	}
@@ -53,10 +55,9 @@ func (r report) draw(canvas vg.CanvasSizer) error {
 		Rows: 1, Cols: 2, PadX: 8 * vg.Millimeter, PadTop: 2 * vg.Millimeter, PadBottom: 2 * vg.Millimeter,
 		PadLeft: 2 * vg.Millimeter, PadRight: 3 * vg.Millimeter,
 	}
-	plots := [][]*plot.Plot{{lost, cost}}
-	for i, tile := range plot.Align(plots, tiles, draw.New(canvas))[0] {
-		plots[0][i].Draw(tile)
-	}
+	whole := draw.New(canvas)
+	lost.Draw(tiles.At(whole, 0, 0))
+	cost.Draw(tiles.At(whole, 1, 0))
 	return nil
 }
 
@@ -64,9 +65,9 @@ func (r report) draw(canvas vg.CanvasSizer) error {
 func (r report) plotLost() (*plot.Plot, error) {
 	p := logPlot(fmt.Sprintf("Made for %s URLs at p = %.3g", commas(r.Filter.Keys), r.rate),
 		"URLs offered, in multiples of n", "share of URLs")
-	floor := r.rate * 1e-3
+	floor := r.rate * 1e-4
 	var multiples []float64
-	for of := 0.1; of < 4.05; of *= 1.06 {
+	for of := 0.25; of < 4.05; of *= 1.05 {
 		multiples = append(multiples, of)
 	}
 	states := fills(r.Filter.Answer, r.rate, multiples...)
@@ -95,9 +96,11 @@ func (r report) plotLost() (*plot.Plot, error) {
 		}
 	}
 	p.Legend.Top, p.Legend.Left = true, true
-	p.X.Min, p.X.Max = 0.1, 4
-	p.X.Tick.Marker = plot.ConstantTicks{{Value: 0.1, Label: "0.1"}, {Value: 0.25, Label: "¼"}, {Value: 0.5, Label: "½"},
-		{Value: 1, Label: "1"}, {Value: 2, Label: "2"}, {Value: 4, Label: "4"}}
+	p.Legend.YOffs = -vg.Points(4)
+	p.X.Min, p.X.Max = 0.25, 4
+	p.X.Tick.Marker = plot.ConstantTicks{
+		{Value: 0.25, Label: "0.25"}, {Value: 0.5, Label: "0.5"}, {Value: 1, Label: "1"}, {Value: 2, Label: "2"}, {Value: 4, Label: "4"},
+	}
 	p.Y.Min = floor
 	p.Y.Max = 1000 * min(p.Y.Max, 1) // room for the legend
 	p.Y.Tick.Marker = decades{most: 1}
@@ -140,37 +143,41 @@ func (r report) plotCost() (*plot.Plot, error) {
 	}
 	p.Legend.Left = true
 	p.X.Min, p.X.Max = least, most
-	p.Y.Min, p.Y.Max = 0.1, 1000
+	p.Y.Min, p.Y.Max = 0.2, 500
 	p.X.Tick.Marker, p.Y.Tick.Marker = decades{every: 2, most: 1}, decades{most: math.Inf(1)}
 	return p, nil
 }
 
 // addStores draws a labelled level for each exact store.
 func (r report) addStores(p *plot.Plot, least, most float64) error {
-	var labels plotter.XYLabels
-	last := math.Inf(1)
-	for _, s := range byCost(r.Stores) {
-		level := plotter.XYs{{X: least, Y: s.BytesPerKey}, {X: most, Y: s.BytesPerKey}}
-		line, err := plotter.NewLine(level)
+	stores := byCost(r.Stores)
+	near := func(i, j int) bool {
+		return i >= 0 && j < len(stores) && stores[i].BytesPerKey < 1.5*stores[j].BytesPerKey
+	}
+	for i, s := range stores {
+		line, err := plotter.NewLine(plotter.XYs{{X: least, Y: s.BytesPerKey}, {X: most, Y: s.BytesPerKey}})
 		if err != nil {
 			return err
 		}
 		line.Color, line.Width = grey, vg.Points(0.8)
-		p.Add(line)
-		y := min(s.BytesPerKey, last/1.32) // labels of near levels go below each other
-		last = y
-		labels.XYs = append(labels.XYs, plotter.XY{X: least * 1.6, Y: y})
-		labels.Labels = append(labels.Labels, fmt.Sprintf("%s, %.0f", s.Name, s.BytesPerKey))
+
+		at := plotter.XY{X: least * 1.3, Y: s.BytesPerKey}
+		label, err := plotter.NewLabels(plotter.XYLabels{
+			XYs: []plotter.XY{at}, Labels: []string{fmt.Sprintf("%s: %.0f", s.Name, s.BytesPerKey)},
+		})
+		if err != nil {
+			return err
+		}
+		style := &label.TextStyle[0]
+		style.Font.Size, style.YAlign = vg.Points(7.5), text.YBottom
+		switch above, below := near(i-1, i), near(i, i+1); {
+		case above && below: // between two others: at the other end
+			label.XYs[0].X, style.XAlign = most, text.XRight
+		case above:
+			style.YAlign = text.YTop
+		}
+		p.Add(line, label)
 	}
-	drawn, err := plotter.NewLabels(labels)
-	if err != nil {
-		return err
-	}
-	for i := range drawn.TextStyle {
-		drawn.TextStyle[i].Font.Size = vg.Points(8)
-		drawn.TextStyle[i].YAlign = text.YBottom
-	}
-	p.Add(drawn)
 	return nil
 }
 

@@ -1,0 +1,149 @@
+// Package cli is the command line of crawler: one file per subcommand.
+//
+// It owns flags, the config file, the environment, the directory's default and
+// the wiring of stores and workers; results go to stdout, everything else to
+// stderr. Nothing below it reads flags or the environment.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, as `crawler help exit-codes` has them.
+const (
+	exitOK      = 0   // the frontier is empty, or a limit was reached
+	exitFailed  = 1   // could not go on, or a promise is broken
+	exitUsage   = 2   // command line or config
+	exitNothing = 3   // no seed could be fetched
+	exitInt     = 130 // interrupted, state saved
+	exitTerm    = 143 // terminated, state saved
+)
+
+const exitCodesText = `Exit codes:
+  0    the frontier is empty, or a limit was reached
+  1    could not go on, or a promise is broken
+  2    command line or config: every fault is listed
+  3    no seed could be fetched
+  130  interrupted (Ctrl-C); the state is saved and the line that resumes is printed
+  143  terminated (SIGTERM); the same`
+
+// exitError is an error with its exit code. A nil err prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// streams are what a command talks to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// Run runs one command line and returns its exit code. When ctx ends a crawl
+// finishes what is under way; its cause decides between 130 and 143.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot(streams{stdin, stdout, stderr})
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{exitUsage, err} // cobra's own: unknown flags and commands
+		if ran(root) {
+			exit.code = exitFailed
+		}
+	}
+	if exit.err != nil {
+		for line := range strings.Lines(exit.err.Error()) {
+			fmt.Fprintf(stderr, "crawler: %s\n", strings.TrimSuffix(line, "\n"))
+		}
+		if exit.code == exitUsage {
+			fmt.Fprintln(stderr, "Try 'crawler help'.")
+		}
+	}
+	return exit.code
+}
+
+// ran reports whether a command's own code was reached: before that, errors are
+// about the command line.
+func ran(root *cobra.Command) bool { return root.Annotations["ran"] == "true" }
+
+func newRoot(s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "crawler",
+		Short: "Crawl the web, queue each URL once, and know what was missed",
+		Long: `crawler crawls the web politely from a list of seeds. Its frontier queues every
+new URL exactly once, loses none that it queued, survives kill -9, and says how
+many new URLs its filter may have swallowed.
+
+  crawler crawl --max-pages 100 https://go.dev/   crawl a site into ./go.dev.crawl
+  crawler crawl https://go.dev/                   the same again resumes it
+  crawler size --urls 1e9 --fpr 1e-6              what would a filter cost?`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{},
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			cmd.Root().Annotations["ran"] = "true"
+		},
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.AddGroup(
+		&cobra.Group{ID: "crawl", Title: "Crawling:"},
+		&cobra.Group{ID: "look", Title: "Looking at a crawl:"},
+		&cobra.Group{ID: "plan", Title: "Planning and testing:"},
+	)
+	root.SetHelpCommandGroupID("plan")
+	root.SetCompletionCommandGroupID("plan")
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newRebuild(s))
+	add("look", newStatus(s), newConfig(s))
+	add("plan", newTestweb(s), newVersion(s))
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit code of a crawl says", Long: exitCodesText})
+	return root
+}
+
+// signalCode returns the exit code for the end of ctx.
+func signalCode(ctx context.Context) int {
+	if cause := context.Cause(ctx); cause != nil && strings.HasPrefix(cause.Error(), syscall.SIGTERM.String()) {
+		return exitTerm
+	}
+	return exitInt
+}
+
+// isTerminal reports whether w is a terminal that can be written over.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}

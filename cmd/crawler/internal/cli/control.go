@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// serveControl answers other processes on the directory's socket until ctx
+// ends. The store's lock makes sure that there is one such process.
+func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
+	_ = os.Remove(filepath.Join(ses.dir, socketFile)) // left by a process that was killed
+	name, release, err := socketAddress(ses.dir)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", name)
+	release()
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", filepath.Join(ses.dir, socketFile), err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /seed", ses.handleSeed)
+	mux.HandleFunc("POST /retry", ses.handleRetry)
+	mux.HandleFunc("GET /status", ses.handleStatus)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+		_ = os.Remove(filepath.Join(ses.dir, socketFile))
+	}, nil
+}
+
+// seedReply is a fetcher.SeedAnswer that travels.
+type seedReply struct {
+	URL     string          `json:"url,omitempty"`
+	Answer  string          `json:"answer"`
+	Reason  frontier.Reason `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+func (ses *session) handleSeed(w http.ResponseWriter, r *http.Request) {
+	var request struct {
+		Seeds []string `json:"seeds"`
+		Check bool     `json:"check"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r.Body, 64<<20)).Decode(&request); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	replies, err := ses.offer(r.Context(), request.Seeds, request.Check)
+	reply(w, replies, err)
+}
+
+func (ses *session) handleRetry(w http.ResponseWriter, r *http.Request) {
+	n, err := ses.store.Retry(r.Context(), r.URL.Query().Get("host"))
+	ses.crawl.Wake()
+	reply(w, n, err)
+}
+
+func (ses *session) handleStatus(w http.ResponseWriter, r *http.Request) {
+	stats, err := ses.store.Stats(r.Context())
+	reply(w, status{Running: true, Stats: stats, Progress: ses.crawl.Progress()}, err)
+}
+
+func reply(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// offer checks and adds seeds; replies go index for index. With check, names
+// are looked up first; without, only what needs no look-up is checked.
+func (ses *session) offer(ctx context.Context, seeds []string, check bool) ([]seedReply, error) {
+	replies := make([]seedReply, len(seeds))
+	var good []string
+	var at []int
+	for i, raw := range seeds {
+		if err := ses.checkAddress(ctx, raw, check); err != nil {
+			replies[i] = seedReply{Answer: frontier.Refused.String(), Reason: "address", Message: err.Error()}
+			continue
+		}
+		good, at = append(good, raw), append(at, i)
+	}
+	answers, err := ses.crawl.Seeds(ctx, good)
+	if err != nil {
+		return nil, err
+	}
+	for j, a := range answers {
+		replies[at[j]] = newSeedReply(a)
+	}
+	return replies, nil
+}
+
+func newSeedReply(a fetcher.SeedAnswer) seedReply {
+	r := seedReply{URL: a.URL, Answer: a.Verdict.Answer.String(), Reason: a.Verdict.Reason}
+	switch {
+	case a.Err != nil:
+		r.Message = a.Err.Error()
+	case a.Verdict.Answer == frontier.Refused:
+		r.Message = fmt.Sprintf("%s: %s", a.URL, a.Verdict.Reason)
+	}
+	return r
+}
+
+// errNobody reports that no process has the crawl open.
+var errNobody = errors.New("no crawl is running here")
+
+// callControl asks the crawl that runs in dir.
+func callControl(ctx context.Context, dir, method, path string, body, into any) error {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := dialControl(ctx, dir)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", errNobody, err)
+			}
+			return conn, nil
+		},
+	}}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://crawl"+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		message, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+		return fmt.Errorf("the running crawl: %s", bytes.TrimSpace(message))
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// seedBatch is how many seeds are offered at once.
+const seedBatch = 500
+
+// seedCounts are what became of seeds.
+type seedCounts struct{ added, known, refused int }
+
+// offerFunc offers seeds; with check their names are looked up first.
+type offerFunc func(ctx context.Context, seeds []string, check bool) ([]seedReply, error)
+
+// feed offers all seeds of r. Seeds that are refused are reported at once, and
+// do not end it.
+func feed(ctx context.Context, r *seedReader, offer offerFunc, stderr io.Writer) (seedCounts, error) {
+	var counts seedCounts
+	var batch []seedLine
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		texts := make([]string, len(batch))
+		for i, line := range batch {
+			texts[i] = line.text
+		}
+		replies, err := offer(ctx, texts, batch[0].source == "argument")
+		if err != nil {
+			return err
+		}
+		for i, reply := range replies {
+			switch reply.Answer {
+			case frontier.Added.String():
+				counts.added++
+			case frontier.Seen.String():
+				counts.known++
+			default:
+				counts.refused++
+				fmt.Fprintf(stderr, "seed refused: %s%s\n", at(batch[i]), reply.Message)
+			}
+		}
+		batch = batch[:0]
+		return nil
+	}
+	for {
+		line, err := r.next()
+		var fault lineError
+		switch {
+		case errors.Is(err, io.EOF):
+			return counts, flush()
+		case errors.As(err, &fault):
+			counts.refused++
+			fmt.Fprintf(stderr, "seed refused: %v\n", fault)
+			continue
+		case err != nil:
+			return counts, errors.Join(err, flush())
+		}
+		if len(batch) > 0 && batch[0].source == "argument" != (line.source == "argument") {
+			if err := flush(); err != nil {
+				return counts, err
+			}
+		}
+		if batch = append(batch, line); len(batch) == seedBatch || r.waits() {
+			if err := flush(); err != nil {
+				return counts, err
+			}
+		}
+	}
+}
+
+// at says where a seed stands, if that is not plain.
+func at(line seedLine) string {
+	if line.source == "argument" {
+		return ""
+	}
+	return line.source + ": "
+}
+
+// waits reports whether the next line may take a while: then what was read is
+// offered first. A pipe of seeds may stay open for hours.
+func (r *seedReader) waits() bool {
+	return r.name == "stdin" && len(r.args) == 0 && r.lines != nil && r.lines.Buffered() == 0
+}
+
+// checkAddress refuses a seed whose host has only addresses that are not
+// requested. Names are looked up with look only: a file may have millions.
+func (ses *session) checkAddress(ctx context.Context, raw string, look bool) error {
+	url, err := parseSeed(raw)
+	if err != nil {
+		return nil // Seeds says what is wrong with it
+	}
+	host := url.Host()
+	_, notAddress := netip.ParseAddr(strings.Trim(host, "[]"))
+	plain := notAddress == nil || host == "localhost" || strings.HasSuffix(host, ".localhost")
+	if !plain && !look {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var refused *get.AddressError
+	if err := ses.client.CheckHost(ctx, strings.Trim(host, "[]")); errors.As(err, &refused) {
+		return refused
+	}
+	return nil // no answer now may be one later
+}
+
+// parseSeed reads a seed in the default form: enough to know its host.
+func parseSeed(raw string) (canon.URL, error) {
+	c, err := canon.New(canon.Options{})
+	if err != nil {
+		return canon.URL{}, err
+	}
+	return c.ParseSeed(raw)
+}

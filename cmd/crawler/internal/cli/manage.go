@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+func recordsIn(dir string) string { return filepath.Join(dir, "pages.jsonl") }
+
+// newSeed adds seeds to a crawl, running or not.
+func newSeed(s streams) *cobra.Command {
+	o := new(options)
+	cmd := &cobra.Command{
+		Use:   "seed [--dir DIR] SEED...",
+		Short: "Add seeds to a crawl, running or not",
+	}
+	addDir(cmd, o)
+	cmd.Flags().StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && o.seeds == "" {
+			return usage(errors.New("no seeds: name a URL or --seeds FILE"))
+		}
+		dir, err := existing(o.dir)
+		if err != nil {
+			return err
+		}
+		seeds, err := newSeedReader(args, o.seeds, s.in)
+		if err != nil {
+			return usage(err)
+		}
+		defer seeds.close()
+		var counts seedCounts
+		err = visitCrawl(cmd.Context(), dir, s,
+			func() error {
+				counts, err = feed(cmd.Context(), seeds, remoteOffer(dir), s.err)
+				return err
+			},
+			func(ses *session) error {
+				counts, err = feed(cmd.Context(), seeds, ses.offer, s.err)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "%d added, %d known, %d refused\n", counts.added, counts.known, counts.refused)
+		return nil
+	}
+	return cmd
+}
+
+// newRetry offers failed URLs again.
+func newRetry(s streams) *cobra.Command {
+	o := new(options)
+	var host string
+	cmd := &cobra.Command{
+		Use:   "retry [--dir DIR] [--host HOST]",
+		Short: "Offer failed URLs again, in a new round",
+		Args:  cobra.NoArgs,
+	}
+	addDir(cmd, o)
+	cmd.Flags().StringVar(&host, "host", "", "only those of this host key")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		dir, err := existing(o.dir)
+		if err != nil {
+			return err
+		}
+		n := 0
+		err = visitCrawl(cmd.Context(), dir, s,
+			func() error {
+				return callControl(cmd.Context(), dir, "POST", "/retry?host="+host, nil, &n)
+			},
+			func(ses *session) error {
+				n, err = ses.store.Retry(cmd.Context(), host)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "%d URLs are queued again\n", n)
+		return nil
+	}
+	return cmd
+}
+
+// newStatus says where a crawl stands.
+func newStatus(s streams) *cobra.Command {
+	o := new(options)
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status [--dir DIR]",
+		Short: "Say where a crawl stands, running or not",
+		Args:  cobra.NoArgs,
+	}
+	addDir(cmd, o)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		dir, err := existing(o.dir)
+		if err != nil {
+			return err
+		}
+		var st status
+		err = visitCrawl(cmd.Context(), dir, s,
+			func() error { return callControl(cmd.Context(), dir, "GET", "/status", nil, &st) },
+			func(ses *session) error {
+				st.Stats, err = ses.store.Stats(cmd.Context())
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(s.out).Encode(st)
+		}
+		running := "not running"
+		if st.Running {
+			running = "running"
+		}
+		fmt.Fprintf(s.out, "%s: %s, %s pages\n", dir, running, comma(st.Stats.Pages))
+		printBooks(s.out, st.Stats)
+		return nil
+	}
+	return cmd
+}
+
+// newRebuild makes a lost filter anew.
+func newRebuild(s streams) *cobra.Command {
+	o := new(options)
+	cmd := &cobra.Command{
+		Use:   "rebuild [--dir DIR]",
+		Short: "Make the filter anew from queue and outcomes, after its file was lost",
+		Args:  cobra.NoArgs,
+	}
+	addDir(cmd, o)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		dir, err := existing(o.dir)
+		if err != nil {
+			return err
+		}
+		ses, err := openStored(dir, s, localstore.Rebuild)
+		if err != nil {
+			return err
+		}
+		stats, err := ses.store.Stats(cmd.Context())
+		if err = errors.Join(err, ses.close()); err != nil {
+			return &exitError{exitFailed, err}
+		}
+		fmt.Fprintf(s.out, "the filter of %s holds %s URLs again\n", dir, comma(stats.Filter.Keys))
+		return nil
+	}
+	return cmd
+}
+
+func addDir(cmd *cobra.Command, o *options) {
+	cmd.Flags().StringVar(&o.dir, "dir", "", "the crawl's `DIR` (default: the one in the current directory)")
+}
+
+// existing returns the directory of an existing crawl.
+func existing(dir string) (string, error) {
+	if dir == "" {
+		var err error
+		if dir, err = findDir(); err != nil {
+			return "", usage(err)
+		}
+	}
+	stored, err := localstore.StoredSettings(nil, dir)
+	if err != nil {
+		return "", &exitError{exitFailed, err}
+	}
+	if stored == nil {
+		return "", usage(fmt.Errorf("no crawl in %s", dir))
+	}
+	return dir, nil
+}
+
+// openStored opens an existing crawl with its own settings.
+func openStored(dir string, s streams, open func(localstore.Config) (*localstore.Store, error)) (*session, error) {
+	o := new(options)
+	cmd := &cobra.Command{}
+	addSections(cmd, o.flagSets())
+	l, err := readLayers(cmd.Flags(), "", nil)
+	if err != nil {
+		return nil, usage(err)
+	}
+	stored, err := localstore.StoredSettings(nil, dir)
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	if err := l.adopt(stored); err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	c, err := o.check()
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	return openSession(o, l, c, dir, s, open)
+}
+
+// visitCrawl asks the process that runs the crawl, or opens the crawl when
+// nobody does.
+func visitCrawl(_ context.Context, dir string, s streams, remote func() error, local func(*session) error) error {
+	err := remote()
+	if !errors.Is(err, errNobody) {
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		return nil
+	}
+	ses, err := openStored(dir, s, localstore.Open)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(local(ses), ses.close()); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
+}
+
+// remoteOffer offers seeds to the process that runs the crawl.
+func remoteOffer(dir string) offerFunc {
+	return func(ctx context.Context, seeds []string, check bool) (replies []seedReply, err error) {
+		body := map[string]any{"seeds": seeds, "check": check}
+		return replies, callControl(ctx, dir, "POST", "/seed", body, &replies)
+	}
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// startProgress shows what a crawl does, once a second on a terminal and every
+// 30 s as a log line elsewhere, until stop is called.
+func startProgress(ctx context.Context, ses *session, w io.Writer) (stop func()) {
+	every := 30 * time.Second
+	terminal := isTerminal(w)
+	if terminal {
+		every = time.Second
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	begun := time.Now()
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		last := fetcher.Progress{}
+		for {
+			select {
+			case <-done:
+				if terminal {
+					fmt.Fprint(w, "\r\x1b[K")
+				}
+				return
+			case <-ticker.C:
+			}
+			stats, err := ses.store.Stats(context.WithoutCancel(ctx))
+			if err != nil {
+				continue
+			}
+			now := ses.crawl.Progress()
+			rate := float64(now.Finished-last.Finished) / every.Seconds()
+			last = now
+			if terminal {
+				fmt.Fprintf(w, "\r\x1b[K%s %s", clock(time.Since(begun)), progressLine(stats, now, rate))
+				continue
+			}
+			ses.log.Info("progress", slog.Uint64("pages", stats.Pages), slog.Float64("pages_per_s", rate),
+				slog.Uint64("queued", stats.Queued), slog.Uint64("hosts", stats.Hosts), slog.Uint64("failed", stats.Failed),
+				slog.Uint64("bytes", now.Bytes))
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+func clock(d time.Duration) string { return d.Truncate(time.Second).String() }
+
+func progressLine(stats frontier.Stats, p fetcher.Progress, rate float64) string {
+	return fmt.Sprintf("%s pages  %.1f/s  %s queued  %s hosts  %s failed  %s",
+		comma(stats.Pages), rate, comma(stats.Queued), comma(stats.Hosts), comma(stats.Failed), humanize.IBytes(p.Bytes))
+}
+
+func comma(n uint64) string { return humanize.Comma(int64(n)) }
+
+// summary is what is printed when a run ends.
+type summary struct {
+	ses   *session
+	stats frontier.Stats
+	seeds seedCounts
+	end   fetcher.End
+	took  time.Duration
+}
+
+func (m summary) print(w io.Writer) {
+	p, st := m.ses.crawl.Progress(), m.stats
+	why := map[fetcher.End]string{
+		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: fmt.Sprintf("--max-pages %d is reached", m.ses.o.maxPages),
+		fetcher.Stopped: "stopped", endTime: fmt.Sprintf("--max-time %v is over", m.ses.o.maxTime),
+	}[m.end]
+	fmt.Fprintf(w, "%s: %s\n", m.ses.dir, why)
+	fmt.Fprintf(w, "  this run   %s pages in %s (%.1f/s), %s, %s requests, %s for robots.txt\n",
+		comma(p.Finished), m.took.Round(100*time.Millisecond), float64(p.Finished)/max(m.took.Seconds(), 1e-3),
+		humanize.IBytes(p.Bytes), comma(p.Requests), comma(p.Robots))
+	if m.seeds != (seedCounts{}) {
+		fmt.Fprintf(w, "  seeds      %d added, %d known, %d refused\n", m.seeds.added, m.seeds.known, m.seeds.refused)
+	}
+	printBooks(w, st)
+	fmt.Fprintf(w, "  records    %s\n", recordsIn(m.ses.dir))
+	if m.end == fetcher.Stopped || m.end == endTime || m.end == fetcher.Limit {
+		fmt.Fprintf(w, "to go on: %s\n", resumeLine(m.ses.dir))
+	}
+}
+
+// printBooks prints the accounts of a whole crawl (P6).
+func printBooks(w io.Writer, st frontier.Stats) {
+	fmt.Fprintf(w, "  found      %s = %s added + %s seen + %s refused%s\n", comma(st.Found), comma(st.Added), comma(st.Seen),
+		comma(st.RefusedTotal()), breakdown(st.Refused))
+	fmt.Fprintf(w, "  added      %s = %s queued + %s leased + %s done + %s failed\n", comma(st.Added), comma(st.Queued),
+		comma(st.Leased), comma(st.Done), comma(st.Failed))
+	if len(st.Outcomes) > 0 {
+		fmt.Fprintf(w, "  outcomes   %s\n", strings.Trim(breakdown(st.Outcomes), " ()"))
+	}
+	fmt.Fprintf(w, "  filter     %s of %s URLs, %s, false-positive rate now %.2g\n", comma(st.Filter.Keys),
+		comma(st.Filter.Capacity), humanize.IBytes(st.Filter.Bytes), st.Filter.FPR)
+}
+
+// breakdown lists counts by name, largest first.
+func breakdown[K ~string](counts map[K]uint64) string {
+	names := make([]K, 0, len(counts))
+	for name, n := range counts {
+		if n > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.SortFunc(names, func(a, b K) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf("%s %s", string(name), comma(counts[name]))
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// testwebFlags are the flags of `crawler testweb`.
+type testwebFlags struct {
+	seed      uint64
+	hosts     int
+	pages     int
+	hardships string
+	largest   float64
+	bytes     byteSize
+	links     int
+	listen    string
+	log       string
+	expected  string
+	judge     string
+	records   string
+	delay     time.Duration
+}
+
+// newTestweb serves a synthetic web, or judges a crawl of it.
+func newTestweb(s streams) *cobra.Command {
+	f := new(testwebFlags)
+	cmd := &cobra.Command{
+		Use:   "testweb",
+		Short: "Serve a synthetic web that knows what a correct crawl finds, or judge a crawl of it",
+		Long:  testwebLong(),
+		Example: `  crawler testweb --pages 10000 --hosts 100 --hardships all --log requests.jsonl
+  crawler testweb --pages 10000 --hosts 100 --hardships all --judge requests.jsonl --records web.crawl/pages.jsonl --delay 1s`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.Uint64Var(&f.seed, "seed", 1, "which web: the same flags make the same web")
+	flags.IntVar(&f.hosts, "hosts", 20, "virtual hosts")
+	flags.IntVar(&f.pages, "pages", 1000, "pages on all hosts together")
+	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of what is hard about it, all, or all,-dead")
+	flags.Float64Var(&f.largest, "largest-share", 0.02, "part of the pages that the largest host has")
+	f.bytes = 14 << 10
+	flags.Var(&f.bytes, "page-bytes", "mean `SIZE` of a page")
+	flags.IntVar(&f.links, "links", 20, "mean number of links of a page beside those of the tree")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR:PORT`, port 0 for a free one")
+	flags.StringVar(&f.log, "log", "", "write a line of JSON for each request to `FILE`")
+	flags.StringVar(&f.expected, "expected", "", "write what a correct crawl records to `FILE`, and end")
+	flags.StringVar(&f.judge, "judge", "", "judge the crawl that made this request `LOG`, and end")
+	flags.StringVar(&f.records, "records", "", "with --judge or alone: compare a crawl's pages.jsonl with what is expected")
+	flags.DurationVar(&f.delay, "delay", time.Second, "with --judge: the delay between two requests to one host that the crawler promised")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) }
+	return cmd
+}
+
+func testwebLong() string {
+	var b strings.Builder
+	b.WriteString("Serve a synthetic web that knows what a correct crawl finds, or judge any crawler's\ncrawl of it.\n\nHardships:\n")
+	testweb.DescribeHardships(func(name, doc string) { fmt.Fprintf(&b, "  %-10s %s\n", name, doc) })
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (f *testwebFlags) run(ctx context.Context, s streams) error {
+	hard, err := testweb.ParseHardships(f.hardships)
+	if err != nil {
+		return usage(err)
+	}
+	cfg := testweb.Config{
+		Seed: f.seed, Hosts: f.hosts, Pages: f.pages, Hardships: hard,
+		LargestShare: f.largest, MeanBytes: int(f.bytes), MeanLinks: f.links,
+	}
+	if f.log != "" {
+		out, err := os.Create(f.log)
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		defer out.Close()
+		cfg.Log = out
+	}
+	web, err := testweb.New(cfg)
+	if err != nil {
+		return usage(err)
+	}
+	switch {
+	case f.expected != "":
+		return writeExpected(web, f.expected)
+	case f.judge != "" || f.records != "":
+		return f.judgeCrawl(web, s)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	fmt.Fprintf(s.out, "%d pages on %d hosts at %s. Crawl it with:\n%s\n", f.pages, f.hosts, listener.Addr(),
+		crawlLine(web, listener.Addr().String()))
+	if err := web.Serve(ctx, listener); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
+}
+
+// crawlLine is the command that crawls web.
+func crawlLine(web *testweb.Web, addr string) string {
+	return fmt.Sprintf("  crawler crawl --dir testweb.crawl --scope any --delay 100ms --connect-to '*=%s' %s",
+		addr, strings.Join(web.Seeds(), " "))
+}
+
+func writeExpected(web *testweb.Web, name string) error {
+	out, err := os.Create(name)
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	w := bufio.NewWriter(out)
+	if err := errors.Join(web.WriteExpected(w), w.Flush(), out.Close()); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
+}
+
+// judgeCrawl prints what a crawl did well; a fault is exit code 1.
+func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
+	var faults []error
+	if f.judge != "" {
+		in, err := os.Open(f.judge)
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		defer in.Close()
+		v, err := web.JudgeLog(in, testweb.Manners{Delay: f.delay})
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		fmt.Fprintf(s.out, "requests: %d to %d hosts, %d too early, %d replayed, %d disallowed, %d unknown, %d again after a crash\n",
+			v.Requests, v.Hosts, v.TooEarly, v.Replayed, v.Disallowed, v.Unknown, v.Refetched)
+		if v.Closest != nil {
+			fmt.Fprintf(s.out, "closest:  %v\n", v.Closest)
+		}
+		faults = append(faults, v.Err())
+	}
+	if f.records != "" {
+		in, err := os.Open(f.records)
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		defer in.Close()
+		r, err := web.Compare(io.Reader(in))
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		fmt.Fprintf(s.out, "records:  %d, expected %d: %d missing, %d unexpected, %d twice\n", r.Records, r.Expected, r.Missing, r.Unexpected, r.Duplicates)
+		faults = append(faults, r.Err())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	fmt.Fprintln(s.out, "exact")
+	return nil
+}
