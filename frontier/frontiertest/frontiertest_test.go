@@ -2,13 +2,17 @@ package frontiertest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/bits-and-blooms/bloom/v3"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // openMemory opens a Memory as the suite asks for it.
@@ -66,5 +70,42 @@ func TestMemoryModel(t *testing.T) {
 		if t.Failed() {
 			break
 		}
+	}
+}
+
+func BenchmarkMemory(b *testing.B) {
+	Bench(b, func(_ *testing.B, opt Options) Crawl {
+		opt.FilterKeys = 0
+		return openMemory(opt)
+	})
+}
+
+func TestMemoryUsesTheBubblesClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(MemoryConfig{LeaseTTL: time.Minute, Delay: time.Second})
+		late := page("a.test", 1)
+		late.Delay = time.Hour
+		if _, err := m.Add(t.Context(), []frontier.Item{late}); err != nil {
+			t.Fatal(err)
+		}
+		request := frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}}
+		grant, err := m.Lease(t.Context(), request)
+		if err != nil || len(grant.Leases) > 0 || grant.Wait != time.Hour {
+			t.Fatalf("%+v, %v, want a wait of 1h", grant, err)
+		}
+		time.Sleep(grant.Wait)
+		if grant, err = m.Lease(t.Context(), request); err != nil || len(grant.Leases) != 1 {
+			t.Fatalf("after the wait: %+v, %v", grant, err)
+		}
+	})
+}
+
+func TestMemoryJoin(t *testing.T) {
+	m := NewMemory(MemoryConfig{Settings: frontier.Settings{"delay": "1s"}})
+	if same, err := m.Join(frontier.Settings{"delay": "1s"}); err != nil || same != m {
+		t.Errorf("Join with equal settings = %p, %v", same, err)
+	}
+	if _, err := m.Join(frontier.Settings{"delay": "2s"}); !errors.Is(err, frontier.ErrParamsMismatch) {
+		t.Errorf("Join with other settings = %v, want ErrParamsMismatch", err)
 	}
 }
