@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 )
 
 // Exit codes, as `crawler help exit-codes` has them.
@@ -125,7 +127,7 @@ many new URLs its filter may have swallowed.
 	}
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newRebuild(s))
 	add("look", newStatus(s), newConfig(s))
-	add("plan", newTestweb(s), newVersion(s))
+	add("plan", size.Command(), newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit code of a crawl says", Long: exitCodesText})
 	return root
 }
