@@ -120,7 +120,7 @@ func (o *options) solve() (question, error) {
 	urls := uint64(o.urls)
 	if urls == 0 && o.memory == 0 {
 		urls = defaultURLs
-		q.assumed = append(q.assumed, "--urls "+o.urlsText(urls))
+		q.assumed = append(q.assumed, fmt.Sprintf("--urls %d", urls))
 	}
 	ceiling := o.fpr > 0 || o.lost.set()
 	fpr := float64(o.fpr)
@@ -139,7 +139,7 @@ func (o *options) solve() (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	if err := checkAnswer(answer); err != nil {
+	if err := checkAnswer(answer, fpr > 0 || o.lost.set()); err != nil {
 		return question{}, err
 	}
 	q.answer, q.rate = answer, answer.FPR
@@ -149,23 +149,21 @@ func (o *options) solve() (question, error) {
 	return q, nil
 }
 
-func (o *options) urlsText(n uint64) string { c := count(n); return c.String() }
-
-// checkAnswer refuses a filter that is none, and one that is larger than any
-// use of it.
-func checkAnswer(a sizing.Answer) error {
+// checkAnswer refuses a filter that is none and, unless a ceiling asked for it,
+// one that is larger than any use of it.
+func checkAnswer(a sizing.Answer, asked bool) error {
 	if a.FPR > 0.99 {
-		most, err := sizing.Solve(sizing.Question{Bits: a.Bits, FPR: defaultFPR})
 		hint := ""
-		if err == nil {
-			hint = fmt.Sprintf("; it holds %s at p = %g", commas(most.Keys), defaultFPR)
+		if most, err := sizing.Solve(sizing.Question{Bits: a.Bits, FPR: defaultFPR}); err == nil {
+			hint = fmt.Sprintf("; possible: --urls %d at --fpr %g", most.Keys, defaultFPR)
 		}
-		return fmt.Errorf("%s URLs fill %s to the last bit: nearly every URL would be taken for a known one%s",
-			commas(a.Keys), ibytes(a.Bits/8), hint)
+		return fmt.Errorf("%s fill %s to the last bit: nearly every URL would be taken for a known one%s",
+			plural(a.Keys, "URL"), ibytes(a.Bits/8), hint)
 	}
-	if a.FPR < leastRate {
-		return fmt.Errorf("%s for %s URLs is more than a filter can use: %s hold them at p = %g",
-			ibytes(a.Bits/8), commas(a.Keys), ibytes(sizing.Bits(a.Keys, leastRate, 60)/8), leastRate)
+	if a.FPR < leastRate && !asked {
+		m, _ := sizing.OptimalBits(a.Keys, leastRate)
+		return fmt.Errorf("%s are more than a filter for %s can use: %s hold them at p = %g",
+			ibytes(a.Bits/8), plural(a.Keys, "URL"), ibytes((m+7)/8), leastRate)
 	}
 	return nil
 }
@@ -175,7 +173,7 @@ func explain(e *sizing.ImpossibleError) string {
 	var b strings.Builder
 	q := e.Question
 	if q.Keys > 0 {
-		fmt.Fprintf(&b, "%s URLs with what was asked for do not fit into %s; possible:", commas(q.Keys), ibytes(q.Bits/8))
+		fmt.Fprintf(&b, "%s with what was asked for do not fit into %s; possible:", plural(q.Keys, "URL"), ibytes(q.Bits/8))
 	} else {
 		fmt.Fprintf(&b, "%s hold no URL with what was asked for; possible:", ibytes(q.Bits/8))
 	}

@@ -1,0 +1,238 @@
+package size
+
+import (
+	stdbytes "bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+)
+
+// command runs `crawler size` with args.
+func command(args ...string) (stdout string, err error) {
+	c := Command()
+	var out strings.Builder
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(io.Discard)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err = c.Execute()
+	return out.String(), err
+}
+
+func reportOf(t *testing.T, args ...string) report {
+	t.Helper()
+	out, err := command(append(args, "--json")...)
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%q: %v in %s", args, err, out)
+	}
+	return r
+}
+
+func TestText(t *testing.T) {
+	out, err := command("--urls", "1e9", "--fpr", "1 in 1000000", "--queued", "50M", "--hosts", "1M")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"A Bloom filter for 1,000,000,000 URLs",
+		"28,755,278,678 (3.35 GiB)",
+		"hash functions       20",
+		"28.755, 1.44 times the information bound of 19.93",
+		"1 in 15.2M of the URLs, 66 in all",
+		"In memory (one machine), growing",
+		"blocks               1,024 bits, k = 18",
+		"append-only file     248 bytes per new URL",
+		"Zipf, 1,000,000 hosts",
+		"BF.RESERVE crawl:seen 1e-06 1000000000 NONSCALING",
+		"Go map of 16-byte fingerprints",
+		"for 50,000,000 URLs that wait",
+		"rate                 64 pages/s",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	for line := range strings.Lines(out) {
+		if strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
+			t.Errorf("line ends in blanks: %q", line)
+		}
+	}
+	if strings.Contains(out, "assumed") {
+		t.Errorf("all was given, but something is assumed:\n%s", out)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	r := reportOf(t, "--urls", "10M", "--fpr", "1%", "--growth", "off")
+	if r.Filter.Hashes != 7 || math.Abs(r.Filter.BitsPerURL-9.593) > 0.001 || r.Queue != nil || r.Growth {
+		t.Errorf("%+v", r)
+	}
+	if share := r.Filter.LostShare; math.Abs(share-0.001658) > 1e-6 {
+		t.Errorf("a share of %g is lost, want 0.001658", share)
+	}
+	var overfilled []float64
+	for _, f := range r.Fills {
+		overfilled = append(overfilled, f.Fixed.FPR)
+		if f.Growing.FPR > 0.01 {
+			t.Errorf("growing to %gn: p = %g, want at most 1 %%", f.Of, f.Growing.FPR)
+		}
+	}
+	if len(overfilled) != 5 || math.Abs(overfilled[2]-0.058) > 5e-4 || math.Abs(overfilled[3]-0.157) > 5e-4 {
+		t.Errorf("rates at 0.5n to 4n: %v, want 5.8 %% at 1.5n and 15.7 %% at 2n", overfilled)
+	}
+}
+
+// Each combination of what is given is solved for the rest.
+func TestSolves(t *testing.T) {
+	byMemory := reportOf(t, "--urls", "100M", "--memory", "512MiB")
+	if byMemory.Filter.Bits != 8*512<<20 || byMemory.Filter.FPR > 1.2e-9 || byMemory.Filter.FPR < 1e-9 {
+		t.Errorf("100M URLs in 512 MiB: %+v", byMemory.Filter)
+	}
+	if r := reportOf(t, "--memory", "512MiB", "--fpr", "1e-6"); r.Filter.Keys < 149e6 || r.Filter.Keys > 150e6 {
+		t.Errorf("512 MiB at 1e-6: %+v", r.Filter)
+	}
+	if r := reportOf(t, "--urls", "1e9", "--lost", "1000"); r.Filter.LostKeys > 1000 || r.Filter.LostKeys < 999.9 {
+		t.Errorf("lose 1000: %+v", r.Filter)
+	}
+	if r := reportOf(t, "--urls", "1e9", "--lost", "1 in 1M"); r.Filter.LostKeys > 1000 || r.Filter.LostKeys < 999.9 {
+		t.Errorf("lose one in a million: %+v", r.Filter)
+	}
+	if r := reportOf(t, "--urls", "1e9", "--max-hashes", "8"); r.Filter.Hashes != 8 || r.Filter.FPR > 1e-6 {
+		t.Errorf("at most 8 hash functions: %+v", r.Filter)
+	}
+	if r := reportOf(t); r.Filter.Keys != 10_000_000 || r.Filter.Hashes != 20 || len(r.Assumed) != 3 {
+		t.Errorf("nothing given: %+v, assumed %q", r.Filter, r.Assumed)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"--urls 0", []string{"--urls", "1e15"}},
+		{"--fpr 1.5", []string{"--fpr", "1 in 1000000"}},
+		{"--urls 1e9 --memory 1GiB --fpr 1e-6", []string{"do not fit into 1.00 GiB", "--fpr 0.0161 with both", "--memory 3.35GiB", "--urls 298725"}},
+		{"--memory 1B --fpr 1e-6", []string{"1 B hold no URL", "--memory 4B for 1 URL"}},
+		{"--urls 1e12 --memory 1KiB", []string{"to the last bit", "--urls 284 at --fpr 1e-06"}},
+		{"--urls 1 --memory 1GiB", []string{"are more than a filter for 1 URL can use", "at p = 1e-18"}},
+		{"--urls 10 --lost 10", []string{"no filter is needed"}},
+		{"--hashes 9 --max-hashes 8", []string{"9 hash functions"}},
+		{"--hashes 65", []string{"65 hash functions, want 1 to 64"}},
+		{"--block 100 --partitions 0 --workers -1 --plot x.png", []string{"--block is 100", "--partitions is 0", "--workers is -1", ".svg"}},
+		{"--latency 0", []string{"--latency 0s"}},
+		{"--growth maybe", []string{"want on or off"}},
+		{"extra", []string{"extra"}},
+	} {
+		out, err := command(strings.Fields(c.args)...)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", c.args, err, want)
+			}
+		}
+		if out != "" {
+			t.Errorf("%s: printed %q beside the error", c.args, out)
+		}
+	}
+}
+
+// What an error says is possible is possible.
+func TestWhatIsPossibleIs(t *testing.T) {
+	for _, args := range []string{
+		"--urls 1e9 --memory 1GiB --fpr 0.0163",
+		"--urls 1e9 --memory 3.35GiB --fpr 1e-6",
+		"--memory 4B --fpr 1e-6",
+	} {
+		if _, err := command(strings.Fields(args)...); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// The corners of what flags take give a report, and soon.
+func TestExtremes(t *testing.T) {
+	for _, args := range []string{
+		"--urls 1 --fpr 0.99 --plot SVG", "--urls 1 --fpr 1e-18 --json", "--urls 1e15 --fpr 1e-18 --plot SVG", "--urls 1e15 --fpr 0.99 --json",
+		"--urls 1e15 --hosts 1 --delay 1000h --queued 1e15 --json", "--urls 1000 --hosts 1e15",
+		"--urls 10M --fpr 1e-18 --block 64", "--urls 100 --partitions 65536", "--urls 1e9 --block 65536 --growth off",
+		"--urls 100 --hashes 1 --fpr 0.3", "--memory 128PiB", "--urls 50 --lost 1e-18", "--lost 0.3 --json", "--delay 0s",
+	} {
+		start := time.Now()
+		args = strings.ReplaceAll(args, "SVG", filepath.Join(t.TempDir(), "x.svg"))
+		if _, err := command(strings.Fields(args)...); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s took %v", args, took)
+		}
+	}
+}
+
+func TestPlot(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "size.svg")
+	if _, err := command("--urls", "1e9", "--plot", name); err != nil {
+		t.Fatal(err)
+	}
+	svg, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words strings.Builder
+	for decoder := xml.NewDecoder(stdbytes.NewReader(svg)); ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("no XML: %v", err)
+		}
+		if data, ok := token.(xml.CharData); ok {
+			words.Write(data)
+			words.WriteByte('\n')
+		}
+	}
+	for _, want := range []string{
+		"URLs offered, in multiples of n", "share of URLs", "bytes per URL", "lost so far, growing",
+		"Redis SET of URLs", "information bound", "1e-06",
+	} {
+		if !strings.Contains(words.String(), want) {
+			t.Errorf("%q is not in the plot: %s", want, words.String())
+		}
+	}
+
+	_, err = command("--plot", filepath.Join(t.TempDir(), "missing", "x.svg"))
+	if err == nil || !strings.Contains(err.Error(), "plot: ") {
+		t.Errorf("into a missing directory: %v", err)
+	}
+}
+
+// What is said of the filter in memory is what that filter really is.
+func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
+	for _, growth := range []string{"on", "off"} {
+		r := reportOf(t, "--urls", "200k", "--fpr", "1e-4", "--growth", growth)
+		config := membits.Config{Capacity: 200_000, FPR: 1e-4}
+		if growth == "off" {
+			config.Growth = membits.GrowthOff
+		}
+		filter, err := membits.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := filter.Stats().Bytes; got != r.Memory.Bytes {
+			t.Errorf("growth %s: the filter takes %d bytes, the report says %d", growth, got, r.Memory.Bytes)
+		}
+	}
+}
