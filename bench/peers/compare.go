@@ -25,20 +25,26 @@ type measure struct {
 	seconds float64 // wall time
 	rate    float64 // pages per second
 	rss     float64 // largest resident set, MiB
+	cpu     float64 // seconds of all cores: what the rate does not tell when others use the machine too
 }
 
 func newMeasure(peer string, pages int, seconds float64, usage *syscall.Rusage) measure {
-	return measure{peer, pages, seconds, float64(pages) / seconds, float64(usage.Maxrss) / 1024} // Linux counts KiB
+	return measure{
+		peer: peer, pages: pages, seconds: seconds,
+		rate: float64(pages) / seconds,
+		rss:  float64(usage.Maxrss) / 1024, // Linux counts KiB
+		cpu:  time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds(),
+	}
 }
 
-const measureFormat = "peer=%s pages=%d seconds=%f rate=%f rss=%fMiB"
+const measureFormat = "peer=%s pages=%d seconds=%f rate=%f rss=%fMiB cpu=%fs"
 
 func (m measure) String() string {
-	return fmt.Sprintf("peer=%s pages=%d seconds=%.3f rate=%.0f rss=%.1fMiB", m.peer, m.pages, m.seconds, m.rate, m.rss)
+	return fmt.Sprintf("peer=%s pages=%d seconds=%.3f rate=%.0f rss=%.1fMiB cpu=%.1fs", m.peer, m.pages, m.seconds, m.rate, m.rss, m.cpu)
 }
 
 func parseMeasure(line string) (m measure, err error) {
-	if _, err := fmt.Sscanf(line, measureFormat, &m.peer, &m.pages, &m.seconds, &m.rate, &m.rss); err != nil {
+	if _, err := fmt.Sscanf(line, measureFormat, &m.peer, &m.pages, &m.seconds, &m.rate, &m.rss, &m.cpu); err != nil {
 		return m, fmt.Errorf("measure %q: %w", line, err)
 	}
 	return m, nil
@@ -81,7 +87,7 @@ func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	bare := median(measures["bare"])
 	for _, name := range contestants {
 		m := median(measures[name])
-		fmt.Fprintf(stdout, "median peer=%s rate=%.0f rss=%.1fMiB of-bare=%.2f\n", name, m.rate, m.rss, m.rate/bare.rate)
+		fmt.Fprintf(stdout, "median %v of-bare=%.2f cpu-of-bare=%.2f\n", m, m.rate/bare.rate, m.cpu/bare.cpu)
 		if m.pages != bare.pages {
 			return fmt.Errorf("%s found %d pages and the bare loop %d: their rates do not compare", name, m.pages, bare.pages)
 		}

@@ -7,8 +7,8 @@
 //	peers layout -dir DIR          make DIR a site of the installed documentation of Debian packages
 //	peers compare -dir DIR -crawler BIN   both and crawler itself on the site in DIR, with the ratio
 //
-// A crawl prints one line: peer, HTML pages, seconds, pages per second and the
-// largest resident memory of the process, in MiB.
+// A crawl prints one line: peer, HTML pages, seconds, pages per second, the
+// largest resident memory of the process in MiB and its processor time.
 package main
 
 import (

@@ -82,7 +82,7 @@ func TestPeersFindTheSamePages(t *testing.T) {
 		if err := run(t.Context(), []string{"-peer", name, "-dir", dir}, &out); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		line := regexp.MustCompile(fmt.Sprintf(`^peer=%s pages=%d seconds=[0-9.]+ rate=[0-9]+ rss=[0-9.]+MiB\n$`, name, pagesOfWeb))
+		line := regexp.MustCompile(fmt.Sprintf(`^peer=%s pages=%d seconds=[0-9.]+ rate=[0-9]+ rss=[0-9.]+MiB cpu=[0-9.]+s\n$`, name, pagesOfWeb))
 		if !line.MatchString(out.String()) {
 			t.Errorf("%s printed %q, want %s", name, out.String(), line)
 		}
