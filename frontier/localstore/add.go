@@ -155,18 +155,18 @@ const maxMature = 1000
 
 // mature queues delayed items whose time has come.
 func (g *group) mature() error {
-	lower, upper := table(tableDelayed)
-	it, err := g.newIter(lower, upper)
+	_, upper := table(tableDelayed)
+	it, err := g.newIter(delayedKey(g.delayedFloor, 0), upper)
 	if err != nil {
 		return err
 	}
 	defer it.Close()
-	g.nextDelayed = never
+	g.nextDelayed, g.delayedFloor = never, g.now
 	moved := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		due, _ := splitDueKey(it.Key())
 		if due > g.now || moved == maxMature {
-			g.nextDelayed = due
+			g.nextDelayed, g.delayedFloor = due, min(due, g.now)
 			break
 		}
 		key, entry, found := bytes.Cut(it.Value(), []byte{0})

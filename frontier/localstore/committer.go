@@ -26,14 +26,15 @@ const maxGroup = 256
 // group is the work of the committer between two syncs.
 type group struct {
 	*Store
-	now     int64
-	batch   *pebble.Batch
-	dirty   []*host
-	journal []byte
-	exact   map[bloomstore.Fingerprint]bool // exact keys added by this group
-	records bool                            // something was written to the output
-	changed bool                            // the counters' row must be written whatever else is
-	scratch []byte
+	now      int64
+	batch    *pebble.Batch
+	dirty    []*host
+	journal  []byte
+	exact    map[bloomstore.Fingerprint]bool // exact keys added by this group
+	records  bool                            // something was written to the output
+	unsynced bool                            // a batch was applied and not synced
+	changed  bool                            // the counters' row must be written whatever else is
+	scratch  []byte
 
 	due, queue *pebble.Iterator // of the grants; nil until used
 }
@@ -170,6 +171,9 @@ func (g *group) writeChanges(sync bool) error {
 func (g *group) writeGrants() error {
 	g.closeIterators()
 	if g.batch.Empty() && len(g.dirty) == 0 {
+		if !g.unsynced {
+			return nil
+		}
 		if err := g.db.LogData(nil, pebble.Sync); err != nil {
 			return fatal("sync", err)
 		}
@@ -196,6 +200,7 @@ func (g *group) apply(point string, sync bool) error {
 	if sync {
 		options = pebble.Sync
 	}
+	g.unsynced = !sync
 	if err := g.db.Apply(g.batch, options); err != nil {
 		return fatal("commit", err)
 	}

@@ -3,6 +3,7 @@ package localstore
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -136,8 +137,8 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 		if err := g.take(l, size); err != nil {
 			return 0, err
 		}
-		if len(l.held) == 0 { // all that waits here was queued by this very group
-			continue
+		if len(l.held) == 0 {
+			return 0, fatal(fmt.Sprintf("lease %q: %d items wait, but its queue is empty", h.key, h.waits()), errRow)
 		}
 		fresh = fresh[1:]
 		h.lease = l

@@ -151,6 +151,7 @@ type state struct {
 	leases        map[frontier.LeaseID]*lease
 	ended         endedLeases
 	dueFloor      int64 // no host is indexed under an earlier time
+	delayedFloor  int64 // no row of tableDelayed is older: what was moved left tombstones before it
 	nextDelayed   int64 // no delayed item is due earlier
 	nextExpiry    int64 // no lease runs out earlier
 	journaled     int   // adds in the journal
