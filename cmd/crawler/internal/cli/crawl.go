@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -115,8 +116,13 @@ func runCrawl(ctx context.Context, o *options, flags *pflag.FlagSet, args []stri
 	if err != nil {
 		return err
 	}
+	stopProfile, err := startProfile(o.cpuProfile)
+	if err != nil {
+		return errors.Join(usage(err), ses.close())
+	}
 	begun := time.Now()
 	end, counts, err := ses.work(ctx, seeds, s)
+	stopProfile()
 	stats, statsErr := ses.store.Stats(context.WithoutCancel(ctx))
 	if err == nil {
 		err = statsErr
@@ -138,6 +144,21 @@ func runCrawl(ctx context.Context, o *options, flags *pflag.FlagSet, args []stri
 		return &exitError{exitNothing, errors.New("no seed could be fetched")}
 	}
 	return nil
+}
+
+// startProfile profiles the run into a file, if it has a name.
+func startProfile(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
 }
 
 // endTime is the end of a run that --max-time stopped.

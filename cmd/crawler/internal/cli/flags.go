@@ -61,6 +61,7 @@ type options struct {
 	config      string
 	logLevel    string
 	crashAt     string
+	cpuProfile  string
 }
 
 // fixedFlags change identity, scope, politeness or sizes: they are stored when
@@ -133,6 +134,8 @@ func (o *options) flagSets() []section {
 	run.StringVar(&o.logLevel, "log-level", "info", "`debug|info|warn|error` on stderr")
 	run.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
 	_ = run.MarkHidden("crash-at")
+	run.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")
+	_ = run.MarkHidden("cpu-profile")
 	return []section{{what}, {scope}, {polite}, {fetch}, {filter}, {run}}
 }
 
