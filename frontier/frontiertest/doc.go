@@ -37,8 +37,9 @@
 //     due or not.
 //   - Pause. No new lease and no top-up; repeats, Extend and Complete go on.
 //   - Retry. Failed items are queued again with Round + 1, no attempts and no
-//     deliveries; the blob of their hosts is cleared, their due times are kept.
-//     Stats.Retries counts the disposition Retry only.
+//     deliveries; the blob of their hosts is cleared (it may stay while a worker
+//     has the host), their due times are kept. Stats.Retries counts the
+//     disposition Retry only.
 //   - Books. Every counter is exact at any moment (Delayed may count items whose
 //     delay has passed but which nobody asked for since).
 //

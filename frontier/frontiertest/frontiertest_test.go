@@ -57,7 +57,7 @@ var (
 func TestMemoryModel(t *testing.T) {
 	runs, steps := 20, 500
 	if *proof {
-		runs, steps = 500, 5000
+		runs, steps = 100, 3000
 	}
 	first := *seed
 	if first == 0 {

@@ -40,6 +40,7 @@ type site struct {
 	due     time.Time
 	delay   time.Duration
 	blob    []byte
+	fading  bool // retried while it was leased: the store may have cleared the blob
 	holding *holding
 }
 
@@ -272,7 +273,7 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	switch {
 	case s == nil:
 		return fmt.Errorf("unknown host %q handed out", l.Host)
-	case string(l.Blob) != string(s.blob):
+	case string(l.Blob) != string(s.blob) && !(s.fading && len(l.Blob) == 0):
 		return fmt.Errorf("%s came with blob %q, want %q", l.Host, cut(string(l.Blob)), cut(string(s.blob)))
 	case h != nil:
 		return h.repeated(l, g.opt.LeaseTTL, now)
@@ -288,6 +289,7 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 		return err
 	}
 	s.holding, g.holdings[l.ID] = h, h
+	s.blob, s.fading = l.Blob, false
 	return nil
 }
 
@@ -407,7 +409,7 @@ func (g *ledger) complete(id frontier.LeaseID, done []frontier.Completion, updat
 	s := g.sites[h.host]
 	s.due, s.delay = now.Add(update.Due), update.Delay
 	if update.Blob != nil {
-		s.blob = slices.Clone(update.Blob)
+		s.blob, s.fading = slices.Clone(update.Blob), false
 	}
 	if update.End {
 		g.release(id)
@@ -468,7 +470,11 @@ func (g *ledger) retry(host string) (n int) {
 		k.state, k.loose, k.notBefore = frontier.Queued, true, time.Time{}
 		k.item.Round++
 		k.item.Attempts, k.item.Deliveries = 0, 0
-		g.sites[k.item.Host].blob = nil
+		if s := g.sites[k.item.Host]; s.holding != nil {
+			s.fading = true
+		} else {
+			s.blob = nil
+		}
 		g.stats.Failed--
 		g.stats.Queued++
 	}
