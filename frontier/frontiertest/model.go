@@ -346,19 +346,20 @@ func (p *player) completeLost() {
 		return
 	}
 	h := p.lost[p.rng.IntN(len(p.lost))]
-	for _, k := range h.open() {
-		done := finished(k.item)
-		done.Record = func(frontier.LinkCounts) error { return nil }
-		if _, early := p.Crawl.(LinksFirst); !early {
-			done.Links = p.items(4)
-			done.Record = func(frontier.LinkCounts) error { return errors.New("a lost lease wrote a record") }
-		}
-		p.call("complete lost %x: %q", h.id[6:8], cut(k.item.URL))
-		err := p.Complete(p.ctx, h.id, []frontier.Completion{done}, frontier.HostUpdate{End: true, Blob: []byte("lost")})
-		if !errors.Is(err, frontier.ErrLeaseLost) {
-			p.failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
-		}
+	open := h.open()
+	if len(open) == 0 {
 		return
+	}
+	done := finished(open[0].item)
+	done.Record = func(frontier.LinkCounts) error { return nil }
+	if _, early := p.Crawl.(LinksFirst); !early {
+		done.Links = p.items(4)
+		done.Record = func(frontier.LinkCounts) error { return errors.New("a lost lease wrote a record") }
+	}
+	p.call("complete lost %x: %q", h.id[6:8], cut(open[0].item.URL))
+	err := p.Complete(p.ctx, h.id, []frontier.Completion{done}, frontier.HostUpdate{End: true, Blob: []byte("lost")})
+	if !errors.Is(err, frontier.ErrLeaseLost) {
+		p.failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
 	}
 }
 

@@ -118,14 +118,15 @@ func (p *player) restart() {
 
 // forgot reports whether the store lost the leases, when none of them holds an item.
 func (p *player) forgot() bool {
-	for _, h := range p.holdings() {
-		_, err := p.Extend(p.ctx, h.id, frontier.TopUp{Known: len(h.handed)})
-		if err == nil {
-			h.deadline = p.clock.Now().Add(p.opt.LeaseTTL)
-		}
-		return err != nil
+	live := p.holdings()
+	if len(live) == 0 {
+		return false
 	}
-	return false
+	_, err := p.Extend(p.ctx, live[0].id, frontier.TopUp{Known: len(live[0].handed)})
+	if err == nil {
+		live[0].deadline = p.clock.Now().Add(p.opt.LeaseTTL)
+	}
+	return err != nil
 }
 
 // takenBack follows a store that gave back its leases when it was opened: no
