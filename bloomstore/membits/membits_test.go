@@ -56,7 +56,7 @@ func TestFalsePositiveRate(t *testing.T) {
 	}
 	targets := []target{{0.1, 200_000, 1_000_000, 16}, {1e-2, 200_000, 1_000_000, 16}, {1e-3, 100_000, 1_000_000, 16}, {1e-4, 50_000, 2_000_000, 16}}
 	if *proof {
-		targets = append(targets, target{1e-2, 1_000_000, 50_000_000, 64}, target{1e-6, 1_000_000, 400_000_000, 64})
+		targets = append(targets, target{1e-2, 1_000_000, 50_000_000, 64}, target{1e-6, 1_000_000, 150_000_000, 64})
 	}
 	for _, c := range targets {
 		t.Run(fmt.Sprintf("p=%g/n=%d", c.p, c.n), func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	}
 	targets := []target{{0.2, 300_000, 1_000_000}, {1e-2, 300_000, 1_000_000}, {1e-4, 60_000, 2_000_000}}
 	if *proof {
-		targets = append(targets, target{1e-2, 1_500_000, 20_000_000}, target{1e-6, 1_500_000, 400_000_000})
+		targets = append(targets, target{1e-2, 1_500_000, 20_000_000}, target{1e-6, 1_500_000, 150_000_000})
 	}
 	for _, c := range targets {
 		t.Run(fmt.Sprintf("p=%g/n=%d", c.p, c.n), func(t *testing.T) {
