@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 func newCrawl(s streams) *cobra.Command {
@@ -112,6 +114,7 @@ func runCrawl(ctx context.Context, o *options, flags *pflag.FlagSet, args []stri
 		return usage(err)
 	}
 	defer seeds.close()
+	limitMemory(o)
 	ses, err := openSession(o, l, c, dir, s, localstore.Open)
 	if err != nil {
 		return err
@@ -144,6 +147,19 @@ func runCrawl(ctx context.Context, o *options, flags *pflag.FlagSet, args []stri
 		return &exitError{exitNothing, errors.New("no seed could be fetched")}
 	}
 	return nil
+}
+
+// heapRoom is what a crawl's heap may take beside its filter before the garbage
+// collector works harder. Live data is a fraction of it.
+const heapRoom = 160 << 20
+
+// limitMemory keeps the process from growing because garbage is collected late.
+func limitMemory(o *options) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	bits, _ := sizing.OptimalBits(uint64(o.urls), float64(o.fpr))
+	debug.SetMemoryLimit(int64(bits/8) + heapRoom)
 }
 
 // startProfile profiles the run into a file, if it has a name.

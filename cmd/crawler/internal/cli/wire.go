@@ -83,7 +83,8 @@ func openSession(o *options, l *layers, c checked, dir string, s streams,
 		Rules:      fetcher.Rules{Scope: c.scope, Include: c.include, Exclude: c.exclude, MaxDepth: o.depth()},
 		Politeness: o.policy(), Hosts: l.hostRules(o), UserAgent: o.agent(),
 		Concurrency: o.concurrency, HostConcurrency: o.hostConcurrent, Rate: o.rate,
-		Retries: orNone(o.retries, fetcher.NoRetries), MaxPages: o.maxPages, Grace: o.grace, Logger: log,
+		Retries: orNone(o.retries, fetcher.NoRetries), MaxPages: o.maxPages, Grace: o.grace,
+		FastLinks: o.fastLinks, Logger: log,
 	})
 	if err != nil {
 		return nil, errors.Join(usage(err), ses.close())
