@@ -11,6 +11,9 @@ NESTED := bench/peers
 FUZZTIME ?= 5s
 BENCHCOPIES ?= 10
 
+# One thing after the other: the order of test is that of growing cost.
+.NOTPARALLEL:
+
 # step prints what begins, so that a log says how far it came.
 step = @printf '==> %s\n' "$(1)"
 
