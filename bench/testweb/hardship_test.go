@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -62,6 +64,10 @@ func TestFates(t *testing.T) {
 				if got != want {
 					t.Errorf("answer %d to %s is %d, want %d", try+1, url, got, want)
 				}
+				log := w.Log()
+				if logged := log[len(log)-1].Status; logged != want && c.fate != "body cut at first" {
+					t.Errorf("answer %d to %s is logged as %d, want %d", try+1, url, logged, want)
+				}
 			}
 		})
 	}
@@ -90,18 +96,49 @@ func TestFailsAsOftenAsItSays(t *testing.T) {
 	}
 }
 
-// TestHostsFailSeldom: no host that lives fails ten times in a row.
+// TestHostsFailSeldom: no host that lives fails ten times in a row, and pages
+// that fail on purpose are rare on small hosts too.
 func TestHostsFailSeldom(t *testing.T) {
 	w := hard(t, All)
 	for host := range w.shape.hosts() {
-		failures := 0
+		failures, slots := 0, 0
 		for index := range w.shape.size(host) {
 			if f := w.fateOf(page{host, index}); f.outcome == "network" || strings.Contains(f.name, "cut") || strings.Contains(f.name, "reset") || strings.Contains(f.name, "closed at") {
 				failures += min(f.fails, 4)
 			}
+			if _, isSlot := w.slotOf(page{host, index}); isSlot {
+				slots++
+			}
 		}
 		if failures > 9 {
 			t.Errorf("host %d breaks %d connections, want fewer than 10", host, failures)
+		}
+		if n := w.shape.size(host); slots > (n+6)/8 {
+			t.Errorf("%d of the %d pages of host %d have slots, want one in eight", slots, n, host)
+		}
+	}
+}
+
+// TestRacersSeeEachFailureOnce: whoever asks, a page fails as often as it says.
+func TestRacersSeeEachFailureOnce(t *testing.T) {
+	w := hard(t, Throttling|ServerErrors)
+	p := find(t, w, "5xx at first")
+	var failed atomic.Int32
+	var racers sync.WaitGroup
+	for range 16 {
+		racers.Go(func() {
+			if response, _ := fetch(t, w, w.url(target{kind: aPage, page: p})); response.StatusCode != http.StatusOK {
+				failed.Add(1)
+			}
+		})
+	}
+	racers.Wait()
+	if want := w.fateOf(p).fails; int(failed.Load()) != want {
+		t.Errorf("%d racers were refused, want %d", failed.Load(), want)
+	}
+	for i, r := range w.Log() {
+		if r.Attempt != i+1 || i > 0 && r.Start < w.Log()[i-1].Start {
+			t.Errorf("line %d of the log is %+v, want it in order", i, r)
 		}
 	}
 }

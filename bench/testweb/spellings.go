@@ -60,6 +60,7 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 		value = append(value, [...]string{"#top", "#sec-2", "#/a?b&c=d", "#"}[d.below(4)]...)
 	}
 	quote := [...]byte{'"', '"', '\'', 0}[d.below(4)]
+	ampersand := [...]string{"&amp;", "&amp;", "&#38;", "&#x26;", "&"}[d.below(5)]
 	switch d.below(12) {
 	case 0:
 		value = []byte("  " + string(value) + " ")
@@ -70,12 +71,12 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 			middle--
 		}
 		value = []byte("\n\t" + string(value[:middle]) + "\n" + string(value[middle:]) + "\t\n")
-		quote = '\''
+		quote, ampersand = '\'', "&amp;" // &copy= is no character reference, but &copy and a line end is
 	}
 	if bytes.ContainsAny(value, " \n\t") && quote == 0 {
 		quote = '"'
 	}
-	return escape(string(value), quote, [...]string{"&amp;", "&amp;", "&#38;", "&#x26;", "&"}[d.below(5)])
+	return escape(string(value), quote, ampersand)
 }
 
 // spellOrigin writes t without a fragment: what is before the path, and the path.

@@ -118,7 +118,9 @@ func TestURLs(t *testing.T) {
 // TestLinksAreWhatPagesSay holds LinksOf to the pages themselves, and every
 // spelling to what a WHATWG parser makes of it.
 func TestLinksAreWhatPagesSay(t *testing.T) {
-	w, spelled := hard(t, All), 0
+	t.Logf("replay with -seed=%d", *seed)
+	w := newWeb(t, Config{Seed: *seed, Hosts: 40, Pages: 1200, Hardships: All, MeanBytes: 1500})
+	spelled := 0
 	_, decoys := extract([]byte(noLinks))
 	w.each(func(to target) bool {
 		url := w.url(to)
@@ -155,6 +157,68 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 	})
 	if spelled < 1000 {
 		t.Errorf("%d links are spelled in another way, want thousands", spelled)
+	}
+}
+
+// TestSpellings spells pages of every style many times, from every kind of base.
+func TestSpellings(t *testing.T) {
+	w := hard(t, Spellings|Robots|Redirects)
+	pages := map[int][]page{}
+	w.each(func(to target) bool {
+		if to.kind == aPage && to.page.index > 0 {
+			style := w.styleOf(to.page)
+			pages[style] = append(pages[style], to.page)
+		}
+		return true
+	})
+	if len(pages) != len(styles) {
+		t.Errorf("%d styles have pages, want %d", len(pages), len(styles))
+	}
+	for style, pages := range pages {
+		own, _, _ := strings.Cut(styles[style].prefix, "?")
+		own = own[:strings.LastIndexByte(own, '/')+1] // where links are relative to the page's folder
+		times := 500
+		if style == styleCopy { // a line end after &copy makes it ©, which takes many tries to hit
+			times = 8000
+		}
+		for i := range times {
+			p := pages[i%min(len(pages), 50)]
+			d := dice{mix(*seed) + uint64(i)}
+			for _, from := range []base{{0, "/", ""}, {9, "/base/of/pages/", ""}, {p.host, own, ""}, {p.host, "/", ""}} {
+				checkSpelling(t, w, &d, from, p)
+			}
+		}
+	}
+}
+
+func checkSpelling(t *testing.T, w *Web, d *dice, from base, p page) {
+	t.Helper()
+	s := w.spell(d, from, target{kind: aPage, page: p})
+	_, links := extract(append(s.appendAttribute([]byte("<a "), "href"), '>'))
+	if len(links) != 1 || links[0].href != string(s.value) {
+		t.Fatalf("attribute %s is read as %+v, want %q", s.html, links, s.value)
+	}
+	want, base := w.url(target{kind: aPage, page: p}), "http://"+hostName(from.host)+from.folder+"x.html"
+	if got := canonical(base, links[0].href); got != want {
+		t.Errorf("%q relative to %s is %s, want %s", links[0].href, base, got, want)
+	}
+}
+
+// TestDrawsAreApart: what is drawn for one purpose, page or seed says nothing
+// about another.
+func TestDrawsAreApart(t *testing.T) {
+	seen := map[uint64]string{}
+	for s := range uint64(4) {
+		w := newWeb(t, Config{Seed: s})
+		for why := forFate; why <= forSize; why++ {
+			for _, p := range []page{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}} {
+				name := fmt.Sprintf("seed %d, purpose %d, page %v", s, why, p)
+				if other, isThere := seen[w.draw(why, p)]; isThere {
+					t.Errorf("%s draws what %s draws", name, other)
+				}
+				seen[w.draw(why, p)] = name
+			}
+		}
 	}
 }
 
