@@ -180,11 +180,11 @@ func explain(e *sizing.ImpossibleError) string {
 	for _, a := range e.Possible {
 		switch {
 		case a.Bits != q.Bits:
-			fmt.Fprintf(&b, "\n  --memory %s for %s", strings.ReplaceAll(ibytes((a.Bits+7)/8), " ", ""), plural(a.Keys, "URL"))
+			fmt.Fprintf(&b, "\n  --memory %s for %s", ibytesUp((a.Bits+7)/8), plural(a.Keys, "URL"))
 		case a.Keys != q.Keys:
 			fmt.Fprintf(&b, "\n  --urls %d in that memory", a.Keys)
 		default:
-			fmt.Fprintf(&b, "\n  --fpr %.3g with both: %s lost", a.FPR, plural(uint64(a.LostKeys+0.5), "URL"))
+			fmt.Fprintf(&b, "\n  --fpr %.3g with both: %s lost", rateUp(a.FPR), plural(uint64(a.LostKeys+0.5), "URL"))
 		}
 		fmt.Fprintf(&b, " (k = %d)", a.Hashes)
 	}

@@ -207,6 +207,20 @@ func commas(n uint64) string { return humanize.Comma(int64(min(n, math.MaxInt64)
 
 func ibytes(n uint64) string { return humanize.IBytesN(n, 3) }
 
+// ibytesUp prints a size that suffices, as a flag takes it: rounded up.
+func ibytesUp(n uint64) string {
+	if rounded, err := humanize.ParseBytes(ibytes(n)); err == nil && rounded < n {
+		n += n / 100 // three digits are good to 1 % or better
+	}
+	return strings.ReplaceAll(ibytes(n), " ", "")
+}
+
+// rateUp returns a rate that three digits print in full, p or the next above.
+func rateUp(p float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(p))-2)
+	return math.Ceil(p/unit) * unit
+}
+
 func plural(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -107,6 +107,21 @@ func FuzzNumbers(f *testing.F) {
 	})
 }
 
+// What is rounded for a suggestion still suffices.
+func TestRoundingUp(t *testing.T) {
+	for n := uint64(1); n < 1<<50; n = n*1007/1000 + 1 {
+		var b bytes
+		if err := b.Set(ibytesUp(n)); err != nil || uint64(b) < n || float64(b) > 1.02*float64(n)+1 {
+			t.Errorf("%d bytes are rounded up to %s (%v)", n, ibytesUp(n), err)
+		}
+	}
+	for p := 0.99; p > 1e-18; p *= 0.97 {
+		if up := rateUp(p); up < p*(1-1e-15) || up > p*1.0101 {
+			t.Errorf("%g is rounded up to %g", p, up)
+		}
+	}
+}
+
 func TestOneIn(t *testing.T) {
 	for p, want := range map[float64]string{
 		1e-6: "1 in 1M", 0.25: "25%", 0.01: "1%", 1.2345e-4: "1 in 8.1k", 1e-18: "1 in 1e+18", 0: "none",

@@ -125,7 +125,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"--urls 0", []string{"--urls", "1e15"}},
 		{"--fpr 1.5", []string{"--fpr", "1 in 1000000"}},
-		{"--urls 1e9 --memory 1GiB --fpr 1e-6", []string{"do not fit into 1.00 GiB", "--fpr 0.0161 with both", "--memory 3.35GiB", "--urls 298725"}},
+		{"--urls 1e9 --memory 1GiB --fpr 1e-6", []string{"do not fit into 1.00 GiB", "--fpr 0.0162 with both", "--memory 3.35GiB", "--urls 298725"}},
 		{"--memory 1B --fpr 1e-6", []string{"1 B hold no URL", "--memory 4B for 1 URL"}},
 		{"--urls 1e12 --memory 1KiB", []string{"to the last bit", "--urls 284 at --fpr 1e-06"}},
 		{"--urls 1 --memory 1GiB", []string{"are more than a filter for 1 URL can use", "at p = 1e-18"}},
@@ -152,7 +152,8 @@ func TestFaults(t *testing.T) {
 // What an error says is possible is possible.
 func TestWhatIsPossibleIs(t *testing.T) {
 	for _, args := range []string{
-		"--urls 1e9 --memory 1GiB --fpr 0.0163",
+		"--urls 1e9 --memory 1GiB --fpr 0.0162",
+		"--urls 298725485 --memory 1GiB --fpr 1e-6",
 		"--urls 1e9 --memory 3.35GiB --fpr 1e-6",
 		"--memory 4B --fpr 1e-6",
 	} {

@@ -1,0 +1,63 @@
+package size
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+const docs = "../../../../../docs/"
+
+var update = flag.Bool("update", false, "draw docs/sizing.svg again")
+
+// The tables of docs/sizing.md are what the command says.
+func TestDocs(t *testing.T) {
+	page, err := os.ReadFile(docs + "sizing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range append(append(rateRows(t), fillRows(t)...), blockRows()...) {
+		if !strings.Contains(string(page), row+"\n") {
+			t.Errorf("docs/sizing.md has no line\n%s", row)
+		}
+	}
+	if *update {
+		if _, err := command("--urls", "100M", "--fpr", "1e-6", "--plot", docs+"sizing.svg"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func rateRows(t *testing.T) (rows []string) {
+	for _, p := range []string{"5%", "1%", "0.1%", "1e-4", "1e-6", "1e-9"} {
+		r := reportOf(t, "--urls", "100M", "--fpr", p)
+		rows = append(rows, fmt.Sprintf("| %s | %d | %.2f | %s | %s | %s | %.1f |", p, r.Filter.Hashes, r.Filter.BitsPerURL,
+			ibytes(r.Filter.Bytes), few(r.Filter.LostKeys), oneIn(r.Filter.LostShare), r.Redis.Even.BitsPerURL))
+	}
+	return rows
+}
+
+func fillRows(t *testing.T) (rows []string) {
+	r := reportOf(t, "--urls", "100M", "--fpr", "1%")
+	for _, f := range r.Fills {
+		rows = append(rows, fmt.Sprintf("| %gn | %s | %s | %s | %s | %s |", f.Of, oneIn(f.Fixed.FPR), few(f.Fixed.LostKeys),
+			oneIn(f.Growing.FPR), few(f.Growing.LostKeys), ibytes(f.Growing.Bits/8)))
+	}
+	return rows
+}
+
+func blockRows() (rows []string) {
+	for _, block := range []int{512, 1024, 2048, 4096} {
+		row := fmt.Sprintf("| %d |", block)
+		for _, p := range []float64{0.01, 1e-3, 1e-4, 1e-6} {
+			bits, _ := sizing.ExactBlockedBits(p, block)
+			row += fmt.Sprintf(" %.2f |", bits)
+		}
+		rows = append(rows, row+fmt.Sprintf(" %.0f |", sizing.AOFPerURL(block)))
+	}
+	return rows
+}
