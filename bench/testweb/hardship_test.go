@@ -34,7 +34,6 @@ func find(t *testing.T, w *Web, fate string) page {
 
 // TestFates asks for a page of each fate as often as a crawler would.
 func TestFates(t *testing.T) {
-	const forEver = -1
 	for _, c := range []struct {
 		fate   string
 		status []int // answers in turn, 0 for a broken one
