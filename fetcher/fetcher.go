@@ -269,7 +269,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		fed, idle := c.feeds.Load() == 0, c.held.Load() == 0
 		grant, err := c.cfg.Store.Lease(stop, frontier.LeaseRequest{
 			Worker: c.cfg.Worker, IDs: newLeaseIDs(int(room)),
-			InFlight: c.cfg.HostConcurrency, MaxPages: c.cfg.MaxPages,
+			InFlight: visitRoom(c.cfg.HostConcurrency), MaxPages: c.cfg.MaxPages,
 		})
 		switch {
 		case stop.Err() != nil && err != nil:

@@ -26,13 +26,14 @@ type holding struct {
 	rules HostRules
 	since time.Time     // when the lease was asked for
 	asks  chan struct{} // requests under way, up to the host's concurrency
-	room  chan struct{} // visits not completed, up to twice as many
+	room  chan struct{} // visits not completed, up to visitRoom of it
 
 	// run's alone
 	deadline time.Time
 	received int
 	pending  []frontier.Item
-	full     bool // the store had as many items as were asked for
+	full     bool           // the store had as many items as were asked for
+	coming   chan extension // what a prefetch under way will bring; nil: none is
 
 	mu          sync.Mutex
 	host        *politeness.Host
@@ -60,7 +61,7 @@ func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	}
 	h := &holding{
 		Crawl: c, lease: l, rules: rules, since: asked, deadline: asked.Add(l.TTL),
-		asks: make(chan struct{}, rules.HostConcurrency), room: make(chan struct{}, 2*rules.HostConcurrency),
+		asks: make(chan struct{}, rules.HostConcurrency), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
 		host: politeness.New(policy), origins: make(map[string]*robots.State),
 	}
@@ -69,6 +70,10 @@ func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	}
 	return h
 }
+
+// visitRoom is how many visits of one host may be unfinished at once: more than
+// its requests, so that a host is asked on while a page waits for the disk.
+func visitRoom(hostConcurrency int) int { return 4*hostConcurrency + 12 }
 
 // fullBatch is the size of a first batch behind which there may be more.
 const fullBatch = 32
@@ -82,6 +87,7 @@ func (h *holding) run(stop context.Context) error {
 			break
 		}
 	}
+	h.take(true) // so that what it brought goes back with the lease
 	h.mu.Lock()
 	h.closing = true
 	h.mu.Unlock()
@@ -102,10 +108,11 @@ func (h *holding) next(stop context.Context) bool {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL
-	short := len(h.pending) < h.rules.HostConcurrency
-	if short && h.full && young {
-		h.extend(stop, h.batch())
-	} else if time.Until(h.deadline) < h.lease.TTL/2 {
+	if len(h.pending) < 2*h.rules.HostConcurrency && h.full && young {
+		h.prefetch(stop)
+	}
+	h.take(len(h.pending) == 0)
+	if time.Until(h.deadline) < h.lease.TTL/2 {
 		h.extend(stop, 0)
 	}
 	return len(h.pending) > 0 && !h.over()
@@ -127,36 +134,92 @@ func (h *holding) batch() int {
 	if delay := h.host.Delay(); delay > 0 {
 		return int(min(max(h.lease.TTL/delay, 1), 2*fullBatch))
 	}
-	return max(2*fullBatch, 4*h.rules.HostConcurrency)
+	return max(2*fullBatch, 8*h.rules.HostConcurrency)
 }
 
-// extend prolongs the lease and takes more items.
-func (h *holding) extend(stop context.Context, more int) {
-	h.mu.Lock()
-	items := h.outstanding + len(h.pending) + more
-	h.mu.Unlock()
-	if more == 0 {
-		items = 0
+// extension is what came of Store.Extend.
+type extension struct {
+	frontier.Extension
+	more  int       // items asked for
+	asked time.Time // the moment before
+	err   error     // nil, or why the lease is over
+}
+
+// prefetch takes more items while those at hand are worked on.
+func (h *holding) prefetch(stop context.Context) {
+	if h.coming != nil {
+		return
 	}
+	more, known, deadline := h.batch(), h.received, h.deadline
+	items := h.unfinished() + more
+	coming := make(chan extension, 1)
+	h.coming = coming
+	h.visits.Go(func() { coming <- h.ask(stop, items, more, known, deadline) })
+}
+
+// take merges what a prefetch brought; with wait it waits for one under way.
+func (h *holding) take(wait bool) {
+	if h.coming == nil {
+		return
+	}
+	if !wait {
+		select {
+		case ext := <-h.coming:
+			h.merge(ext)
+		default:
+		}
+		return
+	}
+	h.merge(<-h.coming)
+}
+
+func (h *holding) merge(ext extension) {
+	h.coming = nil
+	switch {
+	case ext.err != nil:
+		h.note(ext.err)
+	case ext.TTL > 0:
+		h.deadline = ext.asked.Add(ext.TTL)
+		h.received += len(ext.Items)
+		h.pending = append(h.pending, ext.Items...)
+		if ext.more > 0 {
+			h.full = len(ext.Items) >= ext.more
+		}
+	}
+}
+
+// extend prolongs the lease and takes more items, now.
+func (h *holding) extend(stop context.Context, more int) {
+	h.take(true)
+	items := 0
+	if more > 0 {
+		items = h.unfinished() + more
+	}
+	h.merge(h.ask(stop, items, more, h.received, h.deadline))
+}
+
+// unfinished is how many items of the lease are in this worker's hands.
+func (h *holding) unfinished() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.outstanding + len(h.pending)
+}
+
+// ask calls Store.Extend, again while the store is unavailable and the lease
+// lasts. An extension without TTL and error: the crawl was stopped meanwhile.
+func (h *holding) ask(stop context.Context, items, more, known int, deadline time.Time) extension {
 	for outage := (backoff{}); ; {
 		asked := time.Now()
-		ext, err := h.cfg.Store.Extend(stop, h.lease.ID, frontier.TopUp{Items: items, Known: h.received, MaxPages: h.cfg.MaxPages})
+		ext, err := h.cfg.Store.Extend(stop, h.lease.ID, frontier.TopUp{Items: items, Known: known, MaxPages: h.cfg.MaxPages})
 		switch {
 		case err == nil:
-			h.deadline = asked.Add(ext.TTL)
-			h.received += len(ext.Items)
-			h.pending = append(h.pending, ext.Items...)
-			if more > 0 {
-				h.full = len(ext.Items) >= more
-			}
-			return
+			return extension{ext, more, asked, nil}
 		case stop.Err() != nil:
-			return
-		case errors.Is(err, frontier.ErrUnavailable) && time.Until(h.deadline) > lastSecond:
+			return extension{}
+		case errors.Is(err, frontier.ErrUnavailable) && time.Until(deadline) > lastSecond:
 			pause(stop, outage.next())
 		default:
-			h.note(err)
-			return
+			return extension{err: err}
 		}
 	}
 }
