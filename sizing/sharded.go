@@ -42,8 +42,7 @@ func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint
 	}
 	hi := max(about/wordBits, 1)
 	for !enough(hi) {
-		hi += hi/1024 + 1
-		hi += hi / 8
+		hi += hi/8 + 1
 	}
 	lo := uint64(0) // does not suffice
 	for hi-lo > 1 {

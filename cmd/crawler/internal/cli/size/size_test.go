@@ -95,6 +95,13 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+func TestQueueCounts(t *testing.T) {
+	r := reportOf(t, "--urls", "1M", "--queued", "500k", "--hosts", "1000")
+	if want := uint64(120*500_000 + 520*1000); r.Queue == nil || r.Queue.High != want || r.Redis.UsedMemory != r.Redis.Zipf.Bytes+want {
+		t.Errorf("queue %+v, used_memory %d, want the filter's %d and %d", r.Queue, r.Redis.UsedMemory, r.Redis.Zipf.Bytes, want)
+	}
+}
+
 // Each combination of what is given is solved for the rest.
 func TestSolves(t *testing.T) {
 	byMemory := reportOf(t, "--urls", "100M", "--memory", "512MiB")

@@ -98,7 +98,8 @@ func (r report) writeRedis(b *strings.Builder) {
 		fmt.Fprintf(b, "  The queue takes %s to %s more for %s that wait.\n",
 			ibytes(r.Queue.Low), ibytes(r.Queue.High), plural(r.Queue.URLs, "URL"))
 	}
-	fmt.Fprintf(b, "  Leave up to %s more while Redis saves or rewrites its file (fork).\n", ibytes(x.ForkHeadroom))
+	fmt.Fprintf(b, "  Together up to %s, and while Redis saves or rewrites its file (fork) up to %s more.\n",
+		ibytes(x.UsedMemory), ibytes(x.ForkHeadroom))
 	blocks := newTable("block", "k", "bits per URL", "AOF per URL")
 	for _, block := range x.Blocks {
 		blocks.AppendRow(table.Row{commas(uint64(block.Bits)) + " bits", block.Hashes,
