@@ -61,6 +61,7 @@ type options struct {
 	compress    bool
 	config      string
 	logLevel    string
+	checkpoint  int
 	crashAt     string
 	cpuProfile  string
 }
@@ -136,7 +137,9 @@ func (o *options) flagSets() []section {
 	run.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped")
 	run.StringVar(&o.logLevel, "log-level", "info", "`debug|info|warn|error` on stderr")
 	run.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
+	run.IntVar(&o.checkpoint, "checkpoint-adds", 0, "write the filter to disk after `N` added URLs; for tests")
 	_ = run.MarkHidden("crash-at")
+	_ = run.MarkHidden("checkpoint-adds")
 	run.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")
 	_ = run.MarkHidden("cpu-profile")
 	return []section{{what}, {scope}, {polite}, {fetch}, {filter}, {run}}

@@ -58,7 +58,7 @@ func openSession(o *options, l *layers, c checked, dir string, s streams,
 	ses.store, err = open(localstore.Config{
 		Dir: dir, Settings: l.settings(c.canon.Form()), Filter: o.filter(),
 		Delay: orNone(o.delay, localstore.NoDelay), LeaseTTL: max(time.Minute, 2*o.timeout+10*time.Second),
-		MaxPerHost: o.maxPerHost, Hosts: l.hostLimits, Crash: crash, Logger: log,
+		MaxPerHost: o.maxPerHost, Hosts: l.hostLimits, CheckpointAdds: o.checkpoint, Crash: crash, Logger: log,
 		OpenOutput: func(position frontier.Position) (frontier.Output, error) {
 			ses.files, err = record.Open(record.Config{
 				Dir: dir, RotateBytes: int64(o.rotate), Compress: o.compress, Crash: crash,

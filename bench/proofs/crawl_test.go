@@ -1,0 +1,207 @@
+package proofs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// patience is how long one run of the crawler may take before it counts as hung.
+func patience() time.Duration { return sized(2*time.Minute, 30*time.Minute) }
+
+// crawl is a crawl in a directory, run by the real binary.
+type crawl struct {
+	t    *testing.T
+	bin  string
+	dir  string
+	args []string // of crawler crawl, beside --dir
+}
+
+func newCrawl(t *testing.T, args ...string) *crawl {
+	t.Helper()
+	return &crawl{t: t, bin: crawlerBinary(t), dir: filepath.Join(t.TempDir(), "proof.crawl"), args: args}
+}
+
+// process is a run of the crawler.
+type process struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+	hung           func() bool
+}
+
+// command starts the binary with args.
+func command(t *testing.T, bin string, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience())
+	p := &process{t: t, cmd: exec.CommandContext(ctx, bin, args...), hung: func() bool { return ctx.Err() != nil }}
+	t.Cleanup(func() { // whatever ends the test ends the crawler
+		cancel()
+		_ = p.cmd.Wait()
+	})
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "CRAWLER_") })
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// start runs the crawl, with more arguments than it always has.
+func (c *crawl) start(more ...string) *process {
+	c.t.Helper()
+	return command(c.t, c.bin, slices.Concat([]string{"crawl", "--dir", c.dir}, c.args, more)...)
+}
+
+// end is how a process ended.
+type end struct {
+	code           int // -1: by a signal
+	killed         bool
+	stdout, stderr string
+}
+
+func (p *process) wait() end {
+	p.t.Helper()
+	err := p.cmd.Wait()
+	if p.hung() {
+		p.t.Fatalf("%v hangs; stderr:\n%s", p.cmd.Args[1:3], &p.stderr)
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	state := p.cmd.ProcessState
+	status, _ := state.Sys().(syscall.WaitStatus)
+	return end{
+		code: state.ExitCode(), killed: status.Signaled() && status.Signal() == syscall.SIGKILL,
+		stdout: p.stdout.String(), stderr: p.stderr.String(),
+	}
+}
+
+// finish runs the crawl to its end, which must be a good one.
+func (c *crawl) finish(more ...string) end {
+	c.t.Helper()
+	e := c.start(more...).wait()
+	if e.code != 0 {
+		c.t.Fatalf("exit code %d, want 0; stderr:\n%s", e.code, e.stderr)
+	}
+	return e
+}
+
+// stats asks for the books of the crawl.
+func (c *crawl) stats() frontier.Stats {
+	c.t.Helper()
+	e := command(c.t, c.bin, "status", "--json", "--dir", c.dir).wait()
+	var status struct{ Stats frontier.Stats }
+	if err := json.Unmarshal([]byte(e.stdout), &status); e.code != 0 || err != nil {
+		c.t.Fatalf("crawler status: exit code %d, %v\n%s%s", e.code, err, e.stdout, e.stderr)
+	}
+	return status.Stats
+}
+
+// records returns the lines of all record files in dir, oldest first.
+func records(t *testing.T, dir string) []byte {
+	t.Helper()
+	closed, err := filepath.Glob(filepath.Join(dir, "pages-*.jsonl*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(closed)
+	var all bytes.Buffer
+	for _, name := range append(closed, filepath.Join(dir, "pages.jsonl")) {
+		if err := appendFile(&all, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.Bytes()
+}
+
+func appendFile(all *bytes.Buffer, name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var in io.Reader = file
+	if strings.HasSuffix(name, ".zst") {
+		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		defer z.Close()
+		in = z
+	}
+	_, err = all.ReadFrom(in)
+	return err
+}
+
+// line is what the proofs read of a record.
+type line struct {
+	URL        string
+	Outcome    string
+	LinksFound uint64 `json:"links_found"`
+	LinksAdded uint64 `json:"links_added"`
+}
+
+func parse(t *testing.T, records []byte) []line {
+	t.Helper()
+	var lines []line
+	for decoder := json.NewDecoder(bytes.NewReader(records)); ; {
+		var l line
+		if err := decoder.Decode(&l); errors.Is(err, io.EOF) {
+			return lines
+		} else if err != nil {
+			t.Fatalf("record %d: %v", len(lines)+1, err)
+		}
+		lines = append(lines, l)
+	}
+}
+
+// checkBooks holds the books of a crawl that ended to its records, of which
+// seeds came from the command line so often.
+func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers int) {
+	t.Helper()
+	if err := stats.Balance(); err != nil {
+		t.Error(err)
+	}
+	written := uint64(len(lines))
+	if stats.Queued+stats.Leased != 0 || stats.Done+stats.Failed != written || stats.Records != written {
+		t.Errorf("queued %d, leased %d, done %d + failed %d, records %d; want nothing left and %d, the lines written",
+			stats.Queued, stats.Leased, stats.Done, stats.Failed, stats.Records, written)
+	}
+	found, added := uint64(0), uint64(0)
+	outcomes := make(map[frontier.Outcome]uint64)
+	for _, l := range lines {
+		outcomes[frontier.Outcome(l.Outcome)]++
+		found, added = found+l.LinksFound, added+l.LinksAdded
+	}
+	for outcome, n := range stats.Outcomes {
+		if n != outcomes[outcome] {
+			t.Errorf("the books have %d of outcome %s, the records %d", n, outcome, outcomes[outcome])
+		}
+	}
+	// What was found is in the records, but for the seeds: each run offers them.
+	if low, high := found+uint64(seeds), found+uint64(seeds*offers); stats.Found < low || stats.Found > high {
+		t.Errorf("found %d, want %d to %d: the links of all records and the seeds", stats.Found, low, high)
+	}
+	if low, high := added, added+uint64(seeds); stats.Added < low || stats.Added > high {
+		t.Errorf("added %d, want %d to %d: the links added by all records, and seeds", stats.Added, low, high)
+	}
+}
+
+// ms is a duration as a flag has it.
+func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }

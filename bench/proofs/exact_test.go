@@ -1,0 +1,73 @@
+package proofs
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// hardWeb is the web of the proofs: everything that is hard about a web, but
+// in a small run no dead hosts, of which a crawler takes its time to despair:
+// that robots.txt cannot be had is tried for 70 s.
+func hardWeb(t *testing.T, seed uint64) *site {
+	t.Helper()
+	return serveSite(t, testweb.Config{
+		Seed: seed, Hosts: sized(20, 200), Pages: sized(600, 20_000),
+		Hardships: sized(testweb.All&^testweb.Dead, testweb.All),
+		MeanBytes: sized(4<<10, 14<<10), MaxBodyBytes: maxBody, CrawlDelay: hostDelay() * 3 / 2,
+		LargestShare: sized(0.02, 0.01), // of 20,000 pages it is the largest host that takes longest
+	})
+}
+
+const maxBody = 256 << 10
+
+// hostDelay is the delay between two requests to one host.
+func hostDelay() time.Duration { return sized(200*time.Millisecond, time.Second) }
+
+// hardFlags are the flags of a crawl of hardWeb, beside its seeds.
+func hardFlags(web *site) []string {
+	return append(web.flags(), "--delay", ms(hostDelay()), "--concurrency", "64", "--max-body", "256KiB",
+		// Short back-offs: what is proved is that they are kept, not how long they are.
+		"--backoff", "200ms", "--backoff-max", "400ms", "--dead-after", "10", "--retries", "3",
+		"--urls", "200000", "--log-level", "warn")
+}
+
+// TestExactSet: a crawl of a hard web records exactly what a correct crawl
+// finds, each URL once, with balanced books, and is polite to every host.
+func TestExactSet(t *testing.T) {
+	t.Parallel()
+	web := hardWeb(t, newSeed(t))
+	seeds := web.Seeds()
+	c := newCrawl(t, append(hardFlags(web), seeds...)...)
+	noise, began := startMetronome(t), time.Now()
+	c.finish()
+	promised := noise.end(t, hostDelay())
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+
+	written := records(t, c.dir)
+	report, err := web.Compare(bytes.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	figure(t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
+		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
+	figure(t, "outcomes", "%s", counts(report.Outcomes))
+	stats := c.stats()
+	checkBooks(t, stats, parse(t, written), len(seeds), 1)
+	figure(t, "books", "found %d = added %d + seen %d + refused %d; added = done %d + failed %d",
+		stats.Found, stats.Added, stats.Seen, stats.RefusedTotal(), stats.Done, stats.Failed)
+
+	verdict := web.Judge(web.Log(), promised)
+	if err := verdict.Err(); err != nil {
+		t.Error(err)
+	}
+	if verdict.Refetched > 0 {
+		t.Errorf("%d requests more than needed, want none", verdict.Refetched)
+	}
+	reportManners(t, &verdict)
+}

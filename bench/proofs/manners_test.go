@@ -1,0 +1,98 @@
+package proofs
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// metronome measures how late requests reach a server on this machine while
+// other things run on it: until it is stopped, it sends requests from this
+// process to itself and notes the longest time between having a connection and
+// being read. A request of the crawler can be as late, and the gap behind it
+// looks shorter by as much.
+type metronome struct {
+	worst atomic.Int64
+	stop  func()
+}
+
+const sentHeader = "Sent"
+
+func startMetronome(t *testing.T) *metronome {
+	t.Helper()
+	m := new(metronome)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sent, _ := strconv.ParseInt(r.Header.Get(sentHeader), 10, 64)
+		m.worst.Store(max(m.worst.Load(), time.Now().UnixNano()-sent))
+	}))
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				m.beat(server)
+			case <-done:
+				return
+			}
+		}
+	}()
+	m.stop = func() {
+		close(done)
+		<-stopped
+		server.Close()
+	}
+	return m
+}
+
+// beat sends one request. One that fails measured nothing.
+func (m *metronome) beat(server *httptest.Server) {
+	request, err := http.NewRequest(http.MethodGet, server.URL, nil)
+	if err != nil {
+		return
+	}
+	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		request.Header.Set(sentHeader, strconv.FormatInt(time.Now().UnixNano(), 10))
+	}}
+	request = request.WithContext(httptrace.WithClientTrace(request.Context(), &trace))
+	answer, err := server.Client().Do(request)
+	if err != nil {
+		return
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	_ = errors.Join(err, answer.Body.Close())
+}
+
+// end stops the metronome and returns what the crawl promised, for a judge on
+// this machine: 25 ms or a tenth of the delay are the tolerance. A small run
+// shares the machine with other tests, so there it is twice what the metronome
+// measured when that is more; the full proof makes no such allowance.
+func (m *metronome) end(t *testing.T, delay time.Duration) testweb.Manners {
+	m.stop()
+	worst := time.Duration(m.worst.Load())
+	figure(t, "lateness", "%v at most between sending a request and its being read on this machine", worst.Round(10*time.Microsecond))
+	promised := testweb.Manners{Delay: delay}
+	if noise := 2 * worst; !*proof && noise > max(25*time.Millisecond, delay/10) {
+		promised.Tolerance = noise
+		t.Logf("requests were up to %v late on this machine: gaps are judged with a tolerance of %v", worst, noise)
+	}
+	return promised
+}
+
+func reportManners(t *testing.T, verdict *testweb.Verdict) {
+	figure(t, "requests", "%d to %d hosts: %d too early, %d replayed, %d against robots.txt, %d of unknown URLs",
+		verdict.Requests, verdict.Hosts, verdict.TooEarly, verdict.Replayed, verdict.Disallowed, verdict.Unknown)
+	if closest := verdict.Closest; closest != nil {
+		figure(t, "worst-gap", "%v where %v was promised", closest.Gap.Round(10*time.Microsecond), closest.Want)
+	}
+}
