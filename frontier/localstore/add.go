@@ -56,44 +56,34 @@ func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verd
 
 // add decides on one offer, and queues it if it is new. Its errors are fatal.
 func (g *group) add(o *offer) (frontier.Verdict, error) {
+	g.changed = true
 	books := &g.meta.Stats.Books
 	books.Found++
 	if o.refused != "" {
 		return g.refuse(o.refused), nil
 	}
 	it := o.item
-	var h *host
-	if _, most := g.cfg.limits(it.Host); most > 0 && !g.filter.Has(o.print) {
+	known := g.filter.Has(o.print)
+	if known && it.Class != frontier.Bulk {
 		var err error
-		if h, err = g.hostOf(it.Host); err != nil {
+		if known, err = g.knows(it, o.print); err != nil {
 			return frontier.Verdict{}, err
 		}
-		if h.added >= most {
-			return g.refuse(frontier.ReasonHostLimit), nil
-		}
 	}
-	layer, added := g.filter.Add(o.print)
-	if !added {
-		known := true
-		if it.Class != frontier.Bulk {
-			var err error
-			if known, err = g.knows(it, o.print); err != nil {
-				return frontier.Verdict{}, err
-			}
-		}
-		if known {
-			books.Seen++
-			return frontier.Verdict{Answer: frontier.Seen}, nil
-		}
-	} else {
+	if known {
+		books.Seen++
+		return frontier.Verdict{Answer: frontier.Seen}, nil
+	}
+	h, err := g.hostOf(it.Host)
+	if err != nil {
+		return frontier.Verdict{}, err
+	}
+	if h.most > 0 && h.added >= h.most {
+		return g.refuse(frontier.ReasonHostLimit), nil
+	}
+	if layer, added := g.filter.Add(o.print); added { // an exact key may have all its bits set
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
 		g.journaled++
-	}
-	if h == nil {
-		var err error
-		if h, err = g.hostOf(it.Host); err != nil {
-			return frontier.Verdict{}, err
-		}
 	}
 	if it.Class != frontier.Bulk {
 		g.set(exactKey(o.print), []byte{byte(it.Class)})
@@ -131,12 +121,17 @@ func (g *group) countRefused(reason frontier.Reason, n uint64) {
 // enqueue puts an item at the end of its host's queue.
 func (g *group) enqueue(h *host, it *frontier.Item) {
 	at := place{it.Priority, g.nextSeq()}
+	g.writeEntry(h, at, it)
+	h.enqueued(at)
+	g.touch(h)
+}
+
+// writeEntry writes an item's row at a place of its host's queue.
+func (g *group) writeEntry(h *host, at place, it *frontier.Item) {
 	g.scratch = appendQueueKey(g.scratch[:0], h.key, at)
 	n := len(g.scratch)
 	g.scratch = appendEntry(g.scratch, it)
 	g.set(g.scratch[:n], g.scratch[n:])
-	h.enqueued(at)
-	g.touch(h)
 }
 
 // delay puts an item aside for a while.

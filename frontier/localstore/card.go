@@ -39,10 +39,6 @@ type filterCard struct {
 	Shards   int            `json:"shards"`
 }
 
-func (f filterCard) config() membits.Config {
-	return membits.Config{Capacity: f.Capacity, FPR: f.FPR, Growth: f.Growth, Shards: f.Shards}
-}
-
 type hexKey [16]byte
 
 func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:]), nil }
@@ -50,6 +46,17 @@ func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:
 func (k *hexKey) UnmarshalText(text []byte) error {
 	if n, err := hex.Decode(k[:], text); err != nil || n != len(k) || len(text) != 2*len(k) {
 		return fmt.Errorf("%q is not 32 hex digits", text)
+	}
+	return nil
+}
+
+// accept compares the card with what the caller would have created.
+func (c *card) accept(dir string, cfg Config) error {
+	if err := c.Settings.Compare(cfg.Settings); err != nil {
+		return err
+	}
+	if given := filterCard(cfg.Filter); given != c.Filter {
+		return fmt.Errorf("localstore: %s was created with filter %+v, not %+v: %w", dir, c.Filter, given, frontier.ErrParamsMismatch)
 	}
 	return nil
 }
@@ -104,16 +111,19 @@ func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	})
 }
 
+// temporary ends the name of a file that is being written.
+const temporary = ".new"
+
 // replaceFile writes dir/name, whole or not at all, durably.
 func replaceFile(filesystem vfs.FS, dir, name string, write func(io.Writer) error) (err error) {
-	temporary := filesystem.PathJoin(dir, name+".new")
-	f, err := filesystem.Create(temporary, vfs.WriteCategoryUnspecified)
+	partial := filesystem.PathJoin(dir, name+temporary)
+	f, err := filesystem.Create(partial, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = filesystem.Remove(temporary)
+			_ = filesystem.Remove(partial)
 		}
 	}()
 	if err := write(f); err != nil {
@@ -125,7 +135,7 @@ func replaceFile(filesystem vfs.FS, dir, name string, write func(io.Writer) erro
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := filesystem.Rename(temporary, filesystem.PathJoin(dir, name)); err != nil {
+	if err := filesystem.Rename(partial, filesystem.PathJoin(dir, name)); err != nil {
 		return err
 	}
 	return syncDir(filesystem, dir)

@@ -61,14 +61,7 @@ func (s *Store) behindCommit(o *op) error {
 	o.done = make(chan struct{})
 	select {
 	case s.ops <- o:
-	case <-s.stopped:
-		return frontier.ErrClosed
-	case <-s.guard.failed:
-		return s.Err()
-	}
-	select {
-	case <-o.done:
-		return o.err
+		return s.answer(o)
 	case <-s.stopped:
 		return frontier.ErrClosed
 	case <-s.guard.failed:
@@ -149,16 +142,10 @@ func (s *Store) rebuildFilter() (err error) {
 			return err
 		}
 	}
-	err = s.scanWaiting(s.db, func(item frontier.Item) bool {
+	return s.scanWaiting(s.db, func(item frontier.Item) bool {
 		s.filter.Add(item.Fingerprint)
 		return true
 	})
-	if err != nil {
-		return err
-	}
-	s.meta.Journal++ // a file name of its own
-	snapshot := s.snapshotFilter()
-	return s.checkpoint(snapshot, func(o *op) error { return s.commit([]*op{o}) })
 }
 
 // crashWriter calls crash once, when so many bytes have passed.

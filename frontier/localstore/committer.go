@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -31,6 +30,7 @@ type group struct {
 	dirty    []*host
 	journal  []byte
 	exact    map[bloomstore.Fingerprint]bool // exact keys added by this group
+	retried  map[uint64]bool                 // failed rows that this group offers again, by their numbers
 	records  bool                            // something was written to the output
 	unsynced bool                            // a batch was applied and not synced
 	changed  bool                            // the counters' row must be written whatever else is
@@ -73,6 +73,9 @@ func (s *Store) finish(err error) bool {
 	}
 	return err == nil
 }
+
+// commitOne commits an op where there is no committer.
+func (s *Store) commitOne(o *op) error { return s.commit([]*op{o}) }
 
 // commit carries ops out in two steps and answers them. An error is final: what
 // memory says is then ahead of the disk.
@@ -134,9 +137,7 @@ func isFatal(err error) bool {
 // turnClock does what time alone brings: leases that ran out, items whose delay is over.
 func (g *group) turnClock() error {
 	if g.nextExpiry <= g.now {
-		if err := g.expireLeases(); err != nil {
-			return err
-		}
+		g.expireLeases()
 	}
 	if g.nextDelayed <= g.now {
 		return g.mature()
@@ -151,11 +152,10 @@ func (g *group) writeChanges(sync bool) error {
 		return nil
 	}
 	if g.records {
-		position, err := g.output.Sync()
-		if err != nil {
-			return fatal("sync the output", err)
-		}
-		g.meta.Position = position
+		g.guard.write("sync", "the output", func() (err error) {
+			g.meta.Position, err = g.output.Sync()
+			return err
+		})
 		g.records = false
 	}
 	if len(g.journal) > 0 {
@@ -170,16 +170,15 @@ func (g *group) writeChanges(sync bool) error {
 // writeGrants commits the second step, and with it the first.
 func (g *group) writeGrants() error {
 	g.closeIterators()
-	if g.batch.Empty() && len(g.dirty) == 0 {
-		if !g.unsynced {
-			return nil
-		}
+	if !g.batch.Empty() || len(g.dirty) > 0 {
+		return g.apply("lease", true)
+	}
+	if g.unsynced {
 		if err := g.db.LogData(nil, pebble.Sync); err != nil {
 			return fatal("sync", err)
 		}
-		return nil
 	}
-	return g.apply("lease", true)
+	return nil
 }
 
 func (g *group) apply(point string, sync bool) error {
@@ -245,17 +244,18 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// pebbleLog passes on what pebble says when it gives up; everything else goes
-// to debug. A fatal word is the store's failure, and pebble does not go on.
+// pebbleLog passes on what pebble says. When pebble gives up it is the store's
+// failure, and pebble does not go on.
 type pebbleLog struct{ *Store }
 
-func (l pebbleLog) Infof(format string, args ...any) {}
+func (l pebbleLog) Infof(string, ...any) {}
+
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.cfg.Logger.Debug(fmt.Sprintf(format, args...))
+	l.cfg.Logger.Debug("pebble", "message", fmt.Sprintf(format, args...))
 }
+
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	l.guard.fail(fmt.Errorf("localstore: "+format, args...))
-	runtime.Goexit()
+	l.guard.stop(fmt.Errorf("localstore: "+format, args...))
 }
 
 // micros converts a duration to the store's unit, up: never early.

@@ -3,6 +3,8 @@ package localstore
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -43,17 +45,21 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 		return g.completeEnded(id, done)
 	}
 	for i := range done {
-		if it := l.byPrint[done[i].Item]; it == nil || it.state == returned {
-			return fmt.Errorf("localstore: completion of %x, which lease of %q does not hold: %w",
+		if _, settled := l.settled[done[i].Item]; !settled && l.find(done[i].Item) < 0 {
+			return fmt.Errorf("localstore: completion of %x, which the lease of %q does not hold: %w",
 				done[i].Item[:4], l.host.key, frontier.ErrLeaseLost)
 		}
 	}
+	aside := len(l.aside)
 	for i := range done {
-		if it := l.byPrint[done[i].Item]; it.state == held {
-			if err := g.settle(l, it, &done[i], links[i]); err != nil {
+		if at := l.find(done[i].Item); at >= 0 { // else it is a repeat
+			if err := g.settle(l, at, &done[i], links[i]); err != nil {
 				return err
 			}
 		}
+	}
+	if len(l.aside) > aside {
+		g.writeLease(l)
 	}
 	h := l.host
 	h.due, h.delay = g.now+micros(update.Due), micros(update.Delay)
@@ -63,6 +69,7 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 	g.touch(h)
 	if update.End {
 		g.endLease(l)
+		g.ended.add(id, l.settled)
 	}
 	return nil
 }
@@ -70,26 +77,57 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 // completeEnded answers a repeat: nil if the lease completed all of done while
 // it lasted.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
-	l := g.ended.leash[id]
-	if l == nil {
+	ended := g.ended.byID[id]
+	if ended == nil || ended.settled == nil {
 		return frontier.ErrLeaseLost
 	}
 	for i := range done {
-		it := l.byPrint[done[i].Item]
-		if it == nil || (it.state != completed && done[i].Disposition != frontier.GiveBack) {
+		if _, settled := ended.settled[done[i].Item]; !settled {
 			return frontier.ErrLeaseLost
 		}
 	}
 	return nil
 }
 
-// settle carries out one completion. Its errors are fatal.
-func (g *group) settle(l *lease, it *heldItem, c *frontier.Completion, links []offer) error {
-	var counts frontier.LinkCounts
+// settle carries out the completion of what the lease holds at an index. Its
+// errors are fatal.
+func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offer) error {
+	counts, err := g.follow(c, links)
+	if err != nil {
+		return err
+	}
+	item, at := l.held[index].item, l.held[index].at
+	l.held = slices.Delete(l.held, index, index+1)
+	l.settled[c.Item] = struct{}{}
+	stats := &g.meta.Stats
+	stats.Leased--
+	if c.Disposition == frontier.GiveBack {
+		l.aside = append(l.aside, at)
+		stats.Queued++
+		return nil
+	}
+	g.scratch = appendQueueKey(g.scratch[:0], l.host.key, at)
+	g.remove(g.scratch)
+	if c.Disposition == frontier.Finish {
+		return g.conclude(l.host, &item, c, counts)
+	}
+	item.Attempts = min(item.Attempts, math.MaxUint8-1) + 1
+	stats.Queued++
+	stats.Retries++
+	if c.RetryIn > 0 {
+		g.delay(l.host, &item, micros(c.RetryIn))
+	} else {
+		g.enqueue(l.host, &item)
+	}
+	return nil
+}
+
+// follow adds the links of a completion and counts them.
+func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.LinkCounts, err error) {
 	for i := range links {
 		v, err := g.add(&links[i])
 		if err != nil {
-			return err
+			return counts, err
 		}
 		switch v.Answer {
 		case frontier.Added:
@@ -100,42 +138,20 @@ func (g *group) settle(l *lease, it *heldItem, c *frontier.Completion, links []o
 			counts.Refused++
 		}
 	}
-	stats := &g.meta.Stats
 	for _, r := range c.Refused {
 		g.countRefused(r.Reason, r.Count)
 		counts.Refused += r.Count
-		stats.Found += r.Count
+		g.meta.Stats.Found += r.Count
 	}
 	counts.Found = counts.Added + counts.Seen + counts.Refused
-
-	if c.Disposition == frontier.GiveBack {
-		g.putBack(it)
-		l.open--
-		return nil
-	}
-	item := l.handed[it.index]
-	g.scratch = appendQueueKey(g.scratch[:0], l.host.key, it.at)
-	g.remove(g.scratch)
-	it.state = completed
-	l.open--
-	stats.Leased--
-	if c.Disposition == frontier.Retry {
-		item.Attempts = min(item.Attempts, 254) + 1
-		stats.Queued++
-		stats.Retries++
-		g.delay(l.host, &item, micros(c.RetryIn))
-		return nil
-	}
-	return g.conclude(l.host, &item, c, counts)
+	return counts, nil
 }
 
 // conclude finishes an item.
 func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, counts frontier.LinkCounts) error {
 	stats := &g.meta.Stats
 	if c.Record != nil {
-		if err := c.Record(counts); err != nil {
-			return fatal("write the record of "+item.URL, err)
-		}
+		g.guard.write("write", "the record of "+item.URL, func() error { return c.Record(counts) })
 		g.records = true
 		stats.Records++
 	}

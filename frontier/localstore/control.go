@@ -37,9 +37,11 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 			n, lower, err = g.retry(lower, upper, last)
 			return err
 		}})
-		total += n
-		if err != nil || lower == nil {
+		if err != nil {
 			return total, err
+		}
+		if total += n; lower == nil {
+			return total, nil
 		}
 	}
 }
@@ -53,9 +55,14 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 			next = bytes.Clone(key)
 			return false, nil
 		}
-		if binary.BigEndian.Uint64(key[len(key)-8:]) > last {
+		seq := binary.BigEndian.Uint64(key[len(key)-8:])
+		if seq > last || g.retried[seq] {
 			return true, nil
 		}
+		if g.retried == nil {
+			g.retried = make(map[uint64]bool)
+		}
+		g.retried[seq] = true
 		h, err := g.hostOf(string(hostOfFailed(key)))
 		if err != nil {
 			return false, err
@@ -66,9 +73,7 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 		}
 		g.remove(key)
 		g.remove(outcomeKey(item.Fingerprint))
-		if h.lease == nil {
-			g.remove(blobKey(h.key))
-		}
+		g.remove(blobKey(h.key))
 		item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
 		g.enqueue(h, &item)
 		g.meta.Stats.Failed--

@@ -10,6 +10,7 @@ type host struct {
 	due     int64  // not to be leased earlier, µs
 	indexed int64  // the time under which tableDue has it; 0: not there
 	delay   int64  // µs between two starts
+	most    uint64 // items that may ever be added; 0: no limit. Not in the row
 	added   uint64 // items ever added
 	delayed uint64 // items in tableDelayed
 	waiting [frontier.Priorities]uint64
@@ -44,8 +45,8 @@ func (g *group) hostOf(key string) (*host, error) {
 	if h := g.hosts[key]; h != nil {
 		return h, nil
 	}
-	delay, _ := g.cfg.limits(key)
-	h := &host{key: key, delay: micros(delay)}
+	delay, most := g.cfg.limits(key)
+	h := &host{key: key, delay: micros(delay), most: most}
 	row, err := g.get(hostKey(key))
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package localstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -18,9 +19,12 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 		stats = g.counters()
 		return nil
 	}})
+	if err != nil {
+		return frontier.Stats{}, err
+	}
 	f := s.filter.Stats() // reads all bits: not while the committer waits
 	stats.Filter = frontier.FilterStats{Capacity: f.Capacity, Keys: f.Keys, Layers: len(f.Layers), Bytes: f.Bytes, FPR: f.FPR}
-	return stats, err
+	return stats, nil
 }
 
 // counters returns a copy of the counters.
@@ -33,33 +37,35 @@ func (s *Store) counters() frontier.Stats {
 // view is the store as of one moment.
 type view struct {
 	*pebble.Snapshot
+	now    int64
 	stats  frontier.Stats
 	leased map[string]*leasedHost
 }
 
+// leasedHost is what a lease holds of its host.
 type leasedHost struct {
-	items []frontier.Item
-	held  map[place]bool
+	items  []frontier.Item
+	places map[place]bool
 }
 
 // look takes a view; the caller closes it.
 func (s *Store) look(ctx context.Context) (view, error) {
 	var v view
 	err := s.do(ctx, &op{grant: func(g *group) error {
-		v = view{Snapshot: g.db.NewSnapshot(), stats: g.counters(), leased: make(map[string]*leasedHost)}
+		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, stats: g.counters(), leased: make(map[string]*leasedHost)}
 		for _, l := range g.leases {
-			lh := &leasedHost{held: make(map[place]bool)}
-			for i, it := range l.held {
-				if it.state == held {
-					lh.items = append(lh.items, l.handed[i])
-					lh.held[it.at] = true
-				}
+			lh := &leasedHost{items: l.items(), places: make(map[place]bool)}
+			for i := range l.held {
+				lh.places[l.held[i].at] = true
 			}
 			v.leased[l.host.key] = lh
 		}
 		return nil
 	}})
-	return v, err
+	if err != nil {
+		return view{}, err
+	}
+	return v, nil
 }
 
 // Lookup implements frontier.Inspector. For a URL that waits it reads its
@@ -87,9 +93,9 @@ func (s *Store) Lookup(ctx context.Context, key, url string) (frontier.Status, e
 	if err == nil {
 		var h host
 		err = decodeHost(row, &h)
-		status.HostDueIn = time.Duration(max(h.due-s.cfg.Now().UnixMicro(), 0)) * time.Microsecond
+		status.HostDueIn = time.Duration(max(h.due-v.now, 0)) * time.Microsecond
 		_ = closer.Close()
-	} else if err == pebble.ErrNotFound {
+	} else if errors.Is(err, pebble.ErrNotFound) {
 		err = nil
 	}
 	return status, err
@@ -117,7 +123,7 @@ func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status,
 			return status, err
 		}
 		return status, nil
-	case err != pebble.ErrNotFound:
+	case !errors.Is(err, pebble.ErrNotFound):
 		return status, fatal("read", err)
 	}
 	found := func(item frontier.Item) bool {
@@ -126,11 +132,9 @@ func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status,
 		}
 		return status.State == frontier.Unknown
 	}
-	if err := s.scanQueue(r, host, func(_ place, item frontier.Item) bool { return found(item) }); err != nil {
-		return status, err
-	}
-	if status.State == frontier.Unknown {
-		err = s.scanDelayed(r, func(item frontier.Item) bool { return found(item) })
+	err = s.scanQueue(r, host, func(_ place, item frontier.Item) bool { return found(item) })
+	if err == nil && status.State == frontier.Unknown {
+		err = s.scanDelayed(r, found)
 	}
 	return status, err
 }
@@ -189,7 +193,7 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 	case frontier.Queued:
 		more := true
 		err := s.scanQueue(v, host, func(at place, item frontier.Item) bool {
-			if lh := v.leased[item.Host]; lh == nil || !lh.held[at] {
+			if lh := v.leased[item.Host]; lh == nil || !lh.places[at] {
 				more = visit(item)
 			}
 			return more

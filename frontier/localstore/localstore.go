@@ -129,7 +129,7 @@ type Store struct {
 	closing chan struct{}  // closed by Close
 	stopped chan struct{}  // closed when the committer returned
 	behind  sync.WaitGroup // checkpoints being written
-	once    sync.Once
+	close   func() error   // what Close does, once
 	scope   scopeCache
 
 	state // the committer's
@@ -150,8 +150,8 @@ type state struct {
 	hosts         map[string]*host
 	leases        map[frontier.LeaseID]*lease
 	ended         endedLeases
-	dueFloor      int64 // no host is indexed under an earlier time
-	delayedFloor  int64 // no row of tableDelayed is older: what was moved left tombstones before it
+	dueFloor      int64 // no host is indexed under an earlier time: scans begin behind the tombstones
+	delayedFloor  int64 // the same of tableDelayed
 	nextDelayed   int64 // no delayed item is due earlier
 	nextExpiry    int64 // no lease runs out earlier
 	journaled     int   // adds in the journal
@@ -186,36 +186,27 @@ func (s *Store) Err() error { return s.guard.failure() }
 
 // Close gives back all leases, writes a checkpoint of the filter and releases
 // the directory. A host that was leased is due no earlier than one delay from
-// now. After a failed write it only returns that failure: what was committed
-// is on disk.
-func (s *Store) Close() error {
-	s.once.Do(func() { close(s.closing) })
-	select {
-	case <-s.stopped:
-	case <-s.guard.failed:
-		return s.Err()
-	}
-	s.behind.Wait()
-	if err := s.Err(); err != nil {
-		return err
-	}
-	var errs []error
-	if s.db != nil {
-		if s.journaled > 0 {
-			errs = append(errs, s.checkpoint(s.snapshotFilter(), func(c *op) error { return s.commit([]*op{c}) }))
-		}
+// now. After a failed write it returns that failure and writes nothing: what
+// was committed is on disk, and what the store has in memory stays until the
+// process ends.
+func (s *Store) Close() error { return s.close() }
+
+func (s *Store) shutDown() error {
+	close(s.closing)
+	err := s.guard.await(func() error {
+		<-s.stopped
+		s.behind.Wait()
 		if err := s.Err(); err != nil {
 			return err
 		}
-		s.guard.disarm()
-		errs = append(errs, s.db.Close())
-		s.db = nil
-	}
-	if s.unlock != nil {
-		errs = append(errs, s.unlock())
-		s.unlock = nil
-	}
-	return errors.Join(errs...)
+		var err error
+		if s.journaled > 0 {
+			err = s.checkpoint(s.snapshotFilter(), s.commitOne)
+		}
+		return errors.Join(err, s.db.Close())
+	})
+	s.behind.Wait() // it writes beside the guard
+	return errors.Join(err, s.unlock())
 }
 
 // now returns the store's time in µs since 1970. Within a process it follows
@@ -241,17 +232,22 @@ func (s *Store) do(ctx context.Context, o *op) error {
 	case <-s.closing:
 		return frontier.ErrClosed
 	}
+	return s.answer(o)
+}
+
+// answer waits until the group of an op is on disk.
+func (s *Store) answer(o *op) error {
 	select {
 	case <-o.done:
 		return o.err
 	case <-s.guard.failed:
 		return s.Err()
 	case <-s.stopped:
-		select {
-		case <-o.done:
-			return o.err
-		default:
-			return frontier.ErrClosed
-		}
+	}
+	select { // the committer may have answered, or failed, before it stopped
+	case <-o.done:
+		return o.err
+	default:
+		return cmp.Or(s.Err(), frontier.ErrClosed)
 	}
 }

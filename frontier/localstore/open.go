@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -28,16 +28,16 @@ const (
 //
 // ErrLocked: another process has it open. ErrParamsMismatch: cfg.Settings
 // differ from those it was created with (a *frontier.SettingsError), or the
-// directory has another format. ErrFilterLost: the filter's file is gone or
-// damaged; Rebuild makes it anew from the other tables.
+// directory has another format or is somebody else's. ErrFilterLost: the
+// filter's file is gone or damaged; Rebuild makes it anew from the tables.
 func Open(cfg Config) (*Store, error) { return open(cfg, false) }
 
 // Rebuild opens a store like Open, with its filter made anew from the queue,
 // the outcomes and the exact keys.
 func Rebuild(cfg Config) (*Store, error) { return open(cfg, true) }
 
-func open(cfg Config, rebuild bool) (_ *Store, err error) {
-	cfg, err = cfg.withDefaults()
+func open(cfg Config, rebuild bool) (*Store, error) {
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -45,86 +45,138 @@ func open(cfg Config, rebuild bool) (_ *Store, err error) {
 		cfg: cfg, fs: cfg.FS, guard: newGuard(),
 		ops: make(chan *op, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.close = sync.OnceValue(s.shutDown)
 	s.hosts, s.leases = make(map[string]*host), make(map[frontier.LeaseID]*lease)
 	s.nextExpiry = never
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.abandon())
-		}
-	}()
-	if err := s.enter(); err != nil {
+	exists, err := s.enter()
+	if err != nil {
 		return nil, err
 	}
-	if err := s.openDB(); err != nil {
-		return nil, err
+	if err := s.guard.await(func() error { return s.load(exists, rebuild) }); err != nil {
+		return nil, errors.Join(err, s.unlock())
 	}
-	if err := s.openFilter(rebuild); err != nil {
-		return nil, err
-	}
-	if cfg.OpenOutput != nil {
-		if s.output, err = cfg.OpenOutput(s.meta.Position); err != nil {
-			return nil, err
-		}
-	}
-	s.cfg.Crash("open")
-	if err := s.recoverLeases(); err != nil {
-		return nil, err
-	}
-	s.guard.arm()
 	go s.run()
 	return s, nil
 }
 
-// abandon releases what a failed Open had taken.
-func (s *Store) abandon() (err error) {
-	if s.db != nil {
-		err = s.db.Close()
+// enter takes the directory's lock and reads its card, if it has one.
+func (s *Store) enter() (exists bool, err error) {
+	dir := s.cfg.Dir
+	if err := makeDir(s.fs, dir); err != nil {
+		return false, fmt.Errorf("localstore: %w", err)
 	}
-	if s.unlock != nil {
-		err = errors.Join(err, s.unlock())
+	if err := s.refuseForeign(); err != nil {
+		return false, err
+	}
+	lock, err := s.fs.Lock(s.fs.PathJoin(dir, lockFile))
+	if _, ok := errors.AsType[*fs.PathError](err); ok { // the file, not the lock
+		return false, fmt.Errorf("localstore: %w", err)
+	}
+	if err != nil {
+		return false, fmt.Errorf("localstore: lock %s: %w (%w)", dir, frontier.ErrLocked, err)
+	}
+	s.unlock = lock.Close
+	s.card, err = readCard(s.fs, dir)
+	if err == nil {
+		err = s.card.accept(dir, s.cfg)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, errors.Join(err, s.unlock())
+	}
+	return true, nil
+}
+
+// refuseForeign refuses a directory that holds something, but no crawl.
+func (s *Store) refuseForeign() error {
+	names, err := s.fs.List(s.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("localstore: %w", err)
+	}
+	foreign := ""
+	for _, name := range names {
+		switch name {
+		case cardFile:
+			return nil
+		case lockFile, cardFile + temporary, dbDir: // of a creation that was interrupted
+		default:
+			foreign = name
+		}
+	}
+	if foreign != "" {
+		return fmt.Errorf("localstore: %s is not empty (%q) and holds no crawl: it has no %s: %w",
+			s.cfg.Dir, foreign, cardFile, frontier.ErrParamsMismatch)
+	}
+	return nil
+}
+
+// load reads everything from the directory. The card of a new crawl is written
+// after its empty store, so that a store that is missing is never taken for
+// one that was just created.
+func (s *Store) load(exists, rebuild bool) error {
+	if err := s.openDB(exists); err != nil {
+		return err
+	}
+	if err := s.loadState(exists, rebuild); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
+	return nil
+}
+
+func (s *Store) loadState(exists, rebuild bool) (err error) {
+	if !exists {
+		if err := s.create(); err != nil {
+			return err
+		}
+	}
+	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
+	if err := s.readMeta(); err != nil {
+		return err
+	}
+	if rebuild {
+		err = s.rebuildFilter()
+	} else {
+		err = s.openFilter()
+	}
+	if err != nil {
+		return err
+	}
+	if s.cfg.OpenOutput != nil {
+		if s.output, err = s.cfg.OpenOutput(s.meta.Position); err != nil {
+			return err
+		}
+	}
+	s.cfg.Crash("open")
+	if err := s.recoverLeases(); err != nil {
+		return err
+	}
+	if rebuild {
+		s.meta.Journal++ // a file name of its own
+		return s.checkpoint(s.snapshotFilter(), s.commitOne)
+	}
+	return nil
+}
+
+// create writes the card of a new crawl.
+func (s *Store) create() (err error) {
+	err = s.scanRange(s.db, nil, nil, func(_, _ []byte) (bool, error) {
+		return false, fmt.Errorf("localstore: %s has a store but no %s, which holds the key of its fingerprints: %w",
+			s.cfg.Dir, cardFile, frontier.ErrParamsMismatch)
+	})
+	if err == nil {
+		s.card, err = createCard(s.fs, s.cfg.Dir, s.cfg)
 	}
 	return err
 }
 
-// enter takes the directory's lock and reads or writes its card.
-func (s *Store) enter() error {
-	if err := s.fs.MkdirAll(s.cfg.Dir, 0o755); err != nil {
-		return fmt.Errorf("localstore: %w", err)
-	}
-	lock, err := s.fs.Lock(s.fs.PathJoin(s.cfg.Dir, lockFile))
-	if err != nil {
-		if errors.Is(err, fs.ErrPermission) && !strings.Contains(err.Error(), "lock") {
-			return fmt.Errorf("localstore: %w", err)
-		}
-		return fmt.Errorf("localstore: lock %s: %w (%w)", s.cfg.Dir, frontier.ErrLocked, err)
-	}
-	s.unlock = lock.Close
-	s.card, err = readCard(s.fs, s.cfg.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, statErr := s.fs.Stat(s.fs.PathJoin(s.cfg.Dir, dbDir)); statErr == nil {
-			return fmt.Errorf("localstore: %s has a store but no %s: %w", s.cfg.Dir, cardFile, frontier.ErrParamsMismatch)
-		}
-		s.card, err = createCard(s.fs, s.cfg.Dir, s.cfg)
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.card.Settings.Compare(s.cfg.Settings); err != nil {
-		return err
-	}
-	if got := filterCard(s.cfg.Filter); got != s.card.Filter {
-		return fmt.Errorf("localstore: %s was created with filter %+v, not %+v: %w",
-			s.cfg.Dir, s.card.Filter, got, frontier.ErrParamsMismatch)
-	}
-	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
-	return nil
-}
-
-func (s *Store) openDB() (err error) {
+func (s *Store) openDB(exists bool) (err error) {
 	cache := pebble.NewCache(s.cfg.CacheBytes)
 	defer cache.Unref()
 	options := &pebble.Options{
 		FS:                          guardFS{markerFS{s.fs}, s.guard},
+		ErrorIfNotExists:            exists,
 		FormatMajorVersion:          pebble.FormatVirtualSSTables,
 		Cache:                       cache,
 		MemTableSize:                16 << 20,
@@ -135,15 +187,24 @@ func (s *Store) openDB() (err error) {
 		Logger:                      pebbleLog{s},
 	}
 	options.EventListener = &pebble.EventListener{
-		BackgroundError: func(err error) { s.cfg.Logger.Debug("store", "err", err) },
+		BackgroundError: func(err error) { s.cfg.Logger.Debug("pebble", "err", err) },
 	}
 	options.EnsureDefaults()
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	if s.db, err = pebble.Open(s.fs.PathJoin(s.cfg.Dir, dbDir), options); err != nil {
+	s.db, err = pebble.Open(s.fs.PathJoin(s.cfg.Dir, dbDir), options)
+	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+		return fmt.Errorf("localstore: %s has a %s, but its folder %q is gone or empty: %w",
+			s.cfg.Dir, cardFile, dbDir, frontier.ErrFilterLost)
+	}
+	if err != nil {
 		return fmt.Errorf("localstore: open %s: %w", s.cfg.Dir, err)
 	}
+	return nil
+}
+
+func (s *Store) readMeta() error {
 	row, err := s.get(metaKey)
 	if err != nil {
 		return err
@@ -158,72 +219,11 @@ func (s *Store) openDB() (err error) {
 	return nil
 }
 
-// recoverLeases gives back what a process that ended without Close had leased.
-func (s *Store) recoverLeases() error {
-	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
-	defer g.close()
-	lower, upper := table(tableLease)
-	it, err := s.newIter(lower, upper)
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		g.remove(it.Key())
-		key, inFlight, places, err := decodeLease(it.Value())
-		if err != nil {
-			return err
-		}
-		h, err := g.hostOf(key)
-		if err != nil {
-			return err
-		}
-		if err := g.recoverLease(h, inFlight, places); err != nil {
-			return err
-		}
-	}
-	if err := it.Error(); err != nil {
-		return err
-	}
-	if g.batch.Empty() {
-		return nil
-	}
-	return g.apply("recover", true)
-}
-
-func (g *group) recoverLease(h *host, inFlight int, places []place) error {
-	for _, at := range places {
-		key := appendQueueKey(nil, h.key, at)
-		entry, err := g.get(key)
-		if err != nil {
-			return err
-		}
-		if entry == nil {
-			continue // completed
-		}
-		if inFlight > 0 && len(entry) > entryDeliveries {
-			inFlight--
-			entry[entryDeliveries] = min(entry[entryDeliveries], 254) + 1
-			g.set(key, entry)
-		}
-		h.enqueued(at)
-		g.meta.Stats.Leased--
-		g.meta.Stats.Queued++
-	}
-	h.counted = true // as leased, until now
-	h.due = max(h.due, g.now+h.delay)
-	g.touch(h)
-	return nil
-}
-
 // openFilter reads the checkpoint and replays the journal of adds since.
-func (s *Store) openFilter(rebuild bool) (err error) {
-	switch {
-	case rebuild:
-		return s.rebuildFilter()
-	case s.meta.Checkpoint == "":
+func (s *Store) openFilter() (err error) {
+	if s.meta.Checkpoint == "" {
 		s.filter, err = membits.New(s.cfg.Filter)
-	default:
+	} else {
 		s.filter, err = s.readCheckpoint(s.meta.Checkpoint)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package localstore
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -159,39 +160,58 @@ func decodeOutcome(b []byte) (o outcome, err error) {
 	return o, nil
 }
 
-// appendLease encodes a lease row: what a start after a crash needs to give
-// back what the lease held.
+// leaseRow is what a start after a crash needs to give back what a lease held.
+type leaseRow struct {
+	host     string
+	inFlight int
+	held     []place
+	aside    []place
+}
+
+// leaseAside is set in the priority of a place that is aside.
+const leaseAside = 0x80
+
 func appendLease(b []byte, l *lease) []byte {
 	b = binary.AppendUvarint(b, uint64(l.inFlight))
 	b = binary.AppendUvarint(b, uint64(len(l.host.key)))
 	b = append(b, l.host.key...)
-	for _, it := range l.held {
-		b = append(b, byte(it.at.priority))
-		b = binary.AppendUvarint(b, it.at.seq)
+	for i := range l.held {
+		b = append(b, byte(l.held[i].at.priority))
+		b = binary.AppendUvarint(b, l.held[i].at.seq)
+	}
+	for _, at := range l.aside {
+		b = append(b, byte(at.priority)|leaseAside)
+		b = binary.AppendUvarint(b, at.seq)
 	}
 	return b
 }
 
-func decodeLease(b []byte) (hostKey string, inFlight int, held []place, err error) {
-	n, w := binary.Uvarint(b)
-	if w <= 0 {
-		return "", 0, nil, errRow
+func decodeLease(b []byte) (row leaseRow, err error) {
+	inFlight, w := binary.Uvarint(b)
+	if w <= 0 || inFlight > math.MaxInt32 {
+		return row, errRow
 	}
 	b = b[w:]
 	size, w := binary.Uvarint(b)
 	if w <= 0 || uint64(len(b)-w) < size {
-		return "", 0, nil, errRow
+		return row, errRow
 	}
-	hostKey, b = string(b[w:w+int(size)]), b[w+int(size):]
+	row.inFlight = int(inFlight)
+	row.host, b = string(b[w:w+int(size)]), b[w+int(size):]
 	for len(b) > 0 {
 		seq, w := binary.Uvarint(b[1:])
-		if w <= 0 {
-			return "", 0, nil, errRow
+		at := place{frontier.Priority(b[0] &^ leaseAside), seq}
+		if w <= 0 || at.priority >= frontier.Priorities {
+			return row, errRow
 		}
-		held = append(held, place{frontier.Priority(b[0]), seq})
+		if b[0]&leaseAside != 0 {
+			row.aside = append(row.aside, at)
+		} else {
+			row.held = append(row.held, at)
+		}
 		b = b[1+w:]
 	}
-	return hostKey, int(n), held, nil
+	return row, nil
 }
 
 // A journal row is a run of adds: layer, fingerprint, layer, fingerprint, …

@@ -1,0 +1,142 @@
+package localstore
+
+import (
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// endLease gives back what the lease still holds and makes its host due again.
+func (g *group) endLease(l *lease) {
+	h := l.host
+	for i := range l.held {
+		h.enqueued(l.held[i].at)
+	}
+	for _, at := range l.aside {
+		h.enqueued(at)
+	}
+	g.meta.Stats.Leased -= uint64(len(l.held))
+	g.meta.Stats.Queued += uint64(len(l.held))
+	h.lease = nil
+	delete(g.leases, l.id)
+	g.remove(leaseKey(l.id))
+	g.touch(h)
+}
+
+// expireLeases takes back the leases that ran out. Only what could have been
+// in flight counts as delivered in vain.
+func (g *group) expireLeases() {
+	g.nextExpiry = never
+	for _, l := range g.leases {
+		if l.deadline > g.now {
+			g.nextExpiry = min(g.nextExpiry, l.deadline)
+			continue
+		}
+		h := l.host
+		for _, lost := range l.held[:min(l.inFlight, len(l.held))] {
+			lost.item.Deliveries = moreDeliveries(lost.item.Deliveries)
+			g.writeEntry(h, lost.at, &lost.item)
+		}
+		h.due = max(h.due, l.deadline+h.delay)
+		g.endLease(l)
+		g.ended.add(l.id, nil)
+	}
+}
+
+func moreDeliveries(n uint8) uint8 { return min(n+1, frontier.MaxDeliveries) }
+
+// giveBackAll ends every lease as the store closes: nothing was lost, but a
+// request may have started until now.
+func (g *group) giveBackAll() error {
+	for _, l := range g.leases {
+		l.host.due = max(l.host.due, g.now+l.host.delay)
+		g.endLease(l)
+	}
+	return nil
+}
+
+// recoverLeases gives back what a process that ended without Close had leased.
+func (s *Store) recoverLeases() error {
+	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
+	defer g.close()
+	err := s.scan(s.db, tableLease, func(key, value []byte) error {
+		g.remove(key)
+		row, err := decodeLease(value)
+		if err != nil {
+			return fatal("read a lease", err)
+		}
+		return g.recoverLease(row)
+	})
+	if err != nil || g.batch.Empty() {
+		return err
+	}
+	return g.apply("recover", true)
+}
+
+func (g *group) recoverLease(row leaseRow) error {
+	h, err := g.hostOf(row.host)
+	if err != nil {
+		return err
+	}
+	for _, at := range row.held {
+		key := appendQueueKey(nil, h.key, at)
+		entry, err := g.get(key)
+		if err != nil {
+			return err
+		}
+		if entry == nil {
+			continue // completed
+		}
+		if len(entry) <= entryDeliveries {
+			return fatal("read the queue of "+h.key, errRow)
+		}
+		if row.inFlight > 0 {
+			row.inFlight--
+			entry[entryDeliveries] = moreDeliveries(entry[entryDeliveries])
+			g.set(key, entry)
+		}
+		h.enqueued(at)
+		g.meta.Stats.Leased--
+		g.meta.Stats.Queued++
+	}
+	for _, at := range row.aside {
+		h.enqueued(at)
+	}
+	h.counted = true // as leased, until now
+	h.due = max(h.due, g.now+h.delay)
+	g.touch(h)
+	return nil
+}
+
+// endedLeases remembers what the last leases completed, so that a repeated
+// completion of theirs is answered as the first was.
+type endedLeases struct {
+	byID    map[frontier.LeaseID]*endedLease
+	order   []frontier.LeaseID
+	settled int // of all of them
+}
+
+// endedLease is a lease that is over.
+type endedLease struct {
+	settled map[bloomstore.Fingerprint]struct{} // nil: it ran out
+}
+
+// Bounds of what endedLeases remembers.
+const (
+	maxEnded        = 1 << 12
+	maxEndedSettled = 1 << 16
+)
+
+func (e *endedLeases) add(id frontier.LeaseID, settled map[bloomstore.Fingerprint]struct{}) {
+	if e.byID == nil {
+		e.byID = make(map[frontier.LeaseID]*endedLease)
+	}
+	e.byID[id] = &endedLease{settled}
+	e.order = append(e.order, id)
+	e.settled += len(settled)
+	for len(e.order) > maxEnded || e.settled > maxEndedSettled {
+		oldest := e.order[0]
+		e.order = e.order[1:]
+		e.settled -= len(e.byID[oldest].settled)
+		delete(e.byID, oldest)
+	}
+}

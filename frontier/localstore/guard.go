@@ -1,0 +1,190 @@
+package localstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard ends the use of the store with the first write that fails. Pebble
+// answers such errors by ending the process, by a panic or by trying for ever;
+// it never sees them: the goroutine that wrote stops where it is, no other
+// write begins, and every caller of the store gets the one error.
+//
+// So once failed is closed nothing of this Store reaches the disk any more, and
+// the directory can be opened again, by this process too.
+type guard struct {
+	mu     sync.RWMutex  // held for reading by each write in progress
+	err    error         // the first failure
+	failed chan struct{} // closed when err is set and no write is in progress
+}
+
+func newGuard() *guard { return &guard{failed: make(chan struct{})} }
+
+// fail records the first failure. It waits for the writes in progress.
+func (g *guard) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		g.err = err
+		close(g.failed)
+	}
+}
+
+func (g *guard) failure() error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.err
+}
+
+// write does one write to the disk. If that fails, or another did, it never returns.
+func (g *guard) write(op, name string, work func() error) {
+	g.mu.RLock()
+	err := g.err
+	if err == nil {
+		err = work()
+	}
+	g.mu.RUnlock()
+	if err != nil {
+		g.stop(fmt.Errorf("localstore: %s %s: %w", op, name, err))
+	}
+}
+
+// stop records a failure and never returns: nothing behind it may run. The
+// goroutine stays, as do the files it has open, until the process ends.
+func (g *guard) stop(err error) {
+	g.fail(err)
+	select {}
+}
+
+// await runs work, which writes, and returns its error, or the failure of a
+// write: then work has stopped for good somewhere.
+func (g *guard) await(work func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	select {
+	case err := <-done:
+		return err
+	case <-g.failed:
+		return g.failure()
+	}
+}
+
+// guardFS is what pebble has for a file system.
+type guardFS struct {
+	vfs.FS
+	guard *guard
+}
+
+func (f guardFS) Unwrap() vfs.FS { return f.FS }
+
+// Lock does nothing: the crawl's directory is locked, and that lock must be
+// free after a failure, when pebble gives nothing back any more.
+func (f guardFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+// open guards the opening of a file to write to.
+func (f guardFS) open(op, name string, open func() (vfs.File, error)) (vfs.File, error) {
+	var file vfs.File
+	f.guard.write(op, name, func() (err error) {
+		file, err = open()
+		return err
+	})
+	return guardFile{file, name, f.guard}, nil
+}
+
+func (f guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.open("create", name, func() (vfs.File, error) { return f.FS.Create(name, category) })
+}
+
+func (f guardFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.open("create", name, func() (vfs.File, error) { return f.FS.ReuseForWrite(old, name, category) })
+}
+
+func (f guardFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return f.open("open", name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, opts...) })
+}
+
+func (f guardFS) OpenDir(name string) (vfs.File, error) {
+	file, err := f.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return guardFile{file, name, f.guard}, nil
+}
+
+func (f guardFS) Link(old, name string) error {
+	f.guard.write("link", name, func() error { return f.FS.Link(old, name) })
+	return nil
+}
+
+func (f guardFS) Rename(old, name string) error {
+	f.guard.write("rename", name, func() error { return f.FS.Rename(old, name) })
+	return nil
+}
+
+func (f guardFS) MkdirAll(name string, mode fs.FileMode) error {
+	f.guard.write("create", name, func() error { return f.FS.MkdirAll(name, mode) })
+	return nil
+}
+
+// Remove passes on that there is nothing to remove, which pebble expects.
+func (f guardFS) Remove(name string) (absent error) {
+	f.guard.write("remove", name, func() error {
+		err := f.FS.Remove(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			absent, err = err, nil
+		}
+		return err
+	})
+	return absent
+}
+
+func (f guardFS) RemoveAll(name string) error {
+	f.guard.write("remove", name, func() error { return f.FS.RemoveAll(name) })
+	return nil
+}
+
+// guardFile is a file or directory that pebble writes or syncs.
+type guardFile struct {
+	vfs.File
+	name  string
+	guard *guard
+}
+
+func (f guardFile) Write(p []byte) (n int, _ error) {
+	f.guard.write("write", f.name, func() (err error) {
+		n, err = f.File.Write(p)
+		return err
+	})
+	return n, nil
+}
+
+func (f guardFile) WriteAt(p []byte, at int64) (n int, _ error) {
+	f.guard.write("write", f.name, func() (err error) {
+		n, err = f.File.WriteAt(p, at)
+		return err
+	})
+	return n, nil
+}
+
+func (f guardFile) Sync() error {
+	f.guard.write("sync", f.name, f.File.Sync)
+	return nil
+}
+
+func (f guardFile) SyncData() error {
+	f.guard.write("sync", f.name, f.File.SyncData)
+	return nil
+}
+
+func (f guardFile) SyncTo(length int64) (full bool, _ error) {
+	f.guard.write("sync", f.name, func() (err error) {
+		full, err = f.File.SyncTo(length)
+		return err
+	})
+	return full, nil
+}

@@ -1,0 +1,116 @@
+package localstore
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "replay the random run with this seed; 0: a new one")
+	proof = flag.Bool("proof", false, "many long random runs")
+)
+
+// firstSeed returns the seed of the first of some random runs, and how many
+// runs to make: one if a seed was asked for.
+func firstSeed(runs int) (uint64, int) {
+	if *seed != 0 {
+		return *seed, 1
+	}
+	return rand.Uint64N(1 << 48), runs
+}
+
+// reopener is a Store that the suite may close or kill, and open again.
+type reopener struct {
+	*Store
+	cfg Config
+}
+
+func (r *reopener) Reopen() (frontiertest.Crawl, error) {
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	return r.again()
+}
+
+var errKilled = errors.New("killed")
+
+// Crash stops the store where it is: nothing of it reaches the disk any more.
+func (r *reopener) Crash() (frontiertest.Crawl, error) {
+	r.guard.fail(errKilled)
+	if err := r.Close(); err == nil {
+		return nil, errors.New("a killed store was closed without error")
+	}
+	return r.again()
+}
+
+func (r *reopener) again() (frontiertest.Crawl, error) {
+	s, err := Open(r.cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.Store = s
+	return r, nil
+}
+
+// openSuite opens a fresh store as the suite asks for it.
+func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) frontiertest.Crawl {
+	cfg := Config{
+		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now,
+		Filter:     membits.Config{Capacity: 100_000},
+		OpenOutput: func(frontier.Position) (frontier.Output, error) { return opt.Output, nil },
+		Delay:      opt.Delay,
+	}
+	if opt.Delay == 0 {
+		cfg.Delay = NoDelay
+	}
+	if opt.FilterKeys > 0 {
+		cfg.Filter = membits.Config{Capacity: opt.FilterKeys, Growth: membits.GrowthOff, Shards: 1}
+	}
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reopener{Store: s, cfg: cfg}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil && r.Err() == nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return r
+}
+
+func TestSuite(t *testing.T) {
+	frontiertest.Run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+		return openSuite(t, vfs.NewMem(), "crawl", opt)
+	})
+}
+
+func TestSuiteOnDisk(t *testing.T) {
+	frontiertest.Run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+		return openSuite(t, nil, t.TempDir(), opt)
+	})
+}
+
+func TestModel(t *testing.T) {
+	runs, steps := 10, 400
+	if *proof {
+		runs, steps = 50, 3000
+	}
+	first, runs := firstSeed(runs)
+	for i := range runs {
+		frontiertest.Model(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+			return openSuite(t, vfs.NewMem(), "crawl", opt)
+		}, first+uint64(i), steps)
+		if t.Failed() {
+			break
+		}
+	}
+}
