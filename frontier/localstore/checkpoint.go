@@ -43,12 +43,13 @@ func (s *Store) maybeCheckpoint() {
 	if limit == 0 {
 		limit = int(max(1_000_000, s.meta.Stats.Added/8))
 	}
-	if s.checkpointing || s.journaled < limit {
+	if s.journaled < limit || !s.checkpointing.CompareAndSwap(false, true) {
 		return
 	}
-	s.checkpointing = true
 	snapshot := s.snapshotFilter()
 	s.behind.Go(func() {
+		// Not before the old files are gone: that would take the next one's too.
+		defer s.checkpointing.Store(false)
 		err := s.checkpoint(snapshot, s.behindCommit)
 		if err != nil && !errors.Is(err, frontier.ErrClosed) {
 			s.guard.fail(err)
@@ -86,7 +87,6 @@ func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) erro
 		}
 		g.meta.Checkpoint, g.meta.Replay = snapshot.file, snapshot.replay
 		g.journaled -= snapshot.adds
-		g.checkpointing = false
 		return nil
 	}})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -125,12 +126,13 @@ type Store struct {
 	filter *membits.Filter
 	output frontier.Output // nil: none
 
-	ops     chan *op
-	closing chan struct{}  // closed by Close
-	stopped chan struct{}  // closed when the committer returned
-	behind  sync.WaitGroup // checkpoints being written
-	close   func() error   // what Close does, once
-	scope   scopeCache
+	ops           chan *op
+	closing       chan struct{}  // closed by Close
+	stopped       chan struct{}  // closed when the committer returned
+	behind        sync.WaitGroup // checkpoints being written
+	checkpointing atomic.Bool    // a checkpoint is written, or its predecessors are removed
+	close         func() error   // what Close does, once
+	scope         scopeCache
 
 	state // the committer's
 }
@@ -144,18 +146,17 @@ var (
 
 // state belongs to the committer: nobody else reads or writes it.
 type state struct {
-	meta          meta
-	opened        time.Time // what the clock counts from
-	clock         int64     // µs since 1970: the store's time, which never goes back
-	hosts         map[string]*host
-	leases        map[frontier.LeaseID]*lease
-	ended         endedLeases
-	dueFloor      int64 // no host is indexed under an earlier time: scans begin behind the tombstones
-	delayedFloor  int64 // the same of tableDelayed
-	nextDelayed   int64 // no delayed item is due earlier
-	nextExpiry    int64 // no lease runs out earlier
-	journaled     int   // adds in the journal
-	checkpointing bool
+	meta         meta
+	opened       time.Time // what the clock counts from
+	clock        int64     // µs since 1970: the store's time, which never goes back
+	hosts        map[string]*host
+	leases       map[frontier.LeaseID]*lease
+	ended        endedLeases
+	dueFloor     int64 // no host is indexed under an earlier time: scans begin behind the tombstones
+	delayedFloor int64 // the same of tableDelayed
+	nextDelayed  int64 // no delayed item is due earlier
+	nextExpiry   int64 // no lease runs out earlier
+	journaled    int   // adds in the journal
 }
 
 const never = math.MaxInt64
