@@ -122,7 +122,7 @@ func (o *options) flagSets() []section {
 	fetch.StringArrayVar(&o.connectTo, "connect-to", nil, "connect to ADDR for hosts that match: `PATTERN=ADDR[:PORT]` (repeatable)")
 	fetch.BoolVar(&o.private, "allow-private", false, "request private, loopback and other special addresses too")
 
-	fetch.BoolVar(&o.fastLinks, "fast-links", false, "read links from tokens, not from a document: a third of the work; links within SVG and MathML may differ")
+	fetch.BoolVar(&o.fastLinks, "fast-links", true, "read links from tokens, a third of the work; false parses whole documents, which differs within SVG and MathML")
 
 	filter := pflag.NewFlagSet("Filter and canonical form", pflag.ContinueOnError)
 	o.urls, o.fpr, o.growth = 10_000_000, 1e-6, true
