@@ -153,6 +153,7 @@ func appendFile(all *bytes.Buffer, name string) error {
 type line struct {
 	URL        string
 	Outcome    string
+	Attempts   int
 	LinksFound uint64 `json:"links_found"`
 	LinksAdded uint64 `json:"links_added"`
 }

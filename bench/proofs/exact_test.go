@@ -2,6 +2,7 @@ package proofs
 
 import (
 	"bytes"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,17 +22,20 @@ func hardWeb(t *testing.T, seed uint64) *site {
 	})
 }
 
-const maxBody = 256 << 10
+const (
+	maxBody     = 256 << 10
+	concurrency = 64
+)
 
 // hostDelay is the delay between two requests to one host.
 func hostDelay() time.Duration { return sized(200*time.Millisecond, time.Second) }
 
 // hardFlags are the flags of a crawl of hardWeb, beside its seeds.
 func hardFlags(web *site) []string {
-	return append(web.flags(), "--delay", ms(hostDelay()), "--concurrency", "64", "--max-body", "256KiB",
+	return append(web.flags(), "--delay", ms(hostDelay()), "--concurrency", strconv.Itoa(concurrency), "--max-body", strconv.Itoa(maxBody)+"B",
 		// Short back-offs: what is proved is that they are kept, not how long they are.
 		"--backoff", "200ms", "--backoff-max", "400ms", "--dead-after", "10", "--retries", "3",
-		"--urls", "200000", "--log-level", "warn")
+		"--urls", strconv.Itoa(filterSize), "--log-level", "warn")
 }
 
 // TestExactSet: a crawl of a hard web records exactly what a correct crawl

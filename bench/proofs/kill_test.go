@@ -1,0 +1,217 @@
+package proofs
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// A kill ends a run of the crawler with SIGKILL.
+type kill struct {
+	point    string // where the crawler kills itself; empty: this process kills it
+	times    int    // at the so-manieth time
+	requests int    // when the web has got so many more requests
+}
+
+func (k kill) String() string {
+	if k.point == "" {
+		return fmt.Sprintf("request %d", k.requests)
+	}
+	return fmt.Sprintf("%s:%d", k.point, k.times)
+}
+
+// flags make the crawler kill itself.
+func (k kill) flags() []string {
+	if k.point == "" {
+		return nil
+	}
+	return []string{"--crash-at", k.String()}
+}
+
+// drawKills returns the kills of a proof in random order: one at each point at
+// least, each after something was done, and the rest at random requests.
+func drawKills(rng *rand.Rand) []kill {
+	most := sized(12, 200) // of commits, leases and appends in one run
+	kills := []kill{
+		{point: "commit", times: 1 + rng.IntN(most)},   // changes gathered, nothing written
+		{point: "lease", times: 1 + rng.IntN(most)},    // hosts chosen, nothing handed out
+		{point: "append", times: 1 + rng.IntN(2*most)}, // half of the records written
+		{point: "checkpoint", times: 1 + rng.IntN(2)},  // half of the filter written
+		{point: "rotate", times: 1 + rng.IntN(2)},      // record file closed, not committed
+		{point: "open", times: 1},                      // files cut, leases not given back
+	}
+	if *proof {
+		for range 2 {
+			kills = append(kills,
+				kill{point: "committed", times: 1 + rng.IntN(most)}, // on disk, nobody was told
+				kill{point: "recover", times: 1},                    // leases of the killed one found
+				kill{point: "open", times: 1}, kill{point: "rotate", times: 1},
+			)
+		}
+	}
+	for len(kills) < sized(7, 25) {
+		kills = append(kills, kill{requests: 1 + rng.IntN(sized(60, 600))})
+	}
+	rng.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
+	// Most URLs are found early, and what is killed at once leaves nothing to recover from.
+	slices.SortStableFunc(kills, func(a, b kill) int { return early(a) - early(b) })
+	return kills
+}
+
+func early(k kill) int {
+	switch k.point {
+	case "checkpoint":
+		return 0
+	case "recover", "open":
+		return 2
+	}
+	return 1
+}
+
+// TestKilled: a crawl of a hard web that is killed again and again, and resumed
+// by the same command, ends with exactly the records of one that never was.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	web := hardWeb(t, seed)
+	seeds := web.Seeds()
+	flags := append(hardFlags(web), "--rotate", sized("16KiB", "64KiB"), "--checkpoint-adds", sized("60", "1000"))
+	if rng.IntN(2) == 0 {
+		flags = append(flags, "--compress")
+	}
+	c := newCrawl(t, append(flags, seeds...)...)
+	w := newWitness(t, web)
+	noise, began := startMetronome(t), time.Now()
+	kills := drawKills(rng)
+	for _, k := range kills {
+		c.runAndKill(web, k)
+		w.examine(c.dir, k)
+	}
+	c.finish()
+	promised := noise.end(t, hostDelay())
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	figure(t, "kills", "%d: %v", len(kills), kills)
+
+	written := records(t, c.dir)
+	report, err := web.Compare(bytes.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	figure(t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
+		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
+	lines := parse(t, written)
+	checkBooks(t, c.stats(), lines, len(seeds), len(kills)+1)
+	w.judge(lines, promised)
+}
+
+// runAndKill runs the crawl until it is killed.
+func (c *crawl) runAndKill(web *site, k kill) {
+	c.t.Helper()
+	p := c.start(k.flags()...)
+	if k.point == "" {
+		web.ringAfter(k.requests, func() { _ = p.cmd.Process.Kill() })
+	}
+	if e := p.wait(); !e.killed {
+		c.t.Fatalf("the run that was to be killed at %v ended with exit code %d; stderr:\n%s", k, e.code, e.stderr)
+	}
+}
+
+// witness compares what a killed crawl had on disk with what the web saw before
+// and after.
+type witness struct {
+	t    *testing.T
+	web  *site
+	done map[string]int // pages with a committed record to how many requests the log had by then
+
+	lost      int // requests whose outcome a kill took: what was in flight
+	mostLost  int // by one kill
+	throttled int // of lost, those whose answer asked for peace
+}
+
+func newWitness(t *testing.T, web *site) *witness {
+	return &witness{t: t, web: web, done: make(map[string]int)}
+}
+
+// examine opens a copy of the directory that a kill left: its books balance
+// already, it knows every page that was asked for, and what was done stays done.
+func (w *witness) examine(dir string, k kill) {
+	w.t.Helper()
+	books := openCopy(w.t, dir, k.String())
+	log := w.web.pages()
+	lost := w.countLost(log, books, k.String())
+	w.mostLost = max(w.mostLost, lost-w.lost)
+	w.lost = lost
+	for url := range w.done {
+		if !books[url].done {
+			w.t.Errorf("after the kill at %v: %s was done at an earlier kill, and is no more", k, url)
+		}
+	}
+	for url, page := range books {
+		if _, known := w.done[url]; page.done && !known {
+			w.done[url] = len(log)
+		}
+	}
+}
+
+// countLost returns how many requests of log the books do not know of as an
+// attempt.
+func (w *witness) countLost(log []asked, books map[string]page, when string) (lost int) {
+	requests := make(map[string]int)
+	w.throttled = 0
+	for _, r := range log {
+		requests[r.url]++
+		if requests[r.url] > books[r.url].attempts {
+			lost++
+			if r.RetryAfter > 0 {
+				w.throttled++
+			}
+		}
+	}
+	for url := range requests {
+		if _, known := books[url]; !known {
+			w.t.Errorf("after %s: %s was asked for, and is neither queued nor done", when, url)
+		}
+	}
+	return lost
+}
+
+// judge says whether the web was asked for more than what was in flight, and
+// how the hosts were treated across the kills.
+func (w *witness) judge(lines []line, promised testweb.Manners) {
+	w.t.Helper()
+	books := make(map[string]page, len(lines))
+	for _, l := range lines {
+		books[l.URL] = page{done: true, attempts: l.Attempts}
+	}
+	log := w.web.pages()
+	refetched := w.countLost(log, books, "the end")
+	figure(w.t, "refetched", "%d requests, %d were in flight at the kills, at most %d at one", refetched, w.lost, w.mostLost)
+	if refetched > w.lost {
+		w.t.Errorf("%d refetches, want at most the %d that were in flight at the kills", refetched, w.lost)
+	}
+	if most := 2 * concurrency; w.mostLost > most {
+		w.t.Errorf("%d requests were in flight at one kill, want at most %d: so many being asked and as many being committed", w.mostLost, most)
+	}
+	for i, r := range log {
+		if by, done := w.done[r.url]; done && i >= by {
+			w.t.Errorf("%s was asked for again after a kill that had found it done", r.url)
+		}
+	}
+	verdict := w.web.Judge(w.web.Log(), promised)
+	if verdict.Impatient <= w.throttled {
+		verdict.Impatient = 0 // a crawler that dies with a Retry-After in its hands has not heard it
+	}
+	if err := verdict.Err(); err != nil {
+		w.t.Error(err)
+	}
+	reportManners(w.t, &verdict)
+}
