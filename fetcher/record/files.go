@@ -41,8 +41,8 @@ func closedFile(n int) string { return fmt.Sprintf("%s%06d%s", closedPrefix, n, 
 // called from one goroutine at a time.
 type Files struct {
 	cfg     Config
-	file    vfs.File
-	length  int64 // of the active file, on disk
+	file    vfs.File // the active one; nil after a rotation that failed
+	length  int64    // of the active file, on disk
 	buffer  []byte
 	closed  int // number of the last closed file; 0: none
 	pack    int // the closed file to compress after the next commit; 0: none
@@ -197,7 +197,9 @@ func (f *Files) Append(r *Record) (err error) {
 // rotate closes the active file. Its end was committed, for Sync is only called
 // again after that.
 func (f *Files) rotate() error {
-	if err := f.file.Close(); err != nil {
+	file := f.file
+	f.file = nil // until there is another: Close may come in between
+	if err := file.Close(); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	if err := f.cfg.FS.Rename(f.path(activeFile), f.path(closedFile(f.closed+1))); err != nil {
@@ -250,6 +252,9 @@ func (f *Files) failed() error {
 // Close waits for compressions and closes the files. What was not synced is lost.
 func (f *Files) Close() error {
 	f.packing.Wait()
+	if f.file == nil {
+		return f.failed() // a rotation failed half-way
+	}
 	return errors.Join(f.failed(), f.file.Close())
 }
 
