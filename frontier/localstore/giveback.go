@@ -101,7 +101,7 @@ func (g *group) recoverLease(row leaseRow) error {
 	for _, at := range row.aside {
 		h.enqueued(at)
 	}
-	h.counted = true // as leased, until now
+	h.counted = h.busy() // what the lease held was counted
 	h.due = max(h.due, g.now+h.delay)
 	g.touch(h)
 	return nil

@@ -28,6 +28,11 @@ func (h *host) waits() (n uint64) {
 	return n
 }
 
+// busy reports whether the host has items that are queued or leased.
+func (h *host) busy() bool {
+	return h.waits() > 0 || h.delayed > 0 || h.lease != nil && len(h.lease.held)+len(h.lease.aside) > 0
+}
+
 // enqueued notes a new item at a place of the host's queue.
 func (h *host) enqueued(at place) {
 	p := at.priority
@@ -55,7 +60,7 @@ func (g *group) hostOf(key string) (*host, error) {
 		if err := decodeHost(row, h); err != nil {
 			return nil, fatal("read host "+key, err)
 		}
-		h.counted = h.waits() > 0 || h.delayed > 0
+		h.counted = h.busy()
 	}
 	g.hosts[key] = h
 	return h, nil
@@ -90,7 +95,7 @@ func (g *group) writeHosts() error {
 			}
 			h.indexed = want
 		}
-		busy := h.lease != nil || h.waits() > 0 || h.delayed > 0
+		busy := h.busy()
 		if busy && !h.counted {
 			g.meta.Stats.Hosts++
 		} else if !busy && h.counted {
