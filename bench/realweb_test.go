@@ -87,7 +87,7 @@ func missing(t *testing.T, err error) {
 
 // crawlerBinary returns the path of the crawler to test: $CRAWLER_BIN, or one
 // that is built for this test.
-func crawlerBinary(t *testing.T) string {
+func crawlerBinary(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("CRAWLER_BIN"); path != "" {
 		return path
