@@ -205,6 +205,11 @@ func (f *Files) rotate() error {
 	if err := f.cfg.FS.Rename(f.path(activeFile), f.path(closedFile(f.closed+1))); err != nil {
 		return fmt.Errorf("record: rotate: %w", err)
 	}
+	// The new active file must not reach the disk before this: in the old one's
+	// place it would be all that a power loss leaves.
+	if err := f.syncDir(); err != nil {
+		return err
+	}
 	f.cfg.Crash("rotate")
 	f.closed++
 	f.length = 0
