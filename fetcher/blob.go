@@ -13,8 +13,8 @@ import (
 // and the state of its robots.txt, each with its length before it.
 const blobVersion = 1
 
-// maxOrigins bounds the origins of one host key that are remembered: each port
-// of a hostile host is one.
+// maxOrigins bounds the origins of one host key whose rules are remembered: each
+// port of a hostile host is one.
 const maxOrigins = 16
 
 var errBlob = errors.New("fetcher: not the state of a host")
@@ -38,7 +38,7 @@ func appendSized(b, part []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(part))), part...)
 }
 
-// readBlob is the inverse of appendBlob. On error the host is as new.
+// readBlob is the inverse of appendBlob. On error what could be read counts.
 func (h *holding) readBlob(b []byte, now time.Time) error {
 	if b == nil {
 		return nil
@@ -65,9 +65,7 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 		if err := state.Restore(rules, now); err != nil {
 			return err
 		}
-		if len(h.origins) < maxOrigins {
-			h.origins[string(name)] = state
-		}
+		h.origins[string(name)] = state
 	}
 	return nil
 }

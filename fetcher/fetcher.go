@@ -128,8 +128,9 @@ func (c Config) withDefaults() (Config, error) {
 // Crawl is one worker of a crawl.
 type Crawl struct {
 	cfg     Config
-	token   string // of robots.txt
-	limiter *rate.Limiter
+	token   string        // of robots.txt
+	limiter *rate.Limiter // nil: no limit
+	roster  roster
 
 	slots chan struct{} // hosts being asked
 	wake  chan struct{} // something may be due earlier than was known
@@ -163,11 +164,11 @@ func New(config Config) (*Crawl, error) {
 		return nil, err
 	}
 	c := &Crawl{
-		cfg:     config,
-		token:   robots.ProductToken(config.UserAgent),
-		limiter: rate.NewLimiter(rate.Inf, 1),
-		slots:   make(chan struct{}, config.Concurrency),
-		wake:    make(chan struct{}, 1),
+		cfg:    config,
+		token:  robots.ProductToken(config.UserAgent),
+		roster: newRoster(),
+		slots:  make(chan struct{}, config.Concurrency),
+		wake:   make(chan struct{}, 1),
 	}
 	if config.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
@@ -176,8 +177,7 @@ func New(config Config) (*Crawl, error) {
 	return c, nil
 }
 
-// Abort ends requests under way at once; their items go back. Run then returns
-// soon, if its context has ended too.
+// Abort ends requests under way at once; their items go back, and Run returns soon.
 func (c *Crawl) Abort() { c.abort(ErrGraceOver) }
 
 // Wake makes a running Run look for due hosts now: somebody added some.
@@ -209,40 +209,47 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 		return "", errors.New("fetcher: Run was called before")
 	}
 	defer c.abort(nil)
-	stop, fail := context.WithCancelCause(stop)
-	defer fail(nil)
+	stop, cancel := context.WithCancelCause(stop)
+	defer cancel(nil)
+	defer context.AfterFunc(c.hard, func() { cancel(ErrGraceOver) })()
 	defer context.AfterFunc(stop, func() {
 		timer := time.AfterFunc(c.cfg.Grace, c.Abort)
 		context.AfterFunc(c.hard, func() { timer.Stop() })
 	})()
 
+	failure := make(chan error, 1) // the first
+	fail := func(err error) {
+		select {
+		case failure <- err:
+		default:
+		}
+		cancel(err)
+	}
 	var leases sync.WaitGroup
 	end, err := c.acquire(stop, func(l *holding) {
 		c.held.Add(1)
+		c.ready.Add(1)
 		leases.Go(func() {
-			defer c.Wake()
-			defer c.held.Add(-1)
-			if err := l.run(stop); err != nil {
+			err := l.run(stop)
+			if err != nil {
 				fail(err)
 			}
+			c.ready.Add(-1)
+			c.held.Add(-1)
+			c.Wake()
 		})
 	})
 	if err != nil {
 		fail(err)
 	}
 	leases.Wait()
-	var failure *storeError
-	if errors.As(context.Cause(stop), &failure) {
-		return "", failure.err
+	select {
+	case err := <-failure:
+		return "", err
+	default:
+		return end, nil
 	}
-	return end, err
 }
-
-// storeError marks an error of the store that ends the crawl.
-type storeError struct{ err error }
-
-func (e *storeError) Error() string { return e.err.Error() }
-func (e *storeError) Unwrap() error { return e.err }
 
 // maxHeld bounds the leases of one worker, waiting ones included.
 const maxHeld = 4096
@@ -256,6 +263,7 @@ const pollMin = 5 * time.Millisecond
 // acquire leases hosts while there is room, and starts work on them.
 func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
 	outage := backoff{}
+	var ids []frontier.LeaseID // of a request whose answer may have been lost: it is repeated
 	for {
 		if stop.Err() != nil {
 			return Stopped, nil
@@ -265,11 +273,13 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 			c.sleep(stop, pollMax)
 			continue
 		}
+		if ids == nil {
+			ids = newLeaseIDs(int(room))
+		}
 		asked := time.Now()
 		fed, idle := c.feeds.Load() == 0, c.held.Load() == 0
 		grant, err := c.cfg.Store.Lease(stop, frontier.LeaseRequest{
-			Worker: c.cfg.Worker, IDs: newLeaseIDs(int(room)),
-			InFlight: visitRoom(c.cfg.HostConcurrency), MaxPages: c.cfg.MaxPages,
+			Worker: c.cfg.Worker, IDs: ids, InFlight: visitRoom(c.cfg.HostConcurrency), MaxPages: c.cfg.MaxPages,
 		})
 		switch {
 		case stop.Err() != nil && err != nil:
@@ -279,9 +289,10 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 			pause(stop, outage.next())
 			continue
 		case err != nil:
-			return "", &storeError{err}
+			return "", err
 		}
-		outage = backoff{}
+		short := len(grant.Leases) < len(ids)
+		outage, ids = backoff{}, nil
 		for _, l := range grant.Leases {
 			start(c.hold(l, asked))
 		}
@@ -292,11 +303,21 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		case grant.Limited && idle:
 			return Limit, nil
 		}
-		if len(grant.Leases) < int(room) {
-			pause(stop, pollMin)
-			c.sleep(stop, min(grant.Wait, pollMax))
+		if short {
+			c.rest(stop, grant)
 		}
 	}
+}
+
+// rest waits until the store, which has just had less than was asked for, may
+// have more.
+func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
+	wait := min(grant.Wait, pollMax)
+	if grant.Empty || grant.Limited || grant.Paused { // then nothing comes with time
+		wait = pollMax
+	}
+	pause(stop, pollMin)
+	c.sleep(stop, wait)
 }
 
 // sleep waits for d, a wake-up or the end.

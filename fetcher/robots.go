@@ -2,87 +2,118 @@ package fetcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// access says what robots.txt of an origin says about a path.
+// access says what robots.txt of an origin says about a path. When it could not
+// be had before, other origins of the host go first: Wait instead of Ask.
 func (h *holding) access(origin, path string) (robots.Access, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.origin(origin).Check(time.Now(), path)
+	state := h.origin(origin)
+	access, rule := state.Check(time.Now(), path)
+	if access == robots.Ask && state.Failures() > 0 && state.Rules() == nil && !h.askAgain {
+		access = robots.Wait
+	}
+	return access, rule
 }
 
-// origin returns the state of an origin's robots.txt; mu is held.
+// origin returns the state of an origin's robots.txt; mu is held. At most
+// maxOrigins have their rules known: another one makes room, and the one that
+// made it is asked again when needed.
 func (h *holding) origin(origin string) *robots.State {
 	state := h.origins[origin]
-	if state == nil {
-		state = new(robots.State)
-		h.origins[origin] = state
+	if state != nil {
+		return state
 	}
+	ruled := 0
+	for other, state := range h.origins {
+		if state.Rules() == nil {
+			continue // small, and its failures must not be forgotten
+		}
+		if ruled++; ruled >= maxOrigins {
+			delete(h.origins, other)
+		}
+	}
+	state = new(robots.State)
+	h.origins[origin] = state
 	return state
+}
+
+// robotsOut deals with the first pending item when its robots.txt cannot be
+// had: it waits, and after as many tries as a page gets it has failed.
+func (h *holding) robotsOut(origin string) error {
+	h.mu.Lock()
+	state := h.origin(origin)
+	failures, due := state.Failures(), state.AskIn(time.Now()) == 0
+	h.mu.Unlock()
+	if failures > h.cfg.Retries && !due {
+		return h.conclude(1, frontier.Network, fmt.Sprintf("robots.txt cannot be had after %d tries", failures))
+	}
+	h.shelved = append(h.shelved, h.pending[0])
+	h.pending = h.pending[1:]
+	return nil
+}
+
+// unshelve makes shelved items pending, when nothing else is and a robots.txt
+// that they wait for can be asked for again.
+func (h *holding) unshelve() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.shelved) == 0 || h.robotsIn(time.Now()) > 0 {
+		return
+	}
+	h.pending, h.shelved, h.askAgain = h.shelved, nil, true
+}
+
+// robotsIn returns how long it is until the first robots.txt that shelved items
+// wait for can be asked for again; mu is held.
+func (h *holding) robotsIn(now time.Time) time.Duration {
+	first := forever
+	for _, item := range h.shelved {
+		if url, err := h.cfg.Canon.Parse(item.URL); err == nil {
+			first = min(first, h.origin(url.Origin()).AskIn(now))
+		}
+	}
+	return first
 }
 
 // robotsDue is how long the host must wait for a robots.txt that could not be
 // had, when there is nothing else it could be asked for; mu is held.
-func (h *holding) robotsDue() time.Duration {
-	if !h.closing || len(h.pending) == 0 { // pending is run's alone until closing
+func (h *holding) robotsDue(now time.Time) time.Duration {
+	// Both lists are run's alone until closing.
+	if !h.closing || len(h.pending) > 0 || len(h.shelved) == 0 {
 		return 0
 	}
-	url, err := h.cfg.Canon.Parse(h.pending[0].URL)
-	if err != nil || h.rules.IgnoreRobots {
-		return 0
-	}
-	now := time.Now()
-	state := h.origin(url.Origin())
-	if access, _ := state.Check(now, url.Path()); access == robots.Wait {
-		return state.AskIn(now)
-	}
-	return 0
+	return h.robotsIn(now)
 }
 
-// robotsOut deals with an item whose robots.txt cannot be had: it waits, and
-// after as many tries as a page gets it has failed.
-func (h *holding) robotsOut(origin string) error {
-	h.mu.Lock()
-	failures := h.origin(origin).Failures()
-	h.mu.Unlock()
-	if failures <= h.cfg.Retries {
-		return errStop
-	}
-	return h.conclude(1, frontier.Network, fmt.Sprintf("robots.txt cannot be had after %d tries", failures))
-}
-
-// askRobots requests the robots.txt of a URL's origin. It is a request to the
-// host like any other: in its turn and under its delay. Only a redirect to
-// another host key is followed at once.
+// askRobots requests the robots.txt of a URL's origin, and follows it where it
+// redirects. Each is a request like any other: in its turn and under its host's
+// delay.
 func (h *holding) askRobots(stop context.Context, url canon.URL) error {
-	if err := h.begin(stop); err != nil {
-		return err
-	}
-	defer func() {
-		h.dropSlot()
-		<-h.asks
-		<-h.room
-	}()
 	origin := url.Origin()
 	target, err := h.cfg.Canon.Parse(origin + "/robots.txt")
 	if err != nil {
 		return h.conclude(1, frontier.Network, err.Error())
 	}
+	patience := maxPark
 	for hop := 0; ; hop++ {
-		answer, err := h.requestRobots(target)
+		answer, err := h.requestRobots(stop, target, patience)
 		if err != nil {
 			return h.robotsFailed(origin, err)
 		}
-		next, jump := h.robotsTarget(target, answer, hop)
-		if !jump {
+		next, follow := h.robotsTarget(target, answer, hop)
+		if !follow {
 			slower := h.noteRobots(origin, answer)
 			answer.Release()
 			if slower {
@@ -93,36 +124,8 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 			return nil
 		}
 		answer.Release()
-		if h.cfg.Canon.HostKey(next) == h.lease.Host {
-			wait, err := h.due()
-			if err != nil {
-				return err
-			}
-			pause(stop, wait)
-			if stop.Err() != nil {
-				return errStop
-			}
-		} else {
-			h.cfg.Logger.Debug("robots.txt on another host", slog.String("url", next.String()))
-		}
-		target = next
+		target, patience = next, forever // to begin anew would come to the same point
 	}
-}
-
-// noteRobots takes an answer into the origin's state; it reports whether the
-// host's delay became longer.
-func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	before := h.host.Delay()
-	state := h.origin(origin)
-	state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
-	if rules := state.Rules(); rules != nil {
-		delay, _ := rules.CrawlDelay()
-		h.host.CrawlDelay(delay)
-	}
-	h.changed = true
-	return h.host.Delay() > before
 }
 
 // robotsTarget returns where an answer points, if it is to be followed.
@@ -134,10 +137,23 @@ func (h *holding) robotsTarget(target canon.URL, answer *get.Response, hop int) 
 	return next, err == nil
 }
 
-func (h *holding) requestRobots(url canon.URL) (*get.Response, error) {
-	same := h.cfg.Canon.HostKey(url) == h.lease.Host
+// requestRobots makes one request for a robots.txt.
+func (h *holding) requestRobots(stop context.Context, url canon.URL, patience time.Duration) (*get.Response, error) {
+	host := h.cfg.Canon.HostKey(url)
+	home := host == h.lease.Host
+	header, next := h.rules.Header, h.turn(patience)
+	if !home {
+		header, next = h.abroad(host)
+	}
+	if err := h.begin(stop, next); err != nil {
+		return nil, err
+	}
+	defer func() {
+		h.asked()
+		<-h.room
+	}()
 	started := func() {
-		if same {
+		if home {
 			h.mu.Lock()
 			h.host.Start(time.Now())
 			h.mu.Unlock()
@@ -145,29 +161,82 @@ func (h *holding) requestRobots(url canon.URL) (*get.Response, error) {
 	}
 	h.tally.robots.Add(1)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
-		URL: url.String(), Header: h.rules.Header, Started: started, Sent: started,
+		URL: url.String(), Header: header, Started: started, Sent: started,
 		AnyType: true, MaxBody: robots.MaxBytes + 1,
 	})
-	if same {
+	if home {
 		h.noteAnswer(answer, err)
 	}
 	return answer, err
 }
 
+// abroad returns what holds for a request to a host of another lease, or of none.
+func (h *holding) abroad(host string) (header map[string][]string, next turn) {
+	rules, policy := h.rulesOf(host)
+	delay := politeness.New(policy).Delay()
+	own := h.turn(forever)
+	return rules.Header, func(start bool) (time.Duration, error) {
+		if _, err := own(false); err != nil {
+			return 0, err
+		}
+		wait := h.roster.start(host, delay, start)
+		if wait > maxPark {
+			return 0, errBusy
+		}
+		return wait, nil
+	}
+}
+
+// noteRobots takes an answer into the origin's state; it reports whether the
+// host's delay became longer.
+func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.host.Delay()
+	h.origin(origin).Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
+	longest := time.Duration(0) // the host key has one delay, whichever origin asked for it
+	for _, state := range h.origins {
+		if rules := state.Rules(); rules != nil {
+			delay, _ := rules.CrawlDelay()
+			longest = max(longest, delay)
+		}
+	}
+	h.host.CrawlDelay(longest)
+	h.changed = true
+	return h.host.Delay() > before
+}
+
 // robotsFailed notes that a robots.txt did not come.
 func (h *holding) robotsFailed(origin string, err error) error {
-	fault := get.Classify(err)
-	switch {
+	if errors.Is(err, errStop) || errors.Is(err, errDead) {
+		return err
+	}
+	switch fault := get.Classify(err); {
 	case fault.Aborted:
 		return errStop
 	case fault.Stale:
 		return nil // again, when the host is due
 	case fault.Outcome == frontier.Address:
-		return h.conclude(1, frontier.Address, err.Error())
+		return h.concludeOrigin(origin, frontier.Address, err.Error())
 	}
 	h.mu.Lock()
 	h.origin(origin).Failed(time.Now())
 	h.changed = true
 	h.mu.Unlock()
 	return nil
+}
+
+// concludeOrigin finishes the pending items of an origin without a request.
+func (h *holding) concludeOrigin(origin string, outcome frontier.Outcome, why string) error {
+	of := func(item frontier.Item) bool { return strings.HasPrefix(item.URL, origin+"/") }
+	var theirs, others []frontier.Item
+	for _, item := range h.pending {
+		if of(item) {
+			theirs = append(theirs, item)
+		} else {
+			others = append(others, item)
+		}
+	}
+	h.pending = append(theirs, others...)
+	return h.conclude(len(theirs), outcome, why)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
@@ -14,8 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// visit requests one item and completes it.
-func (h *holding) visit(item frontier.Item, url canon.URL) {
+// visit requests one item and completes it. It closes began when the request
+// has started, or will not.
+func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) {
 	defer func() {
 		h.mu.Lock()
 		h.outstanding--
@@ -23,21 +25,25 @@ func (h *holding) visit(item frontier.Item, url canon.URL) {
 		<-h.room
 	}()
 	at := time.Now()
-	started := func() {
-		at = time.Now()
+	started := func() { // may be called late, from another goroutine
 		h.mu.Lock()
+		defer h.mu.Unlock()
+		at = time.Now()
 		h.host.Start(at)
-		h.mu.Unlock()
 	}
+	start := sync.OnceFunc(func() { close(began) })
 	h.tally.requests.Add(1)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
-		URL: item.URL, Header: h.rules.Header, Started: started, Sent: started,
+		URL: item.URL, Header: h.rules.Header, Sent: started,
+		Started: func() { started(); start() },
 	})
+	start()
 	h.noteAnswer(answer, err)
-	h.dropSlot()
-	<-h.asks
+	h.asked()
 
+	h.mu.Lock()
 	v := visited{holding: h, item: item, url: url, at: at}
+	h.mu.Unlock()
 	var done frontier.Completion
 	if err != nil {
 		done = v.failed(err)
@@ -65,6 +71,7 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 	now := time.Now()
 	if err == nil {
 		h.host.Answered(now, answer.Latency, answer.Status, answer.RetryAfter, random)
+		h.changed = h.changed || h.host.BackoffUntil().After(now)
 		return
 	}
 	switch fault := get.Classify(err); {
@@ -122,7 +129,7 @@ func (h *holding) conclusion(item frontier.Item, outcome frontier.Outcome, why s
 func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record.Record) frontier.Completion {
 	attempts := int(v.item.Attempts) + 1
 	if attempts <= v.cfg.Retries {
-		wait := max(v.cfg.Politeness.RetryIn(attempts, random), least)
+		wait := max(v.policy.RetryIn(attempts, random), least)
 		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}
 	}
 	r.Attempts = attempts
@@ -134,13 +141,12 @@ func (v *visited) failed(err error) frontier.Completion {
 	fault := get.Classify(err)
 	v.cfg.Logger.Debug("no answer", slog.String("url", v.item.URL), slog.Any("err", err))
 	if fault.Aborted {
-		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
+		return v.giveBack()
 	}
 	r := v.newRecord(v.item, v.at)
 	r.DurationMS = milliseconds(time.Since(v.at))
 	r.Error = err.Error()
-	switch {
-	case fault.Retry:
+	if fault.Retry {
 		// A stale kept connection counts too: a server that hangs up on this
 		// URL each time must not be asked for ever.
 		v.tally.errors.Add(1)
@@ -195,7 +201,11 @@ func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completi
 	}
 	if v.cfg.OnPage != nil {
 		page.links = &links
-		if err := v.cfg.OnPage(v.hard, page); err != nil {
+		err := v.cfg.OnPage(v.hard, page)
+		switch {
+		case err != nil && v.hard.Err() != nil: // it was told to stop
+			return v.giveBack()
+		case err != nil:
 			r.Error = err.Error()
 			return v.again(frontier.Handler, 0, r)
 		}
@@ -211,7 +221,13 @@ func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completi
 // storeFailed gives back a page whose links could not be judged: it must not
 // count as done without them.
 func (v *visited) storeFailed(err error) frontier.Completion {
-	v.note(err)
+	if v.hard.Err() == nil {
+		v.note(err)
+	}
+	return v.giveBack()
+}
+
+func (v *visited) giveBack() frontier.Completion {
 	return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.GiveBack}
 }
 

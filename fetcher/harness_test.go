@@ -1,0 +1,449 @@
+package fetcher_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// All tests of crawls run under testing/synctest: hours take no time, starts
+// are judged to the nanosecond, and a goroutine that a Run left behind fails
+// its test.
+
+var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+
+// dice returns the chance of a test and prints how to have it again.
+func dice(t *testing.T) *rand.Rand {
+	t.Helper()
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("replay with -seed=%d", s)
+	return rand.New(rand.NewPCG(s, 2))
+}
+
+// reply is what a request gets. The zero reply is an empty page.
+type reply struct {
+	status   int // 0: 200
+	header   map[string]string
+	body     string
+	contents string        // content type; empty: text/html
+	wait     time.Duration // before the answer
+	broken   error         // instead of an answer
+	cut      bool          // the body breaks off
+}
+
+func page(body string) reply { return reply{body: body} }
+
+// links is a page that links to refs.
+func links(refs ...string) reply {
+	var b strings.Builder
+	b.WriteString("<!DOCTYPE html><title>links</title>")
+	for _, ref := range refs {
+		fmt.Fprintf(&b, `<a href="%s">x</a>`, ref)
+	}
+	return page(b.String())
+}
+
+func status(code int) reply { return reply{status: code} }
+
+func redirect(to string) reply {
+	return reply{status: http.StatusFound, header: map[string]string{"Location": to}}
+}
+
+// call is one request as the wire saw it.
+type call struct {
+	url        string
+	host       string // without port
+	start, end time.Time
+	reply      reply
+	aborted    bool // by the crawler
+}
+
+func (c *call) robots() bool { return strings.HasSuffix(c.url, "/robots.txt") }
+
+var errBroken = errors.New("connection broken")
+
+// wire is a network without sockets. Without an answer of its own a robots.txt
+// is missing and a page is empty.
+type wire struct {
+	answer func(r *http.Request, url string, try int) (reply, bool)
+
+	mu    sync.Mutex
+	calls []*call
+	tries map[string]int
+}
+
+// pages is a wire with a fixed answer for each URL.
+func pages(answers map[string]reply) *wire {
+	return &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+		r, ok := answers[url]
+		return r, ok
+	}}
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	url := r.URL.Scheme + "://" + r.URL.Host + r.URL.Opaque
+	c := &call{url: url, host: r.URL.Hostname(), start: time.Now()}
+	w.mu.Lock()
+	if w.tries == nil {
+		w.tries = map[string]int{}
+	}
+	try := w.tries[url]
+	w.tries[url]++
+	w.calls = append(w.calls, c)
+	w.mu.Unlock()
+
+	found := false
+	var answer reply
+	if w.answer != nil {
+		answer, found = w.answer(r, url, try)
+	}
+	if !found && c.robots() {
+		answer = status(http.StatusNotFound)
+	}
+	err := answer.broken
+	if ctxErr := wait(r.Context(), answer.wait); ctxErr != nil {
+		err = ctxErr
+	}
+	w.mu.Lock()
+	c.end, c.reply, c.aborted = time.Now(), answer, errors.Is(err, context.Canceled)
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return answer.response(), nil
+}
+
+// wait returns the error of ctx if it ends before d is over.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a reply) response() *http.Response {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	if a.contents == "" {
+		a.contents = "text/html"
+	}
+	header := http.Header{"Content-Type": {a.contents}}
+	for name, value := range a.header {
+		header.Set(name, value)
+	}
+	var body io.Reader = strings.NewReader(a.body)
+	if a.cut {
+		body = io.MultiReader(body, brokenReader{})
+	}
+	return &http.Response{StatusCode: a.status, Header: header, Body: io.NopCloser(body), ContentLength: -1}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errBroken }
+
+// log returns the calls so far, in the order of their starts.
+func (w *wire) log() []call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []call
+	for _, c := range w.calls {
+		all = append(all, *c)
+	}
+	return all
+}
+
+// urls returns what was asked for, in order.
+func (w *wire) urls() []string {
+	var all []string
+	for _, c := range w.log() {
+		all = append(all, c.url)
+	}
+	return all
+}
+
+// count returns how often url was asked for.
+func (w *wire) count(url string) (n int) {
+	for _, c := range w.log() {
+		if c.url == url {
+			n++
+		}
+	}
+	return n
+}
+
+// sink keeps records, as JSON too, so that what is kept is what is written.
+type sink struct {
+	mu      sync.Mutex
+	records []record.Record
+	lines   bytes.Buffer
+}
+
+func (s *sink) Append(r *record.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = append(s.records, *r)
+	line, err := r.AppendLine(nil)
+	s.lines.Write(line)
+	return err
+}
+
+// of returns the record of url, and fails the test unless there is exactly one.
+func (s *sink) of(t *testing.T, url string) record.Record {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []record.Record
+	for _, r := range s.records {
+		if r.URL == url {
+			found = append(found, r)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%s has %d records, want 1", url, len(found))
+	}
+	return found[0]
+}
+
+// world is what a crawl has around it: a wire, a store, records.
+type world struct {
+	t     *testing.T
+	wire  *wire
+	store *frontiertest.Memory
+	sink  *sink
+}
+
+func newWorld(t *testing.T, w *wire) *world { return newWorldOf(t, w, frontiertest.MemoryConfig{}) }
+
+func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
+	return &world{t: t, wire: w, store: frontiertest.NewMemory(cfg), sink: &sink{}}
+}
+
+// config is a worker of this world with the defaults.
+func (w *world) config() fetcher.Config {
+	w.t.Helper()
+	client, err := get.New(get.Config{Transport: w.wire})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return fetcher.Config{Store: w.store, Scope: w.store, Client: client, Sink: w.sink,
+		Politeness: politeness.Policy{Jitter: politeness.NoJitter}}
+}
+
+func (w *world) worker(cfg fetcher.Config) *fetcher.Crawl {
+	w.t.Helper()
+	c, err := fetcher.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// crawl crawls from seeds to the end, which must be Empty.
+func (w *world) crawl(cfg fetcher.Config, seeds ...string) {
+	w.t.Helper()
+	w.crawlTo(fetcher.Empty, cfg, seeds...)
+}
+
+func (w *world) crawlTo(want fetcher.End, cfg fetcher.Config, seeds ...string) {
+	w.t.Helper()
+	c := w.worker(cfg)
+	w.seed(c, seeds...)
+	if end, err := c.Run(w.t.Context()); err != nil || end != want {
+		w.t.Fatalf("Run ended with %q, %v, want %q", end, err, want)
+	}
+	w.balanced()
+}
+
+func (w *world) seed(c *fetcher.Crawl, seeds ...string) {
+	w.t.Helper()
+	answers, err := c.Seeds(w.t.Context(), seeds)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, a := range answers {
+		if a.Verdict.Answer != frontier.Added {
+			w.t.Fatalf("seed %q: %v %v", a.Raw, a.Verdict, a.Err)
+		}
+	}
+}
+
+func (w *world) stats() frontier.Stats {
+	w.t.Helper()
+	stats, err := w.store.Stats(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return stats
+}
+
+// balanced holds the books to P6, against the structures and the records, and
+// the records to P5.
+func (w *world) balanced() {
+	w.t.Helper()
+	stats := w.stats()
+	if err := stats.Balance(); err != nil {
+		w.t.Error(err)
+	}
+	audit, err := w.store.Audit(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if audit.Queued != stats.Queued || audit.Leased != stats.Leased || audit.Done != stats.Done || audit.Failed != stats.Failed {
+		w.t.Errorf("audit %+v, counters %+v", audit, stats.Books)
+	}
+	w.sink.mu.Lock()
+	defer w.sink.mu.Unlock()
+	if got, want := uint64(len(w.sink.records)), stats.Done+stats.Failed; got != want {
+		w.t.Errorf("%d records, but %d URLs are done or failed", got, want)
+	}
+	seen := map[string]bool{}
+	for _, r := range w.sink.records {
+		key := fmt.Sprintf("%s in round %d", r.URL, r.Round)
+		if seen[key] {
+			w.t.Errorf("%s is recorded twice", key)
+		}
+		seen[key] = true
+		if r.LinksAdded > r.LinksFound {
+			w.t.Errorf("%s has %d links added of %d found", r.URL, r.LinksAdded, r.LinksFound)
+		}
+	}
+}
+
+// slack is how much earlier than the judge thinks a start may be: a host's
+// state keeps its latency in microseconds from one lease to the next.
+const slack = 4 * time.Microsecond
+
+// judgeStarts holds the calls to policy: no host was asked before it was due, as
+// package politeness sees it when it is told of every call at its time, whatever
+// leases and workers there were.
+func judgeStarts(t *testing.T, calls []call, policy func(host string) politeness.Policy) {
+	t.Helper()
+	byHost := map[string][]call{}
+	for _, c := range calls {
+		byHost[c.host] = append(byHost[c.host], c)
+	}
+	for host, calls := range byHost {
+		judgeHost(t, host, calls, politeness.New(policy(host)))
+	}
+}
+
+// oneMoment is an answer or a start.
+type oneMoment struct {
+	at     time.Time
+	answer bool
+	call   *call
+}
+
+func judgeHost(t *testing.T, host string, calls []call, oracle *politeness.Host) {
+	t.Helper()
+	var moments []oneMoment
+	for i := range calls {
+		moments = append(moments, oneMoment{calls[i].start, false, &calls[i]})
+		if !calls[i].aborted && !calls[i].end.IsZero() {
+			moments = append(moments, oneMoment{calls[i].end, true, &calls[i]})
+		}
+	}
+	slices.SortStableFunc(moments, func(a, b oneMoment) int { return a.at.Compare(b.at) })
+	delays := map[string]time.Duration{} // by origin
+	var last *call
+	for i, m := range moments {
+		if m.answer {
+			tell(oracle, m.call, delays)
+			continue
+		}
+		wait := oracle.Due(m.at)
+		if wait > slack { // an answer at this very moment may have shortened it
+			later := *oracle
+			for _, n := range moments[i+1:] {
+				if n.at.Equal(m.at) && n.answer && n.call != m.call {
+					tell(&later, n.call, delays)
+				}
+			}
+			wait = min(wait, later.Due(m.at))
+		}
+		if wait > slack {
+			t.Errorf("%s: %s started %v too early, %v after %s; delay %v, back-off until %v, %d failures",
+				host, m.call.url, wait, m.at.Sub(last.start), last.url, oracle.Delay(), oracle.BackoffUntil(), oracle.Failures())
+		}
+		oracle.Start(m.at)
+		last = m.call
+	}
+}
+
+// tell tells the oracle of an answer.
+func tell(oracle *politeness.Host, c *call, delays map[string]time.Duration) {
+	never := func() float64 { return 0 }
+	if c.reply.broken != nil || c.reply.cut || c.end.Sub(c.start) >= get.DefaultTimeout {
+		oracle.Broken(c.end, never)
+		return
+	}
+	code := c.reply.status
+	if code == 0 {
+		code = http.StatusOK
+	}
+	oracle.Answered(c.end, c.end.Sub(c.start), code, retryAfterOf(c), never)
+	if seconds, found := strings.CutPrefix(c.reply.body, "User-agent: *\nCrawl-delay: "); found && c.robots() {
+		delay, err := time.ParseDuration(strings.TrimSpace(seconds) + "s")
+		if err != nil {
+			panic(err)
+		}
+		origin, _ := url.Parse(c.url)
+		delays[origin.Host] = delay
+		longest := time.Duration(0)
+		for _, d := range delays {
+			longest = max(longest, d)
+		}
+		oracle.CrawlDelay(longest)
+	}
+}
+
+func crawlDelay(seconds string) reply {
+	return reply{contents: "text/plain", body: "User-agent: *\nCrawl-delay: " + seconds + "\n"}
+}
+
+func retryAfterOf(c *call) time.Duration {
+	after := c.reply.header["Retry-After"]
+	if d, err := time.ParseDuration(after + "s"); err == nil {
+		return d
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return max(0, at.Sub(c.end))
+	}
+	return 0
+}
+
+// same is one policy for all hosts.
+func same(p politeness.Policy) func(string) politeness.Policy {
+	return func(string) politeness.Policy { return p }
+}
+
+// anywhere is the scope of crawls that follow every link.
+var anywhere = fetcher.Rules{Scope: canon.ScopeAny}

@@ -1,0 +1,172 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// keep makes the lease last until ctx ends: neither a slow page nor a slow
+// OnPage, nor waiting for a turn, may lose it.
+func (h *holding) keep(ctx context.Context) {
+	outage := backoff{}
+	for wait := h.lease.TTL / 2; ; {
+		if pause(ctx, wait); ctx.Err() != nil {
+			return
+		}
+		// Whatever was ever handed out counts as known: items are run's affair.
+		_, err := h.extend(ctx, frontier.TopUp{Known: math.MaxInt})
+		switch {
+		case err == nil:
+			outage, wait = backoff{}, h.lease.TTL/2
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, frontier.ErrUnavailable):
+			wait = outage.next()
+		default:
+			h.note(err)
+			return
+		}
+	}
+}
+
+// extend prolongs the lease.
+func (h *holding) extend(ctx context.Context, topUp frontier.TopUp) ([]frontier.Item, error) {
+	asked := time.Now()
+	extension, err := h.cfg.Store.Extend(ctx, h.lease.ID, topUp)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if deadline := asked.Add(extension.TTL); deadline.After(h.deadline) {
+		h.deadline = deadline
+	}
+	return extension.Items, nil
+}
+
+// topUp is what a prefetch brings.
+type topUp struct {
+	items []frontier.Item
+	full  bool // as many as were asked for
+	err   error
+}
+
+// prefetch takes more items into the lease while those at hand are worked on.
+func (h *holding) prefetch(stop context.Context) {
+	if h.coming != nil {
+		return
+	}
+	h.mu.Lock()
+	more := h.batch()
+	items := h.outstanding + len(h.pending) + len(h.shelved) + more
+	h.mu.Unlock()
+	ask := frontier.TopUp{Items: items, Known: h.received, MaxPages: h.cfg.MaxPages}
+	coming := make(chan topUp, 1)
+	h.coming = coming
+	h.visits.Go(func() {
+		got, err := h.extend(stop, ask)
+		coming <- topUp{got, len(got) >= more, err}
+	})
+}
+
+// take adds to pending what a prefetch brought; with wait, also that of one
+// that is still under way.
+func (h *holding) take(wait bool) {
+	if h.coming == nil || !wait && len(h.coming) == 0 {
+		return
+	}
+	got := <-h.coming
+	h.coming = nil
+	switch {
+	case got.err == nil:
+		h.received += len(got.items)
+		h.pending = append(h.pending, got.items...)
+		h.full = got.full
+	case errors.Is(got.err, frontier.ErrUnavailable), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded):
+		// What is pending goes on; keep sees to the lease.
+	default:
+		h.note(got.err)
+	}
+}
+
+// batch is how many more items fit into a lease time; mu is held.
+func (h *holding) batch() int {
+	if h.host.Dead() {
+		return 8 * fullBatch
+	}
+	if delay := h.host.Delay(); delay > 0 {
+		return int(min(max(h.lease.TTL/delay, 1), 2*fullBatch))
+	}
+	return max(2*fullBatch, 8*h.rules.HostConcurrency)
+}
+
+// note files an error of the store: the lease is over.
+func (h *holding) note(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case errors.Is(err, frontier.ErrLeaseLost), errors.Is(err, frontier.ErrUnavailable):
+		if !h.lost && !h.ended {
+			h.lost = true
+			h.tally.leasesLost.Add(1)
+		}
+	case h.failure == nil:
+		h.failure = err
+	}
+}
+
+// complete tells the store what became of items. It holds on while the store
+// is unavailable; a lease that was lost meanwhile has nothing to say any more.
+func (h *holding) complete(done []frontier.Completion, end bool) {
+	if end {
+		h.release()
+		h.roster.leave(h) // before the host's due time is told: no start may slip between
+	}
+	outage := backoff{}
+	for {
+		update, lost := h.update(end)
+		if lost {
+			return
+		}
+		// Not bounded by a context, but by the lease: then the store says so.
+		err := h.cfg.Store.Complete(context.Background(), h.lease.ID, done, update)
+		switch {
+		case err == nil && end:
+			h.mu.Lock()
+			h.ended = true
+			h.mu.Unlock()
+			return
+		case err == nil:
+			return
+		case errors.Is(err, frontier.ErrUnavailable) && h.hard.Err() == nil:
+			pause(h.hard, outage.next())
+		default:
+			h.note(err)
+			return
+		}
+	}
+}
+
+// update returns what the store must know of the host now.
+func (h *holding) update(end bool) (update frontier.HostUpdate, lost bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	update = frontier.HostUpdate{Due: max(h.dueIn(now), h.robotsDue(now)), Delay: h.host.Delay(), End: end}
+	if h.changed || end {
+		update.Blob = h.appendBlob(nil)
+		h.changed = false
+	}
+	return update, h.lost
+}
+
+// finish gives the lease back, unless the last visit did.
+func (h *holding) finish() {
+	if !h.ended && !h.over() {
+		h.complete(nil, true)
+	}
+}

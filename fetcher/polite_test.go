@@ -1,0 +1,336 @@
+package fetcher_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// randomWeb is a wire of hosts that each have a way to be difficult. Every
+// answer depends on the URL and how often it was asked for.
+type randomWeb struct {
+	salt  uint64
+	hosts int
+	pages int // of each
+}
+
+func (w *randomWeb) host(n int) string { return fmt.Sprintf("h%d.test", n) }
+
+// seeds are one page of each host; the rest is found by links.
+func (w *randomWeb) seeds() (seeds []string) {
+	for n := range w.hosts {
+		seeds = append(seeds, fmt.Sprintf("http://%s/0", w.host(n)))
+	}
+	return seeds
+}
+
+func (w *randomWeb) answer(_ *http.Request, url string, try int) (reply, bool) {
+	var host, n int
+	if _, err := fmt.Sscanf(url, "http://h%d.test/%d", &host, &n); err != nil {
+		return w.robots(url, try), true
+	}
+	rng := rand.New(rand.NewPCG(w.salt+uint64(host), uint64(n)))
+	own := rand.New(rand.NewPCG(w.salt, uint64(host)))
+	speed := []time.Duration{0, 20 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second}[own.IntN(4)]
+	answer := w.trouble(rng, try)
+	if host == 0 { // dead, once its seed has been asked for
+		answer = reply{broken: errBroken}
+	}
+	answer.wait += time.Duration(float64(speed) * (0.5 + rng.Float64()))
+	if answer.status == 0 && answer.broken == nil {
+		var refs []string
+		for i := range 3 {
+			refs = append(refs, fmt.Sprintf("/%d", (3*n+i+1)%w.pages))
+		}
+		answer.body = links(append(refs, fmt.Sprintf("http://%s/0", w.host(rng.IntN(w.hosts))))...).body
+	}
+	return answer, true
+}
+
+// trouble is what one page in four is up to in its first tries.
+func (w *randomWeb) trouble(rng *rand.Rand, try int) reply {
+	kind, tries := rng.IntN(32), 1+rng.IntN(4)
+	if try >= tries {
+		return reply{}
+	}
+	switch kind {
+	case 0:
+		return reply{status: 429, header: map[string]string{"Retry-After": "7"}}
+	case 1:
+		until := time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)
+		return reply{status: 503, header: map[string]string{"Retry-After": until}}
+	case 2:
+		return status(503)
+	case 3:
+		return status(500)
+	case 4:
+		return reply{broken: errBroken}
+	case 5:
+		return reply{body: "half a pa", cut: true}
+	case 6:
+		return reply{wait: 29 * time.Second}
+	case 7:
+		return reply{wait: time.Minute} // beyond the time-out
+	}
+	return reply{}
+}
+
+// robots is a robots.txt for each kind of host.
+func (w *randomWeb) robots(url string, try int) reply {
+	var host int
+	if _, err := fmt.Sscanf(url, "http://h%d.test/", &host); err != nil {
+		return status(404)
+	}
+	switch host % 8 {
+	case 1:
+		return crawlDelay("2.5")
+	case 2:
+		return crawlDelay("90") // more than is obeyed
+	case 3:
+		if try < 2 {
+			return status(500)
+		}
+		return crawlDelay("1.5")
+	case 4:
+		if url == fmt.Sprintf("http://h%d.test/robots.txt", host) {
+			return redirect("/moved/robots.txt")
+		}
+		return crawlDelay("31")
+	case 5:
+		if try < 1 {
+			return reply{broken: errBroken}
+		}
+	case 6:
+		return reply{wait: 10 * time.Second, status: 404}
+	}
+	return status(404)
+}
+
+// TestPoliteness crawls difficult hosts with one or two workers on one store and
+// compares every start with when package politeness says that it was due.
+func TestPoliteness(t *testing.T) {
+	rng := dice(t)
+	policy := politeness.Policy{Jitter: politeness.NoJitter}
+	unhurried := policy
+	unhurried.Delay = 25 * time.Second // longer than a lease is kept for
+	quick := politeness.Policy{Jitter: politeness.NoJitter, Delay: 50 * time.Millisecond, LatencyFactor: politeness.NoLatencyFactor}
+	for _, c := range []struct {
+		name            string
+		policy          politeness.Policy
+		workers, atOnce int
+		ttl             time.Duration
+	}{
+		{"default", policy, 1, 1, 0},
+		{"two workers", policy, 2, 1, 0},
+		{"four requests at once", quick, 1, 4, 0},
+		{"two workers, four requests at once", quick, 2, 4, 0},
+		{"long delay", unhurried, 2, 2, 0},
+		{"short leases", policy, 2, 1, 5 * time.Second},
+	} {
+		salt := rng.Uint64()
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				web := &randomWeb{salt: salt, hosts: 24, pages: 40}
+				w := newWorldOf(t, &wire{answer: web.answer}, frontiertest.MemoryConfig{LeaseTTL: c.ttl, Delay: time.Second})
+				cfg := w.config()
+				cfg.Politeness, cfg.HostConcurrency, cfg.Concurrency, cfg.Rules = c.policy, c.atOnce, 16, anywhere
+				w.seed(w.worker(cfg), web.seeds()...)
+				var workers sync.WaitGroup
+				for range c.workers {
+					crawl := w.worker(cfg)
+					workers.Go(func() {
+						if end, err := crawl.Run(t.Context()); err != nil || end != fetcher.Empty {
+							t.Errorf("Run ended with %q, %v", end, err)
+						}
+						if p := crawl.Progress(); p.LeasesLost > 0 || p.Hosts != 0 || p.Waiting != 0 {
+							t.Errorf("progress at the end: %+v", p)
+						}
+					})
+				}
+				workers.Wait()
+				w.balanced()
+				judgeStarts(t, w.wire.log(), same(c.policy))
+				if stats := w.stats(); stats.Done < 600 || stats.Retries == 0 || stats.Queued != 0 {
+					t.Errorf("the test has lost its subject: %+v", stats)
+				}
+			})
+		})
+	}
+}
+
+// TestLatencySpacesRequests: the default policy waits as long as the host takes.
+func TestLatencySpacesRequests(t *testing.T) {
+	for _, c := range []struct {
+		factor float64
+		want   time.Duration
+	}{
+		{0, 4 * time.Second}, // the default is 1
+		{2.5, 10 * time.Second},
+		{politeness.NoLatencyFactor, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+				r := links("/1", "/2", "/3")
+				r.wait = 4 * time.Second
+				return r, true
+			}})
+			cfg := w.config()
+			cfg.Politeness.LatencyFactor, cfg.HostConcurrency = c.factor, 8
+			w.crawl(cfg, "http://slow.test/0")
+			calls := w.wire.log()
+			if len(calls) != 5 {
+				t.Fatalf("%d requests, want 5", len(calls))
+			}
+			for i := 3; i < len(calls); i++ { // before them, links are not known yet
+				if gap := calls[i].start.Sub(calls[i-1].start); gap != c.want {
+					t.Errorf("factor %v: requests start %v apart, want %v", c.factor, gap, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestSlowAndDeadHostsHoldUpNobody: a quick host is done in its own time
+// whatever others do, with a slot to spare.
+func TestSlowAndDeadHostsHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+			switch r.URL.Host {
+			case "slow.test":
+				return reply{wait: 29 * time.Second}, true
+			case "dead.test":
+				return reply{broken: errBroken}, true
+			case "closed.test":
+				return status(503), true
+			}
+			if url == "http://quick.test/robots.txt" {
+				return status(404), true
+			}
+			var n int
+			_, _ = fmt.Sscanf(url, "http://quick.test/%d", &n)
+			return links(fmt.Sprintf("/%d", min(n+1, 99))), true
+		}})
+		cfg := w.config()
+		cfg.Concurrency, cfg.Rules = 3, anywhere
+		begun := time.Now()
+		w.crawl(cfg, "http://slow.test/1", "http://slow.test/2", "http://slow.test/3", "http://dead.test/",
+			"http://closed.test/", "http://quick.test/0")
+		var quick []call
+		for _, c := range w.wire.log() {
+			if c.host == "quick.test" {
+				quick = append(quick, c)
+			}
+		}
+		if len(quick) != 101 {
+			t.Fatalf("%d requests to the quick host, want 101", len(quick))
+		}
+		// A link is there for the next start a moment after its delay is over.
+		if took := quick[100].start.Sub(begun); took > 103*time.Second {
+			t.Errorf("the quick host took %v, want 100 s and a bit", took)
+		}
+		for url, want := range map[string]frontier.Outcome{
+			"http://slow.test/1": frontier.OK, "http://dead.test/": frontier.Network, "http://closed.test/": frontier.Network,
+		} {
+			if got := w.sink.of(t, url); got.Outcome != string(want) {
+				t.Errorf("%s: outcome %q, want %q", url, got.Outcome, want)
+			}
+		}
+	})
+}
+
+// TestDeadHostIsConcluded: after ten failures in a row the whole queue of a host
+// fails without a request, and without waiting for a back-off that ends nothing.
+func TestDeadHostIsConcluded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+			return reply{broken: errBroken}, url != "http://dead.test/robots.txt"
+		}})
+		cfg := w.config()
+		seeds := make([]string, 500)
+		for i := range seeds {
+			seeds[i] = fmt.Sprintf("http://dead.test/%d", i)
+		}
+		begun := time.Now()
+		w.crawl(cfg, seeds...)
+		if n := len(w.wire.log()); n != 11 {
+			t.Errorf("%d requests, want robots.txt and 10 that fail", n)
+		}
+		// Two failures, then back-offs of 10 s doubling before the rest but the last.
+		if took, most := time.Since(begun), 2600*time.Second; took > most {
+			t.Errorf("it took %v, want %v at most", took, most)
+		}
+		if stats := w.stats(); stats.Outcomes[frontier.HostDead] == 0 || stats.Failed != 500 {
+			t.Errorf("outcomes %v", stats.Outcomes)
+		}
+	})
+}
+
+// TestRate: starts of one worker keep the distance that Rate says, whatever the
+// hosts; low rates lose no lease.
+func TestRate(t *testing.T) {
+	for _, rate := range []float64{0.25, 3, 40} {
+		synctest.Test(t, func(t *testing.T) {
+			web := &randomWeb{salt: 7, hosts: 16, pages: 8}
+			w := newWorld(t, &wire{answer: web.answer})
+			cfg := w.config()
+			cfg.Rate, cfg.HostConcurrency, cfg.Rules = rate, 2, anywhere
+			crawl := w.worker(cfg)
+			w.seed(crawl, web.seeds()...)
+			if end, err := crawl.Run(t.Context()); err != nil || end != fetcher.Empty {
+				t.Fatalf("Run ended with %q, %v", end, err)
+			}
+			w.balanced()
+			calls := w.wire.log()
+			judgeStarts(t, calls, same(cfg.Politeness))
+			least := time.Duration(float64(time.Second) / rate)
+			for i := 1; i < len(calls); i++ {
+				if gap := calls[i].start.Sub(calls[i-1].start); gap < least-time.Microsecond {
+					t.Errorf("rate %v: %s started %v after %s", rate, calls[i].url, gap, calls[i-1].url)
+				}
+			}
+			if lost := crawl.Progress().LeasesLost; lost > 0 {
+				t.Errorf("rate %v: %d leases lost", rate, lost)
+			}
+		})
+	}
+}
+
+// TestOwnDelayOfHost: what Config.Hosts says of a host holds for it alone.
+func TestOwnDelayOfHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := &randomWeb{salt: 11, hosts: 8, pages: 8}
+		w := newWorld(t, &wire{answer: web.answer})
+		cfg := w.config()
+		own := politeness.Policy{Delay: 5 * time.Second, RetryBase: time.Minute, Jitter: politeness.NoJitter}
+		cfg.Hosts = func(host string) fetcher.HostRules {
+			if host == "h7.test" {
+				return fetcher.HostRules{Politeness: &own, HostConcurrency: 3, Header: map[string][]string{"X-Own": {"1"}}}
+			}
+			return fetcher.HostRules{}
+		}
+		answer := w.wire.answer
+		w.wire.answer = func(r *http.Request, url string, try int) (reply, bool) {
+			if got := r.Header.Get("X-Own") != ""; got != (r.URL.Host == "h7.test") {
+				t.Errorf("%s was asked for with header %v", url, r.Header)
+			}
+			return answer(r, url, try)
+		}
+		cfg.Rules = anywhere
+		w.crawl(cfg, web.seeds()...)
+		judgeStarts(t, w.wire.log(), func(host string) politeness.Policy {
+			if host == "h7.test" {
+				return own
+			}
+			return cfg.Politeness
+		})
+	})
+}

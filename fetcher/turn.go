@@ -1,0 +1,164 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+)
+
+// lastSecond is the part of a lease in which nothing is started any more.
+const lastSecond = time.Second
+
+const (
+	// maxPark is the longest wait for a host's delay that keeps its lease.
+	maxPark = 20 * time.Second
+	// forever is for a request without which those before it were in vain.
+	forever time.Duration = math.MaxInt64
+)
+
+// A turn says how long the next start must still wait. With start, a wait of 0
+// is taken: the start is noted, and the caller has to make it now. An error:
+// there will be none under this lease.
+type turn func(start bool) (wait time.Duration, err error)
+
+// begin waits until a request may start and notes that it does. On success the
+// caller owns one of asks, one of room and a share of the host's slot.
+func (h *holding) begin(stop context.Context, next turn) error {
+	for _, gate := range []chan struct{}{h.room, h.asks} {
+		select {
+		case gate <- struct{}{}:
+		case <-stop.Done():
+			if gate == h.asks {
+				<-h.room
+			}
+			return errStop
+		}
+	}
+	if err := h.takeTurn(stop, next); err != nil {
+		<-h.asks
+		<-h.room
+		return err
+	}
+	return nil
+}
+
+// asked ends the request that begin began; what it brought may still need room.
+func (h *holding) asked() {
+	h.dropSlot()
+	<-h.asks
+}
+
+// takeTurn waits for the slot, the host and the worker's rate, the latter last:
+// whoever holds a share of the rate starts at once.
+func (h *holding) takeTurn(stop context.Context, next turn) error {
+	if err := h.takeSlot(stop); err != nil {
+		return err
+	}
+	paid := false
+	for {
+		paid = paid || h.limiter == nil
+		wait, err := next(paid)
+		switch {
+		case err != nil:
+			h.dropSlot()
+			return err
+		case wait > 0:
+			// A host that waits for its delay takes no slot from others.
+			h.dropSlot()
+			h.park(stop, wait)
+			if err := h.takeSlot(stop); err != nil {
+				return err
+			}
+			paid = false
+		case paid:
+			return nil
+		default:
+			if err := h.pay(stop); err != nil {
+				h.dropSlot()
+				return err
+			}
+			paid = true
+		}
+	}
+}
+
+// turn is the turn of the lease's own host, for who waits no longer than patience.
+func (h *holding) turn(patience time.Duration) turn {
+	return func(start bool) (time.Duration, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		now := time.Now()
+		wait := h.dueIn(now)
+		switch {
+		case h.lost, h.failure != nil, h.deadline.Sub(now) < lastSecond:
+			return 0, errStop
+		case h.host.Dead():
+			return 0, errDead
+		case h.host.BackoffUntil().After(now), wait > patience && wait > h.lease.TTL/2:
+			return 0, errStop
+		case wait == 0 && start:
+			h.host.Start(now)
+		}
+		return wait, nil
+	}
+}
+
+// dueIn returns how long the host must still wait; mu is held.
+func (h *holding) dueIn(now time.Time) time.Duration {
+	return max(h.host.Due(now), h.notBefore.Sub(now), 0)
+}
+
+// park waits for the host's delay.
+func (h *holding) park(stop context.Context, d time.Duration) {
+	h.ready.Add(-1)
+	h.Wake()
+	pause(stop, d)
+	h.ready.Add(1)
+}
+
+// pay waits for this request's share of the worker's rate. (Limiter.Wait would
+// refuse at once a wait beyond the deadline of stop.)
+func (h *holding) pay(stop context.Context) error {
+	share := h.limiter.Reserve()
+	pause(stop, share.Delay())
+	if stop.Err() != nil {
+		share.Cancel()
+		return errStop
+	}
+	return nil
+}
+
+// takeSlot makes this host one of those being asked.
+func (h *holding) takeSlot(stop context.Context) error {
+	h.mu.Lock()
+	h.asking++
+	first := h.asking == 1
+	h.mu.Unlock()
+	if !first {
+		return nil
+	}
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	case <-stop.Done():
+		h.mu.Lock()
+		h.asking--
+		h.mu.Unlock()
+		return errStop
+	}
+}
+
+// dropSlot ends what takeSlot began.
+func (h *holding) dropSlot() {
+	h.mu.Lock()
+	h.asking--
+	last := h.asking == 0
+	h.mu.Unlock()
+	if last {
+		<-h.slots
+	}
+}
+
+// errBusy says that a host of another lease cannot be asked soon.
+var errBusy = errors.New("fetcher: the host has to be left alone for longer")
