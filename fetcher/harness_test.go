@@ -119,8 +119,12 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.answer != nil {
 		answer, found = w.answer(r, url, try)
 	}
-	if !found && c.robots() {
+	switch {
+	case found:
+	case c.robots():
 		answer = status(http.StatusNotFound)
+	default:
+		answer = reply{}
 	}
 	err := answer.broken
 	if ctxErr := wait(r.Context(), answer.wait); ctxErr != nil {

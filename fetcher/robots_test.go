@@ -1,0 +1,386 @@
+package fetcher_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+func text(body string) reply { return reply{contents: "text/plain", body: body} }
+
+// TestRobotsBeforePages: each origin is asked for its robots.txt once, under the
+// delay, before any of its pages; what is disallowed is recorded and not asked for.
+func TestRobotsBeforePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/robots.txt":      text("User-agent: *\nDisallow: /private"),
+			"https://a.test/robots.txt":     text("User-agent: crawler\nDisallow: /\nAllow: /$"),
+			"http://a.test:8080/robots.txt": status(403),
+			"http://a.test/":                links("/private/1", "/open", "https://a.test/", "https://a.test/x", "http://a.test:8080/private"),
+		}))
+		w.crawl(w.config(), "http://a.test/")
+		for url, want := range map[string]frontier.Outcome{
+			"http://a.test/": frontier.OK, "http://a.test/private/1": frontier.Robots, "http://a.test/open": frontier.OK,
+			"https://a.test/": frontier.OK, "https://a.test/x": frontier.Robots, "http://a.test:8080/private": frontier.OK,
+		} {
+			got := w.sink.of(t, url)
+			asked := w.wire.count(url)
+			if got.Outcome != string(want) || (asked > 0) != (want == frontier.OK) || got.Attempts != asked {
+				t.Errorf("%s: outcome %q, %d attempts, %d requests, want %q", url, got.Outcome, got.Attempts, asked, want)
+			}
+		}
+		if got := w.sink.of(t, "http://a.test/private/1"); got.Error != "robots.txt: Disallow: /private" || got.Status != 0 {
+			t.Errorf("a disallowed page has the record %+v", got)
+		}
+		asked := map[string]bool{}
+		for _, url := range w.wire.urls() {
+			u, err := canonURL(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !asked[u.Origin()] && u.Path() != "/robots.txt" {
+				t.Errorf("%s was asked for before the robots.txt of its origin", url)
+			}
+			if asked[u.Origin()] && u.Path() == "/robots.txt" {
+				t.Errorf("%s was asked for again", url)
+			}
+			asked[u.Origin()] = true
+		}
+		judgeStarts(t, w.wire.log(), same(politeness.Policy{Jitter: politeness.NoJitter}))
+	})
+}
+
+func canonURL(raw string) (canon.URL, error) {
+	c, err := canon.New(canon.Options{})
+	if err != nil {
+		return canon.URL{}, err
+	}
+	return c.Parse(raw)
+}
+
+// TestRobotsOut: while robots.txt cannot be had nothing is fetched; it is asked
+// for as often as a page would be, then the pages fail.
+func TestRobotsOut(t *testing.T) {
+	for name, bad := range map[string]reply{
+		"500": status(500), "503": status(503), "429": status(429), "broken": {broken: errBroken}, "cut": {body: "User", cut: true},
+	} {
+		for _, failures := range []int{3, 1000} {
+			t.Run(fmt.Sprintf("%s/failures=%d", name, failures), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
+						return bad, strings.HasSuffix(url, "/robots.txt") && try < failures
+					}})
+					cfg := w.config()
+					w.crawl(cfg, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+					judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+					urls := w.wire.urls()
+					firstPage := slices.IndexFunc(urls, func(url string) bool { return !strings.HasSuffix(url, "/robots.txt") })
+					stats := w.stats()
+					if failures == 3 {
+						if firstPage != 4 || stats.Outcomes[frontier.OK] != 3 {
+							t.Errorf("requests %v, outcomes %v, want 3 pages after the fourth robots.txt", urls, stats.Outcomes)
+						}
+						return
+					}
+					if firstPage >= 0 || len(urls) != 4 || stats.Outcomes[frontier.Network] != 3 {
+						t.Errorf("requests %v, outcomes %v, want four of robots.txt and 3 failures", urls, stats.Outcomes)
+					}
+					if got := w.sink.of(t, "http://a.test/1"); got.Attempts != 0 || !strings.Contains(got.Error, "robots.txt") {
+						t.Errorf("record %+v", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestRobotsOutHoldsUpItsOriginOnly: pages of another origin of the host go on.
+func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
+	for name, bad := range map[string]reply{"500": status(500), "broken": {broken: errBroken}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
+					return bad, url == "https://a.test/robots.txt" && try < 3
+				}})
+				cfg := w.config()
+				var seeds []string
+				for i := range 40 { // more than a lease has at first
+					seeds = append(seeds, fmt.Sprintf("https://a.test/%d", i))
+				}
+				w.crawl(cfg, append(seeds, "http://a.test/1", "http://a.test/2")...)
+				judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+				if done := w.stats().Outcomes[frontier.OK]; done != 42 {
+					t.Fatalf("%d pages are done, want 42", done)
+				}
+				urls := w.wire.urls()
+				retried := slices.Index(urls, "https://a.test/robots.txt")
+				retried += 1 + slices.Index(urls[retried+1:], "https://a.test/robots.txt")
+				if at := slices.Index(urls, "http://a.test/1"); at > retried+1 {
+					t.Errorf("the other origin came at place %d of %v", at, urls[:at+1])
+				}
+			})
+		})
+	}
+}
+
+// TestRobotsRedirects: up to five are followed, each in its turn; then everything
+// is allowed. A delay that is longer than a host's lease is kept for does not
+// make it begin anew.
+func TestRobotsRedirects(t *testing.T) {
+	for _, delay := range []time.Duration{time.Second, 90 * time.Second} {
+		for hops := range 8 {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+					if !strings.HasSuffix(url, "robots.txt") {
+						return reply{}, false
+					}
+					var hop int
+					_, _ = fmt.Sscanf(url, "http://a.test/%d/robots.txt", &hop)
+					if hop < hops {
+						return redirect(fmt.Sprintf("/%d/robots.txt", hop+1)), true
+					}
+					return text("User-agent: *\nDisallow: /page"), true
+				}})
+				cfg := w.config()
+				cfg.Politeness.Delay = delay
+				w.crawl(cfg, "http://a.test/page")
+				judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+				want, requests := frontier.Robots, hops+1
+				if hops > 5 {
+					want, requests = frontier.OK, 7 // robots.txt, five redirects, the page
+				}
+				if got := w.sink.of(t, "http://a.test/page"); got.Outcome != string(want) {
+					t.Errorf("%d redirects: outcome %q, want %q", hops, got.Outcome, want)
+				}
+				if got := len(w.wire.log()); got != requests {
+					t.Errorf("%d redirects: %d requests, want %d: %v", hops, got, requests, w.wire.urls())
+				}
+			})
+		}
+	}
+}
+
+// TestRobotsRedirectsAbroad: many hosts redirect their robots.txt to one, which
+// has pages too: it is asked no faster than any host.
+func TestRobotsRedirectsAbroad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+			switch {
+			case strings.HasPrefix(url, "http://www.test/"):
+				return reply{}, false
+			case strings.HasSuffix(url, "/robots.txt"):
+				return redirect("http://www.test/robots.txt"), true
+			}
+			return reply{}, true
+		}})
+		cfg := w.config()
+		cfg.Hosts = func(host string) fetcher.HostRules {
+			return fetcher.HostRules{Header: map[string][]string{"X-Secret": {host}}}
+		}
+		answer := w.wire.answer
+		w.wire.answer = func(r *http.Request, url string, try int) (reply, bool) {
+			if got := r.Header.Get("X-Secret"); got != r.URL.Host {
+				t.Errorf("%s was sent the header of %q", url, got)
+			}
+			return answer(r, url, try)
+		}
+		seeds := []string{}
+		for i := range 12 {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i), fmt.Sprintf("http://www.test/%d", i))
+		}
+		w.crawl(cfg, seeds...)
+		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+		if got := w.wire.count("http://www.test/robots.txt"); got != 13 {
+			t.Errorf("%d requests for the one robots.txt, want 13", got)
+		}
+		if done := w.stats().Outcomes[frontier.OK]; done != 24 {
+			t.Errorf("outcomes %v, want 24 pages", w.stats().Outcomes)
+		}
+	})
+}
+
+// TestRobotsKept: an answer counts for 24 hours, whichever lease asked, and is
+// then asked for again; while it cannot be renewed the old one counts.
+func TestRobotsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
+			switch {
+			case url == "http://a.test/robots.txt" && try == 0:
+				return text("User-agent: *\nDisallow: /private"), true
+			case url == "http://a.test/robots.txt":
+				return status(500), true
+			}
+			return reply{}, true
+		}})
+		cfg := w.config()
+		w.crawl(cfg, "http://a.test/1")
+		for day, want := range []int{1, 2} {
+			time.Sleep(23*time.Hour + 30*time.Minute)
+			w.crawl(cfg, fmt.Sprintf("http://a.test/day%d", day), fmt.Sprintf("http://a.test/private/%d", day))
+			if got := w.wire.count("http://a.test/robots.txt"); got != want {
+				t.Errorf("%d requests for robots.txt after %d days, want %d", got, day+1, want)
+			}
+			if got := w.sink.of(t, fmt.Sprintf("http://a.test/private/%d", day)); got.Outcome != string(frontier.Robots) {
+				t.Errorf("day %d: a disallowed page has outcome %q", day, got.Outcome)
+			}
+		}
+	})
+}
+
+// TestCrawlDelayOfSeveralOrigins: a host key has one delay, the longest.
+func TestCrawlDelayOfSeveralOrigins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/robots.txt":      crawlDelay("8"),
+			"https://a.test/robots.txt":     crawlDelay("3"),
+			"http://a.test:8080/robots.txt": status(404),
+		}))
+		cfg := w.config()
+		var seeds []string
+		for i := range 6 {
+			seeds = append(seeds, fmt.Sprintf("http://a.test/%d", i), fmt.Sprintf("https://a.test/%d", i), fmt.Sprintf("http://a.test:8080/%d", i))
+		}
+		w.crawl(cfg, seeds...)
+		calls := w.wire.log()
+		judgeStarts(t, calls, same(cfg.Politeness))
+		if gap := calls[20].start.Sub(calls[19].start); gap != 8*time.Second {
+			t.Errorf("the last starts are %v apart, want the longest crawl-delay, 8s", gap)
+		}
+	})
+}
+
+// TestCrawlDelaySurvivesCrash: a worker that dies right after it read robots.txt
+// leaves the host to the next one no earlier than its crawl-delay allows.
+func TestCrawlDelaySurvivesCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, pages(map[string]reply{"http://a.test/robots.txt": crawlDelay("50")}), frontiertest.MemoryConfig{Delay: time.Second})
+		cfg := w.config()
+		cfg.Store = &mortal{Memory: w.store, diesAt: 2} // the first completion tells of the delay
+		dying := w.worker(cfg)
+		w.seed(dying, "http://a.test/1", "http://a.test/2")
+		if _, err := dying.Run(t.Context()); err == nil {
+			t.Fatal("the worker survived")
+		}
+		cfg.Store = w.store
+		if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		w.balanced()
+		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+		if n := w.wire.count("http://a.test/robots.txt"); n != 1 {
+			t.Errorf("%d requests for robots.txt, want 1", n)
+		}
+	})
+}
+
+// mortal is the store of a worker that dies: from some completion on nothing
+// reaches it.
+type mortal struct {
+	*frontiertest.Memory
+	diesAt int
+	mu     sync.Mutex
+	calls  int
+}
+
+func (m *mortal) dead() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.calls >= m.diesAt {
+		return errDied
+	}
+	return nil
+}
+
+var errDied = fmt.Errorf("the worker died")
+
+func (m *mortal) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	if err := m.dead(); err != nil {
+		return frontier.Grant{}, err
+	}
+	return m.Memory.Lease(ctx, request)
+}
+
+func (m *mortal) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	if err := m.dead(); err != nil {
+		return frontier.Extension{}, err
+	}
+	return m.Memory.Extend(ctx, id, topUp)
+}
+
+func (m *mortal) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, host frontier.HostUpdate) error {
+	m.mu.Lock()
+	m.calls++
+	m.mu.Unlock()
+	if err := m.dead(); err != nil {
+		return err
+	}
+	return m.Memory.Complete(ctx, id, done, host)
+}
+
+// TestIgnoreRobots: a host whose rules say so is not asked.
+func TestIgnoreRobots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{"http://a.test/robots.txt": text("User-agent: *\nDisallow: /")}))
+		cfg := w.config()
+		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: true} }
+		w.crawl(cfg, "http://a.test/")
+		if urls := w.wire.urls(); len(urls) != 1 || urls[0] != "http://a.test/" {
+			t.Errorf("requests %v, want the page alone", urls)
+		}
+	})
+}
+
+// TestAddressIsFinal: pages of a host that must not be dialled are concluded at
+// once, without a delay for each.
+func TestAddressIsFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := reply{broken: &get.AddressError{}}
+		w := newWorld(t, &wire{answer: func(*http.Request, string, int) (reply, bool) { return refused, true }})
+		begun := time.Now()
+		seeds := make([]string, 100)
+		for i := range seeds {
+			seeds[i] = fmt.Sprintf("http://a.test/%d", i)
+		}
+		w.crawl(w.config(), seeds...)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("it took %v, want some seconds at most", took)
+		}
+		if n := w.stats().Outcomes[frontier.Address]; n != 100 {
+			t.Errorf("outcomes %v, want 100 of address", w.stats().Outcomes)
+		}
+	})
+}
+
+// TestHostileOrigins: a host with a robots.txt on each of many ports comes to an
+// end, whether they can be had or not.
+func TestHostileOrigins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+			bad := strings.HasSuffix(r.URL.Port(), "1")
+			return status(500), bad && strings.HasSuffix(url, "/robots.txt")
+		}})
+		var seeds []string
+		for port := range 100 {
+			seeds = append(seeds, fmt.Sprintf("http://a.test:%d/", 9000+port))
+		}
+		cfg := w.config()
+		w.crawl(cfg, seeds...)
+		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+		if o := w.stats().Outcomes; o[frontier.OK] != 90 || o[frontier.Network] != 10 {
+			t.Errorf("outcomes %v, want 90 ok and 10 network", o)
+		}
+	})
+}
