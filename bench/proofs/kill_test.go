@@ -58,7 +58,7 @@ func drawKills(rng *rand.Rand) []kill {
 		kills = append(kills, kill{requests: 1 + rng.IntN(sized(60, 600))})
 	}
 	rng.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
-	// Most URLs are found early, and what is killed at once leaves nothing to recover from.
+	// Most URLs are found early, and only what was killed leaves leases to recover.
 	slices.SortStableFunc(kills, func(a, b kill) int { return early(a) - early(b) })
 	return kills
 }
@@ -67,7 +67,7 @@ func early(k kill) int {
 	switch k.point {
 	case "checkpoint":
 		return 0
-	case "recover", "open":
+	case "recover":
 		return 2
 	}
 	return 1

@@ -80,11 +80,12 @@ func (m *metronome) beat(server *httptest.Server) {
 func (m *metronome) end(t *testing.T, delay time.Duration) testweb.Manners {
 	m.stop()
 	worst := time.Duration(m.worst.Load())
-	promised := testweb.Manners{Delay: delay, Tolerance: max(25*time.Millisecond, delay/10)}
+	promised, tolerance := testweb.Manners{Delay: delay}, "25 ms or 10 %"
 	if !*proof {
-		promised.Tolerance += 3 * worst
+		promised.Tolerance = max(25*time.Millisecond, delay/10) + 3*worst
+		tolerance = promised.Tolerance.String()
 	}
-	figure(t, "tolerance", "%v; requests were up to %v late on this machine", promised.Tolerance, worst.Round(10*time.Microsecond))
+	figure(t, "tolerance", "%s; requests were up to %v late on this machine", tolerance, worst.Round(10*time.Microsecond))
 	return promised
 }
 

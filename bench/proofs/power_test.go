@@ -1,0 +1,334 @@
+package proofs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// quickWeb is a web that a crawl without delay is through with in no time:
+// nothing of it takes its time, all else is hard.
+func quickWeb(t *testing.T, seed uint64) *testweb.Web {
+	t.Helper()
+	web, err := testweb.New(testweb.Config{
+		Seed: seed, Hosts: 6, Pages: sized(150, 400), MeanBytes: 2 << 10, MeanLinks: 8, MaxBodyBytes: maxBody,
+		CrawlDelay: time.Millisecond,
+		Hardships:  testweb.All &^ (testweb.Dead | testweb.Latency | testweb.Slow | testweb.Throttling | testweb.Huge),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return web
+}
+
+// wire carries requests to a web without a network.
+type wire struct {
+	web      http.Handler
+	requests atomic.Int64
+	alarmAt  atomic.Int64
+	alarm    func()
+}
+
+// RoundTrip implements http.RoundTripper. The alarm rings before the answer.
+func (w *wire) RoundTrip(r *http.Request) (answer *http.Response, err error) {
+	if w.requests.Add(1) == w.alarmAt.Load() {
+		w.alarm()
+	}
+	request := r.Clone(r.Context())
+	request.RequestURI, request.Host = r.URL.RequestURI(), r.URL.Host
+	recorder := httptest.NewRecorder()
+	defer func() {
+		if what := recover(); what == http.ErrAbortHandler { // the web hung up
+			answer, err = nil, syscall.ECONNRESET
+		} else if what != nil {
+			panic(what)
+		}
+	}()
+	w.web.ServeHTTP(recorder, request)
+	return recorder.Result(), nil
+}
+
+// machine is one life of a computer with a disk: a crawl in this process whose
+// store and records are on it.
+type machine struct {
+	store *localstore.Store
+	files *record.Files
+	crawl *fetcher.Crawl
+}
+
+// boot opens the crawl on a disk, as the last life left it.
+func boot(disk vfs.FS, w *wire, crash func(string)) (*machine, error) {
+	m := new(machine)
+	var err error
+	m.store, err = localstore.Open(localstore.Config{
+		Dir: "crawl", FS: disk, Delay: localstore.NoDelay, CheckpointAdds: 20, Crash: crash,
+		Filter: membits.Config{Capacity: 4000, FPR: 1e-6, Growth: membits.GrowthOn, Shards: 4},
+		OpenOutput: func(position frontier.Position) (_ frontier.Output, err error) {
+			m.files, err = record.Open(record.Config{Dir: "crawl", FS: disk, RotateBytes: 8 << 10}, position)
+			return m.files, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := get.New(get.Config{Transport: w, MaxBodyBytes: maxBody})
+	if err != nil {
+		return nil, errors.Join(err, m.store.Close())
+	}
+	m.crawl, err = fetcher.New(fetcher.Config{
+		Store: m.store, Client: client, Sink: m.files, Rules: fetcher.Rules{Scope: canon.ScopeAny},
+		Politeness: politeness.Policy{
+			Delay: politeness.NoDelay, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond,
+			RetryBase: time.Millisecond, DeadAfter: politeness.NeverDead,
+		},
+		Concurrency: 4, Grace: time.Nanosecond,
+	})
+	if err != nil {
+		return nil, errors.Join(err, m.store.Close())
+	}
+	return m, nil
+}
+
+// run feeds the seeds and crawls until nothing is left or stop ends.
+func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error) {
+	if _, err := m.crawl.Seeds(stop, seeds); err != nil {
+		return "", err
+	}
+	return m.crawl.Run(stop)
+}
+
+// read returns all records of a disk.
+func read(t *testing.T, disk vfs.FS) []byte {
+	t.Helper()
+	var all bytes.Buffer
+	name := func(n int) string { return disk.PathJoin("crawl", fmt.Sprintf("pages-%06d.jsonl", n)) }
+	for n := 1; ; n++ {
+		last := name(n)
+		if _, err := disk.Stat(last); err != nil {
+			last = disk.PathJoin("crawl", "pages.jsonl")
+		}
+		file, err := disk.Open(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(&all, file); err != nil {
+			t.Fatal(err)
+		}
+		_ = file.Close()
+		if last != name(n) {
+			return all.Bytes()
+		}
+	}
+}
+
+// checkWhole holds a crawl that ended to the web it crawled.
+func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives int) {
+	t.Helper()
+	stats, err := m.store.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := read(t, disk)
+	audit(t, m.store, int(stats.Done+stats.Failed), "the end")
+	if err := errors.Join(m.store.Close(), m.files.Close()); err != nil {
+		t.Error(err)
+	}
+	report, err := web.Compare(bytes.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	checkBooks(t, stats, parse(t, written), len(web.Seeds()), lives)
+}
+
+// TestPowerLoss: store and records are on one disk that loses what was not
+// synced, at random moments, again and again: the crawl that goes on from
+// what is left ends with exactly the records of one that lost nothing.
+func TestPowerLoss(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	losses, crawls := 0, sized(12, 300)
+	for range crawls {
+		web := quickWeb(t, rng.Uint64())
+		losses += losePower(t, web, rng)
+		if t.Failed() {
+			t.Fatalf("with web and losses number %d of the seed", losses)
+		}
+	}
+	figure(t, "crawls", "%d crawls over %d power losses: the exact set each, every URL once, the books audited", crawls, losses)
+}
+
+// losePower crawls web over some power losses, and returns how many.
+func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	w := &wire{web: web.Handler()}
+	for range 1 + rng.IntN(5) {
+		next := lifeUntilLoss(t, web, w, disk, rng)
+		if next == nil {
+			break // it ended first
+		}
+		disk = next
+		losses++
+	}
+	w.alarmAt.Store(0)
+	m, err := boot(disk, w, nil)
+	if err != nil {
+		t.Fatalf("after %d power losses: %v", losses, err)
+	}
+	if end, err := m.run(t.Context(), web.Seeds()); err != nil || end != fetcher.Empty {
+		t.Fatalf("Run: %q, %v", end, err)
+	}
+	checkWhole(t, web, m, disk, losses+2)
+	return losses
+}
+
+// lifeUntilLoss crawls until the power goes, and returns what the disk then
+// holds; nil when the crawl ended first.
+func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng *rand.Rand) (left *vfs.MemFS) {
+	t.Helper()
+	stop, cut := context.WithCancel(t.Context())
+	defer cut()
+	kept := vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}
+	lost := make(chan struct{})
+	// The clone is taken by one goroutine; it may happen anywhere in what the
+	// others do meanwhile.
+	cloned := make(chan *vfs.MemFS, 1)
+	go func() {
+		select {
+		case <-lost:
+			cloned <- disk.CrashClone(kept)
+			cut()
+		case <-stop.Done():
+			cloned <- nil
+		}
+	}()
+	points := int64(1 + rng.IntN(120))
+	var once atomic.Bool
+	loss := func() {
+		if once.CompareAndSwap(false, true) {
+			close(lost)
+		}
+	}
+	crash := func(string) {}
+	if rng.IntN(2) == 0 { // at a request or at a point of the store
+		w.alarm = loss
+		w.alarmAt.Store(w.requests.Load() + points)
+	} else {
+		var seen atomic.Int64
+		crash = func(string) {
+			if seen.Add(1) == points {
+				loss()
+			}
+		}
+	}
+	m, err := boot(disk, w, crash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.run(stop, web.Seeds()); err != nil && stop.Err() == nil {
+		t.Fatal(err)
+	}
+	cut()
+	m.crawl.Abort()
+	if err := errors.Join(m.store.Close(), m.files.Close()); err != nil {
+		t.Error(err)
+	}
+	return <-cloned
+}
+
+// TestDiskErrors: the disk fails at a random write, for good. The crawl ends with
+// that error instead of going on, and on a disk that works again, after a power
+// loss for good measure, it ends with the exact set.
+func TestDiskErrors(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 4))
+	failed, crawls := 0, sized(20, 500)
+	for range crawls {
+		web := quickWeb(t, rng.Uint64())
+		failed += failDisk(t, web, rng)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	figure(t, "crawls", "%d crawls, of which the disk failed %d at a random write: one error each, then the exact set", crawls, failed)
+}
+
+// failDisk crawls web over one failure of its disk; it returns 0 when the crawl
+// ended before.
+func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	w := &wire{web: web.Handler()}
+	var writes atomic.Int64
+	at := int64(1 + rng.IntN(1500))
+	broken := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && writes.Add(1) >= at {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	err := live(t, broken, w, web.Seeds())
+	switch {
+	case err == nil && writes.Load() >= at:
+		t.Errorf("write %d failed and the crawl ended well", at)
+	case err == nil:
+		return 0
+	case !errors.Is(err, syscall.ENOSPC):
+		t.Errorf("write %d failed with ENOSPC, the crawl with %v", at, err)
+	}
+	next := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+	m, err := boot(next, w, nil)
+	if err != nil {
+		t.Fatalf("after write %d failed: %v", at, err)
+	}
+	if end, err := m.run(t.Context(), web.Seeds()); err != nil || end != fetcher.Empty {
+		t.Fatalf("Run: %q, %v", end, err)
+	}
+	checkWhole(t, web, m, next, 2)
+	return 1
+}
+
+// live crawls on a disk until the end and closes everything; it returns the
+// first error.
+func live(t *testing.T, disk vfs.FS, w *wire, seeds []string) error {
+	t.Helper()
+	m, err := boot(disk, w, nil)
+	if err != nil {
+		return err
+	}
+	_, err = m.run(t.Context(), seeds)
+	if closing := m.store.Close(); err == nil {
+		err = closing
+	}
+	if closing := m.files.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
