@@ -1,0 +1,181 @@
+package topk
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// tally is the exact count of a stream, to hold a sketch to.
+type tally map[string]uint64
+
+// check holds s to every bound that its comments promise of the stream that
+// exact has counted.
+func check(t *rapid.T, s *Sketch, exact tally, tight bool) {
+	total := uint64(0)
+	held := make(map[string]Entry)
+	for _, c := range s.Top(s.capacity) {
+		held[c.Key] = c
+	}
+	for key, n := range exact {
+		total += n
+		c, holds := held[key]
+		switch {
+		case !holds && n > s.Absent():
+			t.Fatalf("%q was counted %d times and is not held; absent keys have at most %d", key, n, s.Absent())
+		case holds && (n > c.Count || n < c.Count-c.Over):
+			t.Fatalf("%q was counted %d times, the sketch says %d and up to %d too high", key, n, c.Count, c.Over)
+		}
+	}
+	for key := range held {
+		if exact[key] == 0 {
+			t.Fatalf("%q is held and never came", key)
+		}
+	}
+	if s.Total() != total {
+		t.Fatalf("total %d, want %d", s.Total(), total)
+	}
+	if tight && s.Absent()*uint64(s.capacity) > total {
+		t.Fatalf("absent keys may have %d, more than %d/%d", s.Absent(), total, s.capacity)
+	}
+}
+
+// TestBounds holds sketches to exact counts, through merges and JSON.
+func TestBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sketches, exact := make([]*Sketch, 3), make([]tally, 3)
+		same := rapid.Bool().Draw(t, "same capacity")
+		for i := range sketches {
+			capacity := rapid.IntRange(1, 6).Draw(t, "capacity")
+			if same && i > 0 {
+				capacity = sketches[0].capacity
+			}
+			sketches[i], exact[i] = New(capacity), make(tally)
+		}
+		which := rapid.IntRange(0, len(sketches)-1)
+		key := rapid.StringMatching(`[a-j]`)
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				i := which.Draw(t, "to")
+				for range rapid.IntRange(1, 8).Draw(t, "times") {
+					key, n := key.Draw(t, "key"), rapid.Uint64Range(0, 20).Draw(t, "n")
+					sketches[i].Add(key, n)
+					if n > 0 {
+						exact[i][key] += n
+					}
+				}
+			},
+			"merge": func(t *rapid.T) {
+				to, from := which.Draw(t, "to"), which.Draw(t, "from")
+				if sketches[to].Total() > 1<<40 {
+					t.Skip("would overflow soon")
+				}
+				sketches[to].Merge(sketches[from])
+				sum := make(tally)
+				for _, counts := range []tally{exact[to], exact[from]} {
+					for key, n := range counts {
+						sum[key] += n
+					}
+				}
+				exact[to] = sum
+			},
+			"json": func(t *rapid.T) {
+				i := which.Draw(t, "of")
+				text, err := json.Marshal(sketches[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				back := new(Sketch)
+				if err := json.Unmarshal(text, back); err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+				sketches[i] = back
+			},
+			"": func(t *rapid.T) {
+				for i, s := range sketches {
+					check(t, s, exact[i], same)
+				}
+			},
+		})
+	})
+}
+
+// TestTop finds the largest hosts of an uneven web, exactly: each of them has a
+// far larger share than 1/capacity.
+func TestTop(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 0)), 1.3, 1, 100_000)
+	s, exact := New(1000), make(tally)
+	for range 300_000 {
+		key := fmt.Sprintf("host%d.test", zipf.Uint64())
+		s.Add(key, 1)
+		exact[key]++
+	}
+	for rank, c := range s.Top(5) {
+		want := fmt.Sprintf("host%d.test", rank)
+		if c.Key != want || c.Count < exact[want] || c.Count-c.Over > exact[want] {
+			t.Errorf("rank %d is %+v, want %s with %d", rank, c, want, exact[want])
+		}
+	}
+}
+
+// TestSmall: while there is room, counts are exact; equal ones come by key.
+func TestSmall(t *testing.T) {
+	s := New(6)
+	for _, key := range []string{"e", "b", "d", "a", "c", "a"} {
+		s.Add(key, 2)
+	}
+	s.Add("nothing", 0)
+	if diff := cmp.Diff([]Entry{{"a", 4, 0}, {"b", 2, 0}, {"c", 2, 0}, {"d", 2, 0}, {"e", 2, 0}}, s.Top(10)); diff != "" {
+		t.Error("want -, got +", diff)
+	}
+	if got := s.Top(-1); len(got) != 0 {
+		t.Errorf("Top(-1) = %v, want none", got)
+	}
+	var zero Sketch
+	zero.Add("a", 1)
+	if zero.Total() != 1 || zero.Absent() != 1 || len(zero.Top(1)) != 0 {
+		t.Errorf("the zero sketch, after one key: total %d, absent %d, top %v", zero.Total(), zero.Absent(), zero.Top(1))
+	}
+}
+
+// TestDamagedJSON: text that no sketch wrote is refused, and changes nothing.
+func TestDamagedJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`: "unexpected end",
+		`{"capacity":1,"entries":[{"key":"a","count":1},{"key":"b","count":1}]}`: "2 keys in a sketch for 1",
+		`{"capacity":-1}`: "sketch for -1",
+		`{"capacity":2,"entries":[{"key":"a","count":1},{"key":"a","count":1}]}`: "there twice",
+		`{"capacity":2,"entries":[{"key":"a","count":1,"over":2}]}`:              "too high",
+		`{"capacity":2,"absent":5,"entries":[{"key":"a","count":1}]}`:            "beside 5",
+	} {
+		s := New(4)
+		s.Add("kept", 1)
+		err := s.UnmarshalJSON([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one that says %q", text, err, want)
+		}
+		if len(s.Top(1)) != 1 {
+			t.Errorf("%s: the sketch is gone", text)
+		}
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 0)), 1.1, 1, 1_000_000)
+	keys := make([]string, 1<<16)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("host%d.test", zipf.Uint64())
+	}
+	s, i := New(1000), 0
+	for b.Loop() {
+		s.Add(keys[i%len(keys)], 1)
+		i++
+	}
+}
