@@ -1,0 +1,288 @@
+package canon
+
+import (
+	"slices"
+	"strings"
+)
+
+// Step is one change on the way from a reference to its canonical form.
+type Step struct {
+	Rule   Rule   `json:"rule"`
+	Detail string `json:"detail,omitempty"` // with RuleStripped: the names of the parameters
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// Rule names, in words, what a Step did.
+type Rule string
+
+// The rules, in the order in which a reference meets them.
+const (
+	RuleSpace       Rule = "white space removed"        // and control characters around it
+	RuleScheme      Rule = "scheme added"               // of a seed without one
+	RuleJoined      Rule = "joined with the page's URL" // a relative reference
+	RuleSlashes     Rule = "slashes straightened"       // "\" is "/", and two of them come before the host
+	RuleRoot        Rule = "root path added"            // "http://h" is "http://h/"
+	RuleUserinfo    Rule = "user and password removed"  //
+	RuleLowerCase   Rule = "scheme and host lower-cased"
+	RuleFinalDot    Rule = "dot after the host removed" //
+	RuleHost        Rule = "host name by IDNA"          // and escapes in it
+	RuleAddress     Rule = "address in its usual form"  // of IPv4 and IPv6 in odd spellings
+	RuleDefaultPort Rule = "default port removed"       // or one that says nothing: "http://h:/"
+	RulePort        Rule = "zeros before the port removed"
+	RuleEscapes     Rule = "percent-encoding"
+	RuleFragment    Rule = "fragment removed" //
+	RuleDots        Rule = "dot segments resolved"
+	RuleStripped    Rule = "parameters stripped"
+	RuleSorted      Rule = "query sorted"
+	RuleEmptyQuery  Rule = "empty query removed"
+	RuleOther       Rule = "URL standard" // what no other rule has a name for
+)
+
+// Explain returns what Join(base, raw) does to raw, step by step: each begins
+// with what the one before it left, the last ends with the URL. The URL and the
+// error are those of Join; with an error, the steps are those to what was
+// refused. A canonical raw has no steps.
+func (c *Canonicalizer) Explain(raw string, base URL) ([]Step, URL, error) {
+	e := explainer{c: c, text: raw}
+	e.step(RuleSpace, "", dropSpace(trim(raw)))
+	e.step(RuleJoined, "", absolute(base, e.text))
+	u, err := c.Join(base, raw)
+	if err != nil {
+		return e.steps, URL{}, err
+	}
+	e.normalise(u)
+	e.step(RuleOther, "", u.s)
+	return e.steps, u, nil
+}
+
+// ExplainSeed is Explain for ParseSeed.
+func (c *Canonicalizer) ExplainSeed(raw string) ([]Step, URL, error) {
+	e := explainer{c: c, text: raw}
+	e.step(RuleSpace, "", trim(raw))
+	e.step(RuleScheme, "", addScheme(e.text))
+	steps, u, err := c.Explain(e.text, URL{})
+	return append(e.steps, steps...), u, err
+}
+
+// explainer gathers the steps of one URL.
+type explainer struct {
+	c     *Canonicalizer
+	text  string // as the steps so far have left it
+	steps []Step
+}
+
+// step notes a change, if it is one.
+func (e *explainer) step(rule Rule, detail, after string) {
+	if after != e.text {
+		e.steps = append(e.steps, Step{Rule: rule, Detail: detail, Before: e.text, After: after})
+		e.text = after
+	}
+}
+
+// normalise makes the steps from an absolute URL without white space to u, its
+// canonical form. What the host becomes it takes from u.
+func (e *explainer) normalise(u URL) {
+	p := cutURL(e.text)
+	p.path = strings.ReplaceAll(p.path, `\`, "/")
+	e.step(RuleSlashes, "", p.String())
+	if p.path == "" {
+		p.path = "/"
+	}
+	e.step(RuleRoot, "", p.String())
+	p.userinfo = ""
+	e.step(RuleUserinfo, "", p.String())
+	e.host(&p, u)
+	p.path, p.query = escapePath(p.path), escapeQuery(p.query)
+	e.step(RuleEscapes, "", p.String())
+	p.fragment = "" // now that no space before it could be taken for one around the URL
+	e.step(RuleFragment, "", p.String())
+	p.path = resolveDots(p.path)
+	e.step(RuleDots, "", p.String())
+	names := e.c.stripped(&p)
+	e.step(RuleStripped, strings.Join(names, ", "), p.String())
+	if query := []byte(p.query); e.c.sort && len(query) > 0 {
+		sortQuery(query[1:])
+		p.query = string(query)
+	}
+	e.step(RuleSorted, "", p.String())
+	if p.query == "?" {
+		p.query = ""
+	}
+	e.step(RuleEmptyQuery, "", p.String())
+}
+
+// host makes the steps to scheme, host and port of u.
+func (e *explainer) host(p *parts, u URL) {
+	p.scheme = u.Scheme()
+	p.host = lowerASCII(p.host)
+	e.step(RuleLowerCase, "", p.String())
+	rule := RuleHost
+	switch {
+	case isAddress(u.Host()):
+		rule = RuleAddress
+	case p.host == u.Host()+".":
+		rule = RuleFinalDot
+	}
+	p.host = u.Host()
+	e.step(rule, "", p.String())
+	rule = RulePort
+	if u.Port() == "" {
+		p.port, rule = "", RuleDefaultPort
+	} else {
+		p.port = ":" + u.Port()
+	}
+	e.step(rule, "", p.String())
+}
+
+// stripped removes parameters from p and returns the names of those removed,
+// each once.
+func (c *Canonicalizer) stripped(p *parts) (names []string) {
+	note := func(params, separator string) {
+		for param := range strings.SplitSeq(params, separator) {
+			name, _, _ := strings.Cut(param, "=")
+			if c.strip.removes([]byte(param)) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	segments := strings.Split(p.path, "/")
+	for i, segment := range segments {
+		rest := string(c.strip.pathParams([]byte(segment), 0))
+		if rest != segment {
+			_, params, _ := strings.Cut(segment, ";")
+			note(params, ";")
+		}
+		segments[i] = rest
+	}
+	p.path = strings.Join(segments, "/")
+	if p.query == "" {
+		return names
+	}
+	note(p.query[1:], "&")
+	if query := c.strip.queryParams([]byte(p.query), 1); len(query) > 1 || p.query == "?" {
+		p.query = string(query)
+	} else {
+		p.query = ""
+	}
+	return names
+}
+
+// parts are an absolute URL taken apart, each with what divides it from the
+// one before it.
+type parts struct {
+	scheme   string
+	userinfo string // with "@"
+	host     string
+	port     string // with ":"
+	path     string
+	query    string // with "?"
+	fragment string // with "#"
+}
+
+func (p *parts) String() string {
+	return p.scheme + "://" + p.userinfo + p.host + p.port + p.path + p.query + p.fragment
+}
+
+// cutURL takes an absolute URL without white space apart.
+func cutURL(s string) (p parts) {
+	p.scheme, s, _ = cutScheme(s)
+	s = strings.TrimLeft(s, `/\`)
+	authority := s[:authorityLen(s)]
+	s = s[len(authority):]
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		p.userinfo, authority = authority[:at+1], authority[at+1:]
+	}
+	port := len(authority)
+	if colon := strings.LastIndexByte(authority, ':'); colon > strings.LastIndexByte(authority, ']') {
+		port = colon
+	}
+	p.host, p.port = authority[:port], authority[port:]
+	if i := strings.IndexByte(s, '#'); i >= 0 {
+		s, p.fragment = s[:i], s[i:]
+	}
+	if i := strings.IndexByte(s, '?'); i >= 0 {
+		s, p.query = s[:i], s[i:]
+	}
+	p.path = s
+	return p
+}
+
+// absolute returns ref as an absolute URL, if base helps it to become one. It
+// changes nothing else: dot segments are still there.
+func absolute(base URL, ref string) string {
+	if base.IsZero() {
+		return ref
+	}
+	if scheme, rest, found := cutScheme(ref); found {
+		twoSlashes := len(rest) > 1 && isSlash(rest[0]) && isSlash(rest[1])
+		if twoSlashes || !strings.EqualFold(scheme, base.Scheme()) {
+			return ref
+		}
+		ref = rest // "http:path" is relative, by an old custom
+	}
+	switch {
+	case ref == "" || ref[0] == '#':
+		return base.s + ref
+	case ref[0] == '?':
+		return base.withoutQuery() + ref
+	case !isSlash(ref[0]):
+		return base.directory() + ref
+	case len(ref) > 1 && isSlash(ref[1]):
+		return base.Scheme() + ":" + ref
+	default:
+		return base.Origin() + ref
+	}
+}
+
+// addScheme is what ParseSeed makes of a trimmed seed before it parses it.
+func addScheme(seed string) string {
+	if name, _, found := cutScheme(seed); strings.Contains(seed, "://") || found && isHTTP(name) {
+		return seed
+	}
+	return "https://" + strings.TrimLeft(seed, "/")
+}
+
+// lowerASCII leaves what is not ASCII to IDNA.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i := range b {
+		b[i] = lower(b[i])
+	}
+	return string(b)
+}
+
+// dropSpace removes what the standard removes inside a reference.
+func dropSpace(s string) string { return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s) }
+
+// escapePath brings the escapes of a path to their canonical form.
+func escapePath(path string) string {
+	var buf []byte
+	for i := 0; ; i++ {
+		buf, i, _ = appendSegment(buf, path, i) // false is for white space, which is gone
+		if i >= len(path) {
+			return string(buf)
+		}
+		buf = append(buf, path[i])
+	}
+}
+
+// bare builds URLs from which nothing is stripped.
+var bare = new(Canonicalizer)
+
+// escapeQuery brings the escapes of a query, "?" included, to their canonical form.
+func escapeQuery(query string) string {
+	if len(query) < 2 {
+		return query
+	}
+	b := builder{c: bare}
+	buf, _ := b.appendQuery(nil, query[1:])
+	return string(buf)
+}
+
+// resolveDots resolves the dot segments of a path.
+func resolveDots(path string) string {
+	b := builder{c: bare}
+	buf, _ := b.appendPath([]byte("/"), path[1:])
+	return string(buf)
+}
