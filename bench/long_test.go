@@ -25,7 +25,7 @@ var (
 // BenchmarkLongCrawl crawls the test web without delay by the real binary, the
 // web served by another process, and samples the crawler's rate and memory. It
 // reports pages/s, the largest RSS, that of the second half over that at one
-// fifth, and the rate of the last tenth over that of the first. The long one:
+// fifth, and the rate of the last whole interval over that of the first. The long one:
 //
 //	go test ./bench -run '^$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
 func BenchmarkLongCrawl(b *testing.B) {
@@ -43,9 +43,11 @@ func BenchmarkLongCrawl(b *testing.B) {
 		}
 		b.ReportMetric(peak(0, 1), "rss-MB")
 		b.ReportMetric(peak(0.5, 1)/peak(0.1, 0.25), "rss-late/early")
-		tenth := max(len(samples)/10, 1)
-		first, end := samples[tenth-1], samples[len(samples)-1-tenth]
-		b.ReportMetric(float64(last.pages-end.pages)/(last.at-end.at).Seconds()/(float64(first.pages)/first.at.Seconds()), "rate-late/early")
+		if full := samples[:len(samples)-1]; len(full) > 2 { // the last sample is the end, not an interval
+			first, before, end := full[0], full[len(full)-2], full[len(full)-1]
+			late := float64(end.pages-before.pages) / (end.at - before.at).Seconds()
+			b.ReportMetric(late/(float64(first.pages)/first.at.Seconds()), "rate-late/early")
+		}
 	}
 }
 
