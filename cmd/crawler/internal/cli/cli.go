@@ -10,11 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 )
@@ -63,33 +64,90 @@ type streams struct {
 // Run runs one command line and returns its exit code. When ctx ends a crawl
 // finishes what is under way; its cause decides between 130 and 143.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot(streams{stdin, stdout, stderr})
+	s := streams{stdin, stdout, stderr}
+	ran := false
+	root := newRoot(s)
+	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
 	var exit *exitError
-	if !errors.As(err, &exit) {
-		exit = &exitError{exitUsage, err} // cobra's own: unknown flags and commands
-		if ran(root) {
-			exit.code = exitFailed
-		}
+	switch flag := new(flagError); {
+	case errors.As(err, &exit):
+	case errors.As(err, &flag):
+		exit = &exitError{exitUsage, errors.Join(flagFaults(s, args)...)}
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		exit = &exitError{signalCode(ctx), nil}
+	case ran:
+		exit = &exitError{exitFailed, err}
+	default: // before a command's own code, errors are about the command line
+		exit = &exitError{exitUsage, err}
 	}
 	if exit.err != nil {
 		for line := range strings.Lines(exit.err.Error()) {
 			fmt.Fprintf(stderr, "crawler: %s\n", strings.TrimSuffix(line, "\n"))
 		}
 		if exit.code == exitUsage {
-			fmt.Fprintln(stderr, "Try 'crawler help'.")
+			fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
 		}
 	}
 	return exit.code
 }
 
-// ran reports whether a command's own code was reached: before that, errors are
-// about the command line.
-func ran(root *cobra.Command) bool { return root.Annotations["ran"] == "true" }
+// flagError marks what is wrong with a flag of the command line.
+type flagError struct{ error }
+
+// flagFaults returns everything that is wrong with a command line of which a
+// flag is: parsing ends at the first fault, so it is done again without that,
+// until the command can check what is left.
+func flagFaults(s streams, args []string) (faults []error) {
+	for {
+		cmd, rest, err := newRoot(s).Find(args)
+		if err != nil {
+			return append(faults, err)
+		}
+		if err = cmd.ParseFlags(rest); err == nil {
+			if cmd.PreRunE != nil {
+				err = cmd.PreRunE(cmd, cmd.Flags().Args())
+			}
+			if err != nil {
+				faults = append(faults, err)
+			}
+			return faults
+		}
+		faults = append(faults, err)
+		var found bool
+		if args, found = withoutFlag(args, err); !found {
+			return faults
+		}
+	}
+}
+
+// withoutFlag returns args without the flag that err is about.
+func withoutFlag(args []string, err error) (rest []string, found bool) {
+	var name, shorts, text string
+	unknown, invalid := new(pflag.NotExistError), new(pflag.InvalidValueError)
+	switch {
+	case errors.As(err, &unknown):
+		name, shorts = unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
+	case errors.As(err, &invalid):
+		name, text = invalid.GetFlag().Name, invalid.GetValue()
+	default:
+		return args, false
+	}
+	for i, arg := range args {
+		switch {
+		case arg == "--"+name && text != "" && i+1 < len(args) && args[i+1] == text:
+			return slices.Delete(slices.Clone(args), i, i+2), true
+		case shorts != "" && arg == "-"+shorts, arg == "--"+name && text == "",
+			strings.HasPrefix(arg, "--"+name+"=") && strings.HasSuffix(arg, text):
+			return slices.Delete(slices.Clone(args), i, i+1), true
+		}
+	}
+	return args, false
+}
 
 func newRoot(s streams) *cobra.Command {
 	root := &cobra.Command{
@@ -104,11 +162,10 @@ many new URLs its filter may have swallowed.
   crawler size --urls 1e9 --fpr 1e-6              what would a filter cost?`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Annotations:   map[string]string{},
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
-			cmd.Root().Annotations["ran"] = "true"
-		},
+		Version:       version(),
 	}
+	root.SetVersionTemplate(versionLine())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &flagError{err} })
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
@@ -128,7 +185,7 @@ many new URLs its filter may have swallowed.
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newRebuild(s))
 	add("look", newStatus(s), newConfig(s))
 	add("plan", size.Command(), newTestweb(s), newVersion(s))
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit code of a crawl says", Long: exitCodesText})
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }
 
@@ -138,14 +195,4 @@ func signalCode(ctx context.Context) int {
 		return exitTerm
 	}
 	return exitInt
-}
-
-// isTerminal reports whether w is a terminal that can be written over.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,78 +16,96 @@ import (
 func newConfig(s streams) *cobra.Command {
 	o := new(options)
 	var asJSON bool
+	var p *plan
 	cmd := &cobra.Command{
-		Use:   "config [flags of crawl]",
+		Use:   "config [SEED...] [flags of crawl] [--json]",
 		Short: "Show every effective value of a crawl and where it came from",
-		Long: `Show every effective value and where it came from. Later ones win: defaults,
-the crawl's own settings (crawl.json), --config FILE, CRAWLER_* environment, flags.`,
+		Long: `Show what 'crawler crawl' with the same arguments would use, and where each value
+came from. Later ones win: default, the crawl's own settings (crawl.json),
+--config FILE, CRAWLER_* environment, flag.`,
+		Example: `  crawler config                        of the crawl in this directory, or of a new one
+  crawler config --config polite.yaml https://go.dev/`,
+		DisableFlagsInUseLine: true,
 	}
-	addSections(cmd, o.flagSets())
+	addSections(cmd, o.newFlags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 && o.dir == "" && o.seeds == "" {
-			if _, err := findDir(); err != nil {
-				args = []string{"https://example.org/"} // no crawl here: show what a new one would have
-			}
-		} else if len(args) == 0 && o.seeds == "" {
-			args = []string{"https://example.org/"}
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		p, err = o.resolve(cmd.Flags(), args)
+		if errors.Is(err, errNoCrawl) { // a new one then, of whatever seed
+			o.dir = "HOST.crawl"
+			p, err = o.resolve(cmd.Flags(), args)
 		}
-		l, c, _, err := resolve(o, cmd.Flags(), args)
-		if err != nil {
-			return err
-		}
+		return err
+	}
+	cmd.RunE = func(*cobra.Command, []string) error {
 		if asJSON {
-			return printConfigJSON(s, l)
+			return p.printJSON(s)
 		}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden || f.Name == "help" || f.Name == "json" {
-				return
-			}
-			fmt.Fprintf(s.out, "%-18s %-28s %s\n", f.Name, show(f), l.source(f.Name))
-		})
-		for _, h := range l.hosts {
-			text, _ := json.Marshal(h)
-			fmt.Fprintf(s.out, "%-18s %s\n", "hosts", text)
-		}
-		fmt.Fprintf(s.out, "%-18s %s\n", "canonical-form", shorten(c.canon.Form()))
-		return nil
+		return p.print(s)
 	}
 	return cmd
 }
 
-func (l *layers) source(name string) string {
-	if from, ok := l.from[name]; ok {
-		return from
-	}
-	return "default"
+// effective is a flag's value with where it came from.
+type effective struct {
+	Name   string `json:"-"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
 }
 
-func show(f *pflag.Flag) string {
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return strings.Join(list.GetSlice(), ", ")
-	}
-	return f.Value.String()
-}
-
-func shorten(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "…"
-	}
-	return s
-}
-
-func printConfigJSON(s streams, l *layers) error {
-	type value struct {
-		Value  string `json:"value"`
-		Source string `json:"source"`
-	}
-	all := make(map[string]value)
-	l.flags.VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && f.Name != "help" && f.Name != "json" {
-			all[f.Name] = value{show(f), l.source(f.Name)}
+// effective returns all values in help's order.
+func (p *plan) effective() (all []effective) {
+	p.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || slices.Contains([]string{"help", "json"}, f.Name) {
+			return
 		}
+		e := effective{f.Name, show(f), "default"}
+		if from, ok := p.from[f.Name]; ok {
+			e.Source = from
+		}
+		switch f.Name {
+		case "dir":
+			e.Value = p.dir
+		case "header":
+			var shown []string
+			for _, header := range p.headers {
+				shown = append(shown, redacted(header))
+			}
+			e.Value = strings.Join(shown, ", ")
+		}
+		all = append(all, e)
 	})
+	return all
+}
+
+func (p *plan) print(s streams) error {
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	for _, e := range p.effective() {
+		if e.Value == "" {
+			e.Value = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Value, e.Source)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, h := range p.hosts {
+		fmt.Fprintf(s.out, "hosts: %s\n", h.shown())
+	}
+	_, err := fmt.Fprintf(s.out, "canonical form: %s\n", p.canon.Form())
+	return err
+}
+
+func (p *plan) printJSON(s streams) error {
+	flags := make(map[string]effective)
+	for _, e := range p.effective() {
+		flags[e.Name] = e
+	}
+	hosts := []string{}
+	for _, h := range p.hosts {
+		hosts = append(hosts, h.shown())
+	}
 	enc := json.NewEncoder(s.out)
 	enc.SetIndent("", "  ")
-	return enc.Encode(all)
+	return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "canonical-form": p.canon.Form()})
 }

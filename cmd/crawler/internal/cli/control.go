@@ -49,10 +49,9 @@ func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
 
 // seedReply is a fetcher.SeedAnswer that travels.
 type seedReply struct {
-	URL     string          `json:"url,omitempty"`
-	Answer  string          `json:"answer"`
-	Reason  frontier.Reason `json:"reason,omitempty"`
-	Message string          `json:"message,omitempty"`
+	URL     string `json:"url,omitempty"`
+	Answer  string `json:"answer"`
+	Message string `json:"message,omitempty"` // why it was refused
 }
 
 func (ses *session) handleSeed(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +75,8 @@ func (ses *session) handleRetry(w http.ResponseWriter, r *http.Request) {
 
 func (ses *session) handleStatus(w http.ResponseWriter, r *http.Request) {
 	stats, err := ses.store.Stats(r.Context())
-	reply(w, status{Running: true, Stats: stats, Progress: ses.crawl.Progress()}, err)
+	progress := ses.crawl.Progress()
+	reply(w, status{Running: true, Stats: stats, Progress: &progress}, err)
 }
 
 func reply(w http.ResponseWriter, v any, err error) {
@@ -95,8 +95,8 @@ func (ses *session) offer(ctx context.Context, seeds []string, check bool) ([]se
 	var good []string
 	var at []int
 	for i, raw := range seeds {
-		if err := ses.checkAddress(ctx, raw, check); err != nil {
-			replies[i] = seedReply{Answer: frontier.Refused.String(), Reason: "address", Message: err.Error()}
+		if err := ses.checkSeed(ctx, raw, check); err != nil {
+			replies[i] = seedReply{Answer: frontier.Refused.String(), Message: err.Error()}
 			continue
 		}
 		good, at = append(good, raw), append(at, i)
@@ -112,7 +112,7 @@ func (ses *session) offer(ctx context.Context, seeds []string, check bool) ([]se
 }
 
 func newSeedReply(a fetcher.SeedAnswer) seedReply {
-	r := seedReply{URL: a.URL, Answer: a.Verdict.Answer.String(), Reason: a.Verdict.Reason}
+	r := seedReply{URL: a.URL, Answer: a.Verdict.Answer.String()}
 	switch {
 	case a.Err != nil:
 		r.Message = a.Err.Error()
@@ -122,19 +122,12 @@ func newSeedReply(a fetcher.SeedAnswer) seedReply {
 	return r
 }
 
-// errNobody reports that no process has the crawl open.
-var errNobody = errors.New("no crawl is running here")
-
 // callControl asks the crawl that runs in dir.
 func callControl(ctx context.Context, dir, method, path string, body, into any) error {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := dialControl(ctx, dir)
-			if err != nil {
-				return nil, fmt.Errorf("%w: %w", errNobody, err)
-			}
-			return conn, nil
+			return dialControl(ctx, dir)
 		},
 	}}
 	text, err := json.Marshal(body)
@@ -147,12 +140,12 @@ func callControl(ctx context.Context, dir, method, path string, body, into any) 
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return fmt.Errorf("ask the crawl that runs in %s: %w", dir, errors.Unwrap(err)) // without the URL, which is made up
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		message, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-		return fmt.Errorf("the running crawl: %s", bytes.TrimSpace(message))
+		return fmt.Errorf("the running crawl says: %s", bytes.TrimSpace(message))
 	}
 	return json.NewDecoder(response.Body).Decode(into)
 }

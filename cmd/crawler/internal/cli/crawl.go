@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"runtime/pprof"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -24,127 +23,84 @@ import (
 
 func newCrawl(s streams) *cobra.Command {
 	o := new(options)
+	var p *plan
 	cmd := &cobra.Command{
-		Use:   "crawl [SEED...]",
+		Use:   "crawl [SEED...] [flags]",
 		Short: "Crawl from seeds, or resume a crawl",
 		Long: `Crawl from seeds, or resume a crawl.
 
-A crawl lives in a directory; the same command resumes it. What changes which
-URLs there are, how polite the crawl is or how large the filter, is fixed when
-the crawl is created, and marked so below. A seed without a scheme is tried as
-https. Ctrl-C finishes what is under way; twice stops at once; either way
-nothing is lost.`,
+A crawl lives in a directory, and the same command resumes it. A seed without a
+scheme is tried as https. Ctrl-C finishes what is under way, twice stops at once;
+either way nothing is lost. Records go to DIR/pages.jsonl, one line of JSON for
+each URL.`,
 		Example: `  crawler crawl --max-pages 100 https://go.dev/
   crawler crawl --seeds hosts.txt.gz --scope domain --dir archive.crawl
   crawler crawl --dir archive.crawl --concurrency 200`,
+		DisableFlagsInUseLine: true,
 	}
-	sections := o.flagSets()
-	addSections(cmd, sections)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return runCrawl(cmd.Context(), o, cmd.Flags(), args, s)
+	addSections(cmd, o.newFlags())
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		if p, err = o.resolve(cmd.Flags(), args); err == nil && p.stored == nil && len(args) == 0 && o.seeds == "" {
+			err = usage(fmt.Errorf("no crawl in %s, and no seeds: name a URL or --seeds FILE", p.dir))
+		}
+		return err
 	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args, s) }
 	return cmd
 }
 
-// addSections gives a command the flags of all sections, and a help that keeps
-// their headings.
-func addSections(cmd *cobra.Command, sections []section) {
-	for _, sec := range sections {
-		sec.SortFlags = false
-		cmd.Flags().AddFlagSet(sec.FlagSet)
-	}
-	cmd.Flags().SortFlags = false
-	cmd.SetUsageFunc(func(c *cobra.Command) error {
-		w := c.OutOrStderr()
-		fmt.Fprintf(w, "Usage:\n  %s\n", c.UseLine())
-		if c.HasExample() {
-			fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
-		}
-		for _, sec := range sections {
-			fmt.Fprintf(w, "\n%s:\n%s", sec.name(), sec.FlagUsagesWrapped(100))
-		}
-		fmt.Fprintf(w, "\nEach flag can stand in --config FILE (YAML) or in the environment (%sDELAY=2s).\n", envPrefix)
-		return nil
-	})
-}
-
-// name returns the heading, which pflag keeps as the set's name.
-func (s section) name() string { return s.FlagSet.Name() }
-
-// resolve brings flags, environment, config file and the crawl in dir together.
-func resolve(o *options, flags *pflag.FlagSet, args []string) (*layers, checked, string, error) {
-	l, err := readLayers(flags, o.config, os.Environ())
-	if err != nil {
-		return nil, checked{}, "", usage(err)
-	}
-	dir := o.dir
-	if dir == "" {
-		dir, err = defaultDir(args, o.seeds, func(seed string) (string, error) {
-			url, err := parseSeed(seed)
-			return url.Host(), err
-		})
-		if err != nil {
-			return nil, checked{}, "", usage(err)
+// run crawls until an end.
+func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
+	s.err = newScreen(s.err)
+	if p.stored == nil && p.seeds == "" {
+		if why := p.refuseAll(ctx, args); why != nil { // and leave no directory behind
+			return &exitError{exitNothing, errors.Join(append(why, errNoSeed)...)}
 		}
 	}
-	stored, err := localstore.StoredSettings(nil, dir)
-	if err != nil {
-		return nil, checked{}, "", &exitError{exitFailed, err}
-	}
-	if err := l.adopt(stored); err != nil {
-		return nil, checked{}, "", usage(err)
-	}
-	c, err := o.check()
-	if err != nil {
-		return nil, checked{}, "", usage(err)
-	}
-	if stored == nil && len(args) == 0 && o.seeds == "" {
-		return nil, checked{}, "", usage(fmt.Errorf("no crawl in %s, and no seeds: name a URL or --seeds FILE", dir))
-	}
-	return l, c, dir, nil
-}
-
-func runCrawl(ctx context.Context, o *options, flags *pflag.FlagSet, args []string, s streams) (err error) {
-	l, c, dir, err := resolve(o, flags, args)
-	if err != nil {
-		return err
-	}
-	seeds, err := newSeedReader(args, o.seeds, s.in)
+	reading, endReading := context.WithCancel(ctx)
+	defer endReading()
+	seeds, err := newSeedReader(reading, args, p.options.seeds, s.in)
 	if err != nil {
 		return usage(err)
 	}
 	defer seeds.close()
-	limitMemory(o)
-	ses, err := openSession(o, l, c, dir, s, localstore.Open)
+	limitMemory(p.options)
+	ses, err := openSession(p, s, localstore.Open)
 	if err != nil {
 		return err
 	}
-	stopProfile, err := startProfile(o.cpuProfile)
+	stopProfile, err := startProfile(p.cpuProfile)
 	if err != nil {
 		return errors.Join(usage(err), ses.close())
 	}
-	begun := time.Now()
-	end, counts, err := ses.work(ctx, seeds, s)
+	result, err := ses.work(ctx, seeds, endReading, s)
 	stopProfile()
-	stats, statsErr := ses.store.Stats(context.WithoutCancel(ctx))
-	if err == nil {
-		err = statsErr
-	}
 	if closeErr := ses.close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, dir)}
+		if !errors.Is(err, fs.ErrNotExist) { // not of a directory that was removed
+			err = fmt.Errorf("%w\nwhat was committed is safe in %s", err, p.dir)
+		}
+		return &exitError{exitFailed, err}
 	}
-	summary{ses: ses, stats: stats, seeds: counts, end: end, took: time.Since(begun)}.print(s.err)
-	if err := stats.Balance(); err != nil {
+	result.print(s.err)
+	return result.exit(ctx)
+}
+
+// errNoSeed is the message of exit code 3.
+var errNoSeed = errors.New("no seed could be fetched")
+
+// exit returns what the exit code says of a run that came to an end.
+func (r *result) exit(ctx context.Context) error {
+	if err := r.stats.Balance(); err != nil {
 		return &exitError{exitFailed, err}
 	}
 	switch {
-	case end == fetcher.Stopped && ctx.Err() != nil:
+	case r.end == fetcher.Stopped && ctx.Err() != nil:
 		return &exitError{signalCode(ctx), nil}
-	case stats.Pages == 0 && end == fetcher.Empty:
-		return &exitError{exitNothing, errors.New("no seed could be fetched")}
+	case r.stats.Pages == 0 && r.end == fetcher.Empty:
+		return &exitError{exitNothing, errNoSeed}
 	}
 	return nil
 }
@@ -180,31 +136,45 @@ func startProfile(name string) (stop func(), err error) {
 // endTime is the end of a run that --max-time stopped.
 const endTime fetcher.End = "time"
 
-// work feeds the seeds and crawls until an end.
-func (ses *session) work(ctx context.Context, seeds *seedReader, s streams) (fetcher.End, seedCounts, error) {
-	waitControl, err := ses.serveControl(ctx)
+// result is what a run came to.
+type result struct {
+	*session
+	end   fetcher.End
+	fed   seedCounts
+	stats frontier.Stats
+	took  time.Duration
+}
+
+// work feeds the seeds and crawls until an end; endReading makes the reader of
+// seeds give up.
+func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func(), s streams) (*result, error) {
+	begun := time.Now()
+	r := &result{session: ses}
+	closeControl, err := ses.serveControl(ctx)
 	if err != nil {
-		return "", seedCounts{}, err
+		return nil, err
 	}
-	defer waitControl()
+	defer closeControl()
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	timedOut := func() bool { return false }
-	if ses.o.maxTime > 0 {
-		limit := time.Now().Add(ses.o.maxTime)
-		timer := time.AfterFunc(ses.o.maxTime, stop)
+	if ses.maxTime > 0 {
+		limit := begun.Add(ses.maxTime)
+		timer := time.AfterFunc(ses.maxTime, stop)
 		defer timer.Stop()
 		timedOut = func() bool { return !time.Now().Before(limit) && ctx.Err() == nil }
 	}
 	defer ses.secondSignal(ctx, s.err)()
+	if err := ses.announce(ctx, s.err); err != nil {
+		return nil, err
+	}
 
 	fed := make(chan error, 1)
-	var counts seedCounts
 	release := ses.crawl.Hold()
 	go func() {
 		defer release()
 		var err error
-		counts, err = feed(run, seeds, ses.offer, s.err)
+		r.fed, err = feed(run, seeds, ses.offer, s.err)
 		if run.Err() != nil {
 			err = nil
 		}
@@ -213,29 +183,47 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, s streams) (fet
 		}
 		fed <- err
 	}()
-	progress := startProgress(run, ses, s.err)
-	end, err := ses.crawl.Run(run)
+	endProgress := startProgress(run, ses, s.err)
+	r.end, err = ses.crawl.Run(run)
 	stop()
-	progress()
-	if c, ok := seeds.input(); ok {
-		_ = c.Close() // a read from a terminal or pipe does not end by itself
+	endReading()
+	endProgress()
+	if err = errors.Join(err, <-fed); err != nil {
+		return nil, err
 	}
-	err = errors.Join(err, <-fed)
-	if end == fetcher.Stopped && timedOut() {
-		end = endTime
+	if r.end == fetcher.Stopped && timedOut() {
+		r.end = endTime
 	}
-	return end, counts, err
+	r.took = time.Since(begun)
+	r.stats, err = ses.store.Stats(context.WithoutCancel(ctx))
+	return r, err
 }
 
-// secondSignal aborts requests under way when a second signal comes.
+// announce says which crawl this is.
+func (ses *session) announce(ctx context.Context, w io.Writer) error {
+	if ses.stored == nil {
+		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", ses.dir)
+		return nil
+	}
+	stats, err := ses.store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "resuming %s: %s pages, %s queued\n", ses.dir, comma(stats.Pages), comma(stats.Queued+stats.Leased))
+	return nil
+}
+
+// secondSignal aborts requests under way when a second signal comes; a third
+// ends the process as if nobody listened.
 func (ses *session) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
 	signals := make(chan os.Signal, 1)
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-		fmt.Fprintf(stderr, "\nstopping: finishing what is under way, at most %v (again: at once)\n", ses.o.grace)
+		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", ses.grace)
 		select {
 		case <-signals:
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
 			ses.crawl.Abort()
 		case <-done:
 		}
@@ -245,19 +233,4 @@ func (ses *session) secondSignal(ctx context.Context, stderr io.Writer) (cancel 
 		signal.Stop(signals)
 		close(done)
 	}
-}
-
-// resumeLine is the command that goes on with a crawl.
-func resumeLine(dir string) string {
-	if strings.ContainsAny(dir, " '\"$&;()*?") {
-		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
-	}
-	return "crawler crawl --dir " + dir
-}
-
-// status is what `crawler status --json` prints.
-type status struct {
-	Running  bool             `json:"running"`
-	Stats    frontier.Stats   `json:"stats"`
-	Progress fetcher.Progress `json:"progress"`
 }

@@ -18,7 +18,10 @@ import (
 const seedBatch = 500
 
 // seedCounts are what became of seeds.
-type seedCounts struct{ added, known, refused int }
+type seedCounts struct {
+	added, known, refused int
+	all                   bool // there are no more
+}
 
 // offerFunc offers seeds; with check their names are looked up first.
 type offerFunc func(ctx context.Context, seeds []string, check bool) ([]seedReply, error)
@@ -59,7 +62,9 @@ func feed(ctx context.Context, r *seedReader, offer offerFunc, stderr io.Writer)
 		var fault lineError
 		switch {
 		case errors.Is(err, io.EOF):
-			return counts, flush()
+			err = flush()
+			counts.all = err == nil
+			return counts, err
 		case errors.As(err, &fault):
 			counts.refused++
 			fmt.Fprintf(stderr, "seed refused: %v\n", fault)
@@ -91,15 +96,19 @@ func at(line seedLine) string {
 // waits reports whether the next line may take a while: then what was read is
 // offered first. A pipe of seeds may stay open for hours.
 func (r *seedReader) waits() bool {
-	return r.name == "stdin" && len(r.args) == 0 && r.lines != nil && r.lines.Buffered() == 0
+	return r.name == "stdin" && len(r.args) == 0 && (r.lines == nil || r.lines.Buffered() == 0)
 }
 
-// checkAddress refuses a seed whose host has only addresses that are not
-// requested. Names are looked up with look only: a file may have millions.
-func (ses *session) checkAddress(ctx context.Context, raw string, look bool) error {
-	url, err := parseSeed(raw)
+// lookUpTime bounds the look-up of a seed's name.
+const lookUpTime = 5 * time.Second
+
+// checkSeed refuses what is no URL, and a seed whose host has only addresses
+// that are not requested. Names are looked up with look only: a file may have
+// millions.
+func (c *checked) checkSeed(ctx context.Context, raw string, look bool) error {
+	url, err := c.canon.ParseSeed(raw)
 	if err != nil {
-		return nil // Seeds says what is wrong with it
+		return errors.New(seedFault(raw, err))
 	}
 	host := url.Host()
 	_, notAddress := netip.ParseAddr(strings.Trim(host, "[]"))
@@ -107,20 +116,39 @@ func (ses *session) checkAddress(ctx context.Context, raw string, look bool) err
 	if !plain && !look {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 	defer cancel()
 	var refused *get.AddressError
-	if err := ses.client.CheckHost(ctx, strings.Trim(host, "[]")); errors.As(err, &refused) {
+	if err := c.client.CheckHost(ctx, host); errors.As(err, &refused) {
 		return refused
 	}
 	return nil // no answer now may be one later
 }
 
-// parseSeed reads a seed in the default form: enough to know its host.
-func parseSeed(raw string) (canon.URL, error) {
-	c, err := canon.New(canon.Options{})
-	if err != nil {
-		return canon.URL{}, err
+// seedFault says what is wrong with a seed, in the words of who typed it.
+func seedFault(raw string, err error) string {
+	fault := new(canon.Error)
+	switch {
+	case strings.TrimSpace(raw) == "":
+		return "it is empty"
+	case errors.Is(err, canon.ErrScheme):
+		return fmt.Sprintf("%q is neither http nor https", raw)
+	case errors.Is(err, canon.ErrTooLong):
+		return fmt.Sprintf("%.60q… is longer than %d bytes", raw, canon.MaxBytes)
+	case errors.As(err, &fault) && fault.Hint != "":
+		return fmt.Sprintf("%q is no URL: %s", raw, fault.Hint)
 	}
-	return c.ParseSeed(raw)
+	return fmt.Sprintf("%q is no URL", raw)
+}
+
+// refuseAll returns why none of seeds can be crawled; nothing if one can.
+func (c *checked) refuseAll(ctx context.Context, seeds []string) (why []error) {
+	for _, raw := range seeds {
+		err := c.checkSeed(ctx, raw, true)
+		if err == nil {
+			return nil
+		}
+		why = append(why, fmt.Errorf("seed refused: %w", err))
+	}
+	return why
 }

@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
@@ -16,40 +21,46 @@ func recordsIn(dir string) string { return filepath.Join(dir, "pages.jsonl") }
 
 // newSeed adds seeds to a crawl, running or not.
 func newSeed(s streams) *cobra.Command {
-	o := new(options)
+	var dir, file string
 	cmd := &cobra.Command{
-		Use:   "seed [--dir DIR] SEED...",
+		Use:   "seed [--dir DIR] [--seeds FILE] [SEED...]",
 		Short: "Add seeds to a crawl, running or not",
+
+		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, o)
-	cmd.Flags().StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
+	addDir(cmd, &dir)
+	cmd.Flags().StringVar(&file, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 && o.seeds == "" {
+		ctx := cmd.Context()
+		if len(args) == 0 && file == "" {
 			return usage(errors.New("no seeds: name a URL or --seeds FILE"))
 		}
-		dir, err := existing(o.dir)
+		dir, err := existing(dir)
 		if err != nil {
 			return err
 		}
-		seeds, err := newSeedReader(args, o.seeds, s.in)
+		seeds, err := newSeedReader(ctx, args, file, s.in)
 		if err != nil {
 			return usage(err)
 		}
 		defer seeds.close()
 		var counts seedCounts
-		err = visitCrawl(cmd.Context(), dir, s,
+		err = visitCrawl(cmd, dir, s,
 			func() error {
-				counts, err = feed(cmd.Context(), seeds, remoteOffer(dir), s.err)
+				counts, err = feed(ctx, seeds, remoteOffer(dir), s.err)
 				return err
 			},
 			func(ses *session) error {
-				counts, err = feed(cmd.Context(), seeds, ses.offer, s.err)
+				counts, err = feed(ctx, seeds, ses.offer, s.err)
 				return err
 			})
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(s.out, "%d added, %d known, %d refused\n", counts.added, counts.known, counts.refused)
+		if counts.added+counts.known == 0 && counts.refused > 0 {
+			return &exitError{exitFailed, nil}
+		}
 		return nil
 	}
 	return cmd
@@ -57,24 +68,25 @@ func newSeed(s streams) *cobra.Command {
 
 // newRetry offers failed URLs again.
 func newRetry(s streams) *cobra.Command {
-	o := new(options)
-	var host string
+	var dir, host string
 	cmd := &cobra.Command{
 		Use:   "retry [--dir DIR] [--host HOST]",
 		Short: "Offer failed URLs again, in a new round",
 		Args:  cobra.NoArgs,
+
+		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, o)
-	cmd.Flags().StringVar(&host, "host", "", "only those of this host key")
+	addDir(cmd, &dir)
+	cmd.Flags().StringVar(&host, "host", "", "only those of this `HOST` key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := existing(o.dir)
+		dir, err := existing(dir)
 		if err != nil {
 			return err
 		}
-		n := 0
-		err = visitCrawl(cmd.Context(), dir, s,
+		host, n := strings.ToLower(host), 0
+		err = visitCrawl(cmd, dir, s,
 			func() error {
-				return callControl(cmd.Context(), dir, "POST", "/retry?host="+host, nil, &n)
+				return callControl(cmd.Context(), dir, "POST", "/retry?host="+url.QueryEscape(host), nil, &n)
 			},
 			func(ses *session) error {
 				n, err = ses.store.Retry(cmd.Context(), host)
@@ -89,24 +101,33 @@ func newRetry(s streams) *cobra.Command {
 	return cmd
 }
 
+// status is what `crawler status --json` prints.
+type status struct {
+	Running  bool              `json:"running"`
+	Stats    frontier.Stats    `json:"stats"`
+	Progress *fetcher.Progress `json:"progress,omitempty"` // of the process that runs it
+}
+
 // newStatus says where a crawl stands.
 func newStatus(s streams) *cobra.Command {
-	o := new(options)
+	var dir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status [--dir DIR]",
+		Use:   "status [--dir DIR] [--json]",
 		Short: "Say where a crawl stands, running or not",
 		Args:  cobra.NoArgs,
+
+		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, o)
+	addDir(cmd, &dir)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := existing(o.dir)
+		dir, err := existing(dir)
 		if err != nil {
 			return err
 		}
 		var st status
-		err = visitCrawl(cmd.Context(), dir, s,
+		err = visitCrawl(cmd, dir, s,
 			func() error { return callControl(cmd.Context(), dir, "GET", "/status", nil, &st) },
 			func(ses *session) error {
 				st.Stats, err = ses.store.Stats(cmd.Context())
@@ -131,15 +152,17 @@ func newStatus(s streams) *cobra.Command {
 
 // newRebuild makes a lost filter anew.
 func newRebuild(s streams) *cobra.Command {
-	o := new(options)
+	var dir string
 	cmd := &cobra.Command{
 		Use:   "rebuild [--dir DIR]",
 		Short: "Make the filter anew from queue and outcomes, after its file was lost",
 		Args:  cobra.NoArgs,
+
+		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, o)
+	addDir(cmd, &dir)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := existing(o.dir)
+		dir, err := existing(dir)
 		if err != nil {
 			return err
 		}
@@ -157,15 +180,21 @@ func newRebuild(s streams) *cobra.Command {
 	return cmd
 }
 
-func addDir(cmd *cobra.Command, o *options) {
-	cmd.Flags().StringVar(&o.dir, "dir", "", "the crawl's `DIR` (default: the one in the current directory)")
+func addDir(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "dir", "", "the crawl's `DIR` (default CRAWLER_DIR, or the crawl in the current directory)")
+	complete(cmd)
 }
 
 // existing returns the directory of an existing crawl.
 func existing(dir string) (string, error) {
 	if dir == "" {
+		dir = os.Getenv(envName("dir"))
+	}
+	if dir == "" {
 		var err error
-		if dir, err = findDir(); err != nil {
+		if dir, err = findDir(); errors.Is(err, errNoCrawl) {
+			return "", usage(errors.New("no crawl in this directory: name one with --dir"))
+		} else if err != nil {
 			return "", usage(err)
 		}
 	}
@@ -179,35 +208,36 @@ func existing(dir string) (string, error) {
 	return dir, nil
 }
 
-// openStored opens an existing crawl with its own settings.
+// openStored opens an existing crawl with its own settings. Which addresses its
+// runs may request is theirs to say: here nothing is requested.
 func openStored(dir string, s streams, open func(localstore.Config) (*localstore.Store, error)) (*session, error) {
 	o := new(options)
 	cmd := &cobra.Command{}
-	addSections(cmd, o.flagSets())
-	l, err := readLayers(cmd.Flags(), "", nil)
-	if err != nil {
+	addSections(cmd, o.newFlags())
+	o.private = true
+	p := &plan{options: o, dir: dir}
+	var err error
+	if p.layers, err = readLayers(cmd.Flags(), nil); err != nil {
 		return nil, usage(err)
 	}
-	stored, err := localstore.StoredSettings(nil, dir)
-	if err != nil {
+	if p.stored, err = localstore.StoredSettings(nil, dir); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	if err := l.adopt(stored); err != nil {
+	if err := p.adopt(p.stored); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	c, err := o.check()
-	if err != nil {
+	if p.checked, err = o.check(); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	return openSession(o, l, c, dir, s, open)
+	return openSession(p, s, open)
 }
 
 // visitCrawl asks the process that runs the crawl, or opens the crawl when
 // nobody does.
-func visitCrawl(_ context.Context, dir string, s streams, remote func() error, local func(*session) error) error {
-	err := remote()
-	if !errors.Is(err, errNobody) {
-		if err != nil {
+func visitCrawl(cmd *cobra.Command, dir string, s streams, remote func() error, local func(*session) error) error {
+	if conn, err := dialControl(cmd.Context(), dir); err == nil {
+		_ = conn.Close()
+		if err := remote(); err != nil {
 			return &exitError{exitFailed, err}
 		}
 		return nil

@@ -16,12 +16,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// startProgress shows what a crawl does, once a second on a terminal and every
-// 30 s as a log line elsewhere, until stop is called.
+// startProgress shows what a crawl does, once a second in a terminal's last
+// line and every 30 s as a log line elsewhere, until stop is called.
 func startProgress(ctx context.Context, ses *session, w io.Writer) (stop func()) {
-	every := 30 * time.Second
-	terminal := isTerminal(w)
-	if terminal {
+	every, live := 30*time.Second, isTerminal(w)
+	if live {
 		every = time.Second
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -34,21 +33,21 @@ func startProgress(ctx context.Context, ses *session, w io.Writer) (stop func())
 		for {
 			select {
 			case <-done:
-				if terminal {
-					fmt.Fprint(w, "\r\x1b[K")
+				if live {
+					w.(*screen).show("")
 				}
 				return
 			case <-ticker.C:
 			}
 			stats, err := ses.store.Stats(context.WithoutCancel(ctx))
 			if err != nil {
-				continue
+				continue // whoever works with the store says so
 			}
 			now := ses.crawl.Progress()
 			rate := float64(now.Finished-last.Finished) / every.Seconds()
 			last = now
-			if terminal {
-				fmt.Fprintf(w, "\r\x1b[K%s %s", clock(time.Since(begun)), progressLine(stats, now, rate))
+			if live {
+				w.(*screen).show(clock(time.Since(begun)) + " " + progressLine(stats, now, rate))
 				continue
 			}
 			ses.log.Info("progress", slog.Uint64("pages", stats.Pages), slog.Float64("pages_per_s", rate),
@@ -68,32 +67,27 @@ func progressLine(stats frontier.Stats, p fetcher.Progress, rate float64) string
 
 func comma(n uint64) string { return humanize.Comma(int64(n)) }
 
-// summary is what is printed when a run ends.
-type summary struct {
-	ses   *session
-	stats frontier.Stats
-	seeds seedCounts
-	end   fetcher.End
-	took  time.Duration
-}
-
-func (m summary) print(w io.Writer) {
-	p, st := m.ses.crawl.Progress(), m.stats
+// print writes the summary of a run.
+func (r *result) print(w io.Writer) {
+	p := r.crawl.Progress()
 	why := map[fetcher.End]string{
-		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: fmt.Sprintf("--max-pages %d is reached", m.ses.o.maxPages),
-		fetcher.Stopped: "stopped", endTime: fmt.Sprintf("--max-time %v is over", m.ses.o.maxTime),
-	}[m.end]
-	fmt.Fprintf(w, "%s: %s\n", m.ses.dir, why)
+		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
+		fetcher.Stopped: "stopped", endTime: "--max-time is over",
+	}[r.end]
+	fmt.Fprintf(w, "%s: %s\n", r.dir, why)
 	fmt.Fprintf(w, "  this run   %s pages in %s (%.1f/s), %s, %s requests, %s for robots.txt\n",
-		comma(p.Finished), m.took.Round(100*time.Millisecond), float64(p.Finished)/max(m.took.Seconds(), 1e-3),
+		comma(p.Finished), r.took.Round(100*time.Millisecond), float64(p.Finished)/max(r.took.Seconds(), 1e-3),
 		humanize.IBytes(p.Bytes), comma(p.Requests), comma(p.Robots))
-	if m.seeds != (seedCounts{}) {
-		fmt.Fprintf(w, "  seeds      %d added, %d known, %d refused\n", m.seeds.added, m.seeds.known, m.seeds.refused)
+	if f := r.fed; f.added+f.known+f.refused > 0 {
+		fmt.Fprintf(w, "  seeds      %d added, %d known, %d refused\n", f.added, f.known, f.refused)
 	}
-	printBooks(w, st)
-	fmt.Fprintf(w, "  records    %s\n", recordsIn(m.ses.dir))
-	if m.end == fetcher.Stopped || m.end == endTime || m.end == fetcher.Limit {
-		fmt.Fprintf(w, "to go on: %s\n", resumeLine(m.ses.dir))
+	printBooks(w, r.stats)
+	fmt.Fprintf(w, "  records    %s\n", recordsIn(r.dir))
+	if r.end != fetcher.Empty {
+		if !r.fed.all && r.options.seeds == "-" {
+			fmt.Fprintf(w, "the seeds on stdin were not read to their end: give them again\n")
+		}
+		fmt.Fprintf(w, "to go on: %s\n", r.resumeLine())
 	}
 }
 
@@ -106,8 +100,12 @@ func printBooks(w io.Writer, st frontier.Stats) {
 	if len(st.Outcomes) > 0 {
 		fmt.Fprintf(w, "  outcomes   %s\n", strings.Trim(breakdown(st.Outcomes), " ()"))
 	}
-	fmt.Fprintf(w, "  filter     %s of %s URLs, %s, false-positive rate now %.2g\n", comma(st.Filter.Keys),
-		comma(st.Filter.Capacity), humanize.IBytes(st.Filter.Bytes), st.Filter.FPR)
+	rate := fmt.Sprintf("%.2g", st.Filter.FPR)
+	if st.Filter.FPR < leastRate {
+		rate = "below 1e-12"
+	}
+	fmt.Fprintf(w, "  filter     %s of %s URLs, %s, false-positive rate now %s\n", comma(st.Filter.Keys),
+		comma(st.Filter.Capacity), humanize.IBytes(st.Filter.Bytes), rate)
 }
 
 // breakdown lists counts by name, largest first.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // maxSeedLine is the longest line of a seed file.
@@ -27,43 +30,65 @@ type seedLine struct {
 type seedReader struct {
 	args   []string
 	name   string
+	input  io.Reader // not looked at yet: stdin may keep its first byte to itself for long
 	lines  *bufio.Reader
 	number int
 	close  func() error
-	stdin  io.Reader
 }
 
-// newSeedReader opens file, "-" for stdin, "" for none.
-func newSeedReader(args []string, file string, stdin io.Reader) (*seedReader, error) {
-	r := &seedReader{args: args, name: file, stdin: stdin, close: func() error { return nil }}
-	var in io.Reader
+// newSeedReader opens file, "-" for stdin, "" for none. When ctx ends, so does
+// the reading of stdin.
+func newSeedReader(ctx context.Context, args []string, file string, stdin io.Reader) (*seedReader, error) {
+	r := &seedReader{args: args, name: file, close: func() error { return nil }}
 	switch file {
 	case "":
 		return r, nil
 	case "-":
-		r.name, in = "stdin", stdin
-	default:
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("seeds: %w", err)
-		}
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return nil, errors.Join(fmt.Errorf("seeds: %s is a directory, want a file with one URL a line", file), f.Close())
-		}
-		r.close, in = f.Close, f
+		r.name, r.input = "stdin", interruptible(ctx, stdin)
+		return r, nil
 	}
-	r.lines = bufio.NewReaderSize(in, maxSeedLine)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("seeds: %w", err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errors.Join(fmt.Errorf("seeds: %s is a directory, want a file with one URL a line", file), f.Close())
+	}
+	r.input, r.close = f, f.Close
+	if err := r.begin(); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// interruptible returns what r has until ctx ends. A read from a terminal or a
+// pipe cannot be interrupted: the goroutine that waits in one ends with the
+// process.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	out, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	return out
+}
+
+// begin looks at the first bytes.
+func (r *seedReader) begin() error {
+	r.lines, r.input = bufio.NewReaderSize(r.input, maxSeedLine), nil
 	if head, _ := r.lines.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(r.lines)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("seeds: %s: %w", r.name, err), r.close())
+			return fmt.Errorf("seeds: %s: %w", r.name, err)
 		}
 		r.lines = bufio.NewReaderSize(z, maxSeedLine)
 	}
-	if head, _ := r.lines.Peek(512); bytes.IndexByte(head, 0) >= 0 {
-		return nil, errors.Join(fmt.Errorf("seeds: %s is a binary file, want one URL a line, plain or gzip", r.name), r.close())
+	_, _ = r.lines.Peek(1) // a pipe may have little so far: look at that, and do not wait for more
+	if head, _ := r.lines.Peek(min(r.lines.Buffered(), 512)); bytes.IndexByte(head, 0) >= 0 {
+		return fmt.Errorf("seeds: %s is a binary file, want one URL a line, plain or gzip", r.name)
 	}
-	return r, nil
+	return nil
 }
 
 // next returns the next seed; io.EOF after the last. A *lineError is about one
@@ -73,6 +98,11 @@ func (r *seedReader) next() (seedLine, error) {
 		text := r.args[0]
 		r.args = r.args[1:]
 		return seedLine{text, "argument"}, nil
+	}
+	if r.input != nil {
+		if err := r.begin(); err != nil {
+			return seedLine{}, err
+		}
 	}
 	for r.lines != nil {
 		line, err := r.lines.ReadSlice('\n')
@@ -110,16 +140,20 @@ func (r *seedReader) fault(format string, args ...any) error {
 
 // defaultDir returns the directory of a crawl that --dir does not name: after
 // the first seed's host, or after the seed file.
-func defaultDir(args []string, file string, hostOf func(string) (string, error)) (string, error) {
+func defaultDir(args []string, file string) (string, error) {
 	switch {
 	case len(args) > 0:
-		host, err := hostOf(args[0])
+		c, err := canon.New(canon.Options{})
 		if err != nil {
-			return "", fmt.Errorf("seed %q: %w", args[0], err)
+			return "", err
 		}
-		return strings.Trim(host, "[]") + ".crawl", nil
+		url, err := c.ParseSeed(args[0])
+		if err != nil {
+			return "", fmt.Errorf("seed %s", seedFault(args[0], err))
+		}
+		return strings.Trim(url.Host(), "[]") + ".crawl", nil
 	case file == "-":
-		return "", errors.New("seeds from stdin want --dir: where the crawl is kept")
+		return "", errors.New("seeds from stdin want --dir, the directory that the crawl is kept in")
 	case file != "":
 		name := filepath.Base(file)
 		name = strings.TrimSuffix(name, ".gz")
@@ -138,13 +172,13 @@ func findDir() (string, error) {
 	case 1:
 		return filepath.Dir(found[0]), nil
 	case 0:
-		return "", errors.New("no seeds, and no crawl in this directory: name seeds, --seeds FILE or --dir DIR")
+		return "", errNoCrawl
 	}
-	return "", fmt.Errorf("%d crawls in this directory: name one with --dir", len(found))
+	for i := range found {
+		found[i] = filepath.Dir(found[i])
+	}
+	return "", fmt.Errorf("%d crawls in this directory (%s): name one with --dir", len(found), strings.Join(found, ", "))
 }
 
-// input returns what stdin can be closed by, if seeds come from there.
-func (r *seedReader) input() (io.Closer, bool) {
-	c, ok := r.stdin.(io.Closer)
-	return c, ok && r.name == "stdin"
-}
+// errNoCrawl reports that nothing says which crawl is meant.
+var errNoCrawl = errors.New("no crawl in this directory, and no seeds: name a URL, --seeds FILE or --dir DIR")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 )
 
 // testwebFlags are the flags of `crawler testweb`.
@@ -23,7 +24,7 @@ type testwebFlags struct {
 	pages     int
 	hardships string
 	largest   float64
-	bytes     byteSize
+	bytes     human.Bytes
 	links     int
 	listen    string
 	log       string
@@ -49,7 +50,7 @@ func newTestweb(s streams) *cobra.Command {
 	flags.Uint64Var(&f.seed, "seed", 1, "which web: the same flags make the same web")
 	flags.IntVar(&f.hosts, "hosts", 20, "virtual hosts")
 	flags.IntVar(&f.pages, "pages", 1000, "pages on all hosts together")
-	flags.StringVar(&f.hardships, "hardships", "none", "`LIST` of what is hard about it, all, or all,-dead")
+	flags.StringVar(&f.hardships, "hardships", "none", "`LIST`: what is hard about it, as in 5xx,robots or all or all,-dead")
 	flags.Float64Var(&f.largest, "largest-share", 0.02, "part of the pages that the largest host has")
 	f.bytes = 14 << 10
 	flags.Var(&f.bytes, "page-bytes", "mean `SIZE` of a page")
@@ -58,7 +59,7 @@ func newTestweb(s streams) *cobra.Command {
 	flags.StringVar(&f.log, "log", "", "write a line of JSON for each request to `FILE`")
 	flags.StringVar(&f.expected, "expected", "", "write what a correct crawl records to `FILE`, and end")
 	flags.StringVar(&f.judge, "judge", "", "judge the crawl that made this request `LOG`, and end")
-	flags.StringVar(&f.records, "records", "", "with --judge or alone: compare a crawl's pages.jsonl with what is expected")
+	flags.StringVar(&f.records, "records", "", "compare a crawl's pages.jsonl, this `FILE`, with what is expected, and end")
 	flags.DurationVar(&f.delay, "delay", time.Second, "with --judge: the delay between two requests to one host that the crawler promised")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) }
 	return cmd
@@ -102,7 +103,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return &exitError{exitFailed, err}
 	}
-	fmt.Fprintf(s.out, "%d pages on %d hosts at %s. Crawl it with:\n%s\n", f.pages, f.hosts, listener.Addr(),
+	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.pages, f.hosts, listener.Addr(),
 		crawlLine(web, listener.Addr().String()))
 	if err := web.Serve(ctx, listener); err != nil {
 		return &exitError{exitFailed, err}
@@ -112,8 +113,8 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 
 // crawlLine is the command that crawls web.
 func crawlLine(web *testweb.Web, addr string) string {
-	return fmt.Sprintf("  crawler crawl --dir testweb.crawl --scope any --delay 100ms --connect-to '*=%s' %s",
-		addr, strings.Join(web.Seeds(), " "))
+	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms --connect-to '*=%s' %s",
+		program(), addr, strings.Join(web.Seeds(), " "))
 }
 
 func writeExpected(web *testweb.Web, name string) error {

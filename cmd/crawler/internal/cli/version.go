@@ -21,11 +21,15 @@ func version() string {
 	return "dev"
 }
 
+func versionLine() string {
+	return fmt.Sprintf("crawler %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion(s streams) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(*cobra.Command, []string) {
-			fmt.Fprintf(s.out, "crawler %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprint(s.out, versionLine())
 		},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,53 +19,40 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
-	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // session is an open crawl: its store, its output and a worker.
 type session struct {
-	o      *options
-	dir    string
-	log    *slog.Logger
-	client *get.Client
-	store  *localstore.Store
-	files  *record.Files
-	crawl  *fetcher.Crawl
+	*plan
+	log   *slog.Logger
+	store *localstore.Store
+	files *record.Files
+	crawl *fetcher.Crawl
 }
 
-// openSession opens the crawl in dir, or creates it.
-func openSession(o *options, l *layers, c checked, dir string, s streams,
-	open func(localstore.Config) (*localstore.Store, error)) (*session, error) {
-	log := newLogger(s.err, o.logLevel)
-	crash, err := crashHook(o.crashAt)
-	if err != nil {
-		return nil, usage(err)
-	}
-	ses := &session{o: o, dir: dir, log: log}
-	ses.client, err = get.New(get.Config{
-		UserAgent: o.agent(), Headers: c.headers, Timeout: o.timeout, MaxBodyBytes: int64(o.maxBody), Types: o.types,
-		ConnectTo: c.connectTo, AllowPrivate: o.private, MaxIdleConnsPerHost: max(o.hostConcurrent, 2),
-	})
+// openSession opens the crawl of a plan, or creates it.
+func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.Store, error)) (*session, error) {
+	ses := &session{plan: p, log: newLogger(s.err, p.logLevel)}
+	crash, err := crashHook(p.crashAt)
 	if err != nil {
 		return nil, usage(err)
 	}
 	var sink record.Sink
 	ses.store, err = open(localstore.Config{
-		Dir: dir, Settings: l.settings(c.canon.Form()), Filter: o.filter(),
-		Delay: orNone(o.delay, localstore.NoDelay), LeaseTTL: max(time.Minute, 2*o.timeout+10*time.Second),
-		MaxPerHost: o.maxPerHost, Hosts: l.hostLimits, CheckpointAdds: o.checkpoint, Crash: crash, Logger: log,
+		Dir: p.dir, Settings: p.settings(p.canon.Form()), Filter: p.filter(),
+		Delay: orNone(p.delay, localstore.NoDelay), LeaseTTL: max(time.Minute, 2*p.timeout+10*time.Second),
+		MaxPerHost: uint64(p.maxPerHost), Hosts: p.hostLimits, CheckpointAdds: p.checkpoint, Crash: crash, Logger: ses.log,
 		OpenOutput: func(position frontier.Position) (frontier.Output, error) {
 			ses.files, err = record.Open(record.Config{
-				Dir: dir, RotateBytes: int64(o.rotate), Compress: o.compress, Crash: crash,
+				Dir: p.dir, RotateBytes: int64(p.rotate), Compress: p.compress, Crash: crash,
 			}, position)
 			if err != nil {
 				return nil, err
 			}
-			if o.out == "-" {
+			if p.out == "-" {
 				tee := record.Tee{Files: ses.files, Stream: record.NewStream(s.out)}
 				sink = tee
 				return tee, nil
@@ -76,15 +62,15 @@ func openSession(o *options, l *layers, c checked, dir string, s streams,
 		},
 	})
 	if err != nil {
-		return nil, openError(dir, err)
+		return nil, openError(p.dir, err)
 	}
 	ses.crawl, err = fetcher.New(fetcher.Config{
-		Store: ses.store, Scope: ses.store, Client: ses.client, Canon: c.canon, Sink: sink,
-		Rules:      fetcher.Rules{Scope: c.scope, Include: c.include, Exclude: c.exclude, MaxDepth: o.depth()},
-		Politeness: o.policy(), Hosts: l.hostRules(o), UserAgent: o.agent(),
-		Concurrency: o.concurrency, HostConcurrency: o.hostConcurrent, Rate: o.rate,
-		Retries: orNone(o.retries, fetcher.NoRetries), MaxPages: o.maxPages, Grace: o.grace,
-		FastLinks: o.fastLinks, Logger: log,
+		Store: ses.store, Scope: ses.store, Client: p.client, Canon: p.canon, Sink: sink,
+		Rules:      fetcher.Rules{Scope: p.scopeMode, Include: p.includeRE, Exclude: p.excludeRE, MaxDepth: p.depth()},
+		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
+		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
+		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: p.grace,
+		FastLinks: p.fastLinks, Logger: ses.log,
 	})
 	if err != nil {
 		return nil, errors.Join(usage(err), ses.close())
@@ -123,73 +109,41 @@ func openError(dir string, err error) error {
 	var settings *frontier.SettingsError
 	switch {
 	case errors.As(err, &settings):
-		var b strings.Builder
-		fmt.Fprintf(&b, "%s was created with other settings, which are fixed:", dir)
-		for _, d := range settings.Differ {
-			fmt.Fprintf(&b, "\n  --%s is %s there, %s here", d.Name, d.Stored, d.Given)
-		}
-		b.WriteString("\nleave them out to resume, or begin another crawl with another --dir")
-		return usage(errors.New(b.String()))
+		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
+			"leave them out to resume, or begin another crawl with another --dir", dir, differences(settings)))
 	case errors.Is(err, frontier.ErrLocked):
 		return &exitError{exitFailed, fmt.Errorf("%s is in use by another crawler", dir)}
 	case errors.Is(err, frontier.ErrFilterLost):
-		return &exitError{exitFailed, fmt.Errorf("%w\n'crawler rebuild --dir %s' makes the filter anew", err, dir)}
+		return &exitError{exitFailed, fmt.Errorf("%w\n'crawler rebuild --dir %s' makes the filter anew", err, shellQuote(dir))}
 	}
 	return &exitError{exitFailed, err}
 }
 
-// matchHost returns what the config file says of a host key, or nil.
-func (l *layers) matchHost(host string) *hostPattern {
-	for i := range l.hosts {
-		if ok, _ := path.Match(l.hosts[i].Pattern, host); ok {
-			return &l.hosts[i]
+// differences lists what differs, both values of each.
+func differences(settings *frontier.SettingsError) string {
+	var lines []string
+	form := ""
+	for _, d := range settings.Differ {
+		switch d.Name {
+		case formSetting:
+			form = fmt.Sprintf("  the canonical form of URLs is %q there, %q here", d.Stored, d.Given)
+		case hostsSetting:
+			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", d.Stored, d.Given))
+		default:
+			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
 		}
 	}
-	return nil
-}
-
-func (l *layers) hostLimits(host string) localstore.HostLimits {
-	if h := l.matchHost(host); h != nil {
-		return localstore.HostLimits{Delay: h.Delay, MaxPerHost: h.Budget}
+	if lines == nil { // else it differs because a flag does
+		lines = append(lines, form)
 	}
-	return localstore.HostLimits{}
-}
-
-func (l *layers) hostRules(o *options) func(string) fetcher.HostRules {
-	general := fetcher.HostRules{IgnoreRobots: o.robots == "ignore"}
-	return func(host string) fetcher.HostRules {
-		h := l.matchHost(host)
-		if h == nil {
-			return general
-		}
-		rules := general
-		rules.HostConcurrency = h.Concurrency
-		if h.Robots != "" {
-			rules.IgnoreRobots = h.Robots == "ignore"
-		}
-		for name, value := range h.Headers {
-			if rules.Header == nil {
-				rules.Header = make(map[string][]string)
-			}
-			rules.Header[name] = []string{value}
-		}
-		if h.Delay > 0 {
-			policy := o.policy()
-			policy.Delay = h.Delay
-			if o.delay == 0 {
-				policy.LatencyFactor = politeness.NoLatencyFactor
-			}
-			rules.Politeness = &policy
-		}
-		return rules
-	}
+	return strings.Join(lines, "\n")
 }
 
 func newLogger(w io.Writer, level string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))
 	if isTerminal(w) {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: lvl, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}))
+		return slog.New(tint.NewHandler(w, &tint.Options{Level: lvl, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}))
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: lvl}))
 }
@@ -214,21 +168,31 @@ func crashHook(text string) (func(string), error) {
 	}, nil
 }
 
+// socketFile is where a running crawl answers other processes.
 const socketFile = "control.sock"
 
-// socketAddress returns a path to the socket in dir that fits into the 108
-// bytes that the kernel has for one, and what to call when it is not needed
-// any more.
-func socketAddress(dir string) (string, func(), error) {
-	name := filepath.Join(dir, socketFile)
-	if len(name) < 100 {
+// maxSocketPath is what every system has room for in a socket's address.
+const maxSocketPath = 100
+
+// socketAddress returns a path to the socket in dir that a socket's address has
+// room for: a long one goes through a link. The caller removes that with release.
+func socketAddress(dir string) (name string, release func(), err error) {
+	if name = filepath.Join(dir, socketFile); len(name) <= maxSocketPath {
 		return name, func() {}, nil
 	}
-	d, err := os.Open(dir)
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", nil, err
+	}
+	short, err := os.MkdirTemp("", "crawler")
 	if err != nil {
 		return "", nil, err
 	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketFile), func() { d.Close() }, nil
+	release = func() { _ = os.RemoveAll(short) }
+	if err := os.Symlink(dir, filepath.Join(short, "dir")); err != nil {
+		release()
+		return "", nil, err
+	}
+	return filepath.Join(short, "dir", socketFile), release, nil
 }
 
 // dialControl connects to the crawl that runs in dir.

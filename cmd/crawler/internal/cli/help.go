@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+)
+
+// section is a heading of help with its flags.
+type section struct {
+	title   string
+	declare func(*pflag.FlagSet)
+	flags   *pflag.FlagSet
+}
+
+// Columns of help: fits a terminal of 80.
+const (
+	helpColumn = 30 // where descriptions begin
+	helpWidth  = 80
+)
+
+// addSections gives a command the flags of all sections, and a help that keeps
+// their headings.
+func addSections(cmd *cobra.Command, sections []section) {
+	cmd.Flags().SortFlags = false
+	for _, sec := range sections {
+		cmd.Flags().AddFlagSet(sec.flags)
+	}
+	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		w := c.OutOrStderr()
+		fmt.Fprintf(w, "Usage:\n  %s\n", c.UseLine())
+		if c.HasExample() {
+			fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+		}
+		for _, sec := range sections {
+			fmt.Fprintf(w, "\n%s:\n", sec.title)
+			writeFlags(w, sec.flags)
+		}
+		fmt.Fprintf(w, `
+* fixed when the crawl is created: a later run need not repeat it, and is
+  refused with another value.
+Each flag can also stand in --config FILE (YAML; "hosts:" has what differs for
+some hosts) or in the environment, as in %sDELAY=2s.
+`, envPrefix)
+		return nil
+	})
+	complete(cmd)
+}
+
+// complete offers the names that a flag takes, and files where it wants some.
+func complete(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch v := f.Value.(type) {
+		case *choice:
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.names, cobra.ShellCompDirectiveNoFileComp))
+		case *human.Switch:
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	if cmd.Flags().Lookup("dir") != nil {
+		_ = cmd.MarkFlagDirname("dir")
+	}
+	if cmd.Flags().Lookup("config") != nil {
+		_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	}
+}
+
+// writeFlags lists flags, each with its description and its default.
+func writeFlags(w io.Writer, flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		head, text := describe(f)
+		if len(head) >= helpColumn-1 {
+			fmt.Fprintln(w, head)
+			head = ""
+		}
+		for _, line := range wrap(text, helpWidth-helpColumn) {
+			fmt.Fprintf(w, "%-*s%s\n", helpColumn, head, line)
+			head = ""
+		}
+	})
+}
+
+// describe returns a flag with its placeholder, and what it does.
+func describe(f *pflag.Flag) (head, text string) {
+	placeholder, text := pflag.UnquoteUsage(f)
+	// A placeholder that is no word of the sentence stands before a colon.
+	text = strings.TrimPrefix(text, placeholder+": ")
+	switch placeholder {
+	case "int", "uint":
+		placeholder = "N"
+	case "float":
+		placeholder = "X"
+	case "duration":
+		placeholder = "TIME"
+	}
+	mark, short := " ", "    "
+	if slices.Contains(fixedFlags, f.Name) {
+		mark = "*"
+	}
+	if f.Shorthand != "" {
+		short = "-" + f.Shorthand + ", "
+	}
+	head = fmt.Sprintf("%s %s--%s %s", mark, short, f.Name, placeholder)
+	if def := show(f); !slices.Contains([]string{"", "false", "0", "0s"}, def) && !strings.Contains(text, "(default") {
+		text += " (default " + def + ")"
+	}
+	return strings.TrimRight(head, " "), text
+}
+
+// show returns a flag's value as people would write it.
+func show(f *pflag.Flag) string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Join(list.GetSlice(), ",")
+	}
+	text := f.Value.String()
+	if _, ok := f.Value.(*human.Rate); ok {
+		return strings.Replace(text, "e-0", "e-", 1)
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= time.Minute {
+		for _, zero := range []string{"m0s", "h0m"} { // 1h0m0s is 1h
+			if short, ok := strings.CutSuffix(text, zero); ok {
+				text = short + zero[:1]
+			}
+		}
+	}
+	return text
+}
+
+// wrap breaks text into lines of at most width bytes, where it can.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
