@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/dedup"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 )
 
@@ -184,7 +185,7 @@ many new URLs its filter may have swallowed.
 	}
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newRebuild(s))
 	add("look", newStatus(s), newConfig(s))
-	add("plan", size.Command(), newTestweb(s), newVersion(s))
+	add("plan", size.Command(), dedup.Command(), newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }

@@ -1,0 +1,234 @@
+// Package dedup is the subcommand `crawler dedup`: URLs in, those that were not
+// seen before out, in order and at once.
+//
+// It owns the stream of lines, what is seen (a filter, or an exact set) and the
+// directory that keeps it between runs. What makes two URLs one is package
+// canon; docs/dedup.md says what is guaranteed. It knows no crawl.
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// options are the flags of the command.
+type options struct {
+	dir   string
+	urls  human.Count
+	fpr   human.Rate
+	exact bool
+	form  form.Flags
+	print string
+	null  bool
+
+	given func(flag string) bool
+
+	// What tests change.
+	crash    func(point string) // called where a kill is worth a test
+	interval uint64             // keys between two checkpoints; 0: as it is
+}
+
+// What --print takes.
+const (
+	printInput     = "input"
+	printCanonical = "canonical"
+)
+
+// What membits can size.
+const (
+	maxURLs = 1 << 40
+	minFPR  = 1e-12
+)
+
+// heapRoom is what the heap may take beside the set of what is seen, before
+// garbage is collected whatever it costs. Live is a tenth of it.
+const heapRoom = 16 << 20
+
+// Command returns the command, with its flags.
+func Command() *cobra.Command { return newCommand(&options{crash: func(string) {}}) }
+
+func newCommand(o *options) *cobra.Command {
+	o.urls, o.fpr = 10_000_000, 1e-6
+	var options canon.Options
+	var want settings
+	command := &cobra.Command{
+		Use:   "dedup",
+		Short: "Print the URLs of a stream that were not seen before",
+		Long: `crawler dedup reads URLs, one a line, and prints those whose canonical form it
+has not seen before: in order, and at once, so that it can stand in a pipe that
+stays open. A Bloom filter remembers them in a few bytes each; it takes a new URL
+for a known one with a probability of at most --fpr. With --exact it never does.
+
+With --dir what was printed stays known to later runs, whatever ends this one.
+Of URLs that were being printed at the moment of a kill some are printed twice;
+none is lost.`,
+		Example: `  crawler dedup < urls.txt > new.txt
+  tail -f found.log | crawler dedup --dir seen.dedup --urls 100M
+  crawler dedup --exact --print canonical < urls.txt
+  find . -name '*.urls' -print0 | xargs -0 cat | crawler dedup | wc -l`,
+		// Checked where arguments are: what is wrong with a flag's value is a
+		// fault of the command line, like an unknown flag.
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			if err = cobra.NoArgs(cmd, args); err == nil {
+				o.given = cmd.Flags().Changed
+				options, want, err = o.check()
+			}
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), options, want, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.addTo(command.Flags())
+	return command
+}
+
+func (o *options) addTo(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&o.dir, "dir", "", "keep what was printed in `DIR`, for the next run")
+	f.Var(&o.urls, "urls", "URLs that the filter is sized for; it grows beyond (fixed with --dir)")
+	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one (fixed with --dir)")
+	f.BoolVar(&o.exact, "exact", false, "keep 16 bytes of each URL instead of a filter: no errors, 6 times the memory (fixed with --dir)")
+	o.form.AddTo(f)
+	f.StringVar(&o.print, "print", printInput, "print lines as they came or URLs in `input|canonical` form")
+	f.BoolVarP(&o.null, "null", "0", false, "lines end with a zero byte, not with a newline, in and out")
+}
+
+// check returns the canonical form and the settings that the flags ask for, or
+// all their faults. With a --dir that is one already, what is not asked for is
+// taken from there.
+func (o *options) check() (canon.Options, settings, error) {
+	var errs []error
+	if o.print != printInput && o.print != printCanonical {
+		errs = append(errs, fmt.Errorf("--print is %q, want %s or %s", o.print, printInput, printCanonical))
+	}
+	if o.exact && (o.given("urls") || o.given("fpr")) {
+		errs = append(errs, errors.New("--exact has no filter that --urls and --fpr could size"))
+	}
+	if o.urls > maxURLs || o.fpr < minFPR {
+		errs = append(errs, fmt.Errorf("--urls is %s and --fpr %s, want at most %s and at least %g",
+			&o.urls, &o.fpr, human.Commas(maxURLs), minFPR))
+	}
+	want := settings{Exact: o.exact, URLs: uint64(o.urls), FPR: float64(o.fpr)}
+	if o.exact {
+		want.URLs, want.FPR = 0, 0
+	}
+	options := o.form.Options()
+	var stored card
+	if o.dir != "" {
+		var err error
+		if stored, err = readCard(o.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	known := stored.Format != 0
+	if known {
+		want = o.adopt(want, stored.settings)
+		if !slices.ContainsFunc(form.Names, o.given) {
+			options = stored.Canon
+		}
+	}
+	c, err := canon.New(options)
+	if err != nil {
+		return options, want, errors.Join(append(errs, err)...)
+	}
+	if want.Form = c.Form(); known {
+		errs = append(errs, want.differ(stored.settings, o.dir))
+	}
+	return options, want, errors.Join(errs...)
+}
+
+// adopt returns want with what was not asked for taken from what is stored.
+func (o *options) adopt(want, stored settings) settings {
+	if o.exact {
+		return want
+	}
+	if !o.given("exact") && !o.given("urls") && !o.given("fpr") {
+		want.Exact = stored.Exact
+	}
+	if !o.given("urls") {
+		want.URLs = stored.URLs
+	}
+	if !o.given("fpr") {
+		want.FPR = stored.FPR
+	}
+	return want
+}
+
+// differ returns an error that shows everything in which a run differs from dir.
+func (s settings) differ(stored settings, dir string) error {
+	var faults []string
+	note := func(name string, there, here any) {
+		if there != here {
+			faults = append(faults, fmt.Sprintf("\n  %s is %v there, %v here", name, there, here))
+		}
+	}
+	note("--exact", stored.Exact, s.Exact)
+	note("--urls", stored.URLs, s.URLs)
+	note("--fpr", stored.FPR, s.FPR)
+	note("the canonical form", stored.Form, s.Form)
+	if faults == nil {
+		return nil
+	}
+	return fmt.Errorf("%s was created with other settings, which are fixed:%s\nleave them out, or begin another --dir",
+		dir, strings.Join(faults, ""))
+}
+
+// run answers the lines of in.
+func (o *options) run(ctx context.Context, options canon.Options, want settings, in io.Reader, out, report io.Writer) (err error) {
+	begun := time.Now()
+	s := &stream{
+		out: out, faults: report, canonical: o.print == printCanonical, grew: limitMemory, crash: o.crash,
+	}
+	if s.end = '\n'; o.null {
+		s.end = 0
+	}
+	if s.canon, err = canon.New(options); err != nil {
+		return err
+	}
+	key := bloomstore.NewKey()
+	if o.dir == "" {
+		s.seen, err = want.newSeen()
+	} else {
+		s.keep, err = openStore(o.dir, want, options, o.crash)
+	}
+	if err != nil {
+		return err
+	}
+	if s.keep != nil {
+		defer func() { err = errors.Join(err, s.keep.close()) }()
+		s.keep.interval = o.interval
+		s.seen, key = s.keep.seen, bloomstore.Key(s.keep.card.Key)
+	}
+	s.hasher = bloomstore.NewHasher(key)
+	before := s.seen.keys()
+	err = s.run(ctx, in)
+	summary{counts: s.counts, settings: want, before: before, keys: s.seen.keys(), bytes: s.seen.bytes(), took: time.Since(begun)}.print(report)
+	if c, ok := in.(io.Closer); ok && ctx.Err() != nil {
+		_ = c.Close() // a Read that is under way ends, where that is possible
+	}
+	return err
+}
+
+// limitMemory keeps the process from growing because garbage is collected late:
+// by itself Go would let it grow to twice the set.
+func limitMemory(bytes uint64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(bytes) + heapRoom)
+	}
+}

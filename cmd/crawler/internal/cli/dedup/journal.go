@@ -1,0 +1,193 @@
+package dedup
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// A journal is a file of fingerprints in the order in which they became known:
+// a header, then a record for each group. All integers are little-endian.
+//
+//	header  magic (8), version (4), generation (8), id (16), checksum (4)
+//	record  number of fingerprints (4), checksum (4), fingerprints (16 each)
+//
+// A checksum is the CRC-32C of everything before it in the file but other
+// checksums, and in a record of the fingerprints behind it: a record counts only
+// in its place.
+const (
+	journalMagic   = "\x89DEDUPJ\n"
+	journalVersion = 1
+	headerBytes    = 40
+	recordBytes    = 8 // before the fingerprints
+
+	// largestRecord is all that can be torn: the next record is written after
+	// the one before was synced.
+	largestRecord = int64(recordBytes + groupLines*printBytes)
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// journal is open for appending.
+type journal struct {
+	f     *os.File
+	sum   uint32
+	keys  uint64
+	buf   []byte
+	crash func(point string)
+}
+
+func journalHeader(id [16]byte, generation uint64) []byte {
+	le := binary.LittleEndian
+	b := append(make([]byte, 0, headerBytes), journalMagic...)
+	b = le.AppendUint32(b, journalVersion)
+	b = le.AppendUint64(b, generation)
+	b = append(b, id[:]...)
+	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// createJournal makes an empty journal, durably.
+func createJournal(name string, id [16]byte, generation uint64, crash func(string)) (*journal, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	header := journalHeader(id, generation)
+	_, err = f.Write(header)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &journal{f: f, sum: crc32.Checksum(header[:headerBytes-4], castagnoli), crash: crash}, nil
+}
+
+// openJournal opens a journal and calls replay for each of its fingerprints. It
+// cuts off a last record that a kill or a power failure tore; any other damage
+// is an ErrFilterLost.
+func openJournal(name string, id [16]byte, generation uint64, crash func(string),
+	replay func(bloomstore.Fingerprint) error) (_ *journal, err error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", bloomstore.ErrFilterLost, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("journal %s: %w", name, errors.Join(err, f.Close()))
+		}
+	}()
+	want := journalHeader(id, generation)
+	header := make([]byte, headerBytes)
+	if _, err := io.ReadFull(f, header); err != nil || string(header) != string(want) {
+		return nil, fmt.Errorf("%w: it begins with %x, want %x", bloomstore.ErrFilterLost, header, want)
+	}
+	j := &journal{f: f, sum: crc32.Checksum(want[:headerBytes-4], castagnoli), crash: crash}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	good, err := j.replay(io.NewSectionReader(f, headerBytes, size-headerBytes), replay)
+	if err != nil {
+		return nil, err
+	}
+	good += headerBytes
+	if size-good > largestRecord {
+		return nil, fmt.Errorf("%w: damaged at byte %d of %d", bloomstore.ErrFilterLost, good, size)
+	}
+	if size > good {
+		if err := f.Truncate(good); err != nil {
+			return nil, err
+		}
+	}
+	_, err = f.Seek(good, io.SeekStart)
+	return j, err
+}
+
+// replay reads records and returns where the good ones end.
+func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) error) (good int64, err error) {
+	r := bufio.NewReaderSize(from, 1<<20)
+	le := binary.LittleEndian
+	head := make([]byte, recordBytes)
+	for {
+		if _, err := io.ReadFull(r, head); err != nil {
+			return good, torn(err)
+		}
+		n := le.Uint32(head)
+		if n == 0 || n > uint32(groupLines) {
+			return good, nil
+		}
+		size := int(n) * printBytes
+		j.reserve(size)
+		body := j.buf[:size]
+		if _, err := io.ReadFull(r, body); err != nil {
+			return good, torn(err)
+		}
+		sum := crc32.Update(crc32.Update(j.sum, castagnoli, head[:4]), castagnoli, body)
+		if sum != le.Uint32(head[4:]) {
+			return good, nil
+		}
+		j.sum = sum
+		for ; len(body) > 0; body = body[printBytes:] {
+			if err := visit(bloomstore.Fingerprint(body)); err != nil {
+				return good, err
+			}
+		}
+		j.keys += uint64(n)
+		good += int64(recordBytes + size)
+	}
+}
+
+// torn returns nil for the ends of a file.
+func torn(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil
+	}
+	return err
+}
+
+func (j *journal) reserve(n int) {
+	if cap(j.buf) < n {
+		j.buf = make([]byte, n)
+	}
+}
+
+// append adds prints, at most groupLines, as one record. It is on disk when
+// append returns.
+func (j *journal) append(prints []bloomstore.Fingerprint) error {
+	le := binary.LittleEndian
+	j.reserve(recordBytes + len(prints)*printBytes)
+	b := le.AppendUint32(j.buf[:0], uint32(len(prints)))
+	b = le.AppendUint32(b, 0)
+	for i := range prints {
+		b = append(b, prints[i][:]...)
+	}
+	j.sum = crc32.Update(crc32.Update(j.sum, castagnoli, b[:4]), castagnoli, b[recordBytes:])
+	le.PutUint32(b[4:], j.sum)
+	half := len(b) / 2
+	if _, err := j.f.Write(b[:half]); err != nil {
+		return err
+	}
+	j.crash("half")
+	if _, err := j.f.Write(b[half:]); err != nil {
+		return err
+	}
+	if err := j.f.Sync(); err != nil {
+		return err
+	}
+	j.keys += uint64(len(prints))
+	return nil
+}

@@ -1,0 +1,177 @@
+package dedup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// points are where the child can kill itself.
+var points = []string{"printed", "half", "remembered", "half saved", "saved"}
+
+// history is what the runs of one directory printed, one after the other, each
+// on the beginning of the same list of URLs.
+type history struct {
+	dir        string
+	args       []string
+	remembered int // of the list, at least: where the last run began to print
+	printed    int // of the list: the furthest that a run came
+}
+
+// TestKill kills runs at every point and at random moments. Whatever a run
+// prints then begins where a group began that was being printed at a kill, at
+// most, and never beyond what was printed: nothing is lost.
+func TestKill(t *testing.T) {
+	rnd := random(t)
+	kills := 12
+	if *proof {
+		kills = 500
+	}
+	for _, args := range [][]string{{"--urls=1000"}, {"--exact"}} {
+		h := &history{dir: filepath.Join(t.TempDir(), "seen"), args: args}
+		n, killedAt := 0, make(map[string]int)
+		for i := range len(points) + kills {
+			at := fmt.Sprintf("%s:%d", points[i%len(points)], 1+i/len(points)*rnd.IntN(4))
+			after := time.Duration(0)
+			if i >= len(points) && rnd.IntN(2) == 0 {
+				at, after = "-", time.Duration(rnd.Int64N(int64(60*time.Millisecond)))
+			}
+			n += 3000
+			if h.run(t, rnd, n, at, after) {
+				killedAt[strings.Split(at, ":")[0]]++
+			}
+		}
+		if h.run(t, rnd, n, "-", 0) {
+			t.Fatal("the last run was killed, though nobody did")
+		}
+		if h.printed != n {
+			t.Errorf("%v: %d of %d URLs were printed", args, h.printed, n)
+		}
+		t.Logf("%v: killed at %v", args, killedAt)
+		for _, point := range points {
+			if saves := strings.HasSuffix(point, "saved"); killedAt[point] == 0 && !(saves && args[0] == "--exact") {
+				t.Errorf("%v: no run was killed at %q", args, point)
+			}
+		}
+	}
+}
+
+// run runs the command on n URLs, to be killed at a point or after a while, and
+// reports whether it was.
+func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time.Duration) (killed bool) {
+	t.Helper()
+	out, err := os.Create(h.dir + ".out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := childCommand(t, at, append([]string{"--dir", h.dir}, h.args...)...)
+	cmd.Env = append(cmd.Env, intervalEnv+"=2000")
+	cmd.Stdout = out
+	feed, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if after > 0 {
+		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+	}
+	for in := urls(n); in != ""; {
+		size := min(len(in), 1+rnd.IntN(16<<10))
+		if _, err := io.WriteString(feed, in[:size]); err != nil {
+			break // it is dead
+		}
+		in = in[size:]
+	}
+	feed.Close()
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		killed = exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	}
+	if err != nil && !killed {
+		t.Fatalf("killed at %s: the run ended with %v:\n%s", at, err, cmd.Stderr)
+	}
+	h.check(t, string(read(t, out.Name())))
+	return killed
+}
+
+// check takes what a run printed.
+func (h *history) check(t *testing.T, text string) {
+	t.Helper()
+	text = text[:strings.LastIndexByte(text, '\n')+1] // a kill may have torn the last line
+	if text == "" {
+		return
+	}
+	var begin int
+	if _, err := fmt.Sscanf(text, urlFormat, new(int), &begin, new(int)); err != nil {
+		t.Fatalf("printed %.100q: %v", text, err)
+	}
+	count := strings.Count(text, "\n")
+	if whole := urls(begin + count); text != whole[len(whole)-len(text):] {
+		t.Fatalf("the %d lines printed are not those from URL %d on", count, begin)
+	}
+	if begin < h.remembered || begin > h.printed || h.printed-begin > groupLines {
+		t.Fatalf("printed from URL %d on; %d were remembered and %d printed", begin, h.remembered, h.printed)
+	}
+	h.remembered, h.printed = begin, max(h.printed, begin+count)
+}
+
+// A kill after a group was remembered, or before it was printed, repeats nothing.
+func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
+	for point, again := range map[string]bool{"printed": true, "half": true, "remembered": false} {
+		dir := t.TempDir()
+		cmd := childCommand(t, point+":1", "--dir", dir, "--exact")
+		all := urls(100)
+		cmd.Stdin = strings.NewReader(all)
+		out, err := cmd.Output()
+		if err == nil || string(out) != all {
+			t.Fatalf("%s: %v, printed %d bytes, want a kill after %d", point, err, len(out), len(all))
+		}
+		want := ""
+		if again {
+			want = all
+		}
+		if got := mustDedup(t, all, "--dir", dir); got.out != want {
+			t.Errorf("killed when %s: the next run prints %d bytes, want %d", point, len(got.out), len(want))
+		}
+	}
+}
+
+// A reader that goes away ends the command, as it ends any filter.
+func TestReaderGoesAway(t *testing.T) {
+	dir := t.TempDir()
+	all := urls(100_000)
+	cmd := childCommand(t, "-", "--dir", dir)
+	cmd.Stdin = strings.NewReader(all)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE {
+		t.Errorf("it ended with %v, want a death by SIGPIPE:\n%s", err, cmd.Stderr)
+	}
+	if got := mustDedup(t, all, "--dir", dir); !strings.HasSuffix(all, got.out) || got.out == "" {
+		t.Errorf("the next run printed %d bytes that are no end of the input", len(got.out))
+	}
+}

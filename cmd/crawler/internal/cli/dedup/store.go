@@ -1,0 +1,335 @@
+package dedup
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// A store is a directory that keeps what is seen between runs:
+//
+//	dedup.json          what was fixed when it was created
+//	LOCK                held by the process that uses it
+//	journal-G           fingerprints since filter-G, or since the beginning for G = 0
+//	filter-G.bits       the filter as it was when journal-G began
+//
+// The newest filter counts, with the journal of its number. That journal is made
+// first and the filter takes its name last, so there is always one such pair. An
+// exact store has no filter: its journal is all.
+type store struct {
+	dir        string
+	card       card
+	unlock     io.Closer
+	seen       seen
+	filter     *filterSet // nil: exact
+	journal    *journal
+	generation uint64
+	interval   uint64 // keys between two checkpoints; 0: a million, or an eighth of all
+	crash      func(point string)
+}
+
+// format is the version of the directory's layout.
+const format = 1
+
+const (
+	cardFile      = "dedup.json"
+	lockFile      = "LOCK"
+	journalPrefix = "journal-"
+	filterPrefix  = "filter-"
+	filterSuffix  = ".bits"
+	newSuffix     = ".new"
+)
+
+// card is what was fixed when a store was created.
+type card struct {
+	Format  int       `json:"format"`
+	Created time.Time `json:"created"`
+	ID      hexBytes  `json:"id"`
+	Key     hexBytes  `json:"key"` // of the fingerprints
+	settings
+	Canon canon.Options `json:"canon"` // what Form is of
+}
+
+// settings are what a run asks of its set. A store refuses a run that asks for
+// something else.
+type settings struct {
+	Exact bool    `json:"exact"`
+	URLs  uint64  `json:"urls,omitempty"` // 0 with Exact
+	FPR   float64 `json:"fpr,omitempty"`  // 0 with Exact
+	Form  string  `json:"form"`           // of canonical URLs
+}
+
+type hexBytes [16]byte
+
+func (h hexBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+func (h *hexBytes) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(h[:], text); err != nil || n != len(h) {
+		return fmt.Errorf("%q is not 32 hex digits", text)
+	}
+	return nil
+}
+
+func (s settings) config() membits.Config {
+	return membits.Config{Capacity: s.URLs, FPR: s.FPR}
+}
+
+// newSeen returns an empty set.
+func (s settings) newSeen() (seen, error) {
+	if s.Exact {
+		return new(exactSet), nil
+	}
+	filter, err := membits.New(s.config())
+	if err != nil {
+		return nil, err
+	}
+	return newFilterSet(filter), nil
+}
+
+// readCard returns the card of dir; os.ErrNotExist if there is none.
+func readCard(dir string) (c card, err error) {
+	name := filepath.Join(dir, cardFile)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	if c.Format != format {
+		return c, fmt.Errorf("%s has format %d, this program reads format %d: %w", name, c.Format, format, bloomstore.ErrParamsMismatch)
+	}
+	return c, nil
+}
+
+// openStore opens the store in dir, or creates it. The settings are those of its
+// card, if it has one: the caller has compared them.
+func openStore(dir string, want settings, options canon.Options, crash func(string)) (_ *store, err error) {
+	s := &store{dir: dir, crash: crash}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if s.unlock, err = vfs.Default.Lock(filepath.Join(dir, lockFile)); err != nil {
+		return nil, fmt.Errorf("%s is in use by another process: %w", dir, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.unlock.Close())
+		}
+	}()
+	s.card, err = readCard(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return s, s.create(want, options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := want.differ(s.card.settings, dir); err != nil {
+		return nil, err
+	}
+	return s, s.load()
+}
+
+// create makes an empty store; its card, written last, makes it one.
+func (s *store) create(want settings, options canon.Options) error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != lockFile && name != numbered(journalPrefix, 0, "") && !strings.HasSuffix(name, newSuffix) {
+			return fmt.Errorf("%s has %s but no %s: it is not a directory of dedup", s.dir, name, cardFile)
+		}
+	}
+	s.card = card{
+		Format: format, Created: time.Now().UTC().Truncate(time.Second), Key: hexBytes(bloomstore.NewKey()), settings: want, Canon: options,
+	}
+	_, _ = rand.Read(s.card.ID[:])
+	if err := s.setSeen(want.newSeen()); err != nil {
+		return err
+	}
+	if s.journal, err = createJournal(s.path(journalPrefix, 0, ""), s.card.ID, 0, s.crash); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(s.card, "", "  ")
+	if err != nil {
+		return err
+	}
+	return s.replace(cardFile, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+func (s *store) setSeen(set seen, err error) error {
+	s.seen = set
+	s.filter, _ = set.(*filterSet)
+	return err
+}
+
+// load reads the newest filter and replays its journal.
+func (s *store) load() error {
+	generations, err := s.generations()
+	if err != nil {
+		return err
+	}
+	if len(generations) == 0 {
+		err = s.setSeen(s.card.newSeen())
+	} else {
+		s.generation = slices.Max(generations)
+		err = s.setSeen(s.readFilter())
+	}
+	if err != nil {
+		return err
+	}
+	s.journal, err = openJournal(s.path(journalPrefix, s.generation, ""), s.card.ID, s.generation, s.crash,
+		func(fp bloomstore.Fingerprint) error {
+			// One goroutine adds to the filter and to the journal, so what was
+			// new then is new now.
+			if !s.seen.add(fp) {
+				return fmt.Errorf("%w: %x is known before it is added", bloomstore.ErrFilterLost, fp)
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	return s.removeOld()
+}
+
+// generations returns the numbers of the filters.
+func (s *store) generations() (numbers []uint64, err error) {
+	entries, err := os.ReadDir(s.dir)
+	for _, e := range entries {
+		var g uint64
+		if n, _ := fmt.Sscanf(e.Name(), filterPrefix+"%d"+filterSuffix, &g); n == 1 && e.Name() == numbered(filterPrefix, g, filterSuffix) {
+			numbers = append(numbers, g)
+		}
+	}
+	return numbers, err
+}
+
+func (s *store) readFilter() (seen, error) {
+	name := s.path(filterPrefix, s.generation, filterSuffix)
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	filter, err := membits.Read(f, s.card.config(), s.card.ID)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return newFilterSet(filter), nil
+}
+
+// remember makes what was printed known to later runs.
+func (s *store) remember(prints []bloomstore.Fingerprint) error {
+	if len(prints) == 0 {
+		return nil
+	}
+	if err := s.journal.append(prints); err != nil {
+		return fmt.Errorf("remember %d URLs that were printed: %w", len(prints), err)
+	}
+	s.crash("remembered")
+	return nil
+}
+
+// maybeCheckpoint saves the filter when its journal has become long. The caller
+// has remembered everything that is in the set.
+func (s *store) maybeCheckpoint() error {
+	if s.filter == nil || s.journal.keys < cmp.Or(s.interval, max(1_000_000, s.filter.count/8)) {
+		return nil
+	}
+	next := s.generation + 1
+	journal, err := createJournal(s.path(journalPrefix, next, ""), s.card.ID, next, s.crash)
+	if err != nil {
+		return fmt.Errorf("begin a journal: %w", err)
+	}
+	if err := s.replace(numbered(filterPrefix, next, filterSuffix), func(w io.Writer) error {
+		_, err := s.filter.Snapshot(s.card.ID).WriteTo(w)
+		return err
+	}); err != nil {
+		return fmt.Errorf("save the filter: %w", errors.Join(err, journal.f.Close()))
+	}
+	err = s.journal.f.Close()
+	s.journal, s.generation = journal, next
+	s.crash("saved")
+	return errors.Join(err, s.removeOld())
+}
+
+// removeOld removes what no longer counts: older pairs, and what a kill left
+// half made.
+func (s *store) removeOld() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		ours := strings.HasPrefix(name, journalPrefix) || strings.HasPrefix(name, filterPrefix)
+		if ours && name != numbered(journalPrefix, s.generation, "") && name != numbered(filterPrefix, s.generation, filterSuffix) {
+			if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close releases the directory. Everything is on disk already.
+func (s *store) close() error { return errors.Join(s.journal.f.Close(), s.unlock.Close()) }
+
+// numbered returns the name of a file of a generation; names sort as their numbers.
+func numbered(prefix string, generation uint64, suffix string) string {
+	return fmt.Sprintf("%s%08d%s", prefix, generation, suffix)
+}
+
+func (s *store) path(prefix string, generation uint64, suffix string) string {
+	return filepath.Join(s.dir, numbered(prefix, generation, suffix))
+}
+
+// replace writes a file of the directory, whole or not at all, durably.
+func (s *store) replace(name string, write func(io.Writer) error) error {
+	name = filepath.Join(s.dir, name)
+	f, err := os.Create(name + newSuffix)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		s.crash("half saved")
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(name+newSuffix, name); err != nil {
+		return err
+	}
+	return syncDir(s.dir)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

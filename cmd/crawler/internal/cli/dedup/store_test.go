@@ -1,0 +1,288 @@
+package dedup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// Runs of one directory answer like one run of all their lines.
+func TestRunsOfADirectory(t *testing.T) {
+	for _, args := range [][]string{{"--urls=1000"}, {"--exact"}} {
+		dir := filepath.Join(t.TempDir(), "not", "there")
+		all := urls(500)
+		half := len(urls(250))
+		first := append([]string{"--dir", dir}, args...)
+		if got := mustDedup(t, all[:half], first...); got.out != all[:half] {
+			t.Errorf("%v: the first run printed %d bytes, want all %d", args, len(got.out), half)
+		}
+		if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] { // its settings are adopted
+			t.Errorf("%v: the second run printed %d bytes, want the %d new ones", args, len(got.out), len(all)-half)
+		}
+		if got := mustDedup(t, all, first...); got.out != "" || !strings.Contains(got.err, "500 URLs known") {
+			t.Errorf("%v: the third run printed %q:\n%s", args, got.out, got.err)
+		}
+	}
+}
+
+// The canonical form of the first run holds for the others.
+func TestFormIsKept(t *testing.T) {
+	dir := t.TempDir()
+	mustDedup(t, "http://a.test/?q=1\n", "--dir", dir, "--strip-param=q")
+	if got := mustDedup(t, "http://a.test/?q=2\n", "--dir", dir); got.out != "" {
+		t.Errorf("printed %q: the second run has another form than the first", got.out)
+	}
+	_, err := dedup(t.Context(), "", "--dir", dir, "--strip-param=r")
+	if err == nil || !strings.Contains(err.Error(), "canonical form") {
+		t.Errorf("another form: %v, want it refused", err)
+	}
+}
+
+func TestOtherSettingsAreRefused(t *testing.T) {
+	for _, c := range []struct{ first, then, want []string }{
+		{[]string{"--urls=1000"}, []string{"--urls=2000", "--fpr=0.1"}, []string{"--urls is 1000 there, 2000 here", "--fpr is 1e-06 there, 0.1 here"}},
+		{[]string{"--urls=1000"}, []string{"--exact"}, []string{"--exact is false there, true here"}},
+		{[]string{"--exact"}, []string{"--urls=1000"}, []string{"--exact is true there, false here"}},
+		{[]string{"--exact"}, []string{"--exact=false"}, []string{"--exact is true there, false here"}},
+	} {
+		dir := t.TempDir()
+		mustDedup(t, "http://a.test/\n", append(c.first, "--dir", dir)...)
+		_, err := dedup(t.Context(), "http://a.test/\n", append(c.then, "--dir", dir)...)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, then %v: %v, want %q", c.first, c.then, err, want)
+			}
+		}
+	}
+}
+
+func TestDirectoryOfSomethingElse(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dedup(t.Context(), "", "--dir", dir); err == nil || !strings.Contains(err.Error(), "crawl.json") {
+		t.Errorf("%v, want the directory of a crawl refused", err)
+	}
+	dir = t.TempDir()
+	for text, want := range map[string]string{
+		`{"format": 2}`: "format 2", `{`: "unexpected end", `{"format": 1, "id": "xx"}`: "32 hex digits",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, cardFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dedup(t.Context(), "", "--dir", dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("card %s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	mustDedup(t, "", "--dir", dir, "--exact")
+	of, err := readCard(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openStore(dir, of.settings, of.Canon, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := childCommand(t, "-", "--dir", dir)
+	if err := cmd.Run(); err == nil || !strings.Contains(cmd.Stderr.(*bytes.Buffer).String(), "in use") {
+		t.Errorf("a second process: %v\n%s", err, cmd.Stderr)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A disk that is full takes a part of the group: that part is remembered, and
+// the rest is printed by the next run.
+func TestOutputFails(t *testing.T) {
+	all := urls(100)
+	for _, room := range []int{0, 10, len(all) / 2, len(all) - 1} {
+		dir := t.TempDir()
+		out := &fullDisk{room: room}
+		command := Command()
+		command.SetIn(strings.NewReader(all))
+		command.SetOut(out)
+		command.SetErr(new(bytes.Buffer))
+		command.SetArgs([]string{"--dir", dir, "--urls=1000"})
+		command.SilenceUsage = true
+		if err := command.ExecuteContext(t.Context()); !errors.Is(err, errFull) {
+			t.Errorf("the run ended with %v, want %v", err, errFull)
+		}
+		whole := out.text.String()
+		whole = whole[:strings.LastIndexByte(whole, '\n')+1]
+		if got := mustDedup(t, all, "--dir", dir); whole+got.out != all {
+			t.Errorf("room for %d bytes: then %d lines are printed, want all but the first %d",
+				room, strings.Count(got.out, "\n"), strings.Count(whole, "\n"))
+		}
+	}
+}
+
+var errFull = errors.New("no room")
+
+type fullDisk struct {
+	text bytes.Buffer
+	room int
+}
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	n, _ := d.text.Write(p[:min(len(p), d.room-d.text.Len())])
+	if n < len(p) {
+		return n, errFull
+	}
+	return n, nil
+}
+
+// Wherever the last record is torn, what came before it counts.
+func TestTornJournal(t *testing.T) {
+	dir := t.TempDir()
+	all := urls(20)
+	half := len(urls(10))
+	mustDedup(t, all[:half], "--dir", dir, "--exact")
+	name := filepath.Join(dir, numbered(journalPrefix, 0, ""))
+	first := read(t, name)
+	mustDedup(t, all, "--dir", dir)
+	second := read(t, name)
+	for cut := len(first); cut < len(second); cut++ {
+		for _, tail := range [][]byte{nil, make([]byte, 50)} { // a file system may leave zeros
+			if len(tail) > 0 && bytes.Equal(second[cut:], make([]byte, len(second)-cut)) {
+				continue
+			}
+			write(t, name, slices.Concat(second[:cut], tail))
+			if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] {
+				t.Fatalf("cut at byte %d of %d, %d zeros: printed %q", cut, len(second), len(tail), got.out)
+			}
+			if got := mustDedup(t, all, "--dir", dir); got.out != "" {
+				t.Fatalf("cut at byte %d of %d: the run after the next printed %q", cut, len(second), got.out)
+			}
+		}
+	}
+}
+
+// Damage that no kill can do is refused, not taken for an end.
+func TestDamage(t *testing.T) {
+	build := func(t *testing.T) string { // some MB of journal, or a filter and its journal
+		dir := t.TempDir()
+		run := &options{crash: func(string) {}, interval: 150_000}
+		command := newCommand(run)
+		command.SetIn(strings.NewReader(urls(250_000)))
+		command.SetOut(new(bytes.Buffer))
+		command.SetErr(new(bytes.Buffer))
+		command.SetArgs([]string{"--dir", dir, "--urls=1000"})
+		if err := command.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	dir := build(t)
+	journal := filepath.Join(dir, numbered(journalPrefix, 1, ""))
+	filter := filepath.Join(dir, numbered(filterPrefix, 1, filterSuffix))
+	want := []string{"LOCK", cardFile, filepath.Base(filter), filepath.Base(journal)}
+	slices.Sort(want)
+	if got := files(t, dir); !slices.Equal(got, want) {
+		t.Fatalf("the directory has %v, want %v", got, want)
+	}
+	intact := map[string][]byte{journal: read(t, journal), filter: read(t, filter)}
+	for what, damage := range map[string]func(){
+		"journal gone":            func() { os.Remove(journal) },
+		"journal empty":           func() { write(t, journal, nil) },
+		"journal's header":        func() { flip(t, journal, 20) },
+		"journal's first record":  func() { flip(t, journal, headerBytes+100) },
+		"filter gone":             func() { os.Remove(filter) },
+		"filter damaged":          func() { flip(t, filter, 5000) },
+		"filter cut":              func() { write(t, filter, intact[filter][:10000]) },
+		"journal of another time": func() { write(t, journal, journalHeader([16]byte{1}, 1)) },
+	} {
+		damage()
+		_, err := dedup(t.Context(), "http://a.test/\n", "--dir", dir)
+		if !errors.Is(err, bloomstore.ErrFilterLost) {
+			t.Errorf("%s: %v, want ErrFilterLost", what, err)
+		}
+		for name, text := range intact {
+			write(t, name, text)
+		}
+	}
+	if got := mustDedup(t, urls(250_000), "--dir", dir); got.out != "" {
+		t.Errorf("the intact directory does not know %d URLs", strings.Count(got.out, "\n"))
+	}
+}
+
+func flip(t *testing.T, name string, at int) {
+	t.Helper()
+	text := bytes.Clone(read(t, name))
+	text[at] ^= 0x10
+	write(t, name, text)
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func write(t *testing.T, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The exact set is a set, and as small as it is said to be.
+func TestExactSet(t *testing.T) {
+	rnd := random(t)
+	set := new(exactSet)
+	known := make(map[bloomstore.Fingerprint]bool)
+	var prints []bloomstore.Fingerprint
+	for i := range 300_000 {
+		var fp bloomstore.Fingerprint
+		switch {
+		case i > 0 && rnd.IntN(4) == 0:
+			fp = prints[rnd.IntN(len(prints))]
+		case rnd.IntN(10) > 0: // else the zero fingerprint
+			for j := range fp {
+				fp[j] = byte(rnd.Uint32())
+			}
+		}
+		prints = append(prints, fp)
+		if added := set.add(fp); added == known[fp] {
+			t.Fatalf("add of %x is %t, and it was known: %t", fp, added, known[fp])
+		}
+		known[fp] = true
+	}
+	if set.keys() != uint64(len(known)) {
+		t.Errorf("%d keys, want %d", set.keys(), len(known))
+	}
+	if per := float64(set.bytes()) / float64(len(known)); per < 19 || per > 26 {
+		t.Errorf("%.1f bytes a key, want 20 to 25", per)
+	}
+}
+
+func BenchmarkExactSet(b *testing.B) {
+	const n = 1_000_000
+	hasher := bloomstore.NewHasher(bloomstore.NewKey())
+	prints := make([]bloomstore.Fingerprint, n)
+	for i := range prints {
+		prints[i] = hasher.Fingerprint(fmt.Sprint(i))
+	}
+	for b.Loop() {
+		set := new(exactSet)
+		for _, fp := range prints {
+			set.add(fp)
+		}
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "adds/s")
+}

@@ -1,0 +1,42 @@
+// Package form has the flags that change the canonical form of a URL: the same
+// in every command that takes URLs, so that what one calls known is the other's.
+package form
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// Flags are the values of the flags.
+type Flags struct {
+	strip, keep []string
+	sort        bool
+}
+
+// Names are the names of the flags.
+var Names = []string{"strip-param", "keep-param", "sort-query"}
+
+// AddTo defines the flags in set.
+func (f *Flags) AddTo(set *pflag.FlagSet) {
+	set.StringArrayVar(&f.strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable; fixed)")
+	set.StringArrayVar(&f.keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable; fixed)")
+	set.BoolVar(&f.sort, "sort-query", false, "order of query parameters does not matter (fixed)")
+}
+
+// Options returns the canonical form that the flags ask for. Its HostKey is
+// left at the default.
+func (f *Flags) Options() canon.Options {
+	strip := canon.DefaultStrip()
+	if slices.Contains(f.strip, "-") {
+		strip = []string{}
+	}
+	for _, name := range f.strip {
+		if name != "-" {
+			strip = append(strip, name)
+		}
+	}
+	return canon.Options{StripParams: strip, KeepParams: f.keep, SortQuery: f.sort}
+}

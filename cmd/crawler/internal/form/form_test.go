@@ -1,0 +1,43 @@
+package form
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+func TestOptions(t *testing.T) {
+	const raw = "http://a.test/?utm_source=x&b=2&a=1"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "http://a.test/?b=2&a=1"},
+		{[]string{"--strip-param=b"}, "http://a.test/?a=1"},
+		{[]string{"--strip-param=-"}, raw},
+		{[]string{"--strip-param=b", "--strip-param=-"}, "http://a.test/?utm_source=x&a=1"},
+		{[]string{"--keep-param=utm_source", "--strip-param=a"}, "http://a.test/?utm_source=x&b=2"},
+		{[]string{"--sort-query"}, "http://a.test/?a=1&b=2"},
+	} {
+		var f Flags
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.AddTo(set)
+		for _, name := range Names {
+			if set.Lookup(name) == nil {
+				t.Fatalf("no flag --%s", name)
+			}
+		}
+		if err := set.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		form, err := canon.New(f.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if url, err := form.Parse(raw); err != nil || url.String() != c.want {
+			t.Errorf("%v: %s, %v, want %s", c.args, url, err, c.want)
+		}
+	}
+}
