@@ -352,6 +352,16 @@ func (b *backoff) next() time.Duration {
 	return b.last
 }
 
+// whileUnavailable makes a call again until the store can be asked, or requests
+// are aborted.
+func (c *Crawl) whileUnavailable(call func() error) error {
+	for outage := (backoff{}); ; pause(c.hard, outage.next()) {
+		if err := call(); !errors.Is(err, frontier.ErrUnavailable) || c.hard.Err() != nil {
+			return err
+		}
+	}
+}
+
 func newLeaseIDs(n int) []frontier.LeaseID {
 	ids := make([]frontier.LeaseID, n)
 	for i := range ids {

@@ -126,28 +126,22 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		h.release()
 		h.roster.leave(h) // before the host's due time is told: no start may slip between
 	}
-	outage := backoff{}
-	for {
+	err := h.whileUnavailable(func() error {
 		update, lost := h.update(end)
 		if lost {
-			return
+			return nil
 		}
 		// Not bounded by a context, but by the lease: then the store says so.
-		err := h.cfg.Store.Complete(context.Background(), h.lease.ID, done, update)
-		switch {
-		case err == nil && end:
-			h.mu.Lock()
-			h.ended = true
-			h.mu.Unlock()
-			return
-		case err == nil:
-			return
-		case errors.Is(err, frontier.ErrUnavailable) && h.hard.Err() == nil:
-			pause(h.hard, outage.next())
-		default:
-			h.note(err)
-			return
-		}
+		return h.cfg.Store.Complete(context.Background(), h.lease.ID, done, update)
+	})
+	if err != nil {
+		h.note(err)
+		return
+	}
+	if end {
+		h.mu.Lock()
+		h.ended = true
+		h.mu.Unlock()
 	}
 }
 

@@ -147,9 +147,12 @@ func (l *linkSet) scoped(host string) bool {
 	if known || l.err != nil {
 		return in
 	}
-	open, err := l.cfg.Scope.Admitted(l.hard, canon.Candidates(l.cfg.Rules.Scope, host))
-	if err != nil {
-		l.err = err
+	var open []bool
+	l.err = l.whileUnavailable(func() (err error) {
+		open, err = l.cfg.Scope.Admitted(l.hard, canon.Candidates(l.cfg.Rules.Scope, host))
+		return err
+	})
+	if l.err != nil {
 		return false
 	}
 	for _, one := range open {
@@ -174,7 +177,8 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		return
 	}
 	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
-		if l.err = l.cfg.Scope.Admit(l.hard, keys); l.err != nil {
+		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
+		if l.err != nil {
 			return
 		}
 	}

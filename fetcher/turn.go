@@ -131,6 +131,9 @@ func (h *holding) pay(stop context.Context) error {
 
 // takeSlot makes this host one of those being asked.
 func (h *holding) takeSlot(stop context.Context) error {
+	if stop.Err() != nil {
+		return errStop
+	}
 	h.mu.Lock()
 	h.asking++
 	first := h.asking == 1

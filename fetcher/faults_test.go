@@ -1,0 +1,389 @@
+package fetcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+)
+
+// TestStoreFaults crawls over a store that fails often in every way that the
+// contract has: each URL comes to its end all the same and is recorded once,
+// and no host is asked too early.
+func TestStoreFaults(t *testing.T) {
+	rng := dice(t)
+	for _, share := range []float64{0.05, 0.4} {
+		for workers := 1; workers <= 2; workers++ {
+			plan, salt := rng.Uint64(), rng.Uint64()
+			t.Run(fmt.Sprintf("share=%v/workers=%d", share, workers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					web := &randomWeb{salt: salt, hosts: 16, pages: 20}
+					w := newWorldOf(t, &wire{answer: web.answer}, frontiertest.MemoryConfig{Delay: time.Second})
+					cfg := w.config()
+					cfg.Rules = anywhere
+					w.seed(w.worker(cfg), web.seeds()...)
+					faulty := frontiertest.NewFaulty(w.store, frontiertest.Random(plan, share, 200*time.Millisecond))
+					cfg.Store = faulty
+					var runs sync.WaitGroup
+					for range workers {
+						c := w.worker(cfg)
+						runs.Go(func() {
+							if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+								t.Errorf("Run ended with %q, %v", end, err)
+							}
+						})
+					}
+					runs.Wait()
+					w.balanced()
+					stats := w.stats()
+					if faulty.Faults() < 50 || stats.Done < 150 || stats.Queued+stats.Leased != 0 {
+						t.Errorf("%d faults, %+v", faulty.Faults(), stats)
+					}
+					if n := stats.Outcomes[frontier.WorkerLost]; n > 0 {
+						t.Errorf("%d items were given up as killers of their workers", n)
+					}
+					judgeGaps(t, w.wire.log(), cfg.Politeness.Delay)
+				})
+			})
+		}
+	}
+}
+
+// judgeGaps holds the starts at each host to a least distance. What a lost lease
+// knew of its host beyond that is lost with it.
+func judgeGaps(t *testing.T, calls []call, least time.Duration) {
+	t.Helper()
+	if least == 0 {
+		least = time.Second
+	}
+	last := map[string]time.Time{}
+	for _, c := range calls {
+		if before, asked := last[c.host]; asked && c.start.Sub(before) < least {
+			t.Errorf("%s started %v after the one before", c.url, c.start.Sub(before))
+		}
+		last[c.host] = c.start
+	}
+}
+
+// TestLateReplies: a reply that got lost after its effect costs nothing: no lease
+// has to run out, no page is asked for again.
+func TestLateReplies(t *testing.T) {
+	for _, op := range []frontiertest.Op{frontiertest.OpLease, frontiertest.OpComplete, frontiertest.OpExtend} {
+		t.Run(string(op), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, &wire{})
+				cfg := w.config()
+				var seeds []string
+				for i := range 100 {
+					seeds = append(seeds, fmt.Sprintf("http://a.test/%d", i))
+				}
+				cfg.Store = frontiertest.NewFaulty(w.store, func(at frontiertest.Op, call int) frontiertest.Fault {
+					if at == op && call%2 == 0 {
+						return frontiertest.Fault{Err: frontier.ErrUnavailable, Late: true}
+					}
+					return frontiertest.Fault{}
+				})
+				c := w.worker(cfg)
+				w.seed(c, seeds...)
+				begun := time.Now()
+				if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+					t.Fatalf("Run ended with %q, %v", end, err)
+				}
+				w.balanced()
+				if n := len(w.wire.log()); n != 101 || c.Progress().LeasesLost > 0 {
+					t.Errorf("%d requests, want 101; %d leases lost", n, c.Progress().LeasesLost)
+				}
+				if took := time.Since(begun); took > 110*time.Second {
+					t.Errorf("it took %v, want about 100 s", took)
+				}
+				judgeGaps(t, w.wire.log(), 0)
+			})
+		})
+	}
+}
+
+// TestLeaseLost: what a lost lease had under way is dropped, and counted by who
+// has the host then.
+func TestLeaseLost(t *testing.T) {
+	for _, op := range []frontiertest.Op{frontiertest.OpComplete, frontiertest.OpExtend} {
+		t.Run(string(op), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldOf(t, pages(map[string]reply{
+					"http://a.test/1": {wait: 20 * time.Second, body: links("/3").body},
+				}), frontiertest.MemoryConfig{Delay: time.Second})
+				cfg := w.config()
+				cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Script(map[frontiertest.Op][]frontiertest.Fault{
+					op: {{Err: frontier.ErrLeaseLost}},
+				}))
+				c := w.worker(cfg)
+				w.seed(c, "http://a.test/1", "http://a.test/2")
+				if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+					t.Fatalf("Run ended with %q, %v", end, err)
+				}
+				w.balanced()
+				if lost := c.Progress().LeasesLost; lost != 1 {
+					t.Errorf("%d leases lost, want 1", lost)
+				}
+				if n := w.wire.count("http://a.test/1"); n != 2 || w.stats().Done != 3 {
+					t.Errorf("%d requests for the page of the lost lease, want 2; %+v", n, w.stats().Books)
+				}
+				judgeGaps(t, w.wire.log(), 0)
+			})
+		})
+	}
+}
+
+// frozen is the store of a worker that was frozen while its first lease was on
+// its way to it.
+type frozen struct {
+	*frontiertest.Memory
+	naps time.Duration
+}
+
+func (f *frozen) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	grant, err := f.Memory.Lease(ctx, request)
+	if len(grant.Leases) > 0 {
+		time.Sleep(f.naps)
+		f.naps = 0
+	}
+	return grant, err
+}
+
+// TestFrozenWorker: a worker that was away for longer than its lease starts
+// nothing under it; within the last second of it neither.
+func TestFrozenWorker(t *testing.T) {
+	for _, nap := range []time.Duration{29*time.Second + time.Millisecond, 30 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second})
+			cfg := w.config()
+			cfg.Store = &frozen{w.store, nap}
+			thawed := w.worker(cfg)
+			w.seed(thawed, "http://a.test/")
+			begun := time.Now()
+			if end, err := thawed.Run(t.Context()); err != nil || end != fetcher.Empty {
+				t.Fatalf("Run ended with %q, %v", end, err)
+			}
+			w.balanced()
+			if at := w.wire.log()[0].start.Sub(begun); at < nap || at > max(nap, 30*time.Second)+2*time.Second {
+				t.Errorf("nap of %v: the first request came after %v", nap, at)
+			}
+			lost := thawed.Progress().LeasesLost
+			if want := map[bool]uint64{true: 1, false: 0}[nap >= 30*time.Second]; lost != want {
+				t.Errorf("nap of %v: %d leases lost, want %d", nap, lost, want)
+			}
+		})
+	}
+}
+
+// TestFatalErrors: any other error of the store ends Run, with that error, and
+// soon, also when it comes while Run is being stopped.
+func TestFatalErrors(t *testing.T) {
+	fatal := errors.New("the disk is gone")
+	for _, op := range []frontiertest.Op{frontiertest.OpLease, frontiertest.OpExtend, frontiertest.OpComplete} {
+		for _, stopped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/stopped=%t", op, stopped), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w, cfg, seeds := stoppable(t, 25*time.Second)
+					stop, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					cfg.Store = frontiertest.NewFaulty(w.store, func(at frontiertest.Op, call int) frontiertest.Fault {
+						// A stop comes first, while the call is on its way.
+						if at == op && call >= 1 {
+							if stopped && op != frontiertest.OpLease {
+								cancel()
+							}
+							return frontiertest.Fault{Err: fatal}
+						}
+						return frontiertest.Fault{}
+					})
+					c := w.worker(cfg)
+					w.seed(c, seeds...)
+					begun := time.Now()
+					if end, err := c.Run(stop); !errors.Is(err, fatal) || end != "" {
+						t.Errorf("Run ended with %q, %v, want the store's error", end, err)
+					}
+					if took := time.Since(begun); took > 2*time.Minute {
+						t.Errorf("Run took %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestRecordsFail: a record that cannot be written ends Run with its error.
+func TestRecordsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		cfg := w.config()
+		full := errors.New("no space left")
+		cfg.Sink = failingSink{full}
+		c := w.worker(cfg)
+		w.seed(c, "http://a.test/")
+		if _, err := c.Run(t.Context()); !errors.Is(err, full) {
+			t.Errorf("Run ended with %v, want the sink's error", err)
+		}
+		if stats := w.stats(); stats.Done != 0 {
+			t.Errorf("a page without a record is done: %+v", stats.Books)
+		}
+	})
+}
+
+// TestOutage: the store is away for an hour in the middle of the crawl. Nothing
+// is lost or started without a lease, and a stop during it still comes to its end.
+func TestOutage(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, cfg, seeds := stoppable(t, 3*time.Second)
+			from := time.Now().Add(5 * time.Second)
+			cfg.Store = frontiertest.NewFaulty(w.store, func(frontiertest.Op, int) frontiertest.Fault {
+				if since := time.Since(from); since >= 0 && since < time.Hour {
+					return frontiertest.Fault{Err: frontier.ErrUnavailable}
+				}
+				return frontiertest.Fault{}
+			})
+			c := w.worker(cfg)
+			setUp := cfg
+			setUp.Store = w.store
+			w.seed(w.worker(setUp), seeds...)
+			stop, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			want := fetcher.Empty
+			if stopped {
+				want = fetcher.Stopped
+				time.AfterFunc(20*time.Minute, cancel)
+			}
+			begun := time.Now()
+			if end, err := c.Run(stop); err != nil || end != want {
+				t.Fatalf("Run ended with %q, %v", end, err)
+			}
+			if took := time.Since(begun); stopped && took > 21*time.Minute {
+				t.Errorf("Run took %v, want 20 minutes and the grace", took)
+			}
+			for _, call := range w.wire.log() {
+				if after := call.start.Sub(from); after > 30*time.Second && after < time.Hour {
+					t.Errorf("%s started %v into the outage", call.url, after)
+				}
+			}
+			time.Sleep(2 * time.Hour)
+			w.resume(setUp)
+		})
+	}
+}
+
+type failingSink struct{ err error }
+
+func (f failingSink) Append(*record.Record) error { return f.err }
+
+// badScope is a scope that fails at first, or for good.
+type badScope struct {
+	frontier.Scope
+	failures int
+	err      error
+	mu       sync.Mutex
+}
+
+func (s *badScope) fail() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures--
+	if s.failures >= 0 {
+		return s.err
+	}
+	return nil
+}
+
+func (s *badScope) Admit(ctx context.Context, keys []string) error {
+	if err := s.fail(); err != nil {
+		return err
+	}
+	return s.Scope.Admit(ctx, keys)
+}
+
+func (s *badScope) Admitted(ctx context.Context, keys []string) ([]bool, error) {
+	if err := s.fail(); err != nil {
+		return nil, err
+	}
+	return s.Scope.Admitted(ctx, keys)
+}
+
+// TestScopeFails: a page whose links cannot be judged is not done without them.
+func TestScopeFails(t *testing.T) {
+	web := map[string]reply{
+		"http://a.test/":     redirect("http://www.test/"),
+		"http://www.test/":   links("/page"),
+		"http://other.test/": links("/page"),
+	}
+	synctest.Test(t, func(t *testing.T) { // for a while
+		w := newWorld(t, pages(web))
+		cfg := w.config()
+		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
+		cfg.Scope = &badScope{Scope: w.store, failures: 9, err: frontier.ErrUnavailable}
+		c := w.worker(cfg)
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		w.balanced()
+		if n, lost := len(w.wire.log()), c.Progress().LeasesLost; n != 8 || lost != 0 {
+			t.Errorf("requests %q, %d leases lost", w.wire.urls(), lost)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // for good
+		w := newWorld(t, pages(web))
+		cfg := w.config()
+		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
+		gone := errors.New("gone")
+		cfg.Scope = &badScope{Scope: w.store, failures: 1 << 30, err: gone}
+		if _, err := w.worker(cfg).Run(t.Context()); !errors.Is(err, gone) {
+			t.Errorf("Run ended with %v, want the scope's error", err)
+		}
+		if stats := w.stats(); stats.Done != 0 {
+			t.Errorf("done without links: %+v", stats.Books)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // while a stop comes to its end
+		w := newWorld(t, pages(web))
+		cfg := w.config()
+		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
+		cfg.Scope = &badScope{Scope: w.store, failures: 1 << 30, err: frontier.ErrUnavailable}
+		stop, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if end, err := w.worker(cfg).Run(stop); err != nil || end != fetcher.Stopped {
+			t.Errorf("Run ended with %q, %v", end, err)
+		}
+		w.given(0)
+	})
+}
+
+// TestWorkerLost: an item that was lost with its workers too often is finished
+// without a request.
+func TestWorkerLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		cfg := w.config()
+		c := w.worker(cfg)
+		w.seed(c, "http://a.test/")
+		for range frontier.MaxDeliveries {
+			if _, err := w.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{byte(time.Now().Unix())}}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(31 * time.Second)
+		}
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		got := w.sink.of(t, "http://a.test/")
+		if got.Outcome != string(frontier.WorkerLost) || len(w.wire.log()) != 0 || !strings.Contains(got.Error, "workers") {
+			t.Errorf("record %+v, requests %v", got, w.wire.urls())
+		}
+	})
+}

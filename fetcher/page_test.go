@@ -1,0 +1,322 @@
+package fetcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/PuerkitoBio/goquery"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+)
+
+// TestOnPageError: the page is queued again, one attempt used, and in the end
+// has failed with nothing of it counted.
+func TestOnPageError(t *testing.T) {
+	for _, c := range []struct {
+		failures, retries, calls int
+		outcome                  frontier.Outcome
+	}{
+		{2, 0, 3, frontier.OK}, // 0 is the default, 3
+		{1000, 0, 4, frontier.Handler},
+		{1000, 1, 2, frontier.Handler},
+		{1000, fetcher.NoRetries, 1, frontier.Handler},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, pages(map[string]reply{"http://a.test/": links("/1", "/2", "http://b.test/")}))
+			cfg := w.config()
+			cfg.Retries = c.retries
+			calls := 0
+			var attempts []uint8
+			cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
+				if p.URL.String() != "http://a.test/" {
+					return nil
+				}
+				calls++
+				attempts = append(attempts, p.Item.Attempts)
+				if calls <= c.failures {
+					return errors.New("no room for it")
+				}
+				return nil
+			}
+			w.crawl(cfg, "http://a.test/")
+			got := w.sink.of(t, "http://a.test/")
+			if got.Outcome != string(c.outcome) || calls != c.calls || got.Attempts != c.calls || got.Status != 200 {
+				t.Errorf("%+v: %d calls, record %+v", c, calls, got)
+			}
+			for i, n := range attempts {
+				if int(n) != i {
+					t.Errorf("call %d has an item with %d attempts", i, n)
+				}
+			}
+			stats := w.stats()
+			found := uint64(1 + 3) // the seed and three links
+			if c.outcome == frontier.Handler {
+				found = 1
+				if got.Error != "no room for it" || got.LinksFound != 0 {
+					t.Errorf("record %+v", got)
+				}
+			}
+			if stats.Found != found || stats.Retries != uint64(c.calls-1) {
+				t.Errorf("%+v: books %+v, %d retries", c, stats.Books, stats.Retries)
+			}
+		})
+	}
+}
+
+// TestOnPageEditsLinks: what is dropped and added is counted, and what is added
+// is held to the rules.
+func TestOnPageEditsLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/": links("/keep", "/drop/1", "/drop/2", "/keep", "mailto:x", "http://b.test/", "/not"),
+		}))
+		cfg := w.config()
+		cfg.Rules = fetcher.Rules{Exclude: []*regexp.Regexp{regexp.MustCompile(`/not$`)}, MaxDepth: 1}
+		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
+			if p.Item.Depth > 0 {
+				if err := p.Add("/deeper"); !errors.Is(err, fetcher.ErrNotOffered) {
+					t.Errorf("a link beyond MaxDepth was added: %v", err)
+				}
+				return nil
+			}
+			p.Drop(func(url string) bool { return url == "http://a.test/drop/1" || url == "http://a.test/drop/2" })
+			for ref, refused := range map[string]bool{
+				"/added": false, "added#again": false, "http://b.test/": true, "ftp://a.test/": true, "/x/not": true, "http://[": true,
+			} {
+				if err := p.Add(ref); (err != nil) != refused {
+					t.Errorf("Add(%q) = %v", ref, err)
+				}
+			}
+			if got, want := p.Links(), []string{"http://a.test/keep"}; len(got) != 3 || got[0] != want[0] {
+				t.Errorf("links %q", got)
+			}
+			return nil
+		}
+		w.crawl(cfg, "http://a.test/")
+		if got := w.sink.of(t, "http://a.test/"); got.LinksFound != 12 || got.LinksAdded != 2 {
+			t.Errorf("record says %d found, %d added, want 12 and 2", got.LinksFound, got.LinksAdded)
+		}
+		want := map[frontier.Reason]uint64{
+			frontier.ReasonDropped: 2, frontier.ReasonScheme: 2, frontier.ReasonScope: 2, frontier.ReasonExcluded: 2,
+			frontier.ReasonMalformed: 1, frontier.ReasonDepth: 2,
+		}
+		stats := w.stats()
+		for reason, n := range want {
+			if stats.Refused[reason] != n {
+				t.Errorf("%d refused for %q, want %d", stats.Refused[reason], reason, n)
+			}
+		}
+		if stats.Added != 3 || stats.Seen != 1 || stats.Found != stats.Added+stats.Seen+stats.RefusedTotal() {
+			t.Errorf("books %+v", stats.Books)
+		}
+	})
+}
+
+// TestDocumentIsParsedOnce: whoever asks gets the document that the links came
+// from; of what is no HTML there is none.
+func TestDocumentIsParsedOnce(t *testing.T) {
+	for _, fast := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, pages(map[string]reply{"http://a.test/": page("<title>A  title</title><p>text"), "http://a.test/404": status(404)}))
+			cfg := w.config()
+			cfg.FastLinks = fast
+			var documents []*goquery.Document
+			cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
+				documents = append(documents, p.Document(), p.Document())
+				if string(p.Response.Body) != "<title>A  title</title><p>text" || p.Record.Title != "A title" {
+					t.Errorf("body %q, record %+v", p.Response.Body, p.Record)
+				}
+				p.Record.Title = "mine"
+				return nil
+			}
+			w.crawl(cfg, "http://a.test/", "http://a.test/404")
+			if len(documents) != 2 || documents[0] == nil || documents[0] != documents[1] || documents[0].Find("p").Text() != "text" {
+				t.Errorf("documents %v", documents)
+			}
+			if got := w.sink.of(t, "http://a.test/"); got.Title != "mine" {
+				t.Errorf("what OnPage wrote is not in the record: %+v", got)
+			}
+		})
+	}
+}
+
+// TestSlowOnPage: a page in a handler's hands for longer than a lease lasts is
+// still the handler's, and its host is nobody else's.
+func TestSlowOnPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{LeaseTTL: 10 * time.Second})
+		cfg := w.config()
+		var mu sync.Mutex
+		calls := 0
+		cfg.OnPage = func(ctx context.Context, _ *fetcher.Page) error {
+			mu.Lock()
+			calls++
+			mu.Unlock()
+			return wait(ctx, 10*time.Minute)
+		}
+		w.crawl(cfg, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+		if calls != 3 || len(w.wire.log()) != 4 {
+			t.Errorf("%d calls of OnPage, requests %v", calls, w.wire.urls())
+		}
+	})
+}
+
+// TestRules: scope, expressions and depth decide in the books of the page.
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rules fetcher.Rules
+		want  []string // requests but the seed's
+	}{
+		{"scope", fetcher.Rules{}, []string{"/in", "/in/2"}},
+		{"subdomains", fetcher.Rules{Scope: canon.ScopeSubdomains}, []string{"/in", "/in/2", "http://sub.a.test/"}},
+		{"seeds only", fetcher.Rules{MaxDepth: fetcher.SeedsOnly}, nil},
+		{"depth", fetcher.Rules{MaxDepth: 1}, []string{"/in"}},
+		{"include", fetcher.Rules{Include: []*regexp.Regexp{regexp.MustCompile("2$")}}, nil},
+		{"exclude wins", fetcher.Rules{Include: []*regexp.Regexp{regexp.MustCompile("/in")}, Exclude: []*regexp.Regexp{regexp.MustCompile("2$")}}, []string{"/in"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, pages(map[string]reply{
+					"http://a.test/":     links("/in", "http://sub.a.test/", "http://b.test/"),
+					"http://a.test/in":   links("/in/2"),
+					"http://b.test/":     links("http://c.test/"),
+					"http://sub.a.test/": page(`<meta name=robots content=nofollow><a href=/hidden>`),
+				}))
+				cfg := w.config()
+				cfg.Rules = c.rules
+				w.crawl(cfg, "http://a.test/")
+				var got []string
+				for _, call := range w.wire.log() {
+					if !call.robots() && call.url != "http://a.test/" {
+						got = append(got, call.url)
+					}
+				}
+				var want []string
+				for _, url := range c.want {
+					if url[0] == '/' {
+						url = "http://a.test" + url
+					}
+					want = append(want, url)
+				}
+				slices.Sort(got)
+				slices.Sort(want)
+				if !slices.Equal(got, want) {
+					t.Errorf("asked for %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestRedirects: the target of a seed is a seed and opens its scope, for five
+// hops; that of a page is a link like any other.
+func TestRedirects(t *testing.T) {
+	for hops := 1; hops <= 7; hops++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+				var hop int
+				if n, _ := fmt.Sscanf(url, "http://h%d.test/", &hop); n == 0 || url != fmt.Sprintf("http://h%d.test/", hop) {
+					return reply{}, false
+				}
+				if hop < hops {
+					return redirect(fmt.Sprintf("//H%d.test", hop+1)), true
+				}
+				return links("/page", "http://elsewhere.test/"), true
+			}})
+			w.crawl(w.config(), "http://h0.test/")
+			last := fmt.Sprintf("http://h%d.test/", min(hops, 5))
+			first := w.sink.of(t, "http://h0.test/")
+			if first.Outcome != "redirect" || first.RedirectTo != "http://h1.test/" || first.LinksFound != 1 || first.LinksAdded != 1 {
+				t.Errorf("%d hops: record %+v", hops, first)
+			}
+			got := w.sink.of(t, last)
+			if want := map[bool]string{true: "ok", false: "redirect"}[hops <= 5]; got.Outcome != want || got.Depth != 0 {
+				t.Errorf("%d hops: %s has the record %+v", hops, last, got)
+			}
+			if n := w.stats().Refused[frontier.ReasonHops]; (n == 1) != (hops > 5) {
+				t.Errorf("%d hops: %d refused for hops", hops, n)
+			}
+			if hops <= 5 {
+				w.sink.of(t, last+"page")
+			}
+			if w.wire.count("http://elsewhere.test/") != 0 {
+				t.Errorf("%d hops: a link out of scope was followed", hops)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // of a page
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/":      links("/away", "/loop", "/odd", "/none"),
+			"http://a.test/away":  redirect("http://b.test/"),
+			"http://a.test/loop":  redirect("/loop#again"),
+			"http://a.test/odd":   redirect("gopher://a.test/"),
+			"http://a.test/none":  status(304),
+			"http://a.test/blank": {},
+		}))
+		w.crawl(w.config(), "http://a.test/")
+		if n := w.wire.count("http://b.test/"); n != 0 {
+			t.Errorf("the redirect of a page opened scope: %d requests", n)
+		}
+		stats := w.stats()
+		if stats.Refused[frontier.ReasonScope] != 1 || stats.Refused[frontier.ReasonScheme] != 1 || stats.Seen != 1 || stats.Outcomes[frontier.Redirect] != 4 {
+			t.Errorf("books %+v, outcomes %v", stats.Books, stats.Outcomes)
+		}
+	})
+}
+
+// TestAttempts: what is tried again, how often and how long after.
+func TestAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		bad     reply
+		outcome frontier.Outcome
+		status  int
+		calls   int
+	}{
+		"500":     {status(500), frontier.ServerError, 500, 4},
+		"503":     {status(503), frontier.ServerError, 503, 4},
+		"429":     {status(429), frontier.Throttled, 429, 4},
+		"408":     {status(408), frontier.Throttled, 408, 4},
+		"broken":  {reply{broken: errBroken}, frontier.Network, 0, 4},
+		"cut":     {reply{body: "x", cut: true}, frontier.Network, 0, 4},
+		"timeout": {reply{wait: time.Hour}, frontier.Network, 0, 4},
+		"404":     {status(404), frontier.ClientError, 404, 1},
+		"type":    {reply{contents: "image/png"}, frontier.Type, 200, 1},
+		"304":     {status(304), frontier.Redirect, 304, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, pages(map[string]reply{"http://a.test/": c.bad}))
+				cfg := w.config()
+				w.crawl(cfg, "http://a.test/")
+				got := w.sink.of(t, "http://a.test/")
+				if got.Outcome != string(c.outcome) || got.Status != c.status || got.Attempts != c.calls || w.wire.count("http://a.test/") != c.calls {
+					t.Errorf("record %+v, want %+v", got, c)
+				}
+				if (got.Error != "") != (c.outcome.State() == frontier.Failed) {
+					t.Errorf("error %q", got.Error)
+				}
+				calls := w.wire.log()[1:]
+				for i := 1; i < len(calls); i++ { // 1 s, 4 s, 16 s
+					if wait, least := calls[i].start.Sub(calls[i-1].end), time.Second<<(2*(i-1)); wait < least {
+						t.Errorf("try %d comes %v after the one before, want %v", i, wait, least)
+					}
+				}
+				if pages := w.stats().Pages; (pages == 1) != (c.status > 0) {
+					t.Errorf("%d pages counted", pages)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,391 @@
+package fetcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// TestConfigFaults: all faults at once.
+func TestConfigFaults(t *testing.T) {
+	_, err := fetcher.New(fetcher.Config{Concurrency: -1, HostConcurrency: -1, Retries: -2, Rate: -1,
+		Politeness: politeness.Policy{Jitter: 2}})
+	for _, want := range []string{"Store is nil", "Client is nil", "Scope is nil", "Concurrency is -1", "HostConcurrency is -1",
+		"Retries is -2", "Rate is -1", "Jitter is 2"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+	client, err := get.New(get.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := fetcher.Config{Store: frontiertest.NewMemory(frontiertest.MemoryConfig{}), Client: client, Rules: fetcher.Rules{Scope: canon.ScopeAny}}
+	if _, err := fetcher.New(cfg); err != nil {
+		t.Errorf("the least config has faults: %v", err)
+	}
+}
+
+// TestMaxPages: pages never exceed the limit, of one worker or two, and reach it.
+func TestMaxPages(t *testing.T) {
+	rng := dice(t)
+	for _, limit := range []uint64{1, 2, 31, 32, 33, 100, 257} {
+		for workers := 1; workers <= 2; workers++ {
+			synctest.Test(t, func(t *testing.T) {
+				web := &randomWeb{salt: rng.Uint64(), hosts: 16, pages: 40}
+				w := newWorld(t, &wire{answer: web.answer})
+				cfg := w.config()
+				cfg.MaxPages, cfg.HostConcurrency, cfg.Rules = limit, 2, anywhere
+				cfg.Politeness.LatencyFactor = politeness.NoLatencyFactor
+				w.seed(w.worker(cfg), web.seeds()...)
+				var runs sync.WaitGroup
+				for range workers {
+					crawl := w.worker(cfg)
+					runs.Go(func() {
+						if end, err := crawl.Run(t.Context()); err != nil || end != fetcher.Limit {
+							t.Errorf("Run ended with %q, %v, want %q", end, err, fetcher.Limit)
+						}
+					})
+				}
+				runs.Wait()
+				w.balanced()
+				if stats := w.stats(); stats.Pages != limit || stats.Leased != 0 {
+					t.Errorf("%d workers: %d pages, %d leased, want %d and none", workers, stats.Pages, stats.Leased, limit)
+				}
+				// The same again, which resumes: nothing is left to be done.
+				before := len(w.wire.log())
+				if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Limit || len(w.wire.log()) != before {
+					t.Errorf("a second Run ended with %q, %v, after %d more requests", end, err, len(w.wire.log())-before)
+				}
+			})
+		}
+	}
+}
+
+// TestHold: Run does not end while somebody is about to add, and goes on at once
+// when they did.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		c := w.worker(w.config())
+		release := c.Hold()
+		var added time.Time
+		var feeding sync.WaitGroup
+		feeding.Go(func() {
+			time.Sleep(10*time.Minute + 333*time.Millisecond)
+			added = time.Now()
+			w.seed(c, "http://a.test/1")
+			time.Sleep(10 * time.Minute)
+			w.seed(c, "http://a.test/2")
+			release()
+			release()
+		})
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		feeding.Wait()
+		w.balanced()
+		if calls := w.wire.log(); len(calls) != 3 || calls[0].start.Sub(added) > 10*time.Millisecond {
+			t.Errorf("%d requests; the first came %v after the seed", len(calls), calls[0].start.Sub(added))
+		}
+	})
+}
+
+// TestWakeIsNotLost: whatever the worker is doing, a new seed is asked for at once.
+func TestWakeIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		cfg := w.config()
+		c := w.worker(cfg)
+		release := c.Hold()
+		var feeding sync.WaitGroup
+		feeding.Go(func() {
+			defer release()
+			for i := range 500 {
+				time.Sleep(time.Duration(i) * 1234567 * time.Nanosecond % (40 * time.Millisecond))
+				w.seed(c, fmt.Sprintf("http://h%d.test/", i))
+				at := time.Now()
+				time.Sleep(12 * time.Millisecond)
+				calls := w.wire.log()
+				if last := calls[len(calls)-1]; last.start.Before(at) {
+					t.Fatalf("seed %d was not asked for within 12 ms", i)
+				}
+			}
+		})
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		feeding.Wait()
+	})
+}
+
+// TestEmpty: nothing to do is an end, not a fault.
+func TestEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		w.crawl(w.config())
+	})
+}
+
+// TestRunOnce: the second Run of a Crawl is an error.
+func TestRunOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		c := w.worker(w.config())
+		if _, err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Run(t.Context()); err == nil {
+			t.Error("Run runs twice")
+		}
+	})
+}
+
+// TestPaused: a paused crawl waits, without asking the store all the time.
+func TestPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		counted := &counter{Memory: w.store}
+		cfg := w.config()
+		cfg.Store = counted
+		c := w.worker(cfg)
+		w.seed(c, "http://a.test/")
+		if err := w.store.Pause(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Hour, func() { _ = w.store.Pause(context.Background(), false) })
+		begun := time.Now()
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		if at := w.wire.log()[0].start.Sub(begun); at < time.Hour || at > time.Hour+2*time.Second {
+			t.Errorf("the first request came after %v, want an hour", at)
+		}
+		if counted.leases > 4000 {
+			t.Errorf("the store was asked %d times in an hour", counted.leases)
+		}
+	})
+}
+
+// counter counts the calls of Lease.
+type counter struct {
+	*frontiertest.Memory
+	leases int
+}
+
+func (c *counter) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	c.leases++
+	return c.Memory.Lease(ctx, request)
+}
+
+// TestIdleWorkerIsQuiet: a worker with nothing to do but to wait for a page, for
+// a limit or for seeds asks the store about once a second.
+func TestIdleWorkerIsQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{"http://a.test/1": {wait: 25 * time.Second}}))
+		counted := &counter{Memory: w.store}
+		cfg := w.config()
+		cfg.Store, cfg.MaxPages = counted, 1
+		c := w.worker(cfg)
+		w.seed(c, "http://a.test/1", "http://a.test/2")
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Limit {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		if counted.leases > 40 {
+			t.Errorf("the store was asked %d times in 27 s", counted.leases)
+		}
+	})
+}
+
+// stoppable is a crawl of many hosts that is in full swing after ten seconds.
+func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []string) {
+	w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+		if strings.HasSuffix(url, "/robots.txt") {
+			return reply{}, false
+		}
+		r := links("/a", "/b", "/c/d", "c")
+		r.wait = slow
+		return r, true
+	}})
+	cfg := w.config()
+	cfg.HostConcurrency, cfg.Concurrency = 2, 8
+	cfg.Politeness.LatencyFactor = politeness.NoLatencyFactor
+	var seeds []string
+	for i := range 20 {
+		seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i), fmt.Sprintf("http://h%d.test/2", i))
+	}
+	return w, cfg, seeds
+}
+
+// TestSoftStop: what is under way finishes, nothing is started, all else goes
+// back with nothing used, and a second worker finishes the crawl politely.
+func TestSoftStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, cfg, seeds := stoppable(t, 20*time.Second)
+		c := w.worker(cfg)
+		w.seed(c, seeds...)
+		stop, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		begun := time.Now()
+		if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		if took := time.Since(begun); took < 20*time.Second || took > 30*time.Second {
+			t.Errorf("Run took %v, want until the requests under way ended", took)
+		}
+		for _, call := range w.wire.log() {
+			if call.aborted || call.start.Sub(begun) > 10*time.Second {
+				t.Errorf("%s started after %v, aborted %v", call.url, call.start.Sub(begun), call.aborted)
+			}
+		}
+		w.given(0)
+		w.resume(cfg)
+	})
+}
+
+// given holds the store to have no lease and no item that anything was used up of.
+func (w *world) given(leased uint64) {
+	w.t.Helper()
+	if stats := w.stats(); stats.Leased != leased || stats.Queued == 0 {
+		w.t.Errorf("%d leased, %d queued after a stop", stats.Leased, stats.Queued)
+	}
+	_ = w.store.List(w.t.Context(), frontier.Queued, "", func(item frontier.Item) bool {
+		if item.Attempts != 0 || item.Deliveries != 0 {
+			w.t.Errorf("%s has %d attempts and %d deliveries", item.URL, item.Attempts, item.Deliveries)
+		}
+		return true
+	})
+	w.balanced()
+}
+
+// resume finishes a crawl that was stopped, and judges all of it.
+func (w *world) resume(cfg fetcher.Config) {
+	w.t.Helper()
+	if end, err := w.worker(cfg).Run(w.t.Context()); err != nil || end != fetcher.Empty {
+		w.t.Fatalf("the second Run ended with %q, %v", end, err)
+	}
+	w.balanced()
+	judgeStarts(w.t, w.wire.log(), same(cfg.Politeness))
+	if stats := w.stats(); stats.Failed != 0 || stats.Done != stats.Added {
+		w.t.Errorf("books %+v", stats.Books)
+	}
+}
+
+// TestGraceIsOver: requests that take longer than the grace are broken off.
+func TestGraceIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, cfg, seeds := stoppable(t, 25*time.Second)
+		cfg.Grace = 5 * time.Second
+		c := w.worker(cfg)
+		w.seed(c, seeds...)
+		stop, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		begun := time.Now()
+		if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		if took := time.Since(begun); took != 15*time.Second {
+			t.Errorf("Run took %v, want 15s", took)
+		}
+		w.given(0)
+		w.resume(cfg)
+	})
+}
+
+// TestAbort: at once, with or without a soft stop before; a handler is told, and
+// what it gives up is no failure of the page.
+func TestAbort(t *testing.T) {
+	for _, inHandler := range []bool{false, true} {
+		for _, soft := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				slow := 25 * time.Second
+				if inHandler {
+					slow = 0
+				}
+				w, cfg, seeds := stoppable(t, slow)
+				if inHandler {
+					cfg.OnPage = func(ctx context.Context, _ *fetcher.Page) error { return wait(ctx, time.Hour) }
+				}
+				c := w.worker(cfg)
+				w.seed(c, seeds...)
+				stop, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if soft {
+					time.AfterFunc(5*time.Second, cancel)
+				}
+				time.AfterFunc(10*time.Second, c.Abort)
+				begun := time.Now()
+				if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
+					t.Fatalf("Run ended with %q, %v", end, err)
+				}
+				if took := time.Since(begun); took != 10*time.Second {
+					t.Errorf("Run took %v, want 10s", took)
+				}
+				w.given(0)
+				cfg.OnPage = nil
+				w.resume(cfg)
+			})
+		}
+	}
+}
+
+// TestDeadlineWithLowRate: a stop with a deadline that waiting for the rate would
+// pass is no reason to give up before it.
+func TestDeadlineWithLowRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, cfg, seeds := stoppable(t, 0)
+		cfg.Rate = 0.1
+		counted := &counter{Memory: w.store}
+		cfg.Store = counted
+		c := w.worker(cfg)
+		w.seed(c, seeds...)
+		stop, cancel := context.WithTimeout(t.Context(), 95*time.Second)
+		defer cancel()
+		if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		if n := len(w.wire.log()); n != 10 || counted.leases > 200 {
+			t.Errorf("%d requests, want 10; %d calls of Lease", n, counted.leases)
+		}
+		w.given(0)
+	})
+}
+
+// TestSeedAnswers: index for index, what is no URL with its reason.
+func TestSeedAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		c := w.worker(w.config())
+		answers, err := c.Seeds(t.Context(), []string{"a.test/x#y", "ftp://a.test/", "http://[", "https://a.test/x", ""})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Refused, Reason: frontier.ReasonScheme},
+			{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}, {Answer: frontier.Seen}, {Answer: frontier.Refused, Reason: frontier.ReasonMalformed}}
+		for i, a := range answers {
+			if a.Verdict != want[i] || (a.Err == nil) != (a.URL != "") {
+				t.Errorf("%q: %+v, want %v", a.Raw, a, want[i])
+			}
+		}
+		faulty := w.config()
+		faulty.Store = frontiertest.NewFaulty(w.store, frontiertest.Script(map[frontiertest.Op][]frontiertest.Fault{
+			frontiertest.OpAdd: {{Err: frontier.ErrFull}},
+		}))
+		if _, err := w.worker(faulty).Seeds(t.Context(), []string{"http://b.test/"}); !errors.Is(err, frontier.ErrFull) {
+			t.Errorf("error %v, want ErrFull", err)
+		}
+	})
+}
