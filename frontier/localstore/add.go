@@ -63,11 +63,20 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 		return g.refuse(o.refused), nil
 	}
 	it := o.item
-	known := g.filter.Has(o.print)
+	claimed := g.filter.Has(o.print)
+	if claimed {
+		if err := g.shadow(o.print, claimed); err != nil {
+			return frontier.Verdict{}, err
+		}
+	}
+	known := claimed
 	if known && it.Class != frontier.Bulk {
 		var err error
 		if known, err = g.knows(it, o.print); err != nil {
 			return frontier.Verdict{}, err
+		}
+		if !known {
+			g.meta.Stats.Recovered++
 		}
 	}
 	if known {
@@ -80,6 +89,11 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	}
 	if h.most > 0 && h.added >= h.most {
 		return g.refuse(frontier.ReasonHostLimit), nil
+	}
+	if !claimed {
+		if err := g.shadow(o.print, claimed); err != nil {
+			return frontier.Verdict{}, err
+		}
 	}
 	if layer, added := g.filter.Add(o.print); added { // an exact key may have all its bits set
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)

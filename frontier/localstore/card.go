@@ -56,7 +56,7 @@ func (c *card) accept(dir string, cfg Config) error {
 		return err
 	}
 	if given := filterCard(cfg.Filter); given != c.Filter {
-		return fmt.Errorf("localstore: %s was created with filter %+v, not %+v: %w", dir, c.Filter, given, frontier.ErrParamsMismatch)
+		return mismatch("%s was created with filter %+v, not %+v", dir, c.Filter, given)
 	}
 	return nil
 }
@@ -88,8 +88,7 @@ func readCard(filesystem vfs.FS, dir string) (c card, err error) {
 		return c, fmt.Errorf("localstore: %s is not the card of a crawl: %w", name, err)
 	}
 	if c.Format != Format {
-		return c, fmt.Errorf("localstore: %s has format %d, this program reads format %d: %w",
-			name, c.Format, Format, frontier.ErrParamsMismatch)
+		return c, mismatch("%s has format %d, this program reads format %d", name, c.Format, Format)
 	}
 	return c, nil
 }
@@ -140,3 +139,13 @@ func replaceFile(filesystem vfs.FS, dir, name string, write func(io.Writer) erro
 	}
 	return syncDir(filesystem, dir)
 }
+
+// mismatchError is an ErrParamsMismatch whose own words say all of it.
+type mismatchError string
+
+func mismatch(format string, args ...any) error {
+	return mismatchError("localstore: " + fmt.Sprintf(format, args...))
+}
+
+func (e mismatchError) Error() string        { return string(e) }
+func (e mismatchError) Is(target error) bool { return target == frontier.ErrParamsMismatch }

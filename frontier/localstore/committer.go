@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -30,6 +31,7 @@ type group struct {
 	dirty    []*host
 	journal  []byte
 	exact    map[bloomstore.Fingerprint]bool // exact keys added by this group
+	sampled  map[bloomstore.Fingerprint]bool // what it added to the sample
 	retried  map[uint64]bool                 // failed rows that this group offers again, by their numbers
 	records  bool                            // something was written to the output
 	unsynced bool                            // a batch was applied and not synced
@@ -85,6 +87,9 @@ func (s *Store) commit(ops []*op) error {
 	if err := g.turnClock(); err != nil {
 		return err
 	}
+	if err := g.checkPresent(); err != nil {
+		return err
+	}
 	grants := false
 	for _, o := range ops {
 		if o.change != nil {
@@ -132,6 +137,23 @@ func fatal(op string, err error) error {
 func isFatal(err error) bool {
 	var f fatalError
 	return errors.As(err, &f)
+}
+
+// presentFor is how long a look at the directory counts, in µs.
+const presentFor = 1_000_000
+
+// checkPresent fails when the directory was removed: its open files would take
+// writes for ever, and nobody could read them.
+func (g *group) checkPresent() error {
+	if g.now < g.presentUntil {
+		return nil
+	}
+	_, err := g.fs.Stat(g.fs.PathJoin(g.cfg.Dir, cardFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fatal("the directory was removed while it was in use", err)
+	}
+	g.presentUntil = g.now + presentFor
+	return nil
 }
 
 // turnClock does what time alone brings: leases that ran out, items whose delay is over.

@@ -156,6 +156,7 @@ type state struct {
 	delayedFloor int64 // the same of tableDelayed
 	nextDelayed  int64 // no delayed item is due earlier
 	nextExpiry   int64 // no lease runs out earlier
+	presentUntil int64 // until then the directory counts as being there
 	journaled    int   // adds in the journal
 }
 

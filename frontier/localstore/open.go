@@ -106,8 +106,7 @@ func (s *Store) refuseForeign() error {
 		}
 	}
 	if foreign != "" {
-		return fmt.Errorf("localstore: %s is not empty (%q) and holds no crawl: it has no %s: %w",
-			s.cfg.Dir, foreign, cardFile, frontier.ErrParamsMismatch)
+		return mismatch("%s is not empty (%q) and holds no crawl: it has no %s", s.cfg.Dir, foreign, cardFile)
 	}
 	return nil
 }
@@ -162,8 +161,7 @@ func (s *Store) loadState(exists, rebuild bool) (err error) {
 // create writes the card of a new crawl.
 func (s *Store) create() (err error) {
 	err = s.scanRange(s.db, nil, nil, func(_, _ []byte) (bool, error) {
-		return false, fmt.Errorf("localstore: %s has a store but no %s, which holds the key of its fingerprints: %w",
-			s.cfg.Dir, cardFile, frontier.ErrParamsMismatch)
+		return false, mismatch("%s has a store but no %s, which holds the key of its fingerprints", s.cfg.Dir, cardFile)
 	})
 	if err == nil {
 		s.card, err = createCard(s.fs, s.cfg.Dir, s.cfg)

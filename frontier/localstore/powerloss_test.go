@@ -1,0 +1,444 @@
+package localstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestPowerLoss makes random calls, takes the power at a random write and opens
+// what is left; then it goes on from there. Whatever was answered must be there.
+func TestPowerLoss(t *testing.T) {
+	runs, crashes := 4, 60
+	if testing.Short() {
+		crashes = 15
+	}
+	if *proof {
+		runs, crashes = 100, 200
+	}
+	first, runs := firstSeed(runs)
+	for i := range runs {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			t.Logf("replay with -seed=%d (the schedule of goroutines differs)", seed)
+			newOutage(t, seed).run(crashes)
+		})
+	}
+}
+
+// outage is a crawl on a disk that forgets what was not synced.
+type outage struct {
+	t   *testing.T
+	rng *rand.Rand
+	cfg Config
+	now time.Time
+
+	disk  *vfs.MemFS
+	store *Store
+	ids   uint64
+
+	mu    sync.Mutex // guards what follows; the power goes in whatever goroutine writes
+	known ledger
+	until int // writes until the power goes
+	chaos *rand.Rand
+	lost  *vfs.MemFS // the disk after the power went; nil: it did not yet
+	then  ledger     // what was known at that moment
+}
+
+// ledger is what the test was told.
+type ledger struct {
+	urls    map[string]fate
+	records map[string]bool // by line: false while the call that writes it is not answered
+	leases  map[string]held // by host
+	asked   bool            // a call of Lease or Retry is not answered yet: anything may be leased
+}
+
+// fate is what the test knows of a URL that it offered.
+type fate struct {
+	item       frontier.Item
+	added      bool           // answered so
+	state      frontier.State // Queued also while it is leased
+	pending    bool           // a call that changes it is not answered yet
+	deliveries uint8
+	round      uint32
+}
+
+type held struct {
+	id       frontier.LeaseID
+	items    []frontier.Item // not completed
+	handed   int
+	inFlight int
+	pending  bool
+}
+
+func (l ledger) clone() ledger {
+	leases := maps.Clone(l.leases)
+	for host, h := range leases {
+		h.items = slices.Clone(h.items)
+		leases[host] = h
+	}
+	return ledger{maps.Clone(l.urls), maps.Clone(l.records), leases, l.asked}
+}
+
+func newOutage(t *testing.T, seed uint64) *outage {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	o := &outage{
+		t: t, rng: rng, chaos: rand.New(rand.NewPCG(seed, 2)), disk: vfs.NewCrashableMem(),
+		now:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		known: ledger{make(map[string]fate), make(map[string]bool), make(map[string]held), false},
+	}
+	o.cfg = Config{
+		Dir: "some/crawl", Delay: time.Second, LeaseTTL: time.Hour, CheckpointAdds: 25,
+		Now:    func() time.Time { return o.now },
+		Filter: membits.Config{Capacity: 10_000, Shards: 4, Growth: membits.GrowthOff},
+		Crash:  func(string) { o.tick() },
+	}
+	if rng.IntN(3) == 0 {
+		o.cfg.Filter = membits.Config{Capacity: 64, Shards: 4} // grows
+	}
+	return o
+}
+
+// tick counts a write that is about to be made.
+func (o *outage) tick() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.until--; o.until == 0 {
+		o.cut()
+	}
+}
+
+func (o *outage) cut() {
+	percent := []int{0, 100, o.chaos.IntN(101), o.chaos.IntN(101)}[o.chaos.IntN(4)]
+	o.lost = o.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: o.chaos})
+	o.then = o.known.clone()
+}
+
+func (o *outage) config() Config {
+	cfg := o.cfg
+	cfg.FS = errorfs.Wrap(o.disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			o.tick()
+		}
+		return nil
+	}))
+	cfg.OpenOutput = func(position frontier.Position) (frontier.Output, error) {
+		return openLines(cfg.FS, cfg.Dir, position)
+	}
+	return cfg
+}
+
+func (o *outage) run(crashes int) {
+	for n := range crashes {
+		o.life()
+		if o.t.Failed() {
+			o.t.Logf("in life %d", n)
+			return
+		}
+	}
+}
+
+// life opens the crawl on the disk that is left, checks it, and works until the
+// power is gone.
+func (o *outage) life() {
+	o.mu.Lock()
+	o.until, o.lost = 1+o.rng.IntN(150), nil
+	if o.rng.IntN(4) == 0 {
+		o.until = 1 + o.rng.IntN(30) // while it opens
+	}
+	o.mu.Unlock()
+	s, err := Open(o.config())
+	if err != nil {
+		o.t.Fatalf("open after the power was lost: %v", err)
+	}
+	o.store = s
+	o.verify()
+	for range 60 {
+		if o.dark() || o.t.Failed() {
+			break
+		}
+		o.step()
+	}
+	o.mu.Lock()
+	if o.lost == nil {
+		o.cut()
+	}
+	o.until = 0
+	o.mu.Unlock()
+	if err := s.Close(); err != nil {
+		o.t.Errorf("Close: %v", err)
+	}
+	o.disk, o.known = o.lost, o.then
+}
+
+func (o *outage) dark() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lost != nil
+}
+
+// step makes some calls at once, so that they share a group.
+func (o *outage) step() {
+	o.now = o.now.Add(time.Duration(o.rng.IntN(3000)) * time.Millisecond)
+	if o.rng.IntN(15) == 0 {
+		o.ask(o.retry)
+		return
+	}
+	var calls []func()
+	for range 1 + o.rng.IntN(3) {
+		switch o.rng.IntN(5) {
+		case 0, 1:
+			calls = append(calls, o.add())
+		case 2:
+			o.ask(o.lease)
+			o.ask(o.extend)
+		default:
+			if call := o.complete(); call != nil {
+				calls = append(calls, call)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for _, call := range calls {
+		wg.Go(call)
+	}
+	wg.Wait()
+}
+
+func (o *outage) item() frontier.Item {
+	host := fmt.Sprintf("h%d.test", o.rng.IntN(5))
+	item := frontier.Item{URL: fmt.Sprintf("https://%s/%d", host, o.rng.IntN(80)), Host: host, Priority: frontier.Priority(o.rng.IntN(3))}
+	if len(item.URL)%2 == 0 {
+		item.Class = frontier.Exact
+	}
+	if o.rng.IntN(8) == 0 {
+		item.Delay = time.Duration(o.rng.IntN(5000)) * time.Millisecond
+	}
+	return item
+}
+
+func (o *outage) items() []frontier.Item {
+	items := make([]frontier.Item, o.rng.IntN(8))
+	for i := range items {
+		items[i] = o.item()
+	}
+	return items
+}
+
+// offered notes that items are about to be offered.
+func (o *outage) offered(items []frontier.Item) {
+	for _, item := range items {
+		if _, ok := o.known.urls[item.URL]; !ok {
+			o.known.urls[item.URL] = fate{item: item, state: frontier.Queued}
+		}
+	}
+}
+
+func (o *outage) add() func() {
+	items := o.items()
+	o.mu.Lock()
+	o.offered(items)
+	o.mu.Unlock()
+	return func() {
+		verdicts, err := o.store.Add(context.Background(), items)
+		if err != nil {
+			o.t.Errorf("Add: %v", err)
+			return
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for i, item := range items {
+			f := o.known.urls[item.URL]
+			if verdicts[i].Answer == frontier.Added && f.added {
+				o.t.Errorf("%s was answered added twice", item.URL)
+			}
+			// Seen says as much: a call before this one was answered added, or is about to be.
+			f.added = true
+			o.known.urls[item.URL] = f
+		}
+	}
+}
+
+// ask makes a call that may change any host.
+func (o *outage) ask(call func()) {
+	o.mu.Lock()
+	o.known.asked = true
+	o.mu.Unlock()
+	call()
+	o.mu.Lock()
+	o.known.asked = false
+	o.mu.Unlock()
+}
+
+func (o *outage) lease() {
+	o.ids++
+	var id frontier.LeaseID
+	binary.BigEndian.PutUint64(id[:], o.ids)
+	request := frontier.LeaseRequest{IDs: []frontier.LeaseID{id}, InFlight: o.rng.IntN(4)}
+	grant, err := o.store.Lease(context.Background(), request)
+	if err != nil {
+		o.t.Errorf("Lease: %v", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range grant.Leases {
+		o.known.leases[l.Host] = held{id, l.Items, len(l.Items), max(request.InFlight, 1), false}
+	}
+}
+
+// extend tops up a lease that no call of this step is about.
+func (o *outage) extend() {
+	host, h, ok := o.free()
+	if !ok {
+		return
+	}
+	extension, err := o.store.Extend(context.Background(), h.id, frontier.TopUp{Items: len(h.items) + 2, Known: h.handed})
+	if err != nil {
+		o.t.Errorf("Extend: %v", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h.items = append(slices.Clone(h.items), extension.Items...)
+	h.handed += len(extension.Items)
+	o.known.leases[host] = h
+}
+
+// free returns a lease that no call of this step is about.
+func (o *outage) free() (host string, _ held, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var free []string
+	for host, h := range o.known.leases {
+		if !h.pending {
+			free = append(free, host)
+		}
+	}
+	if len(free) == 0 {
+		return "", held{}, false
+	}
+	slices.Sort(free)
+	host = free[o.rng.IntN(len(free))]
+	return host, o.known.leases[host], true
+}
+
+func (o *outage) retry() {
+	if _, err := o.store.Retry(context.Background(), ""); err != nil {
+		o.t.Errorf("Retry: %v", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for url, f := range o.known.urls {
+		if f.state == frontier.Failed {
+			f.state, f.deliveries, f.round = frontier.Queued, 0, f.round+1
+			o.known.urls[url] = f
+		}
+	}
+}
+
+// complete completes some items of a lease that no call of this step is about.
+func (o *outage) complete() func() {
+	host, h, ok := o.free()
+	if !ok {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var done []frontier.Completion
+	after := make(map[string]fate)
+	var rest []frontier.Item
+	for _, item := range h.items {
+		if o.rng.IntN(2) == 0 {
+			rest = append(rest, item)
+			continue
+		}
+		c, f := o.completion(item)
+		o.offered(c.Links)
+		before := o.known.urls[item.URL]
+		before.pending = true
+		o.known.urls[item.URL] = before
+		after[item.URL] = f
+		done = append(done, c)
+	}
+	update := frontier.HostUpdate{Due: time.Second, Delay: time.Second, End: o.rng.IntN(3) == 0}
+	h.pending = true
+	o.known.leases[host] = h
+	return func() {
+		if err := o.store.Complete(context.Background(), h.id, done, update); err != nil {
+			o.t.Errorf("Complete: %v", err)
+			return
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		maps.Copy(o.known.urls, after)
+		for _, c := range done {
+			for _, link := range c.Links {
+				f := o.known.urls[link.URL]
+				f.added = true
+				o.known.urls[link.URL] = f
+			}
+			if c.Disposition == frontier.Finish {
+				o.known.records[line(c.Item, o.round(c.Item))] = true
+			}
+		}
+		h.items, h.pending = rest, false
+		o.known.leases[host] = h
+		if update.End {
+			delete(o.known.leases, host)
+		}
+	}
+}
+
+func (o *outage) round(print bloomstore.Fingerprint) uint32 {
+	for _, f := range o.known.urls {
+		if o.store.Hasher().Fingerprint(f.item.URL) == print {
+			return f.round
+		}
+	}
+	return 0
+}
+
+// completion returns a random completion of an item and what will be known of
+// it once that is answered.
+func (o *outage) completion(item frontier.Item) (frontier.Completion, fate) {
+	f := o.known.urls[item.URL]
+	c := frontier.Completion{Item: item.Fingerprint, Links: o.items()}
+	switch o.rng.IntN(5) {
+	case 0:
+		c.Disposition, c.RetryIn = frontier.Retry, time.Duration(o.rng.IntN(4))*time.Second
+		return c, f
+	case 1:
+		c.Disposition = frontier.GiveBack
+		return c, f
+	case 2:
+		c.Outcome = frontier.Network
+	default:
+		c.Outcome, c.Page = frontier.OK, true
+	}
+	f.state = c.Outcome.State()
+	o.known.records[line(c.Item, item.Round)] = false
+	output := o.store.output.(*lines)
+	c.Record = func(frontier.LinkCounts) error { return output.write(c.Item, item.Round) }
+	return c, f
+}
+
+// bits returns the file of a filter.
+func bits(f *membits.Filter) []byte {
+	var b bytes.Buffer
+	_, _ = f.Snapshot([16]byte{}).WriteTo(&b)
+	return b.Bytes()
+}

@@ -1,0 +1,79 @@
+package localstore
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// shadow holds the filter's claim about an offered URL to the exact sample.
+// Its errors are fatal.
+func (g *group) shadow(print bloomstore.Fingerprint, claimed bool) error {
+	if !print.Sampled() {
+		return nil
+	}
+	known := g.sampled[print]
+	if !known {
+		row, err := g.get(shadowKey(print))
+		if err != nil {
+			return err
+		}
+		known = row != nil
+	}
+	stats := &g.meta.Stats.Shadow
+	switch {
+	case known && !claimed:
+		stats.Forgotten++
+	case !known && claimed:
+		stats.Lost++
+	case !known:
+		stats.New++
+	}
+	if !known {
+		g.set(shadowKey(print), nil)
+		if g.sampled == nil {
+			g.sampled = make(map[bloomstore.Fingerprint]bool)
+		}
+		g.sampled[print] = true
+	}
+	return nil
+}
+
+// Probe asks the filter for up to n random fingerprints and returns how many of
+// the probes it claimed to know. Fingerprints are keyed and uniform, so a
+// random one is as good as that of a URL never offered. It stops early when ctx
+// ends, and changes nothing.
+func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
+	if err := s.Err(); err != nil {
+		return 0, 0, err
+	}
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(rand.Uint32())
+	}
+	random := rand.NewChaCha8(seed)
+	var print bloomstore.Fingerprint
+	for ; probes < n; probes++ {
+		if probes%4096 == 0 && ctx.Err() != nil {
+			break
+		}
+		_, _ = random.Read(print[:])
+		if s.filter.Has(print) {
+			claimed++
+		}
+	}
+	return claimed, probes, nil
+}
+
+// FilterLayers returns the sizes and fill of the filter's layers, oldest first.
+func (s *Store) FilterLayers() []frontier.FilterLayer {
+	stats := s.filter.Stats()
+	layers := make([]frontier.FilterLayer, len(stats.Layers))
+	for i, l := range stats.Layers {
+		layers[i] = frontier.FilterLayer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes,
+			Fill: l.Fill, FPR: l.FPR, Target: l.Target}
+	}
+	return layers
+}
