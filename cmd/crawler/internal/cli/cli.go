@@ -76,11 +76,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var exit *exitError
 	switch flag := new(flagError); {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		exit = &exitError{signalCode(ctx), nil}
 	case errors.As(err, &exit):
 	case errors.As(err, &flag):
 		exit = &exitError{exitUsage, errors.Join(flagFaults(s, args)...)}
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		exit = &exitError{signalCode(ctx), nil}
 	case ran:
 		exit = &exitError{exitFailed, err}
 	default: // before a command's own code, errors are about the command line

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
@@ -209,7 +210,7 @@ func (ses *session) announce(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "resuming %s: %s pages, %s queued\n", ses.dir, comma(stats.Pages), comma(stats.Queued+stats.Leased))
+	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", ses.dir, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	return nil
 }
 

@@ -19,7 +19,7 @@ const seedBatch = 500
 
 // seedCounts are what became of seeds.
 type seedCounts struct {
-	added, known, refused int
+	added, known, refused uint64
 	all                   bool // there are no more
 }
 

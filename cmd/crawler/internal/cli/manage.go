@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
@@ -95,7 +96,7 @@ func newRetry(s streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.out, "%d URLs are queued again\n", n)
+		fmt.Fprintf(s.out, "%s queued again\n", human.Plural(uint64(n), "URL"))
 		return nil
 	}
 	return cmd
@@ -143,7 +144,7 @@ func newStatus(s streams) *cobra.Command {
 		if st.Running {
 			running = "running"
 		}
-		fmt.Fprintf(s.out, "%s: %s, %s pages\n", dir, running, comma(st.Stats.Pages))
+		fmt.Fprintf(s.out, "%s: %s, %s\n", dir, running, human.Plural(st.Stats.Pages, "page"))
 		printBooks(s.out, st.Stats)
 		return nil
 	}
@@ -174,7 +175,7 @@ func newRebuild(s streams) *cobra.Command {
 		if err = errors.Join(err, ses.close()); err != nil {
 			return &exitError{exitFailed, err}
 		}
-		fmt.Fprintf(s.out, "the filter of %s holds %s URLs again\n", dir, comma(stats.Filter.Keys))
+		fmt.Fprintf(s.out, "the filter of %s holds %s URLs again\n", dir, human.Commas(stats.Filter.Keys))
 		return nil
 	}
 	return cmd

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -62,10 +63,8 @@ func clock(d time.Duration) string { return d.Truncate(time.Second).String() }
 
 func progressLine(stats frontier.Stats, p fetcher.Progress, rate float64) string {
 	return fmt.Sprintf("%s pages  %.1f/s  %s queued  %s hosts  %s failed  %s",
-		comma(stats.Pages), rate, comma(stats.Queued), comma(stats.Hosts), comma(stats.Failed), humanize.IBytes(p.Bytes))
+		human.Commas(stats.Pages), rate, human.Commas(stats.Queued), human.Commas(stats.Hosts), human.Commas(stats.Failed), humanize.IBytes(p.Bytes))
 }
-
-func comma(n uint64) string { return humanize.Comma(int64(n)) }
 
 // print writes the summary of a run.
 func (r *result) print(w io.Writer) {
@@ -75,11 +74,11 @@ func (r *result) print(w io.Writer) {
 		fetcher.Stopped: "stopped", endTime: "--max-time is over",
 	}[r.end]
 	fmt.Fprintf(w, "%s: %s\n", r.dir, why)
-	fmt.Fprintf(w, "  this run   %s pages in %s (%.1f/s), %s, %s requests, %s for robots.txt\n",
-		comma(p.Finished), r.took.Round(100*time.Millisecond), float64(p.Finished)/max(r.took.Seconds(), 1e-3),
-		humanize.IBytes(p.Bytes), comma(p.Requests), comma(p.Robots))
+	fmt.Fprintf(w, "  this run   %s in %s (%.1f/s), %s, %s, %s for robots.txt\n",
+		human.Plural(p.Finished, "page"), r.took.Round(100*time.Millisecond), float64(p.Finished)/max(r.took.Seconds(), 1e-3),
+		humanize.IBytes(p.Bytes), human.Plural(p.Requests, "request"), human.Commas(p.Robots))
 	if f := r.fed; f.added+f.known+f.refused > 0 {
-		fmt.Fprintf(w, "  seeds      %d added, %d known, %d refused\n", f.added, f.known, f.refused)
+		fmt.Fprintf(w, "  seeds      %s added, %s known, %s refused\n", human.Commas(f.added), human.Commas(f.known), human.Commas(f.refused))
 	}
 	printBooks(w, r.stats)
 	fmt.Fprintf(w, "  records    %s\n", recordsIn(r.dir))
@@ -93,10 +92,10 @@ func (r *result) print(w io.Writer) {
 
 // printBooks prints the accounts of a whole crawl (P6).
 func printBooks(w io.Writer, st frontier.Stats) {
-	fmt.Fprintf(w, "  found      %s = %s added + %s seen + %s refused%s\n", comma(st.Found), comma(st.Added), comma(st.Seen),
-		comma(st.RefusedTotal()), breakdown(st.Refused))
-	fmt.Fprintf(w, "  added      %s = %s queued + %s leased + %s done + %s failed\n", comma(st.Added), comma(st.Queued),
-		comma(st.Leased), comma(st.Done), comma(st.Failed))
+	fmt.Fprintf(w, "  found      %s = %s added + %s seen + %s refused%s\n", human.Commas(st.Found), human.Commas(st.Added), human.Commas(st.Seen),
+		human.Commas(st.RefusedTotal()), breakdown(st.Refused))
+	fmt.Fprintf(w, "  added      %s = %s queued + %s leased + %s done + %s failed\n", human.Commas(st.Added), human.Commas(st.Queued),
+		human.Commas(st.Leased), human.Commas(st.Done), human.Commas(st.Failed))
 	if len(st.Outcomes) > 0 {
 		fmt.Fprintf(w, "  outcomes   %s\n", strings.Trim(breakdown(st.Outcomes), " ()"))
 	}
@@ -104,8 +103,8 @@ func printBooks(w io.Writer, st frontier.Stats) {
 	if st.Filter.FPR < leastRate {
 		rate = "below 1e-12"
 	}
-	fmt.Fprintf(w, "  filter     %s of %s URLs, %s, false-positive rate now %s\n", comma(st.Filter.Keys),
-		comma(st.Filter.Capacity), humanize.IBytes(st.Filter.Bytes), rate)
+	fmt.Fprintf(w, "  filter     %s of %s URLs, %s, false-positive rate now %s\n", human.Commas(st.Filter.Keys),
+		human.Commas(st.Filter.Capacity), humanize.IBytes(st.Filter.Bytes), rate)
 }
 
 // breakdown lists counts by name, largest first.
@@ -124,7 +123,7 @@ func breakdown[K ~string](counts map[K]uint64) string {
 	})
 	parts := make([]string, len(names))
 	for i, name := range names {
-		parts[i] = fmt.Sprintf("%s %s", string(name), comma(counts[name]))
+		parts[i] = fmt.Sprintf("%s %s", string(name), human.Commas(counts[name]))
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
 }

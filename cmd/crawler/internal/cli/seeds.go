@@ -70,7 +70,7 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 		_, err := io.Copy(in, r)
 		in.CloseWithError(err)
 	}()
-	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
 	return out
 }
 
