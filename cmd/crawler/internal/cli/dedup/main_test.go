@@ -63,22 +63,7 @@ func child(at string) int {
 	if command.Execute() != nil {
 		return 1
 	}
-	printPeak()
 	return 0
-}
-
-// printPeak prints the most memory that this process had. Not from rusage: a
-// child inherits the figure of its parent there.
-func printPeak() {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, "VmHWM:") {
-			fmt.Fprint(os.Stderr, line)
-		}
-	}
 }
 
 // childCommand is the command in a process of its own.

@@ -163,6 +163,9 @@ func TestTornJournal(t *testing.T) {
 			if got := mustDedup(t, all, "--dir", dir); got.out != all[half:] {
 				t.Fatalf("cut at byte %d of %d, %d zeros: printed %q", cut, len(second), len(tail), got.out)
 			}
+			if now := read(t, name); !bytes.Equal(now, second) {
+				t.Fatalf("cut at byte %d of %d: then the journal has %d bytes, not those it had", cut, len(second), len(now))
+			}
 			if got := mustDedup(t, all, "--dir", dir); got.out != "" {
 				t.Fatalf("cut at byte %d of %d: the run after the next printed %q", cut, len(second), got.out)
 			}
