@@ -1,0 +1,102 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// MaxTrail is the longest trail that Trail follows, in records.
+const MaxTrail = 100
+
+// Find returns the last record of a URL, named by its canonical form or by the
+// id of its record. It reads all records once.
+func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
+	found, _, ok, err = r.last(idOrURL, everything)
+	return found, ok, err
+}
+
+// Trail returns the last record of a URL, named as for Find, then that of the
+// page that named it, and so on up to a seed; it is empty for an unknown URL.
+// It ends early, with a record that has a ReferrerID, after MaxTrail records or
+// where one is missing.
+//
+// A page's record is written before those of what it named, so that each step
+// reads no further than the one before it: in a crawl that goes by breadth the
+// whole trail costs little more than its first step, one pass.
+func (r Reader) Trail(idOrURL string) ([]Record, error) {
+	var trail []Record
+	for key, limit := idOrURL, everything; key != "" && len(trail) < MaxTrail; {
+		found, at, ok, err := r.last(key, limit)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		trail = append(trail, found)
+		key, limit = found.ReferrerID, at
+	}
+	return trail, nil
+}
+
+// last returns the last record of a URL before limit, and where it begins.
+func (r Reader) last(idOrURL string, limit place) (found Record, at place, ok bool, err error) {
+	needles, match := needlesFor(idOrURL)
+	for b, err := range r.blocks(limit) {
+		if err != nil {
+			return Record{}, place{}, false, err
+		}
+		for _, needle := range needles {
+			for hit := range hits(b.lines, needle) {
+				begin := bytes.LastIndexByte(b.lines[:hit], '\n') + 1
+				end := hit + bytes.IndexByte(b.lines[hit:], '\n')
+				offset := b.at.offset + int64(begin)
+				record, err := decode(b.lines[begin:end])
+				if err != nil {
+					return Record{}, place{}, false, fault(b.name, offset, err)
+				}
+				if here := (place{b.at.file, offset}); match(&record) && (!ok || at.before(here)) {
+					found, at, ok = record, here, true
+				}
+			}
+		}
+	}
+	return found, at, ok, nil
+}
+
+// hits returns where needle is in text.
+func hits(text, needle []byte) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for from := 0; ; {
+			i := bytes.Index(text[from:], needle)
+			if i < 0 || !yield(from+i) {
+				return
+			}
+			from += i + len(needle)
+		}
+	}
+}
+
+// needlesFor returns texts of which a record's line has one, and what tells the
+// record: lines are looked through faster than parsed. The quotes in a string
+// are escaped, so that a key in quotes is found nowhere else.
+func needlesFor(idOrURL string) (needles [][]byte, match func(*Record) bool) {
+	if isID(idOrURL) {
+		return [][]byte{[]byte(`"id":"` + idOrURL + `"`)}, func(r *Record) bool { return r.ID == idOrURL }
+	}
+	var plain bytes.Buffer // who wrote the record may have escaped & or not
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(idOrURL) // a string has a JSON form
+	escaped, _ := json.Marshal(idOrURL)
+	for _, text := range [][]byte{bytes.TrimSpace(plain.Bytes()), escaped} {
+		needles = append(needles, append([]byte(`"url":`), text...))
+	}
+	needles = slices.CompactFunc(needles, bytes.Equal)
+	return needles, func(r *Record) bool { return r.URL == idOrURL }
+}
+
+// isID reports whether s has the form of a record's id; no URL has it.
+func isID(s string) bool { return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == "" }

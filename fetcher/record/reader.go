@@ -1,0 +1,292 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Reader reads the records of a directory in the order in which they were
+// written: the closed files, packed or not, then the active one. A crawl may be
+// writing to them; what it appends behind the reader's back is read or not, but
+// never half a line of it. A Reader needs a few hundred KB, and some MB for a
+// packed file, however many records there are. It is safe for concurrent use.
+type Reader struct {
+	Dir string
+	// End is where the records end that count, as a store committed it. With
+	// nil all whole lines count: after a crash also some that the next start of
+	// the crawl will cut off and write again.
+	End frontier.Position
+}
+
+// All returns all records. It ends with the first error, which names the file
+// and the byte.
+func (r Reader) All() iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for b, err := range r.blocks(everything) {
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			offset := b.at.offset
+			for line := range bytes.Lines(b.lines) {
+				record, err := decode(line)
+				if err != nil {
+					err = fault(b.name, offset, err)
+				}
+				if !yield(record, err) || err != nil {
+					return
+				}
+				offset += int64(len(line))
+			}
+		}
+	}
+}
+
+// Lines returns the lines of all records, each with its newline and valid until
+// the next. It ends with the first error.
+func (r Reader) Lines() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for b, err := range r.blocks(everything) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for line := range bytes.Lines(b.lines) {
+				if !yield(line, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func decode(line []byte) (r Record, err error) {
+	err = json.Unmarshal(line, &r)
+	return r, err
+}
+
+func fault(name string, offset int64, err error) error {
+	return fmt.Errorf("record: %s, byte %d: %w", name, offset, err)
+}
+
+// place is where a line begins: an offset in the file of a number. The active
+// file has the number that it will be closed with.
+type place struct {
+	file   int
+	offset int64
+}
+
+func (p place) before(q place) bool {
+	return p.file < q.file || p.file == q.file && p.offset < q.offset
+}
+
+// everything is behind the last record: all whole lines of the last file count.
+var everything = place{file: 1 << 30, offset: -1}
+
+// block is a run of whole lines.
+type block struct {
+	name  string // of the file
+	at    place
+	lines []byte // valid until the next block
+}
+
+// blocks returns the lines before limit, the beginning of a line, in runs. It
+// ends with the first error.
+func (r Reader) blocks(limit place) iter.Seq2[block, error] {
+	return func(yield func(block, error) bool) {
+		var lines lineReader
+		for f, err := range r.sources(limit) {
+			if err == nil {
+				err = f.blocks(&lines, yield)
+			}
+			if errors.Is(err, errEnough) {
+				return
+			}
+			if err != nil {
+				yield(block{}, err)
+				return
+			}
+		}
+	}
+}
+
+// source is one file of a directory.
+type source struct {
+	io.ReadCloser
+	name   string
+	number int
+	length int64 // so much of it counts; -1: its whole lines
+	closed bool  // it has nothing but whole lines
+}
+
+// errEnough says that the consumer of an iteration wants no more.
+var errEnough = errors.New("record: enough")
+
+// blocks calls yield with the lines of f until it returns false.
+func (f *source) blocks(lines *lineReader, yield func(block, error) bool) error {
+	in := io.Reader(f)
+	if f.length >= 0 {
+		in = io.LimitReader(in, f.length)
+	}
+	lines.reset(in)
+	for offset := int64(0); ; {
+		run, err := lines.next()
+		switch {
+		case errors.Is(err, errEnd) && offset+int64(lines.rest()) < f.length:
+			return fmt.Errorf("record: %s has %d bytes, but %d were committed", f.name, offset, f.length)
+		case errors.Is(err, errEnd) && lines.rest() > 0 && (f.closed || f.length >= 0):
+			return fault(f.name, offset, errors.New("the file ends within a line"))
+		case errors.Is(err, errEnd):
+			return nil
+		case err != nil:
+			return fault(f.name, offset, err)
+		}
+		if !yield(block{name: f.name, at: place{f.number, offset}, lines: run}, nil) {
+			return errEnough
+		}
+		offset += int64(len(run))
+	}
+}
+
+// sources opens one file after the other, up to the one that limit lies in,
+// and closes each after its turn.
+func (r Reader) sources(limit place) iter.Seq2[*source, error] {
+	return func(yield func(*source, error) bool) {
+		last := r.end()
+		if limit.file <= last.file {
+			last = limit
+		}
+		numbers, err := r.closedNumbers()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for next := 1; next <= last.file; next++ {
+			if len(numbers) > 0 {
+				next, numbers = numbers[0], numbers[1:]
+			}
+			if next > last.file { // limit is in a file that is there no more
+				return
+			}
+			f, err := r.open(next)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if f == nil {
+				if last.offset > 0 {
+					yield(nil, fmt.Errorf("record: %s is gone, but %d bytes were committed", r.path(activeFile), last.offset))
+				}
+				return
+			}
+			if next == last.file || !f.closed {
+				f.length = last.offset
+			}
+			more := yield(f, nil)
+			_ = f.Close() // it was only read
+			if !more || !f.closed {
+				return
+			}
+		}
+	}
+}
+
+// end returns where the records end that count.
+func (r Reader) end() place {
+	if r.End == nil {
+		return everything
+	}
+	end := place{file: 1}
+	for _, f := range r.End {
+		if n, ok := closedNumber(f.File); ok {
+			end.file = max(end.file, n+1)
+		} else if f.File == activeFile {
+			end.offset = f.Length
+		}
+	}
+	return end
+}
+
+// closedNumbers lists the closed files. Old ones may have been moved away.
+func (r Reader) closedNumbers() (numbers []int, err error) {
+	entries, err := os.ReadDir(r.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	for _, entry := range entries {
+		if n, ok := closedNumber(entry.Name()); ok {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers), nil
+}
+
+// open opens the closed file of a number or, if there is none, the active file,
+// which will get it; nil if there is neither. A file that is closed or packed
+// at this moment has its new name first.
+func (r Reader) open(number int) (*source, error) {
+	active, err := r.openFile(activeFile, number)
+	if err != nil {
+		return nil, err
+	}
+	for _, suffix := range []string{"", zstdSuffix} {
+		f, err := r.openFile(closedFile(number)+suffix, number)
+		if f == nil && err == nil {
+			continue
+		}
+		if active != nil {
+			_ = active.Close()
+		}
+		return f, err
+	}
+	return active, nil
+}
+
+func (r Reader) path(name string) string { return filepath.Join(r.Dir, name) }
+
+// openFile opens a file, nil if it does not exist.
+func (r Reader) openFile(name string, number int) (*source, error) {
+	path := r.path(name)
+	file, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	f := &source{ReadCloser: file, name: path, number: number, length: -1, closed: name != activeFile}
+	if filepath.Ext(name) != zstdSuffix {
+		return f, nil
+	}
+	z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		_ = file.Close()
+		return nil, fault(path, 0, err)
+	}
+	f.ReadCloser = unpacked{z, file}
+	return f, nil
+}
+
+// unpacked reads a packed file.
+type unpacked struct {
+	*zstd.Decoder
+	file *os.File
+}
+
+func (u unpacked) Close() error {
+	u.Decoder.Close()
+	return u.file.Close()
+}

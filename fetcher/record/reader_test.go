@@ -1,0 +1,357 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// sample returns the record of page n, which page referrer named; a seed has
+// the referrer -1.
+func sample(n, referrer int) Record {
+	r := Record{
+		URL: fmt.Sprintf("http://h/%d?a=1&b=<%s>", n, strings.Repeat("é", n%7)), Host: "h", Outcome: "ok", Status: 200,
+		ID: idOf(n), FetchedAt: time.Unix(int64(n), 0).UTC(), Title: `"id":"` + idOf(n+1) + `" "url":"http://h/"` + "\n\\",
+	}
+	if referrer >= 0 {
+		r.ReferrerID = idOf(referrer)
+	}
+	return r
+}
+
+func idOf(n int) string { return fmt.Sprintf("%016x", uint64(n+1)*0x9e3779b97f4a7c15) }
+
+func line(t testing.TB, r Record) []byte {
+	t.Helper()
+	b, err := r.AppendLine(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var packer, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+
+func write(t testing.TB, dir, name string, text []byte) {
+	t.Helper()
+	if strings.HasSuffix(name, zstdSuffix) {
+		text = packer.EncodeAll(text, nil)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the URLs' numbers of all records.
+func read(t testing.TB, r Reader) (all []string) {
+	t.Helper()
+	for record, err := range r.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, record.ID)
+	}
+	return all
+}
+
+func ids(from, to int) (all []string) {
+	for n := from; n < to; n++ {
+		all = append(all, idOf(n))
+	}
+	return all
+}
+
+// threeFiles writes nine records: 0-2 packed, 3-5 closed, 6-8 active, each
+// named by the one two before it.
+func threeFiles(t testing.TB) (dir string, active []byte) {
+	dir = t.TempDir()
+	var text []byte
+	for n := range 9 {
+		text = append(text, line(t, sample(n, n-2))...)
+		switch n {
+		case 2:
+			write(t, dir, closedFile(1)+zstdSuffix, text)
+			text = nil
+		case 5:
+			write(t, dir, closedFile(2), text)
+			text = nil
+		}
+	}
+	write(t, dir, activeFile, text)
+	return dir, text
+}
+
+func TestReaderOrder(t *testing.T) {
+	dir, active := threeFiles(t)
+	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
+		t.Errorf("records %v, want %v", got, want)
+	}
+	// A packed file that still has its plain form beside it counts once.
+	text := append(append(line(t, sample(0, -2)), line(t, sample(1, -1))...), line(t, sample(2, 0))...)
+	write(t, dir, closedFile(1), text)
+	write(t, dir, closedFile(1)+zstdSuffix+".new", []byte("half a frame"))
+	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
+		t.Errorf("with both forms: records %v, want %v", got, want)
+	}
+	// Old files may be moved away, the active one may be gone.
+	for _, name := range []string{closedFile(1), closedFile(1) + zstdSuffix} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := read(t, Reader{Dir: dir}), ids(3, 9); !slices.Equal(got, want) {
+		t.Errorf("without the first: records %v, want %v", got, want)
+	}
+	if err := os.Rename(filepath.Join(dir, activeFile), filepath.Join(dir, closedFile(3))); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, Reader{Dir: dir}), ids(3, 9); !slices.Equal(got, want) {
+		t.Errorf("while rotating: records %v, want %v", got, want)
+	}
+	// What was committed before the rotation ends where it did.
+	end := frontier.Position{{File: activeFile, Length: int64(bytes.IndexByte(active, '\n') + 1)}, {File: closedFile(2)}}
+	if got, want := read(t, Reader{Dir: dir, End: end}), ids(3, 7); !slices.Equal(got, want) {
+		t.Errorf("committed before the rotation: records %v, want %v", got, want)
+	}
+	if got := read(t, Reader{Dir: t.TempDir()}); got != nil {
+		t.Errorf("an empty directory has records %v", got)
+	}
+}
+
+func TestReaderLines(t *testing.T) {
+	dir, active := threeFiles(t)
+	var got []byte
+	for line, err := range (Reader{Dir: dir}).Lines() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, line...)
+	}
+	if !bytes.HasSuffix(got, active) || bytes.Count(got, []byte{'\n'}) != 9 {
+		t.Errorf("lines %s", got)
+	}
+	for range (Reader{Dir: dir}).Lines() {
+		break // an iteration may end early
+	}
+}
+
+func TestReaderEnd(t *testing.T) {
+	dir, active := threeFiles(t)
+	write(t, dir, activeFile, append(active, `{"url":"http://h/half`...))
+	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
+		t.Errorf("with half a line: records %v, want %v", got, want)
+	}
+	for n := range 4 {
+		length := 0
+		for range n {
+			length += bytes.IndexByte(active[length:], '\n') + 1
+		}
+		end := frontier.Position{{File: activeFile, Length: int64(length)}, {File: closedFile(2)}}
+		if got, want := read(t, Reader{Dir: dir, End: end}), ids(0, 6+n); !slices.Equal(got, want) {
+			t.Errorf("up to byte %d: records %v, want %v", length, got, want)
+		}
+	}
+}
+
+func TestReaderDamage(t *testing.T) {
+	committed := func(n int64) frontier.Position {
+		return frontier.Position{{File: activeFile, Length: n}, {File: closedFile(2)}}
+	}
+	tests := []struct {
+		name   string
+		damage func(t *testing.T, dir string, active []byte)
+		end    frontier.Position
+		want   string
+	}{
+		{"short", func(*testing.T, string, []byte) {}, committed(1 << 20), "but 1048576 were committed"},
+		{"gone", func(t *testing.T, dir string, _ []byte) { _ = os.Remove(filepath.Join(dir, activeFile)) },
+			committed(10), "is gone, but 10 bytes were committed"},
+		{"within a line", func(*testing.T, string, []byte) {}, committed(10), "the file ends within a line"},
+		{"closed within a line", func(t *testing.T, dir string, active []byte) {
+			write(t, dir, closedFile(2), active[:len(active)-1])
+		}, nil, closedFile(2) + ", byte "},
+		{"packed file cut", func(t *testing.T, dir string, _ []byte) {
+			_ = os.Truncate(filepath.Join(dir, closedFile(1)+zstdSuffix), 30)
+		}, nil, closedFile(1) + zstdSuffix + ", byte 0: unexpected EOF"},
+		{"no record", func(t *testing.T, dir string, active []byte) {
+			write(t, dir, closedFile(2), append(active, "x\n"...))
+		}, nil, "invalid character 'x'"},
+		{"endless line", func(t *testing.T, dir string, active []byte) {
+			write(t, dir, activeFile, make([]byte, maxLineBytes+1))
+		}, nil, activeFile + ", byte 0: the line is too long"},
+		{"no directory", func(t *testing.T, dir string, _ []byte) { _ = os.RemoveAll(dir) }, nil, "no such file"},
+	}
+	for _, tt := range tests {
+		dir, active := threeFiles(t)
+		tt.damage(t, dir, active)
+		var last error
+		for _, err := range (Reader{Dir: dir, End: tt.end}).All() {
+			last = err
+		}
+		if last == nil || !strings.Contains(last.Error(), tt.want) {
+			t.Errorf("%s: error %v, want one with %q", tt.name, last, tt.want)
+		}
+		if err := (Reader{Dir: dir, End: tt.end}).JoinReferrers(&bytes.Buffer{}, t.TempDir()); err == nil {
+			t.Errorf("%s: JoinReferrers gave no error", tt.name)
+		}
+	}
+}
+
+// TestReaderReadsFiles holds the reader to what writes the files.
+func TestReaderReadsFiles(t *testing.T) {
+	dir := t.TempDir()
+	files, err := Open(Config{Dir: dir, RotateBytes: 900, Compress: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end frontier.Position
+	for n := range 20 {
+		r := sample(n, n-1)
+		if err := files.Append(&r); err != nil {
+			t.Fatal(err)
+		}
+		if end, err = files.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := read(t, Reader{Dir: dir, End: end}), ids(0, 20); !slices.Equal(got, want) {
+		t.Errorf("while it is open: records %v, want %v", got, want)
+	}
+	if err := files.Close(); err != nil {
+		t.Fatal(err)
+	}
+	packed, _ := filepath.Glob(filepath.Join(dir, "*"+zstdSuffix))
+	if got, want := read(t, Reader{Dir: dir, End: end}), ids(0, 20); !slices.Equal(got, want) || len(packed) < 3 {
+		t.Errorf("records %v of %d packed files, want %v", got, len(packed), want)
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir, active := threeFiles(t)
+	again := sample(4, 2)
+	again.Round = 1
+	write(t, dir, activeFile, append(active, line(t, again)...))
+	r := Reader{Dir: dir}
+	for n := range 9 {
+		want := sample(n, n-2)
+		if n == 4 {
+			want = again
+		}
+		for _, key := range []string{want.ID, want.URL} {
+			got, ok, err := r.Find(key)
+			if err != nil || !ok || got != want {
+				t.Errorf("Find(%q) = %+v, %v, %v, want %+v", key, got, ok, err, want)
+			}
+		}
+	}
+	for _, key := range []string{idOf(9), "http://h/9", "http://h/", ""} {
+		if got, ok, err := r.Find(key); ok || err != nil {
+			t.Errorf("Find(%q) = %+v, %v, %v, want none", key, got, ok, err)
+		}
+	}
+	// As another JSON writer might have put it.
+	plain := strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(line(t, sample(9, -1))))
+	write(t, dir, activeFile, []byte(plain))
+	if got, ok, err := r.Find(sample(9, -1).URL); err != nil || !ok || got != sample(9, -1) {
+		t.Errorf("with a plain &: %+v, %v, %v", got, ok, err)
+	}
+}
+
+func TestTrail(t *testing.T) {
+	dir, active := threeFiles(t)
+	r := Reader{Dir: dir}
+	trail := func(key string) (all []string) {
+		t.Helper()
+		records, err := r.Trail(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, record := range records {
+			all = append(all, record.ID)
+		}
+		return all
+	}
+	for key, want := range map[string][]string{
+		idOf(8):             {idOf(8), idOf(6), idOf(4), idOf(2), idOf(0)},
+		sample(5, 3).URL:    {idOf(5), idOf(3), idOf(1)},
+		idOf(1):             {idOf(1)},
+		"http://h/unknown/": nil,
+	} {
+		if got := trail(key); !slices.Equal(got, want) {
+			t.Errorf("Trail(%q) = %v, want %v", key, got, want)
+		}
+	}
+	// Two that name each other, which only damage can bring about, end.
+	write(t, dir, activeFile, append(active, slices.Concat(line(t, sample(20, 21)), line(t, sample(21, 20)))...))
+	if got, want := trail(idOf(21)), []string{idOf(21), idOf(20)}; !slices.Equal(got, want) {
+		t.Errorf("a circle has the trail %v, want %v", got, want)
+	}
+	var text []byte
+	for n := range 3 * MaxTrail {
+		text = append(text, line(t, sample(100+n, 99+n))...)
+	}
+	write(t, dir, activeFile, text)
+	if got := trail(idOf(99 + 3*MaxTrail)); len(got) != MaxTrail {
+		t.Errorf("a long trail has %d records, want %d", len(got), MaxTrail)
+	}
+}
+
+// FuzzJoinReferrers compares the join of random directories with one in memory.
+func FuzzJoinReferrers(f *testing.F) {
+	for seed := range uint64(10) {
+		f.Add(seed, uint16(40*seed))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, n uint16) {
+		dir, temp, random := t.TempDir(), t.TempDir(), rand.New(rand.NewPCG(seed, 0))
+		urls := map[string]string{}
+		var records []Record
+		var text []byte
+		files := 0
+		for n := range int(n % 1000) {
+			record := sample(n, random.IntN(n+5)-1)
+			urls[record.ID] = record.URL
+			records = append(records, record)
+			text = append(text, line(t, record)...)
+			if random.IntN(50) == 0 {
+				files++
+				write(t, dir, closedFile(files)+[]string{"", zstdSuffix}[random.IntN(2)], text)
+				text = nil
+			}
+		}
+		write(t, dir, activeFile, text)
+		var out bytes.Buffer
+		if err := (Reader{Dir: dir}).JoinReferrers(&out, temp); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range records {
+			text, _ := out.ReadBytes('\n')
+			var got struct {
+				Record
+				Referrer string `json:"referrer"`
+			}
+			if err := json.Unmarshal(text, &got); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if got.Record != want || got.Referrer != urls[want.ReferrerID] {
+				t.Fatalf("%+v, want %+v with referrer %q", got, want, urls[want.ReferrerID])
+			}
+		}
+		if out.Len() > 0 {
+			t.Fatalf("more lines: %s", out.Bytes())
+		}
+		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+			t.Fatalf("it leaves %v (%v)", left, err)
+		}
+	})
+}
