@@ -1,0 +1,73 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+func comma(n uint64) string { return humanize.Comma(int64(min(n, math.MaxInt64))) }
+
+// plural is "1 host", "2,000 hosts".
+func plural[N int | uint64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return humanize.Comma(int64(n)) + " " + what + "s"
+}
+
+// rate is a number of things per second with about three digits: "0.05", "1.2", "1,234".
+func rate(perSecond float64) string {
+	switch {
+	case math.IsNaN(perSecond) || math.IsInf(perSecond, 0):
+		return "?"
+	case perSecond >= 99.5:
+		return humanize.Comma(int64(math.Round(perSecond)))
+	case perSecond == math.Trunc(perSecond):
+		return strconv.Itoa(int(perSecond))
+	case perSecond < 0.095:
+		return strconv.FormatFloat(perSecond, 'g', 1, 64)
+	default:
+		return strconv.FormatFloat(perSecond, 'f', 1, 64)
+	}
+}
+
+// percent is a share of 1 with one decimal; only all of it is 100.0%.
+func percent(share float64) string {
+	percent := 100 * share
+	if share < 1 {
+		percent = min(percent, 99.9)
+	}
+	return fmt.Sprintf("%.1f%%", percent)
+}
+
+// span is a duration with its two largest units: "0s", "42s", "12m03s",
+// "5h07m", "3d04h".
+func span(d time.Duration) string {
+	s := int64(max(d, 0).Round(time.Second) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 48*3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	default:
+		return fmt.Sprintf("%dd%02dh", s/86400, s/3600%24)
+	}
+}
+
+// printable is s with question marks for what a terminal would obey instead of
+// show: names of hosts and files come from strangers.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}

@@ -1,0 +1,170 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+// style is how a cell stands out where colours are on: an SGR parameter.
+type style string
+
+const (
+	plain  style = ""
+	strong style = "1"
+	good   style = "32"
+	bad    style = "31"
+	notice style = "33"
+)
+
+// cell is a piece of text that stays on one line. It is ASCII: a byte is a column.
+type cell struct {
+	text  string
+	style style
+}
+
+// line is what one row of a terminal shows.
+type line []cell
+
+// gap keeps the cells of a line apart.
+const gap = "  "
+
+// width is the number of columns that l takes.
+func (l line) width() int {
+	sum := len(gap) * max(len(l)-1, 0)
+	for _, c := range l {
+		sum += len(c.text)
+	}
+	return sum
+}
+
+// write appends l to b, in colours or without.
+func (l line) write(b *strings.Builder, color bool) {
+	for i, c := range l {
+		if i > 0 {
+			b.WriteString(gap)
+		}
+		if !color || c.style == plain {
+			b.WriteString(c.text)
+			continue
+		}
+		fmt.Fprintf(b, "\x1b[%sm%s\x1b[0m", c.style, c.text)
+	}
+}
+
+// layout sets a reading in lines of at most width columns, and of at most
+// height lines, the most telling ones first. Both are 1 or more.
+func layout(r Reading, width, height int) []line {
+	lines := flow(figures(r), width)
+	lines = append(lines, wrap(limitCell(r.Limit), width)...)
+	if r.End != (End{}) {
+		lines = append(lines, bar(r, width))
+	}
+	return lines[:min(height, len(lines))]
+}
+
+// figures are the numbers of a reading, in the order of their weight.
+func figures(r Reading) []cell {
+	cells := []cell{{comma(r.Pages) + " pages", strong}}
+	if r.Over > 0 {
+		cells = append(cells,
+			cell{rate(r.PagesPerSecond) + " pages/s", plain},
+			cell{humanize.Bytes(uint64(r.BytesPerSecond)) + "/s", plain})
+	}
+	queued := comma(r.Queued) + " queued"
+	if r.Delayed > 0 {
+		queued += fmt.Sprintf(" (%s delayed)", comma(r.Delayed))
+	}
+	errors := cell{plural(r.Errors, "error"), plain}
+	if r.Errors > 0 {
+		errors.style = bad
+	}
+	return append(cells,
+		cell{queued, plain},
+		cell{fmt.Sprintf("%s of %s active", comma(uint64(max(r.Gauges.Held, 0))), plural(r.Hosts, "host")), plain},
+		cell{"seen " + percent(r.SeenShare()), plain},
+		errors,
+		cell{span(r.Time.Sub(r.Started)), plain})
+}
+
+func limitCell(f Factor) cell {
+	if f.Limits() {
+		return cell{"limited by " + f.Words(), notice}
+	}
+	return cell{f.Words(), notice}
+}
+
+// flow fills lines with cells, none of which is broken; one that is wider than
+// a line is cut.
+func flow(cells []cell, width int) []line {
+	var lines []line
+	for _, c := range cells {
+		c = cut(c, width)
+		if n := len(lines); n > 0 && lines[n-1].width()+len(gap)+len(c.text) <= width {
+			lines[n-1] = append(lines[n-1], c)
+			continue
+		}
+		lines = append(lines, line{c})
+	}
+	return lines
+}
+
+// wrap breaks c at its spaces into lines of at most width columns; a word that
+// is wider is cut.
+func wrap(c cell, width int) []line {
+	var lines []line
+	for _, word := range strings.Split(c.text, " ") {
+		if n := len(lines); n > 0 && len(lines[n-1][0].text)+1+len(word) <= width {
+			lines[n-1][0].text += " " + word
+			continue
+		}
+		lines = append(lines, line{cut(cell{word, c.style}, width)})
+	}
+	return lines
+}
+
+// cut makes c fit into width columns.
+func cut(c cell, width int) cell {
+	const more = "..."
+	switch {
+	case len(c.text) <= width:
+	case width <= len(more):
+		c.text = c.text[:width]
+	default:
+		c.text = c.text[:width-len(more)] + more
+	}
+	return c
+}
+
+// bar shows how far the crawl is on the way to its end, and what is left: all
+// of it where there is room, else without the reason, else without the bar.
+func bar(r Reading, width int) line {
+	const narrowest, widest = 12, 50
+	left := "time left not known"
+	if r.End.Left >= 0 {
+		left = span(r.End.Left) + " left"
+	}
+	left = percent(r.End.Share) + gap + left
+	by := string(r.End.By)
+	if r.End.By == ByPages {
+		by += " " + comma(r.MaxPages)
+	}
+	for _, text := range []string{left + " (" + by + ")", left} {
+		if room := width - len(gap) - len(text); room >= narrowest {
+			return line{{meter(r.End.Share, min(room, widest)), good}, {text, plain}}
+		}
+	}
+	return line{cut(cell{left, plain}, width)}
+}
+
+// meter draws share, 0 to 1, in width columns: [=====>    ].
+func meter(share float64, width int) string {
+	inner := width - len("[]")
+	done := int(share * float64(inner))
+	drawn := strings.Repeat("=", done)
+	if done < inner {
+		drawn += ">"
+	}
+	return fmt.Sprintf("[%-*s]", inner, drawn)
+}

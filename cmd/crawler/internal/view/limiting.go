@@ -1,0 +1,195 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Gauges say what a worker and its hosts are busy with at one moment. Of the
+// hosts that it holds each is in one of the waiting states or is being asked;
+// pages that came wait for the store beside that.
+type Gauges struct {
+	Slots         int           // hosts that may be asked at once (--concurrency)
+	Asking        int           // hosts being asked
+	Held          int           // hosts leased by this worker
+	Parked        int           // of them, waiting for their delay
+	RateWaiting   int           // requests waiting for --rate
+	StoreWaiting  int           // pages that came and wait for the store
+	RobotsWaiting int           // hosts whose pages wait for their robots.txt, also those being asked for it
+	Hosts         int           // hosts with work, held or not
+	Due           bool          // the store has due hosts that were not taken
+	Paused        bool          // by the user
+	Empty         bool          // nothing is queued or leased
+	CPU           float64       // share of all cores that the process uses, 0 to 1
+	Cores         int           // all of them
+	Delay         time.Duration // between two requests to a host: what is usual now, 0 if none or unknown
+	DelayFlag     time.Duration // --delay
+	Rate          float64       // --rate, 0 if none
+}
+
+// Kind is what limits a crawl.
+type Kind string
+
+// The kinds, as JSON and metrics name them.
+const (
+	Unknown    Kind = "unknown" // too early to say
+	Paused     Kind = "paused"
+	Empty      Kind = "empty"
+	Rate       Kind = "rate"
+	CPU        Kind = "cpu"
+	Network    Kind = "network"
+	Store      Kind = "store"
+	Robots     Kind = "robots"
+	Politeness Kind = "politeness"
+)
+
+// Kinds lists all of them, in the order in which a table shows equals.
+var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Rate, Paused, Empty, Unknown}
+
+// busyCPU is the share of the cores from which on more requests would only wait
+// for them.
+const busyCPU = 0.9
+
+// Kind says what limits at this moment, by the first of these that holds:
+//
+//  1. paused, empty: as the store says.
+//  2. rate: a request waits for --rate.
+//  3. cpu: the process uses 90 % of all cores or more.
+//  4. What most hosts wait for: their answers (network), the store, their
+//     robots.txt, or their delay (politeness; a host that no worker holds waits
+//     for it too, unless hosts are due that nobody took). While all slots are
+//     in use delays do not count: a host that becomes due must wait for a slot.
+//
+// Of equal numbers the delay goes first, then network, store, robots.
+func (g Gauges) Kind() Kind {
+	switch {
+	case g.Paused:
+		return Paused
+	case g.Empty:
+		return Empty
+	case g.RateWaiting > 0:
+		return Rate
+	case g.CPU >= busyCPU:
+		return CPU
+	}
+	parked := g.Parked
+	if !g.Due {
+		parked += max(g.Hosts-g.Held, 0)
+	}
+	if g.full() {
+		parked = 0
+	}
+	most, kind := 0, Unknown
+	for _, group := range []struct {
+		hosts int
+		kind  Kind
+	}{
+		{parked, Politeness},
+		{g.Asking - g.RobotsWaiting, Network},
+		{g.StoreWaiting, Store},
+		{g.RobotsWaiting, Robots},
+	} {
+		if group.hosts > most {
+			most, kind = group.hosts, group.kind
+		}
+	}
+	return kind
+}
+
+// full reports whether all slots are in use.
+func (g Gauges) full() bool { return g.Slots > 0 && g.Asking >= g.Slots }
+
+// Factor is what limits a crawl, with the figures that say so. The zero Factor
+// knows nothing yet.
+type Factor struct {
+	Kind   Kind
+	Gauges Gauges // the newest that Kind is from
+}
+
+// Limiting returns what limited at most of the moments in history, which is in
+// the order of time; of equals the one that was seen last. One moment says
+// little: a busy host is between two requests now and then.
+func Limiting(history []Gauges) Factor {
+	votes := make(map[Kind]int)
+	last := make(map[Kind]int) // index of the newest vote
+	for i, g := range history {
+		kind := g.Kind()
+		votes[kind]++
+		last[kind] = i
+	}
+	winner := Unknown
+	for kind, n := range votes {
+		if n > votes[winner] || n == votes[winner] && last[kind] > last[winner] {
+			winner = kind
+		}
+	}
+	if votes[winner] == 0 {
+		return Factor{Kind: Unknown}
+	}
+	return Factor{winner, history[last[winner]]}
+}
+
+// Words says for people what limits, with the flag that would change it:
+// "politeness: 1 host, 1 request/s (--delay 1s)".
+func (f Factor) Words() string {
+	g := f.Gauges
+	switch f.Kind {
+	case Paused:
+		return "paused"
+	case Empty:
+		return "empty: nothing is queued"
+	case Rate:
+		return "--rate " + strconv.FormatFloat(g.Rate, 'g', -1, 64)
+	case CPU:
+		return fmt.Sprintf("CPU: %.1f of %s", g.CPU*float64(g.Cores), plural(g.Cores, "core"))
+	case Network:
+		if g.full() {
+			return fmt.Sprintf("network: %d of %s being asked (--concurrency)", g.Asking, plural(g.Slots, "host"))
+		}
+		return fmt.Sprintf("network: %s being asked (--host-concurrency)", plural(g.Asking, "host"))
+	case Store:
+		return fmt.Sprintf("store: %s for it", waits(g.StoreWaiting, "page"))
+	case Robots:
+		return "robots.txt: " + waits(g.RobotsWaiting, "host")
+	case Politeness:
+		return "politeness: " + g.politeness()
+	default:
+		return "not known yet"
+	}
+}
+
+// Limits reports whether something limits that Words names: a crawl that is
+// paused or empty is not limited by anything.
+func (f Factor) Limits() bool {
+	switch f.Kind {
+	case Paused, Empty, Unknown, "":
+		return false
+	}
+	return true
+}
+
+func (g Gauges) politeness() string {
+	hosts := max(g.Hosts, g.Held, 1)
+	if g.Delay <= 0 {
+		return plural(hosts, "host") + " to be left alone for now"
+	}
+	perSecond := float64(hosts) / g.Delay.Seconds()
+	requests := rate(perSecond) + " requests/s"
+	if perSecond == 1 {
+		requests = "1 request/s"
+	}
+	why := g.Delay.String() + " between two" // a rule of its own, robots.txt, a slow host
+	if g.Delay == g.DelayFlag {
+		why = "--delay " + g.Delay.String()
+	}
+	return fmt.Sprintf("%s, %s (%s)", plural(hosts, "host"), requests, why)
+}
+
+// waits is "1 page waits", "2 pages wait".
+func waits(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " waits"
+	}
+	return plural(n, what) + " wait"
+}

@@ -1,0 +1,95 @@
+package view
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestKind(t *testing.T) {
+	const s = time.Second
+	for _, test := range []struct {
+		name  string
+		g     Gauges
+		kind  Kind
+		words string
+	}{
+		{"nothing known", Gauges{}, Unknown, "not known yet"},
+		{"one polite host", Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: s, DelayFlag: s},
+			Politeness, "politeness: 1 host, 1 request/s (--delay 1s)"},
+		{"many polite hosts, some being asked", Gauges{Slots: 64, Held: 320, Asking: 20, Parked: 300, Hosts: 5000, Delay: s, DelayFlag: s},
+			Politeness, "politeness: 5,000 hosts, 5,000 requests/s (--delay 1s)"},
+		{"a slower delay than the flag's", Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, Delay: 5 * s, DelayFlag: s},
+			Politeness, "politeness: 2 hosts, 0.4 requests/s (5s between two)"},
+		{"hosts backing off, none held", Gauges{Slots: 64, Hosts: 3},
+			Politeness, "politeness: 3 hosts to be left alone for now"},
+		{"hosts are due, and being leased just now", Gauges{Slots: 64, Hosts: 3, Due: true},
+			Unknown, "not known yet"},
+		{"one host without delay", Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1},
+			Network, "network: 1 host being asked (--host-concurrency)"},
+		{"all slots used, others due", Gauges{Slots: 64, Held: 128, Asking: 64, Hosts: 1000, Due: true},
+			Network, "network: 64 of 64 hosts being asked (--concurrency)"},
+		{"all slots used, most hosts parked", Gauges{Slots: 2, Held: 128, Asking: 2, Parked: 120, Hosts: 1000},
+			Network, "network: 2 of 2 hosts being asked (--concurrency)"},
+		{"one slot free, most hosts parked", Gauges{Slots: 2, Held: 128, Asking: 1, Parked: 120, Hosts: 128, Delay: s},
+			Politeness, "politeness: 128 hosts, 128 requests/s (1s between two)"},
+		{"half parked, half asked", Gauges{Slots: 64, Held: 4, Asking: 2, Parked: 2, Hosts: 4, Delay: s, DelayFlag: s},
+			Politeness, "politeness: 4 hosts, 4 requests/s (--delay 1s)"},
+		{"pages wait for the store", Gauges{Slots: 64, Held: 4, Asking: 2, StoreWaiting: 40, Hosts: 4},
+			Store, "store: 40 pages wait for it"},
+		{"full and waiting for the store", Gauges{Slots: 2, Held: 4, Asking: 2, StoreWaiting: 3, Hosts: 40},
+			Store, "store: 3 pages wait for it"},
+		{"few wait for the store beside many polite hosts", Gauges{Slots: 64, Held: 900, Asking: 30, StoreWaiting: 90, Parked: 800, Hosts: 900, Delay: s},
+			Politeness, "politeness: 900 hosts, 900 requests/s (1s between two)"},
+		{"most ask for robots.txt", Gauges{Slots: 64, Held: 20, Asking: 15, RobotsWaiting: 12, Hosts: 20, Due: true},
+			Robots, "robots.txt: 12 hosts wait"},
+		{"one robots.txt", Gauges{Slots: 64, Held: 1, Asking: 1, RobotsWaiting: 1, Hosts: 1},
+			Robots, "robots.txt: 1 host waits"},
+		{"the rate", Gauges{Slots: 64, Held: 64, Asking: 64, RateWaiting: 1, Hosts: 64, Rate: 10, CPU: 1, Cores: 2},
+			Rate, "--rate 10"},
+		{"a small rate", Gauges{RateWaiting: 1, Rate: 0.25}, Rate, "--rate 0.25"},
+		{"the cores", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, CPU: 0.95, Cores: 2},
+			CPU, "CPU: 1.9 of 2 cores"},
+		{"the cores, just not", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, CPU: 0.89, Cores: 1},
+			Network, "network: 64 of 64 hosts being asked (--concurrency)"},
+		{"paused while hosts wait", Gauges{Paused: true, Hosts: 3, RateWaiting: 1}, Paused, "paused"},
+		{"empty", Gauges{Slots: 64, Empty: true}, Empty, "empty: nothing is queued"},
+	} {
+		if got := test.g.Kind(); got != test.kind {
+			t.Errorf("%s: %+v is limited by %s, want %s", test.name, test.g, got, test.kind)
+		}
+		if got := (Factor{test.kind, test.g}).Words(); got != test.words {
+			t.Errorf("%s: words %q, want %q", test.name, got, test.words)
+		}
+		if !slices.Contains(Kinds, test.kind) {
+			t.Errorf("%s is not among Kinds", test.kind)
+		}
+	}
+}
+
+// TestMajority: what limits is what limited at most of the moments.
+func TestMajority(t *testing.T) {
+	parked := Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: time.Second}
+	asking := Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1}
+	later := Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, Delay: time.Second}
+	none := Gauges{}
+	for _, test := range []struct {
+		name    string
+		history []Gauges
+		want    Factor
+	}{
+		{"no history", nil, Factor{Kind: Unknown}},
+		{"nothing known", []Gauges{none}, Factor{Unknown, none}},
+		{"one moment", []Gauges{parked}, Factor{Politeness, parked}},
+		{"most, with the newest figures", []Gauges{parked, later, asking}, Factor{Politeness, later}},
+		{"a tie goes to the newer", []Gauges{parked, asking}, Factor{Network, asking}},
+		{"the other way", []Gauges{asking, parked}, Factor{Politeness, parked}},
+		{"a tie with what is not known", []Gauges{none, parked}, Factor{Politeness, parked}},
+		{"known before, not now", []Gauges{parked, none}, Factor{Unknown, none}},
+		{"a plurality", []Gauges{{Paused: true}, parked, asking, parked, {Empty: true}}, Factor{Politeness, parked}},
+	} {
+		if got := Limiting(test.history); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}

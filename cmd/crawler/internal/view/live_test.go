@@ -1,0 +1,232 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// busy is a reading with everything in it.
+func busy() Reading {
+	return Reading{
+		Sample: Sample{
+			Time: epoch.Add(3723 * time.Second), Started: epoch,
+			Pages: 12_345, Queued: 1_234_567, Delayed: 12, Hosts: 321, Found: 200_000, Added: 12_700, Seen: 87_300, Errors: 12,
+			MaxPages: 100_000,
+			Gauges:   Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second},
+		},
+		Over: 10 * time.Second, PagesPerSecond: 152.3, BytesPerSecond: 2_100_000,
+		Limit: Factor{Politeness, Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second}},
+		End:   End{ByPages, 0.12345, 9*time.Minute + 36*time.Second},
+	}
+}
+
+func TestWidths(t *testing.T) {
+	for width, want := range map[int][]string{
+		80: {
+			"12,345 pages  152 pages/s  2.1 MB/s  1,234,567 queued (12 delayed)",
+			"64 of 321 hosts active  seen 87.3%  12 errors  1h02m",
+			"limited by politeness: 321 hosts, 321 requests/s (--delay 1s)",
+			"[====>                               ]  12.3%  9m36s left (--max-pages 100,000)",
+		},
+		40: {
+			"12,345 pages  152 pages/s  2.1 MB/s",
+			"1,234,567 queued (12 delayed)",
+			"64 of 321 hosts active  seen 87.3%",
+			"12 errors  1h02m",
+			"limited by politeness: 321 hosts, 321",
+			"requests/s (--delay 1s)",
+			"[==>               ]  12.3%  9m36s left",
+		},
+	} {
+		s := newScreen(width, 24, true)
+		NewLive(s, s.size, false).Draw(busy())
+		if diff := cmp.Diff(want, s.lines()); diff != "" {
+			t.Errorf("at %d columns: want -, got +\n%s", width, diff)
+		}
+		for _, fault := range s.faults {
+			t.Error(fault)
+		}
+	}
+}
+
+// TestGlimpse: a terminal of any size shows what fits and never scrolls.
+func TestGlimpse(t *testing.T) {
+	for width := 1; width < 120; width++ {
+		for height := 1; height < 6; height++ {
+			s := newScreen(width, height, true)
+			live := NewLive(s, s.size, true)
+			live.Draw(busy())
+			live.Draw(busy())
+			if len(s.rows) > height || len(s.faults) > 0 || s.y != 0 || s.x != 0 {
+				t.Fatalf("%dx%d: %d rows, cursor %d,%d, faults %q", width, height, len(s.rows), s.x, s.y, s.faults)
+			}
+			for _, r := range s.rows {
+				if r.joined || width > 1 && len(r.text) >= width {
+					t.Fatalf("%dx%d: row %q reaches the last column", width, height, r.text)
+				}
+			}
+		}
+	}
+}
+
+func TestUnknownSize(t *testing.T) {
+	s := newScreen(80, 24, true)
+	NewLive(s, func() (int, int) { return 0, 0 }, false).Draw(busy())
+	known := newScreen(80, 24, true)
+	NewLive(known, known.size, false).Draw(busy())
+	if diff := cmp.Diff(known.lines(), s.lines()); diff != "" {
+		t.Errorf("80 columns -, size unknown +\n%s", diff)
+	}
+}
+
+func TestColors(t *testing.T) {
+	for color, want := range map[bool]bool{true: true, false: false} {
+		s := newScreen(80, 24, true)
+		NewLive(s, s.size, color).Draw(busy())
+		if got := s.colors > 0; got != want {
+			t.Errorf("color=%v: %d colour sequences", color, s.colors)
+		}
+	}
+}
+
+// TestNothingElseOnScreen draws, prints, clears and resizes in any order; the
+// terminal then shows what was printed and one view below it, and nothing else.
+func TestNothingElseOnScreen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		width, height := rapid.IntRange(20, 90), rapid.IntRange(12, 30)
+		s := newScreen(width.Draw(t, "width"), height.Draw(t, "height"), rapid.Bool().Draw(t, "reflow"))
+		longest := 18 // a terminal that cuts takes the rest for good
+		if s.reflow {
+			longest = 200
+		}
+		live := NewLive(s, s.size, rapid.Bool().Draw(t, "color"))
+		printer := live.Printer()
+		var printed []string
+		partial, shown, stale := "", false, false // stale: not drawn since a resize
+		t.Repeat(map[string]func(*rapid.T){
+			"draw": func(t *rapid.T) {
+				r := busy()
+				r.Pages = rapid.Uint64Range(0, 1e12).Draw(t, "pages")
+				if rapid.Bool().Draw(t, "no end") {
+					r.End = End{}
+				}
+				live.Draw(r)
+				shown, stale = true, false
+			},
+			"print": func(t *rapid.T) {
+				n := rapid.IntRange(1, longest-len(partial)).Draw(t, "n")
+				text := strings.Repeat("x", n)
+				if ends := rapid.Bool().Draw(t, "ends"); ends || len(partial)+n == longest {
+					fmt.Fprintln(printer, text)
+					printed, partial = append(printed, partial+text), ""
+					stale = false
+					return
+				}
+				fmt.Fprint(printer, text)
+				partial += text
+			},
+			"clear": func(t *rapid.T) {
+				if partial != "" { // Clear prints it as it is, and there is no saying what comes after it
+					fmt.Fprintln(printer)
+					printed, partial = append(printed, partial), ""
+				}
+				live.Clear()
+				shown = false
+			},
+			"resize": func(t *rapid.T) {
+				s.resize(width.Draw(t, "width"), height.Draw(t, "height"))
+				stale = true
+			},
+			"": func(t *rapid.T) {
+				if len(s.faults) > 0 {
+					t.Fatal(s.faults)
+				}
+				if shown && stale {
+					return // until it is drawn again it may be cut or broken
+				}
+				got, want := s.lines(), printed
+				if shown {
+					for _, l := range layout(*live.shown, s.width-1, s.height) {
+						var b strings.Builder
+						l.write(&b, false)
+						want = append(slices.Clip(want), strings.TrimRight(b.String(), " "))
+					}
+				}
+				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+					t.Fatalf("want -, got +\n%s", diff)
+				}
+			},
+		})
+	})
+}
+
+// TestClearFlushes: what was printed without a newline is not lost.
+func TestClearFlushes(t *testing.T) {
+	s := newScreen(80, 24, true)
+	live := NewLive(s, s.size, false)
+	live.Draw(busy())
+	fmt.Fprint(live.Printer(), "half")
+	live.Clear()
+	live.Clear()
+	if diff := cmp.Diff([]string{"half"}, s.lines()); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// TestOneWrite: a drawing is one write, so that nothing else comes between.
+func TestOneWrite(t *testing.T) {
+	var writes counter
+	live := NewLive(&writes, func() (int, int) { return 80, 24 }, true)
+	live.Draw(busy())
+	fmt.Fprint(live.Printer(), "a line\n")
+	live.Clear()
+	if writes.n != 3 {
+		t.Errorf("%d writes, want one each for draw, print and clear", writes.n)
+	}
+}
+
+type counter struct{ n int }
+
+func (c *counter) Write(p []byte) (int, error) { c.n++; return len(p), nil }
+
+// TestTogether: lines come whole, whoever prints and draws.
+func TestTogether(t *testing.T) {
+	var out bytes.Buffer
+	live := NewLive(&out, func() (int, int) { return 80, 24 }, false)
+	done := make(chan struct{})
+	const printers, lines = 4, 50
+	for i := range printers {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for n := range lines {
+				fmt.Fprintf(live.Printer(), "printer %d line %d\n", i, n)
+				if rand.IntN(4) == 0 {
+					live.Draw(busy())
+				}
+			}
+		}()
+	}
+	for range printers {
+		<-done
+	}
+	live.Clear()
+	s := newScreen(80, 1<<20, false)
+	_, _ = io.Copy(s, &out)
+	got := s.lines()
+	slices.Sort(got)
+	if n := len(slices.Compact(got)); n != printers*lines || len(s.faults) > 0 {
+		t.Errorf("%d different lines, want %d; faults %q", n, printers*lines, s.faults)
+	}
+}

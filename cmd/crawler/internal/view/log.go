@@ -1,0 +1,37 @@
+package view
+
+import (
+	"context"
+	"log/slog"
+	"math"
+)
+
+// LogLine logs a reading as one line, for where no view can be drawn: every
+// 30 s is often enough. The attributes are
+//
+//	pages, pages_per_s, bytes_per_s, queued, hosts, seen_share, failed, errors, limited_by
+//
+// and, when an end is known, ends_by with done_share and left (not if negative).
+func LogLine(log *slog.Logger, r Reading) {
+	attrs := []slog.Attr{
+		slog.Uint64("pages", r.Pages),
+		slog.Float64("pages_per_s", rounded(r.PagesPerSecond, 100)),
+		slog.Float64("bytes_per_s", rounded(r.BytesPerSecond, 1)),
+		slog.Uint64("queued", r.Queued),
+		slog.Uint64("hosts", r.Hosts),
+		slog.Float64("seen_share", rounded(r.SeenShare(), 1000)),
+		slog.Uint64("failed", r.Failed),
+		slog.Uint64("errors", r.Errors),
+		slog.String("limited_by", r.Limit.Words()),
+	}
+	if r.End != (End{}) {
+		attrs = append(attrs, slog.String("ends_by", string(r.End.By)), slog.Float64("done_share", rounded(r.End.Share, 1000)))
+		if r.End.Left >= 0 {
+			attrs = append(attrs, slog.String("left", span(r.End.Left)))
+		}
+	}
+	log.LogAttrs(context.Background(), slog.LevelInfo, "progress", attrs...)
+}
+
+// rounded is x to the nearest 1/of.
+func rounded(x, of float64) float64 { return math.Round(x*of) / of }

@@ -1,0 +1,31 @@
+package view
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+)
+
+func TestLogLine(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	LogLine(log, busy())
+	r := busy()
+	r.End.Left = -1
+	LogLine(log, r)
+	r.End = End{}
+	LogLine(log, r)
+	const always = `level=INFO msg=progress pages=12345 pages_per_s=152.3 bytes_per_s=2.1e+06 queued=1234567 hosts=321 seen_share=0.873 failed=0 errors=12 ` +
+		`limited_by="politeness: 321 hosts, 321 requests/s (--delay 1s)"`
+	want := always + " ends_by=--max-pages done_share=0.123 left=9m36s\n" +
+		always + " ends_by=--max-pages done_share=0.123\n" +
+		always + "\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}

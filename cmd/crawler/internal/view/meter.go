@@ -1,0 +1,180 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	// rateOver is the time that rates are taken over: long enough for a host
+	// asked every few seconds, short enough to see a change.
+	rateOver = 10 * time.Second
+	// leftOver is the time that the time left is worked out from. After as long
+	// without a new URL the queue counts as all there is.
+	leftOver = time.Minute
+	// voters are the samples that decide what limits.
+	voters = 15
+)
+
+// A Meter makes rates out of samples, and remembers what limited the crawl for
+// how long. The zero Meter is ready. It is not safe for concurrent use.
+type Meter struct {
+	samples []Sample // in the order of time; the first alone may be older than leftOver
+	took    map[Kind]time.Duration
+}
+
+// Reading is a Sample with what the ones before it tell.
+type Reading struct {
+	Sample
+	Over           time.Duration // that the rates are taken over; 0: there are none yet
+	PagesPerSecond float64
+	BytesPerSecond float64
+	Limit          Factor
+	End            End
+}
+
+// End is what a crawl will end with, as far as one can tell. The zero End: no
+// end is known.
+type End struct {
+	By    Bound
+	Share float64       // of the way that lies behind, 0 to 1
+	Left  time.Duration // at the pace of the last minute; negative: that cannot be said
+}
+
+// Bound is what ends a crawl.
+type Bound string
+
+// The bounds, in the words of the view.
+const (
+	ByPages   Bound = "--max-pages"
+	ByTime    Bound = "--max-time"
+	ByQueue   Bound = "the queue"            // Sample.Closed
+	BySettled Bound = "if nothing new comes" // nothing has for a minute
+)
+
+// Read takes the next sample. One a second is meant; the time between two of
+// them counts as limited by what the newer one says.
+func (m *Meter) Read(s Sample) Reading {
+	if n := len(m.samples); n > 0 {
+		if m.took == nil {
+			m.took = make(map[Kind]time.Duration)
+		}
+		m.took[s.Gauges.Kind()] += max(s.Time.Sub(m.samples[n-1].Time), 0)
+	}
+	m.samples = append(m.samples, s)
+	if from := m.before(leftOver); from > 0 {
+		m.samples = slices.Delete(m.samples, 0, from)
+	}
+	r := Reading{Sample: s, Limit: m.limit(), End: m.end()}
+	base := m.samples[m.before(rateOver)]
+	if r.Over = s.Time.Sub(base.Time); r.Over > 0 {
+		r.PagesPerSecond = perSecond(base.Pages, s.Pages, r.Over)
+		r.BytesPerSecond = perSecond(base.Bytes, s.Bytes, r.Over)
+	}
+	return r
+}
+
+// before returns the index of the newest sample that is d old, or of the oldest.
+func (m *Meter) before(d time.Duration) int {
+	now := m.samples[len(m.samples)-1].Time
+	for i := len(m.samples) - 1; i > 0; i-- {
+		if now.Sub(m.samples[i].Time) >= d {
+			return i
+		}
+	}
+	return 0
+}
+
+func (m *Meter) limit() Factor {
+	recent := m.samples[max(len(m.samples)-voters, 0):]
+	history := make([]Gauges, len(recent))
+	for i, s := range recent {
+		history[i] = s.Gauges
+	}
+	return Limiting(history)
+}
+
+// end returns the end that comes first.
+func (m *Meter) end() End {
+	s, base := m.samples[len(m.samples)-1], m.samples[0]
+	over := s.Time.Sub(base.Time)
+	var ends []End
+	if s.MaxPages > 0 {
+		ends = append(ends, End{ByPages, share(s.Pages, s.MaxPages),
+			left(s.MaxPages-min(s.Pages, s.MaxPages), perSecond(base.Pages, s.Pages, over))})
+	}
+	if !s.Deadline.IsZero() {
+		whole := s.Deadline.Sub(s.Started)
+		ends = append(ends, End{ByTime, share(uint64(max(s.Time.Sub(s.Started), 0)), uint64(max(whole, 0))),
+			max(s.Deadline.Sub(s.Time), 0)})
+	}
+	settled := over >= leftOver && s.Added == base.Added && s.Finished > base.Finished
+	if s.Closed || settled {
+		by, open := ByQueue, s.Queued+s.Leased
+		if !s.Closed {
+			by = BySettled
+		}
+		ends = append(ends, End{by, share(s.Finished, s.Finished+open),
+			left(open, perSecond(base.Finished, s.Finished, over))})
+	}
+	if len(ends) == 0 {
+		return End{}
+	}
+	return slices.MinFunc(ends, func(a, b End) int {
+		if (a.Left < 0) != (b.Left < 0) { // a known time before an unknown one
+			return cmp.Compare(b.Left, a.Left)
+		}
+		return cmp.Compare(a.Left, b.Left)
+	})
+}
+
+// Share is how long one kind limited the crawl, and which part of the time.
+type Share struct {
+	Kind    Kind    `json:"kind"`
+	Seconds float64 `json:"seconds"`
+	Share   float64 `json:"share"` // of all the time that was measured, 0 to 1
+}
+
+// Shares returns what limited the crawl so far, longest first.
+func (m *Meter) Shares() []Share {
+	var whole time.Duration
+	for _, d := range m.took {
+		whole += d
+	}
+	var shares []Share
+	for _, kind := range Kinds {
+		if d := m.took[kind]; d > 0 {
+			shares = append(shares, Share{kind, d.Seconds(), d.Seconds() / whole.Seconds()})
+		}
+	}
+	slices.SortStableFunc(shares, func(a, b Share) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return shares
+}
+
+func perSecond(from, to uint64, over time.Duration) float64 {
+	if over <= 0 || to < from { // a counter that began anew
+		return 0
+	}
+	return float64(to-from) / over.Seconds()
+}
+
+// share is part of whole, at most 1 and 1 when there is nothing to do.
+func share(part, whole uint64) float64 {
+	if part >= whole {
+		return 1
+	}
+	return float64(part) / float64(whole)
+}
+
+// left is how long n more take, negative when none come.
+func left(n uint64, perSecond float64) time.Duration {
+	const longest = 100 * 365 * 24 * time.Hour
+	if n == 0 {
+		return 0
+	}
+	if perSecond <= 0 {
+		return -1
+	}
+	return time.Duration(min(float64(n)/perSecond*float64(time.Second), float64(longest)))
+}

@@ -1,0 +1,134 @@
+package view
+
+import (
+	"math"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// ReportVersion is the version of Report's JSON form. Fields may be added under
+// one version; none is renamed or gets another meaning.
+const ReportVersion = 1
+
+// Report is the account of a crawl. Its JSON form is for programs and stable;
+// WriteText and WriteSummary print it for people. What is nil was not measured
+// and is left out.
+type Report struct {
+	Version int       `json:"version"` // ReportVersion
+	Crawl   string    `json:"crawl"`   // its directory or id
+	Made    time.Time `json:"made"`
+	End     string    `json:"end"`              // why the run ended, or that it is running, in words
+	Resume  string    `json:"resume,omitempty"` // the command that goes on with it; empty: there is nothing to go on with
+
+	Run      *Run                        `json:"run,omitempty"`
+	Seeds    *Seeds                      `json:"seeds,omitempty"`
+	Books    frontier.Books              `json:"books"`           // of the whole crawl
+	Fault    string                      `json:"fault,omitempty"` // why the books do not balance; empty: they do
+	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
+	Pages    uint64                      `json:"pages"`   // what --max-pages counts
+	Retries  uint64                      `json:"retries"` // URLs queued again after an attempt that failed
+	Delayed  uint64                      `json:"delayed"` // of those queued
+	Hosts    uint64                      `json:"hosts"`   // hosts with queued or leased URLs
+	Records  string                      `json:"records"` // where they are
+
+	Limits []Share         `json:"limits,omitempty"` // what limited this run, longest first
+	Top    *TopHosts       `json:"top_hosts,omitempty"`
+	Filter *Filter         `json:"filter,omitempty"`
+	FPR    *FalsePositives `json:"false_positives,omitempty"`
+}
+
+// Run is what one run of a worker did.
+type Run struct {
+	Started        time.Time `json:"started"`
+	Seconds        float64   `json:"seconds"`
+	Pages          uint64    `json:"pages"`
+	Bytes          uint64    `json:"bytes"` // of bodies, as they came
+	Requests       uint64    `json:"requests"`
+	RobotsRequests uint64    `json:"robots_requests"`
+	Errors         uint64    `json:"errors"` // attempts that failed
+	PagesPerSecond float64   `json:"pages_per_s"`
+	BytesPerSecond float64   `json:"bytes_per_s"`
+	AddedPerSecond float64   `json:"added_per_s"` // new URLs
+}
+
+// Seeds counts the seeds that this run was given.
+type Seeds struct {
+	Added   uint64 `json:"added"`
+	Known   uint64 `json:"known"`
+	Refused uint64 `json:"refused"`
+}
+
+// TopHosts are the hosts with the largest counts, largest first. They are from
+// a bounded sketch: a count is never too low, and Over says how much too high
+// it may be.
+type TopHosts struct {
+	Pages   []HostCount `json:"pages,omitempty"`
+	Errors  []HostCount `json:"errors,omitempty"`
+	Waiting []HostCount `json:"waiting_ms,omitempty"` // how long requests waited for the host's delay, in ms
+}
+
+// HostCount is one of TopHosts.
+type HostCount struct {
+	Host  string `json:"host"`
+	Count uint64 `json:"count"`
+	Over  uint64 `json:"over,omitempty"`
+}
+
+// Filter describes the filter that remembers bulk URLs.
+type Filter struct {
+	Keys     uint64  `json:"keys"`
+	Capacity uint64  `json:"capacity"`
+	Bytes    uint64  `json:"bytes"`
+	Growth   bool    `json:"growth"` // a full layer is followed by another
+	Layers   []Layer `json:"layers"` // oldest first
+}
+
+// Layer is one layer of a Filter.
+type Layer struct {
+	Keys     uint64   `json:"keys"`
+	Capacity uint64   `json:"capacity"`
+	Bits     uint64   `json:"bits"`
+	Hashes   uint     `json:"hashes"`
+	Fill     float64  `json:"fill"`                // share of the bits that is set
+	FPR      float64  `json:"fpr"`                 // that it claims a URL never offered, now
+	Target   float64  `json:"target"`              // what FPR is when it is full
+	FullIn   *float64 `json:"full_in_s,omitempty"` // seconds until it is, at the pace now; nil: it takes no more, or nothing comes
+}
+
+// SecondsToFull returns how long a layer takes to fill at so many new URLs per
+// second; nil if it is full or nothing comes.
+func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
+	if keys >= capacity || !(addedPerSecond > 0) || math.IsInf(addedPerSecond, 1) {
+		return nil
+	}
+	seconds := float64(capacity-keys) / addedPerSecond
+	return &seconds
+}
+
+// FalsePositives are three figures for one thing, the probability now that a
+// URL never offered is taken for a known one, each from something else; and
+// what that has cost.
+type FalsePositives struct {
+	Estimated *Figure `json:"estimated,omitempty"` // from the fill of sampled blocks
+	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints
+	Shadow    *Figure `json:"shadow,omitempty"`    // from an exact sample of all URLs; of the whole crawl, not of now
+	Lost      *Lost   `json:"lost,omitempty"`
+}
+
+// Figure is a probability with its 95 % interval.
+type Figure struct {
+	P      float64 `json:"p"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Hits   uint64  `json:"hits,omitempty"`   // false positives among Trials
+	Trials uint64  `json:"trials,omitempty"` // 0: P was not counted
+}
+
+// Lost is the expected number of new URLs that were taken for known ones so
+// far: the sum, over the new URLs found, of the estimate when each was found.
+type Lost struct {
+	Expected float64 `json:"expected"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+}

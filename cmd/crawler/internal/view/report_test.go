@@ -1,0 +1,158 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// full is a report of a large crawl with everything in it.
+func full() *Report {
+	hour := 3600.0
+	return &Report{
+		Version: ReportVersion, Crawl: "archive.crawl", Made: epoch, End: "--max-time 6h0m0s is over",
+		Resume: "crawler crawl --dir archive.crawl",
+		Run: &Run{Started: epoch, Seconds: 6 * hour, Pages: 1_234_567, Bytes: 34_567_890_123, Requests: 1_240_000,
+			RobotsRequests: 4_321, Errors: 5_678, PagesPerSecond: 57.16, BytesPerSecond: 1_600_365, AddedPerSecond: 100},
+		Seeds: &Seeds{Added: 99, Known: 1, Refused: 2},
+		Books: frontier.Books{Found: 45_678_901, Added: 5_000_000, Seen: 40_000_000,
+			Refused: map[frontier.Reason]uint64{frontier.ReasonScope: 600_000, frontier.ReasonDepth: 70_000,
+				frontier.ReasonExcluded: 8_000, frontier.ReasonMalformed: 800, frontier.ReasonTooLong: 100,
+				frontier.ReasonScheme: 1, frontier.ReasonHops: 0},
+			Queued: 3_700_000, Leased: 64, Done: 1_290_000, Failed: 9_936},
+		Outcomes: map[frontier.Outcome]uint64{frontier.OK: 1_234_567, frontier.Redirect: 40_000, frontier.ClientError: 10_433,
+			frontier.Robots: 5_000, frontier.ServerError: 6_000, frontier.Network: 3_000, frontier.HostDead: 936},
+		Pages: 1_285_000, Retries: 1_111, Delayed: 12, Hosts: 4_000, Records: "archive.crawl/pages.jsonl",
+		Limits: []Share{{Politeness, 5 * hour, 5.0 / 6}, {Network, 0.9 * hour, 0.15}, {CPU, 0.1 * hour, 1.0 / 60}},
+		Top: &TopHosts{
+			Pages:   []HostCount{{"www.example.org", 123_456, 0}, {"b.test", 99_999, 12}},
+			Errors:  []HostCount{{"flaky.test", 4_000, 0}, {"evil\x1b[2J.test", 1, 0}},
+			Waiting: []HostCount{{"slow.test", 20_000_000, 500}},
+		},
+		Filter: &Filter{Keys: 5_000_000, Capacity: 12_000_000, Bytes: 43_000_000, Growth: true, Layers: []Layer{
+			{Keys: 4_000_000, Capacity: 4_000_000, Bits: 115_000_000, Hashes: 20, Fill: 0.5, FPR: 9e-7, Target: 9e-7},
+			{Keys: 1_000_000, Capacity: 8_000_000, Bits: 260_000_000, Hashes: 24, Fill: 0.088, FPR: 1.2e-26, Target: 5e-8,
+				FullIn: SecondsToFull(1_000_000, 8_000_000, 100)},
+		}},
+		FPR: &FalsePositives{
+			Estimated: &Figure{P: 9.01e-7, Low: 8.97e-7, High: 9.04e-7},
+			Probed:    &Figure{P: 8.8e-7, Low: 7.1e-7, High: 1.08e-6, Hits: 88, Trials: 100_000_000},
+			Shadow:    &Figure{P: 0, Low: 0, High: 7.5e-4, Trials: 4_882},
+			Lost:      &Lost{Expected: 1.16, Low: 1.15, High: 1.17},
+		},
+	}
+}
+
+// small is a report of a crawl that found little and measured nothing.
+func small() *Report {
+	return &Report{Version: ReportVersion, Crawl: "go.dev.crawl", Made: epoch, End: "nothing is left to fetch",
+		Run:      &Run{Started: epoch, Seconds: 0.4, Pages: 1, Bytes: 0, Requests: 1, RobotsRequests: 1},
+		Books:    frontier.Books{Found: 1, Added: 1, Done: 1},
+		Fault:    "added: counted 2, the sum is 1",
+		Outcomes: map[frontier.Outcome]uint64{frontier.Robots: 1},
+		Filter:   &Filter{Keys: 1, Capacity: 10, Layers: []Layer{{Keys: 1, Capacity: 10, Hashes: 1, FPR: 0.1, Target: 0.5}}},
+		FPR:      &FalsePositives{Shadow: &Figure{High: 1}},
+	}
+}
+
+// TestGolden holds the texts to files, which -update writes anew.
+func TestGolden(t *testing.T) {
+	for name, text := range map[string]func(*strings.Builder) error{
+		"full.txt":    func(b *strings.Builder) error { return full().WriteText(b) },
+		"summary.txt": func(b *strings.Builder) error { return full().WriteSummary(b) },
+		"small.txt":   func(b *strings.Builder) error { return small().WriteText(b) },
+		"full.json": func(b *strings.Builder) error {
+			enc := json.NewEncoder(b)
+			enc.SetIndent("", "  ")
+			return enc.Encode(full())
+		},
+	} {
+		var b strings.Builder
+		if err := text(&b); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), b.String()); diff != "" {
+			t.Errorf("%s: want -, got +\n%s", name, diff)
+		}
+		if strings.HasSuffix(name, ".txt") {
+			checkText(t, name, b.String())
+		}
+	}
+}
+
+// checkText: what people read fits 80 columns and tells their terminal nothing.
+func checkText(t *testing.T, name, text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(line) > textWidth || line != strings.TrimRight(line, " ") || line != printable(line) {
+			t.Errorf("%s: line %q is longer than %d, ends in blanks or is not printable", name, line, textWidth)
+		}
+	}
+}
+
+// TestReportJSON: what was written is read back.
+func TestReportJSON(t *testing.T) {
+	text, err := json.Marshal(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := new(Report)
+	if err := json.Unmarshal(text, back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(full(), back); diff != "" {
+		t.Errorf("written -, read +\n%s", diff)
+	}
+}
+
+func TestSecondsToFull(t *testing.T) {
+	if got := SecondsToFull(10, 30, 2); got == nil || *got != 10 {
+		t.Errorf("20 URLs at 2/s: %v, want 10", got)
+	}
+	for _, rate := range []float64{0, -1} {
+		if got := SecondsToFull(10, 30, rate); got != nil {
+			t.Errorf("at %v/s: %v, want nil", rate, *got)
+		}
+	}
+	if got := SecondsToFull(30, 30, 1); got != nil {
+		t.Errorf("a full layer: %v, want nil", *got)
+	}
+}
+
+// TestBrokenWriter: a report that could not be written is an error.
+func TestBrokenWriter(t *testing.T) {
+	for after := range 2 {
+		if err := full().WriteText(&broken{after}); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("broken after %d writes: error %v", after, err)
+		}
+	}
+}
+
+type broken struct{ after int }
+
+func (w *broken) Write(p []byte) (int, error) {
+	if w.after--; w.after < 0 {
+		return 0, os.ErrClosed
+	}
+	return len(p), nil
+}

@@ -1,0 +1,250 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// textWidth is the number of columns of a report. Only a host with a longer
+// name goes beyond.
+const textWidth = 80
+
+// WriteSummary prints what a run ends with: why, how fast, the books, what
+// limited it, what was lost, and how to go on.
+func (r *Report) WriteSummary(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", printable(r.Crawl), printable(r.End))
+	if r.Run != nil {
+		r.Run.write(&b)
+	}
+	if s := r.Seeds; s != nil {
+		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", comma(s.Added), comma(s.Known), comma(s.Refused)))
+	}
+	r.writeBooks(&b)
+	if len(r.Limits) > 0 {
+		fact(&b, "limited by", limitsInLine(r.Limits))
+	}
+	if r.FPR != nil && r.FPR.Lost != nil {
+		fact(&b, "lost", r.FPR.Lost.words())
+	}
+	if r.Records != "" {
+		fact(&b, "records", printable(r.Records))
+	}
+	if r.Resume != "" {
+		fmt.Fprintf(&b, "to go on: %s\n", printable(r.Resume))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteText prints the whole report: the summary, then what it is made of.
+func (r *Report) WriteText(w io.Writer) error {
+	if err := r.WriteSummary(w); err != nil {
+		return err
+	}
+	var b strings.Builder
+	writeLimits(&b, r.Limits)
+	if t := r.Top; t != nil {
+		writeHosts(&b, "Hosts with the most pages", t.Pages, comma)
+		writeHosts(&b, "Hosts with the most errors", t.Errors, comma)
+		writeHosts(&b, "Hosts that were waited for longest", t.Waiting, milliseconds)
+	}
+	if r.Filter != nil {
+		r.Filter.write(&b)
+	}
+	if r.FPR != nil {
+		r.FPR.write(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (n *Run) write(b *strings.Builder) {
+	took := time.Duration(n.Seconds * float64(time.Second))
+	in := span(took)
+	if took < time.Minute {
+		in = took.Round(100 * time.Millisecond).String()
+	}
+	fact(b, "this run", fmt.Sprintf("%s in %s (%s/s), %s (%s/s)", plural(n.Pages, "page"), in, rate(n.PagesPerSecond),
+		humanize.IBytes(n.Bytes), humanize.IBytes(uint64(max(n.BytesPerSecond, 0)))))
+	fact(b, "requests", fmt.Sprintf("%s for pages, %s for robots.txt, %s failed",
+		comma(n.Requests), comma(n.RobotsRequests), comma(n.Errors)))
+}
+
+// writeBooks prints the accounts of the crawl (P6), with every reason.
+func (r *Report) writeBooks(b *strings.Builder) {
+	k := r.Books
+	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
+		comma(k.Found), comma(k.Added), comma(k.Seen), comma(k.RefusedTotal())))
+	if reasons := breakdown(k.Refused); reasons != "" {
+		fact(b, "refused", reasons)
+	}
+	fact(b, "added", fmt.Sprintf("%s = %s queued + %s leased + %s done + %s failed",
+		comma(k.Added), comma(k.Queued), comma(k.Leased), comma(k.Done), comma(k.Failed)))
+	if outcomes := breakdown(r.Outcomes); outcomes != "" {
+		fact(b, "outcomes", outcomes)
+	}
+	if k.Queued > 0 {
+		fact(b, "queue", fmt.Sprintf("%s, %s delayed, %s retries so far", plural(r.Hosts, "host"), comma(r.Delayed), comma(r.Retries)))
+	}
+	if r.Fault != "" {
+		fact(b, "FAULT", printable(r.Fault))
+	}
+}
+
+// limitsInLine names what limited a run: "politeness 81%, network 12%".
+func limitsInLine(limits []Share) string {
+	parts := make([]string, len(limits))
+	for i, s := range limits {
+		parts[i] = string(s.Kind) + unbroken + percent(s.Share)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func writeLimits(b *strings.Builder, limits []Share) {
+	if len(limits) == 0 {
+		return
+	}
+	b.WriteString("\nWhat limited this run\n")
+	for _, s := range limits {
+		took := time.Duration(s.Seconds * float64(time.Second))
+		fmt.Fprintf(b, "  %-12s%6s %8s  %s\n", s.Kind, percent(s.Share), span(took), strings.Repeat("=", int(math.Round(s.Share*45))))
+	}
+}
+
+func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(uint64) string) {
+	if len(hosts) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	for _, h := range hosts {
+		over := ""
+		if h.Over > 0 {
+			over = fmt.Sprintf("  (at most %s too many)", words(h.Over))
+		}
+		fmt.Fprintf(b, "  %14s  %s%s\n", words(h.Count), printable(h.Host), over)
+	}
+}
+
+func milliseconds(n uint64) string {
+	return span(time.Duration(min(n, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond)
+}
+
+func (f *Filter) write(b *strings.Builder) {
+	growth := "it does not grow"
+	if f.Growth {
+		growth = "it grows when it is full"
+	}
+	fmt.Fprintf(b, "\nFilter: %s of %s URLs, %s; %s\n", comma(f.Keys), comma(f.Capacity), humanize.IBytes(f.Bytes), growth)
+	const row = "  %-5s %14s %14s %6s %9s %9s %2s  %s\n"
+	fmt.Fprintf(b, row, "layer", "URLs", "made for", "fill", "p", "p full", "k", "full in")
+	for i, l := range f.Layers {
+		full := "-"
+		switch {
+		case l.FullIn != nil:
+			full = span(time.Duration(min(*l.FullIn, math.MaxInt64/2e9) * float64(time.Second)))
+		case l.Keys >= l.Capacity:
+			full = "full"
+		}
+		fmt.Fprintf(b, row, fmt.Sprint(i+1), comma(l.Keys), comma(l.Capacity), percent(l.Fill),
+			probability(l.FPR), probability(l.Target), fmt.Sprint(l.Hashes), full)
+	}
+}
+
+func (p *FalsePositives) write(b *strings.Builder) {
+	b.WriteString("\nFalse positives: how likely a new URL is taken for a known one, 95% intervals\n")
+	for _, row := range []struct {
+		name   string
+		figure *Figure
+		from   string // of what Trials were
+	}{
+		{"estimated", p.Estimated, ""},
+		{"probed", p.Probed, "random fingerprints"},
+		{"shadow", p.Shadow, "sampled URLs"},
+	} {
+		if row.figure != nil {
+			fact(b, row.name, row.figure.words(row.from))
+		}
+	}
+	if p.Lost != nil {
+		fact(b, "lost so far", p.Lost.words())
+	}
+}
+
+func (f *Figure) words(from string) string {
+	switch {
+	case from == "":
+		return fmt.Sprintf("%s (%s to %s), from the fill", probability(f.P), probability(f.Low), probability(f.High))
+	case f.Trials == 0:
+		return "nothing to tell it from yet"
+	case f.Hits == 0:
+		return fmt.Sprintf("below %s, none of %s %s", probability(f.High), comma(f.Trials), from)
+	}
+	return fmt.Sprintf("%s (%s to %s), %s of %s %s", probability(f.P), probability(f.Low), probability(f.High),
+		comma(f.Hits), comma(f.Trials), from)
+}
+
+func (l *Lost) words() string {
+	return fmt.Sprintf("about %s new URLs taken for known ones (%s to %s)", few(l.Expected), few(l.Low), few(l.High))
+}
+
+func probability(p float64) string { return fmt.Sprintf("%.3g", p) }
+
+// few is an expected number of things, with three digits or more.
+func few(x float64) string {
+	if x < 999.5 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return humanize.Comma(int64(math.Round(min(x, 1e18))))
+}
+
+// unbroken is a space that fact does not break a line at.
+const unbroken = "\u00a0"
+
+// fact prints a name and a value, which goes on below itself when it is long.
+func fact(b *strings.Builder, name, value string) {
+	const indent = 14
+	at := indent
+	fmt.Fprintf(b, "  %-*s", indent-2, name)
+	for i, word := range strings.Split(value, " ") {
+		word = strings.ReplaceAll(word, unbroken, " ")
+		switch {
+		case i == 0:
+		case at+1+len(word) > textWidth:
+			fmt.Fprintf(b, "\n%*s", indent, "")
+			at = indent
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	b.WriteByte('\n')
+}
+
+// breakdown lists counts by name, largest first; a name and its count stay on
+// one line.
+func breakdown[K ~string](counts map[K]uint64) string {
+	var names []K
+	for name, n := range counts {
+		if n > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b K) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = printable(string(name)) + unbroken + comma(counts[name])
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,41 @@
+// Package view shows a crawl to people: a view that redraws itself on a
+// terminal, log lines elsewhere, and the report.
+//
+// It owns what is shown and how: rates, what limits the crawl now, time left,
+// layout. It measures nothing and reads no clock: the command hands it samples
+// and a filled Report. It knows no store and no worker.
+package view
+
+import "time"
+
+// Sample is a crawl as of one moment. Counters count from the beginning of the
+// crawl or of the run, whichever the caller has, and always the same.
+type Sample struct {
+	Time    time.Time
+	Started time.Time // of this run
+
+	Pages    uint64 // what --max-pages counts
+	Finished uint64 // URLs done or failed
+	Failed   uint64 // of them, failed
+	Bytes    uint64 // of bodies
+	Requests uint64
+	Errors   uint64 // attempts that failed
+
+	Queued  uint64 // waiting, delayed or not
+	Delayed uint64 // of them, delayed
+	Leased  uint64
+	Hosts   uint64 // hosts with queued or leased URLs
+
+	Found, Added, Seen, Refused uint64
+
+	MaxPages uint64    // 0: no limit
+	Deadline time.Time // of --max-time; zero: none
+	Closed   bool      // nothing can be added any more: the queue is all there is
+
+	Gauges Gauges
+}
+
+// SeenShare returns which part of the URLs that were not refused was known.
+func (s Sample) SeenShare() float64 {
+	return float64(s.Seen) / float64(max(s.Added+s.Seen, 1))
+}

@@ -1,0 +1,172 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// screen is a terminal, as far as Live needs one, that remembers all rows that
+// it ever had. A sequence that it does not know is a fault, and so is
+// a way up to rows that have left the screen.
+type screen struct {
+	width, height int
+	reflow        bool // a resize breaks lines anew; otherwise it cuts them
+	rows          []row
+	y, x          int // the cursor; y counts from the first row ever
+	faults        []string
+	colors        int // SGR sequences seen
+}
+
+type row struct {
+	text   []byte
+	joined bool // the next row goes on with the same line
+}
+
+func newScreen(width, height int, reflow bool) *screen {
+	return &screen{width: width, height: height, reflow: reflow, rows: make([]row, 1)}
+}
+
+func (s *screen) size() (int, int) { return s.width, s.height }
+
+func (s *screen) faultf(format string, args ...any) {
+	s.faults = append(s.faults, fmt.Sprintf(format, args...))
+}
+
+// top is the first row that is still on the screen.
+func (s *screen) top() int { return max(len(s.rows)-s.height, 0) }
+
+func (s *screen) Write(p []byte) (int, error) {
+	for rest := string(p); rest != ""; {
+		if body, ok := strings.CutPrefix(rest, "\x1b["); ok {
+			end := strings.IndexFunc(body, func(r rune) bool { return r >= '@' && r <= '~' })
+			if end < 0 {
+				s.faultf("unfinished sequence %q", rest)
+				break
+			}
+			s.obey(body[end], body[:end])
+			rest = body[end+1:]
+			continue
+		}
+		s.put(rest[0])
+		rest = rest[1:]
+	}
+	return len(p), nil
+}
+
+func (s *screen) obey(command byte, arg string) {
+	switch {
+	case command == 'm':
+		s.colors++
+	case command == 'K' && arg == "":
+		r := &s.rows[s.y]
+		r.text, r.joined = r.text[:min(s.x, len(r.text))], false
+	case command == 'J' && arg == "":
+		s.obey('K', "")
+		for i := s.y + 1; i < len(s.rows); i++ {
+			s.rows[i] = row{}
+		}
+	case command == 'A':
+		n, err := strconv.Atoi(arg)
+		if err != nil || n < 1 || s.y-n < s.top() {
+			s.faultf("up %q from row %d, the first on the screen is %d", arg, s.y, s.top())
+			return
+		}
+		s.y -= n
+	default:
+		s.faultf("unknown sequence ESC [ %s %c", arg, command)
+	}
+}
+
+func (s *screen) put(c byte) {
+	switch {
+	case c == '\r':
+		s.x = 0
+	case c == '\n': // with ONLCR, as every terminal has it that nobody made raw
+		s.x = 0
+		s.down()
+	case c < ' ' || c > '~':
+		s.faultf("byte %#x", c)
+	default:
+		if s.x == s.width {
+			s.rows[s.y].joined = true
+			s.x = 0
+			s.down()
+		}
+		r := &s.rows[s.y]
+		for len(r.text) <= s.x {
+			r.text = append(r.text, ' ')
+		}
+		r.text[s.x] = c
+		s.x++
+	}
+}
+
+func (s *screen) down() {
+	s.y++
+	if s.y == len(s.rows) {
+		s.rows = append(s.rows, row{})
+	}
+}
+
+// resize does what terminals do, of which there are two kinds.
+func (s *screen) resize(width, height int) {
+	if s.reflow && width != s.width {
+		s.rebreak(width)
+	}
+	for i := range s.rows {
+		s.rows[i].text = s.rows[i].text[:min(len(s.rows[i].text), width)]
+	}
+	s.x = min(s.x, width-1)
+	s.width, s.height = width, height
+	// Rows below the cursor go first when it gets too low for them.
+	for len(s.rows) > s.y+1 && s.top() > s.y {
+		s.rows = s.rows[:len(s.rows)-1]
+	}
+}
+
+// rebreak sets all lines anew; the cursor stays with its character.
+func (s *screen) rebreak(width int) {
+	rows, cursor := []row(nil), s.y
+	for i := 0; i < len(s.rows); i++ {
+		line, at := []byte(nil), -1 // at: the cursor's place in line
+		for ; ; i++ {
+			if i == cursor {
+				at = len(line) + s.x
+			}
+			line = append(line, s.rows[i].text...)
+			if !s.rows[i].joined || i+1 == len(s.rows) {
+				break
+			}
+		}
+		first := len(rows)
+		for len(line) > width {
+			rows = append(rows, row{line[:width:width], true})
+			line = line[width:]
+		}
+		rows = append(rows, row{line, false})
+		if at >= 0 {
+			at = min(at, (len(rows)-first)*width-1)
+			s.y, s.x = first+at/width, at%width
+		}
+	}
+	s.rows = rows
+}
+
+// lines returns all there is, long lines in one piece, without what is blank at
+// the end.
+func (s *screen) lines() []string {
+	var lines []string
+	text := ""
+	for _, r := range s.rows {
+		text += string(r.text)
+		if !r.joined {
+			lines = append(lines, strings.TrimRight(text, " "))
+			text = ""
+		}
+	}
+	for len(lines) > 0 && lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
