@@ -7,32 +7,32 @@ import (
 )
 
 func TestFormat(t *testing.T) {
-	for got, want := range map[string]string{
-		rate(0):                             "0",
-		rate(0.012):                         "0.01",
-		rate(0.5):                           "0.5",
-		rate(1):                             "1",
-		rate(12.34):                         "12.3",
-		rate(99.96):                         "100",
-		rate(1234.5):                        "1,235",
-		rate(math.Inf(1)):                   "?",
-		percent(0.9999):                     "99.9%",
-		percent(1):                          "100.0%",
-		span(-1):                            "0s",
-		span(59.6e9):                        "1m00s",
-		span(723e9):                         "12m03s",
-		span(47*time.Hour + 59*time.Minute): "47h59m",
-		span(76 * time.Hour):                "3d04h",
-		comma(math.MaxUint64):               "9,223,372,036,854,775,807",
-		plural(1, "host"):                   "1 host",
-		plural(uint64(0), "host"):           "0 hosts",
-		printable("a\x1b[31m\u00a0b"):       "a?[31m?b",
-		probability(7.1234e-7):              "7.12e-07",
-		few(0):                              "0",
-		few(2345.5):                         "2,346",
-		milliseconds(math.MaxUint64):        "106751d23h",
+	for _, pair := range [][2]string{
+		{rate(0), "0"},
+		{rate(0.012), "0.01"},
+		{rate(0.5), "0.5"},
+		{rate(1), "1"},
+		{rate(12.34), "12.3"},
+		{rate(99.96), "100"},
+		{rate(1234.5), "1,235"},
+		{rate(math.Inf(1)), "?"},
+		{percent(0.9999), "99.9%"},
+		{percent(1), "100.0%"},
+		{span(-1), "0s"},
+		{span(59.6e9), "1m00s"},
+		{span(723e9), "12m03s"},
+		{span(47*time.Hour + 59*time.Minute), "47h59m"},
+		{span(76 * time.Hour), "3d04h"},
+		{comma(math.MaxUint64), "9,223,372,036,854,775,807"},
+		{plural(1, "host"), "1 host"},
+		{plural(uint64(0), "host"), "0 hosts"},
+		{printable("a\x1b[31m\u00a0b"), "a?[31m?b"},
+		{probability(7.1234e-7), "7.12e-07"},
+		{few(0), "0"},
+		{few(2345.5), "2,346"},
+		{milliseconds(math.MaxUint64), "106751d23h"},
 	} {
-		if got != want {
+		if got, want := pair[0], pair[1]; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

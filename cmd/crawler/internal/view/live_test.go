@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +33,11 @@ func busy() Reading {
 
 func TestWidths(t *testing.T) {
 	for width, want := range map[int][]string{
+		160: {
+			"12,345 pages  152 pages/s  2.1 MB/s  1,234,567 queued (12 delayed)  64 of 321 hosts active  seen 87.3%  12 errors  1h02m",
+			"limited by politeness: 321 hosts, 321 requests/s (--delay 1s)",
+			"[=====>                                          ]  12.3%  9m36s left (--max-pages 100,000)",
+		},
 		80: {
 			"12,345 pages  152 pages/s  2.1 MB/s  1,234,567 queued (12 delayed)",
 			"64 of 321 hosts active  seen 87.3%  12 errors  1h02m",
@@ -212,7 +216,7 @@ func TestTogether(t *testing.T) {
 			defer func() { done <- struct{}{} }()
 			for n := range lines {
 				fmt.Fprintf(live.Printer(), "printer %d line %d\n", i, n)
-				if rand.IntN(4) == 0 {
+				if n%4 == 0 {
 					live.Draw(busy())
 				}
 			}
@@ -228,5 +232,12 @@ func TestTogether(t *testing.T) {
 	slices.Sort(got)
 	if n := len(slices.Compact(got)); n != printers*lines || len(s.faults) > 0 {
 		t.Errorf("%d different lines, want %d; faults %q", n, printers*lines, s.faults)
+	}
+}
+
+func BenchmarkDraw(b *testing.B) {
+	live, r := NewLive(io.Discard, func() (int, int) { return 80, 24 }, true), busy()
+	for b.Loop() {
+		live.Draw(r)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
 // ReportVersion is the version of Report's JSON form. Fields may be added under
@@ -73,6 +74,16 @@ type HostCount struct {
 	Host  string `json:"host"`
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
+}
+
+// HostCounts returns the n hosts of a sketch with the largest counts.
+func HostCounts(hosts *topk.Sketch, n int) []HostCount {
+	top := hosts.Top(n)
+	counts := make([]HostCount, len(top))
+	for i, entry := range top {
+		counts[i] = HostCount{entry.Key, entry.Count, entry.Over}
+	}
+	return counts
 }
 
 // Filter describes the filter that remembers bulk URLs.

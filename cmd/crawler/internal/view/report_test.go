@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -122,6 +123,16 @@ func TestReportJSON(t *testing.T) {
 	}
 	if diff := cmp.Diff(full(), back); diff != "" {
 		t.Errorf("written -, read +\n%s", diff)
+	}
+}
+
+func TestHostCounts(t *testing.T) {
+	s := topk.New(2)
+	s.Add("a.test", 5)
+	s.Add("b.test", 1)
+	s.Add("c.test", 2)
+	if diff := cmp.Diff([]HostCount{{"a.test", 5, 0}, {"c.test", 3, 1}}, HostCounts(s, 10)); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
 	}
 }
 

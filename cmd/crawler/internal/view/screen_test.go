@@ -59,10 +59,11 @@ func (s *screen) obey(command byte, arg string) {
 	case command == 'm':
 		s.colors++
 	case command == 'K' && arg == "":
-		r := &s.rows[s.y]
-		r.text, r.joined = r.text[:min(s.x, len(r.text))], false
+		r := &s.rows[s.y] // not every terminal ends a broken line here, so it stays joined
+		r.text = r.text[:min(s.x, len(r.text))]
 	case command == 'J' && arg == "":
 		s.obey('K', "")
+		s.rows[s.y].joined = false
 		for i := s.y + 1; i < len(s.rows); i++ {
 			s.rows[i] = row{}
 		}

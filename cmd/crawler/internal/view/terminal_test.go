@@ -71,7 +71,7 @@ func env(pairs map[string]string) func(string) string {
 	return func(name string) string { return pairs[name] }
 }
 
-// TestTerminal drives a pseudo-terminal of 80 columns, then of 50.
+// TestTerminal drives a pseudo-terminal of 80 columns, then of 40.
 func TestTerminal(t *testing.T) {
 	term := openTerminal(t, 80, 24)
 	live, ok := Open(term.tty, env(map[string]string{"TERM": "xterm"}))
@@ -97,8 +97,8 @@ func TestTerminal(t *testing.T) {
 		}
 		return a
 	}}))
-	log.Warn("host backed off", "host", "a.test")
-	logged := []string{`level=WARN msg="host backed off" host=a.test`}
+	log.Warn("backed off", "host", "a.test")
+	logged := []string{`level=WARN msg="backed off" host=a.test`}
 	term.expect(t, "logged", append(logged, wide...)...)
 
 	for i := range 30 { // so that it scrolls
@@ -108,16 +108,16 @@ func TestTerminal(t *testing.T) {
 	}
 	term.expect(t, "scrolled", append(logged, wide...)...)
 
-	term.resize(t, 50, 24)
+	term.resize(t, 40, 24)
 	live.Draw(busy())
 	term.expect(t, "resized", append(logged,
 		"12,345 pages  152 pages/s  2.1 MB/s",
 		"1,234,567 queued (12 delayed)",
-		"64 of 321 hosts active  seen 87.3%  12 errors",
-		"1h02m",
-		"limited by politeness: 321 hosts, 321 requests/s",
-		"(--delay 1s)",
-		"[===>                        ]  12.3%  9m36s left")...)
+		"64 of 321 hosts active  seen 87.3%",
+		"12 errors  1h02m",
+		"limited by politeness: 321 hosts, 321",
+		"requests/s (--delay 1s)",
+		"[==>               ]  12.3%  9m36s left")...)
 
 	live.Clear()
 	fmt.Fprintln(term.tty, "summary")
