@@ -30,7 +30,7 @@ type group struct {
 	batch    *pebble.Batch
 	dirty    []*host
 	journal  []byte
-	exact    map[bloomstore.Fingerprint]bool // exact keys added by this group
+	exact    map[bloomstore.Fingerprint]bool // keys added as exact or made known by this group
 	sampled  map[bloomstore.Fingerprint]bool // what it added to the sample
 	retried  map[uint64]bool                 // failed rows that this group offers again, by their numbers
 	records  bool                            // something was written to the output

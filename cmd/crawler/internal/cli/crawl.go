@@ -217,21 +217,28 @@ func (ses *session) announce(ctx context.Context, w io.Writer) error {
 // secondSignal aborts requests under way when a second signal comes; a third
 // ends the process as if nobody listened.
 func (ses *session) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
-	signals := make(chan os.Signal, 1)
-	done := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // from the start: the first ends ctx too
+	quit, ended := make(chan struct{}), make(chan struct{})
+	say := context.AfterFunc(ctx, func() {
 		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", ses.grace)
-		select {
-		case <-signals:
-			signal.Reset(os.Interrupt, syscall.SIGTERM)
-			ses.crawl.Abort()
-		case <-done:
-		}
 	})
+	go func() {
+		defer close(ended)
+		for range 2 {
+			select {
+			case <-signals:
+			case <-quit:
+				return
+			}
+		}
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		ses.crawl.Abort()
+	}()
 	return func() {
-		stop()
+		say()
 		signal.Stop(signals)
-		close(done)
+		close(quit)
+		<-ended
 	}
 }
