@@ -209,7 +209,7 @@ func (g *group) knows(it *frontier.Item, print bloomstore.Fingerprint) (bool, er
 	if g.exact[print] {
 		return true, nil
 	}
-	for _, key := range [][]byte{exactKey(print), outcomeKey(print)} {
+	for _, key := range [][]byte{exactKey(print), outcomeKey(print), knownKey(print)} {
 		if row, err := g.get(key); err != nil || row != nil {
 			return row != nil, err
 		}

@@ -125,12 +125,12 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 }
 
 // rebuildFilter makes the filter anew: every key ever added waits in a queue,
-// is set aside, or has an outcome.
+// is set aside, or has an outcome; and there are those that Know made known.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err
 	}
-	for _, letter := range []byte{tableOutcome, tableExact} {
+	for _, letter := range []byte{tableOutcome, tableExact, tableKnown} {
 		err := s.scan(s.db, letter, func(key, _ []byte) error {
 			if len(key) != 1+len(bloomstore.Fingerprint{}) {
 				return errRow

@@ -39,6 +39,7 @@ type view struct {
 	*pebble.Snapshot
 	now    int64
 	stats  frontier.Stats
+	known  uint64 // meta.Known
 	leased map[string]*leasedHost
 }
 
@@ -52,7 +53,7 @@ type leasedHost struct {
 func (s *Store) look(ctx context.Context) (view, error) {
 	var v view
 	err := s.do(ctx, &op{grant: func(g *group) error {
-		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, stats: g.counters(), leased: make(map[string]*leasedHost)}
+		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, stats: g.counters(), known: g.meta.Known, leased: make(map[string]*leasedHost)}
 		for _, l := range g.leases {
 			lh := &leasedHost{items: l.items(), places: make(map[place]bool)}
 			for i := range l.held {
@@ -165,7 +166,7 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 		return err
 	})
 	f := s.filter.Stats()
-	a.Added, a.AddedErr = f.Estimate, f.StdErr
+	a.Added, a.AddedErr = f.Estimate-float64(v.known), f.StdErr
 	return a, err
 }
 

@@ -23,6 +23,7 @@ const (
 	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
 	tableScope   = 's' // scope key -> nothing
 	tableShadow  = 'y' // fingerprint -> nothing: the exact sample
+	tableKnown   = 'k' // fingerprint -> nothing: counted as seen, never queued
 )
 
 var metaKey = []byte{tableMeta}
@@ -35,7 +36,8 @@ func leaseKey(id [16]byte) []byte { return append([]byte{tableLease}, id[:]...) 
 func outcomeKey(f bloomstore.Fingerprint) []byte { return append([]byte{tableOutcome}, f[:]...) }
 func exactKey(f bloomstore.Fingerprint) []byte   { return append([]byte{tableExact}, f[:]...) }
 
-func shadowKey(f bloomstore.Fingerprint) []byte  { return append([]byte{tableShadow}, f[:]...) }
+func knownKey(f bloomstore.Fingerprint) []byte  { return append([]byte{tableKnown}, f[:]...) }
+func shadowKey(f bloomstore.Fingerprint) []byte { return append([]byte{tableShadow}, f[:]...) }
 
 func journalKey(seq uint64) []byte { return binary.BigEndian.AppendUint64([]byte{tableJournal}, seq) }
 

@@ -71,7 +71,8 @@ type ledger struct {
 // fate is what the test knows of a URL that it offered.
 type fate struct {
 	item       frontier.Item
-	added      bool           // answered so
+	added      bool           // said to be known: answered added or seen
+	won        bool           // answered added
 	state      frontier.State // Queued also while it is leased
 	pending    bool           // a call that changes it is not answered yet
 	deliveries uint8
@@ -201,9 +202,11 @@ func (o *outage) step() {
 	}
 	var calls []func()
 	for range 1 + o.rng.IntN(3) {
-		switch o.rng.IntN(5) {
+		switch o.rng.IntN(6) {
 		case 0, 1:
 			calls = append(calls, o.add())
+		case 5: // a question, which shares the group of a change
+			calls = append(calls, func() { _, _ = o.store.Stats(context.Background()) })
 		case 2:
 			o.ask(o.lease)
 			o.ask(o.extend)
@@ -264,10 +267,12 @@ func (o *outage) add() func() {
 		defer o.mu.Unlock()
 		for i, item := range items {
 			f := o.known.urls[item.URL]
-			if verdicts[i].Answer == frontier.Added && f.added {
-				o.t.Errorf("%s was answered added twice", item.URL)
+			if verdicts[i].Answer == frontier.Added {
+				if f.won {
+					o.t.Errorf("%s was answered added twice", item.URL)
+				}
+				f.won = true
 			}
-			// Seen says as much: a call before this one was answered added, or is about to be.
 			f.added = true
 			o.known.urls[item.URL] = f
 		}

@@ -15,6 +15,9 @@ func (o *outage) verify() {
 	o.mu.Lock()
 	known := o.known.clone() // the power may go again at any moment
 	o.mu.Unlock()
+	for _, fault := range checkTables(o.store) {
+		o.t.Error(fault)
+	}
 	o.verifyBooks()
 	o.verifyURLs(&known)
 	o.verifyRecords(&known)
@@ -84,6 +87,7 @@ func (o *outage) verifyURLs(known *ledger) {
 			o.t.Errorf("%s, which was leased, is due in %v", f.item.Host, status.HostDueIn)
 		}
 		f.added, f.state, f.round, f.pending = status.State != frontier.Unknown, status.State, status.Round, false
+		f.won = f.added
 		if known.urls[url] = f; !f.added {
 			delete(known.urls, url)
 		}

@@ -83,6 +83,16 @@ func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) fr
 		if err := r.Close(); err != nil && r.Err() == nil {
 			t.Errorf("Close: %v", err)
 		}
+		s, err := Open(cfg) // nothing is leased now
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range checkTables(s) {
+			t.Error(fault)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 	return r
 }

@@ -1,0 +1,161 @@
+package localstore
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+)
+
+var size = flag.Int("size", 1_000_000, "URLs of the benchmarks that need many")
+
+// BenchmarkSuite runs the suite's benchmarks on the disk, every answer synced.
+func BenchmarkSuite(b *testing.B) {
+	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
+		return openBench(b, Config{LeaseTTL: opt.LeaseTTL, Filter: membits.Config{Capacity: opt.FilterKeys},
+			OpenOutput: func(frontier.Position) (frontier.Output, error) { return opt.Output, nil }})
+	})
+}
+
+func openBench(b *testing.B, cfg Config) *Store {
+	cfg.Dir, cfg.Delay = b.TempDir(), NoDelay
+	s, err := Open(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return s
+}
+
+// fill adds n items of some hosts in batches of 1000.
+func fill(b *testing.B, s *Store, n, hosts int) {
+	b.Helper()
+	for from := 0; from < n; from += 1000 {
+		items := make([]frontier.Item, min(1000, n-from))
+		for i := range items {
+			host := fmt.Sprintf("host-%d.example.org", (from+i)%hosts)
+			items[i] = frontier.Item{URL: fmt.Sprintf("https://%s/some/longer/path/page-%d.html", host, (from+i)/hosts), Host: host,
+				Depth: 3, Priority: frontier.PriorityPage}
+		}
+		if _, err := s.Add(b.Context(), items); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkOneHost pops -size items of one host: what was popped leaves
+// tombstones, over which the last must not stumble.
+func BenchmarkOneHost(b *testing.B) {
+	for b.Loop() {
+		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})
+		fill(b, s, *size, 1)
+		tenth := *size / 10
+		var rates []float64
+		for popped, ids := 0, uint64(0); popped < *size; {
+			start, from := time.Now(), popped
+			for popped < min(from+tenth, *size) {
+				ids++
+				popped += popHost(b, s, ids, *size-popped)
+			}
+			rates = append(rates, float64(popped-from)/time.Since(start).Seconds())
+		}
+		b.ReportMetric(rates[0], "first-items/s")
+		b.ReportMetric(rates[len(rates)-1], "last-items/s")
+		b.ReportMetric(rates[len(rates)-1]/rates[0], "last/first")
+	}
+}
+
+// popHost leases a host, tops up to 1000 items and completes them.
+func popHost(b *testing.B, s *Store, n uint64, most int) int {
+	var id frontier.LeaseID
+	binary.BigEndian.PutUint64(id[:], n)
+	grant, err := s.Lease(context.Background(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
+	if err != nil || len(grant.Leases) != 1 {
+		b.Fatalf("%d leases, %v", len(grant.Leases), err)
+	}
+	items := grant.Leases[0].Items
+	extension, err := s.Extend(context.Background(), id, frontier.TopUp{Items: min(1000, most), Known: len(items)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	items = append(items, extension.Items...)
+	done := make([]frontier.Completion, len(items))
+	for i, item := range items {
+		done[i] = frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Page: true}
+	}
+	if err := s.Complete(context.Background(), id, done, frontier.HostUpdate{End: true}); err != nil {
+		b.Fatal(err)
+	}
+	return len(items)
+}
+
+// BenchmarkManyHosts queues -size items on a tenth as many hosts and reports
+// what memory the process then has.
+func BenchmarkManyHosts(b *testing.B) {
+	for b.Loop() {
+		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})
+		start := time.Now()
+		half := 0.0
+		fill(b, s, *size/2, *size/10)
+		half = residentMiB(b)
+		fill(b, s, *size, *size/10)
+		b.ReportMetric(float64(*size)/time.Since(start).Seconds(), "items/s")
+		b.ReportMetric(half, "half-MiB")
+		b.ReportMetric(residentMiB(b), "MiB")
+	}
+}
+
+// residentMiB returns the process's memory in RAM, 0 where that cannot be told.
+func residentMiB(b *testing.B) float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	var kib float64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		b.Fatal(err)
+	}
+	return kib / 1024
+}
+
+// BenchmarkRestart opens a crawl that knows -size URLs.
+func BenchmarkRestart(b *testing.B) {
+	for _, after := range []string{"close", "crash"} {
+		b.Run("after="+after, func(b *testing.B) {
+			cfg := Config{Dir: b.TempDir(), Delay: NoDelay, Filter: membits.Config{Capacity: uint64(*size)}}
+			s, err := Open(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			fill(b, s, *size, max(*size/1000, 1))
+			for b.Loop() {
+				b.StopTimer()
+				if after == "crash" {
+					s.guard.fail(errKilled)
+				}
+				if err := s.Close(); (err != nil) != (after == "crash") {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if s, err = Open(cfg); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/open")
+			_ = s.Close()
+		})
+	}
+}

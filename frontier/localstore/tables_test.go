@@ -1,0 +1,106 @@
+package localstore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// checkTables returns what is inconsistent between the tables of a store that
+// has no leases: what one table says of another.
+func checkTables(s *Store) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	hosts, due := readHosts(s, fault)
+	waiting := make(map[string]*host)
+	err := s.scanQueue(s.db, "", func(at place, item frontier.Item) bool {
+		h := waiting[item.Host]
+		if h == nil {
+			h = &host{key: item.Host}
+			waiting[item.Host] = h
+		}
+		h.enqueued(at)
+		if row := hosts[item.Host]; row == nil || row.head[at.priority] > at.seq {
+			fault("%s is in a queue before its head", item.URL)
+		}
+		return true
+	})
+	if err != nil {
+		fault("queues: %v", err)
+	}
+	delayed := uint64(0)
+	err = s.scanDelayed(s.db, func(item frontier.Item) bool {
+		h := hosts[item.Host]
+		if delayed++; h == nil || h.delayed == 0 {
+			fault("%s is delayed, its host knows nothing of it", item.URL)
+		} else {
+			h.delayed--
+		}
+		return true
+	})
+	if err != nil {
+		fault("delayed: %v", err)
+	}
+	busy := uint64(0)
+	for _, key := range slices.Sorted(maps.Keys(hosts)) {
+		h := hosts[key]
+		if h.delayed > 0 {
+			fault("%s has %d delayed items too many", key, h.delayed)
+		}
+		rows := waiting[key]
+		if rows == nil {
+			rows = &host{}
+		}
+		if h.waiting != rows.waiting {
+			fault("%s has %v items waiting, its queue %v", key, h.waiting, rows.waiting)
+		}
+		if at, ok := due[key]; ok != (h.waits() > 0) || at != h.indexed {
+			fault("%s with %d items waiting is indexed at %d (%t), its row says %d", key, h.waits(), at, ok, h.indexed)
+		}
+		if at, ok := due[key]; ok && at < h.due {
+			fault("%s is indexed before it is due", key)
+		}
+	}
+	err = s.scanHosts(func(h *host) {
+		if h.busy() {
+			busy++
+		}
+	})
+	if err != nil {
+		fault("hosts: %v", err)
+	}
+	if stats := s.meta.Stats; stats.Delayed != delayed || stats.Hosts != busy {
+		fault("%d delayed, %d hosts, the counters say %d, %d", delayed, busy, stats.Delayed, stats.Hosts)
+	}
+	return faults
+}
+
+// readHosts returns the host rows and when each host is due by the index.
+func readHosts(s *Store, fault func(string, ...any)) (hosts map[string]*host, due map[string]int64) {
+	hosts, due = make(map[string]*host), make(map[string]int64)
+	if err := s.scanHosts(func(h *host) { hosts[h.key] = h }); err != nil {
+		fault("hosts: %v", err)
+	}
+	err := s.scan(s.db, tableDue, func(key, _ []byte) error {
+		at, name := splitDueKey(key)
+		if _, twice := due[string(name)]; twice {
+			fault("%s is indexed twice", name)
+		}
+		due[string(name)] = at
+		return nil
+	})
+	if err != nil {
+		fault("due: %v", err)
+	}
+	return hosts, due
+}
+
+func (s *Store) scanHosts(visit func(*host)) error {
+	return s.scan(s.db, tableHost, func(key, value []byte) error {
+		h := &host{key: string(key[1:])}
+		err := decodeHost(value, h)
+		visit(h)
+		return err
+	})
+}
