@@ -53,10 +53,12 @@ func (g *group) know(print bloomstore.Fingerprint) (added bool, err error) {
 		return false, err
 	}
 	g.set(knownKey(print), nil)
-	if g.exact == nil {
-		g.exact = make(map[bloomstore.Fingerprint]bool)
+	if !added { // its row cannot be read yet, and the group's journal lacks it
+		if g.exact == nil {
+			g.exact = make(map[bloomstore.Fingerprint]bool)
+		}
+		g.exact[print] = true
 	}
-	g.exact[print] = true // its row cannot be read before the group is committed
 	if print.Sampled() {
 		g.set(shadowKey(print), nil)
 		if g.sampled == nil {

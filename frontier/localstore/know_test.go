@@ -134,6 +134,34 @@ func TestKnowWhatWaits(t *testing.T) {
 	}
 }
 
+// A URL that the filter claims falsely is known to the very group that made it so.
+func TestKnowFalsePositive(t *testing.T) {
+	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(),
+		Filter: membits.Config{Capacity: 1, Growth: membits.GrowthOff, Shards: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n := knowPages(t, s, 0, 1000); n > 100 {
+		t.Fatalf("a filter for one URL found %d new, want it full", n)
+	}
+	page := knownPage(1000, frontier.Exact)
+	err = s.do(t.Context(), &op{change: func(g *group) error {
+		offer := s.offers([]frontier.Item{page})[0]
+		if added, err := g.know(offer.print); err != nil || added {
+			t.Errorf("know: added %t, %v, want a false positive", added, err)
+		}
+		verdict, err := g.add(&offer)
+		if verdict.Answer != frontier.Seen {
+			t.Errorf("the URL is answered %v, want seen", verdict)
+		}
+		return err
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func killed(t *testing.T, s *Store, cfg Config) *Store {
 	t.Helper()
 	s.guard.fail(errKilled)

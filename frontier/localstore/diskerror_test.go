@@ -1,0 +1,232 @@
+package localstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var errBroken = errors.New("input/output error (injected)")
+
+// TestDiskErrors breaks the n-th write of a small crawl, for every n: each time
+// the crawl ends with that one error, nothing hangs, and what it had answered
+// is there when the disk is whole again.
+func TestDiskErrors(t *testing.T) {
+	stride := int32(7)
+	if *proof {
+		stride = 1
+	}
+	failures := 0
+	for n := 1 + int32(time.Now().UnixNano())%stride; ; n += stride {
+		disk := vfs.NewMem()
+		var left atomic.Int32
+		left.Store(n)
+		fs := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			// Space that is not reserved is no error, and a lock is none of the disk.
+			passed := op.Kind == errorfs.OpFilePreallocate || op.Kind == errorfs.OpFileFlush ||
+				op.Kind == errorfs.OpFileClose || op.Kind == errorfs.OpLock
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && !passed && left.Add(-1) == 0 {
+				return errBroken
+			}
+			return nil
+		}))
+		added, err := smallCrawl(fs)
+		if left.Load() > 0 {
+			if err != nil {
+				t.Fatalf("no write was broken, but: %v", err)
+			}
+			break
+		}
+		if failures++; !errors.Is(err, errBroken) {
+			t.Errorf("write %d broken: %v", n, err)
+		}
+		verifySmallCrawl(t, fmt.Sprintf("after write %d", n), disk, added)
+	}
+	if failures < 10 {
+		t.Errorf("only %d writes were broken", failures)
+	}
+	t.Logf("%d writes broken, one by one", failures)
+}
+
+// TestDiskFull fills the disk: from some write on nothing fits any more.
+func TestDiskFull(t *testing.T) {
+	for _, room := range []int32{5, 30, 60, 90} {
+		disk := vfs.NewMem()
+		var left atomic.Int32
+		left.Store(room)
+		fs := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			switch op.Kind {
+			case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileWriteAt:
+				if left.Add(-1) < 0 {
+					return syscall.ENOSPC
+				}
+			}
+			return nil
+		}))
+		added, err := smallCrawl(fs)
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("disk full after %d writes: %v", room, err)
+		}
+		verifySmallCrawl(t, fmt.Sprintf("full after %d writes", room), disk, added)
+	}
+}
+
+func smallConfig(fs vfs.FS) Config {
+	return Config{
+		Dir: "crawl", FS: fs, Delay: NoDelay, CheckpointAdds: 30,
+		Filter: membits.Config{Capacity: 1000, Shards: 2},
+		OpenOutput: func(position frontier.Position) (frontier.Output, error) {
+			return openLines(fs, "crawl", position)
+		},
+	}
+}
+
+// smallCrawl adds pages, leases and completes them, by several callers at once,
+// and closes the store, or returns the first error. It fails in its own way if
+// something hangs or a failed store goes on.
+func smallCrawl(fs vfs.FS) (added map[string]bool, err error) {
+	s, err := Open(smallConfig(fs))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	added = make(map[string]bool)
+	var mu sync.Mutex
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	for caller := range errs {
+		wg.Go(func() {
+			for round := 0; round < 12 && errs[caller] == nil; round++ {
+				host := fmt.Sprintf("h%d.test", caller)
+				items := smallItems(host, round)
+				if _, errs[caller] = s.Add(ctx, items); errs[caller] != nil {
+					return
+				}
+				mu.Lock()
+				for _, item := range items {
+					added[item.URL] = true
+				}
+				mu.Unlock()
+				errs[caller] = smallLease(ctx, s, uint64(caller*100+round))
+			}
+		})
+	}
+	wg.Wait()
+	return added, errors.Join(endSmall(s, errors.Join(errs...)), s.Close())
+}
+
+// endSmall holds a store that failed to what a failed store does.
+func endSmall(s *Store, err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-s.Failed():
+	default:
+		return fmt.Errorf("not failed, in spite of %v", err)
+	}
+	if _, again := s.Stats(context.Background()); again == nil || again.Error() != s.Err().Error() {
+		return fmt.Errorf("a failed store answered %v, had failed with %v", again, s.Err())
+	}
+	if closed := s.Close(); closed == nil || closed.Error() != s.Err().Error() {
+		return fmt.Errorf("a failed store was closed with %v, had failed with %v", closed, s.Err())
+	}
+	return err
+}
+
+func smallItems(host string, round int) []frontier.Item {
+	items := make([]frontier.Item, 5)
+	for i := range items {
+		items[i] = frontier.Item{URL: fmt.Sprintf("https://%s/%d-%d", host, round, i), Host: host}
+	}
+	return items
+}
+
+func smallLease(ctx context.Context, s *Store, n uint64) error {
+	var id frontier.LeaseID
+	binary.BigEndian.PutUint64(id[:], n)
+	grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
+	if err != nil || len(grant.Leases) == 0 {
+		return err
+	}
+	output := s.output.(*lines)
+	var done []frontier.Completion
+	for _, item := range grant.Leases[0].Items[:1] {
+		done = append(done, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK,
+			Record: func(frontier.LinkCounts) error { return output.write(item.Fingerprint, item.Round) }})
+	}
+	return s.Complete(ctx, id, done, frontier.HostUpdate{End: true})
+}
+
+// verifySmallCrawl opens what a crawl left behind.
+func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]bool) {
+	t.Helper()
+	s, err := Open(smallConfig(disk))
+	if err != nil {
+		t.Errorf("%s: open again: %v", when, err)
+		return
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("%s: close: %v", when, err)
+		}
+	}()
+	for _, fault := range checkTables(s) {
+		t.Errorf("%s: %s", when, fault)
+	}
+	stats, err := s.Stats(t.Context())
+	if err != nil || stats.Balance() != nil {
+		t.Errorf("%s: %v, %v", when, err, stats.Balance())
+	}
+	for url := range added {
+		host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
+		if status, err := s.Lookup(t.Context(), host, url); err != nil || status.State == frontier.Unknown {
+			t.Errorf("%s: %s was answered added and is %q, %v", when, url, status.State, err)
+		}
+	}
+	records, err := readLines(disk, "crawl", s.meta.Position)
+	if err != nil || uint64(len(records)) != stats.Records {
+		t.Errorf("%s: %d records, counted %d, %v", when, len(records), stats.Records, err)
+	}
+}
+
+// TestDirectoryRemoved removes the crawl under a running store. A file that is
+// open can still be written to, so the store need not notice; it must not hang
+// and must not take what is left for a crawl.
+func TestDirectoryRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "crawl")
+	cfg := Config{Dir: dir, Delay: NoDelay, CheckpointAdds: 1, Filter: membits.Config{Capacity: 1000}}
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Add(t.Context(), smallItems("a.test", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	_, added := s.Add(t.Context(), smallItems("a.test", 1)) // its checkpoint has no place
+	if err := errors.Join(added, s.Close()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("after the directory was removed: %v", err)
+	}
+	if stored, err := StoredSettings(nil, dir); err != nil || stored != nil {
+		t.Errorf("a removed directory holds a crawl with settings %v, %v", stored, err)
+	}
+}
