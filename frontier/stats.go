@@ -50,6 +50,18 @@ type Stats struct {
 	Hosts    uint64             `json:"hosts"`    // hosts with queued or leased items
 	Paused   bool               `json:"paused"`
 	Filter   FilterStats        `json:"filter"`
+	Shadow   ShadowStats        `json:"shadow"`
+	// Recovered counts exact items that the filter claimed to know and that
+	// were new: false positives that did no harm.
+	Recovered uint64 `json:"recovered"`
+}
+
+// ShadowStats are what the filter did with an exact sample of all URLs, one in
+// bloomstore.SampleRate: they check the plumbing end to end.
+type ShadowStats struct {
+	New       uint64 `json:"new"`       // offered first and answered so
+	Lost      uint64 `json:"lost"`      // offered first, and the filter claimed to know them
+	Forgotten uint64 `json:"forgotten"` // offered before, and the filter did not know them: it is broken
 }
 
 // FilterStats describe the filter that answers for bulk URLs.
@@ -59,6 +71,17 @@ type FilterStats struct {
 	Layers   int     `json:"layers"`
 	Bytes    uint64  `json:"bytes"`
 	FPR      float64 `json:"fpr"` // that a URL never offered is answered Seen, estimated from the fill now
+}
+
+// FilterLayer is one layer of a filter that grows.
+type FilterLayer struct {
+	Keys     uint64  `json:"keys"`
+	Capacity uint64  `json:"capacity"`
+	Bits     uint64  `json:"bits"`
+	Hashes   uint    `json:"hashes"`
+	Fill     float64 `json:"fill"`   // share of the bits that is set
+	FPR      float64 `json:"fpr"`    // now, from the fill
+	Target   float64 `json:"target"` // at Capacity
 }
 
 // Status is where one URL is.
