@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -33,19 +29,23 @@ const (
 	closedPrefix = "pages-"
 	closedSuffix = ".jsonl"
 	zstdSuffix   = ".zst"
+	newSuffix    = ".new" // while it is being written
 )
 
 func closedFile(n int) string { return fmt.Sprintf("%s%06d%s", closedPrefix, n, closedSuffix) }
 
-// Files is an output in the files of a directory. Its methods but Close must be
-// called from one goroutine at a time.
+// Files is an output in the files of a directory. Its methods must be called
+// from one goroutine at a time, and after Sync only Close unless the position
+// that it returned has been committed.
 type Files struct {
-	cfg     Config
-	file    vfs.File // the active one; nil after a rotation that failed
-	length  int64    // of the active file, on disk
-	buffer  []byte
-	closed  int // number of the last closed file; 0: none
-	pack    int // the closed file to compress after the next commit; 0: none
+	cfg    Config
+	file   vfs.File // the active one; nil after a rotation that failed
+	length int64    // of the active file, on disk
+	buffer []byte
+	closed int // number of the last closed file; 0: none
+	packed int // the closed files up to this number are packed, or are being
+	named  int // the last closed file that the position returned last names
+
 	packing sync.WaitGroup
 	mu      sync.Mutex
 	packErr error
@@ -57,7 +57,8 @@ var (
 )
 
 // Open opens the output in cfg.Dir and cuts it to position: what a store
-// committed last. A nil position is an empty output.
+// committed last. A nil position is an empty output. An error: files or bytes
+// are missing that were committed, or there are files of another output.
 func Open(cfg Config, position frontier.Position) (*Files, error) {
 	cfg.RotateBytes = cmp.Or(cfg.RotateBytes, 1<<30)
 	if cfg.FS == nil {
@@ -74,14 +75,23 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 			f.length = at.Length
 		}
 	}
+	f.named = f.closed
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	if err := f.undoRotation(); err != nil {
+	if err := f.syncDir(cfg.FS.PathDir(cfg.Dir)); err != nil { // it may be new
+		return nil, err
+	}
+	left, err := f.recover()
+	if err != nil {
 		return nil, err
 	}
 	if err := f.openActive(); err != nil {
 		return nil, err
+	}
+	f.packed = f.closed
+	if cfg.Compress {
+		f.pack(left)
 	}
 	return f, nil
 }
@@ -99,80 +109,8 @@ func closedNumber(name string) (int, bool) {
 
 func (f *Files) path(name string) string { return f.cfg.FS.PathJoin(f.cfg.Dir, name) }
 
-// undoRotation takes back a rotation that no commit knows of: the active file
-// of the position is then the one that was closed last.
-func (f *Files) undoRotation() error {
-	names, err := f.cfg.FS.List(f.cfg.Dir)
-	if err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, closedPrefix) && strings.HasSuffix(name, ".new") {
-			if err := f.cfg.FS.Remove(f.path(name)); err != nil { // a compression that was cut short
-				return fmt.Errorf("record: %w", err)
-			}
-		}
-	}
-	unknown := closedFile(f.closed + 1)
-	if _, err := f.cfg.FS.Stat(f.path(unknown)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	if err := f.cfg.FS.Rename(f.path(unknown), f.path(activeFile)); err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	return f.syncDir()
-}
-
-// openActive opens the active file and cuts it to f.length.
-func (f *Files) openActive() error {
-	name := f.path(activeFile)
-	file, err := f.cfg.FS.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return errors.Join(fmt.Errorf("record: %w", err), file.Close())
-	}
-	if info.Size() < f.length {
-		return errors.Join(fmt.Errorf("record: %s has %d bytes, but %d were committed: records are missing",
-			name, info.Size(), f.length), file.Close())
-	}
-	if info.Size() > f.length {
-		if file, err = cut(f.cfg.FS, file, name, f.length); err != nil {
-			return fmt.Errorf("record: cut %s to %d bytes: %w", name, f.length, err)
-		}
-	}
-	f.file = file
-	return f.syncDir()
-}
-
-// cut shortens an open file. A file system that cannot truncate gets a copy.
-func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File, error) {
-	if filesystem == vfs.Default {
-		if err := os.Truncate(name, length); err != nil {
-			return nil, errors.Join(err, file.Close())
-		}
-		return file, nil
-	}
-	fresh, err := filesystem.Create(name+".new", vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	_, err = io.Copy(fresh, io.NewSectionReader(file, 0, length))
-	if err = errors.Join(err, fresh.Sync(), fresh.Close(), file.Close()); err != nil {
-		return nil, err
-	}
-	if err := filesystem.Rename(name+".new", name); err != nil {
-		return nil, err
-	}
-	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-}
-
-func (f *Files) syncDir() error {
-	dir, err := f.cfg.FS.OpenDir(f.cfg.Dir)
+func (f *Files) syncDir(name string) error {
+	dir, err := f.cfg.FS.OpenDir(name)
 	if err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
@@ -185,6 +123,7 @@ func (f *Files) syncDir() error {
 
 // Append implements Sink. What it appends is on disk after Sync.
 func (f *Files) Append(r *Record) (err error) {
+	f.packCommitted()
 	if len(f.buffer) == 0 && f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
 		if err := f.rotate(); err != nil {
 			return err
@@ -194,8 +133,7 @@ func (f *Files) Append(r *Record) (err error) {
 	return err
 }
 
-// rotate closes the active file. Its end was committed, for Sync is only called
-// again after that.
+// rotate closes the active file, whose end was committed.
 func (f *Files) rotate() error {
 	file := f.file
 	f.file = nil // until there is another: Close may come in between
@@ -207,20 +145,18 @@ func (f *Files) rotate() error {
 	}
 	// The new active file must not reach the disk before this: in the old one's
 	// place it would be all that a power loss leaves.
-	if err := f.syncDir(); err != nil {
+	if err := f.syncDir(f.cfg.Dir); err != nil {
 		return err
 	}
 	f.cfg.Crash("rotate")
 	f.closed++
 	f.length = 0
-	if f.cfg.Compress {
-		f.pack = f.closed
-	}
 	return f.openActive()
 }
 
 // Sync implements frontier.Output.
 func (f *Files) Sync() (frontier.Position, error) {
+	f.packCommitted()
 	if err := f.failed(); err != nil {
 		return nil, err
 	}
@@ -238,9 +174,7 @@ func (f *Files) Sync() (frontier.Position, error) {
 			return nil, fmt.Errorf("record: sync %s: %w", f.path(activeFile), err)
 		}
 	}
-	if f.pack > 0 && f.pack < f.closed || f.pack > 0 && f.length > 0 {
-		f.packClosed()
-	}
+	f.named = f.closed
 	position := frontier.Position{{File: activeFile, Length: f.length}}
 	if f.closed > 0 {
 		position = append(position, frontier.FileLength{File: closedFile(f.closed)})
@@ -261,45 +195,4 @@ func (f *Files) Close() error {
 		return f.failed() // a rotation failed half-way
 	}
 	return errors.Join(f.failed(), f.file.Close())
-}
-
-// packClosed compresses, in the background, the file that was closed last.
-func (f *Files) packClosed() {
-	name := closedFile(f.pack)
-	f.pack = 0
-	f.packing.Go(func() {
-		if err := f.compress(name); err != nil {
-			f.mu.Lock()
-			f.packErr = errors.Join(f.packErr, fmt.Errorf("record: compress %s: %w", f.path(name), err))
-			f.mu.Unlock()
-		}
-	})
-}
-
-func (f *Files) compress(name string) (err error) {
-	in, err := f.cfg.FS.Open(f.path(name))
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	temporary := f.path(name + zstdSuffix + ".new")
-	out, err := f.cfg.FS.Create(temporary, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return errors.Join(err, out.Close())
-	}
-	_, err = io.Copy(z, in)
-	if err = errors.Join(err, z.Close(), out.Sync(), out.Close()); err != nil {
-		return err
-	}
-	if err := f.cfg.FS.Rename(temporary, f.path(name+zstdSuffix)); err != nil {
-		return err
-	}
-	if err := f.syncDir(); err != nil {
-		return err
-	}
-	return f.cfg.FS.Remove(f.path(name))
 }

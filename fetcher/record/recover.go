@@ -1,0 +1,118 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// found is which files there are of a closed file's number.
+type found struct{ plain, packed bool }
+
+// recover makes the directory what it was when the position was committed, but
+// for the length of the active file. It returns the closed files to be packed.
+func (f *Files) recover() (plain []int, err error) {
+	names, err := f.cfg.FS.List(f.cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	closed := make(map[int]found)
+	for _, name := range names {
+		if strings.HasPrefix(name, closedPrefix) || strings.HasPrefix(name, activeFile) {
+			if strings.HasSuffix(name, newSuffix) { // writing it was cut short
+				if err := f.cfg.FS.Remove(f.path(name)); err != nil {
+					return nil, fmt.Errorf("record: %w", err)
+				}
+				continue
+			}
+		}
+		if n, ok := closedNumber(name); ok {
+			is := closed[n]
+			if strings.HasSuffix(name, zstdSuffix) {
+				is.packed = true
+			} else {
+				is.plain = true
+			}
+			closed[n] = is
+		}
+	}
+	for n, is := range closed {
+		switch {
+		case n == f.closed+1 && !is.packed && f.length > 0:
+			err = f.undoRotation(n)
+		case n > f.closed:
+			err = fmt.Errorf("record: %s is there, but only %d closed files were committed: it is of another output",
+				f.path(closedFile(n)), f.closed)
+		case is.plain && is.packed: // removing it was cut short
+			err = f.cfg.FS.Remove(f.path(closedFile(n)))
+		case is.plain:
+			plain = append(plain, n)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(plain)
+	return plain, nil
+}
+
+// undoRotation takes back a rotation that no commit knows of: the active file
+// of the position is the one that was closed. What is in the other one belongs
+// to completions that never took effect.
+func (f *Files) undoRotation(n int) error {
+	if err := f.cfg.FS.Rename(f.path(closedFile(n)), f.path(activeFile)); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return f.syncDir(f.cfg.Dir)
+}
+
+// openActive opens the active file and cuts it to f.length.
+func (f *Files) openActive() error {
+	name := f.path(activeFile)
+	file, err := f.cfg.FS.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(fmt.Errorf("record: %w", err), file.Close())
+	}
+	if info.Size() < f.length {
+		return errors.Join(fmt.Errorf("record: %s has %d bytes, but %d were committed: records are missing",
+			name, info.Size(), f.length), file.Close())
+	}
+	if info.Size() > f.length {
+		if file, err = cut(f.cfg.FS, file, name, f.length); err != nil {
+			return fmt.Errorf("record: cut %s to %d bytes: %w", name, f.length, err)
+		}
+	}
+	f.file = file
+	return f.syncDir(f.cfg.Dir)
+}
+
+// cut shortens an open file. A file system that cannot truncate gets a copy.
+func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File, error) {
+	if filesystem == vfs.Default {
+		if err := os.Truncate(name, length); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return file, nil
+	}
+	fresh, err := filesystem.Create(name+newSuffix, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	_, err = io.Copy(fresh, io.NewSectionReader(file, 0, length))
+	if err = errors.Join(err, fresh.Sync(), fresh.Close(), file.Close()); err != nil {
+		return nil, err
+	}
+	if err := filesystem.Rename(name+newSuffix, name); err != nil {
+		return nil, err
+	}
+	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+}
