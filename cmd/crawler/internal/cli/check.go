@@ -54,6 +54,11 @@ func (o *options) resolve(flags *pflag.FlagSet, args []string) (*plan, error) {
 			errs = append(errs, fmt.Errorf("seeds: %w", err))
 		}
 	}
+	if o.known != "" {
+		if _, err := os.Stat(o.known); err != nil {
+			errs = append(errs, fmt.Errorf("--known: %w", err))
+		}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage(err)
 	}

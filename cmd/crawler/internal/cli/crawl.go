@@ -30,10 +30,10 @@ func newCrawl(s streams) *cobra.Command {
 		Short: "Crawl from seeds, or resume a crawl",
 		Long: `Crawl from seeds, or resume a crawl.
 
-A crawl lives in a directory, and the same command resumes it. A seed without a
-scheme is tried as https. Ctrl-C finishes what is under way, twice stops at once;
-either way nothing is lost. Records go to DIR/pages.jsonl, one line of JSON for
-each URL.`,
+A crawl lives in a directory, and the same command resumes it. A seed without
+a scheme is tried as https. Ctrl-C finishes what is under way, twice stops at
+once; either way nothing is lost. Records go to DIR/pages.jsonl, one line of
+JSON for each URL.`,
 		Example: `  crawler crawl --max-pages 100 https://go.dev/
   crawler crawl --seeds hosts.txt.gz --scope domain --dir archive.crawl
   crawler crawl --dir archive.crawl --concurrency 200`,
@@ -175,7 +175,9 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 	go func() {
 		defer release()
 		var err error
-		r.fed, err = feed(run, seeds, ses.offer, s.err)
+		if err = ses.know(run, s.err); err == nil {
+			r.fed, err = feed(run, seeds, ses.offer, s.err)
+		}
 		if run.Err() != nil {
 			err = nil
 		}

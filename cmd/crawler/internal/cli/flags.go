@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -30,12 +30,11 @@ type options struct {
 	urls           human.Count
 	fpr            human.Rate
 	growth         human.Switch
-	stripParam     []string
-	keepParam      []string
-	sortQuery      bool
+	form           form.Flags
 
 	// free to change
 	seeds       string
+	known       string
 	dir         string
 	out         string
 	maxPages    limit
@@ -95,6 +94,7 @@ func (o *options) newFlags() []section {
 
 func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
+	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
 	f.StringVar(&o.dir, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory)")
 	f.Var(newChoice(&o.out, "file", "-"), "out", "`WHERE`: file, or - for stdout as well, where each record comes at least once")
 	o.rotate = 1 << 30
@@ -147,9 +147,7 @@ func (o *options) filterFlags(f *pflag.FlagSet) {
 	f.Var(&o.urls, "urls", "URLs that the filter is sized for")
 	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one")
 	f.Var(&o.growth, "growth", "add layers beyond --urls, so that --fpr holds")
-	f.StringArrayVar(&o.stripParam, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable)")
-	f.StringArrayVar(&o.keepParam, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")
-	f.BoolVar(&o.sortQuery, "sort-query", false, "order of query parameters does not matter")
+	o.form.AddTo(f)
 }
 
 func (o *options) runFlags(f *pflag.FlagSet) {
@@ -165,20 +163,11 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 
 // canonOptions returns the canonical form that the flags ask for.
 func (o *options) canonOptions() canon.Options {
-	strip := canon.DefaultStrip()
-	if slices.Contains(o.stripParam, "-") {
-		strip = []string{}
-	}
-	for _, name := range o.stripParam {
-		if name != "-" {
-			strip = append(strip, name)
-		}
-	}
-	key := canon.ByHost
+	options := o.form.Options()
 	if o.hostKey == "domain" {
-		key = canon.ByDomain
+		options.HostKey = canon.ByDomain
 	}
-	return canon.Options{StripParams: strip, KeepParams: o.keepParam, SortQuery: o.sortQuery, HostKey: key}
+	return options
 }
 
 func (o *options) policy() politeness.Policy {

@@ -21,9 +21,9 @@ var Names = []string{"strip-param", "keep-param", "sort-query"}
 
 // AddTo defines the flags in set.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
-	set.StringArrayVar(&f.strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable; fixed)")
-	set.StringArrayVar(&f.keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable; fixed)")
-	set.BoolVar(&f.sort, "sort-query", false, "order of query parameters does not matter (fixed)")
+	set.StringArrayVar(&f.strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable)")
+	set.StringArrayVar(&f.keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")
+	set.BoolVar(&f.sort, "sort-query", false, "order of query parameters does not matter")
 }
 
 // Options returns the canonical form that the flags ask for. Its HostKey is

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+)
+
+const (
+	knownBatch = 10_000 // URLs that are marked at once
+	knownShown = 10     // lines without a URL that are reported one by one
+)
+
+// know marks the URLs of --known as seen, before a seed is offered. A run that
+// resumes does so again: the file may have grown.
+func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
+	if ses.known == "" {
+		return nil
+	}
+	lines, err := newSeedReader(ctx, nil, ses.known, nil)
+	if err != nil {
+		return fmt.Errorf("--known: %w", err)
+	}
+	defer func() { err = errors.Join(err, lines.close()) }()
+	var known, fresh, malformed uint64
+	prints := make([]bloomstore.Fingerprint, 0, knownBatch)
+	flush := func() error {
+		n, err := ses.store.Know(ctx, prints)
+		known, fresh, prints = known+uint64(len(prints)), fresh+uint64(n), prints[:0]
+		return err
+	}
+	for {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var fault lineError
+		if err != nil && !errors.As(err, &fault) {
+			return errors.Join(fmt.Errorf("--known: %w", err), flush())
+		}
+		if err == nil {
+			// Not as a seed: https is not guessed, for what is marked by mistake is lost.
+			url, parseErr := ses.canon.Parse(line.text)
+			if parseErr == nil {
+				prints = append(prints, ses.store.Hasher().Fingerprint(url.String()))
+			} else {
+				err = errors.New(at(line) + seedFault(line.text, parseErr))
+			}
+		}
+		if err != nil {
+			if malformed++; malformed <= knownShown {
+				fmt.Fprintf(w, "not known: %v\n", err)
+			}
+		}
+		if len(prints) == knownBatch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "known: %s, %s of them new here, %s malformed\n",
+		human.Plural(known, "URL"), human.Commas(fresh), human.Plural(malformed, "line"))
+	return nil
+}
