@@ -1,0 +1,377 @@
+package explain
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/robots"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+var update = flag.Bool("update", false, "write testdata/explanations.txt anew")
+
+var (
+	now    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	hasher bloomstore.Hasher // the zero key: goldens must not change
+)
+
+// crawl is a crawl whose answers are set by a test.
+type crawl struct {
+	frontier.Inspector // Audit and List are not asked
+	open               []string
+	status             frontier.Status
+	fpr                float64
+	err                error
+}
+
+func (c *crawl) Stats(context.Context) (frontier.Stats, error) {
+	return frontier.Stats{Filter: frontier.FilterStats{FPR: c.fpr}}, c.err
+}
+
+func (c *crawl) Lookup(_ context.Context, host, url string) (frontier.Status, error) {
+	return c.status, c.err
+}
+
+func (c *crawl) Admit(_ context.Context, keys []string) error {
+	c.open = append(c.open, keys...)
+	return nil
+}
+
+func (c *crawl) Admitted(_ context.Context, keys []string) ([]bool, error) {
+	open := make([]bool, len(keys))
+	for i, key := range keys {
+		for _, one := range c.open {
+			open[i] = open[i] || one == key
+		}
+	}
+	return open, c.err
+}
+
+// sources returns what explains a crawl of h.example that knows nothing yet.
+func sources(t testing.TB) (*crawl, *Sources) {
+	t.Helper()
+	c := &crawl{open: []string{"h.example"}, fpr: 1e-6}
+	canonicalizer, err := canon.New(canon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, &Sources{Canon: canonicalizer, Scope: c, Inspector: c, Fingerprint: hasher.Fingerprint, Now: now}
+}
+
+func idOf(url string) string {
+	print := hasher.Fingerprint(url)
+	return hex.EncodeToString(print[:8])
+}
+
+func referrerTo(url string) frontier.Referrer { return frontier.ReferrerOf(hasher.Fingerprint(url)) }
+
+// trailOf returns records in which each URL names the one before it.
+func trailOf(records ...record.Record) func(string) ([]record.Record, error) {
+	for i := range records {
+		records[i].ID, records[i].FetchedAt = idOf(records[i].URL), now.Add(-time.Hour)
+		if i+1 < len(records) {
+			records[i].ReferrerID = idOf(records[i+1].URL)
+		}
+	}
+	return func(id string) ([]record.Record, error) {
+		for i := range records {
+			if records[i].ID == id {
+				return records[i:], nil
+			}
+		}
+		return nil, nil
+	}
+}
+
+func robotsOf(fetched time.Time, answers ...int) func(context.Context, canon.URL) (*robots.State, error) {
+	state := new(robots.State)
+	for _, status := range answers {
+		state.Answered(fetched, status, []byte("User-agent: *\nDisallow: /private\nAllow: /private/open\n"), "crawler", 0)
+	}
+	return func(context.Context, canon.URL) (*robots.State, error) { return state, nil }
+}
+
+func queueOf(ahead, waiting uint64, delay time.Duration) func(context.Context, string, string) (Queue, error) {
+	return func(context.Context, string, string) (Queue, error) { return Queue{ahead, waiting, delay}, nil }
+}
+
+func addressOf(err error) func(context.Context, string) error {
+	return func(context.Context, string) error { return err }
+}
+
+const (
+	root = "https://h.example/"
+	list = "https://h.example/list"
+	page = "https://h.example/page"
+)
+
+// explanations are one case for each answer that an explanation can give.
+var explanations = []struct {
+	name, raw string
+	set       func(c *crawl, s *Sources)
+}{
+	{"refused: malformed", "http://a..b/", nil},
+	{"refused: scheme", " ftp://me:secret@h.example/", nil},
+	{"refused: too long", "https://h.example/" + strings.Repeat("a", 9<<10), nil},
+	{"refused: a password is not shown", "HTTPS://me:secret@h.example:x/", nil},
+	{"refused: scope host", "https://www.h.example/page", nil},
+	{"refused: scope subdomains", "https://a.other.example/page", func(_ *crawl, s *Sources) { s.Rules.Scope = canon.ScopeSubdomains }},
+	{"refused: scope domain", "https://a.b.other.example/page", func(_ *crawl, s *Sources) { s.Rules.Scope = canon.ScopeDomain }},
+	{"refused: exclude", page, func(_ *crawl, s *Sources) {
+		s.Rules.Exclude = []*regexp.Regexp{regexp.MustCompile(`\.pdf$`), regexp.MustCompile(`/pag.$`)}
+		s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/page`)}
+	}},
+	{"refused: include", page, func(_ *crawl, s *Sources) { s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/docs/`)} }},
+	{"refused: depth, seeds only", page, func(_ *crawl, s *Sources) { s.Rules.MaxDepth = seedsOnly }},
+	{"refused: depth before scope", "https://other.example/", func(_ *crawl, s *Sources) { s.Rules.MaxDepth = seedsOnly }},
+	{"refused: by a rule that Rules does not know", page, func(_ *crawl, s *Sources) {
+		s.More = func(context.Context, canon.URL) ([]Check, error) {
+			return []Check{{Rule: "max per host", Answer: Refuses, Reason: frontier.ReasonHostLimit, Words: "h.example has 500 URLs (--max-per-host 500)"}}, nil
+		}
+	}},
+	{"seen: a false positive", page, func(c *crawl, s *Sources) {
+		c.status.InFilter = true
+		s.Layers = func(context.Context, string) ([]Layer, error) {
+			return []Layer{{false, 0.5, 9e-7}, {true, 0.25, 1e-7}}, nil
+		}
+	}},
+	{"would be queued", "h.example/Page?utm_source=x&a=1#top", func(_ *crawl, s *Sources) { s.Queue = queueOf(0, 0, 0) }},
+	{"would be queued: in scope by its parent", "https://a.b.h.example/", func(_ *crawl, s *Sources) {
+		s.Rules.Scope, s.Queue = canon.ScopeSubdomains, queueOf(12, 12, 0)
+	}},
+	{"would be queued: anywhere, by an include", page, func(_ *crawl, s *Sources) {
+		s.Rules = Rules{Scope: canon.ScopeAny, Include: []*regexp.Regexp{regexp.MustCompile(`/docs/`), regexp.MustCompile(`/page`)}}
+		s.Scope = nil
+	}},
+	{"would be queued: if not too deep", page, func(_ *crawl, s *Sources) {
+		s.Rules.MaxDepth, s.Rules.Exclude = 3, []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}
+	}},
+	{"would be queued: robots.txt not fetched", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now) }},
+	{"would be queued: robots.txt disallows", "https://h.example/private/x", func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-time.Hour), 200) }},
+	{"would be queued: robots.txt allows by a rule", "https://h.example/private/open", func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-time.Hour), 200) }},
+	{"would be queued: robots.txt says nothing of it", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-25*time.Hour), 200) }},
+	{"would be queued: robots.txt missing", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-time.Hour), 404) }},
+	{"would be queued: robots.txt not renewed", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-5*time.Second), 200, 503) }},
+	{"would be queued: robots.txt unavailable", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-5*time.Second), 503, 503) }},
+	{"would be queued: robots.txt ignored", "https://h.example/private/x", func(_ *crawl, s *Sources) {
+		s.Robots, s.IgnoreRobots = robotsOf(now, 200), func(string) bool { return true }
+	}},
+	{"would be queued: address", page, func(_ *crawl, s *Sources) {
+		s.CheckHost = addressOf(&get.AddressError{Host: "h.example", Addr: "10.0.0.1"})
+	}},
+	{"would be queued: no address now", page, func(_ *crawl, s *Sources) { s.CheckHost = addressOf(errors.New("lookup h.example: no such host")) }},
+	{"queued", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Queued, InFilter: true, HostDueIn: 1500 * time.Millisecond,
+			Item: frontier.Item{Depth: 2, Priority: frontier.PriorityPage, Referrer: referrerTo(list)}}
+		s.Rules.MaxDepth, s.Queue, s.CheckHost = 5, queueOf(11, 340, 0), addressOf(nil)
+		s.Trail = trailOf(record.Record{URL: list}, record.Record{URL: root})
+	}},
+	{"queued: delayed, of a page without a record", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
+			Item: frontier.Item{Depth: 1, Hops: 1, Attempts: 2, Deliveries: 1, Round: 1, Priority: frontier.PriorityAsset, Referrer: referrerTo(list)}}
+		s.Queue, s.Trail = queueOf(0, 1, 40*time.Second), trailOf()
+	}},
+	{"queued: disallowed since", "https://h.example/private/x", func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Queued, InFilter: true}
+		s.Robots = robotsOf(now, 200)
+	}},
+	{"queued: robots.txt unavailable", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Queued, InFilter: true}
+		s.Robots = robotsOf(now, 0)
+	}},
+	{"leased", root, func(c *crawl, _ *Sources) { c.status = frontier.Status{State: frontier.Leased, InFilter: true} }},
+	{"done: ok", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.OK, Status: 200, Round: 1}
+		s.Trail = trailOf(record.Record{URL: page, Depth: 2, Round: 1, Attempts: 1, Bytes: 14321, LinksFound: 40, LinksAdded: 3},
+			record.Record{URL: list}, record.Record{URL: root})
+	}},
+	{"done: redirect", root, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Redirect, Status: 301}
+		s.Trail = trailOf(record.Record{URL: root, Attempts: 1, LinksFound: 1, RedirectTo: "https://www.h.example/"})
+	}},
+	{"done: robots", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Robots}
+		s.Trail = trailOf(record.Record{URL: page, Depth: 1, Error: "robots.txt: Disallow: /page", ReferrerID: idOf(root)})
+	}},
+	{"done: address", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Address}
+		s.Trail = trailOf(record.Record{URL: page, Error: "h.example is 10.0.0.1, a private address (--allow-private)"})
+	}},
+	{"done: type, without records", page, func(c *crawl, _ *Sources) {
+		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Type, Status: 200}
+	}},
+	{"failed", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Failed, InFilter: true, Outcome: frontier.Network,
+			Item: frontier.Item{Depth: 1, Attempts: 3, Priority: frontier.PriorityPage, Referrer: referrerTo(root)}}
+		s.Trail = trailOf(record.Record{URL: page, Depth: 1, Attempts: 4, Error: "connect: \x1b[31mrefused"}, record.Record{URL: root})
+	}},
+}
+
+// TestExplanations compares the texts with testdata/explanations.txt; -update
+// writes it anew.
+func TestExplanations(t *testing.T) {
+	var got bytes.Buffer
+	for _, tt := range explanations {
+		c, s := sources(t)
+		if tt.set != nil {
+			tt.set(c, s)
+		}
+		e, err := Explain(t.Context(), *s, tt.raw)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		got.WriteString("== " + tt.name + "\n")
+		if len(tt.raw) > 1000 {
+			e.Raw = "(too long to print)"
+		}
+		if _, err := e.WriteTo(&got); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteByte('\n')
+	}
+	golden := filepath.Join("testdata", "explanations.txt")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := strings.Split(string(want), "\n== ")
+	for i, text := range strings.Split(got.String(), "\n== ") {
+		if i >= len(wanted) || text != wanted[i] {
+			t.Errorf("got\n%s\nwant\n%s", text, strings.Join(wanted[min(i, len(wanted)):min(i+1, len(wanted))], ""))
+		}
+	}
+	if len(want) != got.Len() {
+		t.Errorf("%d bytes of text, want %d", got.Len(), len(want))
+	}
+}
+
+// TestEveryReason holds the goldens to the words of package frontier: each
+// reason that a URL alone can be refused for, and each state, has its case.
+func TestEveryReason(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "explanations.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"refused: " + string(frontier.ReasonScope), "refused: " + string(frontier.ReasonExcluded), "refused: " + string(frontier.ReasonDepth),
+		"refused: " + string(frontier.ReasonHostLimit), "refused: " + string(frontier.ReasonScheme),
+		"refused: " + string(frontier.ReasonMalformed), "refused: " + string(frontier.ReasonTooLong),
+		"seen", "would be queued", string(frontier.Queued), string(frontier.Leased), string(frontier.Done), string(frontier.Failed),
+	} {
+		if !strings.Contains(string(text), "\n"+want+": ") {
+			t.Errorf("no explanation ends with %q", want)
+		}
+	}
+	if strings.Contains(string(text), "secret") || strings.Contains(string(text), "\x1b") {
+		t.Error("an explanation has a password or an escape sequence in it")
+	}
+}
+
+func TestExplanationJSON(t *testing.T) {
+	for _, tt := range explanations {
+		c, s := sources(t)
+		if tt.set != nil {
+			tt.set(c, s)
+		}
+		e, err := Explain(t.Context(), *s, tt.raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "secret") {
+			t.Errorf("%s: a password in %s", tt.name, text)
+		}
+		back := new(Explanation)
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(back); err != nil {
+			t.Fatal(err)
+		}
+		var one, two bytes.Buffer
+		_, _ = e.WriteTo(&one)
+		_, _ = back.WriteTo(&two)
+		if one.String() != two.String() {
+			t.Errorf("%s: %s\nafter JSON: %s", tt.name, &one, &two)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://me:secret@h/x":     "https://me:xxxxx@h/x",
+		"https://:secret@h":         "https://:xxxxx@h",
+		"https://me:a@b:c@h/":       "https://me:xxxxx@h/",
+		` ht` + "\t" + `tp:\\m:s@h`: ` ht` + "\t" + `tp:\\m:xxxxx@h`,
+		"me:secret@h/x":             "me:xxxxx@h/x",
+		"https://me@h:80/a:b@c":     "https://me@h:80/a:b@c",
+		"https://h:80/a:b@c?d:e@f":  "https://h:80/a:b@c?d:e@f",
+		"https://h?a:b@c":           "https://h?a:b@c",
+		"https://[::1]:80/a@b":      "https://[::1]:80/a@b",
+	} {
+		if got := redact(url); got != want {
+			t.Errorf("redact(%q) = %q, want %q", url, got, want)
+		}
+	}
+}
+
+func TestSourcesMissing(t *testing.T) {
+	_, err := Explain(t.Context(), Sources{}, root)
+	for _, name := range []string{"Canon", "Inspector", "Fingerprint", "Now", "Scope"} {
+		if err == nil || !strings.Contains(err.Error(), name+" is missing") {
+			t.Errorf("error %v does not name %s", err, name)
+		}
+	}
+}
+
+// TestSourcesFail makes each source fail in turn.
+func TestSourcesFail(t *testing.T) {
+	bad := errors.New("it is broken")
+	for name, set := range map[string]func(*crawl, *Sources){
+		"inspector": func(c *crawl, _ *Sources) { c.err = bad },
+		"queue": func(_ *crawl, s *Sources) {
+			s.Queue = func(context.Context, string, string) (Queue, error) { return Queue{}, bad }
+		},
+		"layers": func(_ *crawl, s *Sources) {
+			s.Layers = func(context.Context, string) ([]Layer, error) { return nil, bad }
+		},
+		"more": func(_ *crawl, s *Sources) {
+			s.More = func(context.Context, canon.URL) ([]Check, error) { return nil, bad }
+		},
+		"robots": func(_ *crawl, s *Sources) {
+			s.Robots = func(context.Context, canon.URL) (*robots.State, error) { return nil, bad }
+		},
+		"trail": func(c *crawl, s *Sources) {
+			c.status.State = frontier.Done
+			s.Trail = func(string) ([]record.Record, error) { return nil, bad }
+		},
+		"scope": func(_ *crawl, s *Sources) { s.Scope = &crawl{err: bad} },
+	} {
+		c, s := sources(t)
+		set(c, s)
+		if _, err := Explain(t.Context(), *s, root); !errors.Is(err, bad) {
+			t.Errorf("%s: error %v, want %v", name, err, bad)
+		}
+	}
+}
