@@ -1,0 +1,390 @@
+package proofs
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// A misfortune is something wrong that a user or a machine does to a crawl.
+type misfortune struct {
+	name string
+	// befall makes a run of the crawl fail, and returns how it did. What it does
+	// to the directory it takes back, unless the crawler can.
+	befall func(t *testing.T, c *crawl, web *site) end
+	code   int
+	says   []string // one expression for each line of the message, in any order
+}
+
+// TestBadInput: whatever is wrong, the crawler says so once and clearly, with the
+// exit code that was promised; nothing is lost, so that the crawl then ends with
+// the exact set.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	var names []string
+	for _, m := range []misfortune{
+		missingSeeds, binarySeeds, directoryAsSeeds, outOfRange, unknownKeys, otherSettings,
+		corruptCheckpoint, lostCheckpoint, foreignCheckpoint, otherVersion, foreignDirectory, lostRecords,
+		recordsUnwritable, directoryUnwritable, outputFull, fileTooLarge, diskFull, secondProcess, directoryRemoved,
+	} {
+		names = append(names, m.name)
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			web := serveSite(t, testweb.Config{Seed: seed, Hosts: 10, Pages: 300, MeanBytes: 2 << 10, MaxBodyBytes: maxBody, Hardships: testweb.Spellings})
+			flags := append(web.flags(), "--delay", "10ms", "--urls", "10000", "--log-level", "warn")
+			c := newCrawl(t, append(flags, web.Seeds()...)...)
+			m.check(t, m.befall(t, c, web))
+			c.finish()
+			checkExact(t, c, web)
+		})
+	}
+	figure(t, "misfortunes", "%d, each with one clear message and its exit code, and the exact set afterwards: %s",
+		len(names), strings.Join(names, ", "))
+}
+
+// beside are the lines of stderr that are no message about what went wrong.
+var beside = regexp.MustCompile(`^(crawling into|resuming|Try 'crawler) `)
+
+// check holds what a failed run said to what it should say.
+func (m misfortune) check(t *testing.T, e end) {
+	t.Helper()
+	if e.code != m.code {
+		t.Errorf("exit code %d, want %d", e.code, m.code)
+	}
+	var lines []string
+	for l := range strings.Lines(e.stderr) {
+		l = strings.TrimSuffix(l, "\n")
+		if said, is := strings.CutPrefix(l, "crawler: "); is {
+			lines = append(lines, said)
+		} else if !beside.MatchString(l) {
+			t.Errorf("stderr has the line %q, want messages only", l)
+		}
+	}
+	if len(lines) != len(m.says) {
+		t.Errorf("%d lines of messages, want %d", len(lines), len(m.says))
+	}
+	for _, want := range m.says {
+		if re := regexp.MustCompile(want); countMatches(re, lines) != 1 {
+			t.Errorf("no line, or more than one, says %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("stderr:\n%s", e.stderr)
+	}
+}
+
+func countMatches(re *regexp.Regexp, lines []string) (n int) {
+	for _, l := range lines {
+		if re.MatchString(l) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkExact holds a crawl that ended to the web it crawled.
+func checkExact(t *testing.T, c *crawl, web *site) {
+	t.Helper()
+	written := records(t, c.dir)
+	report, err := web.Compare(bytes.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	const runs = 4 // at most
+	checkBooks(t, c.stats(), parse(t, written), len(web.Seeds()), runs)
+}
+
+// begin crawls a part and stops.
+func (c *crawl) begin() { c.finish("--max-pages", "60") }
+
+func (c *crawl) path(name string) string { return filepath.Join(c.dir, name) }
+
+// swapped runs the crawl with other content in one of its files.
+func (c *crawl) swapped(name string, change func(content []byte) []byte) end {
+	c.t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	put := func(content []byte) {
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	put(change(bytes.Clone(content)))
+	defer put(content)
+	return c.start().wait()
+}
+
+// file makes a file of its own for a test.
+func file(t *testing.T, name, content string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// On the command line.
+var (
+	missingSeeds = misfortune{
+		name: "missing seed file", code: 2, says: []string{`seeds: .*absent\.txt: no such file`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			return c.start("--seeds", filepath.Join(t.TempDir(), "absent.txt")).wait()
+		},
+	}
+	binarySeeds = misfortune{
+		name: "binary seed file", code: 2, says: []string{`seeds: .*photo\.jpg is a binary file`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			return c.start("--seeds", file(t, "photo.jpg", "\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01")).wait()
+		},
+	}
+	directoryAsSeeds = misfortune{
+		name: "directory as seed file", code: 2, says: []string{`seeds: .* is a directory`},
+		befall: func(t *testing.T, c *crawl, _ *site) end { return c.start("--seeds", t.TempDir()).wait() },
+	}
+	outOfRange = misfortune{
+		name: "values out of range", code: 2,
+		says: []string{
+			`--concurrency is 0, want`, `--timeout is -1s, want`, `--retries is 1000, want`, `--max-depth is -5, want`,
+			`perhaps.*robots.*want|robots.*perhaps.*want`, `--include: .*missing closing`, `connect-to.*nowhere.*want`,
+		},
+		befall: func(_ *testing.T, c *crawl, _ *site) end {
+			return c.start("--concurrency", "0", "--timeout", "-1s", "--retries", "1000", "--max-depth", "-5",
+				"--robots", "perhaps", "--include", "(", "--connect-to", "nowhere").wait()
+		},
+	}
+	unknownKeys = misfortune{
+		name: "unknown keys in the config file", code: 2,
+		says: []string{`crawl\.yaml:2: unknown key "speed"`, `crawl\.yaml:4: unknown key "warp"`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			return c.start("--config", file(t, "crawl.yaml", "timeout: 10s\nspeed: 3\nretries: 2\nwarp: 9\n")).wait()
+		},
+	}
+	otherSettings = misfortune{
+		name: "other settings than stored", code: 2,
+		says: []string{
+			`created with other settings`, `--delay is 10ms there, 3s here`, `--max-depth is -1 there, 7 here`,
+			`leave them out`,
+		},
+		befall: func(_ *testing.T, c *crawl, _ *site) end {
+			c.begin()
+			return c.start("--delay", "3s", "--max-depth", "7").wait()
+		},
+	}
+)
+
+// In the directory.
+var (
+	corruptCheckpoint = misfortune{
+		name: "corrupt checkpoint", code: 1, says: []string{`filter-\d+\.bits.*damaged`, `crawler rebuild`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			c.begin()
+			name := checkpoint(t, c.dir)
+			flipped := func(bits []byte) []byte { bits[len(bits)/2] ^= 1; return bits }
+			e := c.swapped(name, flipped)
+			if err := os.Truncate(name, 100); err != nil { // and for good: the crawler makes it anew
+				t.Fatal(err)
+			}
+			if rebuilt := command(t, c.bin, "rebuild", "--dir", c.dir).wait(); rebuilt.code != 0 {
+				t.Errorf("crawler rebuild: exit code %d, %s", rebuilt.code, rebuilt.stderr)
+			}
+			return e
+		},
+	}
+	lostCheckpoint = misfortune{
+		name: "lost checkpoint", code: 1, says: []string{`filter-\d+\.bits: no such file`, `crawler rebuild`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			c.begin()
+			if err := os.Remove(checkpoint(t, c.dir)); err != nil {
+				t.Fatal(err)
+			}
+			e := c.start().wait()
+			if rebuilt := command(t, c.bin, "rebuild", "--dir", c.dir).wait(); rebuilt.code != 0 {
+				t.Errorf("crawler rebuild: exit code %d, %s", rebuilt.code, rebuilt.stderr)
+			}
+			return e
+		},
+	}
+	foreignCheckpoint = misfortune{
+		name: "foreign checkpoint", code: 1, says: []string{`filter-\d+\.bits.*other parameters: .*tag is`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			c.begin()
+			other := &crawl{t: t, bin: c.bin, dir: filepath.Join(t.TempDir(), "other.crawl"), args: c.args}
+			other.begin()
+			foreign, err := os.ReadFile(checkpoint(t, other.dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.swapped(checkpoint(t, c.dir), func([]byte) []byte { return foreign })
+		},
+	}
+	otherVersion = misfortune{
+		name: "directory of another version", code: 1, says: []string{`crawl\.json has format 7, this program reads format 1`},
+		befall: func(_ *testing.T, c *crawl, _ *site) end {
+			c.begin()
+			return c.swapped(c.path("crawl.json"), func(card []byte) []byte {
+				return bytes.Replace(card, []byte(`"format": 1`), []byte(`"format": 7`), 1)
+			})
+		},
+	}
+	foreignDirectory = misfortune{
+		name: "directory of something else", code: 1, says: []string{`not empty .*thesis\.tex.* holds no crawl`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			full := *c
+			full.dir = filepath.Dir(file(t, "thesis.tex", "years of work"))
+			e := full.start().wait()
+			if left, err := os.ReadDir(full.dir); err != nil || len(left) != 1 {
+				t.Errorf("the directory has %d files, want the one it had (%v)", len(left), err)
+			}
+			return e
+		},
+	}
+	lostRecords = misfortune{
+		name: "records cut off", code: 1, says: []string{`pages\.jsonl has \d+ bytes, but \d+ were committed`},
+		befall: func(_ *testing.T, c *crawl, _ *site) end {
+			c.begin()
+			return c.swapped(c.path("pages.jsonl"), func(all []byte) []byte { return all[:len(all)-1] })
+		},
+	}
+)
+
+// checkpoint returns the file with the bits of a crawl's filter.
+func checkpoint(t *testing.T, dir string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("checkpoints %v (%v), want one", found, err)
+	}
+	return found[0]
+}
+
+const safe = `what was committed is safe`
+
+// On the machine.
+var (
+	recordsUnwritable = misfortune{
+		name: "record file that cannot be opened", code: 1, says: []string{`pages\.jsonl: is a directory`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			c.begin()
+			kept := c.path("pages.jsonl")
+			aside := filepath.Join(t.TempDir(), "aside")
+			must(t, os.Rename(kept, aside), os.Mkdir(kept, 0o755))
+			e := c.start().wait()
+			must(t, os.Remove(kept), os.Rename(aside, kept))
+			return e
+		},
+	}
+	directoryUnwritable = misfortune{
+		name: "directory that cannot be made", code: 1, says: []string{`not a directory`},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			below := *c
+			below.dir = filepath.Join(file(t, "file", ""), "proof.crawl")
+			return below.start().wait()
+		},
+	}
+	outputFull = misfortune{
+		name: "stdout that takes nothing", code: 1, says: []string{`/dev/stdout: no space left`, safe},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			if _, err := os.Stat("/dev/full"); err != nil {
+				t.Skip(err)
+			}
+			return c.shell(`exec "$@" --out - >/dev/full`)
+		},
+	}
+	fileTooLarge = misfortune{
+		name: "limit of file sizes", code: 1, says: []string{`file too large`, safe},
+		befall: func(_ *testing.T, c *crawl, _ *site) end { return c.shell(`ulimit -f 100; exec "$@"`) },
+	}
+	diskFull = misfortune{
+		name: "full disk", code: 1, says: []string{`no space left on device`, safe},
+		befall: func(t *testing.T, c *crawl, _ *site) end {
+			c.dir = filepath.Join(smallDisk(t), "proof.crawl")
+			e := c.start().wait()
+			if out, err := exec.Command("mount", "-o", "remount,size=32m", filepath.Dir(c.dir)).CombinedOutput(); err != nil {
+				t.Fatalf("remount: %v\n%s", err, out)
+			}
+			return e
+		},
+	}
+	secondProcess = misfortune{
+		name: "second process", code: 1, says: []string{`is in use by another crawler`},
+		befall: func(_ *testing.T, c *crawl, web *site) end {
+			c.args = append(c.args, "--delay", "100ms")
+			first := c.underWay(web)
+			e := c.start().wait()
+			if e := first.wait(); e.code != 0 {
+				c.t.Errorf("the first process: exit code %d, %s", e.code, e.stderr)
+			}
+			return e
+		},
+	}
+	directoryRemoved = misfortune{
+		name: "directory removed under a crawl", code: 1, says: []string{`removed while it was in use`},
+		befall: func(t *testing.T, c *crawl, web *site) end {
+			c.args = append(c.args, "--delay", "150ms")
+			p := c.underWay(web)
+			must(t, os.RemoveAll(c.dir))
+			return p.wait() // the crawl begins anew
+		},
+	}
+)
+
+// must ends a test that cannot set its scene.
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shell runs the crawl by a line of shell, in which it is "$@".
+func (c *crawl) shell(line string) end {
+	c.t.Helper()
+	args := append([]string{"-c", line, "sh", c.bin, "crawl", "--dir", c.dir}, c.args...)
+	return command(c.t, "/bin/sh", args...).wait()
+}
+
+// underWay starts the crawl and waits until it has asked for some pages.
+func (c *crawl) underWay(web *site) *process {
+	c.t.Helper()
+	asked := make(chan struct{})
+	web.ringAfter(30, func() { close(asked) })
+	p := c.start()
+	select {
+	case <-asked:
+	case <-time.After(patience()):
+		c.t.Fatal("the crawl asks for nothing")
+	}
+	return p
+}
+
+// smallDisk mounts a file system that a crawl fills; where that is not allowed,
+// the test is skipped.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "none", dir).CombinedOutput(); err != nil {
+		t.Skipf("no file system can be mounted here: %v %s", err, bytes.TrimSpace(out))
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v\n%s", err, out)
+		}
+	})
+	return dir
+}
