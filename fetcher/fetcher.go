@@ -170,6 +170,7 @@ func New(config Config) (*Crawl, error) {
 		slots:  make(chan struct{}, config.Concurrency),
 		wake:   make(chan struct{}, 1),
 	}
+	c.tally.hosts = newHostCounts()
 	if config.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
 	}
@@ -270,6 +271,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		}
 		room := min(2*int64(c.cfg.Concurrency)-c.ready.Load(), maxHeld-c.held.Load(), 256)
 		if room <= 0 {
+			c.tally.due.Store(true)
 			c.sleep(stop, pollMax)
 			continue
 		}
@@ -293,6 +295,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		}
 		short := len(grant.Leases) < len(ids)
 		outage, ids = backoff{}, nil
+		c.tally.due.Store(!short)
 		for _, l := range grant.Leases {
 			start(c.hold(l, asked))
 		}

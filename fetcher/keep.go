@@ -126,6 +126,8 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		h.release()
 		h.roster.leave(h) // before the host's due time is told: no start may slip between
 	}
+	h.tally.storing.Add(1)
+	defer h.tally.storing.Add(-1)
 	err := h.whileUnavailable(func() error {
 		update, lost := h.update(end)
 		if lost {

@@ -101,6 +101,8 @@ func (h *holding) robotsDue(now time.Time) time.Duration {
 // redirects. Each is a request like any other: in its turn and under its host's
 // delay.
 func (h *holding) askRobots(stop context.Context, url canon.URL) error {
+	h.tally.ruling.Add(1)
+	defer h.tally.ruling.Add(-1)
 	origin := url.Origin()
 	target, err := h.cfg.Canon.Parse(origin + "/robots.txt")
 	if err != nil {

@@ -113,13 +113,17 @@ func (h *holding) dueIn(now time.Time) time.Duration {
 func (h *holding) park(stop context.Context, d time.Duration) {
 	h.ready.Add(-1)
 	h.Wake()
+	parked := time.Now()
 	pause(stop, d)
 	h.ready.Add(1)
+	h.tally.count(waitingOf, h.lease.Host, uint64(time.Since(parked).Milliseconds()))
 }
 
 // pay waits for this request's share of the worker's rate. (Limiter.Wait would
 // refuse at once a wait beyond the deadline of stop.)
 func (h *holding) pay(stop context.Context) error {
+	h.tally.paying.Add(1)
+	defer h.tally.paying.Add(-1)
 	share := h.limiter.Reserve()
 	pause(stop, share.Delay())
 	if stop.Err() != nil {

@@ -54,6 +54,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) 
 	}
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
+		h.tally.count(pagesOf, item.Host, 1)
 	}
 	h.mu.Lock()
 	end := h.closing && h.outstanding == 1 && len(h.pending) == 0
@@ -150,6 +151,7 @@ func (v *visited) failed(err error) frontier.Completion {
 		// A stale kept connection counts too: a server that hangs up on this
 		// URL each time must not be asked for ever.
 		v.tally.errors.Add(1)
+		v.tally.count(errorsOf, v.item.Host, 1)
 		return v.again(fault.Outcome, 0, r)
 	}
 	r.Attempts++
@@ -167,6 +169,7 @@ func (v *visited) answered(answer *get.Response) frontier.Completion {
 	outcome, retry := answer.Outcome()
 	if retry {
 		v.tally.errors.Add(1)
+		v.tally.count(errorsOf, v.item.Host, 1)
 		r.Error = "status " + statusText(answer.Status)
 		return v.again(outcome, min(answer.RetryAfter, v.cfg.Politeness.MaxRetryAfter), r)
 	}
