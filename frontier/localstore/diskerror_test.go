@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,7 +212,7 @@ func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]b
 // and must not take what is left for a crawl.
 func TestDirectoryRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
-	cfg := Config{Dir: dir, Delay: NoDelay, CheckpointAdds: 1, Filter: membits.Config{Capacity: 1000}}
+	cfg := Config{Dir: dir, Delay: NoDelay, CheckpointAdds: 6, Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -222,11 +223,59 @@ func TestDirectoryRemoved(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	_, added := s.Add(t.Context(), smallItems("a.test", 1)) // its checkpoint has no place
+	_, added := s.Add(t.Context(), smallItems("a.test", 1)) // the checkpoint that is due has no place
 	if err := errors.Join(added, s.Close()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("after the directory was removed: %v", err)
 	}
 	if stored, err := StoredSettings(nil, dir); err != nil || stored != nil {
 		t.Errorf("a removed directory holds a crawl with settings %v, %v", stored, err)
+	}
+}
+
+// TestNothingIsWrittenAfterAFailure: the directory may be another Store's by then.
+func TestNothingIsWrittenAfterAFailure(t *testing.T) {
+	g := newGuard()
+	g.fail(errKilled)
+	begun, written := make(chan struct{}), make(chan struct{})
+	go func() { // it stays
+		close(begun)
+		g.write("write", "file", func() error { close(written); return nil })
+	}()
+	<-begun
+	for range 1000 {
+		runtime.Gosched()
+	}
+	select {
+	case <-written:
+		t.Error("a write began after the failure of another")
+	default:
+	}
+}
+
+// TestFailureWaitsForWrites: when callers learn of a failure, no write is in progress.
+func TestFailureWaitsForWrites(t *testing.T) {
+	g := newGuard()
+	begun, finish := make(chan struct{}), make(chan struct{})
+	var finished atomic.Bool
+	go g.write("write", "file", func() error {
+		close(begun)
+		<-finish
+		finished.Store(true)
+		return nil
+	})
+	<-begun
+	go g.fail(errKilled)
+	for range 1000 {
+		runtime.Gosched()
+	}
+	select {
+	case <-g.failed:
+		t.Error("failed while a write was in progress")
+	default:
+	}
+	close(finish)
+	<-g.failed
+	if !finished.Load() {
+		t.Error("failed before the write in progress had ended")
 	}
 }
