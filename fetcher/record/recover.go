@@ -44,9 +44,12 @@ func (f *Files) recover() (plain []int, err error) {
 	for n, is := range closed {
 		switch {
 		case n == f.closed+1 && !is.packed && f.length > 0:
-			err = f.undoRotation(n)
+			// No commit knows of this rotation: the active file of the position is
+			// the one that was closed. What is in the other one belongs to
+			// completions that never took effect.
+			err = f.cfg.FS.Rename(f.path(closedFile(n)), f.path(activeFile))
 		case n > f.closed:
-			err = fmt.Errorf("record: %s is there, but only %d closed files were committed: it is of another output",
+			err = fmt.Errorf("%s is there, but only %d closed files were committed: it is of another output",
 				f.path(closedFile(n)), f.closed)
 		case is.plain && is.packed: // removing it was cut short
 			err = f.cfg.FS.Remove(f.path(closedFile(n)))
@@ -54,21 +57,11 @@ func (f *Files) recover() (plain []int, err error) {
 			plain = append(plain, n)
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("record: %w", err)
 		}
 	}
 	slices.Sort(plain)
 	return plain, nil
-}
-
-// undoRotation takes back a rotation that no commit knows of: the active file
-// of the position is the one that was closed. What is in the other one belongs
-// to completions that never took effect.
-func (f *Files) undoRotation(n int) error {
-	if err := f.cfg.FS.Rename(f.path(closedFile(n)), f.path(activeFile)); err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	return f.syncDir(f.cfg.Dir)
 }
 
 // openActive opens the active file and cuts it to f.length.
