@@ -1,9 +1,8 @@
 // Package size is the subcommand `crawler size`: what a filter costs, and what
 // it loses, before the crawl.
 //
-// It owns the command's flags, how people write numbers, and the report as text,
-// JSON and plot. The arithmetic is in package sizing. It opens no crawl and
-// talks to no server.
+// It owns the command's flags and the report as text, JSON and plot. The
+// arithmetic is in package sizing. It opens no crawl and talks to no server.
 package size
 
 import (
@@ -17,24 +16,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // options are the flags of the command.
 type options struct {
-	urls      count
-	fpr       rate
-	memory    bytes
+	urls      human.Count
+	fpr       human.Rate
+	memory    human.Bytes
 	hashes    uint
 	maxHashes uint
 	lost      loss
-	growth    onOff
+	growth    human.Switch
 
 	blockBits   int
 	partitions  int
 	urlBytes    int
-	queued      count
-	hosts       count
+	queued      human.Count
+	hosts       human.Count
 	delay       time.Duration
 	latency     time.Duration
 	workers     int
@@ -158,12 +158,12 @@ func checkAnswer(a sizing.Answer, asked bool) error {
 			hint = fmt.Sprintf("; possible: --urls %d at --fpr %g", most.Keys, defaultFPR)
 		}
 		return fmt.Errorf("%s fill %s to the last bit: nearly every URL would be taken for a known one%s",
-			plural(a.Keys, "URL"), ibytes(a.Bits/8), hint)
+			human.Plural(a.Keys, "URL"), human.IBytes(a.Bits/8), hint)
 	}
-	if a.FPR < leastRate && !asked {
-		m, _ := sizing.OptimalBits(a.Keys, leastRate)
+	if a.FPR < human.MinRate && !asked {
+		m, _ := sizing.OptimalBits(a.Keys, human.MinRate)
 		return fmt.Errorf("%s are more than a filter for %s can use: %s hold them at p = %g",
-			ibytes(a.Bits/8), plural(a.Keys, "URL"), ibytes((m+7)/8), leastRate)
+			human.IBytes(a.Bits/8), human.Plural(a.Keys, "URL"), human.IBytes((m+7)/8), human.MinRate)
 	}
 	return nil
 }
@@ -173,18 +173,18 @@ func explain(e *sizing.ImpossibleError) string {
 	var b strings.Builder
 	q := e.Question
 	if q.Keys > 0 {
-		fmt.Fprintf(&b, "%s with what was asked for do not fit into %s; possible:", plural(q.Keys, "URL"), ibytes(q.Bits/8))
+		fmt.Fprintf(&b, "%s with what was asked for do not fit into %s; possible:", human.Plural(q.Keys, "URL"), human.IBytes(q.Bits/8))
 	} else {
-		fmt.Fprintf(&b, "%s hold no URL with what was asked for; possible:", ibytes(q.Bits/8))
+		fmt.Fprintf(&b, "%s hold no URL with what was asked for; possible:", human.IBytes(q.Bits/8))
 	}
 	for _, a := range e.Possible {
 		switch {
 		case a.Bits != q.Bits:
-			fmt.Fprintf(&b, "\n  --memory %s for %s", ibytesUp((a.Bits+7)/8), plural(a.Keys, "URL"))
+			fmt.Fprintf(&b, "\n  --memory %s for %s", ibytesUp((a.Bits+7)/8), human.Plural(a.Keys, "URL"))
 		case a.Keys != q.Keys:
 			fmt.Fprintf(&b, "\n  --urls %d in that memory", a.Keys)
 		default:
-			fmt.Fprintf(&b, "\n  --fpr %.3g with both: %s lost", rateUp(a.FPR), plural(uint64(a.LostKeys+0.5), "URL"))
+			fmt.Fprintf(&b, "\n  --fpr %.3g with both: %s lost", rateUp(a.FPR), human.Plural(uint64(a.LostKeys+0.5), "URL"))
 		}
 		fmt.Fprintf(&b, " (k = %d)", a.Hashes)
 	}

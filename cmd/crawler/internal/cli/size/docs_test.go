@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -36,7 +37,7 @@ func rateRows(t *testing.T) (rows []string) {
 	for _, p := range []string{"5%", "1%", "0.1%", "1e-4", "1e-6", "1e-9"} {
 		r := reportOf(t, "--urls", "100M", "--fpr", p)
 		rows = append(rows, fmt.Sprintf("| %s | %d | %.2f | %s | %s | %s | %.1f |", p, r.Filter.Hashes, r.Filter.BitsPerURL,
-			ibytes(r.Filter.Bytes), few(r.Filter.LostKeys), oneIn(r.Filter.LostShare), r.Redis.Even.BitsPerURL))
+			human.IBytes(r.Filter.Bytes), human.Few(r.Filter.LostKeys), human.OneIn(r.Filter.LostShare), r.Redis.Even.BitsPerURL))
 	}
 	return rows
 }
@@ -44,8 +45,8 @@ func rateRows(t *testing.T) (rows []string) {
 func fillRows(t *testing.T) (rows []string) {
 	r := reportOf(t, "--urls", "100M", "--fpr", "1%")
 	for _, f := range r.Fills {
-		rows = append(rows, fmt.Sprintf("| %gn | %s | %s | %s | %s | %s |", f.Of, oneIn(f.Fixed.FPR), few(f.Fixed.LostKeys),
-			oneIn(f.Growing.FPR), few(f.Growing.LostKeys), ibytes(f.Growing.Bits/8)))
+		rows = append(rows, fmt.Sprintf("| %gn | %s | %s | %s | %s | %s |", f.Of, human.OneIn(f.Fixed.FPR), human.Few(f.Fixed.LostKeys),
+			human.OneIn(f.Growing.FPR), human.Few(f.Growing.LostKeys), human.IBytes(f.Growing.Bits/8)))
 	}
 	return rows
 }

@@ -6,46 +6,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 )
-
-func TestCount(t *testing.T) {
-	for in, want := range map[string]uint64{
-		"1": 1, "250000": 250_000, "1e9": 1_000_000_000, "100M": 100_000_000, "2.5k": 2500, "1G": 1e9, "1B": 1e9,
-		"3T": 3e12, "10_000": 10_000, "1,000,000": 1_000_000, " 5 ": 5, "0.5k": 500, "1 M": 1e6,
-	} {
-		var c count
-		if err := c.Set(in); err != nil || uint64(c) != want {
-			t.Errorf("%q is %d, %v, want %d", in, c, err, want)
-		}
-	}
-	refuse(t, func() pflag.Value { return new(count) }, "", "0", "-1", "1.5", "1e16", "NaN", "Inf", "0x10", "1MM", "M", "ten", "1e", "1 in 3")
-}
-
-func TestRate(t *testing.T) {
-	for in, want := range map[string]float64{
-		"1e-6": 1e-6, "0.1%": 0.001, "1 in 1000000": 1e-6, "1 in 1M": 1e-6, "1/1000": 0.001, "3 in 1e6": 3e-6,
-		"0.000001": 1e-6, "5 %": 0.05, "1 in 1,000": 0.001,
-	} {
-		var r rate
-		if err := r.Set(in); err != nil || math.Abs(float64(r)/want-1) > 1e-12 {
-			t.Errorf("%q is %g, %v, want %g", in, r, err, want)
-		}
-	}
-	refuse(t, func() pflag.Value { return new(rate) }, "", "0", "1", "-0.1", "100%", "1 in 0", "1 in 1", "0/0", "2 in 1", "1e-19",
-		"NaN", "Inf", "%", "1 in", "in 5", "1 in 2 in 3")
-}
-
-func TestBytes(t *testing.T) {
-	for in, want := range map[string]uint64{
-		"512MiB": 512 << 20, "2GB": 2e9, "1.5GiB": 3 << 29, "1024": 1024, "1e9": 1e9, "1 TiB": 1 << 40, "64k": 64000,
-	} {
-		var b bytes
-		if err := b.Set(in); err != nil || uint64(b) != want {
-			t.Errorf("%q is %d, %v, want %d", in, b, err, want)
-		}
-	}
-	refuse(t, func() pflag.Value { return new(bytes) }, "", "0", "-1MiB", "1 in 3", "1e30", "1000PiB", "MiB", "NaN")
-}
 
 func TestLoss(t *testing.T) {
 	for in, want := range map[string]loss{
@@ -73,30 +36,12 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	}
 }
 
-// Whatever a flag takes is in its range, and its own text leads to it again.
-func FuzzNumbers(f *testing.F) {
-	for _, s := range []string{"1e9", "100M", "1 in 1000000", "0.1%", "512MiB", "1,0", "1/3", "0x1p3", "١"} {
+// Whatever the flag takes is in its range, and its own text leads to it again.
+func FuzzLoss(f *testing.F) {
+	for _, s := range []string{"1000", "1e9", "1 in 1000000", "0.1%", "0", "1,0", "1/3", "0x1p3", "١"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		var c count
-		if c.Set(s) == nil {
-			var again count
-			if err := again.Set(c.String()); err != nil || again != c || c < 1 || c > maxCount {
-				t.Errorf("%q is %d, its text %q is %d (%v)", s, c, c.String(), again, err)
-			}
-		}
-		var r rate
-		if r.Set(s) == nil {
-			var again rate
-			if err := again.Set(r.String()); err != nil || again != r || !(r >= leastRate && r <= 0.99) {
-				t.Errorf("%q is %g, its text %q is %g (%v)", s, float64(r), r.String(), float64(again), err)
-			}
-		}
-		var b bytes
-		if b.Set(s) == nil && (b < 1 || b > 1<<57) {
-			t.Errorf("%q is %d bytes", s, b)
-		}
 		var l loss
 		if l.Set(s) == nil {
 			var again loss
@@ -110,7 +55,7 @@ func FuzzNumbers(f *testing.F) {
 // What is rounded for a suggestion still suffices.
 func TestRoundingUp(t *testing.T) {
 	for n := uint64(1); n < 1<<50; n = n*1007/1000 + 1 {
-		var b bytes
+		var b human.Bytes
 		if err := b.Set(ibytesUp(n)); err != nil || uint64(b) < n || float64(b) > 1.02*float64(n)+1 {
 			t.Errorf("%d bytes are rounded up to %s (%v)", n, ibytesUp(n), err)
 		}
@@ -118,16 +63,6 @@ func TestRoundingUp(t *testing.T) {
 	for p := 0.99; p > 1e-18; p *= 0.97 {
 		if up := rateUp(p); up < p*(1-1e-15) || up > p*1.0101 {
 			t.Errorf("%g is rounded up to %g", p, up)
-		}
-	}
-}
-
-func TestOneIn(t *testing.T) {
-	for p, want := range map[float64]string{
-		1e-6: "1 in 1M", 0.25: "25%", 0.01: "1%", 1.2345e-4: "1 in 8.1k", 1e-18: "1 in 1e+18", 0: "none",
-	} {
-		if got := oneIn(p); got != want {
-			t.Errorf("oneIn(%g) = %q, want %q", p, got, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -63,7 +64,7 @@ func (r report) draw(canvas vg.CanvasSizer) error {
 
 // plotLost draws the rate and the share lost over how full the filter is.
 func (r report) plotLost() (*plot.Plot, error) {
-	p := logPlot(fmt.Sprintf("Made for %s URLs at p = %.3g", commas(r.Filter.Keys), r.rate),
+	p := logPlot(fmt.Sprintf("Made for %s URLs at p = %.3g", human.Commas(r.Filter.Keys), r.rate),
 		"URLs offered, in multiples of n", "share of URLs")
 	floor := r.rate * 1e-4
 	var multiples []float64
@@ -109,7 +110,7 @@ func (r report) plotLost() (*plot.Plot, error) {
 
 // plotCost draws bytes per URL over p.
 func (r report) plotCost() (*plot.Plot, error) {
-	p := logPlot(fmt.Sprintf("Memory for one of %s URLs of %d bytes", commas(r.Filter.Keys), r.urlBytes),
+	p := logPlot(fmt.Sprintf("Memory for one of %s URLs of %d bytes", human.Commas(r.Filter.Keys), r.urlBytes),
 		"p", "bytes per URL")
 	const least, most = 1e-10, 0.1
 	curves := []struct {

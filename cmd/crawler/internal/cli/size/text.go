@@ -7,6 +7,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 )
 
 // text returns the report for people.
@@ -26,13 +28,13 @@ func (r report) text() string {
 
 func (r report) writeFilter(b *strings.Builder) {
 	f := r.Filter
-	fmt.Fprintf(b, "A Bloom filter for %s\n", plural(f.Keys, "URL"))
+	fmt.Fprintf(b, "A Bloom filter for %s\n", human.Plural(f.Keys, "URL"))
 	facts(b, [][2]string{
-		{"bits", fmt.Sprintf("%s (%s)", commas(f.Bits), ibytes(f.Bytes))},
+		{"bits", fmt.Sprintf("%s (%s)", human.Commas(f.Bits), human.IBytes(f.Bytes))},
 		{"hash functions", fmt.Sprint(f.Hashes)},
 		{"bits per URL", fmt.Sprintf("%.3f, %.3g times the information bound of %.2f", f.BitsPerURL, f.OverBound, f.InformationBound)},
-		{"p when full", fmt.Sprintf("%.3g, %s new URLs is taken for a known one", f.FPR, oneIn(f.FPR))},
-		{"lost while filling", fmt.Sprintf("%s of the URLs, %s in all", oneIn(f.LostShare), few(f.LostKeys))},
+		{"p when full", fmt.Sprintf("%.3g, %s new URLs is taken for a known one", f.FPR, human.OneIn(f.FPR))},
+		{"lost while filling", fmt.Sprintf("%s of the URLs, %s in all", human.OneIn(f.LostShare), human.Few(f.LostKeys))},
 	})
 }
 
@@ -41,8 +43,8 @@ func (r report) writeFills(b *strings.Builder) {
 	t := newTable("", "URLs", "p", "lost", "| growing: p", "lost", "layers", "bits")
 	for _, f := range r.Fills {
 		t.AppendRow(table.Row{
-			fmt.Sprintf("%gn", f.Of), commas(f.Fixed.Keys), oneIn(f.Fixed.FPR), few(f.Fixed.LostKeys),
-			"| " + oneIn(f.Growing.FPR), few(f.Growing.LostKeys), f.Growing.Layers, ibytes(f.Growing.Bits / 8),
+			fmt.Sprintf("%gn", f.Of), human.Commas(f.Fixed.Keys), human.OneIn(f.Fixed.FPR), human.Few(f.Fixed.LostKeys),
+			"| " + human.OneIn(f.Growing.FPR), human.Few(f.Growing.LostKeys), f.Growing.Layers, human.IBytes(f.Growing.Bits / 8),
 		})
 	}
 	render(b, t)
@@ -65,8 +67,8 @@ func (r report) writeMemory(b *strings.Builder) {
 	m := r.Memory
 	fmt.Fprintf(b, "In memory (one machine), %s\n", r.growth())
 	facts(b, [][2]string{
-		{"layout", fmt.Sprintf("%d filters of %s bits, k = %d", m.Shards, commas(m.ShardBits), m.Hashes)},
-		{"memory", fmt.Sprintf("%s, %.3f bits per URL", ibytes(m.Bytes), m.BitsPerKey)},
+		{"layout", fmt.Sprintf("%d filters of %s bits, k = %d", m.Shards, human.Commas(m.ShardBits), m.Hashes)},
+		{"memory", fmt.Sprintf("%s, %.3f bits per URL", human.IBytes(m.Bytes), m.BitsPerKey)},
 	})
 }
 
@@ -81,28 +83,28 @@ func (r report) writeRedis(b *strings.Builder) {
 	x := r.Redis
 	fmt.Fprintf(b, "In Redis (many machines), %s\n", r.growth())
 	facts(b, [][2]string{
-		{"blocks", fmt.Sprintf("%s bits, k = %d, %.2f bits per URL as laid out", commas(uint64(x.Segments.BlockBits)),
+		{"blocks", fmt.Sprintf("%s bits, k = %d, %.2f bits per URL as laid out", human.Commas(uint64(x.Segments.BlockBits)),
 			x.Segments.Hashes, x.Segments.BitsPerKey)},
-		{"partitions", fmt.Sprintf("%s, each made for %s", commas(uint64(x.Partitions)), plural(x.PartitionKeys, "URL"))},
+		{"partitions", fmt.Sprintf("%s, each made for %s", human.Commas(uint64(x.Partitions)), human.Plural(x.PartitionKeys, "URL"))},
 		{"segments", fmt.Sprintf("%d a partition, %s bytes each; an allocation of %s",
-			x.Segments.Count, commas(x.Segments.Bytes), ibytes(x.Segments.Allocated))},
+			x.Segments.Count, human.Commas(x.Segments.Bytes), human.IBytes(x.Segments.Allocated))},
 		{"append-only file", fmt.Sprintf("%.0f bytes per new URL", x.AOFPerURL)},
 	})
 	t := newTable("load", "used_memory", "bits per URL", "keys", "layers", "p when full")
-	t.AppendRow(table.Row{"even", ibytes(x.Even.Bytes), fmt.Sprintf("%.2f", x.Even.BitsPerURL), commas(x.Even.Segments),
-		x.Even.MaxLayers, oneIn(x.Even.FPR)})
-	t.AppendRow(table.Row{fmt.Sprintf("Zipf, %s", plural(r.Time.Hosts, "host")), ibytes(x.Zipf.Bytes),
-		fmt.Sprintf("%.2f", x.Zipf.BitsPerURL), commas(x.Zipf.Segments), x.Zipf.MaxLayers, oneIn(x.Zipf.FPR)})
+	t.AppendRow(table.Row{"even", human.IBytes(x.Even.Bytes), fmt.Sprintf("%.2f", x.Even.BitsPerURL), human.Commas(x.Even.Segments),
+		x.Even.MaxLayers, human.OneIn(x.Even.FPR)})
+	t.AppendRow(table.Row{fmt.Sprintf("Zipf, %s", human.Plural(r.Time.Hosts, "host")), human.IBytes(x.Zipf.Bytes),
+		fmt.Sprintf("%.2f", x.Zipf.BitsPerURL), human.Commas(x.Zipf.Segments), x.Zipf.MaxLayers, human.OneIn(x.Zipf.FPR)})
 	render(b, t)
 	if r.Queue != nil {
 		fmt.Fprintf(b, "  The queue takes %s to %s more for %s that wait.\n",
-			ibytes(r.Queue.Low), ibytes(r.Queue.High), plural(r.Queue.URLs, "URL"))
+			human.IBytes(r.Queue.Low), human.IBytes(r.Queue.High), human.Plural(r.Queue.URLs, "URL"))
 	}
 	fmt.Fprintf(b, "  Together up to %s, and while Redis saves or rewrites its file (fork) up to %s more.\n",
-		ibytes(x.UsedMemory), ibytes(x.ForkHeadroom))
+		human.IBytes(x.UsedMemory), human.IBytes(x.ForkHeadroom))
 	blocks := newTable("block", "k", "bits per URL", "AOF per URL")
 	for _, block := range x.Blocks {
-		blocks.AppendRow(table.Row{commas(uint64(block.Bits)) + " bits", block.Hashes,
+		blocks.AppendRow(table.Row{human.Commas(uint64(block.Bits)) + " bits", block.Hashes,
 			fmt.Sprintf("%.2f", block.BitsPerURL), fmt.Sprintf("%.0f B", block.AOFPerURL)})
 	}
 	render(b, blocks)
@@ -117,7 +119,7 @@ func (r report) writeStores(b *strings.Builder) {
 		if s.OnDisk {
 			name += " (disk)"
 		}
-		t.AppendRow(table.Row{name, fmt.Sprintf("%.0f", s.BytesPerKey), ibytes(uint64(math.Round(s.Bytes))),
+		t.AppendRow(table.Row{name, fmt.Sprintf("%.0f", s.BytesPerKey), human.IBytes(uint64(math.Round(s.Bytes))),
 			fmt.Sprintf("%.3g", s.Times)})
 	}
 	render(b, t)
@@ -125,11 +127,11 @@ func (r report) writeStores(b *strings.Builder) {
 
 func (r report) writeTime(b *strings.Builder) {
 	x := r.Time
-	fmt.Fprintf(b, "Crawled politely, %s, %s at once\n", plural(x.Hosts, "host"), commas(x.HostsAtOnce))
+	fmt.Fprintf(b, "Crawled politely, %s, %s at once\n", human.Plural(x.Hosts, "host"), human.Commas(x.HostsAtOnce))
 	facts(b, [][2]string{
 		{"rate", fmt.Sprintf("%.4g pages/s", x.PagesPerSecond)},
 		{"hosts of equal size", "at least " + days(x.Even)},
-		{"sizes after Zipf", fmt.Sprintf("at least %s (the largest host has %s)", days(x.Zipf), plural(x.LargestHost, "URL"))},
+		{"sizes after Zipf", fmt.Sprintf("at least %s (the largest host has %s)", days(x.Zipf), human.Plural(x.LargestHost, "URL"))},
 	})
 }
 
