@@ -155,6 +155,9 @@ func TestTornJournal(t *testing.T) {
 	mustDedup(t, all, "--dir", dir)
 	second := read(t, name)
 	for cut := len(first); cut < len(second); cut++ {
+		if n := cut - len(first); n > recordBytes && n%printBytes > 2 && !*proof {
+			continue
+		}
 		for _, tail := range [][]byte{nil, make([]byte, 50)} { // a file system may leave zeros
 			if len(tail) > 0 && bytes.Equal(second[cut:], make([]byte, len(second)-cut)) {
 				continue
@@ -175,20 +178,17 @@ func TestTornJournal(t *testing.T) {
 
 // Damage that no kill can do is refused, not taken for an end.
 func TestDamage(t *testing.T) {
-	build := func(t *testing.T) string { // some MB of journal, or a filter and its journal
-		dir := t.TempDir()
-		run := &options{crash: func(string) {}, interval: 150_000}
-		command := newCommand(run)
-		command.SetIn(strings.NewReader(urls(250_000)))
-		command.SetOut(new(bytes.Buffer))
-		command.SetErr(new(bytes.Buffer))
-		command.SetArgs([]string{"--dir", dir, "--urls=1000"})
-		if err := command.ExecuteContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return dir
+	const lines = 100_000 // so that the journal is longer than what can be torn
+	dir := t.TempDir()
+	command := newCommand(&options{crash: func(string) {}, interval: 20_000})
+	command.SetIn(strings.NewReader(urls(25_000))) // the filter is saved once
+	command.SetOut(new(bytes.Buffer))
+	command.SetErr(new(bytes.Buffer))
+	command.SetArgs([]string{"--dir", dir, "--urls=1000"})
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	dir := build(t)
+	mustDedup(t, urls(lines), "--dir", dir) // into the journal
 	journal := filepath.Join(dir, numbered(journalPrefix, 1, ""))
 	filter := filepath.Join(dir, numbered(filterPrefix, 1, filterSuffix))
 	want := []string{"LOCK", cardFile, filepath.Base(filter), filepath.Base(journal)}
@@ -216,7 +216,7 @@ func TestDamage(t *testing.T) {
 			write(t, name, text)
 		}
 	}
-	if got := mustDedup(t, urls(250_000), "--dir", dir); got.out != "" {
+	if got := mustDedup(t, urls(lines), "--dir", dir); got.out != "" {
 		t.Errorf("the intact directory does not know %d URLs", strings.Count(got.out, "\n"))
 	}
 }
