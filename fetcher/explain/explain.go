@@ -33,6 +33,9 @@ type Sources struct {
 	Fingerprint func(url string) bloomstore.Fingerprint // under the crawl's key
 	Now         time.Time
 
+	// Given is how many URLs the filter was told to know that were never added
+	// (--known).
+	Given uint64
 	// More are rules that Rules does not know, after them.
 	More func(ctx context.Context, url canon.URL) ([]Check, error)
 	// Layers says what each layer of the filter answers.

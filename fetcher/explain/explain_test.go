@@ -149,6 +149,7 @@ var explanations = []struct {
 			return []Layer{{false, 0.5, 9e-7}, {true, 0.25, 1e-7}}, nil
 		}
 	}},
+	{"seen: given as known", page, func(c *crawl, s *Sources) { c.status.InFilter, s.Given = true, 1000 }},
 	{"would be queued", "h.example/Page?utm_source=x&a=1#top", func(_ *crawl, s *Sources) { s.Queue = queueOf(0, 0, 0) }},
 	{"would be queued: in scope by its parent", "https://a.b.h.example/", func(_ *crawl, s *Sources) {
 		s.Rules.Scope, s.Queue = canon.ScopeSubdomains, queueOf(12, 12, 0)

@@ -83,9 +83,11 @@ func (q *query) depthRule() Check {
 	case most == 0:
 		c.Answer, c.Reason = Refuses, frontier.ReasonDepth
 		c.Words = fmt.Sprintf("no link is followed (%s)", c.Setting)
+	case most == 1:
+		c.Answer, c.Words = Depends, fmt.Sprintf("if a seed names it (%s)", c.Setting)
 	default:
 		c.Answer = Depends
-		c.Words = fmt.Sprintf("the page that names it must be %s or less away from a seed (%s)", count(uint64(most-1), "link"), c.Setting)
+		c.Words = fmt.Sprintf("if a page names it that is %s or less away from a seed (%s)", count(uint64(most-1), "link"), c.Setting)
 	}
 	return c
 }

@@ -47,17 +47,22 @@ func (q *query) verdict() Verdict {
 		}
 	}
 	if q.out.Filter.Known {
-		return Verdict{
-			Answer: frontier.Seen.String(),
-			Words: fmt.Sprintf("the filter claims to know it, but it was never queued: a false positive (p = %.2g now); "+
-				"`crawler seed` queues it all the same", q.out.Filter.FPR),
-		}
+		return Verdict{Answer: frontier.Seen.String(), Words: q.seen()}
 	}
 	words := q.place()
 	if len(ifs) > 0 {
-		words += ", but " + strings.Join(ifs, "; ")
+		words += ", " + strings.Join(ifs, ", ")
 	}
 	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
+}
+
+// seen says why a filter knows what was never queued.
+func (q *query) seen() string {
+	why := fmt.Sprintf("a false positive (p = %.2g now)", q.out.Filter.FPR)
+	if q.src.Given > 0 {
+		why = fmt.Sprintf("it is one of the %s given as known, or %s", count(q.src.Given, "URL"), why)
+	}
+	return fmt.Sprintf("the filter claims to know it, but it was never queued: %s; `crawler seed` queues it all the same", why)
 }
 
 // place says where a new URL would stand.
