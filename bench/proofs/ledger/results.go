@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// results are what the tests of a batch came to, by test.
+type results struct {
+	tests  map[string]*result
+	failed bool // something did, were it only the package
+}
+
+// result is what one test came to.
+type result struct {
+	action  string // pass, fail or skip
+	seconds float64
+	lines   []string // figures and what it logged
+}
+
+// event is a line of `go test -json`.
+type event struct {
+	Action  string
+	Test    string // empty: about the package
+	Elapsed float64
+	Output  string
+	Key     string
+	Value   string
+}
+
+// logged is a line that a test logged, behind its place in the source.
+var logged = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)\n$`)
+
+func parse(stream io.Reader) (*results, error) {
+	r := &results{tests: make(map[string]*result)}
+	for decoder := json.NewDecoder(stream); ; {
+		var e event
+		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
+			return r, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the events: %w", err)
+		}
+		r.take(e)
+	}
+}
+
+func (r *results) take(e event) {
+	r.failed = r.failed || e.Action == "fail" || e.Action == "build-fail"
+	if e.Test == "" {
+		return
+	}
+	t := r.tests[e.Test]
+	if t == nil {
+		t = new(result)
+		r.tests[e.Test] = t
+	}
+	switch e.Action {
+	case "pass", "fail", "skip":
+		t.action, t.seconds = e.Action, e.Elapsed
+	case "attr":
+		t.lines = append(t.lines, fmt.Sprintf("%s: %s", strings.ReplaceAll(e.Key, "-", " "), e.Value))
+	case "output":
+		if found := logged.FindStringSubmatch(e.Output); found != nil && !strings.HasPrefix(found[1], "-seed ") {
+			t.lines = append(t.lines, found[1])
+		}
+	}
+}
+
+// hold reports whether the batch proves its claim: something ran, and nothing failed.
+func (r *results) hold() bool {
+	passed := false
+	for _, t := range r.tests {
+		passed = passed || t.action == "pass"
+	}
+	return passed && !r.failed
+}
+
+func (r *results) verdict() string {
+	if r.hold() {
+		return "ok"
+	}
+	return "FAIL"
+}
+
+// write appends the batch to the document: its tests in the order of their
+// names, with what they said.
+func (r *results) write(out io.Writer, b batch) {
+	fmt.Fprintf(out, "\n```\n%s\n```\n\n", b.line())
+	if len(r.tests) == 0 {
+		fmt.Fprint(out, "* **nothing ran**\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.tests)) {
+		t := r.tests[name]
+		depth := strings.Repeat("  ", strings.Count(name, "/"))
+		short := name[strings.LastIndexByte(name, '/')+1:]
+		fmt.Fprintf(out, "%s* %s: **%s** in %.1f s\n", depth, short, t.action, t.seconds)
+		for _, line := range t.lines {
+			fmt.Fprintf(out, "%s  * %s\n", depth, line)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestResults: what go test says becomes a section, whatever the order in which
+// parallel tests end.
+func TestResults(t *testing.T) {
+	const said = `
+{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"attr","Package":"p","Test":"TestB","Key":"worst-gap","Value":"99ms"}
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"    a_test.go:12: claimed 7 of 9\n"}
+{"Action":"output","Package":"p","Test":"TestA/x","Output":"    a_test.go:13: -seed 5 runs it again\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- PASS: TestA (0.10s)\n"}
+{"Action":"skip","Package":"p","Test":"TestA/x","Elapsed":0.05}
+{"Action":"pass","Package":"p","Test":"TestB","Elapsed":2}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":0.1}
+{"Action":"pass","Package":"p"}`
+	const want = "\n```\ngo test -v -count=1 -timeout=0 -run '^Test(A|B)$' ./p -args -proof\n```\n\n" +
+		"* TestA: **pass** in 0.1 s\n  * x: **skip** in 0.1 s\n    * claimed 7 of 9\n* TestB: **pass** in 2.0 s\n  * worst gap: 99ms\n"
+	r, err := parse(strings.NewReader(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	r.write(&got, batch{pkg: "./p", tests: "^Test(A|B)$"})
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	}
+	if !r.hold() {
+		t.Error("it does not hold, want it to")
+	}
+}
+
+// TestHold: nothing holds that failed, was not built, or did not run.
+func TestHold(t *testing.T) {
+	for name, said := range map[string]string{
+		"nothing":      `{"Action":"pass","Package":"p"}`,
+		"only skipped": `{"Action":"skip","Package":"p","Test":"TestA"}`,
+		"failed":       `{"Action":"pass","Test":"TestA"} {"Action":"fail","Test":"TestB"}`,
+		"not built":    `{"Action":"pass","Test":"TestA"} {"Action":"build-fail"}`,
+		"package":      `{"Action":"pass","Test":"TestA"} {"Action":"fail","Package":"p"}`,
+	} {
+		if r, err := parse(strings.NewReader(said)); err != nil || r.hold() {
+			t.Errorf("%s: holds (%v)", name, err)
+		}
+	}
+	if _, err := parse(strings.NewReader("FAIL")); err == nil {
+		t.Error("no error from what is no JSON")
+	}
+}
