@@ -46,7 +46,7 @@ func newSeed(s streams) *cobra.Command {
 		}
 		defer seeds.close()
 		var counts seedCounts
-		err = visitCrawl(cmd, dir, s,
+		err = visitCrawl(cmd.Context(), dir, s,
 			func() error {
 				counts, err = feed(ctx, seeds, remoteOffer(dir), s.err)
 				return err
@@ -85,7 +85,7 @@ func newRetry(s streams) *cobra.Command {
 			return err
 		}
 		host, n := strings.ToLower(host), 0
-		err = visitCrawl(cmd, dir, s,
+		err = visitCrawl(cmd.Context(), dir, s,
 			func() error {
 				return callControl(cmd.Context(), dir, "POST", "/retry?host="+url.QueryEscape(host), nil, &n)
 			},
@@ -128,7 +128,7 @@ func newStatus(s streams) *cobra.Command {
 			return err
 		}
 		var st status
-		err = visitCrawl(cmd, dir, s,
+		err = visitCrawl(cmd.Context(), dir, s,
 			func() error { return callControl(cmd.Context(), dir, "GET", "/status", nil, &st) },
 			func(ses *session) error {
 				st.Stats, err = ses.store.Stats(cmd.Context())
@@ -235,8 +235,8 @@ func openStored(dir string, s streams, open func(localstore.Config) (*localstore
 
 // visitCrawl asks the process that runs the crawl, or opens the crawl when
 // nobody does.
-func visitCrawl(cmd *cobra.Command, dir string, s streams, remote func() error, local func(*session) error) error {
-	if conn, err := dialControl(cmd.Context(), dir); err == nil {
+func visitCrawl(ctx context.Context, dir string, s streams, remote func() error, local func(*session) error) error {
+	if conn, err := dialControl(ctx, dir); err == nil {
 		_ = conn.Close()
 		if err := remote(); err != nil {
 			return &exitError{exitFailed, err}

@@ -20,8 +20,8 @@ const (
 	shownBad = 10         // malformed lines that are reported one by one
 
 	// groupLines is more than the lines of a group: the shortest that can be
-	// new is "http://a" with its end.
-	groupLines = groupChunks*chunkBytes/len("http://a\n") + 1
+	// new is "http:a" with its end.
+	groupLines = groupChunks*chunkBytes/len("http:a\n") + 1
 )
 
 // stream answers lines: those with a URL that was not seen before go out again.

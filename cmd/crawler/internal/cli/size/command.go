@@ -2,7 +2,8 @@
 // it loses, before the crawl.
 //
 // It owns the command's flags and the report as text, JSON and plot. The
-// arithmetic is in package sizing. It opens no crawl and talks to no server.
+// arithmetic is in package sizing. It opens no crawl, its caller does, and talks
+// to no server.
 package size
 
 import (
@@ -22,6 +23,7 @@ import (
 
 // options are the flags of the command.
 type options struct {
+	dir       string
 	urls      human.Count
 	fpr       human.Rate
 	memory    human.Bytes
@@ -51,8 +53,9 @@ const (
 	defaultURLsPerHost = 100
 )
 
-// Command returns the command, with its flags.
-func Command() *cobra.Command {
+// Command returns the command, with its flags. With --dir it reports what look
+// finds.
+func Command(look LiveFunc) *cobra.Command {
 	o := options{growth: true}
 	var q question
 	command := &cobra.Command{
@@ -67,16 +70,24 @@ and how long a polite crawl of them lasts.`,
   crawler size --urls 100M --memory 512MiB       which rate is that?
   crawler size --memory 2GiB --fpr 0.1%          how many URLs is that?
   crawler size --urls 1e9 --lost 1000            lose at most 1000 of them
-  crawler size --urls 1e9 --plot size.svg`,
+  crawler size --urls 1e9 --plot size.svg
+  crawler size --dir go.dev.crawl                how full is that one?`,
 		// Solved where arguments are checked: a question without an answer is a
 		// fault of the command line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
-			if err = cobra.NoArgs(cmd, args); err == nil {
+			switch err = cobra.NoArgs(cmd, args); {
+			case err != nil:
+			case o.dir != "":
+				err = checkLive(cmd.Flags())
+			default:
 				q, err = o.solve()
 			}
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.dir != "" {
+				return runLive(cmd, &o, look)
+			}
 			return run(cmd.OutOrStdout(), o, q)
 		},
 	}
@@ -98,6 +109,7 @@ and how long a polite crawl of them lasts.`,
 	f.DurationVar(&o.latency, "latency", 300*time.Millisecond, "of one answer, in the mean")
 	f.IntVar(&o.workers, "workers", 1, "workers of the crawl")
 	f.IntVar(&o.concurrency, "concurrency", 64, "hosts that one worker works on at once")
+	f.StringVar(&o.dir, "dir", "", "look at the filter of the crawl in `DIR` instead, running or not")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.plot, "plot", "", "write plots to `FILE.svg` too")
 	return command

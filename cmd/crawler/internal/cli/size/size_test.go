@@ -18,7 +18,7 @@ import (
 
 // command runs `crawler size` with args.
 func command(args ...string) (stdout string, err error) {
-	c := Command()
+	c := Command(nil)
 	var out strings.Builder
 	c.SetArgs(args)
 	c.SetOut(&out)

@@ -1,0 +1,120 @@
+package size
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// Live is the filter of a crawl as of now.
+type Live struct {
+	Layers []frontier.FilterLayer // oldest first; at least one
+	Added  uint64                 // keys since the process began that runs the crawl
+	Ran    time.Duration          // since then; 0: nobody runs it
+}
+
+// LiveFunc looks at the filter of the crawl in dir.
+type LiveFunc func(ctx context.Context, dir string) (Live, error)
+
+// liveReport is what `crawler size --dir` prints.
+type liveReport struct {
+	Dir      string                 `json:"dir"`
+	Keys     uint64                 `json:"keys"`     // counted
+	Estimate float64                `json:"estimate"` // from the fill
+	StdErr   float64                `json:"stderr"`   // of Estimate
+	Capacity uint64                 `json:"capacity"` // of the layers so far
+	Bytes    uint64                 `json:"bytes"`
+	FPR      float64                `json:"fpr"` // that a new URL is taken for a known one now
+	Rate     float64                `json:"rate,omitempty"`
+	FullIn   float64                `json:"full_in_seconds,omitempty"` // at Rate
+	Layers   []frontier.FilterLayer `json:"layers"`
+}
+
+func newLiveReport(dir string, live Live) liveReport {
+	r := liveReport{Dir: dir, Layers: live.Layers}
+	variance, absent := 0.0, 0.0 // absent: log of the chance that no layer claims a new key
+	for _, l := range live.Layers {
+		// The layer's sub-filters have unequal loads; taking them for one estimates
+		// a third of a key too few for each, far below the standard error.
+		n, stderr := sizing.Cardinality(uint64(math.Round(l.Fill*float64(l.Bits))), l.Bits, l.Hashes)
+		r.Keys += l.Keys
+		r.Capacity += l.Capacity
+		r.Bytes += l.Bits / 8
+		r.Estimate += n
+		variance += stderr * stderr
+		absent += math.Log1p(-l.FPR)
+	}
+	r.StdErr, r.FPR = math.Sqrt(variance), -math.Expm1(absent)
+	if live.Ran > 0 && live.Added > 0 {
+		r.Rate = float64(live.Added) / live.Ran.Seconds()
+		r.FullIn = float64(r.Capacity-min(r.Capacity, r.Keys)) / r.Rate
+	}
+	return r
+}
+
+// checkLive refuses what --dir leaves no room for.
+func checkLive(flags *pflag.FlagSet) error {
+	var errs []error
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name != "dir" && f.Name != "json" {
+			errs = append(errs, fmt.Errorf("--dir looks at a filter that has its size: leave out --%s", f.Name))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// runLive prints what there is to say of a crawl's filter.
+func runLive(cmd *cobra.Command, o *options, look LiveFunc) error {
+	live, err := look(cmd.Context(), o.dir)
+	if err != nil {
+		return err
+	}
+	r := newLiveReport(o.dir, live)
+	if o.json {
+		encoder := json.NewEncoder(cmd.OutOrStdout())
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), r.text(live.Ran))
+	return err
+}
+
+// text returns the report for people.
+func (r liveReport) text(ran time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The filter of %s\n", r.Dir)
+	full := "nobody runs the crawl"
+	switch {
+	case r.Rate > 0:
+		full = fmt.Sprintf("in %s, at %.3g new URLs a second since this run began", days(r.FullIn), r.Rate)
+	case ran > 0:
+		full = "no new URL since this run began"
+	}
+	facts(&b, [][2]string{
+		{"counted", fmt.Sprintf("%s of %s", human.Plural(r.Keys, "URL"), human.Commas(r.Capacity))},
+		{"estimated from fill", fmt.Sprintf("%s ± %s", human.Few(r.Estimate), human.Few(r.StdErr))},
+		{"p now", fmt.Sprintf("%.3g", r.FPR)},
+		{"memory", human.IBytes(r.Bytes)},
+		{"full", full},
+	})
+	t := newTable("layer", "keys", "capacity", "fill", "bits", "k", "p now", "p when full")
+	for i, l := range r.Layers {
+		t.AppendRow(table.Row{i, human.Commas(l.Keys), human.Commas(l.Capacity), fmt.Sprintf("%.2f%%", 100*l.Fill),
+			human.IBytes(l.Bits / 8), l.Hashes, fmt.Sprintf("%.3g", l.FPR), fmt.Sprintf("%.3g", l.Target)})
+	}
+	render(&b, t)
+	return b.String()
+}

@@ -1,0 +1,100 @@
+package size
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// lookAt is a LiveFunc whose crawl has so many keys in a filter for 100,000.
+func lookAt(t *testing.T, keys int, added uint64, ran time.Duration) LiveFunc {
+	t.Helper()
+	filter, err := membits.New(membits.Config{Capacity: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasher := bloomstore.NewHasher(bloomstore.Key{1})
+	for i := range keys {
+		filter.Add(hasher.Fingerprint(fmt.Sprint(i)))
+	}
+	live := Live{Added: added, Ran: ran}
+	for _, l := range filter.Stats().Layers {
+		live.Layers = append(live.Layers, frontier.FilterLayer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits,
+			Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target})
+	}
+	return func(_ context.Context, dir string) (Live, error) {
+		if dir != "go.dev.crawl" {
+			return Live{}, errors.New("no crawl in " + dir)
+		}
+		return live, nil
+	}
+}
+
+func liveOf(look LiveFunc, args ...string) (string, error) {
+	c := Command(look)
+	var out strings.Builder
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(io.Discard)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err := c.Execute()
+	return out.String(), err
+}
+
+func TestLive(t *testing.T) {
+	// A layer for 100,000 is full, one for 200,000 has 150,000.
+	look := lookAt(t, 250_000, 100, 10*time.Second)
+	text, err := liveOf(look, "--dir", "go.dev.crawl", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r liveReport
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Keys != 250_000 || r.Capacity != 300_000 || len(r.Layers) != 2 || r.Rate != 10 || r.FullIn != 5000 {
+		t.Errorf("250,000 keys of 300,000 in two layers, 100 of them in 10 s: %s", text)
+	}
+	if math.Abs(r.Estimate-250_000) > 5*r.StdErr || r.StdErr <= 0 || r.StdErr > 500 { // 5σ, of one fixed filter
+		t.Errorf("estimated %.1f ± %.1f, want 250,000", r.Estimate, r.StdErr)
+	}
+	if !(r.FPR > r.Layers[0].FPR && r.FPR < 1.2e-6) {
+		t.Errorf("p is %g now, want more than that of the first layer, %g, and less than 1.2e-6", r.FPR, r.Layers[0].FPR)
+	}
+	for _, c := range []struct {
+		look LiveFunc
+		want string
+	}{
+		{look, "in 1h23m20s, at 10 new URLs a second"},
+		{lookAt(t, 250_000, 0, time.Second), "no new URL since this run began"},
+		{lookAt(t, 250_000, 0, 0), "nobody runs the crawl"},
+	} {
+		text, err := liveOf(c.look, "--dir", "go.dev.crawl")
+		if err != nil || !strings.Contains(text, c.want) || !strings.Contains(text, "250,000 URLs of 300,000") {
+			t.Errorf("%v, want %q in\n%s", err, c.want, text)
+		}
+	}
+}
+
+func TestLiveFaults(t *testing.T) {
+	look := lookAt(t, 1, 0, 0)
+	_, err := liveOf(look, "--dir", "go.dev.crawl", "--urls=10", "--plot=x.svg")
+	for _, want := range []string{"leave out --urls", "leave out --plot"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := liveOf(look, "--dir", "x"); err == nil || !strings.Contains(err.Error(), "no crawl in x") {
+		t.Errorf("%v, want what the look says", err)
+	}
+}
