@@ -178,13 +178,19 @@ var explanations = []struct {
 	{"queued", page, func(c *crawl, s *Sources) {
 		c.status = frontier.Status{State: frontier.Queued, InFilter: true, HostDueIn: 1500 * time.Millisecond,
 			Item: frontier.Item{Depth: 2, Priority: frontier.PriorityPage, Referrer: referrerTo(list)}}
-		s.Rules.MaxDepth, s.Queue, s.CheckHost = 5, queueOf(11, 340, 0), addressOf(nil)
+		s.Rules.MaxDepth, s.Queue, s.CheckHost = 2, queueOf(11, 340, 0), addressOf(nil)
 		s.Trail = trailOf(record.Record{URL: list}, record.Record{URL: root})
 	}},
 	{"queued: delayed, of a page without a record", page, func(c *crawl, s *Sources) {
 		c.status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
 			Item: frontier.Item{Depth: 1, Hops: 1, Attempts: 2, Deliveries: 1, Round: 1, Priority: frontier.PriorityAsset, Referrer: referrerTo(list)}}
 		s.Queue, s.Trail = queueOf(0, 1, 40*time.Second), trailOf()
+	}},
+	{"queued: in another round, beyond what the rules allow", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
+			Item: frontier.Item{Depth: 3, Hops: 6, Round: 1, Referrer: referrerTo(list)}}
+		s.Rules.MaxDepth = 2
+		s.Trail = trailOf(record.Record{URL: page, Depth: 3, Attempts: 4, Error: "timeout"}, record.Record{URL: root})
 	}},
 	{"queued: disallowed since", "https://h.example/private/x", func(c *crawl, s *Sources) {
 		c.status = frontier.Status{State: frontier.Queued, InFilter: true}

@@ -21,7 +21,7 @@ import (
 // the referrer -1.
 func sample(n, referrer int) Record {
 	r := Record{
-		URL: fmt.Sprintf("http://h/%d?a=1&b=<%s>", n, strings.Repeat("é", n%7)), Host: "h", Outcome: "ok", Status: 200,
+		URL: fmt.Sprintf("http://h/%d?a=1&b=<%s>\\\"", n, strings.Repeat("é", n%7)), Host: "h", Outcome: "ok", Status: 200,
 		ID: idOf(n), FetchedAt: time.Unix(int64(n), 0).UTC(), Title: `"id":"` + idOf(n+1) + `" "url":"http://h/"` + "\n\\",
 	}
 	if referrer >= 0 {
@@ -343,8 +343,9 @@ func FuzzJoinReferrers(f *testing.F) {
 			if err := json.Unmarshal(text, &got); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			if got.Record != want || got.Referrer != urls[want.ReferrerID] {
-				t.Fatalf("%+v, want %+v with referrer %q", got, want, urls[want.ReferrerID])
+			referrer, known := urls[want.ReferrerID]
+			if got.Record != want || got.Referrer != referrer || bytes.Contains(text, []byte(`,"referrer":`)) != known {
+				t.Fatalf("%s, want %+v with referrer %q", text, want, referrer)
 			}
 		}
 		if out.Len() > 0 {
