@@ -26,7 +26,7 @@ func TestStoreFaults(t *testing.T) {
 			plan, salt := rng.Uint64(), rng.Uint64()
 			t.Run(fmt.Sprintf("share=%v/workers=%d", share, workers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					web := &randomWeb{salt: salt, hosts: 16, pages: 20}
+					web := &randomWeb{salt: salt, hosts: 16, pages: fewer(20)}
 					w := newWorldOf(t, &wire{answer: web.answer}, frontiertest.MemoryConfig{Delay: time.Second})
 					cfg := w.config()
 					cfg.Rules = anywhere
@@ -45,7 +45,7 @@ func TestStoreFaults(t *testing.T) {
 					runs.Wait()
 					w.balanced()
 					stats := w.stats()
-					if faulty.Faults() < 50 || stats.Done < 150 || stats.Queued+stats.Leased != 0 {
+					if faulty.Faults() < fewer(50) || stats.Done < uint64(fewer(150)) || stats.Queued+stats.Leased != 0 {
 						t.Errorf("%d faults, %+v", faulty.Faults(), stats)
 					}
 					if n := stats.Outcomes[frontier.WorkerLost]; n > 0 {

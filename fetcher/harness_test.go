@@ -42,6 +42,14 @@ func dice(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 2))
 }
 
+// fewer returns a quarter of n under -short.
+func fewer(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // reply is what a request gets. The zero reply is an empty page.
 type reply struct {
 	status   int // 0: 200

@@ -139,7 +139,7 @@ func TestPoliteness(t *testing.T) {
 		salt := rng.Uint64()
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				web := &randomWeb{salt: salt, hosts: 16, pages: 32}
+				web := &randomWeb{salt: salt, hosts: 16, pages: fewer(32)}
 				w := newWorldOf(t, &wire{answer: web.answer}, frontiertest.MemoryConfig{LeaseTTL: c.ttl, Delay: time.Second})
 				cfg := w.config()
 				cfg.Politeness, cfg.HostConcurrency, cfg.Concurrency, cfg.Rules = c.policy, c.atOnce, 16, anywhere
@@ -159,7 +159,7 @@ func TestPoliteness(t *testing.T) {
 				workers.Wait()
 				w.balanced()
 				judgeStarts(t, w.wire.log(), same(c.policy))
-				if stats := w.stats(); stats.Done < 300 || stats.Retries == 0 || stats.Queued != 0 {
+				if stats := w.stats(); stats.Done < uint64(fewer(300)) || stats.Retries == 0 || stats.Queued != 0 {
 					t.Errorf("the test has lost its subject: %+v", stats)
 				}
 			})

@@ -128,7 +128,7 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 				urls := w.wire.urls()
 				retried := slices.Index(urls, "https://a.test/robots.txt")
 				retried += 1 + slices.Index(urls[retried+1:], "https://a.test/robots.txt")
-				if at := slices.Index(urls, "http://a.test/1"); at > retried+1 {
+				if at := slices.Index(urls, "http://a.test/1"); at > retried {
 					t.Errorf("the other origin came at place %d of %v", at, urls[:at+1])
 				}
 			})
@@ -212,6 +212,37 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 	})
 }
 
+// TestRobotsAbroadBetweenLeases: a start at a host without a lease counts for the
+// lease that comes, and the last start of a lease for those without.
+func TestRobotsAbroadBetweenLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
+			toWWW := strings.HasSuffix(url, "/robots.txt") && !strings.HasPrefix(url, "http://www.test/")
+			return redirect("http://www.test/robots.txt"), toWWW
+		}})
+		cfg := w.config()
+		cfg.Politeness.Delay = 5 * time.Second
+		c := w.worker(cfg)
+		release := c.Hold()
+		var feeding sync.WaitGroup
+		feeding.Go(func() {
+			defer release()
+			w.seed(c, "http://a.test/") // www.test is asked at once
+			time.Sleep(2 * time.Second)
+			w.seed(c, "http://www.test/1") // at 5 s robots.txt, at 10 s the page
+			time.Sleep(10 * time.Second)
+			w.seed(c, "http://b.test/") // www.test again: at 15 s
+			w.seed(c, "http://c.test/") // at 20 s
+		})
+		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		feeding.Wait()
+		w.balanced()
+		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+	})
+}
+
 // TestRobotsKept: an answer counts for 24 hours, whichever lease asked, and is
 // then asked for again; while it cannot be renewed the old one counts.
 func TestRobotsKept(t *testing.T) {
@@ -265,25 +296,33 @@ func TestCrawlDelayOfSeveralOrigins(t *testing.T) {
 // TestCrawlDelaySurvivesCrash: a worker that dies right after it read robots.txt
 // leaves the host to the next one no earlier than its crawl-delay allows.
 func TestCrawlDelaySurvivesCrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, pages(map[string]reply{"http://a.test/robots.txt": crawlDelay("50")}), frontiertest.MemoryConfig{Delay: time.Second})
-		cfg := w.config()
-		cfg.Store = &mortal{Memory: w.store, diesAt: 2} // the first completion tells of the delay
-		dying := w.worker(cfg)
-		w.seed(dying, "http://a.test/1", "http://a.test/2")
-		if _, err := dying.Run(t.Context()); err == nil {
-			t.Fatal("the worker survived")
-		}
-		cfg.Store = w.store
-		if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
-			t.Fatalf("Run ended with %q, %v", end, err)
-		}
-		w.balanced()
-		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
-		if n := w.wire.count("http://a.test/robots.txt"); n != 1 {
-			t.Errorf("%d requests for robots.txt, want 1", n)
-		}
-	})
+	for _, c := range []struct {
+		delay string
+		ttl   time.Duration
+	}{
+		{"50", 30 * time.Second}, // it dies when it gives the host back to wait
+		{"19", 22 * time.Second}, // it dies with a page that started late in its lease
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorldOf(t, pages(map[string]reply{"http://a.test/robots.txt": crawlDelay(c.delay)}), frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: c.ttl})
+			cfg := w.config()
+			cfg.Store = &mortal{Memory: w.store, diesAt: 2} // its first completion tells of the delay
+			dying := w.worker(cfg)
+			w.seed(dying, "http://a.test/1", "http://a.test/2")
+			if _, err := dying.Run(t.Context()); err == nil {
+				t.Fatal("the worker survived")
+			}
+			cfg.Store = w.store
+			if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
+				t.Fatalf("Run ended with %q, %v", end, err)
+			}
+			w.balanced()
+			judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+			if n := w.wire.count("http://a.test/robots.txt"); n != 1 {
+				t.Errorf("%d requests for robots.txt, want 1", n)
+			}
+		})
+	}
 }
 
 // mortal is the store of a worker that dies: from some completion on nothing

@@ -114,7 +114,7 @@ func TestWakeIsNotLost(t *testing.T) {
 		var feeding sync.WaitGroup
 		feeding.Go(func() {
 			defer release()
-			for i := range 500 {
+			for i := range fewer(400) {
 				time.Sleep(time.Duration(i) * 1234567 * time.Nanosecond % (40 * time.Millisecond))
 				w.seed(c, fmt.Sprintf("http://h%d.test/", i))
 				at := time.Now()
@@ -233,27 +233,30 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 // TestSoftStop: what is under way finishes, nothing is started, all else goes
 // back with nothing used, and a second worker finishes the crawl politely.
 func TestSoftStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, cfg, seeds := stoppable(t, 20*time.Second)
-		c := w.worker(cfg)
-		w.seed(c, seeds...)
-		stop, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, cancel)
-		begun := time.Now()
-		if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
-			t.Fatalf("Run ended with %q, %v", end, err)
-		}
-		if took := time.Since(begun); took < 20*time.Second || took > 30*time.Second {
-			t.Errorf("Run took %v, want until the requests under way ended", took)
-		}
-		for _, call := range w.wire.log() {
-			if call.aborted || call.start.Sub(begun) > 10*time.Second {
-				t.Errorf("%s started after %v, aborted %v", call.url, call.start.Sub(begun), call.aborted)
+	// In a host's delay with another request under way, and with both under way.
+	for _, after := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w, cfg, seeds := stoppable(t, 20*time.Second)
+			c := w.worker(cfg)
+			w.seed(c, seeds...)
+			stop, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(after, cancel)
+			begun := time.Now()
+			if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
+				t.Fatalf("Run ended with %q, %v", end, err)
 			}
-		}
-		w.given(0)
-		w.resume(cfg)
-	})
+			if took := time.Since(begun); took < 20*time.Second || took > 30*time.Second {
+				t.Errorf("Run took %v, want until the requests under way ended", took)
+			}
+			for _, call := range w.wire.log() {
+				if call.aborted || call.start.Sub(begun) > after {
+					t.Errorf("%s started after %v, aborted %v", call.url, call.start.Sub(begun), call.aborted)
+				}
+			}
+			w.given(0)
+			w.resume(cfg)
+		})
+	}
 }
 
 // given holds the store to have no lease and no item that anything was used up of.

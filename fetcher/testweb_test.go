@@ -21,7 +21,7 @@ var proof = flag.Bool("proof", false, "run the crawls of the test web at full si
 // TestWebWithAllHardships crawls the test web without sockets: exactly the
 // expected records, each once, under a judge that allows no tolerance.
 func TestWebWithAllHardships(t *testing.T) {
-	hosts, pages := 60, 2000
+	hosts, pages := fewer(60), fewer(2000)
 	if *proof {
 		hosts, pages = 200, 20_000
 	}
@@ -69,7 +69,7 @@ func TestWebByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
 		web, err := testweb.New(testweb.Config{
-			Seed: rng.Uint64(), Hosts: 40, Pages: 1000, Hardships: testweb.All &^ testweb.Dead,
+			Seed: rng.Uint64(), Hosts: fewer(40), Pages: fewer(1000), Hardships: testweb.All &^ testweb.Dead,
 			MeanBytes: 1500, MaxBodyBytes: 128 << 10, CrawlDelay: 3 * time.Second, KeepLog: true,
 		})
 		if err != nil {
