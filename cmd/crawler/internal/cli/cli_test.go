@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// run is Run with buffers.
+func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestCommandsHaveHelp(t *testing.T) {
+	root := newRoot(streams{})
+	for _, cmd := range root.Commands() {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s is described as %q", cmd.Name(), cmd.Short)
+		}
+		code, out, _ := run(t, "", cmd.Name(), "--help")
+		if code != 0 || out == "" {
+			t.Errorf("help of %s: code %d, %q", cmd.Name(), code, out)
+		}
+	}
+}
+
+// Help fits a terminal, and no flag of a crawl is without its words.
+func TestCrawlHelp(t *testing.T) {
+	_, out, _ := run(t, "", "crawl", "--help")
+	for line := range strings.Lines(out) {
+		if len(line) > helpWidth+1 {
+			t.Errorf("line of %d bytes: %s", len(line)-1, line)
+		}
+	}
+	for _, sec := range new(options).newFlags() {
+		sec.flags.VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("--%s has no description", f.Name)
+			}
+			if !f.Hidden && !strings.Contains(out, "--"+f.Name) {
+				t.Errorf("--%s is not in help", f.Name)
+			}
+		})
+	}
+}
+
+// Every name in the list of fixed flags is a flag, or nothing would be fixed.
+func TestFixedFlagsExist(t *testing.T) {
+	flags := crawlFlags(new(options))
+	for _, name := range append(fixedFlags, forOneRun...) {
+		if flags.Lookup(name) == nil {
+			t.Errorf("there is no --%s", name)
+		}
+	}
+}
+
+func crawlFlags(o *options) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("crawl", pflag.ContinueOnError)
+	flags.SortFlags = false
+	for _, sec := range o.newFlags() {
+		flags.AddFlagSet(sec.flags)
+	}
+	return flags
+}
+
+// What a crawl stores comes back as the same settings, whatever the values.
+func TestSettingsSurviveAdoption(t *testing.T) {
+	for _, args := range [][]string{
+		nil,
+		{"--delay", "90s", "--urls", "12345", "--fpr", "0.1%", "--growth", "off", "--latency-factor", "0.5"},
+		{"--include", "a,b", "--include", `"q"`, "--exclude", "x y", "--strip-param", "-", "--keep-param", "sid"},
+		{"--scope", "domain", "--host-key", "domain", "--robots", "ignore", "--max-per-host", "10k", "--max-depth", "0", "--sort-query"},
+	} {
+		flags := crawlFlags(new(options))
+		if err := flags.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		first, err := readLayers(flags, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.hosts = []hostPattern{{Pattern: "*.a.test", Delay: 5, Budget: 7, Concurrency: 2, Robots: "ignore"}}
+		stored := first.settings("form")
+		second, err := readLayers(crawlFlags(new(options)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.adopt(stored); err != nil {
+			t.Fatal(err)
+		}
+		if err := stored.Compare(second.settings("form")); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+		if second.matchHost("x.a.test") == nil {
+			t.Errorf("%q: the hosts of the crawl do not match", args)
+		}
+	}
+}
+
+// Secrets of the config file are not stored with the crawl.
+func TestSettingsHaveNoHeaders(t *testing.T) {
+	l := &layers{flags: crawlFlags(new(options)), hosts: []hostPattern{{Pattern: "a", Headers: map[string]string{"Cookie": "secret"}}}}
+	text, err := json.Marshal(l.settings("form"))
+	if err != nil || bytes.Contains(text, []byte("secret")) {
+		t.Errorf("settings are %s (%v)", text, err)
+	}
+}
+
+func TestHostPatterns(t *testing.T) {
+	l := &layers{hosts: []hostPattern{{Pattern: "special.a.test", Budget: 1}, {Pattern: "*.a.test", Budget: 2}, {Pattern: "[::1]", Budget: 3}}}
+	for i := range l.hosts {
+		l.hosts[i].compile()
+	}
+	for host, want := range map[string]uint64{"special.a.test": 1, "x.y.a.test": 2, "a.test": 0, "xa.test": 0, "[::1]": 3, ":": 0} {
+		if got := l.hostLimits(host).MaxPerHost; got != want {
+			t.Errorf("budget of %s is %d, want %d", host, got, want)
+		}
+	}
+}
+
+// The environment names lists too, and is weaker than a flag.
+func TestLayers(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(config, []byte("delay: 3s\nretries: 1\ntimeout: 5s\ntypes: [a/b, c/d]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := new(options)
+	flags := crawlFlags(o)
+	if err := flags.Parse([]string{"--config", config, "--timeout", "7s"}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLayers(flags, []string{"CRAWLER_RETRIES=2", "CRAWLER_TIMEOUT=6s", "CRAWLER_HEADER=A: b, c", "CRAWLER_CONTACT=", "HOME=/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.delay.String() != "3s" || o.retries != 2 || o.timeout.String() != "7s" || strings.Join(o.types, " ") != "a/b c/d" {
+		t.Errorf("delay %v, retries %d, timeout %v, types %q", o.delay, o.retries, o.timeout, o.types)
+	}
+	if len(o.headers) != 1 {
+		t.Errorf("headers are %q, want one: a comma is part of it", o.headers)
+	}
+	for name, want := range map[string]string{"delay": config + ":1", "retries": "CRAWLER_RETRIES", "timeout": fromFlag, "contact": ""} {
+		if l.from[name] != want {
+			t.Errorf("%s is from %q, want %q", name, l.from[name], want)
+		}
+	}
+}
+
+func TestResumeLine(t *testing.T) {
+	o := new(options)
+	flags := crawlFlags(o)
+	if err := flags.Parse([]string{"--delay", "1s", "--dir", "it's", "--max-pages", "5", "--compress", "--seeds", "a b.txt",
+		"-H", "Cookie: x", "-H", "X: y", "--types", "a/b,c/d", "http://a.test/?q"}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLayers(flags, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &result{session: &session{plan: &plan{options: o, layers: l, dir: o.dir}}}
+	r.fed.all = true
+	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'Cookie: …' -H 'X: y'`
+	if got := r.resumeLine(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	r.fed.all, want = false, want+` --seeds 'a b.txt' 'http://a.test/?q'`
+	if got := r.resumeLine(); got != want {
+		t.Errorf("with seeds left: got  %s\nwant %s", got, want)
+	}
+}
+
+// An end of the context before a crawl is an interruption, not a failure.
+func TestInterruptedSeed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "x.crawl")
+	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",
+		"--connect-to", "*=127.0.0.1:1", "http://a.test/"); code != exitNothing {
+		t.Fatalf("exit code %d, want %d: %s", code, exitNothing, errs)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stdin := readerFunc(func([]byte) (int, error) { cancel(); select {} }) // a terminal on which nobody types
+	var out, errs bytes.Buffer
+	if code := Run(ctx, []string{"seed", "--dir", dir, "--seeds", "-"}, stdin, &out, &errs); code != exitInt {
+		t.Errorf("exit code %d, want %d: %s%s", code, exitInt, &out, &errs)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// readSeeds reads all seeds of a file with this content, and its faults.
+func readSeeds(t *testing.T, content []byte) (seeds, faults []string, end error) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "seeds")
+	if err := os.WriteFile(name, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := newSeedReader(t.Context(), nil, name, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.close()
+	for {
+		line, err := r.next()
+		var fault lineError
+		switch {
+		case errors.Is(err, io.EOF):
+			return seeds, faults, nil
+		case errors.As(err, &fault):
+			faults = append(faults, strings.TrimPrefix(fault.Error(), name))
+		case err != nil:
+			return seeds, faults, err
+		default:
+			seeds = append(seeds, line.text+" "+strings.TrimPrefix(line.source, name))
+		}
+	}
+}
+
+func TestSeedFile(t *testing.T) {
+	long := strings.Repeat("x", maxSeedLine+10)
+	for content, want := range map[string]struct{ seeds, faults string }{
+		"":                             {"", ""},
+		"a":                            {"a :1", ""},
+		"a\nb\n":                       {"a :1|b :2", ""},
+		"\ufeffa\r\n\r\n b \r\n#c\r\n": {"a :1|b :3", ""},
+		"# only a comment":             {"", ""},
+		"a\n\xff\xfe\nb":               {"a :1|b :3", ":2: not UTF-8"},
+		"a\n" + long + "\nb":           {"a :1|b :3", ":2: longer than 65536 bytes"},
+		long:                           {"", ":1: longer than 65536 bytes"},
+	} {
+		seeds, faults, err := readSeeds(t, []byte(content))
+		if err != nil || strings.Join(seeds, "|") != want.seeds || strings.Join(faults, "|") != want.faults {
+			t.Errorf("%.40q: seeds %q, faults %q, %v; want %q, %q", content, seeds, faults, err, want.seeds, want.faults)
+		}
+	}
+}
+
+func TestSeedFileThatIsNone(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	fmt.Fprint(z, "http://a.test/\nhttp://b.test/\n")
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if seeds, _, err := readSeeds(t, packed.Bytes()); err != nil || len(seeds) != 2 {
+		t.Errorf("compressed: %q, %v", seeds, err)
+	}
+	for what, content := range map[string][]byte{
+		"cut":     packed.Bytes()[:packed.Len()-6],
+		"damaged": append(bytes.Clone(packed.Bytes()[:packed.Len()-8]), "12345678"...),
+		"binary":  []byte("\x7fELF\x00\x00"),
+		"UTF-16":  []byte("h\x00t\x00t\x00p\x00"),
+	} {
+		if seeds, _, err := readSeeds(t, content); err == nil {
+			t.Errorf("%s: %q and no error", what, seeds)
+		}
+	}
+}
+
+// A million lines pass through in memory that does not grow.
+func TestSeedsInFlatMemory(t *testing.T) {
+	lines := 1_000_000
+	if testing.Short() {
+		lines = 100_000
+	}
+	n := 0
+	source := readerFunc(func(p []byte) (int, error) {
+		if n == lines {
+			return 0, io.EOF
+		}
+		n++
+		return copy(p, fmt.Appendf(nil, "http://h%d.test/page/%d\n", n%1000, n)), nil
+	})
+	r, err := newSeedReader(t.Context(), nil, "-", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range lines {
+		if _, err := r.next(); err != nil {
+			t.Fatalf("line %d: %v", i+1, err)
+		}
+	}
+	if grown := int64(heap()) - int64(before); grown > 1<<20 {
+		t.Errorf("the heap grew by %d bytes over %d lines, want less than 1 MiB", grown, lines)
+	}
+	if _, err := r.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last line: %v", err)
+	}
+}
+
+// Seeds of a pipe are offered before the next line is waited for.
+func TestSeedsOfASlowPipe(t *testing.T) {
+	out, in := io.Pipe()
+	r, err := newSeedReader(t.Context(), nil, "-", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offered := make(chan []string)
+	go func() {
+		_, _ = feed(t.Context(), r, func(_ context.Context, seeds []string, _ bool) ([]seedReply, error) {
+			offered <- seeds
+			return make([]seedReply, len(seeds)), nil
+		}, io.Discard)
+		close(offered)
+	}()
+	for _, line := range []string{"http://a.test/", "http://b.test/"} {
+		fmt.Fprintln(in, line) // the pipe stays open: only what is read ahead can hold the line back
+		if got := <-offered; len(got) != 1 || got[0] != line {
+			t.Errorf("offered %q, want %q", got, line)
+		}
+	}
+	_ = in.Close()
+	if got, more := <-offered; more {
+		t.Errorf("offered %q after the end", got)
+	}
+}
+
+func FuzzSeedFile(f *testing.F) {
+	f.Add([]byte("\ufeffhttp://a/\r\n#x\n\xff\n"))
+	f.Add([]byte{0x1f, 0x8b, 8, 0})
+	f.Fuzz(func(t *testing.T, content []byte) {
+		seeds, faults, err := readSeeds(t, content)
+		if lines := bytes.Count(content, []byte{'\n'}) + 1; err == nil && !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) && len(seeds)+len(faults) > lines {
+			t.Errorf("%d seeds and %d faults in %d lines", len(seeds), len(faults), lines)
+		}
+		for _, seed := range seeds {
+			if text, _, _ := strings.Cut(seed, " :"); text != strings.TrimSpace(text) || strings.Contains(text, "\n") {
+				t.Errorf("seed %q", seed)
+			}
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"crawler": main})
+}
+
+// The command line as its users see it: each script runs the program as a
+// process of its own, against servers on loopback.
+func TestScripts(t *testing.T) {
+	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 5, Pages: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(t.Context(), listener) }()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-served
+	})
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			s := newSite()
+			env.Defer(s.close)
+			env.Values[siteKey{}] = s
+			env.Setenv("WEB", listener.Addr().String())
+			env.Setenv("SITE", s.server.Listener.Addr().String())
+			env.Setenv(smallFilter())
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": cmdExits, "stopped": cmdStopped, "heal": cmdHeal, "lines": cmdLines,
+		},
+	})
+}
+
+// site is a server with a page of each kind that a script needs.
+//
+//	/       links to /a and /b
+//	/wait   answers when the client has gone
+//	/ill    500, until heal
+type site struct {
+	server  *httptest.Server
+	waiting chan struct{} // a client is at /wait
+	healthy atomic.Bool
+	done    chan struct{}
+}
+
+type siteKey struct{}
+
+func newSite() *site {
+	s := &site{waiting: make(chan struct{}, 16), done: make(chan struct{})}
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/robots.txt":
+			http.NotFound(w, r)
+		case "/wait":
+			s.waiting <- struct{}{}
+			select {
+			case <-r.Context().Done():
+			case <-s.done:
+			}
+		case "/ill":
+			if !s.healthy.Load() {
+				http.Error(w, "ill", http.StatusInternalServerError)
+			}
+		case "/":
+			fmt.Fprint(w, `<a href="/a">a</a> <a href="/b">b</a>`)
+		default:
+			fmt.Fprint(w, r.URL.Path)
+		}
+	}))
+	return s
+}
+
+func (s *site) close() {
+	close(s.done)
+	s.server.Close()
+}
+
+// exits CODE COMMAND...: run it, and want this exit code.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		code = exitCode(ts, err)
+	}
+	if want := args[0]; strconv.Itoa(code) != want {
+		ts.Fatalf("exit code %d, want %s", code, want)
+	}
+}
+
+func exitCode(ts *testscript.TestScript, err error) int {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		ts.Fatalf("%v", err)
+	}
+	return exit.ExitCode()
+}
+
+// stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS: run crawler with
+// ARGUMENTS until it waits at /wait, run the commands of crawler in between,
+// send the signals (INT,INT), and want this exit code. The files stderr and
+// stdout have what it said, between.N what the N-th command did.
+func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 || args[2] != "--" {
+		ts.Fatalf("usage: stopped CODE SIGNALS [-- COMMAND...]... -- ARGUMENTS")
+	}
+	parts := split(args[3:])
+	var out, errs bytes.Buffer
+	stopping := make(chan struct{})
+	cmd := command(ts, parts[len(parts)-1]...)
+	cmd.Stdout, cmd.Stderr = &out, &watcher{Writer: &errs, word: "stopping:", seen: stopping}
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ts.Value(siteKey{}).(*site).waiting:
+	case err := <-ended:
+		ts.Fatalf("ended before it was signalled: %v\n%s", err, &errs)
+	}
+	for i, part := range parts[:len(parts)-1] {
+		said, err := command(ts, part...).CombinedOutput()
+		if err != nil {
+			said = fmt.Appendf(said, "%v\n", err)
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(fmt.Sprintf("between.%d", i+1)), said, 0o644))
+	}
+	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
+	for name := range strings.SplitSeq(args[1], ",") {
+		ts.Check(cmd.Process.Signal(signals[name]))
+		<-stopping // two signals at once would be one
+	}
+	code := 0
+	if err := <-ended; err != nil {
+		code = exitCode(ts, err)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("stdout"), out.Bytes(), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("stderr"), errs.Bytes(), 0o644))
+	if want := args[0]; strconv.Itoa(code) != want {
+		ts.Fatalf("exit code %d, want %s\n%s", code, want, &errs)
+	}
+}
+
+// watcher closes seen when word is written.
+type watcher struct {
+	io.Writer
+	word string
+	seen chan struct{}
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	if w.word != "" && bytes.Contains(p, []byte(w.word)) {
+		w.word = ""
+		close(w.seen)
+	}
+	return w.Writer.Write(p)
+}
+
+// command is this test's program as crawler, in the script's directory.
+func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	ts.Check(err)
+	cmd := exec.Command(self, args...)
+	cmd.Args[0] = "crawler"
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "TMPDIR="+ts.Getenv("TMPDIR"))
+	name, value := smallFilter()
+	cmd.Env = append(cmd.Env, name+"="+value)
+	return cmd
+}
+
+// smallFilter is what keeps each crawl of a test from writing 35 MiB.
+func smallFilter() (name, value string) { return "CRAWLER_URLS", "10k" }
+
+func split(args []string) (parts [][]string) {
+	var part []string
+	for _, arg := range args {
+		if arg == "--" {
+			parts, part = append(parts, part), nil
+			continue
+		}
+		part = append(part, arg)
+	}
+	return append(parts, part)
+}
+
+// heal: /ill is well from now on.
+func cmdHeal(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Value(siteKey{}).(*site).healthy.Store(true)
+}
+
+// lines N FILE: want so many lines.
+func cmdLines(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: lines N FILE")
+	}
+	if n := strings.Count(ts.ReadFile(args[1]), "\n"); strconv.Itoa(n) != args[0] {
+		ts.Fatalf("%s has %d lines, want %s", args[1], n, args[0])
+	}
+}
