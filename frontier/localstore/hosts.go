@@ -43,7 +43,7 @@ func (h *host) enqueued(at place) {
 }
 
 // maxHosts bounds the host rows kept in memory.
-const maxHosts = 1 << 16
+const maxHosts = 1 << 17
 
 // hostOf returns the host of a key, from memory, from its row, or new.
 func (g *group) hostOf(key string) (*host, error) {
