@@ -271,6 +271,22 @@ func TestExplanations(t *testing.T) {
 	}
 }
 
+// TestDocs holds the example in the documentation to the golden texts.
+func TestDocs(t *testing.T) {
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "explain.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden, err := os.ReadFile(filepath.Join("testdata", "explanations.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(docs), "```\n")
+	if len(parts) != 3 || !strings.Contains(string(golden), "\n"+parts[1]+"\n") {
+		t.Errorf("the example is no golden text:\n%s", parts[min(1, len(parts)-1)])
+	}
+}
+
 // TestEveryReason holds the goldens to the words of package frontier: each
 // reason that a URL alone can be refused for, and each state, has its case.
 func TestEveryReason(t *testing.T) {
