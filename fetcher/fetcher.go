@@ -131,6 +131,7 @@ type Crawl struct {
 	token   string        // of robots.txt
 	limiter *rate.Limiter // nil: no limit
 	roster  roster
+	barrier barrier
 
 	slots chan struct{} // hosts being asked
 	wake  chan struct{} // something may be due earlier than was known

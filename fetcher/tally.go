@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
@@ -18,6 +19,7 @@ type tally struct {
 	storing atomic.Int64 // completions that wait for the store
 	ruling  atomic.Int64 // hosts that wait for a robots.txt
 	due     atomic.Bool  // the store had due hosts that were not taken
+	delay   atomic.Int64 // of the host that had to wait last
 
 	mu    sync.Mutex
 	hosts HostCounts
@@ -74,6 +76,9 @@ type Progress struct {
 	Storing  int64 `json:"storing"`   // completions waiting for the store
 	Ruling   int64 `json:"ruling"`    // hosts waiting for a robots.txt
 	DueWaits bool  `json:"due_waits"` // the store had due hosts that were not taken
+	// Delay is that of the host that had to wait for it last: with many hosts
+	// nearly always the usual one. 0: none had to.
+	Delay time.Duration `json:"delay"`
 }
 
 // Progress returns the counters as of about now.
@@ -84,7 +89,7 @@ func (c *Crawl) Progress() Progress {
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Hosts: held, Waiting: max(held-c.ready.Load(), 0), Slots: cap(c.slots), Asking: len(c.slots),
 		Paying: c.tally.paying.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
-		DueWaits: c.tally.due.Load(),
+		DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
 	}
 }
 

@@ -57,7 +57,11 @@ func (h *holding) takeTurn(stop context.Context, next turn) error {
 	}
 	paid := false
 	for {
-		paid = paid || h.limiter == nil
+		waited, err := h.await(stop)
+		if err != nil {
+			return err
+		}
+		paid = paid && !waited || h.limiter == nil // a share of the rate does not keep
 		wait, err := next(paid)
 		switch {
 		case err != nil:
@@ -99,6 +103,8 @@ func (h *holding) turn(patience time.Duration) turn {
 			return 0, errStop
 		case wait == 0 && start:
 			h.host.Start(now)
+		case wait > 0:
+			h.tally.delay.Store(int64(h.host.Delay()))
 		}
 		return wait, nil
 	}
