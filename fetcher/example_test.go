@@ -1,0 +1,82 @@
+package fetcher_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// A crawl of one's own: what to do with each page is OnPage's to say. The
+// directory keeps the frontier, so that the same program resumes.
+func Example() {
+	site := httptest.NewServer(http.HandlerFunc(serveSite))
+	defer site.Close()
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	store, err := localstore.Open(localstore.Config{Dir: dir, Delay: localstore.NoDelay})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	client, err := get.New(get.Config{UserAgent: "example/1.0 (+https://example.org/bot)", AllowPrivate: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	var words atomic.Int64
+	crawl, err := fetcher.New(fetcher.Config{
+		Store: store, Scope: store, Client: client,
+		Politeness: politeness.Policy{Delay: politeness.NoDelay}, // the default is a second
+		OnPage: func(_ context.Context, page *fetcher.Page) error {
+			words.Add(int64(len(strings.Fields(page.Document().Find("p").Text()))))
+			page.Drop(func(url string) bool { return strings.Contains(url, "/login") })
+			return nil // an error would queue the page again
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if _, err := crawl.Seeds(ctx, []string{site.URL}); err != nil {
+		log.Fatal(err)
+	}
+	end, err := crawl.Run(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	stats, err := store.Stats(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: %d pages, %d words\n", end, stats.Pages, words.Load())
+	fmt.Printf("found %d = %d added + %d seen + %d refused\n", stats.Found, stats.Added, stats.Seen, stats.RefusedTotal())
+	// Output:
+	// empty: 3 pages, 6 words
+	// found 10 = 3 added + 4 seen + 3 refused
+}
+
+// serveSite has three pages that all link to each other and to a login.
+func serveSite(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/", "/one", "/two":
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<p>two words</p> <a href="/one">1</a> <a href="/two#x">2</a> <a href="/login">in</a>`)
+	default:
+		http.NotFound(w, r)
+	}
+}
