@@ -79,8 +79,7 @@ Of URLs that were being printed at the moment of a kill some are printed twice;
 none is lost.`,
 		Example: `  crawler dedup < urls.txt > new.txt
   tail -f found.log | crawler dedup --dir seen.dedup --urls 100M
-  crawler dedup --exact --print canonical < urls.txt
-  find . -name '*.urls' -print0 | xargs -0 cat | crawler dedup | wc -l`,
+  crawler dedup --exact --print canonical < urls.txt`,
 		// Checked where arguments are: what is wrong with a flag's value is a
 		// fault of the command line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {

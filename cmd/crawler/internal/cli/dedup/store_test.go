@@ -221,6 +221,47 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// Whatever is in a journal, opening it ends, and opening it again finds the same.
+func FuzzJournal(f *testing.F) {
+	id := [16]byte{7}
+	name := filepath.Join(f.TempDir(), "journal")
+	j, err := createJournal(name, id, 3, func(string) {})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for n := range 3 {
+		if err := j.append(make([]bloomstore.Fingerprint, n+1)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	_ = j.f.Close()
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range [][]byte{nil, whole, whole[:60], append(bytes.Clone(whole), 1, 0, 0, 0)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		name := filepath.Join(t.TempDir(), "journal")
+		write(t, name, text)
+		count := func() (keys uint64, err error) {
+			j, err := openJournal(name, id, 3, func(string) {}, func(bloomstore.Fingerprint) error { return nil })
+			if err != nil {
+				return 0, err
+			}
+			return j.keys, j.f.Close()
+		}
+		first, err := count()
+		if err != nil && !errors.Is(err, bloomstore.ErrFilterLost) {
+			t.Fatal(err)
+		}
+		if again, errAgain := count(); again != first || (err == nil) != (errAgain == nil) {
+			t.Errorf("%d keys, %v, and then %d keys, %v", first, err, again, errAgain)
+		}
+	})
+}
+
 func flip(t *testing.T, name string, at int) {
 	t.Helper()
 	text := bytes.Clone(read(t, name))
