@@ -112,14 +112,16 @@ func (s *Store) removeCheckpoints(keep string) error {
 }
 
 func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
-	f, err := s.fs.Open(s.fs.PathJoin(s.cfg.Dir, name))
+	const remedy = "rebuild it from the crawl's tables (crawler rebuild)"
+	path := s.fs.PathJoin(s.cfg.Dir, name)
+	f, err := s.fs.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("localstore: %w: %w", frontier.ErrFilterLost, err)
+		return nil, fmt.Errorf("localstore: %w: %w; %s", frontier.ErrFilterLost, err, remedy)
 	}
 	defer f.Close()
 	filter, err := membits.Read(f, s.cfg.Filter, s.card.ID)
 	if err != nil {
-		return nil, fmt.Errorf("localstore: %s: %w", name, err)
+		return nil, fmt.Errorf("localstore: %s: %w; %s", path, err, remedy)
 	}
 	return filter, nil
 }

@@ -164,6 +164,7 @@ const never = math.MaxInt64
 
 // meta is the row of counters: written with every group.
 type meta struct {
+	Crawl      hexKey            `json:"crawl"`   // the id in the card
 	Seq        uint64            `json:"seq"`     // last number given to a queue, delayed or failed row
 	Journal    uint64            `json:"journal"` // last journal row
 	Clock      int64             `json:"clock"`

@@ -129,19 +129,11 @@ func (s *Store) loadState(exists, rebuild bool) (err error) {
 		if err := s.create(); err != nil {
 			return err
 		}
-	}
-	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
-	if err := s.readMeta(); err != nil {
+	} else if err := s.resume(rebuild); err != nil {
 		return err
 	}
-	if rebuild {
-		err = s.rebuildFilter()
-	} else {
-		err = s.openFilter()
-	}
-	if err != nil {
-		return err
-	}
+	s.opened = s.cfg.Now()
+	s.meta.Clock = max(s.meta.Clock, s.opened.UnixMicro())
 	if s.cfg.OpenOutput != nil {
 		if s.output, err = s.cfg.OpenOutput(s.meta.Position); err != nil {
 			return err
@@ -158,15 +150,35 @@ func (s *Store) loadState(exists, rebuild bool) (err error) {
 	return nil
 }
 
-// create writes the card of a new crawl.
+// create makes a new crawl in an empty store. Its card comes last.
 func (s *Store) create() (err error) {
 	err = s.scanRange(s.db, nil, nil, func(_, _ []byte) (bool, error) {
 		return false, mismatch("%s has a store but no %s, which holds the key of its fingerprints", s.cfg.Dir, cardFile)
 	})
-	if err == nil {
-		s.card, err = createCard(s.fs, s.cfg.Dir, s.cfg)
+	if err != nil {
+		return err
 	}
-	return err
+	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
+		return fmt.Errorf("localstore: %w", err)
+	}
+	if s.card, err = createCard(s.fs, s.cfg.Dir, s.cfg); err != nil {
+		return err
+	}
+	s.meta.Crawl = s.card.ID
+	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
+	return nil
+}
+
+// resume reads what a crawl had committed.
+func (s *Store) resume(rebuild bool) error {
+	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
+	if err := s.readMeta(); err != nil {
+		return err
+	}
+	if rebuild {
+		return s.rebuildFilter()
+	}
+	return s.openFilter()
 }
 
 func (s *Store) openDB(exists bool) (err error) {
@@ -207,13 +219,16 @@ func (s *Store) readMeta() error {
 	if err != nil {
 		return err
 	}
-	if row != nil {
-		if err := json.Unmarshal(row, &s.meta); err != nil {
-			return fmt.Errorf("localstore: read the counters of %s: %w", s.cfg.Dir, err)
-		}
+	if row == nil { // nothing was ever committed
+		s.meta.Crawl = s.card.ID
+		return nil
 	}
-	s.opened = s.cfg.Now()
-	s.meta.Clock = max(s.meta.Clock, s.opened.UnixMicro())
+	if err := json.Unmarshal(row, &s.meta); err != nil {
+		return fmt.Errorf("localstore: read the counters of %s: %w", s.cfg.Dir, err)
+	}
+	if s.meta.Crawl != s.card.ID {
+		return mismatch("%s has the %s of another crawl", s.cfg.Dir, cardFile)
+	}
 	return nil
 }
 

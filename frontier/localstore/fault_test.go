@@ -1,0 +1,339 @@
+package localstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// edit replaces the content of a file.
+func edit(t *testing.T, fs vfs.FS, name string, change func([]byte) []byte) {
+	t.Helper()
+	file, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	out, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Write(change(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// closedCrawl leaves a crawl with items in every state and a checkpoint.
+func closedCrawl(t *testing.T, cfg Config) (urls []string) {
+	t.Helper()
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := append(smallItems("a.test", 0), smallItems("b.test", 0)...)
+	items = append(items, frontier.Item{URL: "https://b.test/late", Host: "b.test", Delay: 1 << 40})
+	for i := range items {
+		items[i].Class = frontier.Class(i % 2)
+		urls = append(urls, items[i].URL)
+	}
+	if _, err := s.Add(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}})
+	if err != nil || len(grant.Leases) != 1 {
+		t.Fatal(len(grant.Leases), err)
+	}
+	leased := grant.Leases[0].Items
+	done := []frontier.Completion{
+		{Item: leased[0].Fingerprint, Outcome: frontier.OK}, {Item: leased[1].Fingerprint, Outcome: frontier.Network},
+		{Item: leased[2].Fingerprint, Disposition: frontier.Retry, RetryIn: 1 << 40},
+	}
+	if err := s.Complete(t.Context(), frontier.LeaseID{1}, done, frontier.HostUpdate{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return urls
+}
+
+func checkpointName(t *testing.T, fs vfs.FS, dir string) string {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, checkpointPrefix) {
+			return fs.PathJoin(dir, name)
+		}
+	}
+	t.Fatalf("no checkpoint among %q", names)
+	return ""
+}
+
+// TestFilterLost: a filter file that is damaged, foreign or gone is an error
+// that names it and says what helps; Rebuild makes the same filter.
+func TestFilterLost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		damage func(t *testing.T, fs vfs.FS, file string)
+		want   error
+	}{
+		"missing": {func(t *testing.T, fs vfs.FS, file string) {
+			if err := fs.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}, frontier.ErrFilterLost},
+		"empty": {func(t *testing.T, fs vfs.FS, file string) {
+			edit(t, fs, file, func([]byte) []byte { return nil })
+		}, frontier.ErrFilterLost},
+		"short": {func(t *testing.T, fs vfs.FS, file string) {
+			edit(t, fs, file, func(b []byte) []byte { return b[:len(b)-1] })
+		}, frontier.ErrFilterLost},
+		"one bit": {func(t *testing.T, fs vfs.FS, file string) {
+			edit(t, fs, file, func(b []byte) []byte { b[len(b)/2] ^= 4; return b })
+		}, frontier.ErrFilterLost},
+		"of another crawl": {func(t *testing.T, fs vfs.FS, file string) {
+			other := Config{Dir: "other", FS: fs, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}}
+			closedCrawl(t, other)
+			edit(t, fs, file, func([]byte) (content []byte) {
+				edit(t, fs, checkpointName(t, fs, "other"), func(b []byte) []byte { content = b; return b })
+				return content
+			})
+		}, frontier.ErrParamsMismatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			cfg := Config{Dir: "crawl", FS: fs, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}}
+			urls := closedCrawl(t, cfg)
+			s, err := Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := bits(s.filter)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			file := checkpointName(t, fs, "crawl")
+			tc.damage(t, fs, file)
+			_, err = Open(cfg)
+			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "rebuild") {
+				t.Fatalf("Open = %v, want %v with the file and the word rebuild", err, tc.want)
+			}
+			for _, open := range []func(Config) (*Store, error){Rebuild, Open} {
+				s, err := open(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(bits(s.filter)) != string(want) {
+					t.Errorf("the filter differs from the one before")
+				}
+				for _, url := range urls {
+					if !s.filter.Has(s.hasher.Fingerprint(url)) {
+						t.Errorf("the filter has lost %s", url)
+					}
+				}
+				for _, fault := range checkTables(s) {
+					t.Error(fault)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestRebuildKeepsLeasedHostsBack: a crawl that was killed and lost its filter
+// asks no host sooner than one that was only killed.
+func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
+	fs := vfs.NewMem()
+	cfg := Config{Dir: "crawl", FS: fs, Filter: membits.Config{Capacity: 1000}}
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := frontier.Item{URL: "https://a.test/late", Host: "a.test", Delay: 1}
+	if _, err := s.Add(t.Context(), append(smallItems("a.test", 0), late)); err != nil {
+		t.Fatal(err)
+	}
+	if grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}}); err != nil || len(grant.Leases) != 1 {
+		t.Fatal(grant, err)
+	}
+	s.guard.fail(errKilled)
+	_ = s.Close()
+	if s, err = Rebuild(cfg); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{2}}})
+	if err != nil || len(grant.Leases) > 0 {
+		t.Errorf("%d hosts leased at once, %v", len(grant.Leases), err)
+	}
+}
+
+// TestRefused: directories that cannot be opened are refused with what is wrong
+// and left as they are.
+func TestRefused(t *testing.T) {
+	cfg := func(dir string) Config {
+		return Config{Dir: dir, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}, Settings: frontier.Settings{"depth": "3", "delay": "1s"}}
+	}
+	write := func(t *testing.T, name, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		spoil  func(t *testing.T, dir string, cfg *Config)
+		is     error
+		saying []string
+	}{
+		"later format": {func(t *testing.T, dir string, _ *Config) {
+			edit(t, vfs.Default, filepath.Join(dir, cardFile), func(b []byte) []byte {
+				return []byte(strings.Replace(string(b), `"format": 1`, `"format": 2`, 1))
+			})
+		}, frontier.ErrParamsMismatch, []string{cardFile, "format 2", "format 1"}},
+		"binary card": {func(t *testing.T, dir string, _ *Config) {
+			write(t, filepath.Join(dir, cardFile), "\x00\x01")
+		}, nil, []string{cardFile}},
+		"settings": {func(_ *testing.T, _ string, cfg *Config) {
+			cfg.Settings = frontier.Settings{"depth": "4", "scope": "host"}
+		}, frontier.ErrParamsMismatch, []string{"depth", `"3"`, `"4"`, "delay", `"1s"`, "scope", `"host"`}},
+		"filter": {func(_ *testing.T, _ string, cfg *Config) {
+			cfg.Filter.Capacity = 2000
+		}, frontier.ErrParamsMismatch, []string{"1000", "2000"}},
+		"card gone": {func(t *testing.T, dir string, _ *Config) {
+			if err := os.Remove(filepath.Join(dir, cardFile)); err != nil {
+				t.Fatal(err)
+			}
+		}, frontier.ErrParamsMismatch, []string{cardFile}},
+		"store gone": {func(t *testing.T, dir string, _ *Config) {
+			if err := os.RemoveAll(filepath.Join(dir, dbDir)); err != nil {
+				t.Fatal(err)
+			}
+		}, frontier.ErrFilterLost, []string{dbDir}},
+		"store emptied": {func(t *testing.T, dir string, _ *Config) {
+			if err := os.RemoveAll(filepath.Join(dir, dbDir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(dir, dbDir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, frontier.ErrFilterLost, []string{dbDir}},
+		"store of another crawl": {func(t *testing.T, dir string, _ *Config) {
+			other := cfg(t.TempDir())
+			closedCrawl(t, other)
+			card, err := os.ReadFile(filepath.Join(other.Dir, cardFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, cardFile), string(card))
+		}, frontier.ErrParamsMismatch, []string{cardFile}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := cfg(dir)
+			closedCrawl(t, c)
+			tc.spoil(t, dir, &c)
+			for range 2 { // refusing changes nothing
+				s, err := Open(c)
+				if err == nil {
+					_ = s.Close()
+					t.Fatal("it was opened")
+				}
+				if tc.is != nil && !errors.Is(err, tc.is) {
+					t.Errorf("%v is not %v", err, tc.is)
+				}
+				for _, word := range append(tc.saying, dir) {
+					if name != "settings" && !strings.Contains(err.Error(), word) {
+						t.Errorf("%v does not say %q", err, word)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestForeignDirectory: what is no crawl is refused before anything is written to it.
+func TestForeignDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(Config{Dir: dir})
+	if !errors.Is(err, frontier.ErrParamsMismatch) || !strings.Contains(err.Error(), "thesis.tex") {
+		t.Errorf("Open = %v, want ErrParamsMismatch that names a file", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has now %v, %v", entries, err)
+	}
+	file := filepath.Join(dir, "thesis.tex")
+	if _, err := Open(Config{Dir: file}); err == nil || errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("a file opened as a directory: %v", err)
+	}
+}
+
+// TestSecondProcess: a crawl that is open is refused to others, here and in
+// another process, and free again after Close.
+func TestSecondProcess(t *testing.T) {
+	if dir := os.Getenv("LOCALSTORE_TEST_DIR"); dir != "" { // the other process
+		_, err := Open(Config{Dir: dir})
+		fmt.Println("locked:", errors.Is(err, frontier.ErrLocked), err)
+		return
+	}
+	dir := t.TempDir()
+	s, err := Open(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Config{Dir: dir}); !errors.Is(err, frontier.ErrLocked) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("opened twice in one process: %v", err)
+	}
+	other := exec.Command(os.Args[0], "-test.run=^TestSecondProcess$")
+	other.Env = append(os.Environ(), "LOCALSTORE_TEST_DIR="+dir)
+	if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "locked: true") {
+		t.Errorf("another process: %s, %v", out, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(Config{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Stats(t.Context()); !errors.Is(err, frontier.ErrClosed) {
+		t.Errorf("a call of a closed store = %v, want ErrClosed", err)
+	}
+}
+
+// TestConfigFaults: all faults at once.
+func TestConfigFaults(t *testing.T) {
+	_, err := Open(Config{Delay: -2, LeaseTTL: 1, CheckpointAdds: -1})
+	for _, field := range []string{"Dir", "Delay", "LeaseTTL", "CheckpointAdds"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("Open = %v, which does not name %s", err, field)
+		}
+	}
+	if _, err := Open(Config{Dir: filepath.Join(t.TempDir(), "crawl"), Filter: membits.Config{FPR: 2}}); err == nil {
+		t.Error("a filter with FPR 2 was taken")
+	}
+}
