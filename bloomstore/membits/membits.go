@@ -148,6 +148,20 @@ func (f *Filter) Has(fp bloomstore.Fingerprint) bool {
 	return known
 }
 
+// Claims reports, layer for layer, oldest first, which claim to know fp.
+func (f *Filter) Claims(fp bloomstore.Fingerprint) []bool {
+	shard, draw := f.split(fp)
+	lock := &f.locks[shard]
+	lock.Lock()
+	defer lock.Unlock()
+	chain := *f.chain.Load()
+	claims := make([]bool, len(chain))
+	for number, l := range chain {
+		claims[number] = l.test(shard, draw)
+	}
+	return claims
+}
+
 // Add records fp unless the filter claims to know it. It returns the number of
 // the layer that fp was added to or, with added false, of the layer that claims
 // it. What one goroutine adds alone goes to the same layers every time, so a

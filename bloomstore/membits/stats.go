@@ -12,7 +12,7 @@ type Stats struct {
 	Capacity uint64       // keys that the layers so far are sized for
 	Bytes    uint64       // of bits
 	FPR      float64      // that a key never added is claimed, from the fill of every sub-filter
-	Estimate float64      // keys added, from the fill and not from the count; +Inf if a sub-filter is full
+	Estimate float64      // of the layers together, from the fill and not from the count
 	StdErr   float64      // standard error of Estimate
 	Layers   []LayerStats // oldest first
 }
@@ -25,6 +25,7 @@ type LayerStats struct {
 	Hashes   uint    // bits of one key
 	Fill     float64 // share of the bits that is set
 	FPR      float64 // that this layer claims a key never added, from the fill of every sub-filter
+	Estimate float64 // distinct keys that would have set its bits, added or claimed already; +Inf if a sub-filter is full
 	Target   float64 // what FPR will be at Capacity
 }
 
@@ -45,10 +46,11 @@ func (f *Filter) Stats() Stats {
 			of.FPR += claims / float64(l.shardCount)
 			absent[shard] += math.Log1p(-claims)
 			n, stderr := sizing.Cardinality(set, l.shardBits, l.hashes)
-			s.Estimate += n
+			of.Estimate += n
 			variance += stderr * stderr
 		}
 		of.Fill = float64(ones) / float64(of.Bits)
+		s.Estimate += of.Estimate
 		s.Keys += of.Keys
 		s.Capacity += of.Capacity
 		s.Bytes += of.Bits / 8

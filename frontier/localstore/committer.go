@@ -254,8 +254,10 @@ func (g *group) nextSeq() uint64 {
 }
 
 // get returns a copy of a committed row, nil if there is none.
-func (s *Store) get(key []byte) ([]byte, error) {
-	value, closer, err := s.db.Get(key)
+func (s *Store) get(key []byte) ([]byte, error) { return getRow(s.db, key) }
+
+func getRow(r pebble.Reader, key []byte) ([]byte, error) {
+	value, closer, err := r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}

@@ -38,8 +38,7 @@ func (s *Store) counters() frontier.Stats {
 type view struct {
 	*pebble.Snapshot
 	now    int64
-	stats  frontier.Stats
-	known  uint64 // meta.Known
+	meta   meta
 	leased map[string]*leasedHost
 }
 
@@ -53,7 +52,7 @@ type leasedHost struct {
 func (s *Store) look(ctx context.Context) (view, error) {
 	var v view
 	err := s.do(ctx, &op{grant: func(g *group) error {
-		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, stats: g.counters(), known: g.meta.Known, leased: make(map[string]*leasedHost)}
+		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, meta: g.meta, leased: make(map[string]*leasedHost)}
 		for _, l := range g.leases {
 			lh := &leasedHost{items: l.items(), places: make(map[place]bool)}
 			for i := range l.held {
@@ -77,6 +76,10 @@ func (s *Store) Lookup(ctx context.Context, key, url string) (frontier.Status, e
 		return frontier.Status{}, err
 	}
 	defer v.Close()
+	return s.lookup(v, key, url)
+}
+
+func (s *Store) lookup(v view, key, url string) (frontier.Status, error) {
 	print := s.hasher.Fingerprint(url)
 	status, err := s.find(v, key, url)
 	if err != nil {
@@ -138,36 +141,6 @@ func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status,
 		err = s.scanDelayed(r, found)
 	}
 	return status, err
-}
-
-// Audit implements frontier.Inspector.
-func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
-	v, err := s.look(ctx)
-	if err != nil {
-		return frontier.Audit{}, err
-	}
-	defer v.Close()
-	a := frontier.Audit{Counters: v.stats.Books}
-	for _, lh := range v.leased {
-		a.Leased += uint64(len(lh.items))
-	}
-	rows := map[byte]*uint64{tableQueue: &a.Queued, tableDelayed: &a.Queued, tableFailed: &a.Failed}
-	for letter, count := range rows {
-		if err := s.scan(v, letter, func(_, _ []byte) error { *count++; return nil }); err != nil {
-			return a, err
-		}
-	}
-	a.Queued -= a.Leased // a leased item keeps its row until it is completed
-	err = s.scan(v, tableOutcome, func(_, value []byte) error {
-		o, err := decodeOutcome(value)
-		if o.outcome.State() == frontier.Done {
-			a.Done++
-		}
-		return err
-	})
-	f := s.filter.Stats()
-	a.Added, a.AddedErr = f.Estimate-float64(v.known), f.StdErr
-	return a, err
 }
 
 // List implements frontier.Inspector, for Queued, Leased and Failed.

@@ -1,0 +1,361 @@
+package localstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// Recount is the books of a crawl counted anew as of one moment: each term from
+// the rows that hold it, none from its counter. What became of finished URLs
+// must also be in the records, which the store does not read.
+type Recount struct {
+	Counters frontier.Stats    // to be held against the rest; without the filter
+	Position frontier.Position // where the records end that belong to it
+
+	Queued   uint64                      // rows of queues and of delayed items, but what leases hold
+	Delayed  uint64                      // part of Queued
+	Leased   uint64                      // rows of queues that lease rows name
+	Failed   uint64                      // rows of failed items
+	Hosts    uint64                      // hosts with any of those but failed
+	Outcomes map[frontier.Outcome]uint64 // rows of outcomes
+
+	// What the records must be of: each done URL once, and each URL once for
+	// every round in which it failed.
+	Done, Failures RecordSum
+
+	Added     float64 // keys of the filter by its fill, but for those of Know
+	AddedErr  float64 // standard error of Added; both are +Inf when the filter is full
+	Forgotten uint64  // URLs of all these rows that the filter does not know
+
+	Faults []string // where one table contradicts another; at most maxFaults
+}
+
+// maxFaults bounds what a Recount tells of contradictions.
+const maxFaults = 20
+
+// RecordSum tells whether two sets of records are of the same URLs, whatever
+// their order: how many there are, and the sum of their ids mod 2⁶⁴.
+type RecordSum struct{ Count, Sum uint64 }
+
+// Add counts the record with this id so many times.
+func (r *RecordSum) Add(id frontier.Referrer, times uint64) {
+	var sum uint64
+	for _, b := range id {
+		sum = sum<<8 | uint64(b)
+	}
+	r.Count += times
+	r.Sum += sum * times
+}
+
+// Audit implements frontier.Inspector.
+func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
+	r, err := s.Recount(ctx)
+	return frontier.Audit{
+		Counters: r.Counters.Books, Queued: r.Queued, Leased: r.Leased, Done: r.Done.Count, Failed: r.Failed,
+		Added: r.Added, AddedErr: r.AddedErr,
+	}, err
+}
+
+// Recount counts the books anew. It reads every row; others go on meanwhile,
+// but for the moment in which the bits of the filter are counted.
+func (s *Store) Recount(ctx context.Context) (Recount, error) {
+	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
+	var filter membits.Stats
+	err := s.do(ctx, &op{grant: func(g *group) error {
+		// Rows and bits of one moment: nobody adds while the committer is here.
+		c.rows, filter = g.db.NewSnapshot(), s.filter.Stats()
+		return nil
+	}})
+	if err != nil {
+		return Recount{}, err
+	}
+	defer c.rows.Close()
+	steps := []func() error{c.readCounters, c.readLeases, c.countHosts, c.countDelayed, c.countFailed, c.countOutcomes, c.countOther}
+	for _, step := range steps {
+		if err := errors.Join(ctx.Err(), step()); err != nil {
+			return Recount{}, err
+		}
+	}
+	c.estimate(filter)
+	return c.out, nil
+}
+
+// recounter is a Recount under way.
+type recounter struct {
+	*Store
+	rows    *pebble.Snapshot
+	meta    meta
+	leases  map[string]*leasePlaces
+	delayed uint64 // by the rows of hosts
+	indexed uint64 // hosts that must be in tableDue
+	failed  uint64 // rows of outcomes that point to a failed item
+	out     Recount
+}
+
+// leasePlaces are the places of a host's queue that its lease row names.
+type leasePlaces struct{ held, aside map[place]bool }
+
+func (c *recounter) fault(format string, args ...any) {
+	if len(c.out.Faults) < maxFaults {
+		c.out.Faults = append(c.out.Faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// check notes a URL that the filter must know.
+func (c *recounter) check(print bloomstore.Fingerprint) {
+	if !c.filter.Has(print) {
+		c.out.Forgotten++
+	}
+}
+
+func (c *recounter) readCounters() error {
+	row, closer, err := c.rows.Get(metaKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil // nothing was ever written
+	}
+	if err != nil {
+		return fatal("read the counters", err)
+	}
+	defer closer.Close()
+	if err := json.Unmarshal(row, &c.meta); err != nil {
+		return fatal("read the counters", err)
+	}
+	c.out.Counters, c.out.Position = c.meta.Stats, c.meta.Position
+	return nil
+}
+
+func (c *recounter) readLeases() error {
+	c.leases = make(map[string]*leasePlaces)
+	return c.scan(c.rows, tableLease, func(_, value []byte) error {
+		row, err := decodeLease(value)
+		if err != nil {
+			return fatal("read a lease", err)
+		}
+		if c.leases[row.host] != nil {
+			c.fault("%s is leased twice", row.host)
+		}
+		at := &leasePlaces{make(map[place]bool), make(map[place]bool)}
+		for _, p := range row.held {
+			at.held[p] = true
+		}
+		for _, p := range row.aside {
+			at.aside[p] = true
+		}
+		c.leases[row.host] = at
+		return nil
+	})
+}
+
+// countHosts goes through host rows and queues side by side: both are in the
+// order of the host keys.
+func (c *recounter) countHosts() error {
+	lower, upper := table(tableQueue)
+	queues, err := c.rows.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return fatal("read", err)
+	}
+	defer queues.Close()
+	queues.First()
+	err = c.scan(c.rows, tableHost, func(key, value []byte) error {
+		h := &host{key: string(key[1:])}
+		if err := decodeHost(value, h); err != nil {
+			return fatal("read host "+h.key, err)
+		}
+		return c.countHost(h, queues)
+	})
+	if err != nil {
+		return err
+	}
+	for ; queues.Valid(); queues.Next() {
+		c.fault("%q is queued, but its host has no row", queues.Key())
+	}
+	if err := queues.Error(); err != nil {
+		return fatal("read the queues", err)
+	}
+	return c.countDue()
+}
+
+// countHost counts the rows of a host's queue and holds them against its row.
+func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
+	lease := c.leases[h.key]
+	var waiting [frontier.Priorities]uint64
+	var held, aside uint64
+	for ; queues.Valid(); queues.Next() {
+		name, at, ok := splitQueueKey(queues.Key())
+		if !ok {
+			return fatal("read the queues", errRow)
+		}
+		switch order := bytes.Compare(name, []byte(h.key)); {
+		case order > 0:
+			return c.settleHost(h, waiting, held, aside)
+		case order < 0:
+			c.fault("%q is queued, but its host has no row", queues.Key())
+			continue
+		}
+		item, err := decodeEntry(queues.Value(), h.key, c.hasher)
+		if err != nil {
+			return fatal("read the queue of "+h.key, err)
+		}
+		c.count(&item)
+		switch {
+		case lease != nil && lease.held[at]:
+			held++
+		case lease != nil && lease.aside[at]:
+			aside++
+		default:
+			waiting[at.priority]++
+			if at.seq < h.head[at.priority] {
+				c.fault("%s waits before the head of its host's queue", item.URL)
+			}
+		}
+	}
+	return c.settleHost(h, waiting, held, aside)
+}
+
+// count takes an item that has no outcome in this round.
+func (c *recounter) count(item *frontier.Item) {
+	c.check(item.Fingerprint)
+	c.out.Failures.Add(frontier.ReferrerOf(item.Fingerprint), uint64(item.Round))
+}
+
+func (c *recounter) settleHost(h *host, waiting [frontier.Priorities]uint64, held, aside uint64) error {
+	c.out.Leased += held
+	c.out.Queued += aside
+	for _, n := range waiting {
+		c.out.Queued += n
+	}
+	if waiting != h.waiting {
+		c.fault("%s has %v items waiting by priority, its row says %v", h.key, waiting, h.waiting)
+	}
+	c.delayed += h.delayed
+	if h.busy() || held+aside > 0 {
+		c.out.Hosts++
+	}
+	if h.waits() == 0 || c.leases[h.key] != nil {
+		return nil
+	}
+	c.indexed++
+	_, closer, err := c.rows.Get(appendDueKey(nil, h.indexed, h.key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		c.fault("%s has items waiting, but is not among the hosts that will be due", h.key)
+		return nil
+	}
+	if err != nil {
+		return fatal("read due hosts", err)
+	}
+	return closer.Close()
+}
+
+func (c *recounter) countDue() error {
+	due := uint64(0)
+	err := c.scan(c.rows, tableDue, func(_, _ []byte) error { due++; return nil })
+	if due != c.indexed {
+		c.fault("%d hosts will be due, %d have items waiting that nobody leases", due, c.indexed)
+	}
+	return err
+}
+
+func (c *recounter) countDelayed() error {
+	err := c.scanDelayed(c.rows, func(item frontier.Item) bool {
+		c.count(&item)
+		c.out.Delayed++
+		return true
+	})
+	c.out.Queued += c.out.Delayed
+	if c.out.Delayed != c.delayed {
+		c.fault("%d items are delayed, the rows of their hosts say %d", c.out.Delayed, c.delayed)
+	}
+	return err
+}
+
+// countFailed counts failed items, each of which has an outcome that says so.
+func (c *recounter) countFailed() error {
+	var fault error
+	err := c.scanFailed(c.rows, "", func(key []byte, item frontier.Item) bool {
+		c.out.Failed++
+		c.out.Failures.Add(frontier.ReferrerOf(item.Fingerprint), uint64(item.Round)+1)
+		row, closer, err := c.rows.Get(outcomeKey(item.Fingerprint))
+		if errors.Is(err, pebble.ErrNotFound) {
+			c.fault("%s has failed, but has no outcome", item.URL)
+			return true
+		}
+		if err != nil {
+			fault = fatal("read an outcome", err)
+			return false
+		}
+		defer closer.Close()
+		if o, err := decodeOutcome(row); err != nil || !bytes.Equal(key, failedKey(item.Host, o.seq)) {
+			c.fault("%s has failed, but its outcome %q points elsewhere", item.URL, o.outcome)
+		}
+		return true
+	})
+	return errors.Join(err, fault)
+}
+
+func (c *recounter) countOutcomes() error {
+	err := c.scan(c.rows, tableOutcome, func(key, value []byte) error {
+		o, err := decodeOutcome(value)
+		if err != nil || len(key) != 1+len(bloomstore.Fingerprint{}) {
+			return fatal("read an outcome", errRow)
+		}
+		print := bloomstore.Fingerprint(key[1:])
+		c.check(print)
+		c.out.Outcomes[o.outcome]++
+		if o.outcome.State() == frontier.Failed {
+			c.failed++
+			return nil
+		}
+		c.out.Done.Add(frontier.ReferrerOf(print), 1)
+		c.out.Failures.Add(frontier.ReferrerOf(print), uint64(o.round))
+		return nil
+	})
+	if c.failed != c.out.Failed {
+		c.fault("%d outcomes are failures, %d items have failed", c.failed, c.out.Failed)
+	}
+	return err
+}
+
+// countOther asks the filter for the keys that stand in no book.
+func (c *recounter) countOther() error {
+	for _, letter := range []byte{tableExact, tableKnown} {
+		err := c.scan(c.rows, letter, func(key, _ []byte) error {
+			if len(key) != 1+len(bloomstore.Fingerprint{}) {
+				return fatal("read a key", errRow)
+			}
+			c.check(bloomstore.Fingerprint(key[1:]))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// estimate derives from the fill how many URLs were added. A new URL that the
+// filter claimed to know has all its bits set like one that was added, so that
+// the expected number of those is taken off, but for exact ones, which were
+// added all the same.
+func (c *recounter) estimate(filter membits.Stats) {
+	if math.IsInf(filter.Estimate, 1) {
+		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)
+		return
+	}
+	lost := 0.0
+	for _, l := range filter.Layers {
+		lost += l.Estimate * sizing.LostWhileFilling(uint64(math.Round(l.Estimate)), l.Bits, l.Hashes)
+	}
+	c.out.Added = filter.Estimate - lost + float64(c.meta.Stats.Recovered) - float64(c.meta.Known)
+	c.out.AddedErr = math.Sqrt(filter.StdErr*filter.StdErr + lost)
+}
