@@ -96,6 +96,6 @@ func reportManners(t *testing.T, verdict *testweb.Verdict) {
 	figure(t, "requests", "%d to %d hosts: %d too early, %d replayed, %d against robots.txt, %d of unknown URLs",
 		verdict.Requests, verdict.Hosts, verdict.TooEarly, verdict.Replayed, verdict.Disallowed, verdict.Unknown)
 	if closest := verdict.Closest; closest != nil {
-		figure(t, "worst-gap", "%v where %v was promised", closest.Gap.Round(10*time.Microsecond), closest.Want)
+		figure(t, "worst-gap", "%v", closest)
 	}
 }

@@ -262,9 +262,9 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 	return <-cloned
 }
 
-// TestDiskErrors: the disk fails at a random write, for good. The crawl ends with
-// that error instead of going on, and on a disk that works again, after a power
-// loss for good measure, it ends with the exact set.
+// TestDiskErrors: a random write fails, and with it all that follow or none. The
+// crawl ends with that error instead of going on, and on a disk that works
+// again, after a power loss for good measure, it ends with the exact set.
 func TestDiskErrors(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -287,9 +287,12 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	disk := vfs.NewCrashableMem()
 	w := &wire{web: web.Handler()}
 	var writes atomic.Int64
-	at := int64(1 + rng.IntN(1500))
+	at, forGood := int64(1+rng.IntN(1500)), rng.IntN(2) == 0
 	broken := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && writes.Add(1) >= at {
+		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+			return nil
+		}
+		if n := writes.Add(1); n == at || n > at && forGood {
 			return syscall.ENOSPC
 		}
 		return nil
