@@ -43,16 +43,56 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 	if b == nil {
 		return nil
 	}
-	if len(b) == 0 || b[0] != blobVersion {
-		return errBlob
-	}
-	polite, b, err := cutSized(b[1:])
+	polite, origins, err := openBlob(b)
 	if err != nil {
 		return err
 	}
 	if err := h.host.UnmarshalBinary(polite); err != nil {
 		return err
 	}
+	return readOrigins(origins, func(name string, rules []byte) error {
+		state := new(robots.State)
+		if err := state.Restore(rules, now); err != nil {
+			return err
+		}
+		h.origins[name] = state
+		return nil
+	})
+}
+
+// RobotsOf returns what a host's blob, as a worker left it with a store, says of
+// the robots.txt of an origin; nil: nothing.
+func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) {
+	if blob == nil {
+		return nil, nil
+	}
+	_, origins, err := openBlob(blob)
+	if err != nil {
+		return nil, err
+	}
+	var state *robots.State
+	err = readOrigins(origins, func(name string, rules []byte) error {
+		if name != origin {
+			return nil
+		}
+		state = new(robots.State)
+		return state.Restore(rules, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return state, nil
+}
+
+// openBlob takes the host's politeness off a blob; the origins remain.
+func openBlob(b []byte) (polite, origins []byte, err error) {
+	if len(b) == 0 || b[0] != blobVersion {
+		return nil, nil, errBlob
+	}
+	return cutSized(b[1:])
+}
+
+func readOrigins(b []byte, visit func(name string, rules []byte) error) (err error) {
 	for len(b) > 0 {
 		var name, rules []byte
 		if name, b, err = cutSized(b); err != nil {
@@ -61,11 +101,9 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 		if rules, b, err = cutSized(b); err != nil {
 			return err
 		}
-		state := new(robots.State)
-		if err := state.Restore(rules, now); err != nil {
+		if err := visit(string(name), rules); err != nil {
 			return err
 		}
-		h.origins[string(name)] = state
 	}
 	return nil
 }
