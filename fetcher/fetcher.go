@@ -64,6 +64,12 @@ type Config struct {
 	// with the outcome "handler".
 	OnPage func(ctx context.Context, page *Page) error
 
+	// OnRefused is called for each link that was refused, when its page is
+	// completed, by many goroutines at once; nil: nobody wants to know. A page
+	// that is fetched again after a crash tells again. References beyond the
+	// most that are taken from one page are counted only.
+	OnRefused func(Refused)
+
 	Logger *slog.Logger // nil discards
 }
 

@@ -49,6 +49,7 @@ func (p *Page) Drop(drop func(url string) bool) {
 	for _, item := range p.links.items {
 		if drop(item.URL) {
 			p.links.refuse(frontier.ReasonDropped, 1)
+			p.links.detail(item.URL, frontier.ReasonDropped, "OnPage")
 		} else {
 			kept = append(kept, item)
 		}
@@ -61,11 +62,11 @@ func (p *Page) Drop(drop func(url string) bool) {
 func (p *Page) Add(ref string) error {
 	url, err := p.links.cfg.Canon.Join(p.URL, ref)
 	if err != nil {
-		p.links.refuse(reasonOf(err), 1)
+		p.links.refuseReference(ref, err)
 		return err
 	}
 	if reason := p.links.judge(url); reason != "" {
-		p.links.refuse(reason, 1)
+		p.links.refuseLink(url, reason)
 		return fmt.Errorf("%w: %s: %s", ErrNotOffered, url, reason)
 	}
 	p.links.push(url, frontier.PriorityPage, frontier.Bulk)

@@ -71,6 +71,7 @@ type linkSet struct {
 	depth, hops int
 	items       []frontier.Item
 	refused     map[frontier.Reason]uint64
+	details     []Refused       // the same one by one, for Config.OnRefused
 	inScope     map[string]bool // by host
 	err         error           // of the store: the links are not complete
 }
@@ -93,6 +94,20 @@ func (l *linkSet) refusals() []frontier.Refusal {
 	return all
 }
 
+// refuseLink refuses a canonical URL.
+func (l *linkSet) refuseLink(url canon.URL, reason frontier.Reason) {
+	l.refuse(reason, 1)
+	if l.cfg.OnRefused != nil {
+		l.detail(url.String(), reason, l.cfg.Rules.ruleOf(reason, url.String()))
+	}
+}
+
+// refuseReference refuses what is no URL that could be queued.
+func (l *linkSet) refuseReference(text string, err error) {
+	l.refuse(reasonOf(err), 1)
+	l.detail(text, reasonOf(err), err.Error())
+}
+
 // addDocument adds the links of a page.
 func (l *linkSet) addDocument(document *extract.Page) {
 	l.refuse(frontier.ReasonMalformed, document.Malformed)
@@ -103,17 +118,29 @@ func (l *linkSet) addDocument(document *extract.Page) {
 	for i := range document.Links {
 		link := &document.Links[i]
 		if document.Nofollow || link.Nofollow {
-			l.refuse(frontier.ReasonNofollow, 1)
+			l.refuseNofollow(link.URL, document.Nofollow)
 			continue
 		}
 		l.add(link.URL)
 	}
 }
 
+func (l *linkSet) refuseNofollow(url canon.URL, whole bool) {
+	l.refuse(frontier.ReasonNofollow, 1)
+	if l.cfg.OnRefused == nil {
+		return
+	}
+	rule := "rel=nofollow"
+	if whole {
+		rule = "robots meta tag"
+	}
+	l.detail(url.String(), frontier.ReasonNofollow, rule)
+}
+
 // add offers a link as any page would, if the rules let it pass.
 func (l *linkSet) add(url canon.URL) {
 	if reason := l.judge(url); reason != "" {
-		l.refuse(reason, 1)
+		l.refuseLink(url, reason)
 		return
 	}
 	l.push(url, frontier.PriorityPage, frontier.Bulk)
@@ -173,7 +200,7 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		return
 	}
 	if l.hops > l.cfg.Rules.maxHops() {
-		l.refuse(frontier.ReasonHops, 1)
+		l.refuseLink(target, frontier.ReasonHops)
 		return
 	}
 	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {

@@ -60,6 +60,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) 
 	end := h.closing && h.outstanding == 1 && len(h.pending) == 0
 	h.mu.Unlock()
 	h.complete([]frontier.Completion{done}, end)
+	v.tellRefused()
 	if len(done.Links) > 0 {
 		h.Wake()
 	}
@@ -91,6 +92,8 @@ type visited struct {
 	item frontier.Item
 	url  canon.URL
 	at   time.Time // when the request started
+
+	refused []Refused // links, for Config.OnRefused
 }
 
 // newRecord returns the part of a record that every outcome has.
@@ -193,7 +196,11 @@ func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completi
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r}
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	if extractable(answer.ContentType) {
-		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, extract.Options{Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks})
+		options := extract.Options{Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks}
+		if v.cfg.OnRefused != nil {
+			options.OnRefused = func(text string, err error) { links.detail(text, reasonOf(err), err.Error()) }
+		}
+		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
 		if err != nil {
 			r.Error = err.Error()
 		} else {
@@ -216,9 +223,7 @@ func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completi
 	if links.err != nil {
 		return v.storeFailed(links.err)
 	}
-	done := v.finished(v.item, frontier.OK, r)
-	done.Links, done.Refused = links.items, links.refusals()
-	return done
+	return v.finishedWith(&links, frontier.OK, r)
 }
 
 // storeFailed gives back a page whose links could not be judged: it must not
@@ -240,7 +245,7 @@ func (v *visited) redirected(answer *get.Response, r *record.Record) frontier.Co
 	if answer.RedirectTo != "" {
 		target, err := v.cfg.Canon.Join(v.url, answer.RedirectTo)
 		if err != nil {
-			links.refuse(reasonOf(err), 1)
+			links.refuseReference(answer.RedirectTo, err)
 		} else {
 			r.RedirectTo = target.String()
 			links.addRedirect(target)
@@ -249,8 +254,14 @@ func (v *visited) redirected(answer *get.Response, r *record.Record) frontier.Co
 	if links.err != nil {
 		return v.storeFailed(links.err)
 	}
-	done := v.finished(v.item, frontier.Redirect, r)
+	return v.finishedWith(&links, frontier.Redirect, r)
+}
+
+// finishedWith ends the item with its links.
+func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *record.Record) frontier.Completion {
+	done := v.finished(v.item, outcome, r)
 	done.Links, done.Refused = links.items, links.refusals()
+	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.items)
 	return done
 }
 

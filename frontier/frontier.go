@@ -169,6 +169,9 @@ type Completion struct {
 	// with all other records, after the links' verdicts are known and before
 	// the completion takes effect. An error fails the completion.
 	Record func(links LinkCounts) error
+	// LinkRefused, unless nil, is called for each of Links, by its index, that
+	// the store itself refuses, before Complete returns.
+	LinkRefused func(link int, reason Reason)
 }
 
 // LinkCounts are the books of one page: Found = Added + Seen + Refused.

@@ -25,6 +25,10 @@ type Options struct {
 	Assets    bool                 // also links of kinds that are assets, see Kind.Asset
 	FastLinks bool                 // read tokens, build no document: Page.Document parses when asked
 	MaxLinks  int                  // distinct references to take; 0 means DefaultMaxLinks
+
+	// OnRefused is told each reference that is no link, and why, unless it is
+	// nil. Those beyond MaxLinks it is not told.
+	OnRefused func(text string, err error)
 }
 
 // Link is an outlink: a canonical URL that a page names.

@@ -40,6 +40,9 @@ func (c *collector) finish(page *Page, url canon.URL, query *encoding.Encoder) {
 		target, err := join(r.text)
 		if err != nil {
 			page.refuse(err)
+			if c.opt.OnRefused != nil {
+				c.opt.OnRefused(r.text, err)
+			}
 			continue
 		}
 		if i, known := index[target]; known {

@@ -2,6 +2,8 @@ package frontiertest
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -187,7 +189,12 @@ func completeAddsLinks(open opener) {
 	var counts [2]frontier.LinkCounts
 	first.Record = func(links frontier.LinkCounts) error { counts[0] = links; return nil }
 	second.Record = func(links frontier.LinkCounts) error { counts[1] = links; return nil }
+	var refused []string
+	second.LinkRefused = func(link int, reason frontier.Reason) { refused = append(refused, fmt.Sprint(link, " ", reason)) }
 	c.complete(l.ID, frontier.HostUpdate{End: true}, first, second)
+	if want := []string{"5 max_per_host", "6 max_per_host", "7 malformed"}; !slices.Equal(refused, want) {
+		c.failf("the links %q were refused, want %q", refused, want)
+	}
 	want := [2]frontier.LinkCounts{
 		{Found: 4, Added: 2, Seen: 2},
 		{Found: 13, Added: 4, Seen: 1, Refused: 8},

@@ -304,7 +304,7 @@ func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records
 		if err != nil {
 			return 0, err
 		}
-		for _, verdict := range verdicts {
+		for i, verdict := range verdicts {
 			counts.Found++
 			switch verdict.Answer {
 			case frontier.Added:
@@ -313,6 +313,9 @@ func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records
 				counts.Seen++
 			case frontier.Refused:
 				counts.Refused++
+				if c.LinkRefused != nil {
+					c.LinkRefused(i, verdict.Reason)
+				}
 			}
 		}
 		for _, refusal := range c.Refused {

@@ -136,6 +136,9 @@ func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.L
 			counts.Seen++
 		default:
 			counts.Refused++
+			if c.LinkRefused != nil {
+				c.LinkRefused(i, v.Reason)
+			}
 		}
 	}
 	for _, r := range c.Refused {

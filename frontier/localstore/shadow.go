@@ -41,6 +41,16 @@ func (g *group) shadow(print bloomstore.Fingerprint, claimed bool) error {
 	return nil
 }
 
+// Counters returns what Stats does but for the filter, whose bits take their
+// time to count: it costs next to nothing.
+func (s *Store) Counters(ctx context.Context) (stats frontier.Stats, err error) {
+	err = s.do(ctx, &op{grant: func(g *group) error {
+		stats = g.counters()
+		return nil
+	}})
+	return stats, err
+}
+
 // Probe asks the filter for up to n random fingerprints and returns how many of
 // the probes it claimed to know. Fingerprints are keyed and uniform, so a
 // random one is as good as that of a URL never offered. It stops early when ctx
