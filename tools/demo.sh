@@ -13,12 +13,15 @@ line=
 while [[ $line != *"crawler crawl "* ]]; do
   IFS= read -r -t 30 -u "$web" line || { echo "demo: the test web printed no crawl line" >&2; exit 1; }
 done
-crawl="crawl ${line#*crawler crawl } --dir demo.crawl"
+crawl="crawl ${line#*crawler crawl }"
+crawl=${crawl/testweb.crawl/demo.crawl}
 
 rm -rf demo.crawl
 echo "\$ crawler $crawl"
 eval "bin/crawler $crawl" # the line quotes its patterns for a shell
 
 echo
-echo "Records, one line per page:  head demo.crawl/pages.jsonl"
-echo "A real site:                 go run ./cmd/crawler crawl --max-pages 100 https://go.dev/"
+echo '$ head -1 demo.crawl/pages.jsonl'
+head -1 demo.crawl/pages.jsonl
+echo
+echo "A real site: go run ./cmd/crawler crawl --max-pages 100 https://go.dev/"
