@@ -24,7 +24,8 @@ func (s *Store) offers(items []frontier.Item) []offer {
 		switch {
 		case len(it.URL) > frontier.MaxURLBytes:
 			o.refused = frontier.ReasonTooLong
-		case it.URL == "" || it.Host == "" || strings.IndexByte(it.Host, 0) >= 0 || it.Priority >= frontier.Priorities:
+		case it.URL == "" || it.Host == "" || strings.IndexByte(it.Host, 0) >= 0 ||
+			it.Priority >= frontier.Priorities, it.Class > maxClass:
 			o.refused = frontier.ReasonMalformed
 		default:
 			o.print = s.hasher.Fingerprint(it.URL)

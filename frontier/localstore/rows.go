@@ -16,20 +16,21 @@ var errRow = errors.New("localstore: damaged row")
 const (
 	entryHTTPS = 1 << 0
 	entryWhole = 1 << 1
+	maxClass   = 1<<4 - 1
 )
 
 // appendEntry encodes what a queue keeps of an item: the URL without what its
 // key says already. Its host key, fingerprint and delay are not in it.
 func appendEntry(b []byte, it *frontier.Item) []byte {
 	flags := byte(it.Priority&3)<<2 | byte(it.Class)<<4
-	rest := it.URL
-	if after, ok := strings.CutPrefix(rest, "https://"); ok {
+	rest, https := strings.CutPrefix(it.URL, "https://")
+	http := https
+	if https {
 		flags |= entryHTTPS
-		rest = after
 	} else {
-		rest = strings.TrimPrefix(rest, "http://")
+		rest, http = strings.CutPrefix(it.URL, "http://")
 	}
-	if tail, ok := strings.CutPrefix(rest, it.Host); ok && strings.HasPrefix(tail, "/") {
+	if tail, ok := strings.CutPrefix(rest, it.Host); http && ok && strings.HasPrefix(tail, "/") {
 		rest = tail
 	} else {
 		flags |= entryWhole
@@ -54,11 +55,14 @@ func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item
 	}
 	b = b[4:]
 	depth, n := binary.Uvarint(b)
-	if n <= 0 {
+	if n <= 0 || depth > math.MaxUint16 {
 		return it, errRow
 	}
 	round, r := binary.Uvarint(b[n:])
-	if r <= 0 || len(b) < n+r+len(it.Referrer) {
+	if r <= 0 || round > math.MaxUint32 || len(b) < n+r+len(it.Referrer) {
+		return it, errRow
+	}
+	if it.Priority >= frontier.Priorities {
 		return it, errRow
 	}
 	it.Depth, it.Round = uint16(depth), uint32(round)
@@ -144,7 +148,7 @@ func appendOutcome(b []byte, o outcome) []byte {
 }
 
 func decodeOutcome(b []byte) (o outcome, err error) {
-	if len(b) < 4 || int(b[0]) >= len(outcomes) {
+	if len(b) < 4 || b[0] == 0 || int(b[0]) >= len(outcomes) {
 		return o, errRow
 	}
 	o.outcome, b = outcomes[b[0]], b[1:]
@@ -155,6 +159,9 @@ func decodeOutcome(b []byte) (o outcome, err error) {
 			return o, errRow
 		}
 		v[i], b = x, b[n:]
+	}
+	if v[0] > math.MaxInt32 || v[1] > math.MaxUint32 {
+		return o, errRow
 	}
 	o.status, o.round, o.seq = int(v[0]), uint32(v[1]), v[2]
 	return o, nil

@@ -1,0 +1,166 @@
+package localstore
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// canonicalURL draws a URL and its host key: with and without port, scheme and
+// host as they are mostly and as they can be, and a host key that is not in it.
+func canonicalURL(t *rapid.T) (url, host string) {
+	host = rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?|\[::1\]|127\.0\.0\.1`).Draw(t, "host")
+	port := rapid.SampledFrom([]string{"", "", ":8080", ":1"}).Draw(t, "port")
+	scheme := rapid.SampledFrom([]string{"https://", "http://", "http://", "ftp://"}).Draw(t, "scheme")
+	named := rapid.SampledFrom([]string{host, host, "www." + host, host + ".evil", ""}).Draw(t, "named")
+	rest := rapid.StringMatching(`(/[!-~é]{0,30}(\?[!-~]{0,20})?)?`).Draw(t, "rest")
+	return scheme + named + port + rest, host
+}
+
+// TestEntryKeepsTheItem rebuilds every URL from its row and compares fingerprints.
+func TestEntryKeepsTheItem(t *testing.T) {
+	hasher := bloomstore.NewHasher(bloomstore.Key{1, 2, 3})
+	rapid.Check(t, func(t *rapid.T) {
+		url, host := canonicalURL(t)
+		want := frontier.Item{
+			URL: url, Host: host, Fingerprint: hasher.Fingerprint(url),
+			Depth: rapid.Uint16().Draw(t, "depth"), Hops: rapid.Uint8().Draw(t, "hops"),
+			Priority: frontier.Priority(rapid.IntRange(0, frontier.Priorities-1).Draw(t, "priority")),
+			Class:    frontier.Class(rapid.IntRange(0, maxClass).Draw(t, "class")),
+			Attempts: rapid.Uint8().Draw(t, "attempts"), Deliveries: rapid.Uint8().Draw(t, "deliveries"),
+			Round: rapid.Uint32().Draw(t, "round"),
+		}
+		copy(want.Referrer[:], rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "referrer"))
+		row := appendEntry(nil, &want)
+		got, err := decodeEntry(row, host, hasher)
+		if err != nil || got != want {
+			t.Errorf("row %q of %+v says %+v, %v", row, want, got, err)
+		}
+		if row[entryDeliveries] != want.Deliveries {
+			t.Errorf("the deliveries of row %q are not at %d", row, entryDeliveries)
+		}
+		plain := strings.HasPrefix(url, "http") && strings.HasPrefix(url[strings.Index(url, "//")+2:], host+"/")
+		if most := 4 + 3 + 5 + 8 + len(url) - len("http://") - len(host); plain && len(row) > most {
+			t.Errorf("row of %q has %d bytes, want at most %d: its host is in its key", url, len(row), most)
+		}
+	})
+}
+
+func TestRowsKeepWhatTheySay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.Uint64()
+		h := host{
+			due: rapid.Int64().Draw(t, "due"), indexed: rapid.Int64().Draw(t, "indexed"), delay: rapid.Int64().Draw(t, "delay"),
+			added: number.Draw(t, "added"), delayed: number.Draw(t, "delayed"),
+		}
+		for p := range h.waiting {
+			h.waiting[p], h.head[p] = number.Draw(t, "waiting"), number.Draw(t, "head")
+		}
+		var got host
+		if err := decodeHost(appendHost(nil, &h), &got); err != nil || got != h {
+			t.Errorf("host %+v, %v, want %+v", got, err, h)
+		}
+		o := outcome{
+			outcome: rapid.SampledFrom(outcomes[1:]).Draw(t, "outcome"), status: rapid.IntRange(0, 999).Draw(t, "status"),
+			round: rapid.Uint32().Draw(t, "round"), seq: number.Draw(t, "seq"),
+		}
+		if got, err := decodeOutcome(appendOutcome(nil, o)); err != nil || got != o {
+			t.Errorf("outcome %+v, %v, want %+v", got, err, o)
+		}
+		at := place{frontier.Priority(rapid.IntRange(0, frontier.Priorities-1).Draw(t, "p")), number.Draw(t, "at")}
+		l := lease{host: &host{key: rapid.StringN(1, 30, -1).Draw(t, "key")}, inFlight: rapid.IntRange(1, math.MaxInt32).Draw(t, "in flight"),
+			held: []heldItem{{at: at}}, aside: []place{at, at}}
+		row, err := decodeLease(appendLease(nil, &l))
+		if err != nil || row.host != l.host.key || row.inFlight != l.inFlight || len(row.held) != 1 || len(row.aside) != 2 ||
+			row.held[0] != at || row.aside[1] != at {
+			t.Errorf("lease %+v, %v, want %+v", row, err, l)
+		}
+	})
+}
+
+// TestOutcomesHaveNumbers: every outcome of the contract has a number, which
+// rows on disk keep.
+func TestOutcomesHaveNumbers(t *testing.T) {
+	want := []frontier.Outcome{
+		frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
+		frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost, frontier.Handler,
+	}
+	for i, outcome := range want {
+		if row := appendOutcome(nil, result(outcome)); int(row[0]) != i+1 {
+			t.Errorf("%s has number %d, want %d", outcome, row[0], i+1)
+		}
+	}
+}
+
+func result(o frontier.Outcome) outcome { return outcome{outcome: o} }
+
+// TestKeysSort: rows of a table sort by what their scans go by.
+func TestKeysSort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`[a-z.]{1,5}`)
+		a, b := name.Draw(t, "a"), name.Draw(t, "b")
+		n, m := rapid.Uint64().Draw(t, "n"), rapid.Uint64().Draw(t, "m")
+		if a == b && n < m && bytes.Compare(appendQueueKey(nil, a, place{1, n}), appendQueueKey(nil, b, place{1, m})) >= 0 {
+			t.Errorf("places %d and %d sort the other way", n, m)
+		}
+		key := appendQueueKey(nil, a, place{2, n})
+		if host, at, ok := splitQueueKey(key); !ok || string(host) != a || at != (place{2, n}) {
+			t.Errorf("key %q is of %q at %v, %t", key, host, at, ok)
+		}
+		if within := bytes.HasPrefix(key, queuePrefix(b)); within != (a == b) {
+			t.Errorf("a row of %q is in the queue of %q", a, b)
+		}
+		if upper := after(queuePrefix(b)); a == b && bytes.Compare(key, upper) >= 0 || bytes.Compare(upper, queuePrefix(b)) <= 0 {
+			t.Errorf("the queue of %q ends at %q, before %q", b, upper, key)
+		}
+		due, delayed := int64(n>>1), delayedKey(int64(n>>1), m)
+		if at, host := splitDueKey(appendDueKey(nil, due, a)); at != due || string(host) != a {
+			t.Errorf("due key of %q at %d says %q at %d", a, due, host, at)
+		}
+		if at, _ := splitDueKey(delayed); at != due {
+			t.Errorf("delayed key of %d says %d", due, at)
+		}
+		if host := hostOfFailed(failedKey(a, n)); string(host) != a {
+			t.Errorf("failed key of %q is of %q", a, host)
+		}
+	})
+}
+
+// FuzzRows: a damaged row is an error or some row, never a panic; what is read
+// from a row can be written again.
+func FuzzRows(f *testing.F) {
+	hasher := bloomstore.NewHasher(bloomstore.Key{})
+	item := frontier.Item{URL: "https://a.test/path", Host: "a.test", Depth: 300, Round: 70000}
+	f.Add(appendEntry(nil, &item))
+	f.Add(appendHost(nil, &host{due: 1 << 50, added: 7}))
+	f.Add(appendLease(nil, &lease{host: &host{key: "a.test"}, inFlight: 3, aside: []place{{1, 300}}}))
+	f.Add(appendOutcome(nil, outcome{outcome: frontier.Network, status: 503, seq: 9}))
+	f.Fuzz(func(t *testing.T, row []byte) {
+		if it, err := decodeEntry(row, "a.test", hasher); err == nil {
+			if again, err := decodeEntry(appendEntry(nil, &it), "a.test", hasher); err != nil || again != it {
+				t.Errorf("%q says %+v, written again %+v, %v", row, it, again, err)
+			}
+		}
+		var h, again host
+		if err := decodeHost(row, &h); err == nil {
+			if err := decodeHost(appendHost(nil, &h), &again); err != nil || again != h {
+				t.Errorf("%q says %+v, written again %+v, %v", row, h, again, err)
+			}
+		}
+		if o, err := decodeOutcome(row); err == nil {
+			if again, err := decodeOutcome(appendOutcome(nil, o)); err != nil || again != o {
+				t.Errorf("%q says %+v, written again %+v, %v", row, o, again, err)
+			}
+		}
+		if l, err := decodeLease(row); err == nil && len(l.host) > len(row) {
+			t.Errorf("%q has a host of %d bytes", row, len(l.host))
+		}
+		_, _, _ = splitQueueKey(row)
+	})
+}
