@@ -247,6 +247,24 @@ func TestSlowAndDeadHostsHoldUpNobody(t *testing.T) {
 	})
 }
 
+// TestManyHostsFewSlots: a slot that gets free is taken at once.
+func TestManyHostsFewSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &wire{})
+		cfg := w.config()
+		cfg.Concurrency, cfg.Politeness.Delay = 1, politeness.NoDelay
+		var seeds []string
+		for i := range 50 {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
+		}
+		begun := time.Now()
+		w.crawl(cfg, seeds...)
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("100 requests that take no time took %v", took)
+		}
+	})
+}
+
 // TestDeadHostIsConcluded: after ten failures in a row the whole queue of a host
 // fails without a request, and without waiting for a back-off that ends nothing.
 func TestDeadHostIsConcluded(t *testing.T) {

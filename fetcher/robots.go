@@ -61,6 +61,7 @@ func (h *holding) robotsOut(origin string) error {
 	}
 	h.shelved = append(h.shelved, h.pending[0])
 	h.pending = h.pending[1:]
+	h.full = true // behind them there may be items of other origins
 	return nil
 }
 

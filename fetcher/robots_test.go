@@ -2,11 +2,13 @@ package fetcher_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,7 +111,7 @@ func TestRobotsOut(t *testing.T) {
 
 // TestRobotsOutHoldsUpItsOriginOnly: pages of another origin of the host go on.
 func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
-	for name, bad := range map[string]reply{"500": status(500), "broken": {broken: errBroken}} {
+	for name, bad := range map[string]reply{"500": status(500), "503": status(503), "broken": {broken: errBroken}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
@@ -306,7 +308,7 @@ func TestCrawlDelaySurvivesCrash(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorldOf(t, pages(map[string]reply{"http://a.test/robots.txt": crawlDelay(c.delay)}), frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: c.ttl})
 			cfg := w.config()
-			cfg.Store = &mortal{Memory: w.store, diesAt: 2} // its first completion tells of the delay
+			cfg.Store = &mortal{Memory: w.store}
 			dying := w.worker(cfg)
 			w.seed(dying, "http://a.test/1", "http://a.test/2")
 			if _, err := dying.Run(t.Context()); err == nil {
@@ -325,46 +327,35 @@ func TestCrawlDelaySurvivesCrash(t *testing.T) {
 	}
 }
 
-// mortal is the store of a worker that dies: from some completion on nothing
-// reaches it.
+// mortal is the store of a worker that dies when it first completes an item or
+// gives a lease back: nothing reaches the store from then on.
 type mortal struct {
 	*frontiertest.Memory
-	diesAt int
-	mu     sync.Mutex
-	calls  int
+	dead atomic.Bool
 }
 
-func (m *mortal) dead() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.calls >= m.diesAt {
-		return errDied
-	}
-	return nil
-}
-
-var errDied = fmt.Errorf("the worker died")
+var errDied = errors.New("the worker died")
 
 func (m *mortal) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
-	if err := m.dead(); err != nil {
-		return frontier.Grant{}, err
+	if m.dead.Load() {
+		return frontier.Grant{}, errDied
 	}
 	return m.Memory.Lease(ctx, request)
 }
 
 func (m *mortal) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
-	if err := m.dead(); err != nil {
-		return frontier.Extension{}, err
+	if m.dead.Load() {
+		return frontier.Extension{}, errDied
 	}
 	return m.Memory.Extend(ctx, id, topUp)
 }
 
 func (m *mortal) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, host frontier.HostUpdate) error {
-	m.mu.Lock()
-	m.calls++
-	m.mu.Unlock()
-	if err := m.dead(); err != nil {
-		return err
+	if len(done) > 0 || host.End {
+		m.dead.Store(true)
+	}
+	if m.dead.Load() {
+		return errDied
 	}
 	return m.Memory.Complete(ctx, id, done, host)
 }
