@@ -1,0 +1,205 @@
+package localstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+func openMem(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Delay: NoDelay, Filter: membits.Config{Capacity: 100_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func addPages(t *testing.T, s *Store, host string, n int) {
+	t.Helper()
+	items := make([]frontier.Item, n)
+	for i := range items {
+		items[i] = frontier.Item{URL: fmt.Sprintf("https://%s/%d", host, i), Host: host}
+	}
+	if _, err := s.Add(t.Context(), items); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLongLeaseStaysSmall works a large host off under one lease: neither its
+// row nor what is kept of it for repeats grows with what it completed.
+func TestLongLeaseStaysSmall(t *testing.T) {
+	s := openMem(t)
+	const pages = 5000
+	addPages(t, s, "a.test", pages)
+	id := frontier.LeaseID{1}
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, known := grant.Leases[0].Items, len(grant.Leases[0].Items)
+	for len(items) > 0 {
+		var done []frontier.Completion
+		for _, item := range items {
+			done = append(done, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK})
+		}
+		if err := s.Complete(t.Context(), id, done, frontier.HostUpdate{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second is a repeat
+			extension, err := s.Extend(t.Context(), id, frontier.TopUp{Items: 64, Known: known})
+			if err != nil {
+				t.Fatal(err)
+			}
+			items = extension.Items
+		}
+		known += len(items)
+		row, err := s.get(leaseKey(id))
+		if err != nil || len(row) > 1000 {
+			t.Fatalf("after %d items the lease's row has %d bytes, %v", known, len(row), err)
+		}
+	}
+	if known != pages {
+		t.Errorf("%d items were handed out, want %d", known, pages)
+	}
+	err = s.do(t.Context(), &op{grant: func(g *group) error {
+		if l := g.leases[id]; len(l.recent) > 2*maxRecent || len(l.held) > 0 {
+			return fmt.Errorf("%d items kept, %d held", len(l.recent), len(l.held))
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndedLeasesAreBounded: what is kept for repeats has a limit, the newest stay.
+func TestEndedLeasesAreBounded(t *testing.T) {
+	var ended endedLeases
+	id := func(n int) (id frontier.LeaseID) {
+		binary.BigEndian.PutUint64(id[:], uint64(n))
+		return id
+	}
+	settled := make(map[bloomstore.Fingerprint]struct{})
+	for n := range 100 {
+		settled[bloomstore.Fingerprint{byte(n)}] = struct{}{}
+	}
+	const leases = 3 * maxEnded
+	for n := range leases {
+		if ended.add(id(n), settled); ended.byID[id(n)] == nil {
+			t.Fatalf("lease %d is forgotten at once", n)
+		}
+	}
+	if len(ended.byID) > maxEndedSettled/100 || len(ended.order) != len(ended.byID) {
+		t.Errorf("%d leases with 100 items kept, %d in order", len(ended.byID), len(ended.order))
+	}
+	for n := range leases {
+		ended.add(id(leases+n), nil)
+	}
+	if len(ended.byID) != maxEnded || ended.settled != 0 {
+		t.Errorf("%d leases kept, with %d items, want %d, 0", len(ended.byID), ended.settled, maxEnded)
+	}
+}
+
+// TestRacersRetryOnce: of racing calls of Retry each failed item is one's.
+func TestRacersRetryOnce(t *testing.T) {
+	s := openMem(t)
+	const failed = 2500 // more than one group offers again
+	addPages(t, s, "a.test", failed)
+	id := frontier.LeaseID{1}
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := grant.Leases[0].Items
+	extension, err := s.Extend(t.Context(), id, frontier.TopUp{Items: failed, Known: len(items)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done []frontier.Completion
+	for _, item := range append(items, extension.Items...) {
+		done = append(done, frontier.Completion{Item: item.Fingerprint, Outcome: frontier.Network})
+	}
+	if err := s.Complete(t.Context(), id, done, frontier.HostUpdate{End: true}); err != nil {
+		t.Fatal(err)
+	}
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			n, err := s.Retry(t.Context(), "")
+			if err != nil {
+				t.Error(err)
+			}
+			total.Add(int64(n))
+		})
+	}
+	wg.Wait()
+	stats, err := s.Stats(t.Context())
+	if err != nil || total.Load() != failed || stats.Queued != failed || stats.Balance() != nil {
+		t.Errorf("%d items offered again of %d, %d queued, %v, %v", total.Load(), failed, stats.Queued, stats.Balance(), err)
+	}
+	for _, fault := range checkTables(s) {
+		t.Error(fault)
+	}
+}
+
+// TestClockNeverGoesBack: a clock that was set back between two runs makes no
+// host due earlier and loses no time of those that wait.
+func TestClockNeverGoesBack(t *testing.T) {
+	fs := vfs.NewMem()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	cfg := Config{Dir: "crawl", FS: fs, Delay: 10 * time.Second, Now: func() time.Time { return now }, Filter: membits.Config{Capacity: 1000}}
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addPages(t, s, "a.test", 5)
+	id := frontier.LeaseID{1}
+	if grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}}); err != nil || len(grant.Leases) != 1 {
+		t.Fatal(grant, err)
+	}
+	if err := s.Complete(t.Context(), id, nil, frontier.HostUpdate{End: true, Due: 10 * time.Second, Delay: 10 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(-time.Hour)
+	if s, err = Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, tc := range []struct {
+		wait time.Duration
+		due  time.Duration
+	}{{0, 10 * time.Second}, {9 * time.Second, time.Second}, {time.Second, 0}} {
+		now = now.Add(tc.wait)
+		status, err := s.Lookup(t.Context(), "a.test", "https://a.test/1")
+		if err != nil || status.HostDueIn != tc.due {
+			t.Errorf("the host is due in %v, %v, want %v", status.HostDueIn, err, tc.due)
+		}
+	}
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{2}}})
+	if err != nil || len(grant.Leases) != 1 {
+		t.Errorf("%d leases when the host is due, %v", len(grant.Leases), err)
+	}
+	if err := s.Complete(t.Context(), frontier.LeaseID{3}, nil, frontier.HostUpdate{}); !errors.Is(err, frontier.ErrLeaseLost) {
+		t.Errorf("Complete of a lease that never was = %v", err)
+	}
+}
