@@ -184,7 +184,7 @@ many new URLs its filter may have swallowed.
 		}
 	}
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newRebuild(s))
-	add("look", newStatus(s), newConfig(s))
+	add("look", newStatus(s), newExplain(s), newOutput(s), newConfig(s))
 	add("plan", size.Command(s.liveFilter), dedup.Command(), newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root

@@ -34,6 +34,9 @@ func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
 	mux.HandleFunc("POST /seed", ses.handleSeed)
 	mux.HandleFunc("POST /retry", ses.handleRetry)
 	mux.HandleFunc("GET /status", ses.handleStatus)
+	mux.HandleFunc("GET /explain", ses.handleExplain)
+	mux.HandleFunc("GET /audit", ses.handleAudit)
+	mux.HandleFunc("GET /position", ses.handlePosition)
 	mux.HandleFunc("GET /filter", ses.handleFilter())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})

@@ -112,9 +112,9 @@ type status struct {
 // newStatus says where a crawl stands.
 func newStatus(s streams) *cobra.Command {
 	var dir string
-	var asJSON bool
+	var asJSON, recount bool
 	cmd := &cobra.Command{
-		Use:   "status [--dir DIR] [--json]",
+		Use:   "status [--dir DIR] [--audit] [--json]",
 		Short: "Say where a crawl stands, running or not",
 		Args:  cobra.NoArgs,
 
@@ -122,10 +122,14 @@ func newStatus(s streams) *cobra.Command {
 	}
 	addDir(cmd, &dir)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&recount, "audit", false, "count the books anew, each term from something else than its counter; reads everything")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		dir, err := existing(dir)
 		if err != nil {
 			return err
+		}
+		if recount {
+			return runAudit(cmd.Context(), dir, s, asJSON)
 		}
 		var st status
 		err = visitCrawl(cmd.Context(), dir, s,
@@ -236,6 +240,14 @@ func openStored(dir string, s streams, open func(localstore.Config) (*localstore
 // visitCrawl asks the process that runs the crawl, or opens the crawl when
 // nobody does.
 func visitCrawl(ctx context.Context, dir string, s streams, remote func() error, local func(*session) error) error {
+	return visitStored(ctx, dir, s, localstore.Open, remote, local)
+}
+
+// openFunc opens a store.
+type openFunc func(localstore.Config) (*localstore.Store, error)
+
+// visitStored is visitCrawl with a way of its own to open the crawl.
+func visitStored(ctx context.Context, dir string, s streams, open openFunc, remote func() error, local func(*session) error) error {
 	if conn, err := dialControl(ctx, dir); err == nil {
 		_ = conn.Close()
 		if err := remote(); err != nil {
@@ -243,7 +255,7 @@ func visitCrawl(ctx context.Context, dir string, s streams, remote func() error,
 		}
 		return nil
 	}
-	ses, err := openStored(dir, s, localstore.Open)
+	ses, err := openStored(dir, s, open)
 	if err != nil {
 		return err
 	}

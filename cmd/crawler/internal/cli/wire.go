@@ -66,7 +66,7 @@ func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.S
 	}
 	ses.crawl, err = fetcher.New(fetcher.Config{
 		Store: ses.store, Scope: ses.store, Client: p.client, Canon: p.canon, Sink: sink,
-		Rules:      fetcher.Rules{Scope: p.scopeMode, Include: p.includeRE, Exclude: p.excludeRE, MaxDepth: p.depth()},
+		Rules:      p.linkRules(),
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
 		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
 		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: p.grace,
@@ -76,6 +76,11 @@ func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.S
 		return nil, errors.Join(usage(err), ses.close())
 	}
 	return ses, nil
+}
+
+// linkRules says which links are followed.
+func (p *plan) linkRules() fetcher.Rules {
+	return fetcher.Rules{Scope: p.scopeMode, Include: p.includeRE, Exclude: p.excludeRE, MaxDepth: p.depth()}
 }
 
 // orNone turns a zero that was asked for into the constant that says so.
@@ -113,8 +118,6 @@ func openError(dir string, err error) error {
 			"leave them out to resume, or begin another crawl with another --dir", dir, differences(settings)))
 	case errors.Is(err, frontier.ErrLocked):
 		return &exitError{exitFailed, fmt.Errorf("%s is in use by another crawler", dir)}
-	case errors.Is(err, frontier.ErrFilterLost):
-		return &exitError{exitFailed, fmt.Errorf("%w\n'crawler rebuild --dir %s' makes the filter anew", err, shellQuote(dir))}
 	}
 	return &exitError{exitFailed, err}
 }

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/robots"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+// newExplain says why a URL was, or was not, crawled.
+func newExplain(s streams) *cobra.Command {
+	var dir string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain URL [--dir DIR] [--json]",
+		Short: "Say why a URL was, or was not, crawled",
+		Long: `Say why a URL was, or was not, crawled: its canonical form, what each rule,
+robots.txt and the filter answer, where it waits, its outcome, and who named it.
+It works for URLs that the crawl never saw, and requests nothing.`,
+		Args: cobra.ExactArgs(1),
+
+		DisableFlagsInUseLine: true,
+	}
+	addDir(cmd, &dir)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		dir, err := existing(dir)
+		if err != nil {
+			return err
+		}
+		e := new(explain.Explanation)
+		err = visitCrawl(ctx, dir, s,
+			func() error { return callControl(ctx, dir, "GET", "/explain?url="+url.QueryEscape(args[0]), nil, e) },
+			func(ses *session) error {
+				e, err = ses.explain(ctx, args[0], false)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(s.out).Encode(e)
+		}
+		_, err = e.WriteTo(s.out)
+		return err
+	}
+	return cmd
+}
+
+func (ses *session) handleExplain(w http.ResponseWriter, r *http.Request) {
+	e, err := ses.explain(r.Context(), r.URL.Query().Get("url"), true)
+	reply(w, e, err)
+}
+
+// explain says all that is known of a URL. Which addresses are dialled is a
+// matter of a run: without one it stays unsaid.
+func (ses *session) explain(ctx context.Context, raw string, running bool) (*explain.Explanation, error) {
+	one := located{Store: ses.store}
+	if url, err := ses.canon.ParseSeed(raw); err == nil {
+		if one.at, err = ses.store.Locate(ctx, ses.canon.HostKey(url), url.String()); err != nil {
+			return nil, err
+		}
+	} // else Explain says what is wrong with it
+	rules, now := ses.hostRules(ses.options), time.Now()
+	sources := explain.Sources{
+		Canon: ses.canon, Scope: ses.store, Inspector: one, Fingerprint: ses.store.Hasher().Fingerprint, Now: now,
+		Rules: explain.Rules(ses.linkRules()),
+		Given: one.at.Known, More: one.hostLimit, Layers: one.layers, Queue: one.queue,
+		Robots: func(_ context.Context, url canon.URL) (*robots.State, error) {
+			return fetcher.RobotsOf(one.at.HostBlob, url.Origin(), now)
+		},
+		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
+		Trail:        record.Reader{Dir: ses.dir, End: one.at.Position}.Trail,
+	}
+	if running {
+		sources.CheckHost = func(ctx context.Context, host string) error {
+			ctx, cancel := context.WithTimeout(ctx, lookUpTime)
+			defer cancel()
+			return ses.client.CheckHost(ctx, host)
+		}
+	}
+	return explain.Explain(ctx, sources, raw)
+}
+
+// located is a store of which one URL was located: what is said of that URL is
+// of one moment.
+type located struct {
+	*localstore.Store
+	at localstore.Location
+}
+
+// Lookup answers for the URL that was located, the only one that is asked for.
+func (l located) Lookup(context.Context, string, string) (frontier.Status, error) {
+	return l.at.Status, nil
+}
+
+func (l located) queue(context.Context, string, string) (explain.Queue, error) {
+	return explain.Queue{Ahead: l.at.Ahead, Waiting: l.at.Waiting, Delay: l.at.Delay}, nil
+}
+
+func (l located) layers(context.Context, string) ([]explain.Layer, error) {
+	layers := make([]explain.Layer, len(l.at.Claims))
+	for i, layer := range l.FilterLayers()[:len(layers)] { // it may have grown meanwhile
+		layers[i] = explain.Layer{Known: l.at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
+	}
+	return layers, nil
+}
+
+// hostLimit is the rule of --max-per-host, which the filter comes before.
+func (l located) hostLimit(context.Context, canon.URL) ([]explain.Check, error) {
+	if l.at.HostMost == 0 {
+		return nil, nil
+	}
+	c := explain.Check{
+		Rule: "max per host", Answer: explain.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.HostMost),
+		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(l.at.HostAdded, "URL"), human.Commas(l.at.HostMost)),
+	}
+	if l.at.HostAdded >= l.at.HostMost && !l.at.InFilter {
+		c.Answer, c.Reason = explain.Refuses, frontier.ReasonHostLimit
+	}
+	return []explain.Check{c}, nil
+}
