@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+const repository = "../../../.."
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocks returns the code blocks of a page in one language.
+func blocks(t *testing.T, name, language string) (all []string) {
+	t.Helper()
+	for _, part := range strings.Split(readText(t, name), "```"+language+"\n")[1:] {
+		block, _, closed := strings.Cut(part, "```")
+		if !closed {
+			t.Fatalf("%s has a block that does not end: %q", name, part)
+		}
+		all = append(all, block)
+	}
+	return all
+}
+
+// The code in README is code that runs: it stands, one level deeper, in an
+// example.
+func TestReadmeQuotesExamples(t *testing.T) {
+	var examples strings.Builder
+	for _, name := range []string{
+		"fetcher/example_test.go", "frontier/localstore/example_test.go", "bloomstore/membits/example_test.go", "sizing/example_test.go",
+	} {
+		examples.WriteString(readText(t, name))
+	}
+	quoted := blocks(t, "README.md", "go")
+	if len(quoted) == 0 {
+		t.Error("README has no Go code")
+	}
+	deeper := regexp.MustCompile(`(?m)^(.)`)
+	for _, block := range quoted {
+		once := deeper.ReplaceAllString(block, "\t$1")
+		twice := deeper.ReplaceAllString(once, "\t$1") // of a loop's body
+		if !strings.Contains(examples.String(), once) && !strings.Contains(examples.String(), twice) {
+			t.Errorf("README has code that is in no example:\n%s", block)
+		}
+	}
+}
+
+// The command lines in the documents have commands and flags that exist.
+func TestDocumentedCommands(t *testing.T) {
+	lines := 0
+	for _, page := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		for _, block := range append(blocks(t, page, "sh"), blocks(t, page, "text")...) {
+			for line := range strings.Lines(block) {
+				words := strings.Fields(strings.TrimPrefix(line, "$ "))
+				if len(words) < 2 || words[0] != "crawler" {
+					continue
+				}
+				lines++
+				root := newRoot(streams{})
+				root.InitDefaultHelpCmd()
+				cmd, rest, err := root.Find(words[1:])
+				if err != nil {
+					t.Errorf("%s: %s: %v", page, line, err)
+					continue
+				}
+				for _, word := range rest {
+					name, isFlag := strings.CutPrefix(word, "--")
+					name, _, _ = strings.Cut(name, "=")
+					if isFlag && cmd.Flags().Lookup(name) == nil {
+						t.Errorf("%s: %s: no flag --%s", page, line, name)
+					}
+				}
+			}
+		}
+	}
+	if lines < 10 {
+		t.Errorf("%d command lines found: the test does not see them", lines)
+	}
+}
+
+// Every flag that prose names exists in some command.
+func TestDocumentedFlags(t *testing.T) {
+	known := make(map[string]bool)
+	for _, cmd := range newRoot(streams{}).Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
+	for _, page := range []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md"} {
+		for _, found := range regexp.MustCompile("`--([a-z][a-z-]*)").FindAllStringSubmatch(readText(t, page), -1) {
+			if !known[found[1]] {
+				t.Errorf("%s names --%s, which no command has", page, found[1])
+			}
+		}
+	}
+}
+
+// README's config file is one.
+func TestDocumentedConfig(t *testing.T) {
+	configs := blocks(t, "README.md", "yaml")
+	if len(configs) == 0 {
+		t.Error("README has no config file")
+	}
+	for _, text := range configs {
+		name := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		o := new(options)
+		flags := crawlFlags(o)
+		if err := flags.Set("config", name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readLayers(flags, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := o.check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A link to a file of the repository leads somewhere, and a test that is named
+// exists.
+func TestDocumentedFiles(t *testing.T) {
+	for _, page := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(readText(t, page), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(repository, link[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+		for _, test := range regexp.MustCompile("`([a-z/]+)\\.(Test[A-Za-z]+)`").FindAllStringSubmatch(readText(t, page), -1) {
+			if !hasTest(t, test[1], test[2]) {
+				t.Errorf("%s names %s in %s, which is not there", page, test[2], test[1])
+			}
+		}
+	}
+}
+
+func hasTest(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(repository, folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "func "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
