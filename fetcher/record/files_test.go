@@ -149,10 +149,14 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 // some of what was not synced. Then it does so again, up to four times.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
 	for _, compress := range []bool{false, true} {
 		for _, unsynced := range []int{0, 50, 100} {
 			t.Run(fmt.Sprintf("compress=%t/unsynced=%d", compress, unsynced), func(t *testing.T) {
-				for from := 1; from < 90; from += 1 + from/30 {
+				for from := 1; from < 90; from += step + from/30 {
 					crash(t, rng, compress, unsynced, from)
 				}
 			})
