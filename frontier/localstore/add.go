@@ -76,9 +76,6 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 		if known, err = g.knows(it, o.print); err != nil {
 			return frontier.Verdict{}, err
 		}
-		if !known {
-			g.meta.Stats.Recovered++
-		}
 	}
 	if known {
 		books.Seen++
@@ -91,11 +88,18 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	if h.most > 0 && h.added >= h.most {
 		return g.refuse(frontier.ReasonHostLimit), nil
 	}
-	if !claimed {
-		if err := g.shadow(o.print, claimed); err != nil {
-			return frontier.Verdict{}, err
-		}
+	if claimed {
+		g.meta.Stats.Recovered++
+	} else if err := g.shadow(o.print, claimed); err != nil {
+		return frontier.Verdict{}, err
 	}
+	g.admit(h, o)
+	return frontier.Verdict{Answer: frontier.Added}, nil
+}
+
+// admit queues a new item and sees to it that it is known from now on.
+func (g *group) admit(h *host, o *offer) {
+	it := o.item
 	if layer, added := g.filter.Add(o.print); added { // an exact key may have all its bits set
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
 		g.journaled++
@@ -115,9 +119,8 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 		g.enqueue(h, &fresh)
 	}
 	h.added++
-	books.Added++
-	books.Queued++
-	return frontier.Verdict{Answer: frontier.Added}, nil
+	g.meta.Stats.Added++
+	g.meta.Stats.Queued++
 }
 
 func (g *group) refuse(reason frontier.Reason) frontier.Verdict {

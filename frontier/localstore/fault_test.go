@@ -137,27 +137,32 @@ func TestFilterLost(t *testing.T) {
 			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "rebuild") {
 				t.Fatalf("Open = %v, want %v with the file and the word rebuild", err, tc.want)
 			}
-			for _, open := range []func(Config) (*Store, error){Rebuild, Open} {
-				s, err := open(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if string(bits(s.filter)) != string(want) {
-					t.Errorf("the filter differs from the one before")
-				}
-				for _, url := range urls {
-					if !s.filter.Has(s.hasher.Fingerprint(url)) {
-						t.Errorf("the filter has lost %s", url)
-					}
-				}
-				for _, fault := range checkTables(s) {
-					t.Error(fault)
-				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
+			wantFilter(t, Rebuild, cfg, want, urls)
+			wantFilter(t, Open, cfg, want, urls)
 		})
+	}
+}
+
+// wantFilter opens a crawl, whose filter must have the given bits and urls.
+func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, want []byte, urls []string) {
+	t.Helper()
+	s, err := open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(bits(s.filter)) != string(want) {
+		t.Errorf("the filter differs from the one before")
+	}
+	for _, url := range urls {
+		if !s.filter.Has(s.hasher.Fingerprint(url)) {
+			t.Errorf("the filter has lost %s", url)
+		}
+	}
+	for _, fault := range checkTables(s) {
+		t.Error(fault)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -189,80 +194,76 @@ func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	}
 }
 
-// TestRefused: directories that cannot be opened are refused with what is wrong
-// and left as they are.
-func TestRefused(t *testing.T) {
-	cfg := func(dir string) Config {
-		return Config{Dir: dir, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}, Settings: frontier.Settings{"depth": "3", "delay": "1s"}}
-	}
-	write := func(t *testing.T, name, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+// refusedConfig is of the crawls that refusals spoil.
+func refusedConfig(dir string) Config {
+	return Config{Dir: dir, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}, Settings: frontier.Settings{"depth": "3", "delay": "1s"}}
+}
+
+// refusals are ways to spoil a crawl, or to ask for it wrongly.
+var refusals = map[string]struct {
+	spoil  func(dir string, cfg *Config) error
+	is     error
+	saying []string
+}{
+	"later format": {func(dir string, _ *Config) error {
+		name := filepath.Join(dir, cardFile)
+		card, err := os.ReadFile(name)
+		later := strings.Replace(string(card), `"format": 1`, `"format": 2`, 1)
+		return errors.Join(err, os.WriteFile(name, []byte(later), 0o644))
+	}, frontier.ErrParamsMismatch, []string{cardFile, "format 2", "format 1"}},
+	"binary card": {func(dir string, _ *Config) error {
+		return os.WriteFile(filepath.Join(dir, cardFile), []byte{0, 1, 2}, 0o644)
+	}, nil, []string{cardFile}},
+	"settings": {func(_ string, cfg *Config) error {
+		cfg.Settings = frontier.Settings{"depth": "4", "scope": "host"}
+		return nil
+	}, frontier.ErrParamsMismatch, []string{"depth", `"3"`, `"4"`, "delay", `"1s"`, "scope", `"host"`}},
+	"filter": {func(_ string, cfg *Config) error {
+		cfg.Filter.Capacity = 2000
+		return nil
+	}, frontier.ErrParamsMismatch, []string{"1000", "2000"}},
+	"card gone": {func(dir string, _ *Config) error {
+		return os.Remove(filepath.Join(dir, cardFile))
+	}, frontier.ErrParamsMismatch, []string{cardFile}},
+	"store gone": {func(dir string, _ *Config) error {
+		return os.RemoveAll(filepath.Join(dir, dbDir))
+	}, frontier.ErrFilterLost, []string{dbDir}},
+	"store emptied": {func(dir string, _ *Config) error {
+		name := filepath.Join(dir, dbDir)
+		return errors.Join(os.RemoveAll(name), os.Mkdir(name, 0o755))
+	}, frontier.ErrFilterLost, []string{dbDir}},
+	"card of another crawl": {func(dir string, _ *Config) error {
+		other := dir + ".other"
+		s, err := Open(refusedConfig(other))
+		if err != nil {
+			return err
 		}
-	}
-	for name, tc := range map[string]struct {
-		spoil  func(t *testing.T, dir string, cfg *Config)
-		is     error
-		saying []string
-	}{
-		"later format": {func(t *testing.T, dir string, _ *Config) {
-			edit(t, vfs.Default, filepath.Join(dir, cardFile), func(b []byte) []byte {
-				return []byte(strings.Replace(string(b), `"format": 1`, `"format": 2`, 1))
-			})
-		}, frontier.ErrParamsMismatch, []string{cardFile, "format 2", "format 1"}},
-		"binary card": {func(t *testing.T, dir string, _ *Config) {
-			write(t, filepath.Join(dir, cardFile), "\x00\x01")
-		}, nil, []string{cardFile}},
-		"settings": {func(_ *testing.T, _ string, cfg *Config) {
-			cfg.Settings = frontier.Settings{"depth": "4", "scope": "host"}
-		}, frontier.ErrParamsMismatch, []string{"depth", `"3"`, `"4"`, "delay", `"1s"`, "scope", `"host"`}},
-		"filter": {func(_ *testing.T, _ string, cfg *Config) {
-			cfg.Filter.Capacity = 2000
-		}, frontier.ErrParamsMismatch, []string{"1000", "2000"}},
-		"card gone": {func(t *testing.T, dir string, _ *Config) {
-			if err := os.Remove(filepath.Join(dir, cardFile)); err != nil {
-				t.Fatal(err)
-			}
-		}, frontier.ErrParamsMismatch, []string{cardFile}},
-		"store gone": {func(t *testing.T, dir string, _ *Config) {
-			if err := os.RemoveAll(filepath.Join(dir, dbDir)); err != nil {
-				t.Fatal(err)
-			}
-		}, frontier.ErrFilterLost, []string{dbDir}},
-		"store emptied": {func(t *testing.T, dir string, _ *Config) {
-			if err := os.RemoveAll(filepath.Join(dir, dbDir)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(filepath.Join(dir, dbDir), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}, frontier.ErrFilterLost, []string{dbDir}},
-		"store of another crawl": {func(t *testing.T, dir string, _ *Config) {
-			other := cfg(t.TempDir())
-			closedCrawl(t, other)
-			card, err := os.ReadFile(filepath.Join(other.Dir, cardFile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, filepath.Join(dir, cardFile), string(card))
-		}, frontier.ErrParamsMismatch, []string{cardFile}},
-	} {
+		return errors.Join(s.Close(), os.Rename(filepath.Join(other, cardFile), filepath.Join(dir, cardFile)))
+	}, frontier.ErrParamsMismatch, []string{cardFile}},
+}
+
+// TestRefused: directories that cannot be opened are refused with what is
+// wrong, and refusing changes nothing.
+func TestRefused(t *testing.T) {
+	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			c := cfg(dir)
-			closedCrawl(t, c)
-			tc.spoil(t, dir, &c)
-			for range 2 { // refusing changes nothing
-				s, err := Open(c)
+			dir := filepath.Join(t.TempDir(), "crawl")
+			cfg := refusedConfig(dir)
+			closedCrawl(t, cfg)
+			if err := refusal.spoil(dir, &cfg); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				s, err := Open(cfg)
 				if err == nil {
 					_ = s.Close()
 					t.Fatal("it was opened")
 				}
-				if tc.is != nil && !errors.Is(err, tc.is) {
-					t.Errorf("%v is not %v", err, tc.is)
+				if refusal.is != nil && !errors.Is(err, refusal.is) {
+					t.Errorf("%v is not %v", err, refusal.is)
 				}
-				for _, word := range append(tc.saying, dir) {
-					if name != "settings" && !strings.Contains(err.Error(), word) {
+				for _, word := range refusal.saying {
+					if !strings.Contains(err.Error(), word) {
 						t.Errorf("%v does not say %q", err, word)
 					}
 				}

@@ -10,7 +10,7 @@ import (
 
 // The key space: one letter a table. Numbers are big-endian, so that they sort.
 const (
-	tableMeta    = 'm' // "meta" -> meta, JSON
+	tableMeta    = 'm' // nothing -> meta, JSON: the counters, and what the filter's files are
 	tableHost    = 'h' // host key -> host row
 	tableBlob    = 'b' // host key -> HostUpdate.Blob
 	tableQueue   = 'q' // host key, 0, priority, sequence -> entry

@@ -29,25 +29,9 @@ func checkTables(s *Store) (faults []string) {
 	if err != nil {
 		fault("queues: %v", err)
 	}
-	delayed := uint64(0)
-	err = s.scanDelayed(s.db, func(item frontier.Item) bool {
-		h := hosts[item.Host]
-		if delayed++; h == nil || h.delayed == 0 {
-			fault("%s is delayed, its host knows nothing of it", item.URL)
-		} else {
-			h.delayed--
-		}
-		return true
-	})
-	if err != nil {
-		fault("delayed: %v", err)
-	}
-	busy := uint64(0)
+	checkCounters(s, hosts, fault)
 	for _, key := range slices.Sorted(maps.Keys(hosts)) {
 		h := hosts[key]
-		if h.delayed > 0 {
-			fault("%s has %d delayed items too many", key, h.delayed)
-		}
 		rows := waiting[key]
 		if rows == nil {
 			rows = &host{}
@@ -62,18 +46,35 @@ func checkTables(s *Store) (faults []string) {
 			fault("%s is indexed before it is due", key)
 		}
 	}
-	err = s.scanHosts(func(h *host) {
+	return faults
+}
+
+// checkCounters compares delayed items and busy hosts with what counts them.
+func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any)) {
+	delayed, of := uint64(0), make(map[string]uint64)
+	err := s.scanDelayed(s.db, func(item frontier.Item) bool {
+		delayed++
+		of[item.Host]++
+		if hosts[item.Host] == nil {
+			fault("%s is delayed, its host is unknown", item.URL)
+		}
+		return true
+	})
+	if err != nil {
+		fault("delayed: %v", err)
+	}
+	busy := uint64(0)
+	for key, h := range hosts {
+		if h.delayed != of[key] {
+			fault("%s has %d delayed items, its row says %d", key, of[key], h.delayed)
+		}
 		if h.busy() {
 			busy++
 		}
-	})
-	if err != nil {
-		fault("hosts: %v", err)
 	}
 	if stats := s.meta.Stats; stats.Delayed != delayed || stats.Hosts != busy {
 		fault("%d delayed, %d hosts, the counters say %d, %d", delayed, busy, stats.Delayed, stats.Hosts)
 	}
-	return faults
 }
 
 // readHosts returns the host rows and when each host is due by the index.
