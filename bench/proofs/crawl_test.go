@@ -154,8 +154,9 @@ type line struct {
 	URL        string
 	Outcome    string
 	Attempts   int
-	LinksFound uint64 `json:"links_found"`
-	LinksAdded uint64 `json:"links_added"`
+	FetchedAt  time.Time `json:"fetched_at"`
+	LinksFound uint64    `json:"links_found"`
+	LinksAdded uint64    `json:"links_added"`
 }
 
 func parse(t *testing.T, records []byte) []line {

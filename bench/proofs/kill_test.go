@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
 // A kill ends a run of the crawler with SIGKILL.
@@ -87,14 +85,13 @@ func TestKilled(t *testing.T) {
 	}
 	c := newCrawl(t, append(flags, seeds...)...)
 	w := newWitness(t, web)
-	noise, began := startMetronome(t), time.Now()
+	began := time.Now()
 	kills := drawKills(rng)
 	for _, k := range kills {
 		c.runAndKill(web, k)
 		w.examine(c.dir, k)
 	}
 	c.finish()
-	promised := noise.end(t, hostDelay())
 	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
 	figure(t, "kills", "%d: %v", len(kills), kills)
 
@@ -110,7 +107,8 @@ func TestKilled(t *testing.T) {
 		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
 	lines := parse(t, written)
 	checkBooks(t, c.stats(), lines, len(seeds), len(kills)+1)
-	w.judge(lines, promised)
+	w.judge(lines)
+	judgeManners(t, web, lines, w.unheard)
 }
 
 // runAndKill runs the crawl until it is killed.
@@ -132,9 +130,9 @@ type witness struct {
 	web  *site
 	done map[string]int // pages with a committed record to how many requests the log had by then
 
-	lost      int // requests whose outcome a kill took: what was in flight
-	mostLost  int // by one kill
-	throttled int // of lost, those whose answer asked for peace
+	lost     int // requests whose outcome a kill took: what was in flight
+	mostLost int // by one kill
+	unheard  int // answers with Retry-After for URLs of those
 }
 
 func newWitness(t *testing.T, web *site) *witness {
@@ -165,28 +163,29 @@ func (w *witness) examine(dir string, k kill) {
 // countLost returns how many requests of log the books do not know of as an
 // attempt.
 func (w *witness) countLost(log []asked, books map[string]page, when string) (lost int) {
-	requests := make(map[string]int)
-	w.throttled = 0
+	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range log {
 		requests[r.url]++
-		if requests[r.url] > books[r.url].attempts {
-			lost++
-			if r.RetryAfter > 0 {
-				w.throttled++
-			}
+		if r.RetryAfter > 0 {
+			retryAfters[r.url]++
 		}
 	}
-	for url := range requests {
-		if _, known := books[url]; !known {
+	w.unheard = 0
+	for url, n := range requests {
+		p, known := books[url]
+		if !known {
 			w.t.Errorf("after %s: %s was asked for, and is neither queued nor done", when, url)
+		}
+		if n > p.attempts {
+			lost += n - p.attempts
+			w.unheard += retryAfters[url]
 		}
 	}
 	return lost
 }
 
-// judge says whether the web was asked for more than what was in flight, and
-// how the hosts were treated across the kills.
-func (w *witness) judge(lines []line, promised testweb.Manners) {
+// judge says whether the web was asked for more than what was in flight.
+func (w *witness) judge(lines []line) {
 	w.t.Helper()
 	books := make(map[string]page, len(lines))
 	for _, l := range lines {
@@ -206,12 +205,4 @@ func (w *witness) judge(lines []line, promised testweb.Manners) {
 			w.t.Errorf("%s was asked for again after a kill that had found it done", r.url)
 		}
 	}
-	verdict := w.web.Judge(w.web.Log(), promised)
-	if verdict.Impatient <= w.throttled {
-		verdict.Impatient = 0 // a crawler that dies with a Retry-After in its hands has not heard it
-	}
-	if err := verdict.Err(); err != nil {
-		w.t.Error(err)
-	}
-	reportManners(w.t, &verdict)
 }

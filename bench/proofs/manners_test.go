@@ -1,101 +1,69 @@
 package proofs
 
 import (
-	"errors"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httptrace"
-	"strconv"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// metronome measures how late requests reach a server on this machine while
-// other things run on it: until it is stopped, it sends requests from this
-// process to itself and notes the longest time between having a connection and
-// being read. A request of the crawler can be as late, and the gap behind it
-// looks shorter by as much.
-type metronome struct {
-	worst atomic.Int64
-	stop  func()
-}
-
-const sentHeader = "Sent"
-
-func startMetronome(t *testing.T) *metronome {
+// judgeManners says how the crawl that wrote lines treated the hosts, by the
+// web's log: with the judge's tolerance of 25 ms, or a tenth of the delay. A
+// crawler that was killed may have died with up to unheard Retry-Afters.
+//
+// The web sees a request later than it started, and on a busy machine much
+// later: then the gap behind it looks too short. So when gaps do, they are
+// judged again with the worst lateness of all requests on top.
+func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	t.Helper()
-	m := new(metronome)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		sent, _ := strconv.ParseInt(r.Header.Get(sentHeader), 10, 64)
-		m.worst.Store(max(m.worst.Load(), time.Now().UnixNano()-sent))
-	}))
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				m.beat(server)
-			case <-done:
-				return
-			}
-		}
-	}()
-	m.stop = func() {
-		close(done)
-		<-stopped
-		server.Close()
-	}
-	return m
-}
-
-// beat sends one request. One that fails measured nothing.
-func (m *metronome) beat(server *httptest.Server) {
-	request, err := http.NewRequest(http.MethodGet, server.URL, nil)
-	if err != nil {
-		return
-	}
-	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		request.Header.Set(sentHeader, strconv.FormatInt(time.Now().UnixNano(), 10))
-	}}
-	request = request.WithContext(httptrace.WithClientTrace(request.Context(), &trace))
-	answer, err := server.Client().Do(request)
-	if err != nil {
-		return
-	}
-	_, err = io.Copy(io.Discard, answer.Body)
-	_ = errors.Join(err, answer.Body.Close())
-}
-
-// end stops the metronome and returns what the crawl promised, for a judge on
-// this machine. The full proof tolerates what the judge does by itself, 25 ms or
-// a tenth of the delay; a small run shares the machine with other tests, and is
-// given three times what the metronome measured on top.
-func (m *metronome) end(t *testing.T, delay time.Duration) testweb.Manners {
-	m.stop()
-	worst := time.Duration(m.worst.Load())
-	promised, tolerance := testweb.Manners{Delay: delay}, "25 ms or 10 %"
-	if !*proof {
-		promised.Tolerance = max(25*time.Millisecond, delay/10) + 3*worst
-		tolerance = promised.Tolerance.String()
-	}
-	if tolerance := max(25*time.Millisecond, delay/10); *proof && worst > tolerance {
-		t.Logf("this machine is too busy to judge with a tolerance of %v: requests were up to %v late", tolerance, worst)
-	}
-	figure(t, "tolerance", "%s; requests were up to %v late on this machine", tolerance, worst.Round(10*time.Microsecond))
-	return promised
-}
-
-func reportManners(t *testing.T, verdict *testweb.Verdict) {
+	log := web.Log()
+	promised := testweb.Manners{Delay: hostDelay()}
+	verdict := web.Judge(log, promised)
+	median, worst := lateness(t, web.pages(), lines)
 	figure(t, "requests", "%d to %d hosts: %d too early, %d replayed, %d against robots.txt, %d of unknown URLs",
 		verdict.Requests, verdict.Hosts, verdict.TooEarly, verdict.Replayed, verdict.Disallowed, verdict.Unknown)
-	if closest := verdict.Closest; closest != nil {
-		figure(t, "worst-gap", "%v", closest)
+	if verdict.Closest != nil {
+		figure(t, "worst-gap", "%v", verdict.Closest)
 	}
+	figure(t, "lateness", "%v median and %v at most from a request's start to its being read", median, worst)
+	if median > 10*time.Millisecond {
+		t.Errorf("requests are read %v after their start, the median, want 10ms at most: is the start noted too early?", median)
+	}
+	if verdict.TooEarly > 0 || verdict.Impatient > unheard {
+		promised.Tolerance = max(25*time.Millisecond, promised.Delay/10) + worst
+		busy := web.Judge(log, promised)
+		figure(t, "too-early-beyond-the-lateness", "%d", busy.TooEarly)
+		verdict = busy
+	}
+	if verdict.Impatient <= unheard {
+		verdict.Impatient = 0
+	}
+	if err := verdict.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// lateness returns how long after their start the requests of log were read,
+// as far as a record has it: the crawler notes the start of a URL's last request
+// right before it writes it. Clocks are compared by the fastest request.
+func lateness(t *testing.T, log []asked, lines []line) (median, worst time.Duration) {
+	t.Helper()
+	read := make(map[string]time.Duration, len(log)) // since the web was made
+	for _, r := range log {
+		read[r.url] = r.Start
+	}
+	var late []time.Duration
+	for _, l := range lines {
+		if at, wasRead := read[l.URL]; wasRead && l.Attempts > 0 {
+			late = append(late, at-time.Duration(l.FetchedAt.UnixNano()))
+		}
+	}
+	if len(late) == 0 {
+		t.Fatal("no record has the start of a request")
+	}
+	slices.Sort(late)
+	fastest := late[0]
+	round := func(d time.Duration) time.Duration { return (d - fastest).Round(100 * time.Microsecond) }
+	return round(late[len(late)/2]), round(late[len(late)-1])
 }
