@@ -44,9 +44,8 @@ type Fault struct {
 	Retry   bool             // another attempt may go better
 	// Host: no connection to the host could be made; it is no fault of the URL.
 	Host bool
-	// Stale: repeat it once when the host is due; no attempt is used up. Stale
-	// twice in a row counts like any other fault, for a URL at which a server
-	// always hangs up would never come to an end.
+	// Stale: the host is not to blame; the URL is tried again like after any
+	// other failure, so that a server that hangs up each time is not asked for ever.
 	Stale bool
 	// Aborted: give the item back, nothing is used up. Outcome is empty.
 	Aborted bool

@@ -15,7 +15,7 @@
 //	no connection (name, dial, TLS) back-off; counts towards dead             RetryIn
 //	connected, but no whole answer  back-off from the third in a row;         RetryIn
 //	                                counts towards dead
-//	kept connection was stale       nothing but its start                     when the host is due
+//	kept connection was stale       nothing but its start                     RetryIn
 //
 // A single reset or timeout is the fault of one page often enough that the
 // rest of the host need not wait for it; three in a row are the host's. Any
