@@ -186,11 +186,17 @@ func (c *recounter) countHosts() error {
 	return c.countDue()
 }
 
+// hostRows counts the rows of one host's queue.
+type hostRows struct {
+	waiting     [frontier.Priorities]uint64
+	held, aside uint64 // as its lease row says
+	early       uint64 // part of waiting: before the queue's head, where nobody looks
+}
+
 // countHost counts the rows of a host's queue and holds them against its row.
 func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 	lease := c.leases[h.key]
-	var waiting [frontier.Priorities]uint64
-	var held, aside uint64
+	var rows hostRows
 	for ; queues.Valid(); queues.Next() {
 		name, at, ok := splitQueueKey(queues.Key())
 		if !ok {
@@ -198,7 +204,7 @@ func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 		}
 		switch order := bytes.Compare(name, []byte(h.key)); {
 		case order > 0:
-			return c.settleHost(h, waiting, held, aside)
+			return c.settleHost(h, &rows)
 		case order < 0:
 			c.fault("%q is queued, but its host has no row", queues.Key())
 			continue
@@ -210,17 +216,17 @@ func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 		c.count(&item)
 		switch {
 		case lease != nil && lease.held[at]:
-			held++
+			rows.held++
 		case lease != nil && lease.aside[at]:
-			aside++
+			rows.aside++
 		default:
-			waiting[at.priority]++
+			rows.waiting[at.priority]++
 			if at.seq < h.head[at.priority] {
-				c.fault("%s waits before the head of its host's queue", item.URL)
+				rows.early++
 			}
 		}
 	}
-	return c.settleHost(h, waiting, held, aside)
+	return c.settleHost(h, &rows)
 }
 
 // count takes an item that has no outcome in this round.
@@ -229,17 +235,20 @@ func (c *recounter) count(item *frontier.Item) {
 	c.out.Failures.Add(frontier.ReferrerOf(item.Fingerprint), uint64(item.Round))
 }
 
-func (c *recounter) settleHost(h *host, waiting [frontier.Priorities]uint64, held, aside uint64) error {
-	c.out.Leased += held
-	c.out.Queued += aside
-	for _, n := range waiting {
+func (c *recounter) settleHost(h *host, rows *hostRows) error {
+	c.out.Leased += rows.held
+	c.out.Queued += rows.aside
+	for _, n := range rows.waiting {
 		c.out.Queued += n
 	}
-	if waiting != h.waiting {
-		c.fault("%s has %v items waiting by priority, its row says %v", h.key, waiting, h.waiting)
+	if rows.waiting != h.waiting {
+		c.fault("%s has %v items waiting by priority, its row says %v", h.key, rows.waiting, h.waiting)
+	}
+	if rows.early > 0 {
+		c.fault("%s has %d items before the head of its queue", h.key, rows.early)
 	}
 	c.delayed += h.delayed
-	if h.busy() || held+aside > 0 {
+	if h.busy() || rows.held+rows.aside > 0 {
 		c.out.Hosts++
 	}
 	if h.waits() == 0 || c.leases[h.key] != nil {
