@@ -101,6 +101,10 @@ func (o *options) check() (c checked, err error) {
 	keep(err)
 	_, err = crashHook(o.crashAt)
 	keep(err)
+	if o.admin != "" {
+		_, err = adminAddress(o.admin)
+		keep(err)
+	}
 	return c, errors.Join(errs...)
 }
 

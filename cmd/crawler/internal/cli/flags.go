@@ -62,6 +62,7 @@ type options struct {
 	checkpoint  int
 	crashAt     string
 	cpuProfile  string
+	admin       string
 }
 
 // fixedFlags change identity, scope, politeness or sizes: they are stored when
@@ -153,6 +154,7 @@ func (o *options) filterFlags(f *pflag.FlagSet) {
 func (o *options) runFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped")
 	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
+	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz, /readyz and /debug/pprof on `ADDR:PORT`, a port alone on loopback")
 	f.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
 	f.IntVar(&o.checkpoint, "checkpoint-adds", 0, "write the filter to disk after so many added URLs; for tests")
 	f.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// metrics shows a crawl to Prometheus: the store's counters, of the whole crawl,
+// and the worker's, of this process. They are read when they are asked for, all
+// of the crawl's as of one moment. docs/metrics.md lists them.
+type metrics struct {
+	store  frontier.Inspector
+	worker interface{ Progress() fetcher.Progress }
+}
+
+func newMetrics(store frontier.Inspector, worker *fetcher.Crawl) prometheus.Collector {
+	return metrics{store, worker}
+}
+
+// family is one metric.
+type family struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func newFamily(kind prometheus.ValueType, name, help string, labels ...string) family {
+	return family{prometheus.NewDesc("crawler_"+name, help, labels, nil), kind}
+}
+
+func counter(name, help string, labels ...string) family {
+	return newFamily(prometheus.CounterValue, name, help, labels...)
+}
+
+func gauge(name, help string, labels ...string) family {
+	return newFamily(prometheus.GaugeValue, name, help, labels...)
+}
+
+// Of the whole crawl.
+var (
+	metricFound     = counter("urls_found_total", "URLs that were offered, seeds too: added + seen + refused")
+	metricAdded     = counter("urls_added_total", "URLs that were new and queued: the sum of crawler_urls")
+	metricSeen      = counter("urls_seen_total", "URLs that were known, or that the filter claimed to know")
+	metricRefused   = counter("urls_refused_total", "URLs that a rule refused", "reason")
+	metricURLs      = gauge("urls", "URLs that were added, by where they are", "state")
+	metricDelayed   = gauge("urls_delayed", "queued URLs that wait for another try")
+	metricOutcomes  = counter("outcomes_total", "final answers, of all rounds", "outcome")
+	metricPages     = counter("pages_total", "answers that count against --max-pages")
+	metricRetries   = counter("retries_total", "URLs queued again after an attempt that failed")
+	metricRecords   = counter("records_total", "records written")
+	metricHosts     = gauge("hosts", "hosts with queued or leased URLs")
+	metricPaused    = gauge("paused", "1 while the crawl is paused")
+	metricKeys      = gauge("filter_keys", "URLs in the filter")
+	metricCapacity  = gauge("filter_capacity_keys", "URLs that the filter's layers are sized for")
+	metricLayers    = gauge("filter_layers", "layers of the filter")
+	metricBytes     = gauge("filter_bytes", "size of the filter's bits")
+	metricFPR       = gauge("filter_false_positive_ratio", "probability that a new URL is taken for a known one now, from the fill")
+	metricShadow    = counter("shadow_urls_total", "URLs of the exact sample, 1 in 1024, by what the filter did with them", "verdict")
+	metricRecovered = counter("recovered_total", "new exact URLs that the filter claimed to know: false positives without harm")
+)
+
+// Of this process.
+var (
+	metricRequests = counter("requests_total", "requests made by this process", "for")
+	metricErrors   = counter("attempts_failed_total", "attempts of this process that failed")
+	metricBody     = counter("body_bytes_total", "bytes of bodies as they came to this process")
+	metricFinished = counter("finished_total", "URLs that reached an outcome after a request of this process")
+	metricLost     = counter("leases_lost_total", "leases that this process lost")
+	metricLeases   = gauge("leases", "hosts that this process holds", "doing")
+	metricSlots    = gauge("slots", "hosts that this process can ask at once (--concurrency)")
+	metricBlocked  = gauge("blocked", "what of this process waits: requests for --rate, completions for the store, hosts for robots.txt", "by")
+	metricBuild    = gauge("build", "1, with what this process is", "version", "go")
+)
+
+// metricFamilies are the metrics, as docs/metrics.md has them.
+var metricFamilies = []family{
+	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
+	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,
+	metricFPR, metricShadow, metricRecovered, metricRequests, metricErrors, metricBody, metricFinished, metricLost,
+	metricLeases, metricSlots, metricBlocked, metricBuild,
+}
+
+// Describe implements prometheus.Collector.
+func (m metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, f := range metricFamilies {
+		to <- f.Desc
+	}
+}
+
+// Collect implements prometheus.Collector. Without an answer of the store the
+// scrape fails, rather than to show an empty crawl.
+func (m metrics) Collect(to chan<- prometheus.Metric) {
+	send := func(f family, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(f.Desc, f.kind, value, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
+	defer cancel()
+	stats, err := m.store.Stats(ctx)
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(metricFound.Desc, err)
+		return
+	}
+	sendStats(send, &stats)
+	sendProgress(send, m.worker.Progress())
+	send(metricBuild, 1, version(), runtime.Version())
+}
+
+func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
+	for _, of := range []struct {
+		family
+		value uint64
+	}{
+		{metricFound, stats.Found}, {metricAdded, stats.Added}, {metricSeen, stats.Seen}, {metricDelayed, stats.Delayed},
+		{metricPages, stats.Pages}, {metricRetries, stats.Retries}, {metricRecords, stats.Records}, {metricHosts, stats.Hosts},
+		{metricKeys, stats.Filter.Keys}, {metricCapacity, stats.Filter.Capacity}, {metricLayers, uint64(stats.Filter.Layers)},
+		{metricBytes, stats.Filter.Bytes}, {metricRecovered, stats.Recovered},
+	} {
+		send(of.family, float64(of.value))
+	}
+	for state, n := range map[frontier.State]uint64{
+		frontier.Queued: stats.Queued, frontier.Leased: stats.Leased, frontier.Done: stats.Done, frontier.Failed: stats.Failed,
+	} {
+		send(metricURLs, float64(n), string(state))
+	}
+	for reason, n := range stats.Refused {
+		send(metricRefused, float64(n), string(reason))
+	}
+	for outcome, n := range stats.Outcomes {
+		send(metricOutcomes, float64(n), string(outcome))
+	}
+	for verdict, n := range map[string]uint64{
+		"new": stats.Shadow.New, "lost": stats.Shadow.Lost, "forgotten": stats.Shadow.Forgotten,
+	} {
+		send(metricShadow, float64(n), verdict)
+	}
+	paused := 0.0
+	if stats.Paused {
+		paused = 1
+	}
+	send(metricPaused, paused)
+	send(metricFPR, stats.Filter.FPR)
+}
+
+func sendProgress(send func(family, float64, ...string), p fetcher.Progress) {
+	send(metricRequests, float64(p.Requests), "page")
+	send(metricRequests, float64(p.Robots), "robots")
+	send(metricErrors, float64(p.Errors))
+	send(metricBody, float64(p.Bytes))
+	send(metricFinished, float64(p.Finished))
+	send(metricLost, float64(p.LeasesLost))
+	send(metricLeases, float64(p.Waiting), "waiting")
+	send(metricLeases, float64(p.Hosts-p.Waiting), "working")
+	send(metricSlots, float64(p.Slots))
+	send(metricBlocked, float64(p.Paying), "rate")
+	send(metricBlocked, float64(p.Storing), "store")
+	send(metricBlocked, float64(p.Ruling), "robots")
+}
