@@ -126,7 +126,7 @@ func (l located) hostLimit(context.Context, canon.URL) ([]explain.Check, error) 
 		return nil, nil
 	}
 	c := explain.Check{
-		Rule: "max per host", Answer: explain.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.HostMost),
+		Rule: "host limit", Answer: explain.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.HostMost),
 		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(l.at.HostAdded, "URL"), human.Commas(l.at.HostMost)),
 	}
 	if l.at.HostAdded >= l.at.HostMost && !l.at.InFilter {
