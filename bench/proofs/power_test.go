@@ -169,10 +169,9 @@ func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives i
 // synced, at random moments, again and again: the crawl that goes on from
 // what is left ends with exactly the records of one that lost nothing.
 func TestPowerLoss(t *testing.T) {
-	t.Parallel()
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 3))
-	losses, crawls := 0, sized(12, 300)
+	losses, crawls := 0, sized(5, 300)
 	for range crawls {
 		web := quickWeb(t, rng.Uint64())
 		losses += losePower(t, web, rng)
@@ -266,10 +265,9 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 // crawl ends with that error instead of going on, and on a disk that works
 // again, after a power loss for good measure, it ends with the exact set.
 func TestDiskErrors(t *testing.T) {
-	t.Parallel()
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
-	failed, crawls := 0, sized(20, 500)
+	failed, crawls := 0, sized(10, 500)
 	for range crawls {
 		web := quickWeb(t, rng.Uint64())
 		failed += failDisk(t, web, rng)

@@ -9,6 +9,7 @@ package proofs
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -25,6 +26,9 @@ var (
 // TestMain removes the binary that the tests built, if they did.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if !*proof {
+		_ = flag.Set("test.parallel", "6") // what waits for delays may wait together
+	}
 	code := m.Run()
 	if built != "" {
 		_ = os.RemoveAll(filepath.Dir(built))
@@ -64,6 +68,9 @@ var built string // the binary that crawlerBinary built
 func crawlerBinary(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("CRAWLER_BIN"); path != "" {
+		if _, err := os.Stat(path); err != nil { // also how go test knows that it changed
+			t.Fatal(err)
+		}
 		return path
 	}
 	path, err := build()
@@ -74,6 +81,12 @@ func crawlerBinary(t *testing.T) string {
 }
 
 var build = sync.OnceValues(func() (string, error) {
+	// What the go command reads below is not what go test sees this test read:
+	// without this look at the folders it would take old results for new ones.
+	nothing := func(string, fs.DirEntry, error) error { return nil }
+	if err := filepath.WalkDir("../../cmd/crawler", nothing); err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp("", "proofs-")
 	if err != nil {
 		return "", err

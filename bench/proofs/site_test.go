@@ -21,6 +21,7 @@ import (
 type site struct {
 	*testweb.Web
 	addr string
+	made time.Time // what the log counts from
 
 	mu       sync.Mutex
 	requests int
@@ -35,7 +36,7 @@ func serveSite(t *testing.T, cfg testweb.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Web: web}
+	s := &site{Web: web, made: time.Now()}
 	answer := web.Handler()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.count()
