@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// TestAudit audits a crawl that is well, then copies of it in each of which one
+// structure or counter was corrupted while nobody ran it: the audit fails and
+// names the term.
+func TestAudit(t *testing.T) {
+	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
+	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	for name, test := range map[string]struct {
+		corrupt func(t *testing.T, dir string)
+		terms   []string // that must be named
+	}{
+		"queue row":        {withDB(dropRow('q')), []string{"queued", "added", "tables"}},
+		"failed row":       {withDB(dropRow('f')), []string{"failed", "added", "failures", "tables"}},
+		"outcome row":      {withDB(dropRow('o')), []string{"added"}},
+		"record":           {dropRecord, []string{"records", "done"}},
+		"other record":     {otherRecord, []string{"done"}},
+		"record's outcome": {otherOutcome, []string{"done", "failures", "outcome ok", "outcome network"}},
+		"filter":           {zeroFilter, []string{"filter", "added"}},
+		"found":            {withDB(alterCounter("found")), []string{"found"}},
+		"seen":             {withDB(alterCounter("seen")), []string{"found"}},
+		"refused":          {withDB(alterCounter("refused", "scope")), []string{"found"}},
+		"added":            {withDB(alterCounter("added")), []string{"found", "added"}},
+		"queued":           {withDB(alterCounter("queued")), []string{"queued"}},
+		"leased":           {withDB(alterCounter("leased")), []string{"leased"}},
+		"done":             {withDB(alterCounter("done")), []string{"done"}},
+		"failed":           {withDB(alterCounter("failed")), []string{"failed"}},
+		"delayed":          {withDB(alterCounter("delayed")), []string{"delayed"}},
+		"hosts":            {withDB(alterCounter("hosts")), []string{"hosts"}},
+		"pages":            {withDB(alterCounter("pages")), []string{"pages"}},
+		"records":          {withDB(alterCounter("records")), []string{"records"}},
+		"outcomes":         {withDB(alterCounter("outcomes", "ok")), []string{"outcome ok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := filepath.Join(t.TempDir(), "broken.crawl")
+			copyCrawl(t, broken, dir)
+			test.corrupt(t, broken)
+			code, out, errs := run(t, "", "status", "--audit", "--dir", broken)
+			if code != exitFailed || !strings.Contains(errs, "do not balance: ") {
+				t.Fatalf("exit code %d: %s%s", code, out, errs)
+			}
+			_, list, _ := strings.Cut(strings.TrimSpace(errs), "do not balance: ")
+			names := strings.Split(list, ", ")
+			for _, term := range test.terms {
+				if !slices.Contains(names, term) {
+					t.Errorf("%q are named, want %q\n%s", names, test.terms, out)
+				}
+			}
+			if single := len(test.terms) == 1 && name != "outcome row"; single && len(names) != 1 {
+				t.Errorf("%q are named, want only %q", names, test.terms)
+			}
+			code, out, _ = run(t, "", "status", "--audit", "--json", "--dir", broken)
+			var a audit
+			if err := json.Unmarshal([]byte(out), &a); err != nil || code != exitFailed || a.Balanced || !slices.Equal(a.broken(), names) {
+				t.Errorf("as JSON: exit code %d, %+v (%v)", code, a, err)
+			}
+		})
+	}
+}
+
+// A damaged filter is no filter: the crawl cannot even be opened.
+func TestAuditDamagedFilter(t *testing.T) {
+	dir := crawled(t, site(t), "http://a.test/")
+	name := filterFile(t, dir)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text[len(text)/2:])
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := run(t, "", "status", "--audit", "--dir", dir)
+	if code != exitFailed || !strings.Contains(errs, "filter") || !strings.Contains(errs, "crawler rebuild") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// copyCrawl copies a crawl, which nobody runs.
+func copyCrawl(t *testing.T, to, from string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withDB opens the store's tables behind the store's back.
+func withDB(change func(*testing.T, *pebble.DB)) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		db, err := pebble.Open(filepath.Join(dir, "store"), &pebble.Options{ErrorIfNotExists: true, Logger: quiet{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(t, db)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+// dropRow removes the first row of a table.
+func dropRow(letter byte) func(*testing.T, *pebble.DB) {
+	return func(t *testing.T, db *pebble.DB) {
+		rows, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{letter}, UpperBound: []byte{letter + 1}})
+		if err != nil || !rows.First() {
+			t.Fatalf("table %c is empty (%v)", letter, err)
+		}
+		key := bytes.Clone(rows.Key())
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Delete(key, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// alterCounter adds 1 to a counter.
+func alterCounter(path ...string) func(*testing.T, *pebble.DB) {
+	return func(t *testing.T, db *pebble.DB) {
+		row, closer, err := db.Get([]byte("m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var meta map[string]any
+		decoder := json.NewDecoder(bytes.NewReader(row))
+		decoder.UseNumber()
+		if err := decoder.Decode(&meta); err != nil {
+			t.Fatal(err)
+		}
+		_ = closer.Close()
+		at := meta["stats"].(map[string]any)
+		for ; len(path) > 1; path = path[1:] {
+			at = at[path[0]].(map[string]any)
+		}
+		n, err := at[path[0]].(json.Number).Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[path[0]] = n + 1
+		text, err := json.Marshal(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Set([]byte("m"), text, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// editRecords rewrites pages.jsonl.
+func editRecords(t *testing.T, dir string, edit func(lines [][]byte) [][]byte) {
+	t.Helper()
+	name := recordsIn(dir)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, bytes.Join(edit(slices.Collect(bytes.Lines(text))), nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func dropRecord(t *testing.T, dir string) {
+	editRecords(t, dir, func(lines [][]byte) [][]byte { return lines[1:] })
+}
+
+// otherRecord puts another id into a record: there are as many as before.
+func otherRecord(t *testing.T, dir string) {
+	editRecords(t, dir, func(lines [][]byte) [][]byte {
+		at := bytes.Index(lines[0], []byte(`"id":"`)) + len(`"id":"`)
+		lines[0][at] ^= 1 // one hex digit to another
+		return lines
+	})
+}
+
+// otherOutcome makes a page that came one that did not, in as many bytes.
+func otherOutcome(t *testing.T, dir string) {
+	editRecords(t, dir, func(lines [][]byte) [][]byte {
+		changed := bytes.Replace(lines[0], []byte(`"outcome":"ok"`), []byte(`"outcome":"network"`), 1)
+		at := bytes.Index(changed, []byte("sha256:")) + len("sha256:")
+		lines[0] = slices.Delete(changed, at, at+len("network")-len("ok"))
+		return lines
+	})
+}
+
+func filterFile(t *testing.T, dir string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("filter files are %q (%v)", names, err)
+	}
+	return names[0]
+}
+
+// zeroFilter zeroes the first half of each sub-filter and makes the checksums
+// right again (docs/filter-format.md).
+func zeroFilter(t *testing.T, dir string) {
+	name := filterFile(t, dir)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	le, castagnoli := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
+	shards, layers := int(le.Uint32(b[12:])), int(le.Uint32(b[52:]))
+	at := 56 + 32*layers
+	sum := crc32.Checksum(b[:at], castagnoli)
+	at += 4
+	for layer := range layers {
+		size := int(le.Uint64(b[56+32*layer+8:])) / 8
+		for range shards {
+			clear(b[at : at+size/2])
+			sum = crc32.Update(sum, castagnoli, b[at:at+size])
+			le.PutUint32(b[at+size:], sum)
+			at += size + 4
+		}
+	}
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
