@@ -47,14 +47,20 @@ func (s *Store) maybeCheckpoint() {
 		return
 	}
 	snapshot := s.snapshotFilter()
-	s.behind.Go(func() {
-		// Not before the old files are gone: that would take the next one's too.
-		defer s.checkpointing.Store(false)
-		err := s.checkpoint(snapshot, s.behindCommit)
-		if err != nil && !errors.Is(err, frontier.ErrClosed) {
-			s.guard.fail(err)
-		}
+	s.guard.write("start", "a checkpoint", func() error { // none starts any more when Close waits after a failure
+		s.behind.Go(func() { s.checkpointBehind(snapshot) })
+		return nil
 	})
+}
+
+// checkpointBehind writes a checkpoint while adds go on.
+func (s *Store) checkpointBehind(snapshot filterSnapshot) {
+	// Not before the old files are gone: that would take the next one's too.
+	defer s.checkpointing.Store(false)
+	err := s.checkpoint(snapshot, s.behindCommit)
+	if err != nil && !errors.Is(err, frontier.ErrClosed) {
+		s.guard.fail(err)
+	}
 }
 
 // behindCommit hands an op of the checkpoint to the committer.

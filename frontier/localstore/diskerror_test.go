@@ -32,8 +32,10 @@ func TestDiskErrors(t *testing.T) {
 	if *proof {
 		stride = 1
 	}
+	seed, _ := firstSeed(1)
+	t.Logf("replay with -seed=%d", seed)
 	failures := 0
-	for n := 1 + int32(time.Now().UnixNano())%stride; ; n += stride {
+	for n := 1 + int32(seed%uint64(stride)); ; n += stride {
 		disk := vfs.NewMem()
 		var left atomic.Int32
 		left.Store(n)

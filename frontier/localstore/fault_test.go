@@ -1,6 +1,7 @@
 package localstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -114,7 +115,7 @@ func TestFilterLost(t *testing.T) {
 			other := Config{Dir: "other", FS: fs, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}}
 			closedCrawl(t, other)
 			edit(t, fs, file, func([]byte) (content []byte) {
-				edit(t, fs, checkpointName(t, fs, "other"), func(b []byte) []byte { content = b; return b })
+				edit(t, fs, checkpointName(t, fs, "other"), func(b []byte) []byte { content = bytes.Clone(b); return b })
 				return content
 			})
 		}, frontier.ErrParamsMismatch},
