@@ -14,11 +14,7 @@ import (
 
 // Stats implements frontier.Inspector.
 func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
-	var stats frontier.Stats
-	err := s.do(ctx, &op{grant: func(g *group) error {
-		stats = g.counters()
-		return nil
-	}})
+	stats, err := s.Counters(ctx)
 	if err != nil {
 		return frontier.Stats{}, err
 	}

@@ -36,7 +36,7 @@ const exitCodesText = `Exit codes:
   1    could not go on, or a promise is broken
   2    command line or config: every fault is listed
   3    no seed could be fetched
-  130  interrupted (Ctrl-C); the state is saved and the line that resumes is printed
+  130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed
   143  terminated (SIGTERM); the same`
 
 // exitError is an error with its exit code. A nil err prints nothing.
@@ -183,8 +183,8 @@ many new URLs its filter may have swallowed.
 			root.AddCommand(c)
 		}
 	}
-	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newRebuild(s))
-	add("look", newStatus(s), newExplain(s), newOutput(s), newConfig(s))
+	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s))
+	add("look", newStatus(s), newReport(s), newExplain(s), newOutput(s), newConfig(s))
 	add("plan", size.Command(s.liveFilter), dedup.Command(), newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root

@@ -34,6 +34,11 @@ func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
 	mux.HandleFunc("POST /seed", ses.handleSeed)
 	mux.HandleFunc("POST /retry", ses.handleRetry)
 	mux.HandleFunc("GET /status", ses.handleStatus)
+	mux.HandleFunc("GET /sample", ses.monitor.handleSample)
+	mux.HandleFunc("GET /report", ses.monitor.handleReport)
+	mux.HandleFunc("POST /seeds", ses.handleSeeds)
+	mux.HandleFunc("POST /pause", ses.handlePause)
+	mux.HandleFunc("POST /stop", ses.handleStop)
 	mux.HandleFunc("GET /explain", ses.handleExplain)
 	mux.HandleFunc("GET /audit", ses.handleAudit)
 	mux.HandleFunc("GET /position", ses.handlePosition)
@@ -53,9 +58,10 @@ func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
 
 // seedReply is a fetcher.SeedAnswer that travels.
 type seedReply struct {
-	URL     string `json:"url,omitempty"`
-	Answer  string `json:"answer"`
-	Message string `json:"message,omitempty"` // why it was refused
+	URL     string          `json:"url,omitempty"`
+	Answer  string          `json:"answer"`
+	Reason  frontier.Reason `json:"reason,omitempty"`  // why it was refused
+	Message string          `json:"message,omitempty"` // the same for people
 }
 
 func (ses *session) handleSeed(w http.ResponseWriter, r *http.Request) {
@@ -99,8 +105,8 @@ func (ses *session) offer(ctx context.Context, seeds []string, check bool) ([]se
 	var good []string
 	var at []int
 	for i, raw := range seeds {
-		if err := ses.checkSeed(ctx, raw, check); err != nil {
-			replies[i] = seedReply{Answer: frontier.Refused.String(), Message: err.Error()}
+		if reason, err := ses.checkSeed(ctx, raw, check); err != nil {
+			replies[i] = seedReply{Answer: frontier.Refused.String(), Reason: reason, Message: err.Error()}
 			continue
 		}
 		good, at = append(good, raw), append(at, i)
@@ -112,11 +118,12 @@ func (ses *session) offer(ctx context.Context, seeds []string, check bool) ([]se
 	for j, a := range answers {
 		replies[at[j]] = newSeedReply(a)
 	}
+	ses.noteRefused(seeds, replies)
 	return replies, nil
 }
 
 func newSeedReply(a fetcher.SeedAnswer) seedReply {
-	r := seedReply{URL: a.URL, Answer: a.Verdict.Answer.String()}
+	r := seedReply{URL: a.URL, Answer: a.Verdict.Answer.String(), Reason: a.Verdict.Reason}
 	switch {
 	case a.Err != nil:
 		r.Message = a.Err.Error()

@@ -10,12 +10,14 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"runtime/pprof"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
@@ -52,7 +54,8 @@ JSON for each URL.`,
 
 // run crawls until an end.
 func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
-	s.err = newScreen(s.err)
+	c := newConsole(s.err)
+	s.err = c
 	if p.stored == nil && p.seeds == "" {
 		if why := p.refuseAll(ctx, args); why != nil { // and leave no directory behind
 			return &exitError{exitNothing, errors.Join(append(why, errNoSeed)...)}
@@ -74,7 +77,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	if err != nil {
 		return errors.Join(usage(err), ses.close())
 	}
-	result, err := ses.work(ctx, seeds, endReading, s)
+	result, err := ses.work(ctx, seeds, endReading, c)
 	stopProfile()
 	if closeErr := ses.close(); err == nil {
 		err = closeErr
@@ -94,11 +97,11 @@ var errNoSeed = errors.New("no seed could be fetched")
 
 // exit returns what the exit code says of a run that came to an end.
 func (r *result) exit(ctx context.Context) error {
-	if err := r.stats.Balance(); err != nil {
+	if err := promises(r.stats); err != nil {
 		return &exitError{exitFailed, err}
 	}
 	switch {
-	case r.end == fetcher.Stopped && ctx.Err() != nil:
+	case r.end == fetcher.Stopped:
 		return &exitError{signalCode(ctx), nil}
 	case r.stats.Pages == 0 && r.end == fetcher.Empty:
 		return &exitError{exitNothing, errNoSeed}
@@ -137,69 +140,109 @@ func startProfile(name string) (stop func(), err error) {
 // endTime is the end of a run that --max-time stopped.
 const endTime fetcher.End = "time"
 
+// Why a run is told to end, beside a signal.
+var (
+	errTimeOver = errors.New("--max-time is over")
+	errStopped  = errors.New("stopped by another process")
+)
+
 // result is what a run came to.
 type result struct {
 	*session
-	end   fetcher.End
-	fed   seedCounts
-	stats frontier.Stats
-	took  time.Duration
+	end    fetcher.End
+	fed    seedCounts
+	stats  frontier.Stats
+	took   time.Duration
+	report *view.Report
 }
 
 // work feeds the seeds and crawls until an end; endReading makes the reader of
 // seeds give up.
-func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func(), s streams) (*result, error) {
-	begun := time.Now()
+func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func(), c *console) (*result, error) {
 	r := &result{session: ses}
+	begun := time.Now()
+	run, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var err error
+	ses.stop = stop
+	if ses.monitor, err = ses.newMonitor(ctx, c, begun); err != nil {
+		return nil, err
+	}
+	endServing, err := ses.serve(run, ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer endServing()
+	if ses.maxTime > 0 {
+		timer := time.AfterFunc(ses.maxTime, func() { stop(errTimeOver) })
+		defer timer.Stop()
+	}
+	defer ses.secondSignal(run, ctx, c)()
+	if err := ses.announce(ctx, c); err != nil {
+		return nil, err
+	}
+	fed := ses.feedSeeds(run, seeds, r, c)
+	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { ses.monitor.run(watching) })
+	r.end, err = ses.crawl.Run(run)
+	stop(nil)
+	endReading()
+	err = errors.Join(err, <-fed)
+	endWatching()
+	watch.Wait()
+	c.clear()
+	if err != nil {
+		return nil, err
+	}
+	if r.end == fetcher.Stopped && errors.Is(context.Cause(run), errTimeOver) {
+		r.end = endTime
+	}
+	r.took = time.Since(begun)
+	if r.stats, err = ses.store.Stats(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	ses.seedsAfter(ctx, r.stats)
+	return r, r.conclude(ctx)
+}
+
+// serve answers other processes until endServing: those that look at the crawl
+// and, with --admin, those that watch this process. run ends when the crawl is
+// to stop.
+func (ses *session) serve(run, ctx context.Context, w io.Writer) (endServing func(), err error) {
 	closeControl, err := ses.serveControl(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer closeControl()
-	run, stop := context.WithCancel(ctx)
-	defer stop()
-	timedOut := func() bool { return false }
-	if ses.maxTime > 0 {
-		limit := begun.Add(ses.maxTime)
-		timer := time.AfterFunc(ses.maxTime, stop)
-		defer timer.Stop()
-		timedOut = func() bool { return !time.Now().Before(limit) && ctx.Err() == nil }
-	}
-	defer ses.secondSignal(ctx, s.err)()
-	if err := ses.announce(ctx, s.err); err != nil {
+	closeAdmin, err := ses.serveAdmin(run, w)
+	if err != nil {
+		closeControl()
 		return nil, err
 	}
+	return func() { closeAdmin(); closeControl() }, nil
+}
 
-	fed := make(chan error, 1)
+// feedSeeds offers the seeds beside the crawl, which cannot end before; then fed
+// has what came of it.
+func (ses *session) feedSeeds(run context.Context, seeds *seedReader, r *result, w io.Writer) (fed <-chan error) {
+	done := make(chan error, 1)
 	release := ses.crawl.Hold()
 	go func() {
 		defer release()
-		var err error
-		if err = ses.know(run, s.err); err == nil {
-			r.fed, err = feed(run, seeds, ses.offer, s.err)
+		err := ses.know(run, w)
+		if err == nil {
+			r.fed, err = feed(run, seeds, ses.offer, w)
 		}
 		if run.Err() != nil {
 			err = nil
 		}
 		if err != nil {
-			stop()
+			ses.stop(err)
 		}
-		fed <- err
+		ses.monitor.endOfSeeds(r.fed)
+		done <- err
 	}()
-	endProgress := startProgress(run, ses, s.err)
-	r.end, err = ses.crawl.Run(run)
-	stop()
-	endReading()
-	endProgress()
-	if err = errors.Join(err, <-fed); err != nil {
-		return nil, err
-	}
-	if r.end == fetcher.Stopped && timedOut() {
-		r.end = endTime
-	}
-	r.took = time.Since(begun)
-	r.stats, err = ses.store.Stats(context.WithoutCancel(ctx))
-	return r, err
+	return done
 }
 
 // announce says which crawl this is.
@@ -213,16 +256,24 @@ func (ses *session) announce(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", ses.dir, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
+	if stats.Paused {
+		fmt.Fprintf(w, "it is paused: '%s resume --dir %s' goes on\n", program(), shellQuote(ses.dir))
+	}
 	return nil
 }
 
-// secondSignal aborts requests under way when a second signal comes; a third
-// ends the process as if nobody listened.
-func (ses *session) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
+// secondSignal says that the crawl stops when run ends because ctx did or
+// another process wants it, and aborts requests under way when a second signal
+// comes; a third ends the process as if nobody listened.
+func (ses *session) secondSignal(run, ctx context.Context, stderr io.Writer) (cancel func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // from the start: the first ends ctx too
-	quit, ended := make(chan struct{}), make(chan struct{})
-	say := context.AfterFunc(ctx, func() {
+	quit, ended, said := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	say := context.AfterFunc(run, func() {
+		defer close(said)
+		if ctx.Err() == nil && !errors.Is(context.Cause(run), errStopped) {
+			return
+		}
 		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", ses.grace)
 	})
 	go func() {
@@ -238,7 +289,9 @@ func (ses *session) secondSignal(ctx context.Context, stderr io.Writer) (cancel 
 		ses.crawl.Abort()
 	}()
 	return func() {
-		say()
+		if !say() {
+			<-said // later, ctx has ended for whatever reason
+		}
 		signal.Stop(signals)
 		close(quit)
 		<-ended

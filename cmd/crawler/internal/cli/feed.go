@@ -105,24 +105,29 @@ const lookUpTime = 5 * time.Second
 // checkSeed refuses what is no URL, and a seed whose host has only addresses
 // that are not requested. Names are looked up with look only: a file may have
 // millions.
-func (c *checked) checkSeed(ctx context.Context, raw string, look bool) error {
+func (c *checked) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
 	url, err := c.canon.ParseSeed(raw)
-	if err != nil {
-		return errors.New(seedFault(raw, err))
+	switch {
+	case errors.Is(err, canon.ErrScheme):
+		return frontier.ReasonScheme, errors.New(seedFault(raw, err))
+	case errors.Is(err, canon.ErrTooLong):
+		return frontier.ReasonTooLong, errors.New(seedFault(raw, err))
+	case err != nil:
+		return frontier.ReasonMalformed, errors.New(seedFault(raw, err))
 	}
 	host := url.Host()
 	_, notAddress := netip.ParseAddr(strings.Trim(host, "[]"))
 	plain := notAddress == nil || host == "localhost" || strings.HasSuffix(host, ".localhost")
 	if !plain && !look {
-		return nil
+		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 	defer cancel()
 	var refused *get.AddressError
 	if err := c.client.CheckHost(ctx, host); errors.As(err, &refused) {
-		return refused
+		return frontier.Reason(frontier.Address), refused
 	}
-	return nil // no answer now may be one later
+	return "", nil // no answer now may be one later
 }
 
 // seedFault says what is wrong with a seed, in the words of who typed it.
@@ -144,7 +149,7 @@ func seedFault(raw string, err error) string {
 // refuseAll returns why none of seeds can be crawled; nothing if one can.
 func (c *checked) refuseAll(ctx context.Context, seeds []string) (why []error) {
 	for _, raw := range seeds {
-		err := c.checkSeed(ctx, raw, true)
+		_, err := c.checkSeed(ctx, raw, true)
 		if err == nil {
 			return nil
 		}

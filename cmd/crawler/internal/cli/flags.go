@@ -37,6 +37,7 @@ type options struct {
 	known       string
 	dir         string
 	out         string
+	refused     string
 	maxPages    limit
 	maxTime     time.Duration
 	concurrency int
@@ -59,6 +60,7 @@ type options struct {
 	compress    bool
 	config      string
 	logLevel    string
+	logFormat   string
 	checkpoint  int
 	crashAt     string
 	cpuProfile  string
@@ -98,6 +100,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
 	f.StringVar(&o.dir, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory)")
 	f.Var(newChoice(&o.out, "file", "-"), "out", "`WHERE`: file, or - for stdout as well, where each record comes at least once")
+	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
 	o.rotate = 1 << 30
 	f.Var(&o.rotate, "rotate", "begin another pages.jsonl beyond this size")
 	f.BoolVar(&o.compress, "compress", false, "compress closed record files with zstd")
@@ -154,6 +157,7 @@ func (o *options) filterFlags(f *pflag.FlagSet) {
 func (o *options) runFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped")
 	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
+	f.Var(newChoice(&o.logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
 	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz, /readyz and /debug/pprof on `ADDR:PORT`, a port alone on loopback")
 	f.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
 	f.IntVar(&o.checkpoint, "checkpoint-adds", 0, "write the filter to disk after so many added URLs; for tests")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -112,9 +113,9 @@ type status struct {
 // newStatus says where a crawl stands.
 func newStatus(s streams) *cobra.Command {
 	var dir string
-	var asJSON, recount bool
+	var asJSON, recount, watch bool
 	cmd := &cobra.Command{
-		Use:   "status [--dir DIR] [--audit] [--json]",
+		Use:   "status [--dir DIR] [--watch] [--audit] [--json]",
 		Short: "Say where a crawl stands, running or not",
 		Args:  cobra.NoArgs,
 
@@ -123,10 +124,14 @@ func newStatus(s streams) *cobra.Command {
 	addDir(cmd, &dir)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&recount, "audit", false, "count the books anew, each term from something else than its counter; reads everything")
+	cmd.Flags().BoolVar(&watch, "watch", false, "while the crawl runs, say so again each second")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		dir, err := existing(dir)
 		if err != nil {
 			return err
+		}
+		if watch && listens(cmd.Context(), dir) {
+			return watchStatus(cmd.Context(), dir, s.out, asJSON)
 		}
 		if recount {
 			return runAudit(cmd.Context(), dir, s, asJSON)
@@ -144,15 +149,22 @@ func newStatus(s streams) *cobra.Command {
 		if asJSON {
 			return json.NewEncoder(s.out).Encode(st)
 		}
-		running := "not running"
-		if st.Running {
-			running = "running"
-		}
-		fmt.Fprintf(s.out, "%s: %s, %s\n", dir, running, human.Plural(st.Stats.Pages, "page"))
-		printBooks(s.out, st.Stats)
-		return nil
+		return st.print(s.out, dir)
 	}
 	return cmd
+}
+
+// print says it for people.
+func (st *status) print(w io.Writer, dir string) error {
+	r := newStoreReport(dir, st.Stats)
+	r.End = fmt.Sprintf("%s, %s", stateOf(st.Running, st.Stats), human.Plural(st.Stats.Pages, "page"))
+	if err := r.WriteSummary(w); err != nil {
+		return err
+	}
+	f := st.Stats.Filter
+	_, err := fmt.Fprintf(w, "  filter      %s of %s, %s, false-positive rate now %.2g\n", human.Commas(f.Keys),
+		human.Plural(f.Capacity, "URL"), human.IBytes(f.Bytes), f.FPR)
+	return err
 }
 
 // newRebuild makes a lost filter anew.

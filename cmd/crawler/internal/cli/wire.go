@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/lmittmann/tint"
 
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/fetcher"
@@ -31,13 +29,22 @@ type session struct {
 	store *localstore.Store
 	files *record.Files
 	crawl *fetcher.Crawl
+
+	refusals *refusalLog // nil: nobody wants to know
+	seedsMu  sync.Mutex  // of seedsFile
+
+	monitor *monitor    // while it runs
+	stop    func(error) // ends the run
 }
 
 // openSession opens the crawl of a plan, or creates it.
 func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.Store, error)) (*session, error) {
-	ses := &session{plan: p, log: newLogger(s.err, p.logLevel)}
+	ses := &session{plan: p, log: newLogger(s.err, p.logLevel, p.logFormat)}
 	crash, err := crashHook(p.crashAt)
 	if err != nil {
+		return nil, usage(err)
+	}
+	if ses.refusals, err = openRefusals(p.refused); err != nil {
 		return nil, usage(err)
 	}
 	var sink record.Sink
@@ -62,7 +69,7 @@ func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.S
 		},
 	})
 	if err != nil {
-		return nil, openError(p.dir, err)
+		return nil, openError(p.dir, errors.Join(err, ses.refusals.close()))
 	}
 	ses.crawl, err = fetcher.New(fetcher.Config{
 		Store: ses.store, Scope: ses.store, Client: p.client, Canon: p.canon, Sink: sink,
@@ -70,7 +77,7 @@ func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.S
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
 		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
 		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: p.grace,
-		FastLinks: p.fastLinks, Logger: ses.log,
+		FastLinks: p.fastLinks, OnRefused: ses.refusals.onRefused(), Logger: ses.log,
 	})
 	if err != nil {
 		return nil, errors.Join(usage(err), ses.close())
@@ -106,7 +113,7 @@ func (ses *session) close() error {
 		err = errors.Join(err, ses.files.Close())
 	}
 	ses.client.Close()
-	return err
+	return errors.Join(err, ses.refusals.close())
 }
 
 // openError says what to do about a directory that cannot be opened.
@@ -140,15 +147,6 @@ func differences(settings *frontier.SettingsError) string {
 		lines = append(lines, form)
 	}
 	return strings.Join(lines, "\n")
-}
-
-func newLogger(w io.Writer, level string) *slog.Logger {
-	var lvl slog.Level
-	_ = lvl.UnmarshalText([]byte(level))
-	if isTerminal(w) {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: lvl, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}))
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: lvl}))
 }
 
 // crashHook returns what ends the process like kill -9 the N-th time that a

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+)
+
+const (
+	sampleEvery = time.Second
+	logEvery    = 30 * time.Second // where no view can be drawn
+	reportEvery = time.Minute
+)
+
+// monitor watches the crawl of this process: once a second it takes a sample,
+// for the view or the log, and each minute it writes the report to its file.
+type monitor struct {
+	*session
+	console *console
+	started time.Time
+	added   uint64      // URLs when the run began
+	closed  atomic.Bool // nothing can be added any more: see view.Sample
+
+	mu    sync.Mutex
+	meter view.Meter
+	cpu   cpuMeter
+	share float64 // of all cores, at the last sample
+	fed   seedCounts
+}
+
+// newMonitor begins the run that is watched.
+func (ses *session) newMonitor(ctx context.Context, c *console, begun time.Time) (*monitor, error) {
+	stats, err := ses.store.Counters(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &monitor{session: ses, console: c, started: begun, added: stats.Added, cpu: newCPUMeter(begun)}, nil
+}
+
+// run watches until ctx ends. What goes wrong with the store or the directory
+// is for those to say who work with them.
+func (m *monitor) run(ctx context.Context) {
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	logged, saved := m.started, m.started
+	for {
+		if r, err := m.look(ctx); err == nil {
+			m.show(r, &logged)
+			if r.Time.Sub(saved) >= reportEvery {
+				m.save(ctx)
+				saved = r.Time
+			}
+		}
+		m.refusals.flush()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (m *monitor) show(r view.Reading, logged *time.Time) {
+	switch {
+	case m.console.live != nil:
+		m.console.live.Draw(r)
+	case r.Time.Sub(*logged) >= logEvery:
+		view.LogLine(m.log, r)
+		*logged = r.Time
+	}
+}
+
+// look takes the next sample.
+func (m *monitor) look(ctx context.Context) (view.Reading, error) {
+	now := time.Now()
+	m.mu.Lock()
+	m.share = m.cpu.read(now)
+	m.mu.Unlock()
+	s, err := m.sample(ctx, now)
+	if err != nil {
+		return view.Reading{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.meter.Read(s), nil
+}
+
+// sample returns the crawl as it is now; anybody may ask.
+func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error) {
+	stats, err := m.store.Counters(ctx)
+	if err != nil {
+		return view.Sample{}, err
+	}
+	p := m.crawl.Progress()
+	m.mu.Lock()
+	share := m.share
+	m.mu.Unlock()
+	s := view.Sample{
+		Time: now, Started: m.started,
+		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
+		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors,
+		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
+		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
+		MaxPages: uint64(m.maxPages), Closed: m.closed.Load(),
+		Gauges: view.Gauges{
+			Slots: p.Slots, Asking: p.Asking, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
+			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
+			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
+			Delay: p.Delay, DelayFlag: m.delay, Rate: m.rate,
+		},
+	}
+	if m.maxTime > 0 {
+		s.Deadline = m.started.Add(m.maxTime)
+	}
+	return s, nil
+}
+
+func (m *monitor) handleSample(w http.ResponseWriter, r *http.Request) {
+	s, err := m.sample(r.Context(), time.Now())
+	reply(w, s, err)
+}
+
+// endOfSeeds notes that no more seeds come from the command line.
+func (m *monitor) endOfSeeds(fed seedCounts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fed = fed
+	m.closed.Store(fed.all && m.maxDepth == 0)
+}
+
+// save writes the report to its file. A report that cannot be written is no
+// reason to end a crawl.
+func (m *monitor) save(ctx context.Context) {
+	r, err := m.report(ctx, 0)
+	if err == nil {
+		err = writeReport(m.dir, r)
+	}
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("report not written", slog.Any("err", err))
+	}
+}
+
+// cores is how many of them this process can use.
+func cores() int { return min(runtime.GOMAXPROCS(0), runtime.NumCPU()) }
+
+// cpuMeter tells which part of all cores this process uses.
+type cpuMeter struct {
+	at   time.Time
+	used time.Duration
+	last float64
+}
+
+func newCPUMeter(now time.Time) cpuMeter { return cpuMeter{at: now, used: cpuTime()} }
+
+// read returns the share since the last read, 0 to 1.
+func (c *cpuMeter) read(now time.Time) float64 {
+	used, wall := cpuTime(), now.Sub(c.at)
+	if wall < 10*time.Millisecond { // the system counts in ticks
+		return c.last
+	}
+	c.last = min(max((used-c.used).Seconds()/wall.Seconds()/float64(cores()), 0), 1)
+	c.at, c.used = now, used
+	return c.last
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

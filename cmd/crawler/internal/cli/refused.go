@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// refusalLog is the file of --refused: a line for each URL that a rule kept out.
+// A nil one keeps nothing. It is safe for concurrent use.
+type refusalLog struct {
+	mu   sync.Mutex
+	file *os.File
+	w    *bufio.Writer
+	err  error // the first
+}
+
+// refusal is a line of --refused; docs/sight.md describes it.
+type refusal struct {
+	URL      string          `json:"url"`
+	Reason   frontier.Reason `json:"reason"`
+	Rule     string          `json:"rule,omitempty"`
+	Referrer string          `json:"referrer,omitempty"` // none: it was a seed
+}
+
+// openRefusals appends to the file of a name; "" is none.
+func openRefusals(name string) (*refusalLog, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("--refused: %w", err)
+	}
+	return &refusalLog{file: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+}
+
+// onRefused is for fetcher.Config; nil if nobody wants to know.
+func (l *refusalLog) onRefused() func(fetcher.Refused) {
+	if l == nil {
+		return nil
+	}
+	return func(r fetcher.Refused) { l.write(refusal(r)) }
+}
+
+func (l *refusalLog) write(r refusal) {
+	if l == nil {
+		return
+	}
+	line, err := json.Marshal(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		_, err = l.w.Write(append(line, '\n'))
+	}
+	l.note(err)
+}
+
+// note keeps the first error; mu is held.
+func (l *refusalLog) note(err error) {
+	if l.err == nil && err != nil {
+		l.err = fmt.Errorf("--refused: %w", err)
+	}
+}
+
+// flush makes lines visible to who follows the file.
+func (l *refusalLog) flush() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(l.w.Flush())
+}
+
+// close returns the first error that there was.
+func (l *refusalLog) close() error {
+	if l == nil {
+		return nil
+	}
+	l.flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.err, l.file.Close())
+}

@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// reportFile has the newest report of a crawl: of its last run, or of the one
+// that runs, at most reportEvery old.
+const reportFile = "report.json"
+
+// How long random fingerprints may be probed. They are work for a core.
+const (
+	probeStopped = 10 * time.Second
+	probeRunning = 200 * time.Millisecond // of a crawl that needs the core itself
+	probeAtEnd   = 250 * time.Millisecond // and no more than a twentieth of the run
+)
+
+const topHosts = 10
+
+// endRunning begins the End of a report of a crawl that runs.
+const endRunning = "running"
+
+// newReport prints the account of a crawl.
+func newReport(s streams) *cobra.Command {
+	var dir string
+	var asJSON, seeds bool
+	var probe time.Duration
+	cmd := &cobra.Command{
+		Use:   "report [--dir DIR] [--json]",
+		Short: "Print the account of a crawl, running or not",
+		Long: `Print the account of a crawl, running or not: its books with every reason for
+a refusal, rates, what limited it, the hosts with the most of something, the
+filter, and how many URLs that may have cost. The same is in DIR/report.json,
+written each minute and at the end of a run.`,
+		Args: cobra.NoArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	addDir(cmd, &dir)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl anew: what came of each seed")
+	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 10s, 200ms while the crawl runs)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		dir, err := existing(dir)
+		if err != nil {
+			return err
+		}
+		if probe < 0 {
+			return usage(fmt.Errorf("--probe is %v, want 0 or more", probe))
+		}
+		if seeds {
+			return reportSeeds(cmd.Context(), dir, s)
+		}
+		r, err := askReport(cmd.Context(), dir, s, probe)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			enc := json.NewEncoder(s.out)
+			enc.SetIndent("", "  ")
+			return enc.Encode(r)
+		}
+		if err := r.WriteText(s.out); err != nil || r.Fault == "" {
+			return err
+		}
+		return &exitError{exitFailed, nil}
+	}
+	return cmd
+}
+
+// askReport gets the report of a crawl from who runs it, or makes it.
+func askReport(ctx context.Context, dir string, s streams, probe time.Duration) (*view.Report, error) {
+	r := new(view.Report)
+	err := visitCrawl(ctx, dir, s,
+		func() error {
+			query := url.Values{"probe": {cmp.Or(probe, probeRunning).String()}}
+			return callControl(ctx, dir, "GET", "/report?"+query.Encode(), nil, r)
+		},
+		func(ses *session) (err error) {
+			r, err = ses.stoppedReport(ctx, cmp.Or(probe, probeStopped))
+			return err
+		})
+	return r, err
+}
+
+func (m *monitor) handleReport(w http.ResponseWriter, r *http.Request) {
+	probe, err := time.ParseDuration(r.URL.Query().Get("probe"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	report, err := m.report(r.Context(), probe)
+	reply(w, report, err)
+}
+
+// report is the account of the crawl that this process runs.
+func (m *monitor) report(ctx context.Context, probe time.Duration) (*view.Report, error) {
+	stats, err := m.store.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := m.runReport(stats)
+	return r, m.measure(ctx, r, stats, r.Run.AddedPerSecond, probe)
+}
+
+// runReport is the part of a report that costs nothing.
+func (m *monitor) runReport(stats frontier.Stats) *view.Report {
+	r := newStoreReport(m.dir, stats)
+	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
+	p, took := m.crawl.Progress(), time.Since(m.started).Seconds()
+	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
+	r.Run = &view.Run{
+		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Finished, Bytes: p.Bytes,
+		Requests: p.Requests, RobotsRequests: p.Robots, Errors: p.Errors,
+		PagesPerSecond: perSecond(p.Finished), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
+	}
+	m.mu.Lock()
+	r.Limits = m.meter.Shares()
+	fed := m.fed
+	m.mu.Unlock()
+	if fed.added+fed.known+fed.refused > 0 {
+		r.Seeds = &view.Seeds{Added: fed.added, Known: fed.known, Refused: fed.refused}
+	}
+	m.crawl.Hosts(func(hosts fetcher.HostCounts) {
+		r.Top = &view.TopHosts{Pages: view.HostCounts(hosts.Pages, topHosts), Errors: view.HostCounts(hosts.Errors, topHosts),
+			Waiting: view.HostCounts(hosts.Waiting, topHosts)}
+	})
+	return r
+}
+
+// stoppedReport is the account of a crawl that nobody runs: its books are from
+// the store, what its last run did is from the file that it left.
+func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*view.Report, error) {
+	stats, err := ses.store.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := newStoreReport(ses.dir, stats)
+	r.End = "not running"
+	last, err := readReport(ses.dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case last == nil:
+	case strings.HasPrefix(last.End, endRunning):
+		r.End = "not running; the last run came to no end of its own"
+	default:
+		r.End = last.End
+		r.Resume = last.Resume
+	}
+	if last != nil {
+		r.Run, r.Seeds, r.Limits, r.Top = last.Run, last.Seeds, last.Limits, last.Top
+	}
+	if r.Resume == "" && stats.Queued+stats.Leased > 0 {
+		r.Resume = fmt.Sprintf("%s crawl --dir %s", program(), shellQuote(ses.dir))
+	}
+	return r, ses.measure(ctx, r, stats, 0, probe)
+}
+
+// stateOf says in a word or two what a crawl is doing.
+func stateOf(running bool, stats frontier.Stats) string {
+	state := "not running"
+	if running {
+		state = endRunning
+	}
+	if stats.Paused {
+		state += ", paused"
+	}
+	return state
+}
+
+// newStoreReport fills what the store's counters tell.
+func newStoreReport(dir string, stats frontier.Stats) *view.Report {
+	r := &view.Report{
+		Version: view.ReportVersion, Crawl: dir, Made: time.Now().UTC().Truncate(time.Millisecond),
+		Books: stats.Books, Outcomes: stats.Outcomes, Pages: stats.Pages, Retries: stats.Retries,
+		Delayed: stats.Delayed, Hosts: stats.Hosts, Records: recordsIn(dir),
+	}
+	if err := promises(stats); err != nil {
+		r.Fault = err.Error()
+	}
+	return r
+}
+
+// promises returns which of the promises the counters show to be broken.
+func promises(stats frontier.Stats) error {
+	err := stats.Balance()
+	if n := stats.Shadow.Forgotten; n > 0 {
+		err = errors.Join(err, fmt.Errorf("the filter forgot %s of the sampled URLs: it is damaged", human.Commas(n)))
+	}
+	return err
+}
+
+// measure looks at the filter, for up to probe with random fingerprints.
+func (ses *session) measure(ctx context.Context, r *view.Report, stats frontier.Stats, added float64, probe time.Duration) error {
+	r.Filter = filterOf(stats.Filter, ses.store.FilterLayers(), bool(ses.growth), added)
+	chain := sizing.Chain{Keys: uint64(ses.urls), FPR: float64(ses.fpr), Growth: bool(ses.growth)}
+	var p probes
+	if probe > 0 {
+		limited, cancel := context.WithTimeout(ctx, probe)
+		defer cancel()
+		var err error
+		if p.claimed, p.asked, err = ses.store.Probe(limited, probesFor(chain.FPR)); err != nil {
+			return err
+		}
+	}
+	r.FPR = falsePositives(stats, p, chain)
+	return nil
+}
+
+// writeReport replaces the report in a crawl's directory.
+func writeReport(dir string, r *view.Report) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(dir, reportFile), append(text, '\n'))
+}
+
+// replaceFile writes a file that is whole at every moment.
+func replaceFile(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// readReport returns the report in a crawl's directory, nil if there is none.
+func readReport(dir string) (*view.Report, error) {
+	name := filepath.Join(dir, reportFile)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	r := new(view.Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if r.Version != view.ReportVersion {
+		return nil, fmt.Errorf("%s has version %d, want %d", name, r.Version, view.ReportVersion)
+	}
+	return r, nil
+}
+
+// conclude makes the report of a run that came to its end, and files it.
+func (r *result) conclude(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	r.report = r.monitor.runReport(r.stats)
+	r.report.End = map[fetcher.End]string{
+		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
+		fetcher.Stopped: "stopped", endTime: "--max-time is over",
+	}[r.end]
+	if r.end != fetcher.Empty {
+		r.report.Resume = r.resumeLine()
+	}
+	if err := r.measure(ctx, r.report, r.stats, r.report.Run.AddedPerSecond, min(probeAtEnd, r.took/20)); err != nil {
+		return err
+	}
+	if err := writeReport(r.dir, r.report); err != nil {
+		r.log.Warn("report not written", slog.Any("err", err))
+	}
+	return nil
+}
+
+// print writes the summary of a run.
+func (r *result) print(w io.Writer) {
+	if r.report.Resume != "" && !r.fed.all && r.options.seeds == "-" {
+		fmt.Fprintln(w, "the seeds on stdin were not read to their end: give them again")
+	}
+	_ = r.report.WriteSummary(w)
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+// watchStatus shows a running crawl once a second until it ends or ctx does: as
+// a view on a terminal, as lines elsewhere.
+func watchStatus(ctx context.Context, dir string, w io.Writer, asJSON bool) error {
+	show := watcher(ctx, dir, w, asJSON)
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	for {
+		switch err := show(); {
+		case err == nil:
+		case ctx.Err() != nil || !listens(ctx, dir): // it has just ended
+			return nil
+		default:
+			return &exitError{exitFailed, err}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// watcher returns what shows the crawl that runs in dir as it is now.
+func watcher(ctx context.Context, dir string, w io.Writer, asJSON bool) (show func() error) {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		return func() error {
+			var st status
+			if err := callControl(ctx, dir, "GET", "/status", nil, &st); err != nil {
+				return err
+			}
+			return enc.Encode(st)
+		}
+	}
+	log := slog.New(slog.NewTextHandler(w, nil))
+	draw := func(r view.Reading) { view.LogLine(log, r) }
+	if live, terminal := view.Open(w, os.Getenv); terminal {
+		draw = live.Draw
+	}
+	meter := new(view.Meter)
+	return func() error {
+		var s view.Sample
+		if err := callControl(ctx, dir, "GET", "/sample", nil, &s); err != nil {
+			return err
+		}
+		draw(meter.Read(s))
+		return nil
+	}
+}
+
+// awaitEnd waits until nobody runs the crawl in dir.
+func awaitEnd(ctx context.Context, dir string) error {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		running := listens(ctx, dir)
+		if !running { // it puts its state away behind the socket
+			var err error
+			if running, err = localstore.Locked(nil, dir); err != nil || !running {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,208 @@
+// Package lineage says what came of each seed of a crawl.
+//
+// It owns seeds.jsonl: its lines, and how they follow from the records and from
+// what still waits. It opens no store and no file: the command hands it both.
+package lineage
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Seed is a line of seeds.jsonl.
+type Seed struct {
+	URL        string           `json:"url"` // canonical; as it was given if it was refused
+	Why        Why              `json:"why"`
+	Outcome    frontier.Outcome `json:"outcome,omitempty"` // its own; none: it has not been asked for
+	Status     int              `json:"status,omitempty"`
+	RedirectTo string           `json:"redirect_to,omitempty"`
+	Error      string           `json:"error,omitempty"`
+
+	// Of the URLs found from it, directly or not, itself left out.
+	Pages   uint64 `json:"pages"`   // came: outcome ok
+	URLs    uint64 `json:"urls"`    // have any outcome; one more for each further round
+	Waiting uint64 `json:"waiting"` // are queued or leased; with itself
+}
+
+// Why is why a crawl went no further from a seed.
+type Why string
+
+const (
+	Complete Why = "complete" // everything found from it has an outcome
+	Limit    Why = "limit"    // something waits: a limit or the user ended the run, or it goes on
+	Robots   Why = "robots"   // robots.txt forbids it, or where it redirects to
+	Dead     Why = "dead"     // it failed, or where it redirects to did
+	Refused  Why = "refused"  // it was never queued
+)
+
+// Crawl is what the seeds are found in.
+type Crawl struct {
+	// Lines are those of the records, in the order in which they were written:
+	// a page's record comes before those of the pages that it named. They are
+	// read twice, and must be the same.
+	Lines func() iter.Seq2[[]byte, error]
+	// Waiting calls visit for each item that is queued or leased, until it
+	// returns false.
+	Waiting func(visit func(frontier.Item) bool) error
+}
+
+// Each calls emit for each seed that was ever queued: those without an outcome,
+// then the others in the order in which they were finished. In a crawl that
+// goes on meanwhile, a seed that is being finished may be left out.
+//
+// It remembers the ids of seeds and of pages with new links, some 24 bytes each,
+// and 32 bytes a seed; it holds no URL.
+func Each(c Crawl, emit func(Seed) error) error {
+	t := tree{seedOf: make(map[frontier.Referrer]uint32)}
+	for line, err := range c.Lines() {
+		r, err := parse(line, err)
+		if err != nil {
+			return err
+		}
+		t.record(&r)
+	}
+	var emitErr error
+	err := c.Waiting(func(item frontier.Item) bool {
+		if t.wait(&item) {
+			emitErr = emit(Seed{URL: item.URL, Why: Limit, Waiting: 1})
+		}
+		return emitErr == nil
+	})
+	if err = errors.Join(emitErr, err); err != nil {
+		return err
+	}
+	for line, err := range c.Lines() {
+		r, err := parse(line, err)
+		if err != nil {
+			return err
+		}
+		if s, last := t.finished(&r); last {
+			if err := emit(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// line is what is read of a record.
+type line struct {
+	URL        string           `json:"url"`
+	ID         id               `json:"id"`
+	Referrer   id               `json:"referrer_id"`
+	Outcome    frontier.Outcome `json:"outcome"`
+	Status     int              `json:"status"`
+	LinksAdded uint64           `json:"links_added"`
+	RedirectTo string           `json:"redirect_to"`
+	Error      string           `json:"error"`
+}
+
+// id is a record's id, or that of a referrer; zero for none.
+type id frontier.Referrer
+
+// UnmarshalText reads 16 hex digits.
+func (i *id) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(i)) {
+		return fmt.Errorf("id %q, want 16 hex digits", text)
+	}
+	_, err := hex.Decode(i[:], text)
+	return err
+}
+
+func parse(text []byte, err error) (r line, _ error) {
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("lineage: record %.80q: %w", text, err)
+	}
+	return r, nil
+}
+
+// tree leads from each page to its seed.
+type tree struct {
+	seedOf map[frontier.Referrer]uint32 // index in seeds, of seeds and of pages with new links
+	seeds  []seed
+}
+
+// seed is what is known of one so far.
+type seed struct {
+	tail                 id // where its redirects have led
+	outcome              frontier.Outcome
+	rounds               uint32 // records of its own that were not read again yet
+	pages, urls, waiting uint32
+}
+
+// record takes a record in the first reading.
+func (t *tree) record(r *line) {
+	i, known := t.seedOf[frontier.Referrer(r.Referrer)]
+	switch {
+	case r.Referrer == id{}:
+		if i, known = t.seedOf[frontier.Referrer(r.ID)]; !known {
+			i = uint32(len(t.seeds))
+			t.seeds = append(t.seeds, seed{})
+			t.seedOf[frontier.Referrer(r.ID)] = i
+		}
+		s := &t.seeds[i]
+		s.rounds++
+		s.tail, s.outcome = r.ID, r.Outcome
+		return
+	case !known: // its page's record was moved away
+		return
+	}
+	s := &t.seeds[i]
+	s.urls++
+	if r.Outcome == frontier.OK {
+		s.pages++
+	}
+	if s.tail == r.Referrer && s.outcome == frontier.Redirect || s.tail == r.ID {
+		s.tail, s.outcome = r.ID, r.Outcome
+	}
+	if r.LinksAdded > 0 {
+		t.seedOf[frontier.Referrer(r.ID)] = i
+	}
+}
+
+// wait takes an item that has no outcome yet, and reports whether it is a seed
+// that never had one.
+func (t *tree) wait(item *frontier.Item) (fresh bool) {
+	from, seed := item.Referrer, item.Referrer == frontier.Referrer{}
+	if seed { // offered again after it failed, if it is known
+		from = frontier.ReferrerOf(item.Fingerprint)
+	}
+	i, known := t.seedOf[from]
+	if known {
+		t.seeds[i].waiting++
+	}
+	return seed && !known
+}
+
+// finished takes a record in the second reading; last: it is the last one of a
+// seed.
+func (t *tree) finished(r *line) (s Seed, last bool) {
+	if r.Referrer != (id{}) {
+		return s, false
+	}
+	of := &t.seeds[t.seedOf[frontier.Referrer(r.ID)]]
+	if of.rounds--; of.rounds > 0 {
+		return s, false
+	}
+	s = Seed{URL: r.URL, Outcome: r.Outcome, Status: r.Status, RedirectTo: r.RedirectTo, Error: r.Error,
+		Pages: uint64(of.pages), URLs: uint64(of.urls), Waiting: uint64(of.waiting)}
+	switch {
+	case of.waiting > 0:
+		s.Why = Limit
+	case of.outcome == frontier.Robots:
+		s.Why = Robots
+	case of.outcome.State() == frontier.Failed:
+		s.Why = Dead
+	default:
+		s.Why = Complete
+	}
+	return s, true
+}

@@ -1,0 +1,133 @@
+package lineage
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// print is the fingerprint of a URL in these tests.
+func print(url string) (f [16]byte) {
+	copy(f[:], strings.Repeat("\x00", 8-len(url)%9)+url)
+	return f
+}
+
+func idOf(url string) string {
+	if url == "" {
+		return ""
+	}
+	f := print(url)
+	return hex.EncodeToString(f[:8])
+}
+
+// from is a record of a page that referrer named, with so many new links.
+func from(referrer, url string, outcome frontier.Outcome, links uint64) record.Record {
+	return record.Record{URL: url, ID: idOf(url), ReferrerID: idOf(referrer), Outcome: string(outcome), LinksAdded: links}
+}
+
+func waiting(referrer, url string) frontier.Item {
+	item := frontier.Item{URL: url, Fingerprint: print(url)}
+	if referrer != "" {
+		item.Referrer = frontier.ReferrerOf(print(referrer))
+	}
+	return item
+}
+
+func linesOf(t *testing.T, records []record.Record) func() iter.Seq2[[]byte, error] {
+	return func() iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) {
+			for i := range records {
+				line, err := records[i].AppendLine(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !yield(line, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func TestEach(t *testing.T) {
+	records := []record.Record{
+		from("", "done", frontier.OK, 2),
+		from("done", "d1", frontier.OK, 1),
+		from("", "apex", frontier.Redirect, 1),
+		from("d1", "d2", frontier.Network, 0),
+		from("apex", "www", frontier.Redirect, 1),
+		from("www", "www2", frontier.Robots, 0),
+		from("", "dead", frontier.HostDead, 0),
+		from("", "cut", frontier.OK, 3),
+		from("cut", "c1", frontier.OK, 5),
+		from("gone", "lost", frontier.OK, 1), // its page's record is not there
+		from("", "again", frontier.Network, 0),
+		from("d1", "d2", frontier.OK, 0), // a second round
+		from("", "again", frontier.OK, 0),
+		from("", "retried", frontier.Network, 0),
+	}
+	items := []frontier.Item{waiting("cut", "c2"), waiting("c1", "c3"), waiting("", "new"), waiting("lost", "l"), waiting("", "retried")}
+	list := func(visit func(frontier.Item) bool) error {
+		for _, item := range items {
+			if !visit(item) {
+				break
+			}
+		}
+		return nil
+	}
+	var got []Seed
+	if err := Each(Crawl{linesOf(t, records), list}, func(s Seed) error { got = append(got, s); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := []Seed{
+		{URL: "new", Why: Limit, Waiting: 1},
+		{URL: "done", Why: Complete, Outcome: frontier.OK, Pages: 2, URLs: 3},
+		{URL: "apex", Why: Robots, Outcome: frontier.Redirect, URLs: 2},
+		{URL: "dead", Why: Dead, Outcome: frontier.HostDead},
+		{URL: "cut", Why: Limit, Outcome: frontier.OK, Pages: 1, URLs: 1, Waiting: 2},
+		{URL: "again", Why: Complete, Outcome: frontier.OK},
+		{URL: "retried", Why: Limit, Outcome: frontier.Network, Waiting: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error("want -, got +", diff)
+	}
+}
+
+// TestErrors: what cannot be read or written ends it with its own error.
+func TestErrors(t *testing.T) {
+	broken := errors.New("broken")
+	good := linesOf(t, []record.Record{from("", "a", frontier.OK, 0)})
+	none := func(func(frontier.Item) bool) error { return nil }
+	one := func(visit func(frontier.Item) bool) error { visit(waiting("", "b")); return nil }
+	keep := func(Seed) error { return nil }
+	lines := func(text string, err error) func() iter.Seq2[[]byte, error] {
+		return func() iter.Seq2[[]byte, error] {
+			return func(yield func([]byte, error) bool) { yield([]byte(text), err) }
+		}
+	}
+	for name, test := range map[string]struct {
+		crawl Crawl
+		emit  func(Seed) error
+		want  string
+	}{
+		"records": {Crawl{lines("", broken), none}, keep, "broken"},
+		"a line":  {Crawl{lines("{", nil), none}, keep, "record"},
+		"an id":   {Crawl{lines(`{"id":"12"}`, nil), none}, keep, `id "12"`},
+		"a list":  {Crawl{good, func(func(frontier.Item) bool) error { return broken }}, keep, "broken"},
+		"output":  {Crawl{good, none}, func(Seed) error { return broken }, "broken"},
+		"outputs": {Crawl{good, one}, func(Seed) error { return broken }, "broken"},
+	} {
+		err := Each(test.crawl, test.emit)
+		if err == nil || !strings.Contains(fmt.Sprint(err), test.want) {
+			t.Errorf("%s: error %v, want one that says %q", name, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package localstore
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Locked reports whether a process has the store in dir open, as of a moment
+// ago. It takes the lock for an instant: who opens the store just then is told
+// ErrLocked. A nil fsys is the operating system's.
+func Locked(fsys vfs.FS, dir string) (bool, error) {
+	if fsys == nil {
+		fsys = vfs.Default
+	}
+	lock, err := fsys.Lock(fsys.PathJoin(dir, lockFile))
+	if _, ok := errors.AsType[*fs.PathError](err); ok { // the file, not the lock
+		return false, err
+	}
+	if err != nil {
+		return true, nil
+	}
+	return false, lock.Close()
+}

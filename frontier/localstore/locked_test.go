@@ -1,0 +1,34 @@
+package localstore_test
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+func TestLocked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	if _, err := localstore.Locked(nil, dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: error %v", err)
+	}
+	want := func(want bool) {
+		t.Helper()
+		if locked, err := localstore.Locked(nil, dir); locked != want || err != nil {
+			t.Errorf("Locked = %t, %v, want %t", locked, err, want)
+		}
+	}
+	for range 2 { // looking does not lock it
+		s, err := localstore.Open(localstore.Config{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(true)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want(false)
+	}
+}
