@@ -5,10 +5,10 @@ go 1.26.0
 replace github.com/bloomfrontier/crawler => ../..
 
 require (
+	github.com/PuerkitoBio/goquery v1.13.0
 	github.com/andybalholm/cascadia v1.3.4
 	github.com/bloomfrontier/crawler v0.0.0
 	github.com/gocolly/colly/v2 v2.3.0
-	github.com/PuerkitoBio/goquery v1.13.0
 	golang.org/x/sync v0.24.0
 )
 
@@ -29,5 +29,5 @@ require (
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/appengine v1.6.8 // indirect
-	google.golang.org/protobuf v1.36.10 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
