@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+
+// filterCrawl is a store with a filter that does not grow, and what it really
+// did with URLs that were all new.
+type filterCrawl struct {
+	*localstore.Store
+	dir     string
+	chain   sizing.Chain
+	prefix  string
+	offered int
+	lost    float64 // new ones that were answered seen
+}
+
+func newFilterCrawl(t *testing.T, keys uint64, p float64) *filterCrawl {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("replay with -seed=%d (but for the filter's key)", s)
+	c := &filterCrawl{dir: t.TempDir() + "/crawl", chain: sizing.Chain{Keys: keys, FPR: p}, prefix: fmt.Sprintf("http://a.test/%x/", s)}
+	c.open(t)
+	return c
+}
+
+func (c *filterCrawl) open(t *testing.T) {
+	t.Helper()
+	var err error
+	c.Store, err = localstore.Open(localstore.Config{Dir: c.dir,
+		Filter: membits.Config{Capacity: c.chain.Keys, FPR: c.chain.FPR, Growth: membits.GrowthOff, Shards: 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// offer offers URLs number from to to-1, which are new if fresh.
+func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
+	t.Helper()
+	for from < to {
+		var items []frontier.Item
+		for ; from < to && len(items) < 2000; from++ {
+			items = append(items, frontier.Item{URL: fmt.Sprint(c.prefix, from), Host: "a.test", Priority: frontier.PriorityPage})
+		}
+		verdicts, err := c.Add(t.Context(), items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range verdicts {
+			if fresh && v.Answer == frontier.Seen {
+				c.lost++
+			}
+		}
+		if fresh {
+			c.offered += len(items)
+		}
+	}
+}
+
+// figures returns the three figures, with so many probes.
+func (c *filterCrawl) figures(t *testing.T, n uint64) (*view.FalsePositives, frontier.Stats) {
+	t.Helper()
+	stats, err := c.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed, asked, err := c.Probe(context.Background(), n)
+	if err != nil || asked != n {
+		t.Fatalf("%d probes of %d: %v", asked, n, err)
+	}
+	return falsePositives(stats, probes{claimed, asked}, c.chain), stats
+}
+
+// off reports by how many standard deviations hits of trials are away from p.
+func off(f *view.Figure, p float64) float64 {
+	n := float64(f.Trials)
+	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))
+}
+
+const sigmas = 5 // an accident once in some million runs
+
+// TestFigures: at p = 1 % the figures agree with each other, with what the
+// filter was made for and with what it really did.
+func TestFigures(t *testing.T) {
+	const keys, p = 60_000, 0.01
+	c := newFilterCrawl(t, keys, p)
+	defer func() { _ = c.Close() }()
+	c.offer(t, 0, keys, true)
+	f, _ := c.figures(t, 20*probesFor(p))
+	if got := f.Estimated.P; math.Abs(got-p) > 0.1*p { // the sizes and loads of the sub-filters vary by some percent
+		t.Errorf("estimated %g, made for %g", got, p)
+	}
+	if by := off(f.Probed, f.Estimated.P); math.Abs(by) > sigmas {
+		t.Errorf("probed %g, %.1f standard deviations from the estimate %g", f.Probed.P, by, f.Estimated.P)
+	}
+	if f.Probed.Low > f.Probed.P || f.Probed.P > f.Probed.High || f.Probed.High-f.Probed.Low > 0.001 {
+		t.Errorf("the interval of the probes is %g to %g around %g", f.Probed.Low, f.Probed.High, f.Probed.P)
+	}
+	expected := f.Lost.Expected
+	if by := (c.lost - expected) / math.Sqrt(expected); math.Abs(by) > sigmas {
+		t.Errorf("%v lost of %d, expected %g, which is %.1f standard deviations away", c.lost, c.offered, expected, by)
+	}
+	if f.Lost.Low >= expected || f.Lost.High <= expected {
+		t.Errorf("lost %+v", f.Lost)
+	}
+
+	// Far beyond its size it loses enough for the sample to show how many.
+	c.offer(t, keys, 3*keys, true)
+	f, stats := c.figures(t, probesFor(p))
+	share := c.lost / float64(c.offered)
+	if by := off(f.Shadow, share); math.Abs(by) > sigmas || f.Shadow.Hits == 0 {
+		t.Errorf("shadow %d of %d, %.1f standard deviations from the %g that was really lost", f.Shadow.Hits, f.Shadow.Trials, by, share)
+	}
+	if f.Estimated.P < 10*p || math.Abs(off(f.Probed, f.Estimated.P)) > sigmas {
+		t.Errorf("overfilled: estimated %g, probed %g", f.Estimated.P, f.Probed.P)
+	}
+	if err := promises(stats); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBrokenFilter: each figure notices a filter that has lost half of its bits.
+func TestBrokenFilter(t *testing.T) {
+	const keys, p = 60_000, 0.01
+	c := newFilterCrawl(t, keys, p)
+	c.offer(t, 0, keys, true)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	zeroFilter(t, c.dir)
+	c.open(t)
+	defer func() { _ = c.Close() }()
+	f, stats := c.figures(t, probesFor(p))
+	made := c.chain.At(stats.Filter.Keys).FPR
+	if f.Estimated.P > made/2 {
+		t.Errorf("estimated %g of a filter that should have %g", f.Estimated.P, made)
+	}
+	if f.Probed.High > made {
+		t.Errorf("probed %g to %g of a filter that should have %g", f.Probed.Low, f.Probed.High, made)
+	}
+	c.offer(t, 0, keys, false)
+	_, stats = c.figures(t, 1)
+	if err := promises(stats); err == nil || stats.Shadow.Forgotten == 0 {
+		t.Errorf("URLs that were offered twice: %+v, %v", stats.Shadow, err)
+	}
+}
+
+func TestPoissonRange(t *testing.T) {
+	for _, test := range []struct{ mean, low, high float64 }{ // from tables of the distribution
+		{0, 0, 0}, {1e-6, 0, 0}, {0.025, 0, 0}, {0.03, 0, 1}, {1, 0, 3}, {10, 4, 17}, {100, 81, 120}, {1e6, 998040, 1001960},
+	} {
+		if low, high := poissonRange(test.mean); low != test.low || high != test.high {
+			t.Errorf("mean %g: %g to %g, want %g to %g", test.mean, low, high, test.low, test.high)
+		}
+	}
+}
+
+// Those of --known were never new: none of them is lost.
+func TestLostWithKnown(t *testing.T) {
+	chain := sizing.Chain{Keys: 1000, FPR: 0.1}
+	all := lost(frontier.Stats{Books: frontier.Books{Added: 1000}, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
+	known := lost(frontier.Stats{Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
+	late := lost(frontier.Stats{Books: frontier.Books{Added: 10}, Recovered: 1, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
+	if known != 0 || all < 10 || late < 0.5 || late > all/10 {
+		t.Errorf("lost %g of 1000 new, %g of 1000 known, %g of 10 new behind 990 known", all, known, late)
+	}
+}
