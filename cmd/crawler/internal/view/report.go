@@ -138,6 +138,7 @@ type Figure struct {
 
 // Lost is the expected number of new URLs that were taken for known ones so
 // far: the sum, over the new URLs found, of the estimate when each was found.
+// The number itself is within Low and High with 95 %.
 type Lost struct {
 	Expected float64 `json:"expected"`
 	Low      float64 `json:"low"`

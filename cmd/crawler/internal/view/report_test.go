@@ -62,7 +62,7 @@ func small() *Report {
 		Fault:    "added: counted 2, the sum is 1",
 		Outcomes: map[frontier.Outcome]uint64{frontier.Robots: 1},
 		Filter:   &Filter{Keys: 1, Capacity: 10, Layers: []Layer{{Keys: 1, Capacity: 10, Hashes: 1, FPR: 0.1, Target: 0.5}}},
-		FPR:      &FalsePositives{Shadow: &Figure{High: 1}},
+		FPR:      &FalsePositives{Estimated: &Figure{P: 0.1, Low: 0.1, High: 0.1}, Shadow: &Figure{High: 1}},
 	}
 }
 

@@ -180,6 +180,8 @@ func (p *FalsePositives) write(b *strings.Builder) {
 
 func (f *Figure) words(from string) string {
 	switch {
+	case from == "" && f.Low == f.High:
+		return probability(f.P) + ", from the fill of all its bits"
 	case from == "":
 		return fmt.Sprintf("%s (%s to %s), from the fill", probability(f.P), probability(f.Low), probability(f.High))
 	case f.Trials == 0:
