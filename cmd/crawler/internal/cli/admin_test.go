@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+// said is what a command says, for who waits for a word of it.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return s.text.Write(p)
+}
+
+// await returns what re matches, once it does.
+func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
+	t.Helper()
+	for {
+		s.mu.Lock()
+		found, text := re.FindStringSubmatch(s.text.String()), s.text.String()
+		s.mu.Unlock()
+		if found != nil {
+			return found
+		}
+		select {
+		case <-s.more:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("waited for %s in %q", re, text)
+		}
+	}
+}
+
+// TestMetrics scrapes a crawl that has nothing left to do but still waits for
+// seeds, so that nothing changes between one question and the next.
+func TestMetrics(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	seeds, feed := io.Pipe()
+	errs := &said{more: make(chan struct{}, 1)}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(t.Context(), []string{"crawl", "--dir", dir, "--seeds", "-", "--delay", "0", "--retries", "0", "--max-depth", "1",
+			"--admin", "0", "--connect-to", "*.test=" + site(t)}, seeds, io.Discard, errs)
+	}()
+	base := "http://" + errs.await(t, regexp.MustCompile(`metrics on http://(127\.0\.0\.1:\d+)/metrics\n`))[1]
+	if _, err := io.WriteString(feed, "http://a.test/\n"); err != nil {
+		t.Fatal(err)
+	}
+	for idle := false; !idle; {
+		st := statusOf(t, dir)
+		idle = st.Stats.Done+st.Stats.Failed > 1 && st.Stats.Queued+st.Stats.Leased == 0
+	}
+	st, got := statusOf(t, dir), scrape(t, base)
+	want := map[string]float64{
+		`crawler_urls_found_total`: float64(st.Stats.Found), `crawler_urls_added_total`: float64(st.Stats.Added),
+		`crawler_urls_seen_total`: float64(st.Stats.Seen), `crawler_pages_total`: float64(st.Stats.Pages),
+		`crawler_urls{state="queued"}`: 0, `crawler_urls{state="leased"}`: 0, `crawler_urls{state="done"}`: float64(st.Stats.Done),
+		`crawler_urls{state="failed"}`: float64(st.Stats.Failed), `crawler_urls_delayed`: 0, `crawler_records_total`: float64(st.Stats.Records),
+		`crawler_retries_total`: float64(st.Stats.Retries), `crawler_hosts`: 0, `crawler_paused`: 0, `crawler_recovered_total`: 0,
+		`crawler_filter_keys`: float64(st.Stats.Filter.Keys), `crawler_filter_capacity_keys`: float64(st.Stats.Filter.Capacity),
+		`crawler_filter_layers`: 1, `crawler_filter_bytes`: float64(st.Stats.Filter.Bytes), `crawler_filter_false_positive_ratio`: st.Stats.Filter.FPR,
+		`crawler_shadow_urls_total{verdict="new"}`: float64(st.Stats.Shadow.New), `crawler_shadow_urls_total{verdict="lost"}`: 0,
+		`crawler_shadow_urls_total{verdict="forgotten"}`: 0, `crawler_requests_total{for="page"}`: float64(st.Progress.Requests),
+		`crawler_requests_total{for="robots"}`: float64(st.Progress.Robots), `crawler_attempts_failed_total`: float64(st.Progress.Errors),
+		`crawler_body_bytes_total`: float64(st.Progress.Bytes), `crawler_finished_total`: float64(st.Progress.Finished),
+		`crawler_leases_lost_total`: 0, `crawler_slots`: float64(st.Progress.Slots), `crawler_leases{doing="waiting"}`: 0,
+		`crawler_leases{doing="working"}`: 0, `crawler_blocked{by="rate"}`: 0, `crawler_blocked{by="store"}`: 0, `crawler_blocked{by="robots"}`: 0,
+	}
+	for reason, n := range st.Stats.Refused {
+		want[fmt.Sprintf("crawler_urls_refused_total{reason=%q}", reason)] = float64(n)
+	}
+	for outcome, n := range st.Stats.Outcomes {
+		want[fmt.Sprintf("crawler_outcomes_total{outcome=%q}", outcome)] = float64(n)
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if value, known := want[name]; !strings.HasPrefix(name, "crawler_build{") && (!known || value != got[name]) {
+			t.Errorf("%s is %g, want %g (%t)", name, got[name], value, known)
+		}
+	}
+	for name := range want {
+		if _, ok := got[name]; !ok {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for path, status := range map[string]int{
+		"/healthz": 200, "/readyz": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/cmdline": 404, "/": 404,
+	} {
+		if response := fetch(t, base+path); response.StatusCode != status {
+			t.Errorf("%s has status %d, want %d", path, response.StatusCode, status)
+		}
+	}
+	_ = feed.Close()
+	if code := <-ended; code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	var report view.Report
+	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]uint64{
+		`crawler_urls_found_total`: report.Books.Found, `crawler_urls_added_total`: report.Books.Added, `crawler_urls_seen_total`: report.Books.Seen,
+		`crawler_urls{state="done"}`: report.Books.Done, `crawler_urls{state="failed"}`: report.Books.Failed, `crawler_pages_total`: report.Pages,
+		`crawler_filter_keys`: report.Filter.Keys, `crawler_requests_total{for="page"}`: report.Run.Requests,
+	} {
+		if got[name] != float64(value) {
+			t.Errorf("%s was %g at the end, the report has %d", name, got[name], value)
+		}
+	}
+	if _, err := http.Get(base + "/healthz"); err == nil {
+		t.Error("the crawl has ended, its --admin has not")
+	}
+}
+
+func statusOf(t *testing.T, dir string) (st status) {
+	t.Helper()
+	if err := callControl(t.Context(), dir, "GET", "/status", nil, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func fetch(t *testing.T, url string) *http.Response {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+// scrape returns the crawler's own metrics by name and labels.
+func scrape(t *testing.T, base string) map[string]float64 {
+	t.Helper()
+	text, err := io.ReadAll(fetch(t, base+"/metrics").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for line := range strings.Lines(string(text)) {
+		name, number, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || !strings.HasPrefix(name, "crawler_") {
+			continue
+		}
+		if got[name], err = strconv.ParseFloat(number, 64); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !strings.Contains(string(text), "\ngo_goroutines ") {
+		t.Error("the runtime's metrics are missing")
+	}
+	return got
+}
+
+// A crawl that stops is not ready, and one whose store has failed has no metrics.
+func TestAdminOfStoppingCrawl(t *testing.T) {
+	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
+	ses, err := openStored(dir, streams{out: io.Discard, err: io.Discard}, localstore.Open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, stop := context.WithCancelCause(t.Context())
+	handler := ses.adminHandler(run)
+	ask := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w
+	}
+	if w := ask("/readyz"); w.Code != 200 || w.Body.String() != "ok\n" {
+		t.Errorf("readyz = %d %q", w.Code, w.Body)
+	}
+	stop(errors.New("enough"))
+	if w := ask("/readyz"); w.Code != 503 || !strings.Contains(w.Body.String(), "stopping: enough") {
+		t.Errorf("readyz of a crawl that stops = %d %q", w.Code, w.Body)
+	}
+	if w := ask("/healthz"); w.Code != 200 {
+		t.Errorf("healthz of a crawl that stops = %d %q", w.Code, w.Body)
+	}
+	if err := ses.close(); err != nil {
+		t.Error(err)
+	}
+	if w := ask("/metrics"); w.Code != 500 || !strings.Contains(w.Body.String(), frontier.ErrClosed.Error()) {
+		t.Errorf("metrics of a closed store = %d %q", w.Code, w.Body)
+	}
+}
+
+func TestAdminAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"9090": "127.0.0.1:9090", ":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:http": "[::1]:http",
+		"": "", ":": "", "localhost": "", "h:99999": "", "a:b:c": "",
+	} {
+		if got, err := adminAddress(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("adminAddress(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+	if code, _, errs := run(t, "", "crawl", "--admin", "nowhere", "http://a.test/"); code != exitUsage || !strings.Contains(errs, "--admin is") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// docs/metrics.md has every metric, in order, and no other.
+func TestMetricsAreDocumented(t *testing.T) {
+	var want, got []string
+	name := regexp.MustCompile(`fqName: "([^"]+)"`)
+	for _, f := range metricFamilies {
+		want = append(want, name.FindStringSubmatch(f.Desc.String())[1])
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/metrics.md"), -1) {
+		got = append(got, row[1])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/metrics.md has\n%q\nwant\n%q", got, want)
+	}
+}
