@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli"
 )
 
 func TestMain(m *testing.M) {
@@ -59,6 +61,42 @@ func TestScripts(t *testing.T) {
 			"exits": cmdExits, "stopped": cmdStopped, "heal": cmdHeal, "lines": cmdLines,
 		},
 	})
+}
+
+// What README shows is what the program prints, but for times and rates.
+func TestReadmeShowsARun(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(readme), "```text\n$ crawler ")
+	shown, _, _ = strings.Cut(shown, "```")
+	line, want, _ := strings.Cut(shown, "\n")
+
+	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 5, Pages: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(t.Context(), listener) }()
+	defer func() { _ = listener.Close(); <-served }()
+	line = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(line, listener.Addr().String())
+	args := strings.Fields(strings.ReplaceAll(strings.Replace(line, "100ms", "1ms", 1), "'", ""))
+
+	t.Chdir(t.TempDir())
+	var out, got bytes.Buffer
+	if code := cli.Run(t.Context(), args, strings.NewReader(""), &out, &got); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &got)
+	}
+	// Times, rates and chance differ, and a run of less than a second has no limit.
+	differs := regexp.MustCompile(`(?m)^  (this run|requests|lost|limited by) .*\n`)
+	if got, want := differs.ReplaceAllString(got.String(), ""), differs.ReplaceAllString(want, ""); got != want {
+		t.Errorf("the run of README prints\n%s\nREADME has\n%s", got, want)
+	}
 }
 
 // site is a server with a page of each kind that a script needs.
