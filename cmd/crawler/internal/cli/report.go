@@ -238,21 +238,18 @@ func writeReport(dir string, r *view.Report) error {
 	return replaceFile(filepath.Join(dir, reportFile), append(text, '\n'))
 }
 
-// replaceFile writes a file that is whole at every moment.
+// replaceFile writes a file that is whole at every moment. One at a time may:
+// what a kill leaves behind is overwritten.
 func replaceFile(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	f, err := os.Create(name + ".tmp")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return os.Rename(f.Name(), name)
 }
 
 // readReport returns the report in a crawl's directory, nil if there is none.

@@ -71,7 +71,7 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 		return 0, err
 	}
 	name := filepath.Join(ses.dir, seedsFile)
-	temp, err := os.CreateTemp(ses.dir, seedsFile+".*.tmp")
+	temp, err := os.Create(name + ".tmp")
 	if err != nil {
 		return 0, err
 	}
@@ -98,7 +98,7 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	enc.SetEscapeHTML(false)
 	err = lineage.Each(crawl, func(s lineage.Seed) error { n++; return enc.Encode(s) })
 	if err == nil {
-		err = errors.Join(out.Flush(), temp.Chmod(0o644), temp.Sync())
+		err = errors.Join(out.Flush(), temp.Sync())
 	}
 	return n, err
 }
