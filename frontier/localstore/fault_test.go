@@ -339,3 +339,42 @@ func TestConfigFaults(t *testing.T) {
 		t.Error("a filter with FPR 2 was taken")
 	}
 }
+
+// TestDamagedRows: a row that is damaged or gone ends the use of the store with
+// one error that says where, instead of an item that is silently not there.
+func TestDamagedRows(t *testing.T) {
+	at := appendQueueKey(nil, "a.test", place{0, 1})
+	for name, damage := range map[string]func(s *Store) error{
+		"entry":     func(s *Store) error { return s.db.Set(at, []byte{1, 2}, nil) },
+		"entry key": func(s *Store) error { return s.db.Set(append(at, 7), []byte{1, 2}, nil) },
+		"gone": func(s *Store) error {
+			return s.db.DeleteRange(queuePrefix("a.test"), after(queuePrefix("a.test")), nil)
+		},
+		"host": func(s *Store) error { s.hosts = map[string]*host{}; return s.db.Set(hostKey("a.test"), []byte{1}, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Delay: NoDelay, Filter: membits.Config{Capacity: 1000}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			addPages(t, s, "a.test", 3)
+			// The damage is done by the committer, whose state it touches.
+			if err := s.do(t.Context(), &op{grant: func(*group) error { return damage(s) }}); err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}})
+			if !errors.Is(err, errRow) || !strings.Contains(err.Error(), "a.test") {
+				t.Errorf("Lease = %v, want %v that names the host", err, errRow)
+			}
+			if s.Err() == nil {
+				t.Fatal("the store did not fail")
+			}
+			if _, again := s.Add(t.Context(), smallItems("b.test", 0)); again == nil || again.Error() != s.Err().Error() {
+				t.Errorf("Add after that = %v, want %v", again, s.Err())
+			}
+			if err := s.Close(); !errors.Is(err, errRow) {
+				t.Errorf("Close = %v, want %v", err, errRow)
+			}
+		})
+	}
+}
