@@ -113,7 +113,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error
 			Slots: p.Slots, Asking: p.Asking, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
-			Delay: p.Delay, DelayFlag: m.delay, Rate: m.rate,
+			Delay: rounded(p.Delay), DelayFlag: m.delay, Rate: m.rate,
 		},
 	}
 	if m.maxTime > 0 {
@@ -125,6 +125,15 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error
 func (m *monitor) handleSample(w http.ResponseWriter, r *http.Request) {
 	s, err := m.sample(r.Context(), time.Now())
 	reply(w, s, err)
+}
+
+// rounded is a delay to be shown: one that follows a host's latency has
+// nanoseconds.
+func rounded(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
 }
 
 // endOfSeeds notes that no more seeds come from the command line.
