@@ -73,11 +73,17 @@ bench: build bin/peers ## our speed against a bare loop and colly on real HTML, 
 	@go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-full
-bench-full: ## the same with six runs for benchstat and a site ten times as large
+bench-full: ## the same with six runs for benchstat, a site ten times as large, and the long ones
 	@$(MAKE) --no-print-directory bench BENCHCOPIES=100
 	$(call step,Go benchmarks six times)
 	@go test -run '^$$' -bench . -benchmem -count 6 -timeout 0 ./... | tee bin/bench.txt
 	@$(TOOL) benchstat bin/bench.txt
+	$(call step,a million pages)
+	@CRAWLER_BIN=$(CURDIR)/bin/crawler go test ./bench -v -run '^$$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
+	$(call step,a start with ten million known URLs)
+	@go test ./frontier/localstore -run '^$$' -bench Restart -benchtime 1x -timeout 0 -size 10000000
+	$(call step,dedup of ten million lines)
+	@go test ./bench/dedup -run '^$$' -bench . -benchtime 1x -timeout 0 -urls 10000000
 
 .PHONY: proof
 proof: deps build ## the proofs at full size, into docs/proofs.md
