@@ -15,7 +15,8 @@ import (
 // watchStatus shows a running crawl once a second until it ends or ctx does: as
 // a view on a terminal, as lines elsewhere.
 func watchStatus(ctx context.Context, dir string, w io.Writer, asJSON bool) error {
-	show := watcher(ctx, dir, w, asJSON)
+	show, end := watcher(ctx, dir, w, asJSON)
+	defer end()
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
 	for {
@@ -34,8 +35,10 @@ func watchStatus(ctx context.Context, dir string, w io.Writer, asJSON bool) erro
 	}
 }
 
-// watcher returns what shows the crawl that runs in dir as it is now.
-func watcher(ctx context.Context, dir string, w io.Writer, asJSON bool) (show func() error) {
+// watcher returns what shows the crawl that runs in dir as it is now, and what
+// leaves the terminal as it was.
+func watcher(ctx context.Context, dir string, w io.Writer, asJSON bool) (show func() error, end func()) {
+	end = func() {}
 	if asJSON {
 		enc := json.NewEncoder(w)
 		return func() error {
@@ -44,12 +47,12 @@ func watcher(ctx context.Context, dir string, w io.Writer, asJSON bool) (show fu
 				return err
 			}
 			return enc.Encode(st)
-		}
+		}, end
 	}
 	log := slog.New(slog.NewTextHandler(w, nil))
 	draw := func(r view.Reading) { view.LogLine(log, r) }
 	if live, terminal := view.Open(w, os.Getenv); terminal {
-		draw = live.Draw
+		draw, end = live.Draw, live.Clear
 	}
 	meter := new(view.Meter)
 	return func() error {
@@ -59,7 +62,7 @@ func watcher(ctx context.Context, dir string, w io.Writer, asJSON bool) (show fu
 		}
 		draw(meter.Read(s))
 		return nil
-	}
+	}, end
 }
 
 // awaitEnd waits until nobody runs the crawl in dir.
