@@ -330,10 +330,10 @@ func TestRecountOfAFullFilter(t *testing.T) {
 		Filter: membits.Config{Capacity: 2000, FPR: 0.05, Growth: membits.GrowthOff, Shards: 4}}, Open)
 	defer s.Close()
 	got := answers(t, s, frontier.Bulk, 0, 4000)
-	if lost := got[frontier.Seen]; lost < 300 {
+	if lost := got[frontier.Seen]; lost < 200 { // some 300 expected
 		t.Fatalf("the filter lost %d of 4,000, want more", lost)
 	}
-	if answers(t, s, frontier.Exact, 4000, 6000); stats(t, s).Recovered < 300 {
+	if answers(t, s, frontier.Exact, 4000, 6000); stats(t, s).Recovered < 300 { // some 600
 		t.Fatalf("%d exact URLs were claimed falsely, want more", stats(t, s).Recovered)
 	}
 	r, err := s.Recount(t.Context())
