@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,6 +89,10 @@ func (r *results) verdict() string {
 	return "FAIL"
 }
 
+// most is how many lines of one test, and tests of one parent, the document
+// shows: of what passes in hundreds, the count is enough.
+const most = 20
+
 // write appends the batch to the document: its tests in the order of their
 // names, with what they said.
 func (r *results) write(out io.Writer, b batch) {
@@ -95,13 +100,27 @@ func (r *results) write(out io.Writer, b batch) {
 	if len(r.tests) == 0 {
 		fmt.Fprint(out, "* **nothing ran**\n")
 	}
+	passed := make(map[string]int) // by parent
+	for name, t := range r.tests {
+		if t.action == "pass" {
+			passed[path.Dir(name)]++
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.tests)) {
-		t := r.tests[name]
-		depth := strings.Repeat("  ", strings.Count(name, "/"))
-		short := name[strings.LastIndexByte(name, '/')+1:]
-		fmt.Fprintf(out, "%s* %s: **%s** in %.1f s\n", depth, short, t.action, t.seconds)
-		for _, line := range t.lines {
-			fmt.Fprintf(out, "%s  * %s\n", depth, line)
+		t, parent := r.tests[name], path.Dir(name)
+		if t.action == "pass" && parent != "." && passed[parent] > most {
+			continue
+		}
+		indent := strings.Repeat("  ", strings.Count(name, "/"))
+		fmt.Fprintf(out, "%s* %s: **%s** in %.1f s\n", indent, path.Base(name), t.action, t.seconds)
+		for _, line := range t.lines[:min(len(t.lines), most)] {
+			fmt.Fprintf(out, "%s  * %s\n", indent, line)
+		}
+		if more := len(t.lines) - most; more > 0 {
+			fmt.Fprintf(out, "%s  * and %d lines more\n", indent, more)
+		}
+		if n := passed[name]; n > most {
+			fmt.Fprintf(out, "%s  * %d tests within it pass\n", indent, n)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,25 @@ func TestResults(t *testing.T) {
 	}
 	if !r.hold() {
 		t.Error("it does not hold, want it to")
+	}
+}
+
+// TestMany: what passes in hundreds is counted; what fails is shown all the same.
+func TestMany(t *testing.T) {
+	r := &results{tests: map[string]*result{"TestA": {action: "fail", lines: make([]string, most+3)}}}
+	for n := range 100 {
+		r.tests[fmt.Sprintf("TestA/%d", n)] = &result{action: "pass"}
+	}
+	r.tests["TestA/7"].action = "fail"
+	var out bytes.Buffer
+	r.write(&out, batch{})
+	for _, want := range []string{"  * and 3 lines more\n", "  * 99 tests within it pass\n", "  * 7: **fail**"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+	if got := strings.Count(out.String(), "**"); got != 4 {
+		t.Errorf("%d verdicts, want those of TestA and TestA/7\n%s", got/2, &out)
 	}
 }
 
