@@ -34,7 +34,7 @@ demo: build ## crawl 100 pages of a small web made for tests, with a summary
 	@tools/demo.sh
 
 .PHONY: test
-test: deps lint build race fuzz ## everything that CI checks
+test: deps lint build race plain fuzz ## everything that CI checks
 
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck and the rules of the architecture
@@ -57,6 +57,13 @@ race: build ## all tests under the race detector, with servers required
 	@export CGO_ENABLED=1 CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	go test -race -short ./...; \
 	for module in $(NESTED); do (cd $$module && go test -race -short ./...); done
+
+# Rates and memory are measured without the detector, which is slow and blind to
+# them: these packages skip such tests in the run above.
+.PHONY: plain
+plain: ## the statistics and the memory that the race detector gets in the way of
+	$(call step,go test without -race)
+	@CRAWLER_TEST_SERVERS=require go test ./bloomstore/... ./bench/dedup
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (5s)

@@ -2,7 +2,6 @@ package membits
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 	"sync/atomic"
 
@@ -27,20 +26,11 @@ func (f *Filter) shape(number int) shape {
 	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)
 	keys := plan.Capacity
 	if growing {
-		keys = withLost(plan)
+		keys = plan.Offered()
 	}
 	s := shape{capacity: plan.Capacity, fpr: plan.FPR, shardCount: f.config.Shards}
 	s.shardBits, s.hashes = sizing.ShardedBits(keys, plan.FPR, uint64(f.config.Shards))
 	return s
-}
-
-// withLost returns how many distinct keys must be offered until as many as the
-// layer's capacity were new. A layer that grows counts the new ones only, and
-// those are the keys that found clear bits: they set more than average. To hold
-// its rate it must be made for as many as were offered.
-func withLost(plan sizing.Layer) uint64 {
-	lost := sizing.LostWhileFilling(plan.Capacity, plan.Bits, plan.Hashes)
-	return uint64(math.Ceil(float64(plan.Capacity) / (1 - lost)))
 }
 
 // bytes returns the size of one sub-filter.

@@ -70,7 +70,7 @@ func TestFalsePositiveRate(t *testing.T) {
 // TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers
 // are full: 15 times its capacity. They have 0.9, 0.05, 0.025 and 0.0125 of its
 // rate, and all that may follow have the last 0.0125. At 0.2 it would show if
-// layers were sized for fewer keys than are offered to them; see withLost.
+// layers were sized for fewer keys than are offered to them; see sizing.Layer.Offered.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
