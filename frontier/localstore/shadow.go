@@ -43,12 +43,16 @@ func (g *group) shadow(print bloomstore.Fingerprint, claimed bool) error {
 
 // Counters returns what Stats does but for the filter, whose bits take their
 // time to count: it costs next to nothing.
-func (s *Store) Counters(ctx context.Context) (stats frontier.Stats, err error) {
-	err = s.do(ctx, &op{grant: func(g *group) error {
+func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
+	var stats frontier.Stats
+	err := s.do(ctx, &op{grant: func(g *group) error {
 		stats = g.counters()
 		return nil
 	}})
-	return stats, err
+	if err != nil { // the committer may still be at it
+		return frontier.Stats{}, err
+	}
+	return stats, nil
 }
 
 // Probe asks the filter for up to n random fingerprints and returns how many of
