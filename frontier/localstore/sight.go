@@ -61,14 +61,17 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 	return l, err
 }
 
-// Position returns where the records end; it is never nil.
+// Position returns where the records end; without an error it is never nil.
 func (s *Store) Position(ctx context.Context) (frontier.Position, error) {
 	position := frontier.Position{}
 	err := s.do(ctx, &op{grant: func(g *group) error {
 		position = append(position, g.meta.Position...)
 		return nil
 	}})
-	return position, err
+	if err != nil { // the committer may still be at it
+		return nil, err
+	}
+	return position, nil
 }
 
 // place counts the items of a host's queue. A delayed one comes behind those of
