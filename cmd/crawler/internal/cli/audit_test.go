@@ -211,7 +211,11 @@ func dropRecord(t *testing.T, dir string) {
 func otherRecord(t *testing.T, dir string) {
 	editRecords(t, dir, func(lines [][]byte) [][]byte {
 		at := bytes.Index(lines[0], []byte(`"id":"`)) + len(`"id":"`)
-		lines[0][at] ^= 1 // one hex digit to another
+		if lines[0][at] == '0' {
+			lines[0][at] = '1'
+		} else {
+			lines[0][at] = '0'
+		}
 		return lines
 	})
 }
