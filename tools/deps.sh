@@ -11,17 +11,26 @@ needs=(
   "wget                                 wget"        # the crawler that ours is compared with
   "/usr/share/doc/git-doc/index.html    git-doc"     # real HTML
   "/usr/share/doc/sqlite3/index.html    sqlite3-doc"
+  "redis-server                         redis-server"
+  "postgres                             postgresql"
 )
+
+# there reports whether a file or command is there. Debian keeps the programs of
+# the Postgres server out of PATH.
+there() {
+  case $1 in
+    /*) [[ -e $1 ]] ;;
+    postgres) command -v postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres' ;;
+    *) command -v "$1" ;;
+  esac >/dev/null
+}
 
 # missing prints the packages whose file or command is not there.
 missing() {
   local what package
   for need in "${needs[@]}"; do
     read -r what package <<<"$need"
-    case $what in
-      /*) [[ -e $what ]] || echo "$package" ;;
-      *) command -v "$what" >/dev/null || echo "$package" ;;
-    esac
+    there "$what" || echo "$package"
   done
 }
 
@@ -41,6 +50,22 @@ if ((EUID != 0)); then
   as_root=(sudo -n)
 fi
 
+# The tests start servers of their own: those of the packages shall not run, now
+# or at the next boot, and Postgres shall make no database. What says so to the
+# packages' scripts is taken away again.
+held=()
+hold() { # hold FILE MODE TEXT: unless the machine's owner has one
+  [[ ! -e $1 ]] || return 0
+  "${as_root[@]}" mkdir -p "${1%/*}"
+  "${as_root[@]}" tee "$1" <<<"$3" >/dev/null
+  "${as_root[@]}" chmod "$2" "$1"
+  held+=("$1")
+}
+release() { ((${#held[@]} == 0)) || "${as_root[@]}" rm -f "${held[@]}"; }
+trap release EXIT
+hold /usr/sbin/policy-rc.d 755 $'#!/bin/sh\nexit 101'
+hold /etc/postgresql-common/createcluster.d/crawler-tests.conf 644 'create_main_cluster = false'
+
 echo "deps: installing ${packages[*]}"
 # Slim images leave documentation out of packages: the two that are nothing
 # else are let in. A package that is installed without its files comes again.
@@ -50,4 +75,7 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/git-doc/*' \
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/sqlite3/*' \
   "${packages[@]}" >/dev/null
+if [[ " ${packages[*]} " == *" redis-server "* ]] && command -v systemctl >/dev/null; then
+  "${as_root[@]}" systemctl disable --quiet redis-server
+fi
 [[ -z $(missing) ]] || refuse "apt-get installed the packages, but what they should bring is not there"
