@@ -23,6 +23,7 @@ type Response struct {
 	RetryAfter  time.Duration // 0: none
 	Latency     time.Duration // from the request to the end of the answer's header
 	Duration    time.Duration // from the start, connect included, to the end of the body
+	Wire        *Wire         // with Config.Capture, else nil; valid until Release
 
 	buffer *buffer
 }
