@@ -106,6 +106,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Politeness, err = c.Politeness.WithDefaults(); err != nil {
 		errs = append(errs, err)
 	}
+	if err := c.Rules.Trap.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	c.Rules.Trap.Year = cmp.Or(c.Rules.Trap.Year, time.Now().Year())
 	if c.Canon == nil {
 		if c.Canon, err = canon.New(canon.Options{}); err != nil {
 			errs = append(errs, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // Refused is a link that was not queued because a rule forbids it.
@@ -47,7 +48,7 @@ func (v *visited) refusedByStore(links []frontier.Item) func(link int, reason fr
 }
 
 // ruleOf says which rule refuses a canonical URL for a reason of judge.
-func (r Rules) ruleOf(reason frontier.Reason, url string) string {
+func (r *Rules) ruleOf(reason frontier.Reason, url canon.URL) string {
 	switch reason {
 	case frontier.ReasonScope:
 		return "--scope " + r.Scope.String()
@@ -57,11 +58,12 @@ func (r Rules) ruleOf(reason frontier.Reason, url string) string {
 		return fmt.Sprintf("at most %d redirects in a row", r.maxHops())
 	case frontier.ReasonExcluded:
 		for _, re := range r.Exclude {
-			if re.MatchString(url) {
+			if re.MatchString(url.String()) {
 				return "--exclude " + re.String()
 			}
 		}
 		return "no --include matches"
 	}
-	return ""
+	_, rule := r.Trap.Judge(url)
+	return rule
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
+	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
@@ -26,6 +27,7 @@ type Rules struct {
 	Exclude  []*regexp.Regexp // none may match; wins over Include
 	MaxDepth int              // links away from a seed; 0: no limit; SeedsOnly: no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
+	Trap     trap.Limits      // how strange a URL may look; a zero Year means this one
 }
 
 func (r Rules) maxDepth() int {
@@ -98,7 +100,7 @@ func (l *linkSet) refusals() []frontier.Refusal {
 func (l *linkSet) refuseLink(url canon.URL, reason frontier.Reason) {
 	l.refuse(reason, 1)
 	if l.cfg.OnRefused != nil {
-		l.detail(url.String(), reason, l.cfg.Rules.ruleOf(reason, url.String()))
+		l.detail(url.String(), reason, l.cfg.Rules.ruleOf(reason, url))
 	}
 }
 
@@ -164,6 +166,9 @@ func (l *linkSet) judge(url canon.URL) frontier.Reason {
 	}
 	if rules.Scope != canon.ScopeAny && !l.scoped(url.Host()) {
 		return frontier.ReasonScope
+	}
+	if reason, _ := rules.Trap.Judge(url); reason != "" {
+		return reason
 	}
 	return rules.filter(url.String())
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
@@ -19,6 +20,7 @@ type Rules struct {
 	Exclude  []*regexp.Regexp // none may match; wins over Include
 	MaxDepth int              // links away from a seed; 0: no limit; seedsOnly: no link
 	MaxHops  int              // redirects in a row; 0 means defaultHops
+	Trap     trap.Limits      // how strange a URL may look
 }
 
 // As fetcher.SeedsOnly and fetcher.DefaultMaxHops.
@@ -37,7 +39,7 @@ func (q *query) askRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q.out.Rules = append(q.out.Rules, scope)
+	q.out.Rules = append(q.out.Rules, scope, q.trapRule())
 	if check, ok := q.expressions(); ok {
 		q.out.Rules = append(q.out.Rules, check)
 	}
@@ -133,6 +135,15 @@ func (q *query) scopeRule(ctx context.Context) (Check, error) {
 	c.Answer, c.Reason = Refuses, frontier.ReasonScope
 	c.Words = fmt.Sprintf("no seed opened %s (%s)", strings.Join(c.Asked, " or "), c.Setting)
 	return c, nil
+}
+
+// trapRule asks whether the URL looks like one of a trap.
+func (q *query) trapRule() Check {
+	c := Check{Rule: "trap", Answer: Passes, Words: "nothing about its form is strange"}
+	if reason, words := q.src.Rules.Trap.Judge(q.url); reason != "" {
+		c.Answer, c.Reason, c.Words = Refuses, reason, "it looks like one of a trap's: "+words
+	}
+	return c
 }
 
 // expressions asks --exclude and --include; false: there are none.

@@ -1,0 +1,105 @@
+// Package trap recognises URLs that a site makes without end: paths that repeat
+// themselves, queries of ever more parameters, calendars that never stop.
+//
+// It judges one canonical URL by its form alone. It keeps no counts: budgets of
+// hosts and domains belong to the frontier, depth to the worker's rules.
+package trap
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// The limits that a zero Limits has.
+const (
+	DefaultMaxURL     = 2048
+	DefaultMaxRepeats = 4
+	DefaultMaxParams  = 32
+	DefaultMaxAhead   = 5
+)
+
+// NoLimit switches a limit off.
+const NoLimit = -1
+
+// Limits say how strange a URL may look before it is taken for a trap's. The
+// zero value has the defaults; NoLimit in a field switches it off.
+type Limits struct {
+	MaxURL     int // bytes of the canonical URL
+	MaxRepeats int // times that one path segment may occur
+	MaxParams  int // parameters of the query
+	// MaxAhead is how many years after Year a date in the URL may lie; one
+	// before 1900 is refused as well. Only what reads as a date counts:
+	// /2031/02, 2031-02, year=2031.
+	MaxAhead int
+	Year     int // this year; 0: no date is refused
+}
+
+// Validate returns nil or an error that names every fault.
+func (l Limits) Validate() error {
+	var errs []error
+	for _, limit := range []struct {
+		name  string
+		value int
+	}{{"MaxURL", l.MaxURL}, {"MaxRepeats", l.MaxRepeats}, {"MaxParams", l.MaxParams}, {"MaxAhead", l.MaxAhead}} {
+		if limit.value < NoLimit {
+			errs = append(errs, fmt.Errorf("trap: %s is %d, want NoLimit or more", limit.name, limit.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Judge returns why a URL is refused, and the limit in words; an empty reason:
+// it is not.
+func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
+	path, query, _ := strings.Cut(url.Path(), "?")
+	longest, often := cmp.Or(l.MaxURL, DefaultMaxURL), cmp.Or(l.MaxRepeats, DefaultMaxRepeats)
+	params, ahead := cmp.Or(l.MaxParams, DefaultMaxParams), cmp.Or(l.MaxAhead, DefaultMaxAhead)
+	switch {
+	case longest != NoLimit && len(url.String()) > longest:
+		return frontier.ReasonTooLong, fmt.Sprintf("longer than %d bytes", longest)
+	case often != NoLimit && repeats(path) > often:
+		return frontier.ReasonRepeats, fmt.Sprintf("one path segment more than %d times", often)
+	case params != NoLimit && query != "" && strings.Count(query, "&") >= params:
+		return frontier.ReasonParams, fmt.Sprintf("more than %d parameters", params)
+	}
+	if ahead == NoLimit || l.Year == 0 {
+		return "", ""
+	}
+	if year := dateOutside(url.Path(), firstYear, l.Year+ahead); year != 0 {
+		return frontier.ReasonCalendar, fmt.Sprintf("a date of %d, outside %d to %d", year, firstYear, l.Year+ahead)
+	}
+	return "", ""
+}
+
+// maxSegments bounds the work on one path: a trap's repeats within its first ones.
+const maxSegments = 64
+
+// repeats returns how often the most frequent segment of a path occurs.
+func repeats(path string) int {
+	most := 0
+	var segments [maxSegments]string
+	n := 0
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" {
+			continue
+		}
+		if n == maxSegments {
+			break
+		}
+		segments[n] = segment
+		n++
+		same := 0
+		for _, s := range segments[:n] {
+			if s == segment {
+				same++
+			}
+		}
+		most = max(most, same)
+	}
+	return most
+}
