@@ -169,6 +169,12 @@ type Completion struct {
 	// with all other records, after the links' verdicts are known and before
 	// the completion takes effect. An error fails the completion.
 	Record func(links LinkCounts) error
+	// Void, unless nil, takes back what Record wrote. A store that many workers
+	// share has the record on disk before it asks whether the completion takes
+	// effect: when it is certain that it did not (ErrLeaseLost), the store calls
+	// Void, one at a time with all records. While it is in doubt it does not: a
+	// record too many does no harm, one that is missing does.
+	Void func() error
 	// LinkRefused, unless nil, is called for each of Links, by its index, that
 	// the store itself refuses, before Complete returns.
 	LinkRefused func(link int, reason Reason)

@@ -20,6 +20,21 @@ type Config struct {
 	RotateBytes int64              // close pages.jsonl beyond this length; 0 means 1 GiB, negative never
 	Compress    bool               // closed files become .zst
 	Crash       func(point string) // called at points where a crash is worth a test; nil: nothing
+	// Archive is an output that records point into. It is synced before they
+	// are, and its position is part of theirs. With nil, what a position says
+	// of another output's files is kept as it is.
+	Archive frontier.Output
+}
+
+func (c Config) withDefaults() Config {
+	c.RotateBytes = cmp.Or(c.RotateBytes, 1<<30)
+	if c.FS == nil {
+		c.FS = vfs.Default
+	}
+	if c.Crash == nil {
+		c.Crash = func(string) {}
+	}
+	return c
 }
 
 // The files of an output: records go to the active one; rotation gives it the
@@ -42,9 +57,10 @@ type Files struct {
 	file   vfs.File // the active one; nil after a rotation that failed
 	length int64    // of the active file, on disk
 	buffer []byte
-	closed int // number of the last closed file; 0: none
-	packed int // the closed files up to this number are packed, or are being
-	named  int // the last closed file that the position returned last names
+	closed int               // number of the last closed file; 0: none
+	packed int               // the closed files up to this number are packed, or are being
+	named  int               // the last closed file that the position returned last names
+	others frontier.Position // of the archive's files, as it was last
 
 	packing sync.WaitGroup
 	mu      sync.Mutex
@@ -60,19 +76,15 @@ var (
 // committed last. A nil position is an empty output. An error: files or bytes
 // are missing that were committed, or there are files of another output.
 func Open(cfg Config, position frontier.Position) (*Files, error) {
-	cfg.RotateBytes = cmp.Or(cfg.RotateBytes, 1<<30)
-	if cfg.FS == nil {
-		cfg.FS = vfs.Default
-	}
-	if cfg.Crash == nil {
-		cfg.Crash = func(string) {}
-	}
+	cfg = cfg.withDefaults()
 	f := &Files{cfg: cfg}
 	for _, at := range position {
 		if n, ok := closedNumber(at.File); ok {
 			f.closed = n
 		} else if at.File == activeFile {
 			f.length = at.Length
+		} else {
+			f.others = append(f.others, at)
 		}
 	}
 	f.named = f.closed
@@ -123,14 +135,20 @@ func (f *Files) syncDir(name string) error {
 
 // Append implements Sink. What it appends is on disk after Sync.
 func (f *Files) Append(r *Record) (err error) {
-	f.packCommitted()
-	if len(f.buffer) == 0 && f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
-		if err := f.rotate(); err != nil {
-			return err
-		}
+	if err := f.makeRoom(); err != nil {
+		return err
 	}
 	f.buffer, err = r.AppendLine(f.buffer)
 	return err
+}
+
+// makeRoom does what is due before a line is appended.
+func (f *Files) makeRoom() error {
+	f.packCommitted()
+	if len(f.buffer) == 0 && f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
+		return f.rotate()
+	}
+	return nil
 }
 
 // rotate closes the active file, whose end was committed.
@@ -160,6 +178,13 @@ func (f *Files) Sync() (frontier.Position, error) {
 	if err := f.failed(); err != nil {
 		return nil, err
 	}
+	if f.cfg.Archive != nil {
+		others, err := f.cfg.Archive.Sync()
+		if err != nil {
+			return nil, err
+		}
+		f.others = others
+	}
 	if len(f.buffer) > 0 {
 		half := len(f.buffer) / 2
 		for _, part := range [][]byte{f.buffer[:half], f.buffer[half:]} {
@@ -179,7 +204,7 @@ func (f *Files) Sync() (frontier.Position, error) {
 	if f.closed > 0 {
 		position = append(position, frontier.FileLength{File: closedFile(f.closed)})
 	}
-	return position, nil
+	return append(position, f.others...), nil
 }
 
 func (f *Files) failed() error {

@@ -1,15 +1,22 @@
 // Package record writes what became of each URL: one JSON object a line in
 // pages.jsonl, in files that a crash leaves no half line in.
 //
-// It owns the schema (docs/records.md), the files and their rotation, and says
-// where the output ends (frontier.Position), so that a store can commit that
-// end together with the completions; whatever lies beyond it after a crash is
-// cut off. It does not know stores or pages.
+// It owns the schema (docs/records.md), the files and their rotation. Files are
+// the output of a crawl in one process: they say where they end
+// (frontier.Position), so that a store can commit that end together with the
+// completions; whatever lies beyond it after a crash is cut off. A Journal is
+// the output of one of many workers, and Export makes one output of all their
+// journals. The package does not know stores or pages.
 package record
 
 import (
+	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // Record is one line of the output. docs/records.md describes the fields.
@@ -38,6 +45,13 @@ type Record struct {
 	ETag         string    `json:"etag,omitempty"`
 	LastModified string    `json:"last_modified,omitempty"`
 	Error        string    `json:"error,omitempty"`
+	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory
+	WARCOffset   int64     `json:"warc_offset,omitempty"` // where its record begins there
+
+	// What a Journal writes as well: whose record it is, to whom the item was
+	// handed out.
+	Item  bloomstore.Fingerprint `json:"-"`
+	Lease frontier.LeaseID       `json:"-"`
 }
 
 // AppendLine appends the record as one line.
@@ -49,8 +63,42 @@ func (r *Record) AppendLine(b []byte) ([]byte, error) {
 	return append(append(b, line...), '\n'), nil
 }
 
-// Sink takes records. A Sink is not safe for concurrent use: the store calls it
-// from one goroutine.
+// appendLeased appends the record as one line that also says under which lease
+// it was written.
+func (r *Record) appendLeased(b []byte) ([]byte, error) {
+	b, err := r.AppendLine(b)
+	if err != nil {
+		return b, err
+	}
+	return r.appendLease(b[:len(b)-len("}\n")]), nil
+}
+
+// voidPrefix begins a void line.
+const voidPrefix = `{"void":true,`
+
+// appendVoid appends the line that takes the record back.
+func (r *Record) appendVoid(b []byte) []byte {
+	b = append(b, voidPrefix+`"round":`...)
+	return r.appendLease(strconv.AppendInt(b, int64(r.Round), 10))
+}
+
+// appendLease ends an object and its line.
+func (r *Record) appendLease(b []byte) []byte {
+	b = hex.AppendEncode(append(b, `,"fingerprint":"`...), r.Item[:])
+	b = hex.AppendEncode(append(b, `","lease":"`...), r.Lease[:])
+	return append(b, "\"}\n"...)
+}
+
+// Sink takes records. A Sink is not safe for concurrent use unless it says so:
+// the store calls it from one goroutine.
 type Sink interface {
 	Append(r *Record) error
+}
+
+// Voider is a Sink that a store may have to take a record back from: the one of
+// a worker that shares the store with others.
+type Voider interface {
+	Sink
+	// Void says that r, which was appended before, never took effect.
+	Void(r *Record) error
 }

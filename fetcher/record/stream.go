@@ -3,14 +3,16 @@ package record
 import (
 	"bufio"
 	"io"
+	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // Stream is an output that cannot be cut, such as standard output: after a
 // crash, records that were written but not committed come again. At least once,
-// not exactly once.
+// not exactly once. It is safe for concurrent use.
 type Stream struct {
+	mu   sync.Mutex
 	w    *bufio.Writer
 	line []byte
 }
@@ -25,6 +27,8 @@ func NewStream(w io.Writer) *Stream { return &Stream{w: bufio.NewWriterSize(w, 6
 
 // Append implements Sink.
 func (s *Stream) Append(r *Record) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.line, err = r.AppendLine(s.line[:0]); err != nil {
 		return err
 	}
@@ -33,11 +37,19 @@ func (s *Stream) Append(r *Record) (err error) {
 }
 
 // Sync implements frontier.Output; the position of a stream is nil.
-func (s *Stream) Sync() (frontier.Position, error) { return nil, s.w.Flush() }
+func (s *Stream) Sync() (frontier.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return nil, s.w.Flush()
+}
 
-// Tee writes each record to a stream as well as to files; the files decide the position.
+// Tee writes each record to a stream as well as to files (Files or a Journal);
+// the files decide the position.
 type Tee struct {
-	Files  *Files
+	Files interface {
+		Sink
+		frontier.Output
+	}
 	Stream *Stream
 }
 
@@ -47,6 +59,14 @@ func (t Tee) Append(r *Record) error {
 		return err
 	}
 	return t.Stream.Append(r)
+}
+
+// Void implements Voider. Only a Journal needs it; what a stream printed stays.
+func (t Tee) Void(r *Record) error {
+	if files, ok := t.Files.(Voider); ok {
+		return files.Void(r)
+	}
+	return nil
 }
 
 // Sync implements frontier.Output.
