@@ -77,7 +77,7 @@ func (ses *session) adminHandler(run context.Context) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 		defer cancel()
-		_, err := ses.store.Position(ctx) // its committer must answer
+		_, err := ses.store.Counters(ctx)
 		health(w, err)
 	})
 	// Not pprof.Cmdline: a header on the command line may be a secret.

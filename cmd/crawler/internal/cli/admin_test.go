@@ -22,7 +22,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
 // said is what a command says, for who waits for a word of it.
@@ -188,7 +187,7 @@ func scrape(t *testing.T, base string) map[string]float64 {
 // A crawl that stops is not ready, and one whose store has failed has no metrics.
 func TestAdminOfStoppingCrawl(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
-	ses, err := openStored(dir, streams{out: io.Discard, err: io.Discard}, localstore.Open)
+	ses, err := openStored(t.Context(), inDirectory(dir), streams{out: io.Discard, err: io.Discard}, toLook)
 	if err != nil {
 		t.Fatal(err)
 	}

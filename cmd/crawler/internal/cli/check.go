@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -17,7 +18,6 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
 // plan is a crawl as the command line asks for it, found good. Nothing is
@@ -26,23 +26,21 @@ type plan struct {
 	*options
 	*layers
 	checked
-	dir    string
-	stored frontier.Settings // nil: there is no crawl in dir yet
+	place
+	stored frontier.Settings // nil: there is no crawl there yet
 }
 
 // resolve brings flags, environment, config file and the crawl in the directory
 // together. Its error lists every fault.
-func (o *options) resolve(flags *pflag.FlagSet, args []string) (*plan, error) {
+func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []string) (*plan, error) {
 	p := &plan{options: o}
 	l, err := readLayers(flags, os.Environ())
 	errs := []error{err}
 	p.layers = l
-	if p.dir = o.dir; p.dir == "" {
-		p.dir, err = defaultDir(args, o.seeds)
-		errs = append(errs, err)
-	}
-	if p.dir != "" {
-		if p.stored, err = localstore.StoredSettings(nil, p.dir); err != nil {
+	p.place, err = o.place(args)
+	errs = append(errs, err)
+	if p.home != nil {
+		if p.stored, err = p.fixed(ctx); err != nil {
 			return nil, &exitError{exitFailed, err}
 		}
 		errs = append(errs, l.adopt(p.stored))
@@ -63,6 +61,18 @@ func (o *options) resolve(flags *pflag.FlagSet, args []string) (*plan, error) {
 		return nil, usage(err)
 	}
 	return p, nil
+}
+
+// place returns where the crawl is to be.
+func (o *options) place(args []string) (place, error) {
+	dir := o.dirFlag
+	if dir == "" {
+		var err error
+		if dir, err = defaultDir(args, o.seeds); err != nil {
+			return place{}, err
+		}
+	}
+	return inDirectory(dir), nil
 }
 
 // checked is what options that were found good are parsed into.

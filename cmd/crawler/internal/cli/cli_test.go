@@ -121,7 +121,7 @@ func TestHostPatterns(t *testing.T) {
 		l.hosts[i].compile()
 	}
 	for host, want := range map[string]uint64{"special.a.test": 1, "x.y.a.test": 2, "a.test": 0, "xa.test": 0, "[::1]": 3, ":": 0} {
-		if got := l.hostLimits(host).MaxPerHost; got != want {
+		if _, got := l.hostLimits(host); got != want {
 			t.Errorf("budget of %s is %d, want %d", host, got, want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestResumeLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &result{session: &session{plan: &plan{options: o, layers: l, dir: o.dir}}}
+	r := &result{session: &session{plan: &plan{options: o, layers: l, place: inDirectory(o.dirFlag)}}}
 	r.fed.all = true
 	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'Cookie: …' -H 'X: y'`
 	if got := r.resumeLine(); got != want {

@@ -30,10 +30,10 @@ came from. Later ones win: default, the crawl's own settings (crawl.json),
 	addSections(cmd, o.newFlags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
-		p, err = o.resolve(cmd.Flags(), args)
+		p, err = o.resolve(cmd.Context(), cmd.Flags(), args)
 		if errors.Is(err, errNoCrawl) { // a new one then, of whatever seed
-			o.dir = "HOST.crawl"
-			p, err = o.resolve(cmd.Flags(), args)
+			o.dirFlag = "HOST.crawl"
+			p, err = o.resolve(cmd.Context(), cmd.Flags(), args)
 		}
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
@@ -20,7 +19,11 @@ import (
 // serveControl answers other processes on the directory's socket until ctx
 // ends. The store's lock makes sure that there is one such process.
 func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
-	_ = os.Remove(filepath.Join(ses.dir, socketFile)) // left by a process that was killed
+	filter, err := ses.filterHandler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(ses.file(socketFile)) // left by a process that was killed
 	name, release, err := socketAddress(ses.dir)
 	if err != nil {
 		return nil, err
@@ -28,7 +31,7 @@ func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", name)
 	release()
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", filepath.Join(ses.dir, socketFile), err)
+		return nil, fmt.Errorf("listen on %s: %w", ses.file(socketFile), err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /seed", ses.handleSeed)
@@ -42,7 +45,7 @@ func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
 	mux.HandleFunc("GET /explain", ses.handleExplain)
 	mux.HandleFunc("GET /audit", ses.handleAudit)
 	mux.HandleFunc("GET /position", ses.handlePosition)
-	mux.HandleFunc("GET /filter", ses.handleFilter())
+	mux.HandleFunc("GET /filter", filter)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
@@ -52,7 +55,7 @@ func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
 	return func() {
 		_ = server.Close()
 		<-done
-		_ = os.Remove(filepath.Join(ses.dir, socketFile))
+		_ = os.Remove(ses.file(socketFile))
 	}, nil
 }
 

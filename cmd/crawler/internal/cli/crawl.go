@@ -20,7 +20,6 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -43,8 +42,8 @@ JSON for each URL.`,
 	}
 	addSections(cmd, o.newFlags())
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
-		if p, err = o.resolve(cmd.Flags(), args); err == nil && p.stored == nil && len(args) == 0 && o.seeds == "" {
-			err = usage(fmt.Errorf("no crawl in %s, and no seeds: name a URL or --seeds FILE", p.dir))
+		if p, err = o.resolve(cmd.Context(), cmd.Flags(), args); err == nil && p.stored == nil && len(args) == 0 && o.seeds == "" {
+			err = usage(fmt.Errorf("no crawl in %s, and no seeds: name a URL or --seeds FILE", p.title()))
 		}
 		return err
 	}
@@ -69,7 +68,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	}
 	defer seeds.close()
 	limitMemory(p.options)
-	ses, err := openSession(p, s, localstore.Open)
+	ses, err := openSession(ctx, p, s, toCrawl)
 	if err != nil {
 		return err
 	}
@@ -84,7 +83,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) { // not of a directory that was removed
-			err = fmt.Errorf("%w\nwhat was committed is safe in %s", err, p.dir)
+			err = fmt.Errorf("%w\nwhat was committed is safe in %s", err, p.title())
 		}
 		return &exitError{exitFailed, err}
 	}
@@ -257,7 +256,7 @@ func (ses *session) announce(ctx context.Context, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", ses.dir, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if stats.Paused {
-		fmt.Fprintf(w, "it is paused: '%s resume --dir %s' goes on\n", program(), shellQuote(ses.dir))
+		fmt.Fprintf(w, "it is paused: '%s' goes on\n", ses.command("resume"))
 	}
 	return nil
 }

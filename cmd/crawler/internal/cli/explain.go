@@ -13,11 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
-	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
 // newExplain says why a URL was, or was not, crawled.
@@ -38,13 +36,13 @@ It works for URLs that the crawl never saw, and requests nothing.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		dir, err := existing(dir)
+		at, err := existing(ctx, dir)
 		if err != nil {
 			return err
 		}
 		e := new(explain.Explanation)
-		err = visitCrawl(ctx, dir, s,
-			func() error { return callControl(ctx, dir, "GET", "/explain?url="+url.QueryEscape(args[0]), nil, e) },
+		err = visitCrawl(ctx, at, s,
+			func() error { return callControl(ctx, at.dir, "GET", "/explain?url="+url.QueryEscape(args[0]), nil, e) },
 			func(ses *session) error {
 				e, err = ses.explain(ctx, args[0], false)
 				return err
@@ -69,9 +67,9 @@ func (ses *session) handleExplain(w http.ResponseWriter, r *http.Request) {
 // explain says all that is known of a URL. Which addresses are dialled is a
 // matter of a run: without one it stays unsaid.
 func (ses *session) explain(ctx context.Context, raw string, running bool) (*explain.Explanation, error) {
-	one := located{Store: ses.store}
+	one := located{engine: ses.store}
 	if url, err := ses.canon.ParseSeed(raw); err == nil {
-		if one.at, err = ses.store.Locate(ctx, ses.canon.HostKey(url), url.String()); err != nil {
+		if one.at, err = ses.store.locate(ctx, ses.canon.HostKey(url), url.String()); err != nil {
 			return nil, err
 		}
 	} // else Explain says what is wrong with it
@@ -79,12 +77,14 @@ func (ses *session) explain(ctx context.Context, raw string, running bool) (*exp
 	sources := explain.Sources{
 		Canon: ses.canon, Scope: ses.store, Inspector: one, Fingerprint: ses.store.Hasher().Fingerprint, Now: now,
 		Rules: explain.Rules(ses.linkRules()),
-		Given: one.at.Known, More: one.hostLimit, Layers: one.layers, Queue: one.queue,
+		Given: one.at.known, More: one.hostLimit, Layers: one.layers, Queue: one.queue,
 		Robots: func(_ context.Context, url canon.URL) (*robots.State, error) {
-			return fetcher.RobotsOf(one.at.HostBlob, url.Origin(), now)
+			return fetcher.RobotsOf(one.at.hostBlob, url.Origin(), now)
 		},
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
-		Trail:        record.Reader{Dir: ses.dir, End: one.at.Position}.Trail,
+	}
+	if one.at.records != nil {
+		sources.Trail = one.at.records.Trail
 	}
 	if running {
 		sources.CheckHost = func(ctx context.Context, host string) error {
@@ -96,11 +96,11 @@ func (ses *session) explain(ctx context.Context, raw string, running bool) (*exp
 	return explain.Explain(ctx, sources, raw)
 }
 
-// located is a store of which one URL was located: what is said of that URL is
+// located is an engine of which one URL was located: what is said of that URL is
 // of one moment.
 type located struct {
-	*localstore.Store
-	at localstore.Location
+	engine
+	at location
 }
 
 // Lookup answers for the URL that was located, the only one that is asked for.
@@ -109,27 +109,23 @@ func (l located) Lookup(context.Context, string, string) (frontier.Status, error
 }
 
 func (l located) queue(context.Context, string, string) (explain.Queue, error) {
-	return explain.Queue{Ahead: l.at.Ahead, Waiting: l.at.Waiting, Delay: l.at.Delay}, nil
+	return l.at.queue, nil
 }
 
 func (l located) layers(context.Context, string) ([]explain.Layer, error) {
-	layers := make([]explain.Layer, len(l.at.Claims))
-	for i, layer := range l.FilterLayers()[:len(layers)] { // it may have grown meanwhile
-		layers[i] = explain.Layer{Known: l.at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
-	}
-	return layers, nil
+	return l.at.layers, nil
 }
 
 // hostLimit is the rule of --max-per-host, which the filter comes before.
 func (l located) hostLimit(context.Context, canon.URL) ([]explain.Check, error) {
-	if l.at.HostMost == 0 {
+	if l.at.hostMost == 0 {
 		return nil, nil
 	}
 	c := explain.Check{
-		Rule: "host limit", Answer: explain.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.HostMost),
-		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(l.at.HostAdded, "URL"), human.Commas(l.at.HostMost)),
+		Rule: "host limit", Answer: explain.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.hostMost),
+		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(l.at.hostAdded, "URL"), human.Commas(l.at.hostMost)),
 	}
-	if l.at.HostAdded >= l.at.HostMost && !l.at.InFilter {
+	if l.at.hostAdded >= l.at.hostMost && !l.at.InFilter {
 		c.Answer, c.Reason = explain.Refuses, frontier.ReasonHostLimit
 	}
 	return []explain.Check{c}, nil

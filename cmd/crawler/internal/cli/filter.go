@@ -11,26 +11,31 @@ import (
 
 // liveFilter is what `crawler size --dir` asks for.
 func (s streams) liveFilter(ctx context.Context, dir string) (live size.Live, err error) {
-	if dir, err = existing(dir); err != nil {
+	at, err := existing(ctx, dir)
+	if err != nil {
 		return live, err
 	}
-	err = visitCrawl(ctx, dir, s,
-		func() error { return callControl(ctx, dir, "GET", "/filter", nil, &live) },
-		func(ses *session) error {
-			live.Layers = ses.store.FilterLayers()
-			return nil
+	err = visitCrawl(ctx, at, s,
+		func() error { return callControl(ctx, at.dir, "GET", "/filter", nil, &live) },
+		func(ses *session) (err error) {
+			live.Layers, err = ses.store.FilterLayers(ctx)
+			return err
 		})
 	return live, err
 }
 
-// handleFilter answers what the filter is now, and how it grew since the call
-// of handleFilter.
-func (ses *session) handleFilter() http.HandlerFunc {
-	begun, before := time.Now(), keysOf(ses.store.FilterLayers())
-	return func(w http.ResponseWriter, _ *http.Request) {
-		layers := ses.store.FilterLayers()
-		reply(w, size.Live{Layers: layers, Added: keysOf(layers) - before, Ran: time.Since(begun)}, nil)
+// filterHandler answers what the filter is now, and how it grew since the call
+// of filterHandler.
+func (ses *session) filterHandler(ctx context.Context) (http.HandlerFunc, error) {
+	begun := time.Now()
+	before, err := ses.store.FilterLayers(ctx)
+	if err != nil {
+		return nil, err
 	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		layers, err := ses.store.FilterLayers(r.Context())
+		reply(w, size.Live{Layers: layers, Added: keysOf(layers) - keysOf(before), Ran: time.Since(begun)}, err)
+	}, nil
 }
 
 func keysOf(layers []frontier.FilterLayer) (keys uint64) {

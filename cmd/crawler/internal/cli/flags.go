@@ -35,7 +35,7 @@ type options struct {
 	// free to change
 	seeds       string
 	known       string
-	dir         string
+	dirFlag     string
 	out         string
 	refused     string
 	maxPages    limit
@@ -98,7 +98,7 @@ func (o *options) newFlags() []section {
 func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
 	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
-	f.StringVar(&o.dir, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory)")
+	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory)")
 	f.Var(newChoice(&o.out, "file", "-"), "out", "`WHERE`: file, or - for stdout as well, where each record comes at least once")
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
 	o.rotate = 1 << 30

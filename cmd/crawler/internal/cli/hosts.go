@@ -13,7 +13,6 @@ import (
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
@@ -124,11 +123,12 @@ func (l *layers) matchHost(host string) *hostPattern {
 	return nil
 }
 
-func (l *layers) hostLimits(host string) localstore.HostLimits {
+// hostLimits returns the delay and the most URLs of a host key; 0: as of all hosts.
+func (l *layers) hostLimits(host string) (delay time.Duration, most uint64) {
 	if h := l.matchHost(host); h != nil {
-		return localstore.HostLimits{Delay: h.Delay, MaxPerHost: h.Budget}
+		return h.Delay, h.Budget
 	}
-	return localstore.HostLimits{}
+	return 0, 0
 }
 
 // hostRules returns what a worker does differently for one host key.

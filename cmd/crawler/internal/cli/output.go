@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // newOutput prints the records of a crawl.
@@ -30,11 +29,11 @@ round of its URL.`,
 	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what --referrers sorts, some 250 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := existing(dir)
+		at, err := existing(cmd.Context(), dir)
 		if err != nil {
 			return err
 		}
-		reader, err := committedRecords(cmd.Context(), dir, s)
+		reader, err := committedRecords(cmd.Context(), at, s)
 		if err != nil {
 			return err
 		}
@@ -46,16 +45,17 @@ round of its URL.`,
 	return cmd
 }
 
-// committedRecords returns the records that the crawl has committed now.
-func committedRecords(ctx context.Context, dir string, s streams) (record.Reader, error) {
-	end := frontier.Position{}
-	err := visitCrawl(ctx, dir, s,
-		func() error { return callControl(ctx, dir, "GET", "/position", nil, &end) },
+// committedRecords returns the records that a crawl in a directory has committed now.
+func committedRecords(ctx context.Context, at place, s streams) (record.Reader, error) {
+	var reader record.Reader
+	err := visitCrawl(ctx, at, s,
+		func() error { return callControl(ctx, at.dir, "GET", "/position", nil, &reader.End) },
 		func(ses *session) (err error) {
-			end, err = ses.store.Position(ctx)
+			reader.End, err = ses.store.Position(ctx)
 			return err
 		})
-	return record.Reader{Dir: dir, End: end}, err
+	reader.Dir = at.dir
+	return reader, err
 }
 
 func (ses *session) handlePosition(w http.ResponseWriter, r *http.Request) {

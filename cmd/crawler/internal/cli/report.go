@@ -62,7 +62,7 @@ written each minute and at the end of a run.`,
 	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl anew: what came of each seed")
 	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 10s, 200ms while the crawl runs)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := existing(dir)
+		at, err := existing(cmd.Context(), dir)
 		if err != nil {
 			return err
 		}
@@ -70,9 +70,9 @@ written each minute and at the end of a run.`,
 			return usage(fmt.Errorf("--probe is %v, want 0 or more", probe))
 		}
 		if seeds {
-			return reportSeeds(cmd.Context(), dir, s)
+			return reportSeeds(cmd.Context(), at, s)
 		}
-		r, err := askReport(cmd.Context(), dir, s, probe)
+		r, err := askReport(cmd.Context(), at, s, probe)
 		if err != nil {
 			return err
 		}
@@ -90,12 +90,12 @@ written each minute and at the end of a run.`,
 }
 
 // askReport gets the report of a crawl from who runs it, or makes it.
-func askReport(ctx context.Context, dir string, s streams, probe time.Duration) (*view.Report, error) {
+func askReport(ctx context.Context, at place, s streams, probe time.Duration) (*view.Report, error) {
 	r := new(view.Report)
-	err := visitCrawl(ctx, dir, s,
+	err := visitCrawl(ctx, at, s,
 		func() error {
 			query := url.Values{"probe": {cmp.Or(probe, probeRunning).String()}}
-			return callControl(ctx, dir, "GET", "/report?"+query.Encode(), nil, r)
+			return callControl(ctx, at.dir, "GET", "/report?"+query.Encode(), nil, r)
 		},
 		func(ses *session) (err error) {
 			r, err = ses.stoppedReport(ctx, cmp.Or(probe, probeStopped))
@@ -126,7 +126,7 @@ func (m *monitor) report(ctx context.Context, probe time.Duration) (*view.Report
 
 // runReport is the part of a report that costs nothing.
 func (m *monitor) runReport(stats frontier.Stats) *view.Report {
-	r := newStoreReport(m.dir, stats)
+	r := m.newReport(stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.crawl.Progress(), time.Since(m.started).Seconds()
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
@@ -156,7 +156,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 	if err != nil {
 		return nil, err
 	}
-	r := newStoreReport(ses.dir, stats)
+	r := ses.newReport(stats)
 	r.End = "not running"
 	last, err := readReport(ses.dir)
 	switch {
@@ -173,7 +173,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 		r.Run, r.Seeds, r.Limits, r.Top = last.Run, last.Seeds, last.Limits, last.Top
 	}
 	if r.Resume == "" && stats.Queued+stats.Leased > 0 {
-		r.Resume = fmt.Sprintf("%s crawl --dir %s", program(), shellQuote(ses.dir))
+		r.Resume = ses.command("crawl")
 	}
 	return r, ses.measure(ctx, r, stats, 0, probe)
 }
@@ -190,12 +190,15 @@ func stateOf(running bool, stats frontier.Stats) string {
 	return state
 }
 
-// newStoreReport fills what the store's counters tell.
-func newStoreReport(dir string, stats frontier.Stats) *view.Report {
+// newReport fills what the store's counters tell.
+func (at place) newReport(stats frontier.Stats) *view.Report {
 	r := &view.Report{
-		Version: view.ReportVersion, Crawl: dir, Made: time.Now().UTC().Truncate(time.Millisecond),
+		Version: view.ReportVersion, Crawl: at.title(), Made: time.Now().UTC().Truncate(time.Millisecond),
 		Books: stats.Books, Outcomes: stats.Outcomes, Pages: stats.Pages, Retries: stats.Retries,
-		Delayed: stats.Delayed, Hosts: stats.Hosts, Records: recordsIn(dir),
+		Delayed: stats.Delayed, Hosts: stats.Hosts,
+	}
+	if at.dir != "" {
+		r.Records = recordsIn(at.dir)
 	}
 	if err := promises(stats); err != nil {
 		r.Fault = err.Error()
@@ -214,13 +217,16 @@ func promises(stats frontier.Stats) error {
 
 // measure looks at the filter, for up to probe with random fingerprints.
 func (ses *session) measure(ctx context.Context, r *view.Report, stats frontier.Stats, added float64, probe time.Duration) error {
-	r.Filter = filterOf(stats.Filter, ses.store.FilterLayers(), bool(ses.growth), added)
+	layers, err := ses.store.FilterLayers(ctx)
+	if err != nil {
+		return err
+	}
+	r.Filter = filterOf(stats.Filter, layers, bool(ses.growth), added)
 	chain := sizing.Chain{Keys: uint64(ses.urls), FPR: float64(ses.fpr), Growth: bool(ses.growth)}
 	var p probes
 	if probe > 0 {
 		limited, cancel := context.WithTimeout(ctx, probe)
 		defer cancel()
-		var err error
 		if p.claimed, p.asked, err = ses.store.Probe(limited, probesFor(chain.FPR)); err != nil {
 			return err
 		}

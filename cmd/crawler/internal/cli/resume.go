@@ -18,7 +18,7 @@ var forOneRun = []string{"dir", "seeds", "max-time", "crash-at", "checkpoint-add
 // run that the crawl does not keep itself, with the seeds if not all were read,
 // and with twice the --max-pages if those were reached.
 func (r *result) resumeLine() string {
-	line := []string{program(), "crawl", "--dir", shellQuote(r.dir)}
+	line := []string{r.command("crawl")}
 	r.flags.VisitAll(func(f *pflag.Flag) {
 		if r.from[f.Name] != fromFlag || slices.Contains(fixedFlags, f.Name) || slices.Contains(forOneRun, f.Name) {
 			return

@@ -14,11 +14,9 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/lineage"
-	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -32,16 +30,16 @@ const seedsFile = "seeds.jsonl"
 const seedsAtEnd = 500_000
 
 // reportSeeds has seedsFile written anew, by who runs the crawl.
-func reportSeeds(ctx context.Context, dir string, s streams) error {
+func reportSeeds(ctx context.Context, at place, s streams) error {
 	var n uint64
-	err := visitCrawl(ctx, dir, s,
-		func() error { return callControl(ctx, dir, "POST", "/seeds", nil, &n) },
+	err := visitCrawl(ctx, at, s,
+		func() error { return callControl(ctx, at.dir, "POST", "/seeds", nil, &n) },
 		func(ses *session) (err error) {
 			n, err = ses.writeSeeds(ctx)
 			return err
 		})
 	if err == nil {
-		fmt.Fprintf(s.out, "%s in %s\n", human.Plural(n, "seed"), filepath.Join(dir, seedsFile))
+		fmt.Fprintf(s.out, "%s in %s\n", human.Plural(n, "seed"), at.file(seedsFile))
 	}
 	return err
 }
@@ -66,11 +64,11 @@ func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
 func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	ses.seedsMu.Lock() // no refused seed is added meanwhile
 	defer ses.seedsMu.Unlock()
-	position, err := ses.store.Position(ctx)
+	records, err := ses.store.records(ctx)
 	if err != nil {
 		return 0, err
 	}
-	name := filepath.Join(ses.dir, seedsFile)
+	name := ses.file(seedsFile)
 	temp, err := os.Create(name + ".tmp")
 	if err != nil {
 		return 0, err
@@ -87,9 +85,8 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	if n, err = copyRefused(out, name); err != nil {
 		return 0, err
 	}
-	reader := record.Reader{Dir: ses.dir, End: position}
 	crawl := lineage.Crawl{
-		Lines: func() iter.Seq2[[]byte, error] { return withContext(ctx, reader.Lines()) },
+		Lines: func() iter.Seq2[[]byte, error] { return withContext(ctx, records.Lines()) },
 		Waiting: func(visit func(frontier.Item) bool) error {
 			return errors.Join(ses.store.List(ctx, frontier.Leased, "", visit), ses.store.List(ctx, frontier.Queued, "", visit))
 		},
@@ -164,7 +161,7 @@ func (ses *session) noteRefused(seeds []string, replies []seedReply) {
 	}
 	ses.seedsMu.Lock()
 	defer ses.seedsMu.Unlock()
-	f, err := os.OpenFile(filepath.Join(ses.dir, seedsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(ses.file(seedsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
 		_, err = f.Write(text)
 		err = errors.Join(err, f.Close())

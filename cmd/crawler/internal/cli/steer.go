@@ -32,14 +32,14 @@ func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.DisableFlagsInUseLine = cobra.NoArgs, true
 	addDir(cmd, &dir)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := existing(dir)
+		at, err := existing(cmd.Context(), dir)
 		if err != nil {
 			return err
 		}
 		var done bool
-		return visitCrawl(cmd.Context(), dir, s,
+		return visitCrawl(cmd.Context(), at, s,
 			func() error {
-				return callControl(cmd.Context(), dir, "POST", fmt.Sprintf("/pause?on=%t", paused), nil, &done)
+				return callControl(cmd.Context(), at.dir, "POST", fmt.Sprintf("/pause?on=%t", paused), nil, &done)
 			},
 			func(ses *session) error { return ses.store.Pause(cmd.Context(), paused) })
 	}
@@ -78,32 +78,22 @@ lost, and the command returns when the crawl has ended.`,
 	}
 	addDir(cmd, &dir)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, err := existing(dir)
+		at, err := existing(cmd.Context(), dir)
 		if err != nil {
 			return err
 		}
 		ctx := cmd.Context()
-		if !listens(ctx, dir) {
-			fmt.Fprintf(s.out, "%s: not running\n", dir)
+		if !at.listens(ctx) {
+			fmt.Fprintf(s.out, "%s: not running\n", at.title())
 			return nil
 		}
 		var stopping bool
-		if err := callControl(ctx, dir, "POST", "/stop", nil, &stopping); err != nil {
+		if err := callControl(ctx, at.dir, "POST", "/stop", nil, &stopping); err != nil {
 			return &exitError{exitFailed, err}
 		}
-		return awaitEnd(ctx, dir)
+		return awaitEnd(ctx, at)
 	}
 	return cmd
-}
-
-// listens reports whether a process runs the crawl in dir.
-func listens(ctx context.Context, dir string) bool {
-	conn, err := dialControl(ctx, dir)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
 }
 
 func (ses *session) handleStop(w http.ResponseWriter, _ *http.Request) {

@@ -9,20 +9,19 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
 // watchStatus shows a running crawl once a second until it ends or ctx does: as
 // a view on a terminal, as lines elsewhere.
-func watchStatus(ctx context.Context, dir string, w io.Writer, asJSON bool) error {
-	show, end := watcher(ctx, dir, w, asJSON)
+func watchStatus(ctx context.Context, at place, w io.Writer, asJSON bool) error {
+	show, end := watcher(ctx, at.dir, w, asJSON)
 	defer end()
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
 	for {
 		switch err := show(); {
 		case err == nil:
-		case ctx.Err() != nil || !listens(ctx, dir): // it has just ended
+		case ctx.Err() != nil || !at.listens(ctx): // it has just ended
 			return nil
 		default:
 			return &exitError{exitFailed, err}
@@ -65,15 +64,15 @@ func watcher(ctx context.Context, dir string, w io.Writer, asJSON bool) (show fu
 	}, end
 }
 
-// awaitEnd waits until nobody runs the crawl in dir.
-func awaitEnd(ctx context.Context, dir string) error {
+// awaitEnd waits until nobody crawls there.
+func awaitEnd(ctx context.Context, at place) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		running := listens(ctx, dir)
+		running := at.listens(ctx)
 		if !running { // it puts its state away behind the socket
 			var err error
-			if running, err = localstore.Locked(nil, dir); err != nil || !running {
+			if running, err = locked(at.dir); err != nil || !running {
 				return err
 			}
 		}

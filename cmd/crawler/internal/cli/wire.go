@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -13,21 +14,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
-	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
 // session is an open crawl: its store, its output and a worker.
 type session struct {
 	*plan
 	log   *slog.Logger
-	store *localstore.Store
-	files *record.Files
+	store engine
+	files *record.Files // nil: no records are written
+	sink  record.Sink   // the same, and stdout with --out -
 	crawl *fetcher.Crawl
 
 	refusals *refusalLog // nil: nobody wants to know
@@ -38,7 +37,7 @@ type session struct {
 }
 
 // openSession opens the crawl of a plan, or creates it.
-func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.Store, error)) (*session, error) {
+func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session, error) {
 	ses := &session{plan: p, log: newLogger(s.err, p.logLevel, p.logFormat)}
 	crash, err := crashHook(p.crashAt)
 	if err != nil {
@@ -47,32 +46,17 @@ func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.S
 	if ses.refusals, err = openRefusals(p.refused); err != nil {
 		return nil, usage(err)
 	}
-	var sink record.Sink
-	ses.store, err = open(localstore.Config{
-		Dir: p.dir, Settings: p.settings(p.canon.Form()), Filter: p.filter(),
-		Delay: orNone(p.delay, localstore.NoDelay), LeaseTTL: max(time.Minute, 2*p.timeout+10*time.Second),
-		MaxPerHost: uint64(p.maxPerHost), Hosts: p.hostLimits, CheckpointAdds: p.checkpoint, Crash: crash, Logger: ses.log,
-		OpenOutput: func(position frontier.Position) (frontier.Output, error) {
-			ses.files, err = record.Open(record.Config{
-				Dir: p.dir, RotateBytes: int64(p.rotate), Compress: p.compress, Crash: crash,
-			}, position)
-			if err != nil {
-				return nil, err
-			}
-			if p.out == "-" {
-				tee := record.Tee{Files: ses.files, Stream: record.NewStream(s.out)}
-				sink = tee
-				return tee, nil
-			}
-			sink = ses.files
-			return ses.files, nil
+	ses.store, err = p.open(ctx, p, opening{
+		purpose: why, log: ses.log, crash: crash,
+		openOutput: func(position frontier.Position) (frontier.Output, error) {
+			return ses.openOutput(position, crash, s.out)
 		},
 	})
 	if err != nil {
-		return nil, openError(p.dir, errors.Join(err, ses.refusals.close()))
+		return nil, errors.Join(err, ses.refusals.close())
 	}
 	ses.crawl, err = fetcher.New(fetcher.Config{
-		Store: ses.store, Scope: ses.store, Client: p.client, Canon: p.canon, Sink: sink,
+		Store: ses.store, Scope: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink,
 		Rules:      p.linkRules(),
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
 		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
@@ -83,6 +67,24 @@ func openSession(p *plan, s streams, open func(localstore.Config) (*localstore.S
 		return nil, errors.Join(usage(err), ses.close())
 	}
 	return ses, nil
+}
+
+// openOutput opens the files of records, cut to position; with --out - records
+// go to stdout as well.
+func (ses *session) openOutput(position frontier.Position, crash func(string), stdout io.Writer) (output frontier.Output, err error) {
+	ses.files, err = record.Open(record.Config{
+		Dir: ses.dir, RotateBytes: int64(ses.rotate), Compress: ses.compress, Crash: crash,
+	}, position)
+	if err != nil {
+		return nil, err
+	}
+	if ses.out == "-" {
+		tee := record.Tee{Files: ses.files, Stream: record.NewStream(stdout)}
+		ses.sink = tee
+		return tee, nil
+	}
+	ses.sink = ses.files
+	return ses.files, nil
 }
 
 // linkRules says which links are followed.
@@ -99,14 +101,6 @@ func orNone[T comparable](v, none T) T {
 	return v
 }
 
-func (o *options) filter() membits.Config {
-	growth := membits.GrowthOn
-	if !o.growth {
-		growth = membits.GrowthOff
-	}
-	return membits.Config{Capacity: uint64(o.urls), FPR: float64(o.fpr), Growth: growth, Shards: 64}
-}
-
 func (ses *session) close() error {
 	err := ses.store.Close()
 	if ses.files != nil {
@@ -114,19 +108,6 @@ func (ses *session) close() error {
 	}
 	ses.client.Close()
 	return errors.Join(err, ses.refusals.close())
-}
-
-// openError says what to do about a directory that cannot be opened.
-func openError(dir string, err error) error {
-	var settings *frontier.SettingsError
-	switch {
-	case errors.As(err, &settings):
-		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
-			"leave them out to resume, or begin another crawl with another --dir", dir, differences(settings)))
-	case errors.Is(err, frontier.ErrLocked):
-		return &exitError{exitFailed, fmt.Errorf("%s is in use by another crawler", dir)}
-	}
-	return &exitError{exitFailed, err}
 }
 
 // differences lists what differs, both values of each.

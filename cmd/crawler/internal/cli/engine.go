@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// home is where the frontier of a crawl is kept: in a directory (local.go), or
+// in a Redis that workers share (shared.go).
+type home interface {
+	// title names the crawl to people, without secrets.
+	title() string
+	// arguments name it on a command line, without secrets.
+	arguments() []string
+	// fixed returns what was fixed when the crawl was created; nil: there is none yet.
+	fixed(ctx context.Context) (frontier.Settings, error)
+	// open opens the crawl of a plan. Its errors say what to do.
+	open(ctx context.Context, p *plan, o opening) (engine, error)
+}
+
+// opening says what a crawl is opened for.
+type opening struct {
+	purpose purpose
+	log     *slog.Logger
+	crash   func(point string) // nil: none
+	// openOutput opens the files of records, cut to position.
+	openOutput func(position frontier.Position) (frontier.Output, error)
+}
+
+// purpose is what a crawl is opened for.
+type purpose int
+
+const (
+	toCrawl   purpose = iota // to crawl; a new one is created
+	toLook                   // to ask or to steer it
+	toAudit                  // to ask it, its records whatever they are
+	toRebuild                // to make its filter anew
+)
+
+// engine is an open frontier as the commands see it: what the contract has, and
+// what only they ask.
+type engine interface {
+	frontier.Store
+	frontier.Scope
+	frontier.Inspector
+	frontier.Control
+	filterView
+	closeView
+	upkeep
+}
+
+// filterView is what an engine tells of its filter.
+type filterView interface {
+	Hasher() bloomstore.Hasher
+	// FilterLayers returns the sizes and the fill of the layers, oldest first.
+	FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error)
+	// Probe asks for up to n random fingerprints, fewer when ctx ends, and
+	// returns how many of them the filter claimed to know.
+	Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error)
+	// Know marks URLs as known without queueing them, and returns how many were new.
+	Know(ctx context.Context, prints []bloomstore.Fingerprint) (fresh int, err error)
+}
+
+// closeView is what an engine tells of one URL, of its books and of its records.
+type closeView interface {
+	locate(ctx context.Context, host, url string) (location, error)
+	// audit counts the books anew, each term from something else than its counter.
+	audit(ctx context.Context) (audit, error)
+	// records returns the records that are committed now.
+	records(ctx context.Context) (recordSource, error)
+	// Position returns where the records end that this process commits.
+	Position(ctx context.Context) (frontier.Position, error)
+}
+
+// upkeep is an engine in use.
+type upkeep interface {
+	// Counters returns what Stats does but for the filter: it costs next to nothing.
+	Counters(ctx context.Context) (frontier.Stats, error)
+	// Run does what must be done beside a crawl, until ctx ends.
+	Run(ctx context.Context) error
+	// Err returns why the engine cannot be used any more; nil: it can.
+	Err() error
+	Close() error
+}
+
+// recordSource are the records of a crawl, each once for each round of its URL.
+type recordSource interface {
+	Lines() iter.Seq2[[]byte, error]
+	Trail(id string) ([]record.Record, error)
+}
+
+// location is where one URL stands, and what stands around it.
+type location struct {
+	frontier.Status
+	queue     explain.Queue
+	hostAdded uint64 // items ever added to its host
+	hostMost  uint64 // that may be; 0: no limit
+	hostBlob  []byte // what the last HostUpdate left; nil: nothing
+	layers    []explain.Layer
+	known     uint64       // keys of the filter that were never added
+	records   recordSource // as of the same moment
+}
+
+// leaseTTL is how long a worker may hold a host: longer than two requests of
+// the longest kind.
+func (o *options) leaseTTL() time.Duration { return max(time.Minute, 2*o.timeout+10*time.Second) }

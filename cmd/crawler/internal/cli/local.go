@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+// directory is the home of a crawl that one process runs, without a server.
+type directory string
+
+var _ home = directory("")
+
+func (d directory) title() string       { return string(d) }
+func (d directory) arguments() []string { return []string{"--dir", shellQuote(string(d))} }
+
+func (d directory) fixed(context.Context) (frontier.Settings, error) {
+	return localstore.StoredSettings(nil, string(d))
+}
+
+func (d directory) open(_ context.Context, p *plan, o opening) (engine, error) {
+	open, output := localstore.Open, o.openOutput
+	switch o.purpose {
+	case toRebuild:
+		open = localstore.Rebuild
+	case toAudit: // a start refuses records of which a part is missing, and an audit is to say so
+		output = nil
+	}
+	store, err := open(localstore.Config{
+		Dir: string(d), Settings: p.settings(p.canon.Form()), Filter: p.localFilter(),
+		Delay: orNone(p.delay, localstore.NoDelay), LeaseTTL: p.leaseTTL(),
+		MaxPerHost: uint64(p.maxPerHost), Hosts: p.localLimits, CheckpointAdds: p.checkpoint, Crash: o.crash, Logger: o.log,
+		OpenOutput: output,
+	})
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	return localEngine{store, string(d)}, nil
+}
+
+// explain says what to do about a directory that cannot be opened.
+func (d directory) explain(err error) error {
+	var settings *frontier.SettingsError
+	switch {
+	case errors.As(err, &settings):
+		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
+			"leave them out to resume, or begin another crawl with another --dir", d, differences(settings)))
+	case errors.Is(err, frontier.ErrLocked):
+		return &exitError{exitFailed, fmt.Errorf("%s is in use by another crawler", d)}
+	}
+	return &exitError{exitFailed, err}
+}
+
+// locked reports whether a process has the crawl or the worker in dir open.
+func locked(dir string) (bool, error) { return localstore.Locked(nil, dir) }
+
+func (o *options) localFilter() membits.Config {
+	growth := membits.GrowthOn
+	if !o.growth {
+		growth = membits.GrowthOff
+	}
+	return membits.Config{Capacity: uint64(o.urls), FPR: float64(o.fpr), Growth: growth, Shards: 64}
+}
+
+func (l *layers) localLimits(host string) localstore.HostLimits {
+	delay, most := l.hostLimits(host)
+	return localstore.HostLimits{Delay: delay, MaxPerHost: most}
+}
+
+// localEngine is an embedded frontier.
+type localEngine struct {
+	*localstore.Store
+	dir string
+}
+
+var _ engine = localEngine{}
+
+// Run implements upkeep: the store's own goroutine does it all.
+func (localEngine) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (l localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, error) {
+	return l.Store.FilterLayers(), nil
+}
+
+func (l localEngine) records(ctx context.Context) (recordSource, error) {
+	end, err := l.Position(ctx)
+	return record.Reader{Dir: l.dir, End: end}, err
+}
+
+func (l localEngine) locate(ctx context.Context, host, url string) (location, error) {
+	at, err := l.Locate(ctx, host, url)
+	if err != nil {
+		return location{}, err
+	}
+	where := location{
+		Status: at.Status, queue: explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		hostAdded: at.HostAdded, hostMost: at.HostMost, hostBlob: at.HostBlob, known: at.Known,
+		records: record.Reader{Dir: l.dir, End: at.Position}, layers: make([]explain.Layer, len(at.Claims)),
+	}
+	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // it may have grown meanwhile
+		where.layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
+	}
+	return where, nil
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+// audit implements closeView: books and records are of one moment.
+func (l localEngine) audit(ctx context.Context) (audit, error) {
+	books, err := l.Recount(ctx)
+	if err != nil {
+		return audit{}, err
+	}
+	end := append(frontier.Position{}, books.Position...) // never nil, which would be all
+	records, err := countRecords(ctx, record.Reader{Dir: l.dir, End: end})
+	if ctx.Err() != nil {
+		return audit{}, ctx.Err()
+	}
+	return judge(&books, &records, err), nil
+}
+
+// recordCounts are what the records of a crawl add up to.
+type recordCounts struct {
+	all, pages     uint64
+	outcomes       map[frontier.Outcome]uint64
+	done, failures localstore.RecordSum
+}
+
+// countRecords counts records. With an error it returns those before it.
+func countRecords(ctx context.Context, reader record.Reader) (recordCounts, error) {
+	c := recordCounts{outcomes: make(map[frontier.Outcome]uint64)}
+	for line, err := range reader.Lines() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return c, err
+		}
+		var r struct {
+			ID      string           `json:"id"`
+			Outcome frontier.Outcome `json:"outcome"`
+			Status  int              `json:"status"`
+		}
+		var id frontier.Referrer
+		if err := json.Unmarshal(line, &r); err != nil {
+			return c, fmt.Errorf("record %d: %w", c.all+1, err)
+		}
+		if n, err := hex.Decode(id[:], []byte(r.ID)); err != nil || n != len(id) {
+			return c, fmt.Errorf("record %d: id is %q, want 16 hex digits", c.all+1, r.ID)
+		}
+		c.all++
+		c.outcomes[r.Outcome]++
+		if r.Status > 0 {
+			c.pages++
+		}
+		switch r.Outcome.State() {
+		case frontier.Done:
+			c.done.Add(id, 1)
+		case frontier.Failed:
+			c.failures.Add(id, 1)
+		default:
+			return c, fmt.Errorf("record %d: %q is no outcome", c.all, r.Outcome)
+		}
+	}
+	return c, nil
+}
+
+// judge holds the counters against what was counted. unread is why not all
+// records could be.
+func judge(books *localstore.Recount, records *recordCounts, unread error) audit {
+	var a audit
+	c := &books.Counters
+	a.term("found", c.Found, c.Added+c.Seen+c.RefusedTotal(), "added + seen + refused", "")
+	a.term("added", c.Added, books.Queued+books.Leased+books.Done.Count+books.Failed, "queued + leased + done + failed", "")
+	a.Terms = append(a.Terms, judgeFill(books))
+	a.term("queued", c.Queued, books.Queued, "rows of queues, delayed items", "")
+	a.term("delayed", c.Delayed, books.Delayed, "rows of delayed items", "")
+	a.term("leased", c.Leased, books.Leased, "rows that leases name", "")
+	a.term("hosts", c.Hosts, books.Hosts, "hosts with such rows", "")
+	a.term("failed", c.Failed, books.Failed, "rows of failed items", "")
+	a.term("done", c.Done, books.Done.Count, "rows of outcomes", "")
+	a.term("done", c.Done, records.done.Count, "records", otherURLs(records.done, books.Done))
+	a.term("failures", books.Failures.Count, records.failures.Count, "records; rounds of all rows", otherURLs(records.failures, books.Failures))
+	for _, o := range slices.Sorted(maps.Keys(union(c.Outcomes, records.outcomes))) {
+		a.term("outcome "+string(o), c.Outcomes[o], records.outcomes[o], "records", "")
+	}
+	a.term("pages", c.Pages, records.pages, "records with a status", "")
+	fault := ""
+	if unread != nil {
+		fault = unread.Error()
+	}
+	a.term("records", c.Records, records.all, "lines", fault)
+	a.term("filter", 0, books.Forgotten, "URLs of rows it does not know", "")
+	a.Faults = books.Faults
+	a.Balanced = a.broken() == nil
+	return a
+}
+
+// otherURLs finds fault with as many records of other URLs.
+func otherURLs(records, rows localstore.RecordSum) string {
+	if records.Count == rows.Count && records.Sum != rows.Sum {
+		return "records of other URLs"
+	}
+	return ""
+}
+
+func union[K comparable, V any](a, b map[K]V) map[K]V {
+	both := make(map[K]V, len(a)+len(b))
+	maps.Copy(both, a)
+	maps.Copy(both, b)
+	return both
+}
+
+// judgeFill holds the URLs added against the estimate from the filter's fill. An
+// estimate of few URLs errs by whole bits: one URL is let pass beyond 5σ.
+func judgeFill(books *localstore.Recount) auditTerm {
+	t := auditTerm{Term: "added", Counter: books.Counters.Added, From: "fill of the filter"}
+	if math.IsInf(books.Added, 1) {
+		t.From += ", which is full and cannot tell"
+		return t
+	}
+	t.Counted, t.Within = books.Added, 5*books.AddedErr+1
+	if math.Abs(t.Counted-float64(t.Counter)) > t.Within {
+		t.Fault = "differ"
+	}
+	return t
+}
