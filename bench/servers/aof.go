@@ -1,0 +1,74 @@
+package servers
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// AOFDir returns the folder of the server's append-only files.
+func (r *RedisServer) AOFDir() string { return filepath.Join(r.data, "appendonlydir") }
+
+// AOFSize returns the bytes of all append-only files together.
+func (r *RedisServer) AOFSize() (int64, error) {
+	var total int64
+	err := filepath.WalkDir(r.AOFDir(), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	})
+	return total, err
+}
+
+// CutAOF makes the newest append-only file as long as the answer of keep, which
+// gets the size it has: what a power failure leaves of a log that is synced
+// every second. The server must be down.
+func (r *RedisServer) CutAOF(keep func(size int64) int64) error {
+	if pid := r.Pid(); pid != 0 {
+		return fmt.Errorf("cut the append-only file of a server that runs as process %d", pid)
+	}
+	path, err := r.newestAOF()
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	length := keep(info.Size())
+	if length < 0 || length > info.Size() {
+		return fmt.Errorf("cut %q of %d bytes to %d", path, info.Size(), length)
+	}
+	return os.Truncate(path, length)
+}
+
+// newestAOF returns the path of the file that the server appends to: the last
+// of type i (incremental) in the manifest, whose lines are
+// "file NAME seq NUMBER type LETTER".
+func (r *RedisServer) newestAOF() (string, error) {
+	manifests, err := filepath.Glob(filepath.Join(r.AOFDir(), "*.manifest"))
+	if err != nil || len(manifests) != 1 {
+		return "", fmt.Errorf("%q has %d manifests, want 1 (%v)", r.AOFDir(), len(manifests), err)
+	}
+	manifest, err := os.ReadFile(manifests[0])
+	if err != nil {
+		return "", err
+	}
+	newest := ""
+	for line := range strings.Lines(string(manifest)) {
+		if fields := strings.Fields(line); len(fields) >= 6 && fields[0] == "file" && fields[5] == "i" {
+			newest = fields[1]
+		}
+	}
+	if newest == "" {
+		return "", fmt.Errorf("%q names no incremental file", manifests[0])
+	}
+	return filepath.Join(r.AOFDir(), newest), nil
+}

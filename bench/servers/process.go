@@ -1,0 +1,230 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// errPortTaken reports that a server ended because it could not listen.
+var errPortTaken = errors.New("port is taken")
+
+// process is the operating system's side of a server. Its methods are safe for
+// concurrent use; those that end or start the server wait for each other.
+type process struct {
+	command func() *exec.Cmd                // how to start it
+	ready   func(ctx context.Context) error // nil once it answers
+	stop    os.Signal                       // asks it to end in good order
+	log     string                          // file of what it says
+
+	mu   sync.Mutex
+	life *life // nil before the first start
+}
+
+// life is one run of a process.
+type life struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process was waited for
+}
+
+func (l *life) over() bool {
+	if l == nil {
+		return true
+	}
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Pid returns the id of the server's process, 0 while it is down.
+func (p *process) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.over() {
+		return 0
+	}
+	return p.life.cmd.Process.Pid
+}
+
+// Restart starts the server again with the same files and port, and returns
+// when it answers. One that runs is stopped in good order first.
+func (p *process) Restart() error {
+	if err := p.Stop(); err != nil {
+		return err
+	}
+	return p.start(context.Background())
+}
+
+// start starts the server and waits until it answers. A server that does not is
+// killed.
+func (p *process) start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log, err := os.Create(p.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := p.command()
+	cmd.Stdout, cmd.Stderr = log, log
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	endWithParent(cmd.SysProcAttr)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	p.life = &life{cmd: cmd, ended: make(chan struct{})}
+	go func(l *life) {
+		_ = l.cmd.Wait() // how a server ended stands in its log
+		close(l.ended)
+	}(p.life)
+
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := p.await(ctx); err != nil {
+		return errors.Join(err, p.kill())
+	}
+	return nil
+}
+
+// await returns nil when the server answers.
+func (p *process) await(ctx context.Context) error {
+	for {
+		err := p.ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.life.ended:
+			said, _ := os.ReadFile(p.log)
+			if bytes.Contains(said, []byte("Address already in use")) {
+				return fmt.Errorf("%s: %w", p.life.cmd.Path, errPortTaken)
+			}
+			return fmt.Errorf("%s ended at its start, saying:\n%s", p.life.cmd.Path, tail(said))
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w: %w", p.life.cmd.Path, ctx.Err(), err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// tail returns the last lines of what a server said.
+func tail(said []byte) []byte {
+	const lines = 20
+	all := bytes.Split(bytes.TrimSpace(said), []byte("\n"))
+	return bytes.Join(all[max(0, len(all)-lines):], []byte("\n"))
+}
+
+// Stop asks the server to end in good order, and returns when it did. It does
+// nothing while the server is down.
+func (p *process) Stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.over() {
+		return nil
+	}
+	if err := p.resume(); err != nil {
+		return err
+	}
+	if err := p.life.cmd.Process.Signal(p.stop); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.life.ended:
+		return nil
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("%s did not stop within %v", p.life.cmd.Path, stopTimeout), p.kill())
+	}
+}
+
+// Kill ends the server and its child processes by SIGKILL, and returns when
+// they are gone. What they wrote to files so far stays; what they held in memory
+// does not. It does nothing while the server is down.
+func (p *process) Kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kill()
+}
+
+func (p *process) kill() error {
+	if p.life.over() {
+		return nil
+	}
+	// A stopped parent has no new children, and keeps the ids of dead ones from
+	// being used again.
+	pid := p.life.cmd.Process.Pid
+	if err := signal(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	brood := children(pid)
+	for _, pid := range append(brood, pid) {
+		if err := signal(pid, syscall.SIGKILL); err != nil {
+			return err
+		}
+	}
+	<-p.life.ended
+	for _, pid := range brood {
+		for runs(pid) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// Pause stops the server and its child processes where they are (SIGSTOP):
+// connections stay open, and nothing answers until Resume.
+func (p *process) Pause() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.over() {
+		return errors.New("pause a server that is down")
+	}
+	pid := p.life.cmd.Process.Pid
+	if err := signal(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for _, pid := range children(pid) {
+		if err := signal(pid, syscall.SIGSTOP); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resume lets a paused server go on.
+func (p *process) Resume() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.over() {
+		return errors.New("resume a server that is down")
+	}
+	return p.resume()
+}
+
+func (p *process) resume() error {
+	pid := p.life.cmd.Process.Pid
+	for _, pid := range append(children(pid), pid) {
+		if err := signal(pid, syscall.SIGCONT); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// signal sends a signal to a process; one that ended meanwhile is no error.
+func signal(pid int, sig syscall.Signal) error {
+	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("send %v to process %d: %w", sig, pid, err)
+	}
+	return nil
+}

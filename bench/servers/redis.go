@@ -1,0 +1,266 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// RedisOptions says how a Redis server is set up. Without options it keeps
+// everything in memory and lets everybody in.
+type RedisOptions struct {
+	// AppendOnly has the server write its log (AOF), synced every second.
+	AppendOnly bool
+	// TLS has the TCP port speak TLS, with a certificate of its own authority
+	// (see RedisServer.CACert). The socket stays plain.
+	TLS bool
+	// Config are further directives of redis.conf, which win over ours. A value
+	// of several lines is the directive several times ("user").
+	Config map[string]string
+	// Dir holds the data and outlives the server; empty is a temporary folder
+	// that goes with it.
+	Dir string
+	// Program is redis-server or what takes its place, by name or path; empty
+	// means "redis-server".
+	Program string
+}
+
+// RedisServer is a running redis-server. Its methods are safe for concurrent
+// use.
+type RedisServer struct {
+	process
+	opt    RedisOptions
+	port   int
+	run    string // socket, configuration, log
+	data   string
+	caCert string // path; empty without TLS
+	admin  *redis.Client
+}
+
+// adminUser is the user of this package, beside those that the options make: it
+// may do anything and has no password, for it is let in through the socket's
+// folder or from this machine.
+const adminUser = "servers"
+
+// Redis starts a Redis server that ends with the test. Without redis-server the
+// test is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
+func Redis(t testing.TB, opt RedisOptions) *RedisServer {
+	t.Helper()
+	server, err := StartRedis(t.Context(), opt)
+	return started(t, server, err)
+}
+
+// StartRedis starts a Redis server and returns when it answers; ctx bounds the
+// start. The caller calls Close. The error is ErrMissing when the program is
+// not there.
+func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
+	if opt.Program == "" {
+		opt.Program = "redis-server"
+	}
+	path, err := program(opt.Program)
+	if err != nil {
+		return nil, err
+	}
+	// The path of a socket must be short (108 bytes), so it cannot be below
+	// the folder of a test, which bears the test's name.
+	run, err := os.MkdirTemp("", "redis-")
+	if err != nil {
+		return nil, err
+	}
+	r := &RedisServer{opt: opt, run: run, data: opt.Dir}
+	r.process = process{
+		command: func() *exec.Cmd { return exec.Command(path, r.configPath()) },
+		ready:   r.ping,
+		stop:    syscall.SIGTERM,
+		log:     filepath.Join(run, "log"),
+	}
+	r.admin = redis.NewClient(&redis.Options{
+		Network: "unix", Addr: r.Socket(), Username: adminUser, Password: "none",
+		MaxRetries: -1, ReadTimeout: 10 * time.Second, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	if err := r.prepare(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	err = startOnFreePort(func(port int) error {
+		r.port = port
+		if err := os.WriteFile(r.configPath(), r.config(), 0o600); err != nil {
+			return err
+		}
+		return r.start(ctx)
+	})
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// prepare makes what the configuration names.
+func (r *RedisServer) prepare() (err error) {
+	if r.data == "" {
+		r.data = filepath.Join(r.run, "data")
+		if err := os.Mkdir(r.data, 0o700); err != nil {
+			return err
+		}
+	}
+	if r.data, err = filepath.Abs(r.data); err != nil {
+		return err
+	}
+	if r.opt.TLS {
+		r.caCert = filepath.Join(r.run, "ca.pem")
+		return writeCertificates(r.caCert, r.certPath(), r.keyPath())
+	}
+	return nil
+}
+
+func (r *RedisServer) configPath() string { return filepath.Join(r.run, "redis.conf") }
+func (r *RedisServer) certPath() string   { return filepath.Join(r.run, "cert.pem") }
+func (r *RedisServer) keyPath() string    { return filepath.Join(r.run, "key.pem") }
+
+// config is the text of redis.conf.
+func (r *RedisServer) config() []byte {
+	var text bytes.Buffer
+	directive := func(name, value string) { fmt.Fprintf(&text, "%s %s\n", name, value) }
+	directive("bind", "127.0.0.1")
+	directive("unixsocket", r.Socket())
+	directive("dir", strconv.Quote(r.data))
+	directive("save", `""`)
+	directive("enable-debug-command", "local")
+	directive("user", adminUser+" on nopass ~* &* +@all")
+	directive("masteruser", adminUser)
+	directive("masterauth", "none")
+	if r.opt.AppendOnly {
+		directive("appendonly", "yes")
+		directive("appendfsync", "everysec")
+	}
+	if r.opt.TLS {
+		directive("port", "0")
+		directive("tls-port", strconv.Itoa(r.port))
+		directive("tls-cert-file", r.certPath())
+		directive("tls-key-file", r.keyPath())
+		directive("tls-ca-cert-file", r.caCert)
+		directive("tls-auth-clients", "no")
+		directive("tls-replication", "yes")
+		directive("tls-cluster", "yes")
+	} else {
+		directive("port", strconv.Itoa(r.port))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.opt.Config)) {
+		for line := range strings.Lines(r.opt.Config[name]) {
+			directive(name, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return text.Bytes()
+}
+
+// ping is nil when the server answers commands. The socket is looked for first,
+// because the client tells the default logger of each vain dial.
+func (r *RedisServer) ping(ctx context.Context) error {
+	if _, err := os.Stat(r.Socket()); err != nil {
+		return err
+	}
+	return r.admin.Ping(ctx).Err()
+}
+
+// Close kills the server and removes its files, but those of a Dir that the
+// caller named. A second Close does nothing.
+func (r *RedisServer) Close() error {
+	err := r.Kill()
+	if closed := r.admin.Close(); !errors.Is(closed, redis.ErrClosed) {
+		err = errors.Join(err, closed)
+	}
+	return errors.Join(err, os.RemoveAll(r.run))
+}
+
+// Client returns a client over the socket that may do everything, whatever
+// users the options make; it never repeats a command by itself. The server's
+// Close closes it.
+func (r *RedisServer) Client() *redis.Client { return r.admin }
+
+// Addr returns the TCP address, "127.0.0.1:port".
+func (r *RedisServer) Addr() string { return loopback(r.port) }
+
+// Socket returns the path of the server's unix socket.
+func (r *RedisServer) Socket() string { return filepath.Join(r.run, "socket") }
+
+// URL returns the URL of the TCP port, with the password when the options have
+// a "requirepass".
+func (r *RedisServer) URL() string {
+	u := url.URL{Scheme: "redis", Host: r.Addr()}
+	if r.opt.TLS {
+		u.Scheme = "rediss"
+	}
+	if password := r.opt.Config["requirepass"]; password != "" {
+		u.User = url.UserPassword("", password)
+	}
+	return u.String()
+}
+
+// CACert returns the path of the authority's certificate (PEM); it is empty
+// without TLS.
+func (r *RedisServer) CACert() string { return r.caCert }
+
+// TLSConfig returns what a client needs for the TCP port, nil without TLS.
+func (r *RedisServer) TLSConfig() (*tls.Config, error) {
+	if r.caCert == "" {
+		return nil, nil
+	}
+	return trust(r.caCert)
+}
+
+// CPU returns the processor time that the server's process used since its
+// start, all its threads together, without children.
+func (r *RedisServer) CPU() (time.Duration, error) {
+	var total time.Duration
+	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
+		value, err := r.Info("cpu", name)
+		if err != nil {
+			return 0, err
+		}
+		seconds, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s of %s: %w", name, r.Addr(), err)
+		}
+		total += time.Duration(seconds * float64(time.Second))
+	}
+	return total, nil
+}
+
+// UsedMemory returns the bytes that the server allocated (used_memory).
+func (r *RedisServer) UsedMemory() (int64, error) {
+	value, err := r.Info("memory", "used_memory")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(value, 10, 64)
+}
+
+// Info returns one field of a section of the server's INFO.
+func (r *RedisServer) Info(section, field string) (string, error) {
+	answer, err := r.admin.Info(context.Background(), section).Result()
+	if err != nil {
+		return "", fmt.Errorf("INFO %s of %s: %w", section, r.Addr(), err)
+	}
+	for line := range strings.Lines(answer) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("INFO %s of %s has no %s", section, r.Addr(), field)
+}

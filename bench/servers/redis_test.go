@@ -1,0 +1,222 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// dial returns a client of the server's TCP port, as its users have one.
+func dial(t *testing.T, server *servers.RedisServer) *redis.Client {
+	t.Helper()
+	opt, err := redis.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.MaxRetries, opt.ReadTimeout = -1, 10*time.Second
+	if config, err := server.TLSConfig(); err != nil {
+		t.Fatal(err)
+	} else if config != nil {
+		opt.TLSConfig = config
+	}
+	client := redis.NewClient(opt)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// count returns how many keys a server has.
+func count(t *testing.T, server *servers.RedisServer) int64 {
+	t.Helper()
+	n, err := server.Client().DBSize(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// fill writes n keys.
+func fill(t *testing.T, server *servers.RedisServer, n int) {
+	t.Helper()
+	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range n {
+			p.Set(t.Context(), fmt.Sprintf("key-%d", i), "value", 0)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKilledRedisKeepsItsLog: after SIGKILL and a restart on the same address
+// everything is there that was written to the log.
+func TestKilledRedisKeepsItsLog(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	fill(t, server, 100)
+	addr, pid := server.Addr(), server.Pid()
+	must(t, server.Kill())
+	if server.Pid() != 0 {
+		t.Errorf("killed server has process %d, want 0", server.Pid())
+	}
+	if conn, err := net.Dial("tcp", addr); err == nil {
+		_ = conn.Close()
+		t.Error("killed server takes a connection")
+	}
+	must(t, server.Restart())
+	if server.Addr() != addr || server.Pid() == pid {
+		t.Errorf("restarted as process %d at %s, want another than %d at %s", server.Pid(), server.Addr(), pid, addr)
+	}
+	if n := count(t, server); n != 100 {
+		t.Errorf("%d keys after kill and restart, want 100", n)
+	}
+	if n, err := dial(t, server).Exists(t.Context(), "key-99").Result(); err != nil || n != 1 {
+		t.Errorf("last key over TCP: %d there, %v; want 1", n, err)
+	}
+}
+
+// TestRedisWithoutLogForgets shows that the test above can fail.
+func TestRedisWithoutLogForgets(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	fill(t, server, 100)
+	must(t, server.Restart())
+	if n := count(t, server); n != 0 {
+		t.Errorf("%d keys after a restart without a log, want 0", n)
+	}
+}
+
+// TestCutAOF: a log without its last bytes loses the last write and no other.
+func TestCutAOF(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	fill(t, server, 100)
+	if err := server.CutAOF(func(size int64) int64 { return size }); err == nil {
+		t.Error("CutAOF of a running server: no error")
+	}
+	before, err := server.AOFSize()
+	must(t, err)
+	must(t, server.Kill())
+	if err := server.CutAOF(func(size int64) int64 { return size + 1 }); err == nil {
+		t.Error("CutAOF that makes the file longer: no error")
+	}
+	must(t, server.CutAOF(func(size int64) int64 { return size - 1 }))
+	after, err := server.AOFSize()
+	must(t, err)
+	if after != before-1 {
+		t.Errorf("AOFSize %d after one byte was cut off %d", after, before)
+	}
+	must(t, server.Restart())
+	if n := count(t, server); n != 99 {
+		t.Errorf("%d keys after the log lost one byte, want 99", n)
+	}
+}
+
+// TestPausedRedisIsSilent: connections stay, answers wait for Resume.
+func TestPausedRedisIsSilent(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	client := dial(t, server)
+	must(t, client.Ping(t.Context()).Err())
+	must(t, server.Pause())
+	answered := make(chan error, 1)
+	go func() { answered <- client.Set(context.Background(), "key", "value", 0).Err() }()
+	select {
+	case err := <-answered:
+		t.Errorf("a paused server answered (%v)", err)
+	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Resume
+	}
+	must(t, server.Resume())
+	must(t, <-answered)
+	must(t, server.Pause())
+	must(t, server.Stop()) // a paused server can be stopped
+	if err := server.Pause(); err == nil {
+		t.Error("Pause of a server that is down: no error")
+	}
+}
+
+// TestRedisOptions: directives arrive, users and passwords do not lock us out.
+func TestRedisOptions(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{TLS: true, Config: map[string]string{
+		"maxmemory":        "64mb",
+		"maxmemory-policy": "noeviction",
+		"requirepass":      "se/cret",
+		"user":             "reader on >one +get ~*\nwriter on >two +set ~*",
+	}})
+	client := dial(t, server)
+	must(t, client.Ping(t.Context()).Err())
+	if server.CACert() == "" || !strings.HasPrefix(server.URL(), "rediss://") {
+		t.Errorf("URL %q, CACert %q", server.URL(), server.CACert())
+	}
+	limit, err := server.Info("memory", "maxmemory")
+	must(t, err)
+	if limit != "67108864" {
+		t.Errorf("maxmemory is %q, want 67108864", limit)
+	}
+	users, err := server.Client().Do(t.Context(), "ACL", "USERS").StringSlice()
+	must(t, err)
+	if got := strings.Join(users, " "); !strings.Contains(got, "reader") || !strings.Contains(got, "writer") {
+		t.Errorf("users are %q, want reader and writer among them", got)
+	}
+}
+
+// TestRedisCosts: what benchmarks read moves with the work.
+func TestRedisCosts(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	cpu, err := server.CPU()
+	must(t, err)
+	memory, err := server.UsedMemory()
+	must(t, err)
+	aof, err := server.AOFSize()
+	must(t, err)
+	fill(t, server, 20_000)
+	if now, err := server.CPU(); err != nil || now <= cpu {
+		t.Errorf("CPU %v after 20,000 writes, %v before (%v)", now, cpu, err)
+	}
+	if now, err := server.UsedMemory(); err != nil || now < memory+20_000*50 {
+		t.Errorf("used memory %d after 20,000 writes, %d before (%v)", now, memory, err)
+	}
+	if now, err := server.AOFSize(); err != nil || now < aof+20_000*30 {
+		t.Errorf("AOF has %d bytes after 20,000 writes, %d before (%v)", now, aof, err)
+	}
+}
+
+// TestStartRedis: a named folder outlives the server, everything else goes.
+func TestStartRedis(t *testing.T) {
+	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {
+		t.Errorf("StartRedis of no program: %v, want ErrMissing", err)
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
+		t.Skip(err)
+	}
+	bad := servers.RedisOptions{Config: map[string]string{"no-such-directive": "1"}}
+	if _, err := servers.StartRedis(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "no-such-directive") {
+		t.Errorf("StartRedis with a wrong directive: %v, want what the server says", err)
+	}
+	opt := servers.RedisOptions{AppendOnly: true, Dir: t.TempDir()}
+	for round := range int64(2) {
+		server, err := servers.StartRedis(t.Context(), opt)
+		must(t, err)
+		if n, err := server.Client().Incr(t.Context(), "rounds").Result(); err != nil || n != round+1 {
+			t.Errorf("round %d: counter is %d (%v), want %d", round, n, err, round+1)
+		}
+		must(t, server.Close())
+		must(t, server.Close())
+		if _, err := os.Stat(server.Socket()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("socket after Close: %v, want none", err)
+		}
+	}
+}
