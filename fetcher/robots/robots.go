@@ -1,9 +1,10 @@
 // Package robots reads robots.txt and says which paths it allows, as RFC 9309
 // has it.
 //
-// It owns the rules of one file, compiled once (Rules), and what an answer to
-// the request for it means, for how long (State). It makes no request, reads
-// no clock, and does not wait: package politeness takes the crawl-delay.
+// It owns the rules of one file, compiled once (Rules), what an answer to the
+// request for it means, for how long (State), and what pages ask for besides, in
+// meta tags and X-Robots-Tag headers (Tag). It makes no request, reads no clock,
+// and does not wait: package politeness takes the crawl-delay.
 //
 // Lines are read by Google's parser in its Go translation, so that common typos are
 // understood as they are there. What differs from Google's matcher, each time

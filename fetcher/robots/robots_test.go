@@ -29,6 +29,10 @@ func TestRFC9309(t *testing.T) {
 		{"group without rules joins the next", "User-agent: foobot\n\nUser-agent: barbot\nDisallow: /a", "-/a"},
 		{"group of ours with an empty rule", "User-agent: foobot\nDisallow:\n\nUser-agent: *\nDisallow: /", "/ /a"},
 		{"other lines do not end the names", "User-agent: foobot\nSitemap: http://h/s.xml\nCrawl-delay: 1\nUser-agent: barbot\nDisallow: /a", "-/a"},
+		{"merged groups, longest wins over both", "User-agent: foobot\nDisallow: /a/b\n\nUser-agent: foobot\nAllow: /a/b/c\nDisallow: /a/b/c/d", "/a -/a/b /a/b/c -/a/b/c/d"},
+		{"group lines before any name", "Disallow: /a\nUser-agent: *\nDisallow: /b", "/a -/b"},
+		{"two names of ours", "User-agent: foobot/1\nUser-agent: FooBot\nDisallow: /a", "-/a"},
+		{"star beside our name does not count twice", "User-agent: foobot\nAllow: /a\nUser-agent: *\nDisallow: /", "/a /b"},
 		{"star with a word behind it", "User-agent: * all\nDisallow: /a", "-/a"},
 
 		// 2.2.2 allow and disallow
@@ -77,6 +81,12 @@ func TestRFC9309(t *testing.T) {
 
 		// 2.3 and 2.5: form
 		{"byte order mark", "\ufeffUser-agent: *\nDisallow: /a", "-/a"},
+		{"half a byte order mark", "\xef\xbbUser-agent: *\nDisallow: /a", "-/a"},
+		{"more typos", "User agent: *\nDissallow: /a\nDissalow: /b\nDiasllow: /c\nDisallaw: /d", "-/a -/b -/c -/d"},
+		{"unknown lines are skipped", "User-agent: *\nNoindex: /b\nHost: h\nClean-param: x\nDisallow: /a", "-/a /b"},
+		{"blank lines within a group", "User-agent: *\n\n\nDisallow: /a\n\nDisallow: /b", "-/a -/b"},
+		{"comment lines within the names", "User-agent: barbot\n# all of us\nUser-agent: foobot\nDisallow: /a", "-/a"},
+		{"NUL bytes", "User-agent: *\nDisallow: /a\x00\nDisallow: /b", "/a -/b"},
 		{"lines end in CR", "User-agent: *\rDisallow: /a\rDisallow: /b", "-/a -/b"},
 		{"lines end in CRLF", "User-agent: *\r\nDisallow: /a\r\n", "-/a"},
 		{"space around", "  User-agent :  *  \n\tDisallow\t:\t/a\t", "-/a"},
@@ -217,21 +227,26 @@ func TestHostilePatternIsLinear(t *testing.T) {
 	}
 }
 
+// BenchmarkAllowed asks 2,000 rules of which none matches. Those of the last kind
+// begin as the path does and have no pair of bytes that it lacks: each has to be
+// tried.
 func BenchmarkAllowed(b *testing.B) {
-	for _, kind := range []string{"prefixes", "stars"} {
+	const path = "/section-1203456789/articles/2026/november/the-title-of-an-article?page=2"
+	for _, kind := range []struct{ name, before, between, after string }{
+		{"prefixes", "Disallow: /section-", "", "/private/\n"},
+		{"stars", "Disallow: /*section-", "", "/private*.html\n"},
+		{"crafted", "Disallow: /section-*november/*articles/*", "*", "\n"},
+	} {
 		var file strings.Builder
 		file.WriteString("User-agent: *\n")
 		for i := range 2000 {
-			if kind == "stars" {
-				fmt.Fprintf(&file, "Disallow: /*section-%d/private*.html\n", i)
-			} else {
-				fmt.Fprintf(&file, "Disallow: /section-%d/private/\n", i)
-			}
+			digits := strings.Join(strings.Split(fmt.Sprint(i), ""), kind.between)
+			file.WriteString(kind.before + digits + kind.after)
 		}
 		rules := Parse([]byte(file.String()), "foobot")
-		b.Run("rules=2000/kind="+kind, func(b *testing.B) {
+		b.Run("rules=2000/kind="+kind.name, func(b *testing.B) {
 			for b.Loop() {
-				if allowed, rule := rules.Allowed("/section-12345/articles/2026/november/the-title-of-an-article?page=2"); !allowed {
+				if allowed, rule := rules.Allowed(path); !allowed {
 					b.Fatal(rule)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -78,6 +79,57 @@ func TestStateOverTime(t *testing.T) {
 	if s.Failures() != 0 {
 		t.Errorf("%d failures after an answer, want 0", s.Failures())
 	}
+}
+
+// TestStatusRulesOverTime lets a crawler live for days beside an origin whose
+// robots.txt answers differently every few hours, and holds each hour to what
+// RFC 9309, 2.3.1 says: an answer counts for a day, the last good copy for as
+// long as there is none, and nothing is allowed before the first.
+func TestStatusRulesOverTime(t *testing.T) {
+	const none = -1 // no connection
+	days := []struct {
+		status       int // for 24 hours
+		open, closed Access
+		least, most  int // requests
+	}{
+		{503, Wait, Wait, 24, 40}, // backing off to an hour
+		{none, Wait, Wait, 23, 25},
+		{200, Allow, Disallow, 1, 2},
+		{429, Allow, Disallow, 24, 40}, // the last good copy
+		{none, Allow, Disallow, 23, 25},
+		{410, Allow, Allow, 1, 2},
+		{500, Allow, Allow, 24, 40}, // the last answer was that there is none
+		{200, Allow, Disallow, 1, 2},
+		{302, Allow, Allow, 1, 2}, // one redirect too many
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var s State
+		for day, d := range days {
+			end := time.Now().Add(Lifetime)
+			requests := 0
+			for time.Now().Before(end) {
+				if access, _ := s.Check(time.Now(), "/"); access == Ask {
+					requests++
+					if d.status == none {
+						s.Failed(time.Now())
+					} else {
+						s.Answered(time.Now(), d.status, []byte(file), "bot", 0)
+					}
+				}
+				open, _ := s.Check(time.Now(), "/")
+				closed, _ := s.Check(time.Now(), "/private")
+				// The answer of the day before may count for the first hour.
+				if begun := end.Sub(time.Now()) < Lifetime-time.Hour; begun && (open != d.open || closed != d.closed) {
+					t.Fatalf("day %d, status %d, at %v: access %d and %d, want %d and %d",
+						day, d.status, time.Now(), open, closed, d.open, d.closed)
+				}
+				time.Sleep(min(s.AskIn(time.Now()), time.Minute))
+			}
+			if requests < d.least || requests > d.most {
+				t.Errorf("day %d, status %d: %d requests, want %d to %d", day, d.status, requests, d.least, d.most)
+			}
+		}
+	})
 }
 
 func TestStateRoundTrip(t *testing.T) {
