@@ -1,0 +1,168 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var errEntry = errors.New("redisstore: damaged queue entry")
+
+// An entry is what a queue keeps of an item, without what its key says:
+//
+//	byte 0        flags, below
+//	byte 1        attempts
+//	byte 2        deliveries
+//	uvarint       depth
+//	byte          hops          with entryHops
+//	byte          class         with entryClass
+//	uvarint       round         with entryRound
+//	8 bytes       referrer      with entryReferrer
+//	byte, bytes   authority     with entryAuthority: host and port of the URL, where they are not just the
+//	                            host key; length 0: the rest is the whole URL
+//	bytes         path and query
+//
+// The first three bytes have fixed places, for scripts change them. Host key,
+// fingerprint and delay are not in it.
+const (
+	entryHTTPS     = 1 << 0
+	entryPriority  = 3 << 1
+	entryAuthority = 1 << 3
+	entryHops      = 1 << 4
+	entryClass     = 1 << 5
+	entryRound     = 1 << 6
+	entryReferrer  = 1 << 7
+)
+
+// maxAuthority is the longest host and port that an entry keeps apart.
+const maxAuthority = 255
+
+// appendEntry encodes an item. Its Priority is less than frontier.Priorities.
+func appendEntry(b []byte, it *frontier.Item) []byte {
+	flags := byte(it.Priority) << 1
+	set := func(flag byte, on bool) bool {
+		if on {
+			flags |= flag
+		}
+		return on
+	}
+	at := len(b)
+	b = append(b, 0, it.Attempts, it.Deliveries)
+	b = binary.AppendUvarint(b, uint64(it.Depth))
+	if set(entryHops, it.Hops > 0) {
+		b = append(b, it.Hops)
+	}
+	if set(entryClass, it.Class != frontier.Bulk) {
+		b = append(b, byte(it.Class))
+	}
+	if set(entryRound, it.Round > 0) {
+		b = binary.AppendUvarint(b, uint64(it.Round))
+	}
+	if set(entryReferrer, it.Referrer != frontier.Referrer{}) {
+		b = append(b, it.Referrer[:]...)
+	}
+	https, authority, path := splitURL(it.URL)
+	set(entryHTTPS, https)
+	if set(entryAuthority, authority != it.Host) {
+		b = append(b, byte(len(authority)))
+		b = append(b, authority...)
+	}
+	b[at] = flags
+	return append(b, path...)
+}
+
+// splitURL cuts a URL into what an entry keeps. What is not of the form that
+// canonical URLs have stays whole in path.
+func splitURL(url string) (https bool, authority, path string) {
+	rest, https := strings.CutPrefix(url, "https://")
+	if !https {
+		var http bool
+		if rest, http = strings.CutPrefix(url, "http://"); !http {
+			return false, "", url
+		}
+	}
+	slash := strings.IndexByte(rest, '/')
+	if slash <= 0 || slash > maxAuthority {
+		return false, "", url
+	}
+	return https, rest[:slash], rest[slash:]
+}
+
+// decodeEntry is the inverse of appendEntry; it computes the fingerprint anew.
+// Any string is answered by an item or by errEntry.
+func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, error) {
+	r := entryReader{rest: entry}
+	flags := r.byte()
+	it := frontier.Item{Host: host, Priority: frontier.Priority(flags & entryPriority >> 1)}
+	it.Attempts, it.Deliveries = r.byte(), r.byte()
+	it.Depth = uint16(r.uvarint(math.MaxUint16))
+	if flags&entryHops != 0 {
+		it.Hops = r.byte()
+	}
+	if flags&entryClass != 0 {
+		it.Class = frontier.Class(r.byte())
+	}
+	if flags&entryRound != 0 {
+		it.Round = uint32(r.uvarint(math.MaxUint32))
+	}
+	if flags&entryReferrer != 0 {
+		copy(it.Referrer[:], r.bytes(len(it.Referrer)))
+	}
+	authority, whole := host, false
+	if flags&entryAuthority != 0 {
+		authority = r.bytes(int(r.byte()))
+		whole = authority == ""
+	}
+	if r.damaged || it.Priority >= frontier.Priorities {
+		return frontier.Item{}, errEntry
+	}
+	switch {
+	case whole:
+		it.URL = r.rest
+	case flags&entryHTTPS != 0:
+		it.URL = "https://" + authority + r.rest
+	default:
+		it.URL = "http://" + authority + r.rest
+	}
+	it.Fingerprint = hasher.Fingerprint(it.URL)
+	return it, nil
+}
+
+// entryReader takes an entry apart. Once something is missing all it reads is zero.
+type entryReader struct {
+	rest    string
+	damaged bool
+}
+
+func (r *entryReader) bytes(n int) (b string) {
+	if n > len(r.rest) {
+		r.rest, r.damaged = "", true
+		return ""
+	}
+	b, r.rest = r.rest[:n], r.rest[n:]
+	return b
+}
+
+func (r *entryReader) byte() byte {
+	if b := r.bytes(1); b != "" {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *entryReader) uvarint(most uint64) (v uint64) {
+	for shift := 0; shift < 35; shift += 7 {
+		b := r.byte()
+		v |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			r.damaged = r.damaged || v > most
+			return v
+		}
+	}
+	r.damaged = true
+	return 0
+}

@@ -1,0 +1,77 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// docs/redis-keys.md says what each key holds, how it grows and who writes it.
+
+// Crawl-wide keys, of one hash tag: {name}.
+func (c *Config) cardKey() string    { return "crawler:{" + c.Name + "}" }
+func (c *Config) workersKey() string { return c.cardKey() + ":workers" }
+func (c *Config) scopeKey() string   { return c.cardKey() + ":scope" }
+func (c *Config) pagesKey() string   { return c.cardKey() + ":pages" }
+
+// partition is one part of a crawl: the hosts whose keys are on one node
+// together. Its keys are short, for each line of the append-only file has one.
+type partition struct {
+	number int
+	tag    string // {id:number}: all its keys begin with it
+
+	meta        string // hash: counters, chain, epoch
+	due         string // sorted set, host by due time: has ready items and is held by nobody
+	leased      string // sorted set, host by deadline
+	delayed     string // sorted set, delayed items by when they are ready: see delayedMember
+	exact       string // set of fingerprints that are exact
+	shadow      string // set of sampled fingerprints
+	failedHosts string // set of hosts that have failed items
+
+	node      atomic.Pointer[node] // where it was last; nil: not looked up yet
+	misplaced atomic.Bool          // look it up again
+}
+
+func newPartition(crawl string, number int) *partition {
+	tag := "{" + crawl + ":" + strconv.Itoa(number) + "}"
+	return &partition{
+		number: number, tag: tag,
+		meta: tag + "m", due: tag + "d", leased: tag + "l", delayed: tag + "z",
+		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F",
+	}
+}
+
+// Keys of one host.
+func (p *partition) queue(priority int, host string) string {
+	return p.tag + string('0'+byte(priority)) + host // list of entries
+}
+func (p *partition) active(host string) string { return p.tag + "a" + host } // hash: its lease
+func (p *partition) host(host string) string   { return p.tag + "h" + host } // hash: what is known of it
+func (p *partition) failed(host string) string { return p.tag + "f" + host } // list of failed entries
+
+// budget returns the hash that counts the items of a host, and its field there.
+// There are 256 hashes in a partition, so that each stays small enough for
+// Redis to pack it.
+func (p *partition) budget(host bloomstore.Fingerprint) (key, field string) {
+	const hexDigits = "0123456789abcdef"
+	return p.tag + "b" + string([]byte{hexDigits[host[8]>>4], hexDigits[host[8]&15]}), string(host[:8])
+}
+
+// partitionOf returns the number of the partition that a host key belongs to,
+// by the fingerprint of the host key.
+func partitionOf(host bloomstore.Fingerprint, partitions int) int {
+	number, _ := bits.Mul64(binary.LittleEndian.Uint64(host[8:]), uint64(partitions))
+	return int(number)
+}
+
+// partition returns where a host key belongs.
+func (s *Store) partition(host string) *partition {
+	return s.parts[partitionOf(s.hasher.Fingerprint(host), len(s.parts))]
+}
+
+// A member of partition.delayed is a number of 8 bytes, big-endian, from field
+// z of meta, which makes it unique; the host key; a zero byte; the entry.
+const delayedSeqBytes = 8

@@ -1,0 +1,311 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// node is one server that holds partitions.
+type node struct {
+	client *redis.Client // repeats nothing on its own
+	look   sync.Mutex    // held to begin an epoch: scripts are loaded once
+	epoch  atomic.Pointer[epoch]
+}
+
+// epoch is one uninterrupted life of a node, as this process knows it: the
+// texts of the scripts loaded in it name it, so that their hashes are its own.
+type epoch struct {
+	node *node
+	run  string             // the server's run id
+	sha  map[*script]string // of the texts loaded
+}
+
+// errEpoch reports that a call that was to run in one epoch met another.
+var errEpoch = fmt.Errorf("%w: the server was restarted or replaced", frontier.ErrUnavailable)
+
+// nodes are the servers of a crawl. A single one is always in single.
+type nodes struct {
+	cluster *redis.ClusterClient // nil: there is one server
+	single  *node
+
+	mu    sync.Mutex
+	known map[*redis.Client]*node
+}
+
+// connect makes the clients. They send nothing twice on their own but what goes
+// through Store.client to a cluster, which follows redirections.
+func (s *Store) connect() {
+	opt := *s.cfg.Redis
+	opt.MaxRetries = -1
+	opt.DisableIdentity = true
+	opt.ContextTimeoutEnabled = true
+	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	s.client = redis.NewUniversalClient(&opt)
+	switch client := s.client.(type) {
+	case *redis.ClusterClient:
+		s.nodes.cluster = client
+		s.nodes.known = make(map[*redis.Client]*node)
+	case *redis.Client:
+		s.nodes.single = &node{client: client}
+	}
+}
+
+// nodeOf returns the node that holds a partition, as far as is known.
+func (s *Store) nodeOf(ctx context.Context, p *partition) (*node, error) {
+	if s.nodes.single != nil {
+		return s.nodes.single, nil
+	}
+	if n := p.node.Load(); n != nil && !p.misplaced.Load() {
+		return n, nil
+	}
+	client, err := s.nodes.cluster.MasterForKey(ctx, p.meta)
+	if err != nil {
+		return nil, s.classify(ctx, err)
+	}
+	s.nodes.mu.Lock()
+	n := s.nodes.known[client]
+	if n == nil {
+		n = &node{client: client}
+		s.nodes.known[client] = n
+	}
+	s.nodes.mu.Unlock()
+	p.misplaced.Store(false)
+	if before := p.node.Swap(n); before != nil && before != n {
+		s.epochChanged()
+	}
+	return n, nil
+}
+
+// moved forgets where a partition is, so that the next call asks the cluster.
+func (s *Store) moved(ctx context.Context, p *partition) {
+	if s.nodes.cluster != nil {
+		p.misplaced.Store(true)
+		s.nodes.cluster.ReloadState(ctx)
+	}
+}
+
+// epochOf returns the epoch of a node, which begins one if none is known.
+func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
+	if ep := n.epoch.Load(); ep != nil {
+		return ep, nil
+	}
+	return s.renew(ctx, n, nil)
+}
+
+// renew looks at a node whose known epoch is old and answers NOSCRIPT: it loads
+// the scripts again and returns the epoch they are loaded in, which is old
+// itself when the node has only forgotten its scripts.
+func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) {
+	n.look.Lock()
+	defer n.look.Unlock()
+	if now := n.epoch.Load(); now != old {
+		return now, nil // another caller did
+	}
+	run, err := s.runID(ctx, n.client)
+	if err != nil {
+		return nil, err
+	}
+	ep := old
+	if old == nil || old.run != run {
+		ep = &epoch{node: n, run: run, sha: make(map[*script]string)}
+	}
+	// The run id is asked for once more on the connection that loads: so the
+	// scripts are in the life that they name.
+	pipe := n.client.Pipeline()
+	check := pipe.InfoMap(ctx, "server")
+	for _, sc := range scripts() {
+		text := sc.textIn(run, s.cfg.edit)
+		if ep != old {
+			ep.sha[sc] = sha(text)
+		}
+		pipe.ScriptLoad(ctx, text)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, s.classify(ctx, err)
+	}
+	if check.Item("Server", "run_id") != run {
+		return nil, errEpoch
+	}
+	if ep != old {
+		n.epoch.Store(ep)
+		s.epochChanged()
+	}
+	return ep, nil
+}
+
+func (s *Store) runID(ctx context.Context, client *redis.Client) (string, error) {
+	server := client.InfoMap(ctx, "server")
+	if err := server.Err(); err != nil {
+		return "", s.classify(ctx, err)
+	}
+	run := server.Item("Server", "run_id")
+	if run == "" {
+		return "", errors.New("redisstore: INFO server names no run_id")
+	}
+	return run, nil
+}
+
+// call is one run of a script on the node of a partition.
+type call struct {
+	part   *partition
+	script *script
+	keys   []string // all of part
+	args   []any    // from ARGV[2]: the first is the store's clock
+	under  *epoch   // run it in this epoch only, else errEpoch; nil: in any
+
+	reply any    // nil, int64, string or []any of these
+	ran   *epoch // in which it ran
+	err   error  // classified
+}
+
+// run runs one script.
+func (s *Store) run(ctx context.Context, p *partition, sc *script, keys []string, args ...any) (any, error) {
+	c := &call{part: p, script: sc, keys: keys, args: args}
+	s.runAll(ctx, []*call{c})
+	return c.reply, c.err
+}
+
+// runAll runs calls, those of a node in one pipeline and in order, those of
+// different nodes at once. Each call that may have run has run once.
+func (s *Store) runAll(ctx context.Context, calls []*call) {
+	byNode := make(map[*node][]*call, 1)
+	for _, c := range calls {
+		n, err := s.nodeOf(ctx, c.part)
+		if err != nil {
+			c.err = err
+			continue
+		}
+		byNode[n] = append(byNode[n], c)
+	}
+	if len(byNode) == 1 {
+		for n, calls := range byNode {
+			s.runOn(ctx, n, calls)
+		}
+		return
+	}
+	var group sync.WaitGroup
+	for n, calls := range byNode {
+		group.Go(func() { s.runOn(ctx, n, calls) })
+	}
+	group.Wait()
+}
+
+// runOn runs calls on a node. Those that it refused because it had not, or not
+// any more, the scripts did not run: they are sent again once it has them.
+func (s *Store) runOn(ctx context.Context, n *node, calls []*call) {
+	var ep *epoch
+	for attempt := 0; len(calls) > 0; attempt++ {
+		var err error
+		if attempt == 0 {
+			ep, err = s.epochOf(ctx, n)
+		} else {
+			ep, err = s.renew(ctx, n, ep)
+		}
+		if err == nil && attempt == 3 {
+			err = fmt.Errorf("%w: the server forgets its scripts", frontier.ErrUnavailable)
+		}
+		if err != nil {
+			for _, c := range calls {
+				c.err = err
+			}
+			return
+		}
+		calls = s.send(ctx, ep, calls)
+	}
+}
+
+// send runs calls in an epoch and returns those whose script is not known there.
+func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*call) {
+	pipe := ep.node.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		if c.under != nil && c.under != ep {
+			c.err = errEpoch
+			continue
+		}
+		args := make([]any, 0, 4+len(c.keys)+len(c.args))
+		args = append(args, "evalsha", ep.sha[c.script], len(c.keys))
+		for _, key := range c.keys {
+			args = append(args, key)
+		}
+		args = append(append(args, s.clock()), c.args...)
+		cmds[i] = pipe.Do(ctx, args...)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, c := range calls {
+		if cmds[i] == nil {
+			continue
+		}
+		c.reply, c.err = cmds[i].Result()
+		c.ran = ep
+		switch {
+		case c.err == nil:
+		case errors.Is(c.err, redis.Nil):
+			c.err = nil
+		case strings.HasPrefix(c.err.Error(), "NOSCRIPT"):
+			c.err = nil
+			unknown = append(unknown, c)
+		default:
+			s.misplaced(ctx, c.part, c.err)
+			c.err = s.classify(ctx, c.err)
+		}
+	}
+	return unknown
+}
+
+// misplaced looks up a partition anew after an error that may come from its
+// being elsewhere by now.
+func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
+	if _, reply := errors.AsType[redis.Error](err); !reply || redis.IsReadOnlyError(err) {
+		s.moved(ctx, p)
+		return
+	}
+	if _, moved := redis.IsMovedError(err); moved || redis.IsClusterDownError(err) {
+		s.moved(ctx, p)
+	}
+}
+
+// holds are the errors of Redis that pass: hold, back off, ask again.
+var holds = []string{
+	"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "READONLY ", "MASTERDOWN ", "BUSY ",
+	"MISCONF ", "NOREPLICAS ", "UNKILLABLE ", "ERR max number of clients",
+}
+
+// classify says what an error of a client is to callers: an end of their own
+// context, frontier.ErrUnavailable for what passes, itself for what does not.
+// Errors of clients name no credentials.
+func (s *Store) classify(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, frontier.ErrUnavailable) {
+		return err
+	}
+	if _, reply := errors.AsType[redis.Error](err); !reply { // the network's, the pool's, or a time-out
+		if errors.Is(err, redis.ErrClosed) {
+			return frontier.ErrClosed
+		}
+		return fmt.Errorf("%w: %w", frontier.ErrUnavailable, err)
+	}
+	if redis.IsOOMError(err) { // what needs no memory goes on
+		return fmt.Errorf("%w: %w: %w", frontier.ErrUnavailable, frontier.ErrFull, err)
+	}
+	for _, hold := range holds {
+		if strings.HasPrefix(err.Error(), hold) {
+			return fmt.Errorf("%w: %w", frontier.ErrUnavailable, err)
+		}
+	}
+	return fmt.Errorf("redisstore: %w", err)
+}
