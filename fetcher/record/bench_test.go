@@ -1,7 +1,11 @@
 package record
 
 import (
+	"encoding/binary"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"runtime"
 	"testing"
 )
 
@@ -12,11 +16,7 @@ func BenchmarkReader(b *testing.B) {
 	var text []byte
 	const records = 100_000
 	for n := range records {
-		r := sample(n, n/20)
-		r.Digest = "sha256:" + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-		r.ETag, r.LastModified = `"5f3a-60b1c2d3e4f50"`, "Thu, 01 Jan 1970 00:00:00 GMT"
-		r.ContentType, r.Charset, r.Title = "text/html", "utf-8", "A page of some length, as titles are"
-		text = append(text, line(b, r)...)
+		text = append(text, line(b, pageSample(n))...)
 	}
 	write(b, dir, activeFile, text)
 	r := Reader{Dir: dir}
@@ -53,4 +53,70 @@ func BenchmarkReader(b *testing.B) {
 		return err
 	})
 	run("op=join", func() error { return r.JoinReferrers(io.Discard, b.TempDir()) })
+}
+
+// BenchmarkExport measures the merge of four workers' records of real pages,
+// one in eight of them taken back, in files that the page cache holds.
+func BenchmarkExport(b *testing.B) {
+	const dirs, each = 4, 100_000
+	e := Export{Temp: b.TempDir()}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range dirs {
+		var text []byte
+		for n := range each {
+			r := pageSample(n)
+			binary.LittleEndian.PutUint64(r.Item[:], rng.Uint64())
+			binary.LittleEndian.PutUint64(r.Lease[:], rng.Uint64())
+			text, _ = r.appendLeased(text)
+			if n%8 == 0 {
+				text = r.appendVoid(text)
+			}
+		}
+		dir := b.TempDir()
+		write(b, dir, activeFile, text)
+		e.Dirs = append(e.Dirs, dir)
+		b.SetBytes(dirs * int64(len(text)))
+	}
+	for b.Loop() {
+		if sums, err := e.To(b.Context(), io.Discard); err != nil || sums.Void != dirs*each/8 {
+			b.Fatal(sums, err)
+		}
+	}
+	b.ReportMetric(float64(dirs*each*b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
+// BenchmarkJournal measures workers who each append a record and wait until it
+// is on disk.
+func BenchmarkJournal(b *testing.B) {
+	for _, workers := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			journal, err := OpenJournal(Config{Dir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			r := pageSample(1)
+			b.SetParallelism((workers + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					_ = journal.Append(&r)
+					if _, err := journal.Sync(); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			if err := journal.Close(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}
+
+// pageSample returns a record of the length that those of real pages have.
+func pageSample(n int) Record {
+	r := sample(n, n/20)
+	r.Digest = "sha256:" + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	r.ETag, r.LastModified = `"5f3a-60b1c2d3e4f50"`, "Thu, 01 Jan 1970 00:00:00 GMT"
+	r.ContentType, r.Charset, r.Title = "text/html", "utf-8", "A page of some length, as titles are"
+	return r
 }

@@ -43,13 +43,14 @@ func page(n int) *record.Record {
 	return &record.Record{URL: fmt.Sprintf("http://a.test/%06d", n), Outcome: "ok", FetchedAt: time.Unix(int64(n), 0).UTC(), Title: strings.Repeat("x", n%50)}
 }
 
-// contents returns the lines of all files in their order, packed or not.
+// contents returns the URLs of all lines in their order, packed or not.
 func contents(t *testing.T, filesystem vfs.FS) (lines []string) {
 	t.Helper()
 	names, err := filesystem.List(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "pages.lock" })
 	slices.Sort(names) // "pages-…" comes before "pages.jsonl"
 	for i, name := range names {
 		if strings.HasSuffix(name, ".new") {

@@ -51,14 +51,13 @@ type referrers [64]share
 
 func (all *referrers) of(page id) *share { return &all[page[0]%byte(len(all))] }
 
-func (all *referrers) create(dir string) (err error) {
+func (all *referrers) create(dir string) error {
 	for i := range all {
 		s := &all[i]
 		for name, f := range map[string]*spill{"pages": &s.pages, "asked": &s.asked, "answers": &s.answers} {
-			if f.file, err = os.Create(filepath.Join(dir, fmt.Sprint(name, i))); err != nil {
+			if err := f.create(dir, fmt.Sprint(name, i)); err != nil {
 				return err
 			}
-			f.Writer = bufio.NewWriterSize(f.file, 16<<10)
 		}
 	}
 	return nil
@@ -67,9 +66,7 @@ func (all *referrers) create(dir string) (err error) {
 func (all *referrers) close() (err error) {
 	for i := range all {
 		for _, f := range []*spill{&all[i].pages, &all[i].asked, &all[i].answers} {
-			if f.file != nil {
-				err = errors.Join(err, f.file.Close())
-			}
+			err = errors.Join(err, f.close())
 		}
 	}
 	return err
@@ -86,6 +83,21 @@ type share struct {
 type spill struct {
 	file *os.File
 	*bufio.Writer
+}
+
+func (s *spill) create(dir, name string) (err error) {
+	if s.file, err = os.Create(filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	s.Writer = bufio.NewWriterSize(s.file, 16<<10)
+	return nil
+}
+
+func (s *spill) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
 }
 
 // reader ends the writing.

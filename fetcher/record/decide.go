@@ -1,0 +1,142 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"io"
+	"os"
+	"slices"
+)
+
+// An entry is what decides about a line, and sorts as it decides: by item and
+// round, then by lease, then by kind.
+const (
+	entryLease = 20 // where the lease begins, after fingerprint and round
+	entryKind  = 36
+	entryTime  = 37
+	entryBytes = 45
+)
+
+const (
+	kindPending = iota // with no lease: the first of its item and round
+	kindVoid
+	kindRecord
+)
+
+// appendEntry appends the entry of a line.
+func (l *leasedLine) appendEntry(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, l.Item[:]...), l.Round)
+	b = append(append(b, l.lease[:]...), l.kind)
+	return binary.BigEndian.AppendUint64(b, uint64(l.fetched))
+}
+
+// decide answers for each record of a share whether it is exported.
+func (x *export) decide(s *exportShare) error {
+	if err := s.Flush(); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(s.file.Name())
+	if err != nil {
+		return err
+	}
+	all := entries(text)
+	order := all.sorted()
+	exported := make([]bool, len(order))
+	for len(order) > 0 {
+		same := all.run(order, entryLease)
+		x.choose(all, order[:same], exported)
+		order = order[same:]
+	}
+	return s.answer(all, exported)
+}
+
+// choose picks one of the entries of an item and round, which are sorted.
+func (x *export) choose(all entries, order []uint32, exported []bool) {
+	pending := all.kind(order[0]) == kindPending
+	chosen, found := uint32(0), false
+	var left uint64 // records that nobody took back
+	for len(order) > 0 {
+		lease := all.run(order, entryKind)
+		records, _ := slices.BinarySearchFunc(order[:lease], byte(kindRecord), func(i uint32, kind byte) int {
+			return int(all.kind(i)) - int(kind)
+		})
+		n := uint64(lease - records)
+		switch {
+		case n == 0: // a void line whose record was lost, or a pending item
+		case records > 0 && all.kind(order[0]) == kindVoid:
+			x.sums.Void += n
+		default:
+			left += n
+			// The leases come in ascending order: of equal times the last stays.
+			if first := order[records]; !found || all.fetched(first) >= all.fetched(chosen) {
+				chosen, found = first, true
+			}
+		}
+		order = order[lease:]
+	}
+	switch {
+	case pending:
+		x.sums.Pending += left
+	case found:
+		exported[chosen] = true
+		x.sums.Records++
+		x.sums.Repeated += left - 1
+	}
+}
+
+// answer writes what was decided in the place of the entries.
+func (s *exportShare) answer(all entries, exported []bool) error {
+	if err := s.file.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	for i := range all.len() {
+		if all.kind(uint32(i)) != kindRecord {
+			continue
+		}
+		answer := byte(0)
+		if exported[i] {
+			answer = 1
+		}
+		_ = s.WriteByte(answer) // the writer keeps its error for Flush
+	}
+	var err error
+	s.answers, err = s.reader()
+	return err
+}
+
+// entries are those of a share, in the order in which they were written.
+type entries []byte
+
+func (e entries) len() int           { return len(e) / entryBytes }
+func (e entries) at(i uint32) []byte { return e[int(i)*entryBytes:][:entryBytes] }
+func (e entries) kind(i uint32) byte { return e.at(i)[entryKind] }
+func (e entries) fetched(i uint32) int64 {
+	return int64(binary.BigEndian.Uint64(e.at(i)[entryTime:]))
+}
+
+// sorted returns the entries' numbers as the entries sort; of equal keys in the
+// order in which they were written.
+func (e entries) sorted() []uint32 {
+	order := make([]uint32, e.len())
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int {
+		return cmp.Or(bytes.Compare(e.at(a)[:entryTime], e.at(b)[:entryTime]), cmp.Compare(a, b))
+	})
+	return order
+}
+
+// run returns how many entries at the beginning of order have the same first
+// key bytes.
+func (e entries) run(order []uint32, key int) int {
+	first, n := e.at(order[0])[:key], 1
+	for n < len(order) && bytes.Equal(e.at(order[n])[:key], first) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,336 @@
+package record_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// journalOf writes a journal with the lines of write and returns its directory.
+func journalOf(t testing.TB, cfg record.Config, write func(*record.Journal)) string {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	journal, err := record.OpenJournal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(journal)
+	if err := journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg.Dir
+}
+
+// exported runs an export and returns its lines, in what order ever.
+func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
+	t.Helper()
+	e.Temp = t.TempDir()
+	var out bytes.Buffer
+	sums, err := e.To(t.Context(), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(e.Temp); err != nil || len(left) > 0 {
+		t.Errorf("the export left %v behind (%v)", left, err)
+	}
+	lines := strings.SplitAfter(out.String(), "\n")
+	lines = lines[:len(lines)-1]
+	slices.Sort(lines)
+	return lines, sums
+}
+
+// TestExportChoice: which of the records of one item and round it is.
+func TestExportChoice(t *testing.T) {
+	// Each record is lease, second of fetched_at, title; v: it is taken back.
+	type entry struct {
+		lease  byte
+		second int64
+		title  string
+		void   bool
+	}
+	for name, c := range map[string]struct {
+		workers [][]entry
+		pending bool
+		want    string // title; empty: none
+		sums    record.Exported
+	}{
+		"one":                         {workers: [][]entry{{{1, 5, "a", false}}}, want: "a", sums: record.Exported{Records: 1}},
+		"taken back":                  {workers: [][]entry{{{1, 5, "a", true}}}, sums: record.Exported{Void: 1}},
+		"taken back, then another":    {workers: [][]entry{{{1, 5, "a", true}, {2, 4, "b", false}}}, want: "b", sums: record.Exported{Records: 1, Void: 1}},
+		"another's is taken back":     {workers: [][]entry{{{1, 5, "a", true}}, {{2, 4, "b", false}}}, want: "b", sums: record.Exported{Records: 1, Void: 1}},
+		"in doubt: the latest":        {workers: [][]entry{{{2, 5, "a", false}}, {{1, 6, "b", false}}}, want: "b", sums: record.Exported{Records: 1, Repeated: 1}},
+		"of one time: greatest lease": {workers: [][]entry{{{2, 5, "a", false}}, {{1, 5, "b", false}}}, want: "a", sums: record.Exported{Records: 1, Repeated: 1}},
+		"of one lease: the first": {workers: [][]entry{{{1, 5, "a", false}, {1, 5, "b", false}}}, want: "a",
+			sums: record.Exported{Records: 1, Repeated: 1}},
+		"of one lease all are taken back": {workers: [][]entry{{{1, 5, "a", false}, {1, 5, "b", true}}}, sums: record.Exported{Void: 2}},
+		"pending": {workers: [][]entry{{{1, 5, "a", false}}, {{2, 5, "a", true}}}, pending: true,
+			sums: record.Exported{Void: 1, Pending: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var dirs []string
+			for _, entries := range c.workers {
+				dirs = append(dirs, journalOf(t, record.Config{}, func(j *record.Journal) {
+					for _, e := range entries {
+						r := leased(1, e.lease)
+						r.FetchedAt, r.Title = time.Unix(e.second, 0).UTC(), e.title
+						_ = j.Append(r)
+						if e.void {
+							_ = j.Void(r)
+						}
+					}
+				}))
+			}
+			for range 2 { // the order of the directories decides nothing
+				e := record.Export{Dirs: dirs}
+				if c.pending {
+					e.Pending = keys(record.Key{Item: leased(1, 0).Item}, record.Key{Item: leased(9, 0).Item})
+				}
+				lines, sums := exported(t, e)
+				title := ""
+				if len(lines) == 1 {
+					var r record.Record
+					if err := json.Unmarshal([]byte(lines[0]), &r); err != nil {
+						t.Fatal(err)
+					}
+					title = r.Title
+				}
+				if title != c.want || len(lines) > 1 || sums != c.sums {
+					t.Errorf("lines %q, %+v; want %q, %+v", lines, sums, c.want, c.sums)
+				}
+				slices.Reverse(dirs)
+			}
+		})
+	}
+}
+
+func keys(all ...record.Key) iter.Seq2[record.Key, error] {
+	return func(yield func(record.Key, error) bool) {
+		for _, key := range all {
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// crowd is a model of workers who share a store, some of whom die.
+type crowd struct {
+	rng     *rand.Rand
+	journal []*record.Journal
+	dirs    []string
+	cfg     []record.Config
+	clock   int64
+	lease   uint64
+	done    map[record.Key]string // the line that took effect last
+	pending map[record.Key]bool
+}
+
+// fetch lets a worker fetch an item and do as many of the steps as it lives
+// for: record, completion, void line.
+func (c *crowd) fetch(key record.Key) {
+	w := c.rng.IntN(len(c.journal))
+	c.clock++
+	c.lease++
+	r := &record.Record{URL: fmt.Sprintf("http://a.test/%x", key.Item), Round: int(key.Round), Item: key.Item,
+		FetchedAt: time.Unix(0, c.clock*int64(time.Millisecond)).UTC(), Title: strings.Repeat("é\"", c.rng.IntN(40))}
+	r.Lease = frontier.LeaseID{0: byte(c.rng.Uint32()), 8: byte(c.lease >> 8), 9: byte(c.lease)}
+	j := c.journal[w]
+	_ = j.Append(r)
+	if c.rng.IntN(10) == 0 { // it repeats the call, for the store did not answer
+		_ = j.Append(r)
+	}
+	_, _ = j.Sync()
+	switch what := c.rng.IntN(10); {
+	case what < 6: // completed
+		c.done[key], c.pending[key] = r.URL+r.FetchedAt.String(), false
+	case what < 8: // refused
+		_ = j.Void(r)
+	case what < 9: // refused, and it dies with half a void line
+		c.kill(w, `{"void":true,"rou`)
+	default: // dies before it asks
+		c.kill(w, "")
+	}
+}
+
+// kill ends a worker's process; another one goes on in its directory, or in a new one.
+func (c *crowd) kill(w int, half string) {
+	_ = c.journal[w].Close()
+	name := filepath.Join(c.dirs[w], "pages.jsonl")
+	text, _ := os.ReadFile(name)
+	_ = os.WriteFile(name, append(text, half...), 0o644)
+	if c.rng.IntN(2) == 0 {
+		c.cfg[w].Dir = filepath.Join(c.cfg[w].Dir, "next")
+		c.dirs = append(c.dirs, c.cfg[w].Dir)
+		c.dirs[w], c.dirs[len(c.dirs)-1] = c.dirs[len(c.dirs)-1], c.dirs[w]
+	}
+	c.journal[w] = must(record.OpenJournal(c.cfg[w]))
+}
+
+// TestExportModel: whoever dies when, an export has one record for each item
+// and round that was completed, and with Pending no other.
+func TestExportModel(t *testing.T) {
+	rng := dice(t)
+	for range 20 {
+		c := &crowd{rng: rng, done: make(map[record.Key]string), pending: make(map[record.Key]bool)}
+		for range 4 {
+			cfg := record.Config{Dir: t.TempDir(), RotateBytes: 4000, Compress: rng.IntN(2) == 0}
+			c.cfg, c.dirs = append(c.cfg, cfg), append(c.dirs, cfg.Dir)
+			c.journal = append(c.journal, must(record.OpenJournal(cfg)))
+		}
+		var open []record.Key
+		for n := range 100 {
+			key := record.Key{Item: bloomstore.Fingerprint{0: byte(n % 3), 5: byte(n)}, Round: uint32(rng.IntN(2))}
+			open, c.pending[key] = append(open, key), true
+		}
+		for range 130 {
+			n := rng.IntN(len(open))
+			c.fetch(open[n])
+			if !c.pending[open[n]] && rng.IntN(20) > 0 { // else the store forgets that it was completed
+				open = slices.Delete(open, n, n+1)
+			}
+		}
+		for _, j := range c.journal {
+			_ = j.Close()
+		}
+		c.check(t)
+	}
+}
+
+func (c *crowd) check(t *testing.T) {
+	t.Helper()
+	var pending []record.Key
+	for key, yes := range c.pending {
+		if yes {
+			pending = append(pending, key)
+		}
+	}
+	c.rng.Shuffle(len(c.dirs), func(i, j int) { c.dirs[i], c.dirs[j] = c.dirs[j], c.dirs[i] })
+	exact, sums := exported(t, record.Export{Dirs: c.dirs, Pending: keys(pending...)})
+	if len(exact) != len(c.done) || sums.Records != uint64(len(exact)) || sums.Damaged > 0 {
+		t.Errorf("%d records for %d completed items; %+v", len(exact), len(c.done), sums)
+	}
+	for _, line := range exact {
+		if key, text := keyOf(t, line); c.done[key] == "" || c.done[key] > text {
+			t.Errorf("%+v has the record of %q, was completed with %q", key, text, c.done[key])
+		}
+	}
+	all, sums := exported(t, record.Export{Dirs: c.dirs})
+	if missing := missingFrom(all, exact); missing != "" || sums.Pending > 0 {
+		t.Errorf("without Pending, %q is missing; %+v", missing, sums)
+	}
+	seen := make(map[record.Key]bool)
+	for _, line := range all {
+		key, _ := keyOf(t, line)
+		if seen[key] {
+			t.Errorf("%+v is there twice", key)
+		}
+		seen[key] = true
+	}
+}
+
+func keyOf(t *testing.T, line string) (record.Key, string) {
+	t.Helper()
+	var r record.Record
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		t.Fatal(err)
+	}
+	var key record.Key
+	_, text, _ := strings.Cut(r.URL, "a.test/")
+	if _, err := hex.Decode(key.Item[:], []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	key.Round = uint32(r.Round)
+	return key, r.URL + r.FetchedAt.String()
+}
+
+// TestExportDamage: what a power loss left of lines that were never synced is
+// counted and passed over; a closed file that ends within a line is an error.
+func TestExportDamage(t *testing.T) {
+	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
+		for n := range 3 {
+			_ = j.Append(leased(n, 1))
+		}
+	})
+	name := filepath.Join(dir, "pages.jsonl")
+	text := must(os.ReadFile(name))
+	second := bytes.IndexByte(text, '\n') + 1
+	for what, damage := range map[string]func([]byte) []byte{
+		"a hole":  func(b []byte) []byte { clear(b[second+30 : second+40]); return b },
+		"no JSON": func(b []byte) []byte { b[second] = 'x'; return b },
+		"no fingerprint": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"fingerprint":"01`), []byte(`"fingerprint":"1`), 1)
+		},
+		"no lease":          func(b []byte) []byte { return edit(b, second, `"lease":`, `"least":`) },
+		"no round":          func(b []byte) []byte { return edit(b, second, `"round":0`, `"round":x`) },
+		"no time":           func(b []byte) []byte { return edit(b, second, `"fetched_at":"1`, `"fetched_at":"x`) },
+		"a line of another": func(b []byte) []byte { return slices.Insert(b, second, []byte("{}\n")...) },
+	} {
+		if err := os.WriteFile(name, damage(bytes.Clone(text)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want := 2
+		if what == "a line of another" {
+			want = 3
+		}
+		lines, sums := exported(t, record.Export{Dirs: []string{dir}})
+		place := fmt.Sprintf("%s, byte %d:", name, second)
+		if len(lines) != want || sums.Damaged != 1 || !strings.Contains(sums.FirstDamage, place) {
+			t.Errorf("%s: %d lines, want %d; %+v", what, len(lines), want, sums)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pages-000001.jsonl"), text[:len(text)-1], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (record.Export{Dirs: []string{dir}}).To(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "ends within a line") {
+		t.Errorf("half a line in a closed file: %v", err)
+	}
+}
+
+// edit replaces the first old from a place on by new.
+func edit(b []byte, from int, old, new string) []byte {
+	return append(b[:from:from], bytes.Replace(b[from:], []byte(old), []byte(new), 1)...)
+}
+
+// TestExportEnds: an export of nothing is empty, and errors end one: a missing
+// directory, the writer's, the pending items', the caller's.
+func TestExportEnds(t *testing.T) {
+	if lines, sums := exported(t, record.Export{Dirs: []string{t.TempDir()}}); len(lines) > 0 || sums != (record.Exported{}) {
+		t.Errorf("an empty directory has %q, %+v", lines, sums)
+	}
+	dir := journalOf(t, record.Config{}, func(j *record.Journal) { _ = j.Append(leased(1, 1)) })
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		e    record.Export
+		want error
+	}{
+		"no directory": {t.Context(), record.Export{Dirs: []string{filepath.Join(dir, "none")}}, os.ErrNotExist},
+		"stopped":      {stopped, record.Export{Dirs: []string{dir}}, context.Canceled},
+		"full":         {t.Context(), record.Export{Dirs: []string{dir}}, errFull},
+		"pending": {t.Context(), record.Export{Dirs: []string{dir}, Pending: func(yield func(record.Key, error) bool) {
+			yield(record.Key{}, frontier.ErrUnavailable)
+		}}, frontier.ErrUnavailable},
+	} {
+		if _, err := c.e.To(c.ctx, fullWriter{}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}

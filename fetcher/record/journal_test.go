@@ -1,0 +1,283 @@
+package record_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// leased is the n-th record of a test as a worker under a lease writes it.
+func leased(n int, lease byte) *record.Record {
+	r := page(n)
+	r.Item[0], r.Item[1], r.Item[15] = byte(n), byte(n>>8), 7
+	r.Lease[0] = lease
+	return r
+}
+
+// TestJournalLines: a line says whose it is, and a void line what it takes back.
+func TestJournalLines(t *testing.T) {
+	dir := t.TempDir()
+	journal := must(record.OpenJournal(record.Config{Dir: dir}))
+	r := leased(1, 0xab)
+	r.Round = 3
+	if err := errors.Join(journal.Append(r), journal.Void(r), journal.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const key = `"fingerprint":"01000000000000000000000000000007","lease":"ab000000000000000000000000000000"}`
+	lines := strings.Split(string(must(os.ReadFile(filepath.Join(dir, "pages.jsonl")))), "\n")
+	plain := strings.TrimSuffix(string(must(r.AppendLine(nil))), "}\n")
+	if want := []string{plain + "," + key, `{"void":true,"round":3,` + key, ""}; !slices.Equal(lines, want) {
+		t.Errorf("lines\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestJournalIsOneProcess: a journal that is open is locked, and not afterwards.
+func TestJournalIsOneProcess(t *testing.T) {
+	cfg := record.Config{Dir: t.TempDir()}
+	journal := must(record.OpenJournal(cfg))
+	if _, err := record.OpenJournal(cfg); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("a second one: %v, want ErrLocked", err)
+	}
+	for range 2 {
+		if err := journal.Close(); err != nil {
+			t.Fatal(err)
+		}
+		journal = must(record.OpenJournal(cfg))
+	}
+	_ = journal.Close()
+}
+
+// TestJournalGroups: of many who append and sync at once, across rotations,
+// nobody's line is lost.
+func TestJournalGroups(t *testing.T) {
+	const workers, each = 16, 50
+	disk := vfs.NewMem()
+	journal := must(record.OpenJournal(record.Config{Dir: dir, FS: disk, RotateBytes: 2000, Compress: true}))
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := range each {
+				r := leased(w*each+i, byte(w))
+				if err := journal.Append(r); err != nil {
+					t.Error(err)
+				}
+				if _, err := journal.Sync(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	urls := contents(t, disk)
+	slices.Sort(urls)
+	if n := len(slices.Compact(urls)); n != workers*each {
+		t.Errorf("%d different records, want %d", n, workers*each)
+	}
+}
+
+// TestJournalSharesSyncs: while one group waits for the disk, all who come
+// meanwhile make one more.
+func TestJournalSharesSyncs(t *testing.T) {
+	var syncs atomic.Int64
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	slow := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSync && strings.HasSuffix(op.Path, ".jsonl") {
+			syncs.Add(1)
+			begun <- struct{}{}
+			<-goOn
+		}
+		return nil
+	}))
+	journal := must(record.OpenJournal(record.Config{Dir: dir, FS: slow}))
+	var all sync.WaitGroup
+	add := func(n int) {
+		if err := journal.Append(leased(n, 1)); err != nil {
+			t.Error(err)
+		}
+		all.Go(func() { _, _ = journal.Sync() })
+	}
+	add(0)
+	<-begun
+	for n := 1; n < 40; n++ {
+		add(n)
+	}
+	close(goOn)
+	all.Wait()
+	if got := syncs.Load(); got != 2 {
+		t.Errorf("%d syncs, want 2: the first line's, and one for the 39 that came meanwhile", got)
+	}
+	_ = journal.Close()
+}
+
+// TestJournalFails: after an error of the disk no Sync succeeds any more.
+func TestJournalFails(t *testing.T) {
+	var broken atomic.Bool
+	faulty := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWriteAt && broken.Load() {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	journal := must(record.OpenJournal(record.Config{Dir: dir, FS: faulty}))
+	for n, fail := range []bool{false, true, false, false} {
+		broken.Store(fail)
+		_ = journal.Append(leased(n, 1))
+		if _, err := journal.Sync(); (err != nil) != (n > 0) {
+			t.Errorf("Sync %d returned %v", n, err)
+		}
+	}
+	if journal.Close() == nil {
+		t.Error("Close told nothing of it")
+	}
+}
+
+// TestJournalCrashAtEachOperation is as for Files, but nothing is committed:
+// what Sync answered for is there, in its order, and what else is there is
+// whole lines. Then it goes on.
+func TestJournalCrashAtEachOperation(t *testing.T) {
+	rng := dice(t)
+	for _, compress := range []bool{false, true} {
+		for from := int64(1); from < 70; from++ {
+			crashJournal(t, rng, compress, from)
+		}
+	}
+}
+
+func crashJournal(t *testing.T, rng *rand.Rand, compress bool, from int64) {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	next, synced := 0, []string(nil)
+	for life := range 4 {
+		var writes atomic.Int64
+		dead := from
+		if life > 0 {
+			dead = 1 + rng.Int64N(50)
+		}
+		faulty := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && writes.Add(1) >= dead || writes.Load() >= dead {
+				return errorfs.ErrInjected
+			}
+			return nil
+		}))
+		journal, err := record.OpenJournal(record.Config{Dir: dir, FS: faulty, RotateBytes: 1500, Compress: compress})
+		if err == nil {
+			for range 1 + rng.IntN(10) {
+				var group []string
+				for range 1 + rng.IntN(4) {
+					r := leased(next, byte(life))
+					next++
+					_ = journal.Append(r)
+					group = append(group, r.URL)
+				}
+				if _, err = journal.Sync(); err != nil {
+					break
+				}
+				synced = append(synced, group...)
+			}
+			_ = journal.Close()
+		}
+		disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * rng.IntN(3), RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))})
+		if err == nil {
+			continue
+		}
+		journal, err = record.OpenJournal(record.Config{Dir: dir, FS: disk, RotateBytes: 1500, Compress: compress})
+		if err != nil {
+			t.Fatalf("crash %d, life %d: %v", from, life, err)
+		}
+		if err := journal.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if missing := missingFrom(contents(t, disk), synced); missing != "" {
+			t.Fatalf("crash %d, life %d: %s was synced and is gone", from, life, missing)
+		}
+	}
+}
+
+// missingFrom returns the first of want that is not in got, in its order.
+func missingFrom(got, want []string) string {
+	for _, url := range want {
+		i := slices.Index(got, url)
+		if i < 0 {
+			return url
+		}
+		got = got[i+1:]
+	}
+	return ""
+}
+
+// TestJournalCutsHalfALine at every length that a crash can leave of it.
+func TestJournalCutsHalfALine(t *testing.T) {
+	whole := "{\"a\":1}\n{\"b\":2}\n"
+	torn := `{"c":` + strings.Repeat("x", 200_000)
+	for _, length := range []int{0, 1, 4, 60_000, 65_535, 65_536, 131_072, 200_000} {
+		cfg := record.Config{Dir: t.TempDir()}
+		name := filepath.Join(cfg.Dir, "pages.jsonl")
+		for _, before := range []string{"", whole} {
+			if err := os.WriteFile(name, []byte(before+torn[:length]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			journal := must(record.OpenJournal(cfg))
+			if err := journal.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(must(os.ReadFile(name))); got != before {
+				t.Errorf("%d bytes of a line behind %q left %d bytes", length, before, len(got))
+			}
+		}
+	}
+}
+
+// archive is an output that remembers when it was synced.
+type archive struct {
+	synced func()
+	length int64
+}
+
+func (a *archive) Sync() (frontier.Position, error) {
+	a.synced()
+	a.length++
+	return frontier.Position{{File: "warc/x", Length: a.length}}, nil
+}
+
+// TestArchive: it is synced before the records that point into it, its position
+// is part of theirs, and without it that part stays as it is.
+func TestArchive(t *testing.T) {
+	disk := vfs.NewMem()
+	name := disk.PathJoin(dir, "pages.jsonl")
+	kept := &archive{synced: func() {
+		if info, err := disk.Stat(name); err != nil || info.Size() > 0 {
+			t.Errorf("pages.jsonl is not empty yet: %v", err)
+		}
+	}}
+	files := must(record.Open(record.Config{Dir: dir, FS: disk, Archive: kept}, nil))
+	if err := files.Append(page(1)); err != nil {
+		t.Fatal(err)
+	}
+	position := must(files.Sync())
+	want := frontier.FileLength{File: "warc/x", Length: 1}
+	if len(position) != 2 || position[1] != want {
+		t.Fatalf("position %v, want %v in it", position, want)
+	}
+	_ = files.Close()
+	files = must(record.Open(record.Config{Dir: dir, FS: disk}, position))
+	if again := must(files.Sync()); fmt.Sprint(again) != fmt.Sprint(position) {
+		t.Errorf("position %v without the archive, was %v", again, position)
+	}
+	_ = files.Close()
+}
