@@ -1,0 +1,38 @@
+-- add.lua: add fingerprints to the newest layer of one chain, unless their bits are set.
+-- It begins with block.lua.
+-- KEYS     the chain's record, then segments of its newest layer; one hash tag
+-- ARGV[1]  number of layers that the caller knows
+-- ARGV[2]  keys that the newest layer is made for; '' if it takes whatever comes
+-- ARGV     then the header of each segment; then for each fingerprint: its segment
+--          (index in KEYS), first and last byte of its block, the block as read,
+--          the block with its bits set
+-- returns  how many keys the layer takes yet, -1 without limit; then for each
+--          fingerprint 1 added, 0 known, 2 the layer is full, 3 the block has lost
+--          bits: test again. Or 'stale', 'lost', 'foreign' for the whole, and then
+--          nothing was written
+-- cost     O(fingerprints), two commands each; the caller keeps them <= 256
+local chain, layers = KEYS[1], ARGV[1]
+local room, fault = bloom_begin(chain, layers, ARGV[2])
+if fault then return fault end
+for i = 2, #KEYS do
+  fault = bloom_segment(KEYS[i], ARGV[i + 1])
+  if fault then return fault end
+end
+local answers, added = {-1}, 0
+for at = #KEYS + 2, #ARGV, 5 do
+  local segment, from = KEYS[tonumber(ARGV[at])], ARGV[at + 1]
+  local block = bloom_test(segment, from, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+  local answer = 0
+  if block == nil then
+    answer = 3
+  elseif block and added >= room then
+    answer = 2
+  elseif block then
+    bloom_set(segment, from, block)
+    added, answer = added + 1, 1
+  end
+  answers[#answers + 1] = answer
+end
+bloom_end(chain, layers, added)
+if room < math.huge then answers[1] = room - added end
+return answers

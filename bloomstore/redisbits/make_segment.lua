@@ -1,0 +1,21 @@
+-- make_segment.lua: make one segment of the layer that a chain has next, at its full size.
+-- KEYS[1]  the chain's record
+-- KEYS[2]  the segment; same hash tag
+-- ARGV[1]  number of the layer, counting from 0
+-- ARGV[2]  the segment's header
+-- ARGV[3]  index of the segment's last byte
+-- returns  'made'; 'there' if it was; 'stale' if the chain has that layer already:
+--          a segment of a layer in use is never made again; 'lost' if there is no
+--          such chain; 'foreign' if the key holds something else
+-- cost     fills one string, at most 32 MiB, with zeros
+local layers = redis.call('HGET', KEYS[1], 'layers')
+if not layers then return 'lost' end
+if layers ~= ARGV[1] then return 'stale' end
+local length = redis.call('STRLEN', KEYS[2])
+if length > 0 then
+  local same = length == tonumber(ARGV[3]) + 1 and redis.call('GETRANGE', KEYS[2], 0, #ARGV[2] - 1) == ARGV[2]
+  return same and 'there' or 'foreign'
+end
+redis.call('SETRANGE', KEYS[2], ARGV[3], '\0')
+redis.call('SETRANGE', KEYS[2], 0, ARGV[2])
+return 'made'

@@ -1,0 +1,227 @@
+package redisbits
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// Block is the Lua text that add scripts begin with (after a line "#!lua …", if
+// they have one): local functions that test and set the bits of a fingerprint and
+// count it. Its header says how to use them.
+//
+//go:embed block.lua
+var Block string
+
+// Ask is one question of a seen-test, its answer, and what an add script needs to
+// go on from there. Fields but Chain and Print are set by Reader.Read; blocks
+// belong to the Reader and hold until its next Read.
+type Ask struct {
+	Chain *Chain
+	Print bloomstore.Fingerprint
+
+	// Known reports whether a layer claims Print. False is final only if the
+	// chain has no more layers than were asked: the add script compares Layers.
+	Known bool
+
+	newest  *tier // of the layers that were asked
+	segment int
+	from    int64 // where in the segment the block begins
+	block   []byte
+}
+
+// Layers returns how many layers were asked, in decimal, for bloom_begin.
+func (a *Ask) Layers() string { return a.newest.layers }
+
+// Capacity returns what bloom_begin takes for the newest layer's capacity.
+func (a *Ask) Capacity() string { return a.newest.capacity }
+
+// Segment returns the key of the newest layer's segment that has the block of
+// Print, and the header that bloom_segment compares.
+func (a *Ask) Segment() (key, header string) {
+	return a.newest.keys[a.segment], a.newest.headers[a.segment]
+}
+
+// AppendSpan appends the first and the last byte of the block, in decimal, to
+// from and to.
+func (a *Ask) AppendSpan(from, to []byte) (newFrom, newTo []byte) {
+	return strconv.AppendInt(from, a.from, 10), strconv.AppendInt(to, a.from+int64(len(a.block))-1, 10)
+}
+
+// Old returns the block as it was read. It belongs to the Reader.
+func (a *Ask) Old() []byte { return a.block }
+
+// AppendNew appends to dst the block with the bits of Print set.
+func (a *Ask) AppendNew(dst []byte) []byte {
+	at := len(dst)
+	dst = append(dst, a.block...)
+	a.newest.Mask(dst[at:], a.Print)
+	return dst
+}
+
+const (
+	// maxPipeline bounds the commands of one pipeline: its replies wait in the
+	// server's memory until they are read.
+	maxPipeline = 1024
+	// verifyEvery is how old the last look at the headers of a chain may be when
+	// its blocks are read: a replaced segment goes unnoticed no longer.
+	verifyEvery = time.Second
+)
+
+// Reader runs seen-tests: one GETRANGE for each fingerprint and layer, in
+// pipelines. It keeps its buffers from call to call, so a worker keeps one Reader.
+// It is not safe for concurrent use.
+type Reader struct {
+	client redis.UniversalClient
+	reads  []blockRead   // one for each command of a pipeline; never moved
+	cmds   []redis.Cmder // of the pipeline being made
+	blocks []byte        // all that the last Read has read
+	due    []*Chain      // to be verified
+}
+
+// blockRead is one GETRANGE with room for its arguments. Pointers to them are
+// boxed once: go-redis takes those without allocating.
+type blockRead struct {
+	from, to int64
+	args     [4]any
+	cmd      redis.ZeroCopyStringCmd
+}
+
+// blockCmd is the command of a blockRead. go-redis repeats it when the
+// connection fails, as it does any read: a block is read into its place again.
+type blockCmd struct{ *redis.ZeroCopyStringCmd }
+
+func (blockCmd) NoRetry() bool { return false }
+
+// NewReader returns a Reader of chains on client.
+func NewReader(client redis.UniversalClient) *Reader {
+	r := &Reader{client: client, reads: make([]blockRead, maxPipeline)}
+	for i := range r.reads {
+		read := &r.reads[i]
+		read.args = [4]any{"getrange", nil, &read.from, &read.to}
+	}
+	return r
+}
+
+// Read answers asks. Their chains are open; those whose headers were not looked
+// at for a second are verified in passing. A block that is not there is an
+// ErrFilterLost. After an error no answer counts.
+func (r *Reader) Read(ctx context.Context, asks []Ask) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("read %d blocks: %w", len(asks), err)
+	}
+	r.plan(asks)
+	blocks := r.blocks
+	for len(asks) > 0 {
+		n := r.fill(ctx, asks, &blocks)
+		if err := r.exec(ctx); err != nil {
+			return err
+		}
+		r.answer(asks[:n])
+		asks = asks[n:]
+	}
+	return r.verify(ctx)
+}
+
+// plan fixes which layers are asked, and makes room for their blocks.
+func (r *Reader) plan(asks []Ask) {
+	room := 0
+	now := time.Now()
+	for i := range asks {
+		ask := &asks[i]
+		tiers := *ask.Chain.tiers.Load()
+		ask.newest, ask.Known = tiers[len(tiers)-1], false
+		room += len(tiers) * (ask.newest.BlockBytes + crlf)
+		if ask.Chain.verifyDue(now) {
+			r.due = append(r.due, ask.Chain)
+		}
+	}
+	if cap(r.blocks) < room {
+		r.blocks = make([]byte, room)
+	}
+	r.blocks = r.blocks[:cap(r.blocks)]
+}
+
+// crlf is the room after a block that spares go-redis a second read.
+const crlf = 2
+
+// fill makes the commands for as many of asks as fit a pipeline, at least one,
+// newest layer first, and returns for how many. Blocks are put into room.
+func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
+	r.cmds = r.cmds[:0]
+	for i := range asks {
+		ask := &asks[i]
+		tiers := (*ask.Chain.tiers.Load())[:ask.newest.Number+1]
+		if len(r.cmds)+len(tiers) > maxPipeline {
+			return i
+		}
+		for number := len(tiers) - 1; number >= 0; number-- {
+			t := tiers[number]
+			segment, from := t.Locate(ask.Print)
+			block := (*room)[:t.BlockBytes+crlf]
+			*room = (*room)[len(block):]
+			if t == ask.newest {
+				ask.segment, ask.from, ask.block = segment, from, block[:t.BlockBytes:t.BlockBytes]
+			}
+			read := &r.reads[len(r.cmds)]
+			read.from, read.to, read.args[1] = from, from+int64(t.BlockBytes)-1, t.args[segment]
+			read.cmd = *redis.NewZeroCopyStringCmd(ctx, block, read.args[:]...)
+			r.cmds = append(r.cmds, blockCmd{&read.cmd})
+		}
+	}
+	return len(asks)
+}
+
+// exec runs the commands and checks that whole blocks came back.
+func (r *Reader) exec(ctx context.Context) error {
+	pipe := r.client.Pipeline()
+	_ = pipe.BatchProcess(ctx, r.cmds...) // only queues
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("read %d blocks: %w", len(r.cmds), lostType(err))
+	}
+	for i := range r.cmds {
+		read := &r.reads[i]
+		if got, want := int64(read.cmd.Val()), read.to-read.from+1; got != want {
+			return fmt.Errorf("key %q has %d bytes from byte %d on, want %d: %w",
+				read.args[1], got, read.from, want, bloomstore.ErrFilterLost)
+		}
+	}
+	return nil
+}
+
+// answer tests the blocks of the pipeline that was run.
+func (r *Reader) answer(asks []Ask) {
+	at := 0
+	for i := range asks {
+		ask := &asks[i]
+		tiers := (*ask.Chain.tiers.Load())[:ask.newest.Number+1]
+		for number := len(tiers) - 1; number >= 0; number-- {
+			if !ask.Known {
+				ask.Known = tiers[number].Known(r.reads[at].cmd.Bytes(), ask.Print)
+			}
+			at++
+		}
+	}
+}
+
+// verify looks at the headers that are due.
+func (r *Reader) verify(ctx context.Context) error {
+	if len(r.due) == 0 {
+		return nil
+	}
+	due := r.due
+	r.due = r.due[:0]
+	err := verify(ctx, r.client, due)
+	if err != nil {
+		for _, c := range due {
+			c.checked.Store(0)
+		}
+	}
+	return err
+}
