@@ -29,8 +29,9 @@ type process struct {
 
 // life is one run of a process.
 type life struct {
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when the process was waited for
+	cmd    *exec.Cmd
+	paused bool
+	ended  chan struct{} // closed when the process was waited for
 }
 
 func (l *life) over() bool {
@@ -53,6 +54,13 @@ func (p *process) Pid() int {
 		return 0
 	}
 	return p.life.cmd.Process.Pid
+}
+
+// answers reports whether the server runs and is not paused.
+func (p *process) answers() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.life.over() && !p.life.paused
 }
 
 // Restart starts the server again with the same files and port, and returns
@@ -189,6 +197,7 @@ func (p *process) Pause() error {
 	if p.life.over() {
 		return errors.New("pause a server that is down")
 	}
+	p.life.paused = true
 	pid := p.life.cmd.Process.Pid
 	if err := signal(pid, syscall.SIGSTOP); err != nil {
 		return err
@@ -212,6 +221,7 @@ func (p *process) Resume() error {
 }
 
 func (p *process) resume() error {
+	p.life.paused = false
 	pid := p.life.cmd.Process.Pid
 	for _, pid := range append(children(pid), pid) {
 		if err := signal(pid, syscall.SIGCONT); err != nil {

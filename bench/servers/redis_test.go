@@ -68,6 +68,7 @@ func must(t *testing.T, err error) {
 // TestKilledRedisKeepsItsLog: after SIGKILL and a restart on the same address
 // everything is there that was written to the log.
 func TestKilledRedisKeepsItsLog(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	fill(t, server, 100)
 	addr, pid := server.Addr(), server.Pid()
@@ -93,6 +94,7 @@ func TestKilledRedisKeepsItsLog(t *testing.T) {
 
 // TestRedisWithoutLogForgets shows that the test above can fail.
 func TestRedisWithoutLogForgets(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	fill(t, server, 100)
 	must(t, server.Restart())
@@ -103,6 +105,7 @@ func TestRedisWithoutLogForgets(t *testing.T) {
 
 // TestCutAOF: a log without its last bytes loses the last write and no other.
 func TestCutAOF(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	fill(t, server, 100)
 	if err := server.CutAOF(func(size int64) int64 { return size }); err == nil {
@@ -128,6 +131,7 @@ func TestCutAOF(t *testing.T) {
 
 // TestPausedRedisIsSilent: connections stay, answers wait for Resume.
 func TestPausedRedisIsSilent(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	client := dial(t, server)
 	must(t, client.Ping(t.Context()).Err())
@@ -150,6 +154,7 @@ func TestPausedRedisIsSilent(t *testing.T) {
 
 // TestRedisOptions: directives arrive, users and passwords do not lock us out.
 func TestRedisOptions(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{TLS: true, Config: map[string]string{
 		"maxmemory":        "64mb",
 		"maxmemory-policy": "noeviction",
@@ -175,6 +180,7 @@ func TestRedisOptions(t *testing.T) {
 
 // TestRedisCosts: what benchmarks read moves with the work.
 func TestRedisCosts(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cpu, err := server.CPU()
 	must(t, err)
@@ -196,6 +202,7 @@ func TestRedisCosts(t *testing.T) {
 
 // TestStartRedis: a named folder outlives the server, everything else goes.
 func TestStartRedis(t *testing.T) {
+	t.Parallel()
 	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {
 		t.Errorf("StartRedis of no program: %v, want ErrMissing", err)
 	}

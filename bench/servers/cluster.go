@@ -1,0 +1,255 @@
+package servers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slots is how many hash slots a Redis Cluster has.
+const slots = 16_384
+
+// ClusterOptions says how a Redis Cluster is set up.
+type ClusterOptions struct {
+	Primaries   int           // 0 means 3
+	Replicas    int           // of each primary
+	NodeTimeout time.Duration // after which a silent node counts as failed; 0 means 1 s
+	Node        RedisOptions  // of each node; Dir must be empty
+}
+
+// Cluster is a running Redis Cluster. Its methods are safe for concurrent use.
+type Cluster struct {
+	// Nodes are first the primaries, in the order of their slots, then the
+	// replicas: at first, node i replicates node i modulo the primaries.
+	Nodes []*RedisServer
+
+	primaries int
+}
+
+// RedisCluster starts a Redis Cluster that ends with the test, like Redis.
+func RedisCluster(t testing.TB, opt ClusterOptions) *Cluster {
+	t.Helper()
+	cluster, err := StartRedisCluster(t.Context(), opt)
+	return started(t, cluster, err)
+}
+
+// StartRedisCluster starts a Redis Cluster and returns when all its nodes agree
+// that it works; ctx bounds the start. The caller calls Close. The error is
+// ErrMissing when the program is not there.
+//
+// It takes 2 s at least: so long a primary refuses writes after its start.
+func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error) {
+	if opt.Node.Dir != "" {
+		return nil, errors.New("the nodes of a cluster cannot share a folder")
+	}
+	opt.NodeTimeout = cmp.Or(opt.NodeTimeout, time.Second)
+	node := opt.Node
+	node.Config = map[string]string{
+		"cluster-enabled":                 "yes",
+		"cluster-node-timeout":            strconv.FormatInt(opt.NodeTimeout.Milliseconds(), 10),
+		"cluster-require-full-coverage":   "no",
+		"cluster-replica-validity-factor": "0", // a replica stands in however old its data are
+		"repl-diskless-sync-delay":        "0",
+	}
+	maps.Copy(node.Config, opt.Node.Config)
+	c := &Cluster{primaries: cmp.Or(opt.Primaries, 3)}
+	for range c.primaries * (1 + opt.Replicas) {
+		server, err := StartRedis(ctx, node)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.Nodes = append(c.Nodes, server)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.form(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("form a cluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+// form makes one cluster of nodes that do not know each other.
+func (c *Cluster) form(ctx context.Context) error {
+	for i, node := range c.Nodes {
+		// Nodes with one epoch would first have to settle who keeps it.
+		if err := node.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
+			return err
+		}
+		if i < c.primaries {
+			first, next := i*slots/c.primaries, (i+1)*slots/c.primaries
+			if err := node.do(ctx, "CLUSTER", "ADDSLOTSRANGE", first, next-1); err != nil {
+				return err
+			}
+		}
+		for _, other := range c.Nodes[:i] {
+			if err := node.do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.await(ctx, c.acquainted); err != nil {
+		return err
+	}
+	for i, node := range c.Nodes[c.primaries:] {
+		id, err := c.Nodes[i%c.primaries].id(ctx)
+		if err != nil {
+			return err
+		}
+		if err := node.do(ctx, "CLUSTER", "REPLICATE", id); err != nil {
+			return err
+		}
+	}
+	return c.AwaitOK(ctx)
+}
+
+// do runs a command whose answer tells nothing.
+func (r *RedisServer) do(ctx context.Context, command ...any) error {
+	if err := r.admin.Do(ctx, command...).Err(); err != nil {
+		return fmt.Errorf("%v at %s: %w", command, r.Addr(), err)
+	}
+	return nil
+}
+
+// id returns the node id of a server in a cluster.
+func (r *RedisServer) id(ctx context.Context) (string, error) {
+	id, err := r.admin.ClusterMyID(ctx).Result()
+	if err != nil {
+		return "", fmt.Errorf("CLUSTER MYID at %s: %w", r.Addr(), err)
+	}
+	return id, nil
+}
+
+// Close ends all nodes as RedisServer.Close does.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, node := range c.Nodes {
+		errs = append(errs, node.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Addrs returns the addresses of all nodes.
+func (c *Cluster) Addrs() []string {
+	var addrs []string
+	for _, node := range c.Nodes {
+		addrs = append(addrs, node.Addr())
+	}
+	return addrs
+}
+
+// URL returns the first node's URL with the hosts of all nodes, separated by
+// commas.
+func (c *Cluster) URL() string {
+	u, err := url.Parse(c.Nodes[0].URL())
+	if err != nil {
+		panic(err) // we made it
+	}
+	u.Host = strings.Join(c.Addrs(), ",")
+	return u.String()
+}
+
+// AwaitOK returns when all nodes that are neither down nor paused agree that
+// the cluster works: every slot has a primary that answers, and every replica
+// follows its own. It waits for nodes that were started again to be let in.
+func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.works) }
+
+// await asks the nodes that answer again and again until all of them satisfy
+// check, which returns what is still wrong.
+func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
+	for {
+		var wrong error
+		for _, node := range c.Nodes {
+			if node.answers() {
+				wrong = errors.Join(wrong, check(ctx, node))
+			}
+		}
+		if wrong == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), wrong)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// acquainted is nil when a node knows all others.
+func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
+	members, err := members(ctx, node)
+	if err != nil {
+		return err
+	}
+	for _, member := range members {
+		if member.is("handshake") {
+			return fmt.Errorf("%s has not met %s yet", node.Addr(), member.addr)
+		}
+	}
+	if len(members) != len(c.Nodes) {
+		return fmt.Errorf("%s knows %d nodes, want %d", node.Addr(), len(members), len(c.Nodes))
+	}
+	return nil
+}
+
+// works is nil when the cluster works as a node sees it.
+func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
+	info, err := node.admin.ClusterInfo(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("CLUSTER INFO at %s: %w", node.Addr(), err)
+	}
+	if !strings.Contains(info, "cluster_state:ok") {
+		return fmt.Errorf("%s says that the cluster is down", node.Addr())
+	}
+	members, err := members(ctx, node)
+	if err != nil {
+		return err
+	}
+	owned, primaries := 0, 0
+	for _, member := range members {
+		server := c.at(member.addr)
+		if server != nil && server.answers() && (member.is("fail") || member.is("fail?") || member.is("handshake")) {
+			return fmt.Errorf("%s does not hear %s", node.Addr(), member.addr)
+		}
+		if member.is("master") && !member.is("fail") {
+			owned += member.owned()
+			primaries++
+		}
+	}
+	if owned != slots {
+		return fmt.Errorf("%s knows the primaries of %d slots, want %d", node.Addr(), owned, slots)
+	}
+	if len(c.Nodes) > c.primaries && primaries > c.primaries {
+		return fmt.Errorf("%s sees %d primaries, want %d", node.Addr(), primaries, c.primaries)
+	}
+	return follows(node)
+}
+
+// follows is nil when a node is a primary, or a replica with its primary's data.
+func follows(node *RedisServer) error {
+	role, err := node.Info("replication", "role")
+	if err != nil || role == "master" {
+		return err
+	}
+	link, err := node.Info("replication", "master_link_status")
+	if err == nil && link != "up" {
+		err = fmt.Errorf("%s has no link to its primary", node.Addr())
+	}
+	return err
+}
+
+// at returns the node with an address, nil when it is none of ours.
+func (c *Cluster) at(addr string) *RedisServer {
+	for _, node := range c.Nodes {
+		if node.Addr() == addr {
+			return node
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package servers_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+func dialCluster(t *testing.T, cluster *servers.Cluster) *redis.ClusterClient {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// TestSlotMigratesUnderLoad: a slot goes to another primary while it is read
+// and written, and no key is lost.
+func TestSlotMigratesUnderLoad(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{})
+	client := dialCluster(t, cluster)
+	key := func(i int) string { return fmt.Sprintf("{tag}%d", i) }
+	for i := range 100 {
+		must(t, client.Set(ctx, key(i), i, 0).Err())
+	}
+	slot, err := cluster.SlotOf(ctx, key(0))
+	must(t, err)
+	from, err := cluster.PrimaryOf(ctx, key(0))
+	must(t, err)
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+
+	// Half the keys are moved when the load begins, so that it meets both.
+	must(t, cluster.OpenSlot(ctx, slot, from, to))
+	moved, err := cluster.MoveKeys(ctx, slot, 50, from, to)
+	must(t, err)
+	if here, there := count(t, from), count(t, to); moved != 50 || here != 50 || there != 50 {
+		t.Fatalf("moved %d of 100 keys, now %d and %d; want 50 each", moved, here, there)
+	}
+	written := make(chan error, 1)
+	begun := make(chan struct{})
+	go func() {
+		for i := 100; i < 300; i++ {
+			if i == 110 {
+				close(begun)
+			}
+			if err := client.Set(ctx, key(i), i, 0).Err(); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- nil
+	}()
+	<-begun
+	must(t, cluster.MigrateSlot(ctx, slot, from, to))
+	must(t, <-written)
+	if owner, err := cluster.PrimaryOf(ctx, key(0)); err != nil || owner != to {
+		t.Errorf("after the migration the slot is another's (%v)", err)
+	}
+	if here, there := count(t, from), count(t, to); here != 0 || there != 300 {
+		t.Errorf("%d keys left and %d arrived, want 0 and 300", here, there)
+	}
+}
+
+// TestFailover: a replica takes over when it is asked to, and when its primary
+// is killed; the killed one comes back as its replica.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})
+	if nodes := strings.Count(cluster.URL(), ","); nodes != 5 {
+		t.Errorf("URL %q, want six hosts", cluster.URL())
+	}
+	client := dialCluster(t, cluster)
+	must(t, client.Set(ctx, "key", "value", 0).Err())
+	first, err := cluster.PrimaryOf(ctx, "key")
+	must(t, err)
+	second, err := cluster.ReplicaOf(ctx, first)
+	must(t, err)
+	must(t, cluster.Failover(ctx, second))
+	must(t, cluster.AwaitOK(ctx))
+	if owner, err := cluster.PrimaryOf(ctx, "key"); err != nil || owner != second {
+		t.Errorf("after Failover the key is another's (%v)", err)
+	}
+
+	must(t, second.Kill())
+	timeout, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	must(t, cluster.AwaitPrimary(timeout, first))
+	if value, err := client.Get(ctx, "key").Result(); value != "value" {
+		t.Errorf("after the primary was killed the key is %q (%v), want \"value\"", value, err)
+	}
+	must(t, second.Restart())
+	must(t, cluster.AwaitOK(timeout))
+	if replica, err := cluster.ReplicaOf(ctx, first); err != nil || replica != second {
+		t.Errorf("the killed node is not the replica of the new primary (%v)", err)
+	}
+}

@@ -1,0 +1,185 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// SlotOf returns the hash slot of a key.
+func (c *Cluster) SlotOf(ctx context.Context, key string) (int, error) {
+	for _, node := range c.Nodes {
+		if node.answers() {
+			slot, err := node.admin.ClusterKeySlot(ctx, key).Result()
+			return int(slot), err
+		}
+	}
+	return 0, errors.New("no node of the cluster answers")
+}
+
+// PrimaryOf returns the node that owns the slot of a key, as the first node
+// that answers sees it.
+func (c *Cluster) PrimaryOf(ctx context.Context, key string) (*RedisServer, error) {
+	slot, err := c.SlotOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := c.find(ctx, func(m member) bool { return m.owns(slot) })
+	if err != nil {
+		return nil, fmt.Errorf("primary of slot %d: %w", slot, err)
+	}
+	return owner, nil
+}
+
+// ReplicaOf returns a replica of a primary, which may be down.
+func (c *Cluster) ReplicaOf(ctx context.Context, primary *RedisServer) (*RedisServer, error) {
+	leader := ""
+	_, err := c.find(ctx, func(m member) bool {
+		if m.addr == primary.Addr() {
+			leader = m.id
+		}
+		return leader != ""
+	})
+	if err != nil {
+		return nil, err
+	}
+	replica, err := c.find(ctx, func(m member) bool { return m.leader == leader && !m.is("fail") })
+	if err != nil {
+		return nil, fmt.Errorf("replica of %s: %w", primary.Addr(), err)
+	}
+	return replica, nil
+}
+
+// find returns the first member of which want is true, as the first node that
+// answers sees the cluster.
+func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {
+	for _, node := range c.Nodes {
+		if !node.answers() {
+			continue
+		}
+		members, err := members(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(members, want)
+		if at < 0 {
+			return nil, fmt.Errorf("%s knows of none", node.Addr())
+		}
+		if server := c.at(members[at].addr); server != nil {
+			return server, nil
+		}
+		return nil, fmt.Errorf("%s is not one of our nodes", members[at].addr)
+	}
+	return nil, errors.New("no node of the cluster answers")
+}
+
+// Failover makes a replica the primary, in agreement with its primary when that
+// answers, and returns when all nodes know. Writes that the replica has not got
+// yet are lost when the primary is down.
+func (c *Cluster) Failover(ctx context.Context, replica *RedisServer) error {
+	leader, err := replica.Info("replication", "master_port")
+	if err != nil {
+		return err
+	}
+	command := []any{"CLUSTER", "FAILOVER"}
+	if primary := c.at("127.0.0.1:" + leader); primary == nil || !primary.answers() {
+		command = append(command, "FORCE")
+	}
+	if err := replica.do(ctx, command...); err != nil {
+		return err
+	}
+	return c.AwaitPrimary(ctx, replica)
+}
+
+// AwaitPrimary returns when all nodes that answer see a node as a primary with
+// slots, as a replica becomes by itself some time after its primary fell silent.
+func (c *Cluster) AwaitPrimary(ctx context.Context, node *RedisServer) error {
+	return c.await(ctx, func(ctx context.Context, asked *RedisServer) error {
+		members, err := members(ctx, asked)
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			if m.addr == node.Addr() && m.is("master") && m.owned() > 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s does not see %s as a primary", asked.Addr(), node.Addr())
+	})
+}
+
+// MigrateSlot moves a slot with its keys from one primary to another, while
+// clients may use it: OpenSlot, MoveKeys until none is left, CloseSlot.
+func (c *Cluster) MigrateSlot(ctx context.Context, slot int, from, to *RedisServer) error {
+	if err := c.OpenSlot(ctx, slot, from, to); err != nil {
+		return err
+	}
+	for {
+		const batch = 10 // small, for the servers do nothing else meanwhile
+		moved, err := c.MoveKeys(ctx, slot, batch, from, to)
+		if err != nil {
+			return err
+		}
+		if moved == 0 {
+			return c.CloseSlot(ctx, slot, from, to)
+		}
+	}
+}
+
+// OpenSlot begins to move a slot: from now on the old primary sends clients
+// that ask for a key it has not to the new one (ASK), and refuses commands with
+// keys of which it has some only (TRYAGAIN).
+func (c *Cluster) OpenSlot(ctx context.Context, slot int, from, to *RedisServer) error {
+	source, err := from.id(ctx)
+	if err != nil {
+		return err
+	}
+	target, err := to.id(ctx)
+	if err != nil {
+		return err
+	}
+	if err := to.do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", source); err != nil {
+		return err
+	}
+	return from.do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+}
+
+// MoveKeys moves up to n keys of an open slot, and returns how many it found:
+// 0 when all are moved.
+func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServer) (moved int, err error) {
+	keys, err := from.admin.ClusterGetKeysInSlot(ctx, slot, n).Result()
+	if err != nil {
+		return 0, fmt.Errorf("keys of slot %d at %s: %w", slot, from.Addr(), err)
+	}
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	const timeoutMillis = 10_000
+	command := []any{"MIGRATE", "127.0.0.1", to.port, "", 0, timeoutMillis, "AUTH2", adminUser, "none", "KEYS"}
+	for _, key := range keys {
+		command = append(command, key)
+	}
+	return len(keys), from.do(ctx, command...)
+}
+
+// CloseSlot gives an open slot without keys to its new primary, which learns it
+// first, so that no node ever believes that nobody has it.
+func (c *Cluster) CloseSlot(ctx context.Context, slot int, from, to *RedisServer) error {
+	target, err := to.id(ctx)
+	if err != nil {
+		return err
+	}
+	told := []*RedisServer{to, from}
+	for _, node := range c.Nodes {
+		if role, err := node.Info("replication", "role"); err == nil && role == "master" && !slices.Contains(told, node) {
+			told = append(told, node)
+		}
+	}
+	for _, node := range told {
+		if err := node.do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
