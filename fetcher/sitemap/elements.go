@@ -1,0 +1,207 @@
+package sitemap
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"golang.org/x/net/html"
+)
+
+// maxDepth is how many open elements are remembered. Those deeper down are HTML
+// in a feed, and end with what is around them.
+const maxDepth = 64
+
+// elements reads the XML forms from their tokens.
+type elements struct {
+	tokens *html.Tokenizer
+	show   func(url string, kind Kind) error
+	format Format
+
+	open   []string // names of open elements, without prefix
+	url    []byte   // of the entry that is being read
+	inURL  bool
+	kind   Kind
+	line   int // where the current token begins
+	offset int64
+}
+
+func newElements(text io.Reader, show func(string, Kind) error) *elements {
+	x := &elements{tokens: html.NewTokenizer(text), show: show, line: 1}
+	x.tokens.SetMaxBuf(maxToken)
+	x.tokens.AllowCDATA(true)
+	return x
+}
+
+// read reads to the end of the file.
+func (x *elements) read() error {
+	for {
+		token := x.tokens.Next()
+		raw := x.tokens.Raw()
+		var err error
+		switch token {
+		case html.ErrorToken:
+			return x.ended()
+		case html.TextToken:
+			x.text(raw)
+		case html.StartTagToken, html.SelfClosingTagToken:
+			x.tokens.NextIsNotRawText() // a feed's <title> is no HTML
+			err = x.start(token == html.SelfClosingTagToken)
+		case html.EndTagToken:
+			err = x.end()
+		}
+		if err != nil {
+			return err
+		}
+		x.line += bytes.Count(raw, []byte("\n"))
+		x.offset += int64(len(raw))
+	}
+}
+
+// ended says what the end of the tokens means.
+func (x *elements) ended() error {
+	err := x.tokens.Err()
+	switch {
+	case errors.Is(err, html.ErrBufferExceeded):
+		return ErrToken
+	case !errors.Is(err, io.EOF):
+		return err
+	case x.format == "":
+		return ErrFormat
+	case len(x.open) > 0:
+		return ErrCut // the entry that is being read may be cut as well
+	}
+	return nil
+}
+
+// text takes a text, or a CDATA section, of the entry that is being read.
+func (x *elements) text(raw []byte) {
+	if !x.inURL || len(x.url) > maxURL {
+		return
+	}
+	if section, is := bytes.CutPrefix(raw, []byte("<![CDATA[")); is {
+		x.url = append(x.url, bytes.TrimSuffix(section, []byte("]]>"))...)
+		return
+	}
+	x.url = appendUnescaped(x.url, raw)
+}
+
+// start takes a start tag.
+func (x *elements) start(closed bool) error {
+	if err := x.flush(); err != nil {
+		return err
+	}
+	tag, more := x.tokens.TagName()
+	name := local(tag)
+	if len(x.open) == 0 {
+		if x.format == "" {
+			x.format = formatOf(name)
+		}
+		if x.format == "" {
+			return ErrFormat
+		}
+	}
+	parent := x.enter(name)
+	if more && name == "link" && (parent == "entry" || parent == "url") {
+		if err := x.link(parent); err != nil {
+			return err
+		}
+	}
+	if closed {
+		return nil
+	}
+	x.kind, x.inURL = kindOf(parent, name)
+	if len(x.open) < maxDepth {
+		x.open = append(x.open, name)
+	}
+	return nil
+}
+
+// enter returns the parent of an element that begins. An entry ends whatever
+// its predecessor left open.
+func (x *elements) enter(name string) (parent string) {
+	switch name {
+	case "url", "sitemap", "item", "entry":
+		for i, open := range x.open {
+			if open == name {
+				x.open = x.open[:i]
+				break
+			}
+		}
+	}
+	if len(x.open) > 0 {
+		parent = x.open[len(x.open)-1]
+	}
+	return parent
+}
+
+// end takes an end tag: it ends the element of its name and those within, or
+// nothing if there is none.
+func (x *elements) end() error {
+	err := x.flush()
+	tag, _ := x.tokens.TagName()
+	name := local(tag)
+	for i := len(x.open) - 1; i >= 0; i-- {
+		if x.open[i] == name {
+			x.open = x.open[:i]
+			break
+		}
+	}
+	return err
+}
+
+// flush shows the entry that is being read, for any tag ends it.
+func (x *elements) flush() error {
+	if !x.inURL {
+		return nil
+	}
+	url := trim(string(x.url))
+	x.url, x.inURL = x.url[:0], false
+	return x.show(url, x.kind)
+}
+
+// link takes the href of an Atom entry's link, or of another language's page in
+// a urlset.
+func (x *elements) link(parent string) error {
+	href, rel, hasHref := "", "", false
+	for more := true; more; {
+		var key, value []byte
+		key, value, more = x.tokens.TagAttr()
+		switch {
+		case string(key) == "href" && !hasHref:
+			href, hasHref = trim(string(value)), true
+		case string(key) == "rel" && rel == "":
+			rel = string(value)
+		}
+	}
+	if !hasHref || rel != "alternate" && (rel != "" || parent == "url") {
+		return nil
+	}
+	return x.show(href, Page)
+}
+
+// formatOf returns the form of a file with this root. Some have lost theirs.
+func formatOf(root string) Format {
+	switch root {
+	case "urlset", "url":
+		return URLSet
+	case "sitemapindex", "sitemap":
+		return Index
+	case "rss", "rdf":
+		return RSS
+	case "feed":
+		return Atom
+	}
+	return ""
+}
+
+// kindOf returns what an element's text names; false: no URL.
+func kindOf(parent, name string) (kind Kind, isURL bool) {
+	switch {
+	case parent == "url" && name == "loc", parent == "item" && name == "link":
+		return Page, true
+	case parent == "sitemap" && name == "loc":
+		return Sitemap, true
+	}
+	return Page, false
+}

@@ -1,0 +1,77 @@
+package sitemap
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// trim cuts off white space and a byte order mark.
+func trim(s string) string { return strings.Trim(s, "\ufeff \t\r\n\f") }
+
+// isURL reports whether a line of a text sitemap is an entry.
+func isURL(line string) bool {
+	for _, scheme := range []string{"http://", "https://"} {
+		if len(line) > len(scheme) && strings.EqualFold(line[:len(scheme)], scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+// local returns a tag's name without its prefix: which prefix stands for the
+// namespace of sitemaps is up to the file.
+func local(tag []byte) string {
+	return string(tag[bytes.LastIndexByte(tag, ':')+1:])
+}
+
+// appendUnescaped appends text to b with the five entities of XML and numeric
+// ones replaced. An ampersand of anything else is meant as it stands: HTML would
+// make "©=1" of ?a&copy=1.
+func appendUnescaped(b, text []byte) []byte {
+	for {
+		amp := bytes.IndexByte(text, '&')
+		if amp < 0 {
+			return append(b, text...)
+		}
+		b = append(b, text[:amp]...)
+		text = text[amp:]
+		end := bytes.IndexByte(text[:min(len(text), len("&#x10ffff;"))], ';')
+		char, known := rune(0), false
+		if end > 0 {
+			char, known = entity(string(text[1:end]))
+		}
+		if known {
+			b, text = utf8.AppendRune(b, char), text[end+1:]
+		} else {
+			b, text = append(b, '&'), text[1:]
+		}
+	}
+}
+
+// entity returns the character that a name between & and ; stands for.
+func entity(name string) (char rune, known bool) {
+	switch name {
+	case "amp":
+		return '&', true
+	case "lt":
+		return '<', true
+	case "gt":
+		return '>', true
+	case "quot":
+		return '"', true
+	case "apos":
+		return '\'', true
+	}
+	digits, numeric := strings.CutPrefix(name, "#")
+	if !numeric {
+		return 0, false
+	}
+	base := 10
+	if hex, is := strings.CutPrefix(strings.ToLower(digits), "x"); is {
+		digits, base = hex, 16
+	}
+	code, err := strconv.ParseUint(digits, base, 21)
+	return rune(code), err == nil && utf8.ValidRune(rune(code))
+}
