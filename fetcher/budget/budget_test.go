@@ -1,0 +1,189 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
+
+// take takes a share that must be there at once.
+func take(t *testing.T, b *Budget, size int64) *Share {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	s, err := b.Take(ctx, size)
+	if err != nil {
+		t.Fatalf("Take(%d) with %d taken: %v", size, b.Taken(), err)
+	}
+	return s
+}
+
+func TestOldestNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100, 40)
+		first, second, third := take(t, b, 10), take(t, b, 30), take(t, b, 30)
+		if second.TryGrow(1) || third.TryGrow(1) {
+			t.Error("a share that is not the oldest grew into the oldest's part")
+		}
+		if !first.TryGrow(30) || b.Taken() != 100 {
+			t.Errorf("the oldest could not grow; %d taken", b.Taken())
+		}
+		grown := make(chan string, 3)
+		go func() { _ = third.Grow(t.Context(), 5); grown <- "third" }()
+		synctest.Wait()
+		go func() { _ = second.Grow(t.Context(), 10); grown <- "second" }()
+		synctest.Wait()
+		if len(grown) > 0 {
+			t.Errorf("the %s grew with everything taken", <-grown)
+		}
+		first.Release() // second is the oldest now
+		synctest.Wait()
+		if got := <-grown + " " + <-grown; got != "second third" && got != "third second" {
+			t.Errorf("%s grew, want both", got)
+		}
+		if b.Taken() != 75 || second.Size() != 40 || third.Size() != 35 {
+			t.Errorf("%d taken, %d and %d, want 75, 40 and 35", b.Taken(), second.Size(), third.Size())
+		}
+		second.Release()
+		third.Release()
+		third.Release()
+		if b.Taken() != 0 {
+			t.Errorf("%d taken when all were released", b.Taken())
+		}
+	})
+}
+
+func TestShrinkServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100, 50)
+		first, second := take(t, b, 1), take(t, b, 50)
+		done := make(chan *Share)
+		go func() { s, _ := b.Take(t.Context(), 20); done <- s }()
+		synctest.Wait()
+		second.Shrink(31)
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("20 bytes taken of 19")
+		default:
+		}
+		second.Shrink(30)
+		third := <-done
+		for _, s := range []*Share{third, first, second} {
+			s.Release()
+		}
+		if b.Taken() != 0 {
+			t.Errorf("%d taken", b.Taken())
+		}
+	})
+}
+
+func TestWaitEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(10, 10)
+		first := take(t, b, 1)
+		cause := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
+		defer cancel()
+		if _, err := b.Take(ctx, 1); !errors.Is(err, cause) {
+			t.Errorf("Take: %v, want %v", err, cause)
+		}
+		if b.Taken() != 1 || len(b.shares) != 1 {
+			t.Errorf("%d taken by %d shares, want 1 by 1", b.Taken(), len(b.shares))
+		}
+		first.Release()
+		take(t, b, 10).Release()
+	})
+}
+
+func TestPanics(t *testing.T) {
+	b := New(10, 4)
+	s := take(t, b, 2)
+	for name, wrong := range map[string]func(){
+		"largest beyond total": func() { New(1, 2) },
+		"no largest":           func() { New(1, 0) },
+		"too large":            func() { _, _ = b.Take(t.Context(), 5) },
+		"negative":             func() { s.TryGrow(-1) },
+		"grown too large":      func() { _ = s.Grow(t.Context(), 3) },
+		"shrunk to more":       func() { s.Shrink(3) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			wrong()
+		}()
+	}
+}
+
+// TestManyHolders lets many bodies grow in random steps to random sizes and want
+// a document on top, with contexts that end: all end, and the budget holds.
+func TestManyHolders(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seed)
+	synctest.Test(t, func(t *testing.T) { // all waiting for each other is a failure of its own here
+		const total, largest = 1000, 300
+		b := New(total, largest)
+		var all sync.WaitGroup
+		for holder := range 64 {
+			dice := rand.New(rand.NewPCG(*seed, uint64(holder)))
+			all.Go(func() {
+				for range 100 {
+					hold(t, b, dice)
+					if taken := b.Taken(); taken < 0 || taken > total {
+						t.Errorf("%d bytes taken of %d", taken, total)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if b.Taken() != 0 || len(b.shares) != 0 {
+			t.Errorf("%d taken by %d shares at the end", b.Taken(), len(b.shares))
+		}
+	})
+}
+
+// hold is one body from its first byte to its document.
+func hold(t *testing.T, b *Budget, dice *rand.Rand) {
+	ctx, cancel := t.Context(), context.CancelFunc(func() {})
+	if dice.IntN(4) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(dice.IntN(50))*time.Millisecond)
+	}
+	defer cancel()
+	s, err := b.Take(ctx, 1+dice.Int64N(20))
+	if err != nil {
+		return
+	}
+	defer s.Release()
+	for range dice.IntN(5) {
+		time.Sleep(time.Duration(dice.IntN(10)) * time.Millisecond)
+		if s.Grow(ctx, dice.Int64N(b.Largest()-s.Size()+1)/2) != nil {
+			return
+		}
+	}
+	body := s.Size()
+	if s.TryGrow(b.Largest() - body) {
+		time.Sleep(time.Millisecond)
+		s.Shrink(body)
+	}
+	_ = s.Grow(ctx, b.Largest()-body)
+}
+
+func BenchmarkBudget(b *testing.B) {
+	budget := New(256<<20, 40<<20)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s, _ := budget.Take(b.Context(), 32<<10)
+			s.TryGrow(256 << 10)
+			s.Release()
+		}
+	})
+}
