@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 )
 
 // docs/redis-keys.md says what each key holds, how it grows and who writes it.
@@ -23,7 +24,7 @@ type partition struct {
 	number int
 	tag    string // {id:number}: all its keys begin with it
 
-	meta        string // hash: counters, chain, epoch
+	meta        string // hash: counters, epoch, and the record of the chain: see the fields below
 	due         string // sorted set, host by due time: has ready items and is held by nobody
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by when they are ready: see delayedMember
@@ -31,15 +32,49 @@ type partition struct {
 	shadow      string // set of sampled fingerprints
 	failedHosts string // set of hosts that have failed items
 
+	chain *redisbits.Chain // the filter: its record is meta, its segments are meta + "0.0" and so on
+
 	node      atomic.Pointer[node] // where it was last; nil: not looked up yet
 	misplaced atomic.Bool          // look it up again
 }
+
+// Fields of partition.meta, beside those of the filter's chain (head, layers,
+// keys1, keys2, …). All are counters but epoch and hold. With
+//
+//	added = the sum of all fieldAdded
+//	found = added + seen + the sum of all fieldRefused
+//	added = queued + leased + done + failed
+//
+// the books of every partition balance by themselves: links that a page's
+// worker knows are seen or refused are counted in the page's partition.
+const (
+	fieldAdded           = "a" // and a worker's number: items added by it; a0 by who is no worker
+	fieldFound           = "found"
+	fieldSeen            = "seen"
+	fieldRefused         = "r:" // and a reason
+	fieldQueued          = "queued"
+	fieldLeased          = "leased"
+	fieldDone            = "done"
+	fieldFailed          = "failed"
+	fieldDelayed         = "delayed" // part of queued
+	fieldRetries         = "retries"
+	fieldPages           = "pages"
+	fieldRecords         = "records"
+	fieldOutcome         = "o:" // and an outcome
+	fieldPromoted        = "promoted"
+	fieldSeq             = "z" // of the last member of partition.delayed
+	fieldShadowNew       = "sh:new"
+	fieldShadowLost      = "sh:lost"
+	fieldShadowForgotten = "sh:forgotten"
+	fieldEpoch           = "epoch" // run id of the node that last leased
+	fieldHold            = "hold"  // no lease before, ms since 1970
+)
 
 func newPartition(crawl string, number int) *partition {
 	tag := "{" + crawl + ":" + strconv.Itoa(number) + "}"
 	return &partition{
 		number: number, tag: tag,
-		meta: tag + "m", due: tag + "d", leased: tag + "l", delayed: tag + "z",
+		meta: tag + "f", due: tag + "d", leased: tag + "l", delayed: tag + "z",
 		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F",
 	}
 }
@@ -50,7 +85,7 @@ func (p *partition) queue(priority int, host string) string {
 }
 func (p *partition) active(host string) string { return p.tag + "a" + host } // hash: its lease
 func (p *partition) host(host string) string   { return p.tag + "h" + host } // hash: what is known of it
-func (p *partition) failed(host string) string { return p.tag + "f" + host } // list of failed entries
+func (p *partition) failed(host string) string { return p.tag + "e" + host } // list of failed entries
 
 // budget returns the hash that counts the items of a host, and its field there.
 // There are 256 hashes in a partition, so that each stays small enough for
