@@ -1,15 +1,13 @@
 package get
 
 import (
-	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 const (
@@ -26,35 +24,33 @@ const (
 )
 
 // readBody reads the body of answer into r, as far as it is wanted. It returns
-// an error when the connection broke.
-func (c *Client) readBody(r *Response, answer *http.Response, request Request) error {
+// an error when the connection broke, or the caller's time is up.
+func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, length int64, request Request) error {
 	page := r.Status >= 200 && r.Status <= 299
 	if page && r.ContentType != "" && !c.wanted(r.ContentType, request) {
 		r.TypeRefused = true
-		if answer.ContentLength >= 0 && answer.ContentLength <= maxDrain {
-			r.WireBytes, _ = io.Copy(io.Discard, answer.Body) // if it fails, one connection fewer
+		if length >= 0 && length <= maxDrain {
+			io.Copy(io.Discard, wire) // if it fails, one connection fewer
 		}
 		return nil
 	}
-	limit := c.config.MaxBodyBytes
-	if request.MaxBody > 0 {
-		limit = request.MaxBody
-	}
+	limit := c.maxBody(request)
 	if !page {
 		limit = min(limit, maxErrorBody)
 	}
-	if answer.ContentLength == 0 {
+	if length == 0 {
 		r.Body = []byte{}
+		wire.ended = true
 		return nil
 	}
-	// gzip adds 18 bytes and less than 0.1 %: much more on the wire than the
-	// limit allows is a stream of empty blocks.
-	wire := &wireReader{from: answer.Body, left: limit + limit/64 + 1<<10}
-	defer func() { r.WireBytes = wire.read }()
-	plain, gz := decompress(wire, answer.Header)
-	if gz != nil {
-		defer gz.release()
+	// The codings add some bytes and less than 1 %: much more on the wire than
+	// the limit allows is a stream of empty blocks.
+	wire.left = limit + limit/64 + 1<<10
+	plain, release, err := c.unpack(ctx, wire, r)
+	if err != nil {
+		return err
 	}
+	defer release()
 	r.buffer = newBuffer()
 	if page && r.ContentType == "" {
 		err := r.buffer.fill(plain, min(limit, sniffBytes))
@@ -66,7 +62,7 @@ func (c *Client) readBody(r *Response, answer *http.Response, request Request) e
 			return r.finish(wire, err)
 		}
 	}
-	err := r.buffer.fill(plain, limit)
+	err = r.buffer.fill(plain, limit)
 	if err == nil { // full: is there more?
 		var one [1]byte
 		var n int
@@ -75,6 +71,14 @@ func (c *Client) readBody(r *Response, answer *http.Response, request Request) e
 		}
 	}
 	return r.finish(wire, err)
+}
+
+// maxBody returns the limit of a page's body.
+func (c *Client) maxBody(request Request) int64 {
+	if request.MaxBody > 0 {
+		return request.MaxBody
+	}
+	return c.config.MaxBodyBytes
 }
 
 // wanted reports whether a page of this type is to be read.
@@ -103,10 +107,11 @@ func (r *Response) finish(wire *wireReader, err error) error {
 // wireReader counts and bounds what a body takes from the connection, and
 // tells a broken connection from broken data.
 type wireReader struct {
-	from io.Reader
-	left int64 // at 0 the body counts as ended
-	read int64
-	err  error // not io.EOF
+	from  io.Reader
+	pace  pace
+	left  int64 // at 0 the body counts as ended
+	ended bool  // it came to its end
+	err   error // not io.EOF
 }
 
 func (w *wireReader) Read(p []byte) (int, error) {
@@ -114,56 +119,15 @@ func (w *wireReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := w.from.Read(p[:min(int64(len(p)), w.left)])
-	w.read += int64(n)
+	w.pace.read.Add(int64(n))
 	w.left -= int64(n)
-	if err != nil && err != io.EOF {
-		w.err = err
+	if err != nil {
+		w.pace.stop()
+		if w.ended = err == io.EOF; !w.ended {
+			w.err = err
+		}
 	}
 	return n, err
-}
-
-// gzipReader is a decompressor that is used again.
-type gzipReader struct {
-	in  *bufio.Reader
-	out *gzip.Reader
-}
-
-var gzipReaders = sync.Pool{New: func() any {
-	return &gzipReader{in: bufio.NewReaderSize(nil, 4<<10), out: new(gzip.Reader)}
-}}
-
-func (z *gzipReader) release() {
-	z.in.Reset(nil)
-	gzipReaders.Put(z)
-}
-
-// decompress returns body as the server meant it. A body that is announced as
-// gzip and is not, which servers send, is taken as it is.
-func decompress(body io.Reader, header http.Header) (io.Reader, *gzipReader) {
-	switch strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding"))) {
-	case "gzip", "x-gzip":
-	default:
-		return body, nil
-	}
-	z := gzipReaders.Get().(*gzipReader)
-	z.in.Reset(body)
-	if magic, _ := z.in.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
-		return z.in, z
-	}
-	if err := z.out.Reset(z.in); err != nil {
-		return failedReader{err}, z
-	}
-	return z.out, z
-}
-
-// failedReader reports why a gzip header could not be read.
-type failedReader struct{ err error }
-
-func (f failedReader) Read([]byte) (int, error) {
-	if f.err == io.EOF {
-		return 0, io.ErrUnexpectedEOF // the data ends where a header should be
-	}
-	return 0, f.err
 }
 
 // buffer holds a body and is used again.
@@ -182,6 +146,10 @@ func (b *buffer) release() {
 		buffers.Put(b)
 	}
 }
+
+// reader returns the content. It is no bytes.Buffer, which the zstd decoder
+// would unpack at once and whole.
+func (b *buffer) reader() io.Reader { return bytes.NewReader(b.bytes) }
 
 // fill reads until b holds limit bytes, or until from ends: then the error
 // says how.

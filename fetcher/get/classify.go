@@ -67,6 +67,8 @@ func Classify(err error) Fault {
 		return Fault{Outcome: frontier.Address}
 	case errors.Is(err, ErrURL):
 		return Fault{Outcome: frontier.Network}
+	case errors.Is(err, ErrProxy):
+		return Fault{Outcome: frontier.Network, Retry: true}
 	case errors.As(err, &fault):
 		return Fault{Outcome: frontier.Network, Retry: true, Host: fault.Op == OpConnect}
 	}

@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -15,7 +16,12 @@ type Rule struct {
 	Port    string // empty: the port of the URL
 }
 
-func (r Rule) String() string { return r.Pattern + "=" + r.address("") }
+func (r Rule) String() string {
+	if r.Port == "" {
+		return r.Pattern + "=" + r.Addr
+	}
+	return r.Pattern + "=" + net.JoinHostPort(r.Addr, r.Port)
+}
 
 // ParseConnectTo reads PATTERN=ADDR[:PORT], for example *.example.org=127.0.0.1:8080.
 // An IPv6 address with a port stands in brackets.
@@ -38,16 +44,8 @@ func ParseConnectTo(s string) (Rule, error) {
 	return r, nil
 }
 
-// address returns what to dial for a URL with this port.
-func (r Rule) address(port string) string {
-	if r.Port != "" {
-		port = r.Port
-	}
-	if port == "" {
-		return r.Addr
-	}
-	return net.JoinHostPort(r.Addr, port)
-}
+// port returns the port to dial for a URL with this one.
+func (r Rule) port(port string) string { return cmp.Or(r.Port, port) }
 
 // ruleFor returns the first of rules whose pattern matches host.
 func ruleFor(rules []Rule, host string) (Rule, bool) {

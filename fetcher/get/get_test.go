@@ -209,7 +209,7 @@ func TestGzip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Accept-Encoding") != "gzip" {
+				if r.Header.Get("Accept-Encoding") != "gzip, br, zstd" {
 					t.Errorf("Accept-Encoding: %q", r.Header.Get("Accept-Encoding"))
 				}
 				w.Header().Set("Content-Type", "text/html")

@@ -1,15 +1,8 @@
 package get
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"code.dny.dev/ssrf"
 )
@@ -31,114 +24,63 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s is %s, a %s address (--allow-private)", e.Host, e.Addr, kind)
 }
 
-// dialer opens connections: to where a rule says, else to the host itself if
-// the guard lets it. The guard looks at the address of each socket right
-// before it connects, so that a name that changes its address between two
-// look-ups gains nothing.
-type dialer struct {
-	rules   []Rule
-	guard   *ssrf.Guardian // nil: every address is dialled
-	guarded net.Dialer
-	open    net.Dialer // for addresses that rules name
+// guard judges addresses: nobody's public web server is in any range of the
+// IANA special-purpose registries, nor outside of 2000::/3 where nothing is
+// given out. What those registries call globally reachable (an AS112 server,
+// a relay) is refused with the rest of its range, for it serves no pages.
+type guard struct {
+	public *ssrf.Guardian // nil lets every address pass
+	nets   []netip.Prefix // let pass as well
 }
 
-func newDialer(config Config) *dialer {
-	d := &dialer{
-		rules: config.ConnectTo,
-		open:  net.Dialer{Timeout: config.DialTimeout, KeepAlive: 30 * time.Second},
+// platform is a public address behind which Azure's machines find the service
+// that gives out their keys.
+var platform = netip.MustParsePrefix("168.63.129.16/32")
+
+// Where an IPv4 address travels inside of an IPv6 address, in its last four
+// bytes or in the four behind the prefix.
+var (
+	nat64  = netip.MustParsePrefix("64:ff9b::/96")
+	sixTo4 = netip.MustParsePrefix("2002::/16")
+)
+
+func newGuard(config Config) guard {
+	if config.AllowPrivate {
+		return guard{}
 	}
-	d.guarded = d.open
-	if !config.AllowPrivate {
-		d.guard = ssrf.New(ssrf.WithAnyPort())
-		d.guarded.ControlContext = d.control
+	return guard{
+		public: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(platform)),
+		nets:   config.AllowNet,
 	}
-	return d
 }
 
-// dial connects to address, the host:port of a URL.
-func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
+// permits reports whether ip may be dialled. Who is told to let a range of
+// translated addresses pass means the public ones in it: 64:ff9b::7f00:1 is
+// still 127.0.0.1.
+func (g guard) permits(ip netip.Addr) bool {
+	if g.public == nil {
+		return true
 	}
-	if rule, ok := ruleFor(d.rules, host); ok {
-		return d.open.DialContext(ctx, network, rule.address(port))
-	}
-	if d.guard == nil {
-		return d.open.DialContext(ctx, network, address)
-	}
-	checked := new(addresses)
-	conn, err := d.guarded.DialContext(context.WithValue(ctx, addressesKey{}, checked), network, address)
-	if err != nil {
-		if refused := checked.onlyRefused(); refused != "" {
-			return nil, &AddressError{Host: host, Addr: refused}
-		}
-		return nil, err
-	}
-	return conn, nil
-}
-
-// control is called for each address of a host, at most once each, before its
-// socket connects.
-func (d *dialer) control(ctx context.Context, network, address string, raw syscall.RawConn) error {
-	err := d.guard.Safe(network, address, raw)
-	if checked, ok := ctx.Value(addressesKey{}).(*addresses); ok {
-		checked.add(address, err != nil)
-	}
-	return err
-}
-
-// addresses counts what became of the addresses of one host. The dialer tries
-// IPv4 and IPv6 at once and returns the first error, which need not be the
-// guard's.
-type addresses struct {
-	mu      sync.Mutex
-	dialled bool
-	refused string
-}
-
-type addressesKey struct{}
-
-func (a *addresses) add(address string, refused bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !refused {
-		a.dialled = true
-		return
-	}
-	if ap, err := netip.ParseAddrPort(address); err == nil {
-		address = ap.Addr().String()
-	}
-	a.refused = address
-}
-
-// onlyRefused returns a refused address if none was dialled.
-func (a *addresses) onlyRefused() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.dialled {
-		return ""
-	}
-	return a.refused
-}
-
-// checkHost is Client.CheckHost.
-func (d *dialer) checkHost(ctx context.Context, resolver *net.Resolver, host string) error {
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if _, ok := ruleFor(d.rules, host); ok || d.guard == nil {
-		return nil
-	}
-	found, err := resolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return &Error{Op: OpConnect, Err: err}
-	}
-	if len(found) == 0 {
-		return &Error{Op: OpConnect, Err: errors.New("lookup " + host + ": no address")}
-	}
-	for _, ip := range found {
-		if d.guard.SafeAddr(ip.Unmap()) == nil {
-			return nil
+	ip = ip.WithZone("")
+	for _, prefix := range g.nets {
+		if prefix.Contains(ip) {
+			inner, translated := embedded(ip)
+			return !translated || g.permits(inner)
 		}
 	}
-	return &AddressError{Host: host, Addr: found[0].Unmap().String()}
+	return g.public.SafeAddr(ip) == nil
+}
+
+// embedded returns the IPv4 address that packets to ip end up at.
+func embedded(ip netip.Addr) (inner netip.Addr, translated bool) {
+	b := ip.As16()
+	switch {
+	case ip.Is4In6():
+		return ip.Unmap(), true
+	case nat64.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[12:])), true
+	case sixTo4.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	}
+	return netip.Addr{}, false
 }

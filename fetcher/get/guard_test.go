@@ -1,7 +1,6 @@
 package get
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -13,18 +12,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// special has an address of every range that is nobody's public web server,
-// and one of each end where the range is easily got wrong.
-var special = strings.Fields(`
-	0.0.0.0 0.255.255.255 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.255 169.254.169.254
-	172.16.0.1 172.31.255.255 192.0.0.8 192.0.2.1 192.88.99.1 192.168.0.1 198.18.0.1 198.19.255.255
-	198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255
-	:: ::1 ::ffff:127.0.0.1 ::ffff:8.8.8.8 64:ff9b::7f00:1 64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1::
-	3fff::1 5f00::1 fc00::1 fdff::1 fe80::1 fec0::1 ff02::1`)
-
-var public = strings.Fields(`1.1.1.1 8.8.8.8 172.15.255.255 172.32.0.1 100.63.255.255 100.128.0.1 192.167.0.1
-	2606:4700:4700::1111 2a00:1450::1`)
-
 func guarded(t *testing.T, config Config) *Client {
 	t.Helper()
 	c, err := New(config)
@@ -33,27 +20,6 @@ func guarded(t *testing.T, config Config) *Client {
 	}
 	t.Cleanup(c.Close)
 	return c
-}
-
-func TestGuardKnowsSpecialAddresses(t *testing.T) {
-	d := guarded(t, Config{}).dialer
-	verdict := func(ip string) error {
-		network := "tcp4"
-		if strings.Contains(ip, ":") {
-			network = "tcp6"
-		}
-		return d.control(context.Background(), network, net.JoinHostPort(ip, "80"), nil)
-	}
-	for _, ip := range special {
-		if verdict(ip) == nil {
-			t.Errorf("%s would be dialled", ip)
-		}
-	}
-	for _, ip := range public {
-		if err := verdict(ip); err != nil {
-			t.Errorf("%s would not be dialled: %v", ip, err)
-		}
-	}
 }
 
 func TestPrivateAddressIsNotDialled(t *testing.T) {
@@ -77,23 +43,6 @@ func TestPrivateAddressIsNotDialled(t *testing.T) {
 	}
 	if requests.Load() != 0 {
 		t.Errorf("%d requests came through", requests.Load())
-	}
-}
-
-// The error of a host that has public addresses too is not the guard's.
-func TestOnlyRefused(t *testing.T) {
-	a := new(addresses)
-	if got := a.onlyRefused(); got != "" {
-		t.Errorf("nothing looked at: %q", got)
-	}
-	a.add("127.0.0.1:80", true)
-	if got := a.onlyRefused(); got != "127.0.0.1" {
-		t.Errorf("one refused: %q", got)
-	}
-	a.add("8.8.8.8:80", false)
-	a.add("[::1]:80", true)
-	if got := a.onlyRefused(); got != "" {
-		t.Errorf("one dialled: %q", got)
 	}
 }
 

@@ -40,9 +40,15 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 		return nil, err
 	}
 	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
-	defer cancel()
-	f := &flight{sent: request.Sent}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ctx, stop := context.WithTimeoutCause(ctx, c.config.Timeout, c.limits.errWhole)
+	defer stop()
+	f := &flight{limits: &c.limits, sent: request.Sent, cancel: cancel}
+	if c.config.Capture {
+		f.capture = newCapture(c.config.MaxHeaderBytes + 2*c.maxBody(request))
+		defer f.capture.end()
+	}
 	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))
 
 	start := time.Now()
@@ -67,8 +73,9 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Response, error) {
 	begin := time.Now()
 	answer, err := c.transport.RoundTrip(hr)
+	f.headerCame()
 	if err != nil {
-		return nil, f.fault(err)
+		return nil, f.fault(hr.Context(), err)
 	}
 	defer answer.Body.Close()
 	if sent := f.sentAt.Load(); sent != nil {
@@ -76,25 +83,51 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	}
 	response := newResponse(answer)
 	response.Latency = time.Since(begin)
-	if err := c.readBody(response, answer, request); err != nil {
+	wire := &wireReader{from: answer.Body, left: maxDrain + 1, pace: pace{limits: f.limits, cancel: f.cancel}}
+	wire.pace.start()
+	defer wire.pace.stop()
+	err = c.readBody(hr.Context(), response, wire, answer.ContentLength, request)
+	response.WireBytes = wire.pace.read.Load()
+	if err != nil {
 		response.Release()
-		return nil, &Error{Op: OpBody, Err: err}
+		return nil, &Error{Op: OpBody, Err: because(hr.Context(), err)}
+	}
+	if f.capture != nil {
+		f.capture.give(response, answer, begin, wire.ended)
 	}
 	return response, nil
+}
+
+// because returns why ctx ended, if it did, for what net/http then says does
+// not tell.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
 }
 
 // flight is what httptrace says of one request. Its callbacks come from
 // several goroutines, some after Get has returned.
 type flight struct {
+	limits   *limits
+	cancel   context.CancelCauseFunc
 	sent     func()
 	sentAt   atomic.Pointer[time.Time] // nil while there is no connection
+	header   atomic.Pointer[time.Timer]
 	reused   atomic.Bool
 	answered atomic.Bool
+	capture  *capture // nil: none
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GotConn:              func(info httptrace.GotConnInfo) { f.send(info.Reused) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			if conn, ok := info.Conn.(*tapped); ok && f.capture != nil {
+				conn.listen(f.capture)
+			}
+			f.send(info.Reused)
+		},
 		GotFirstResponseByte: func() { f.answered.Store(true) },
 	}
 }
@@ -106,13 +139,28 @@ func (f *flight) send(reused bool) {
 		f.sent()
 	}
 	f.reused.Store(reused)
+	f.stopHeader(time.AfterFunc(f.limits.header, func() { f.cancel(f.limits.errHeader) }))
+}
+
+// headerCame ends the wait for the header.
+func (f *flight) headerCame() { f.stopHeader(nil) }
+
+// stopHeader puts next in the place of the timer that waits for the header.
+func (f *flight) stopHeader(next *time.Timer) {
+	if before := f.header.Swap(next); before != nil {
+		before.Stop()
+	}
 }
 
 // fault gives an error of RoundTrip its type.
-func (f *flight) fault(err error) error {
+func (f *flight) fault(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*AddressError](err); ok {
 		return refused
 	}
+	if errors.Is(err, ErrURL) {
+		return err
+	}
+	err = because(ctx, err)
 	switch {
 	case f.sentAt.Load() == nil:
 		return &Error{Op: OpConnect, Err: err}

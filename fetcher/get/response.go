@@ -15,7 +15,8 @@ type Response struct {
 	Body        []byte // decompressed; valid until Release
 	// Truncated: Body is not all of it. It was cut at the limit, or the
 	// compressed data is damaged (then Damage says how).
-	Truncated   bool
+	Truncated bool
+	// Damage also says of a whole Body that its coding is not known (ErrCoding).
 	Damage      error
 	TypeRefused bool          // a 2xx of an unwanted content type: Body was not read
 	WireBytes   int64         // of the body, as it came, compressed or not
@@ -25,16 +26,18 @@ type Response struct {
 	Duration    time.Duration // from the start, connect included, to the end of the body
 	Wire        *Wire         // with Config.Capture, else nil; valid until Release
 
-	buffer *buffer
+	buffer, wire *buffer // of Body and Wire
 }
 
-// Release gives the body's buffer back. Body must not be used afterwards.
+// Release gives the buffers back. Body and Wire must not be used afterwards.
 func (r *Response) Release() {
-	r.Body = nil
-	if r.buffer != nil {
-		r.buffer.release()
-		r.buffer = nil
+	r.Body, r.Wire = nil, nil
+	for _, b := range []*buffer{r.buffer, r.wire} {
+		if b != nil {
+			b.release()
+		}
 	}
+	r.buffer, r.wire = nil, nil
 }
 
 func newResponse(answer *http.Response) *Response {

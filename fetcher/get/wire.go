@@ -1,6 +1,11 @@
 package get
 
 import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httputil"
 	"net/netip"
 	"time"
 )
@@ -18,4 +23,65 @@ type Wire struct {
 	// Truncated: Response is not all of the answer, which was too long, of a
 	// type that is not wanted, or no page.
 	Truncated bool
+}
+
+// finalAnswer returns the part of received that is answer: without the interim
+// answers before it, and what a server sent behind its end.
+func finalAnswer(received []byte, answer *http.Response) []byte {
+	head := headLen(received)
+	for head > 0 && isInterim(received) {
+		received = received[head:]
+		head = headLen(received)
+	}
+	body := received[head:]
+	switch {
+	case len(answer.TransferEncoding) > 0: // chunked: net/http takes no other
+		return received[:head+chunkedLen(body)]
+	case answer.ContentLength >= 0:
+		return received[:head+int(min(int64(len(body)), answer.ContentLength))]
+	}
+	return received
+}
+
+// headLen returns the length of the header that received begins with, its
+// empty line included; 0 if it has no end.
+func headLen(received []byte) int {
+	for at := 0; ; {
+		line := bytes.IndexByte(received[at:], '\n')
+		if line < 0 {
+			return 0
+		}
+		if at > 0 && len(bytes.TrimRight(received[at:at+line], "\r")) == 0 {
+			return at + line + 1
+		}
+		at += line + 1
+	}
+}
+
+// isInterim reports whether the answer that received begins with is one that
+// another follows.
+func isInterim(received []byte) bool {
+	line, _, _ := bytes.Cut(received, []byte("\n"))
+	_, status, _ := bytes.Cut(line, []byte(" "))
+	status = bytes.TrimLeft(status, " ")
+	return len(status) >= 3 && status[0] == '1' && string(status[:3]) != "101"
+}
+
+// chunkedLen returns the length of the chunked body that received begins with,
+// its trailer included; all of received if that does not end in it.
+func chunkedLen(received []byte) int {
+	all := bytes.NewReader(received)
+	from := bufio.NewReader(all)
+	if _, err := io.Copy(io.Discard, httputil.NewChunkedReader(from)); err != nil {
+		return len(received)
+	}
+	for { // the trailer: lines up to an empty one
+		line, err := from.ReadSlice('\n')
+		if err != nil {
+			return len(received)
+		}
+		if len(bytes.TrimRight(line, "\r\n")) == 0 {
+			return len(received) - all.Len() - from.Buffered()
+		}
+	}
 }

@@ -1,0 +1,144 @@
+package get
+
+import (
+	"cmp"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Defaults of Config.
+const (
+	DefaultTimeout        = 30 * time.Second
+	DefaultDialTimeout    = 10 * time.Second
+	DefaultHeaderTimeout  = 20 * time.Second
+	DefaultMinRate        = 256
+	DefaultRateWindow     = 10 * time.Second
+	DefaultMaxBodyBytes   = 10 << 20
+	DefaultMaxHeaderBytes = 256 << 10
+	// DefaultMaxIdleConns is at least the connections that a process keeps
+	// busy, so that one kept for a host is still there when the host is due.
+	DefaultMaxIdleConns        = 512
+	DefaultMaxIdleConnsPerHost = 16
+	DefaultIdleTimeout         = 30 * time.Second
+)
+
+// NoMinRate as Config.MinRate lets a body come as slowly as Timeout allows.
+const NoMinRate = -1
+
+// AnyType as the only element of Config.Types accepts every content type.
+const AnyType = "*"
+
+// HTMLTypes are the content types of HTML, the default of Config.Types.
+func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"} }
+
+// Config says what a Client sends and what it takes. The zero value works.
+type Config struct {
+	UserAgent string         // empty means "crawler"
+	Headers   http.Header    // sent with every request; Host sets the Host header
+	Types     []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
+	RootCAs   *x509.CertPool // nil means the system's
+
+	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
+	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout
+	HeaderTimeout time.Duration // from writing the request to the end of the answer's header; 0 means DefaultHeaderTimeout
+	// MinRate is the least that a body brings in bytes per second, as they come
+	// from the network, in each RateWindow that it lasts; a slower one is
+	// ErrTooSlow. 0 means DefaultMinRate, NoMinRate none.
+	MinRate    int64
+	RateWindow time.Duration // also the grace before the first judgement; 0 means DefaultRateWindow
+
+	MaxBodyBytes   int64 // decompressed, a longer body is cut; 0 means DefaultMaxBodyBytes
+	MaxHeaderBytes int64 // more is an error; 0 means DefaultMaxHeaderBytes
+
+	// AllowPrivate lets every address be dialled; without it only public ones
+	// are, and those of AllowNet.
+	AllowPrivate bool
+	AllowNet     []netip.Prefix
+	ConnectTo    []Rule // the first that matches says where to connect; its address is allowed
+	DNS          string // the name server to ask, an IP address with or without a port; empty: as the system does it
+	// Proxy is what all connections go through: http, https or socks5, then
+	// ://[USER:PASSWORD@]HOST[:PORT]. Names are still looked up and judged
+	// here: the proxy gets addresses, never names, and for http URLs too a
+	// tunnel (CONNECT). It may itself have a private address.
+	Proxy string
+
+	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
+	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost
+	IdleTimeout         time.Duration // 0 means DefaultIdleTimeout
+
+	// Capture keeps what goes over the connection in Response.Wire, for
+	// archives. Requests are then HTTP/1.1, and ask for no coding but gzip,
+	// which all that read archives know.
+	Capture bool
+
+	// Transport replaces the network: connections, guard, ConnectTo, DNS,
+	// Proxy and Capture have no effect; for tests.
+	Transport http.RoundTripper
+}
+
+// withDefaults returns c with its zero values replaced, and all its faults.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{
+		{"Timeout", int64(c.Timeout)}, {"DialTimeout", int64(c.DialTimeout)},
+		{"HeaderTimeout", int64(c.HeaderTimeout)}, {"RateWindow", int64(c.RateWindow)},
+		{"MaxBodyBytes", c.MaxBodyBytes}, {"MaxHeaderBytes", c.MaxHeaderBytes},
+		{"MaxIdleConns", int64(c.MaxIdleConns)}, {"MaxIdleConnsPerHost", int64(c.MaxIdleConnsPerHost)},
+		{"IdleTimeout", int64(c.IdleTimeout)},
+	} {
+		if field.value < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", field.name, field.value))
+		}
+	}
+	if c.MinRate < NoMinRate {
+		errs = append(errs, fmt.Errorf("MinRate is %d, want 0 or more, or NoMinRate", c.MinRate))
+	}
+	for _, prefix := range c.AllowNet {
+		if !prefix.IsValid() {
+			errs = append(errs, errors.New("AllowNet has an invalid prefix"))
+		}
+	}
+	if !httpguts.ValidHeaderFieldValue(c.UserAgent) {
+		errs = append(errs, fmt.Errorf("UserAgent is %q, want no control characters", c.UserAgent))
+	}
+	for name, values := range c.Headers {
+		if !httpguts.ValidHeaderFieldName(name) {
+			errs = append(errs, fmt.Errorf("header name %q is not a token", name))
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				errs = append(errs, fmt.Errorf("header %s is %q, want no control characters", name, v))
+			}
+		}
+	}
+	for _, t := range c.Types {
+		if t != AnyType && (t != mediaType(t) || !strings.Contains(t, "/")) {
+			errs = append(errs, fmt.Errorf("type %q, want lower case type/subtype or %q", t, AnyType))
+		}
+	}
+	c.UserAgent = cmp.Or(c.UserAgent, "crawler")
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.DialTimeout = cmp.Or(c.DialTimeout, DefaultDialTimeout)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, DefaultHeaderTimeout)
+	c.MinRate = cmp.Or(c.MinRate, DefaultMinRate)
+	c.RateWindow = cmp.Or(c.RateWindow, DefaultRateWindow)
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, DefaultMaxBodyBytes)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, DefaultMaxHeaderBytes)
+	c.MaxIdleConns = cmp.Or(c.MaxIdleConns, DefaultMaxIdleConns)
+	c.MaxIdleConnsPerHost = cmp.Or(c.MaxIdleConnsPerHost, DefaultMaxIdleConnsPerHost)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
+	if c.Types == nil {
+		c.Types = HTMLTypes()
+	}
+	return c, errors.Join(errs...)
+}

@@ -1,0 +1,164 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/resolve"
+)
+
+// dialer opens connections: to where a rule says, else to the host itself if
+// the guard lets it, directly or through a proxy.
+//
+// A name is looked up once for a connection. The addresses that were judged
+// are the addresses that are dialled, or that the proxy is told to dial, so
+// that a name that changes its address between two look-ups gains nothing; and
+// a socket of ours is judged once more right before it connects.
+type dialer struct {
+	rules    []Rule
+	guard    guard
+	resolver *resolve.Resolver
+	proxy    *proxy // nil: none
+	timeout  time.Duration
+	guarded  net.Dialer
+	open     net.Dialer // for the proxy, and for addresses that rules name
+}
+
+func newDialer(config Config) (*dialer, error) {
+	resolver, err := resolve.New(resolve.Config{Server: config.DNS})
+	proxy, proxyErr := parseProxy(config.Proxy, config.RootCAs)
+	d := &dialer{
+		rules:    config.ConnectTo,
+		guard:    newGuard(config),
+		resolver: resolver,
+		proxy:    proxy,
+		timeout:  config.DialTimeout,
+		open:     net.Dialer{KeepAlive: 30 * time.Second},
+	}
+	d.guarded = d.open
+	d.guarded.Control = d.control
+	return d, errors.Join(err, proxyErr)
+}
+
+// control is called for each socket before it connects.
+func (d *dialer) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if !d.guard.permits(to.Addr()) {
+		return &AddressError{Host: to.Addr().String(), Addr: to.Addr().String()}
+	}
+	return nil
+}
+
+// dial connects to address, the host:port of a URL.
+func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	conn, _, err := d.connect(ctx, address)
+	return conn, err
+}
+
+// connect is dial, and returns the address that it came to: with a proxy the
+// connection itself does not know it.
+func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.Addr, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	ips, via := []netip.Addr(nil), &d.guarded
+	if rule, ok := ruleFor(d.rules, host); ok {
+		host, port = rule.Addr, rule.port(port)
+		ips, err = d.addresses(ctx, host)
+		via = &d.open
+	} else {
+		ips, err = d.permitted(ctx, host)
+	}
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, netip.Addr{}, fmt.Errorf("%w: port %q", ErrURL, port)
+	}
+	return d.toAny(ctx, ips, uint16(number), via)
+}
+
+// toAny connects to one of ips, which the caller has judged.
+func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *net.Dialer) (net.Conn, netip.Addr, error) {
+	if d.proxy != nil {
+		return inTurn(ctx, ips, func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
+			return d.proxy.connect(ctx, &d.open, netip.AddrPortFrom(ip, port))
+		})
+	}
+	return race(ctx, ips, func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
+		return via.DialContext(ctx, "tcp", netip.AddrPortFrom(ip, port).String())
+	})
+}
+
+// permitted returns those addresses of host that may be dialled: at least one,
+// or an error.
+func (d *dialer) permitted(ctx context.Context, host string) ([]netip.Addr, error) {
+	found, err := d.addresses(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var ips []netip.Addr
+	for _, ip := range found {
+		if d.guard.permits(ip) {
+			ips = append(ips, ip)
+		}
+	}
+	if len(ips) == 0 {
+		return nil, &AddressError{Host: host, Addr: found[0].String()}
+	}
+	return ips, nil
+}
+
+// addresses returns the addresses of host, a name or an address.
+func (d *dialer) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
+	name := strings.TrimSuffix(host, ".")
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return []netip.Addr{ip}, nil
+	}
+	if endsInNumber(name) {
+		return nil, fmt.Errorf("%w: %q is neither a name nor an address", ErrURL, host)
+	}
+	return d.resolver.Lookup(ctx, name)
+}
+
+// endsInNumber reports whether the last label of name is a number, as the URL
+// standard has it: 127.1, 0x7f.1 and 2130706433 are spellings of addresses,
+// which a canonical URL has no more, and no name to ask anybody about.
+func endsInNumber(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if last == "" || last[0] < '0' || last[0] > '9' {
+		return false
+	}
+	if strings.Trim(last, "0123456789") == "" {
+		return true
+	}
+	hex, found := strings.CutPrefix(strings.ToLower(last), "0x")
+	return found && strings.Trim(hex, "0123456789abcdef") == ""
+}
+
+// checkHost is Client.CheckHost.
+func (d *dialer) checkHost(ctx context.Context, host string) error {
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if _, ok := ruleFor(d.rules, host); ok || d.guard.public == nil {
+		return nil
+	}
+	_, err := d.permitted(ctx, host)
+	if _, ok := errors.AsType[*AddressError](err); err == nil || ok || errors.Is(err, ErrURL) {
+		return err
+	}
+	return &Error{Op: OpConnect, Err: err}
+}

@@ -1,0 +1,91 @@
+package get
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// timeoutError is a limit in time that a request ran into. It is a net.Error,
+// like those of net/http.
+type timeoutError string
+
+func (e timeoutError) Error() string   { return string(e) }
+func (e timeoutError) Timeout() bool   { return true }
+func (e timeoutError) Temporary() bool { return true }
+
+// What an *Error of a request that took too long holds.
+const (
+	ErrTimeout       = timeoutError("no whole answer in time")
+	ErrHeaderTimeout = timeoutError("no header of an answer in time")
+	ErrTooSlow       = timeoutError("the body comes too slowly")
+)
+
+// limits are the limits in time of a Client, and what is said when one is
+// passed.
+type limits struct {
+	header                          time.Duration
+	window                          time.Duration
+	least                           int64 // bytes in a window; 0 or less: any
+	errWhole, errHeader, errTooSlow error
+}
+
+func newLimits(c Config) limits {
+	return limits{
+		header:     c.HeaderTimeout,
+		window:     c.RateWindow,
+		least:      int64(float64(c.MinRate) * c.RateWindow.Seconds()),
+		errWhole:   fmt.Errorf("%w: %v", ErrTimeout, c.Timeout),
+		errHeader:  fmt.Errorf("%w: %v", ErrHeaderTimeout, c.HeaderTimeout),
+		errTooSlow: fmt.Errorf("%w: less than %d B/s over %v", ErrTooSlow, c.MinRate, c.RateWindow),
+	}
+}
+
+// pace ends a request whose body comes too slowly.
+type pace struct {
+	limits *limits
+	cancel context.CancelCauseFunc
+	read   atomic.Int64 // bytes of the body so far
+
+	mu     sync.Mutex
+	timer  *time.Timer // nil: it is not, or no longer, judged
+	before int64       // bytes when this window began
+}
+
+// start begins to judge.
+func (p *pace) start() {
+	if p.limits.least <= 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(p.limits.window, p.judge)
+}
+
+// stop ends it: the body has come, or is not wanted any more.
+func (p *pace) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+}
+
+// judge looks at the window that ends.
+func (p *pace) judge() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		return
+	}
+	read := p.read.Load()
+	if read-p.before < p.limits.least {
+		p.cancel(p.limits.errTooSlow)
+		return
+	}
+	p.before = read
+	p.timer.Reset(p.limits.window)
+}

@@ -1,0 +1,214 @@
+package get
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// ErrProxy reports that the proxy itself cannot be used: it is not reached,
+// does not want us, or is no proxy. It says nothing about the URL or its host.
+var ErrProxy = errors.New("get: proxy")
+
+// errProxyURL is what is said of any fault in Config.Proxy: not the value, for
+// it may hold a password.
+var errProxyURL = errors.New("Proxy, want http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT] (it is not shown, for it may hold a password)")
+
+// maxConnectHeader bounds a proxy's answer to CONNECT.
+const maxConnectHeader = 16 << 10
+
+// proxy makes tunnels to addresses. Neither its errors nor anything else here
+// shows user or password.
+type proxy struct {
+	address   string // host:port
+	tls       *tls.Config
+	socks     bool
+	user      *url.Userinfo // nil: none
+	plainAuth string        // the Proxy-Authorization header, if there is one
+}
+
+// parseProxy reads Config.Proxy; there is no proxy when it is empty.
+func parseProxy(raw string, roots *x509.CertPool) (*proxy, error) {
+	if raw == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errProxyURL
+	}
+	p := &proxy{user: u.User}
+	port, ok := map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
+	if !ok {
+		return nil, errProxyURL
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	p.address = net.JoinHostPort(u.Hostname(), port)
+	password, _ := u.User.Password()
+	switch p.socks = u.Scheme == "socks5"; {
+	case p.socks && (len(u.User.Username()) > 255 || len(password) > 255):
+		return nil, errProxyURL // their length is one byte on the wire
+	case u.Scheme == "https":
+		p.tls = &tls.Config{ServerName: u.Hostname(), RootCAs: roots, NextProtos: []string{"http/1.1"}}
+	}
+	if u.User != nil {
+		p.plainAuth = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
+	}
+	return p, nil
+}
+
+// connect opens a connection to the address to, through the proxy.
+func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort) (net.Conn, error) {
+	conn, err := via.DialContext(ctx, "tcp", p.address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	if p.tls != nil {
+		secure := tls.Client(conn, p.tls)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("%w %s: %w", ErrProxy, p.address, err)
+		}
+		conn = secure
+	}
+	// What follows knows no ctx: when it ends, reads and writes do.
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	if p.socks {
+		err = p.socksConnect(conn, to)
+	} else {
+		err = p.httpConnect(conn, to)
+	}
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("through proxy %s: %w", p.address, err)
+	}
+	return conn, nil
+}
+
+// httpConnect asks an HTTP proxy for a tunnel (RFC 9110, 9.3.6).
+func (p *proxy) httpConnect(conn net.Conn, to netip.AddrPort) error {
+	request := "CONNECT " + to.String() + " HTTP/1.1\r\nHost: " + to.String() + "\r\n"
+	if p.plainAuth != "" {
+		request += "Proxy-Authorization: " + p.plainAuth + "\r\n"
+	}
+	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
+		return fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	from := bufio.NewReader(io.LimitReader(conn, maxConnectHeader))
+	answer, err := http.ReadResponse(from, &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return fmt.Errorf("%w: answer to CONNECT: %w", ErrProxy, err)
+	}
+	defer answer.Body.Close()
+	switch {
+	case answer.StatusCode == http.StatusProxyAuthRequired:
+		return fmt.Errorf("%w: it wants another user and password", ErrProxy)
+	case answer.StatusCode < 200 || answer.StatusCode > 299:
+		return fmt.Errorf("CONNECT %s: %d %s", to, answer.StatusCode, http.StatusText(answer.StatusCode))
+	case from.Buffered() > 0:
+		return fmt.Errorf("%w: it sends before it is asked", ErrProxy)
+	}
+	return nil
+}
+
+// What is used of SOCKS version 5 (RFC 1928, 1929).
+const (
+	socksVersion      = 5
+	socksNoAuth       = 0
+	socksPassword     = 2
+	socksAuthVersion  = 1
+	socksConnectTo    = 1
+	socksIPv4         = 1
+	socksName         = 3
+	socksIPv6         = 4
+	socksGeneralError = 1
+)
+
+// socksReplies are the reasons of a SOCKS server, from 1 on.
+var socksReplies = []string{
+	"general failure", "not allowed", "network unreachable", "host unreachable", "connection refused",
+	"TTL expired", "command not supported", "address type not supported",
+}
+
+// socksConnect asks a SOCKS server for a tunnel.
+func (p *proxy) socksConnect(conn net.Conn, to netip.AddrPort) error {
+	if err := p.socksGreet(conn); err != nil {
+		return fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	request := []byte{socksVersion, socksConnectTo, 0, socksIPv4}
+	if to.Addr().Is6() {
+		request[3] = socksIPv6
+	}
+	request = append(request, to.Addr().AsSlice()...)
+	request = binary.BigEndian.AppendUint16(request, to.Port())
+	if _, err := conn.Write(request); err != nil {
+		return fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	var reply [5]byte // version, reason, 0, and the address that the server uses: its type, its first byte
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
+		return fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	rest, known := map[byte]int64{socksIPv4: 3 + 2, socksIPv6: 15 + 2, socksName: int64(reply[4]) + 2}[reply[3]]
+	switch reason := int(reply[1]); {
+	case reply[0] != socksVersion:
+		return fmt.Errorf("%w: it speaks SOCKS %d", ErrProxy, reply[0])
+	case reason >= socksGeneralError && reason <= len(socksReplies):
+		return fmt.Errorf("SOCKS connect to %s: %s", to, socksReplies[reason-1])
+	case reason != 0 || !known:
+		return fmt.Errorf("SOCKS connect to %s: reply %d, address type %d", to, reason, reply[3])
+	}
+	if _, err := io.CopyN(io.Discard, conn, rest); err != nil {
+		return fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	return nil
+}
+
+// socksGreet agrees with a SOCKS server on who we are.
+func (p *proxy) socksGreet(conn net.Conn) error {
+	method := byte(socksNoAuth)
+	if p.user != nil {
+		method = socksPassword
+	}
+	if _, err := conn.Write([]byte{socksVersion, 1, method}); err != nil {
+		return err
+	}
+	var reply [2]byte
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
+		return err
+	}
+	if reply != [2]byte{socksVersion, method} {
+		return fmt.Errorf("greeting answered with % x, want % x: another version, or it wants a user and password", reply, []byte{socksVersion, method})
+	}
+	if p.user == nil {
+		return nil
+	}
+	name := p.user.Username()
+	password, _ := p.user.Password()
+	login := append([]byte{socksAuthVersion, byte(len(name))}, name...)
+	login = append(append(login, byte(len(password))), password...)
+	if _, err := conn.Write(login); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
+		return err
+	}
+	if reply[1] != 0 {
+		return errors.New("it wants another user and password")
+	}
+	return nil
+}

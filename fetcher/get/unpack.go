@@ -1,0 +1,161 @@
+package get
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// ErrCoding reports a body in a content coding that was not asked for and is
+// not known, or in more than one. Response.Damage then says which, and Body is
+// as it came: what is announced as utf-8 or none, which servers do, is mostly
+// plain.
+var ErrCoding = errors.New("get: content coding")
+
+// maxZstdWindow is what a zstd body may ask for (RFC 9659). brotli's largest
+// is 16 MiB, gzip's 32 KiB.
+const maxZstdWindow = 8 << 20
+
+// coding returns the content coding of an answer, empty for none.
+func coding(header http.Header) (string, error) {
+	values := header["Content-Encoding"]
+	if len(values) == 0 {
+		return "", nil
+	}
+	var name string
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		switch part = strings.ToLower(strings.TrimSpace(part)); {
+		case part == "" || part == "identity":
+		case name != "":
+			return "", fmt.Errorf("%w: more than one, %.80q", ErrCoding, values)
+		case part == "x-gzip":
+			name = "gzip"
+		default:
+			name = part
+		}
+	}
+	switch name {
+	case "", "gzip", "br", "zstd":
+		return name, nil
+	}
+	return "", fmt.Errorf("%w %.80q", ErrCoding, name)
+}
+
+// unpack returns the body on wire as the server meant it, and what gives back
+// what that needs. What is announced as gzip or zstd and is not, which servers
+// send, is taken as it is. The error is that of the connection or of ctx.
+//
+// gzip needs little and is read as it comes. The others may ask for many
+// megabytes to look back into: they are unpacked when all of the body is
+// there, and only so many at once, so that memory is bounded however many
+// bodies are on their way, and no server can make others wait by dripping.
+func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response) (plain io.Reader, release func(), err error) {
+	name, err := coding(r.Header)
+	switch {
+	case err != nil:
+		r.Damage = err
+		return wire, func() {}, nil
+	case name == "gzip":
+		z := gzipReaders.Get().(*gzipReader)
+		return z.open(wire), z.release, nil
+	case name == "":
+		return wire, func() {}, nil
+	}
+	packed := newBuffer()
+	if err := packed.fill(wire, wire.left); err != nil && wire.err != nil {
+		packed.release()
+		return nil, nil, wire.err
+	}
+	select {
+	case c.unpackers <- struct{}{}:
+	case <-ctx.Done():
+		packed.release()
+		return nil, nil, context.Cause(ctx)
+	}
+	plain, done := open(name, packed)
+	return plain, func() {
+		done()
+		packed.release()
+		<-c.unpackers
+	}, nil
+}
+
+// open returns the content of a brotli or zstd body.
+func open(name string, packed *buffer) (plain io.Reader, release func()) {
+	from := packed.reader()
+	switch {
+	case len(packed.bytes) == 0:
+	case name == "br":
+		z := brotliReaders.Get().(*brotli.Reader)
+		z.Reset(from)
+		return z, func() { z.Reset(nil); brotliReaders.Put(z) }
+	case isZstd(packed.bytes):
+		z := zstdReaders.Get().(*zstd.Decoder)
+		if err := z.Reset(from); err != nil {
+			return failedReader{err}, func() {}
+		}
+		return z, func() { z.Reset(nil); zstdReaders.Put(z) }
+	}
+	return from, func() {}
+}
+
+// isZstd reports whether body begins like a zstd frame, or one to be skipped.
+func isZstd(body []byte) bool {
+	return len(body) >= 4 && (string(body[:4]) == "\x28\xb5\x2f\xfd" ||
+		body[0]&0xf0 == 0x50 && string(body[1:4]) == "\x2a\x4d\x18")
+}
+
+var brotliReaders = sync.Pool{New: func() any { return brotli.NewReader(nil) }}
+
+var zstdReaders = sync.Pool{New: func() any {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	if err != nil {
+		panic(err) // the options are not valid
+	}
+	return z
+}}
+
+// gzipReader is a decompressor that is used again.
+type gzipReader struct {
+	in  *bufio.Reader
+	out *gzip.Reader
+}
+
+var gzipReaders = sync.Pool{New: func() any {
+	return &gzipReader{in: bufio.NewReaderSize(nil, 4<<10), out: new(gzip.Reader)}
+}}
+
+func (z *gzipReader) open(body io.Reader) io.Reader {
+	z.in.Reset(body)
+	if magic, _ := z.in.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
+		return z.in
+	}
+	if err := z.out.Reset(z.in); err != nil {
+		return failedReader{err}
+	}
+	return z.out
+}
+
+func (z *gzipReader) release() {
+	z.in.Reset(nil)
+	gzipReaders.Put(z)
+}
+
+// failedReader reports why a header could not be read.
+type failedReader struct{ err error }
+
+func (f failedReader) Read([]byte) (int, error) {
+	if f.err == io.EOF {
+		return 0, io.ErrUnexpectedEOF // the data ends where a header should be
+	}
+	return 0, f.err
+}

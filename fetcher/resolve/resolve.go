@@ -1,0 +1,161 @@
+// Package resolve finds the addresses of host names and remembers them.
+//
+// It owns the choice of the DNS server and how long an answer is believed. It
+// does not judge addresses and opens no connection to them (package get).
+package resolve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultTTL         = 5 * time.Minute
+	DefaultNegativeTTL = time.Minute
+	DefaultMaxNames    = 20_000
+)
+
+// maxAddrs is how many addresses of one name are kept: who answers with more
+// wants something else than to be found.
+const maxAddrs = 16
+
+// Config says whom to ask and what to remember. The zero value works.
+type Config struct {
+	// Server is the DNS server to ask: an IP address, with or without a port.
+	// Empty: as the system does it. The system's hosts file counts either way.
+	Server      string
+	TTL         time.Duration // how long addresses are kept; 0 means DefaultTTL
+	NegativeTTL time.Duration // how long it is kept that a name has none; 0 means DefaultNegativeTTL
+	MaxNames    int           // kept at once; 0 means DefaultMaxNames
+}
+
+// Resolver looks names up. It is safe for concurrent use.
+//
+// What a name server says about how long its answer is good for is not known
+// here, for neither the system's resolver nor net.Resolver tell: an answer is
+// kept for TTL. That a server was not reached is not kept.
+type Resolver struct {
+	config Config
+	net    net.Resolver
+
+	mu    sync.Mutex
+	names map[string]answer
+}
+
+// answer is what is known of a name until expires.
+type answer struct {
+	addrs   []netip.Addr
+	err     error
+	expires time.Time
+}
+
+// New returns a Resolver. The error names every fault of config.
+func New(config Config) (*Resolver, error) {
+	var errs []error
+	if config.TTL < 0 || config.NegativeTTL < 0 || config.MaxNames < 0 {
+		errs = append(errs, fmt.Errorf("TTL is %v, NegativeTTL %v, MaxNames %d, want 0 or more", config.TTL, config.NegativeTTL, config.MaxNames))
+	}
+	r := &Resolver{config: config, names: make(map[string]answer)}
+	if config.Server != "" {
+		server, err := parseServer(config.Server)
+		errs = append(errs, err)
+		r.net.PreferGo = true // the system's resolver cannot be told whom to ask
+		r.net.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, server.String())
+		}
+	}
+	r.config.TTL = cmp.Or(config.TTL, DefaultTTL)
+	r.config.NegativeTTL = cmp.Or(config.NegativeTTL, DefaultNegativeTTL)
+	r.config.MaxNames = cmp.Or(config.MaxNames, DefaultMaxNames)
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("resolve: %w", err)
+	}
+	return r, nil
+}
+
+// parseServer reads the address of a DNS server; its port is 53 unless it says
+// another. A name would have to be looked up itself.
+func parseServer(s string) (netip.AddrPort, error) {
+	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return netip.AddrPortFrom(ip, 53), nil
+	}
+	server, err := netip.ParseAddrPort(s)
+	if err != nil || server.Port() == 0 {
+		return netip.AddrPort{}, fmt.Errorf("DNS server %q, want an IP address, with or without a port", s)
+	}
+	return server, nil
+}
+
+// Lookup returns the addresses of host, a name, in the order in which to try
+// them: at least one, or an error. The caller does not change them.
+//
+// A name with a dot in it is a whole one: the search list of the system, which
+// would find www.example.org.corp.test for a www.example.org that is no more,
+// is for names that people type.
+func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if known, ok := r.known(name); ok {
+		return known.addrs, known.err
+	}
+	query := name
+	if strings.Contains(name, ".") {
+		query += "."
+	}
+	found, err := r.net.LookupNetIP(ctx, "ip", query) // of callers that ask at once, one does
+	if err == nil && len(found) == 0 {
+		err = &net.DNSError{Err: "no address", IsNotFound: true}
+	}
+	if err != nil {
+		dns, ok := errors.AsType[*net.DNSError](err)
+		if !ok {
+			return nil, err
+		}
+		said := *dns // others may hold it too
+		said.Name = host
+		if said.IsNotFound {
+			r.keep(name, answer{err: &said, expires: time.Now().Add(r.config.NegativeTTL)})
+		}
+		return nil, &said
+	}
+	addrs := make([]netip.Addr, min(len(found), maxAddrs))
+	for i := range addrs {
+		addrs[i] = found[i].Unmap() // net.Resolver may give IPv4 addresses in either form
+	}
+	r.keep(name, answer{addrs: addrs, expires: time.Now().Add(r.config.TTL)})
+	return addrs, nil
+}
+
+// known returns what is known of name and still good.
+func (r *Resolver) known(name string) (answer, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.names[name]
+	if ok && !time.Now().Before(a.expires) {
+		delete(r.names, name)
+		return answer{}, false
+	}
+	return a, ok
+}
+
+// keep remembers a. Where there is no room any name goes: to look it up again
+// is all it costs.
+func (r *Resolver) keep(name string, a answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.names[name]; !ok && len(r.names) >= r.config.MaxNames {
+		for other := range r.names {
+			delete(r.names, other)
+			break
+		}
+	}
+	r.names[strings.Clone(name)] = a // it may be part of a page
+}
