@@ -17,6 +17,8 @@ import (
 type home interface {
 	// title names the crawl to people, without secrets.
 	title() string
+	// engineName is what its engine is called when that does not answer; empty: nothing.
+	engineName() string
 	// arguments name it on a command line, without secrets.
 	arguments() []string
 	// fixed returns what was fixed when the crawl was created; nil: there is none yet.

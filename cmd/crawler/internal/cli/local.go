@@ -18,6 +18,7 @@ type directory string
 var _ home = directory("")
 
 func (d directory) title() string       { return string(d) }
+func (d directory) engineName() string  { return "" }
 func (d directory) arguments() []string { return []string{"--dir", shellQuote(string(d))} }
 
 func (d directory) fixed(context.Context) (frontier.Settings, error) {

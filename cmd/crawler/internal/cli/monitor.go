@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -11,12 +12,15 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 const (
 	sampleEvery = time.Second
 	logEvery    = 30 * time.Second // where no view can be drawn
 	reportEvery = time.Minute
+	// answerTime is how soon a store answers that can be asked.
+	answerTime = 2 * time.Second
 )
 
 // monitor watches the crawl of this process: once a second it takes a sample,
@@ -28,11 +32,13 @@ type monitor struct {
 	added   uint64      // URLs when the run began
 	closed  atomic.Bool // nothing can be added any more: see view.Sample
 
-	mu    sync.Mutex
-	meter view.Meter
-	cpu   cpuMeter
-	share float64 // of all cores, at the last sample
-	fed   seedCounts
+	mu       sync.Mutex
+	meter    view.Meter
+	cpu      cpuMeter
+	share    float64 // of all cores, at the last sample
+	fed      seedCounts
+	counters frontier.Stats // the newest
+	counted  time.Time      // when the store was asked for them
 }
 
 // newMonitor begins the run that is watched.
@@ -41,7 +47,9 @@ func (ses *session) newMonitor(ctx context.Context, c *console, begun time.Time)
 	if err != nil {
 		return nil, err
 	}
-	return &monitor{session: ses, console: c, started: begun, added: stats.Added, cpu: newCPUMeter(begun)}, nil
+	return &monitor{
+		session: ses, console: c, started: begun, added: stats.Added, cpu: newCPUMeter(begun), counters: stats, counted: begun,
+	}, nil
 }
 
 // run watches until ctx ends. What goes wrong with the store or the directory
@@ -94,7 +102,7 @@ func (m *monitor) look(ctx context.Context) (view.Reading, error) {
 
 // sample returns the crawl as it is now; anybody may ask.
 func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error) {
-	stats, err := m.store.Counters(ctx)
+	stats, silent, err := m.count(ctx, now)
 	if err != nil {
 		return view.Sample{}, err
 	}
@@ -113,13 +121,31 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error
 			Slots: p.Slots, Asking: p.Asking, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
-			Delay: rounded(p.Delay), DelayFlag: m.delay, Rate: m.rate,
+			Delay: rounded(p.Delay), DelayFlag: m.delay, Rate: m.rate, Silent: silent, StoreName: m.engineName(),
 		},
 	}
 	if m.maxTime > 0 {
 		s.Deadline = m.started.Add(m.maxTime)
 	}
 	return s, nil
+}
+
+// count returns the store's counters. While it cannot be asked they are the last
+// ones, and silent is how old.
+func (m *monitor) count(ctx context.Context, now time.Time) (stats frontier.Stats, silent time.Duration, err error) {
+	limited, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	stats, err = m.store.Counters(limited)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		m.counters, m.counted = stats, now
+		return stats, 0, nil
+	case ctx.Err() == nil && (errors.Is(err, frontier.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)):
+		return m.counters, max(now.Sub(m.counted), time.Nanosecond), nil
+	}
+	return stats, 0, err
 }
 
 func (m *monitor) handleSample(w http.ResponseWriter, r *http.Request) {

@@ -162,12 +162,15 @@ func defaultDir(args []string, file string) (string, error) {
 	return findDir()
 }
 
+// crawlFile is what the directory of a crawl is known by.
+const crawlFile = "crawl.json"
+
 // findDir returns the one crawl in the current directory.
 func findDir() (string, error) {
-	if _, err := os.Stat("crawl.json"); err == nil {
+	if _, err := os.Stat(crawlFile); err == nil {
 		return ".", nil
 	}
-	found, _ := filepath.Glob(filepath.Join("*", "crawl.json"))
+	found, _ := filepath.Glob(filepath.Join("*", crawlFile))
 	switch len(found) {
 	case 1:
 		return filepath.Dir(found[0]), nil

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -21,6 +22,8 @@ type Gauges struct {
 	Due           bool          // the store has due hosts that were not taken
 	Paused        bool          // by the user
 	Empty         bool          // nothing is queued or leased
+	Silent        time.Duration // the store has not answered for so long; 0: it answers
+	StoreName     string        // what the store is called when it is silent, such as Redis; empty: it
 	CPU           float64       // share of all cores that the process uses, 0 to 1
 	Cores         int           // all of them
 	Delay         time.Duration // between two requests to a host: what is usual now, 0 if none or unknown
@@ -53,7 +56,8 @@ const busyCPU = 0.9
 
 // Kind says what limits at this moment, by the first of these that holds:
 //
-//  1. paused, empty: as the store says.
+//  1. store: it does not answer. What is known of the rest is as old as that.
+//     paused, empty: as it says.
 //  2. rate: a request waits for --rate.
 //  3. cpu: the process uses 90 % of all cores or more.
 //  4. What most hosts wait for: their answers (network), the store, their
@@ -64,6 +68,8 @@ const busyCPU = 0.9
 // Of equal numbers the delay goes first, then network, store, robots.
 func (g Gauges) Kind() Kind {
 	switch {
+	case g.Silent > 0:
+		return Store
 	case g.Paused:
 		return Paused
 	case g.Empty:
@@ -109,8 +115,12 @@ type Factor struct {
 
 // Limiting returns what limited at most of the moments in history, which is in
 // the order of time; of equals the one that was seen last. One moment says
-// little: a busy host is between two requests now and then.
+// little: a busy host is between two requests now and then. But for a store that
+// does not answer now: nothing goes on without it.
 func Limiting(history []Gauges) Factor {
+	if n := len(history); n > 0 && history[n-1].Silent > 0 {
+		return Factor{Store, history[n-1]}
+	}
 	votes := make(map[Kind]int)
 	last := make(map[Kind]int) // index of the newest vote
 	for i, g := range history {
@@ -149,6 +159,9 @@ func (f Factor) Words() string {
 		}
 		return fmt.Sprintf("network: %s being asked (--host-concurrency)", plural(g.Asking, "host"))
 	case Store:
+		if g.Silent > 0 {
+			return fmt.Sprintf("store: %s has not answered for %s", cmp.Or(g.StoreName, "it"), span(g.Silent))
+		}
 		return fmt.Sprintf("store: %s for it", waits(g.StoreWaiting, "page"))
 	case Robots:
 		return "robots.txt: " + waits(g.RobotsWaiting, "host")

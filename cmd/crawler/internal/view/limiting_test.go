@@ -52,6 +52,9 @@ func TestKind(t *testing.T) {
 			CPU, "CPU: 1.9 of 2 cores"},
 		{"the cores, just not", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, CPU: 0.89, Cores: 1},
 			Network, "network: 64 of 64 hosts being asked (--concurrency)"},
+		{"a store that is silent, whatever it said before", Gauges{Paused: true, RateWaiting: 1, CPU: 1, Silent: 12 * s, StoreName: "Redis"},
+			Store, "store: Redis has not answered for 12s"},
+		{"a silent store without a name", Gauges{Empty: true, Silent: 90 * s}, Store, "store: it has not answered for 1m30s"},
 		{"paused while hosts wait", Gauges{Paused: true, Hosts: 3, RateWaiting: 1}, Paused, "paused"},
 		{"empty", Gauges{Slots: 64, Empty: true}, Empty, "empty: nothing is queued"},
 	} {
@@ -72,7 +75,7 @@ func TestMajority(t *testing.T) {
 	parked := Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: time.Second}
 	asking := Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1}
 	later := Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, Delay: time.Second}
-	none := Gauges{}
+	none, silent := Gauges{}, Gauges{Silent: time.Second}
 	for _, test := range []struct {
 		name    string
 		history []Gauges
@@ -86,6 +89,8 @@ func TestMajority(t *testing.T) {
 		{"the other way", []Gauges{asking, parked}, Factor{Politeness, parked}},
 		{"a tie with what is not known", []Gauges{none, parked}, Factor{Politeness, parked}},
 		{"known before, not now", []Gauges{parked, none}, Factor{Unknown, none}},
+		{"a store that is silent now", []Gauges{parked, parked, silent}, Factor{Store, silent}},
+		{"a store that was silent", []Gauges{parked, silent, parked}, Factor{Politeness, parked}},
 		{"a plurality", []Gauges{{Paused: true}, parked, asking, parked, {Empty: true}}, Factor{Politeness, parked}},
 	} {
 		if got := Limiting(test.history); got != test.want {

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// moody is an engine whose counters are had or not.
+type moody struct {
+	engine
+	stats frontier.Stats
+	err   error
+	hangs bool
+}
+
+func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
+	if e.hangs {
+		<-ctx.Done()
+		return frontier.Stats{}, ctx.Err()
+	}
+	return e.stats, e.err
+}
+
+// A store that cannot be asked is said to be silent, with what was known last.
+func TestSilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &moody{stats: frontier.Stats{Pages: 7}}
+		ses := &session{store: store}
+		m, err := ses.newMonitor(t.Context(), newConsole(io.Discard), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := func(wantPages uint64, wantSilent time.Duration) {
+			t.Helper()
+			stats, silent, err := m.count(t.Context(), time.Now())
+			if err != nil || stats.Pages != wantPages || silent != wantSilent {
+				t.Errorf("%d pages, silent for %v (%v), want %d, %v", stats.Pages, silent, err, wantPages, wantSilent)
+			}
+		}
+		count(7, 0)
+		store.stats.Pages, store.err = 8, fmt.Errorf("dial: %w", frontier.ErrUnavailable)
+		time.Sleep(12 * time.Second)
+		count(7, 12*time.Second)
+		store.err, store.hangs = nil, true
+		count(7, 12*time.Second)
+		count(7, 12*time.Second+answerTime) // what the one before it took
+		store.hangs = false
+		count(8, 0)
+		store.err = errors.New("the disk is full")
+		if _, _, err := m.count(t.Context(), time.Now()); !errors.Is(err, store.err) {
+			t.Errorf("another error is %v", err)
+		}
+	})
+}
