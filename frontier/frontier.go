@@ -61,6 +61,17 @@ type Scope interface {
 	Admitted(ctx context.Context, keys []string) ([]bool, error)
 }
 
+// Quota bounds how many different keys a group has, such as the hosts of a
+// registrable domain. Implementations are safe for concurrent use.
+type Quota interface {
+	// Claim gives key a place in group unless most keys have one already, and
+	// reports whether it has one. A place is for good; racing callers never
+	// give away more than most.
+	Claim(ctx context.Context, group, key string, most uint64) (bool, error)
+	// Claimed reports whether key has a place in group, and how many have.
+	Claimed(ctx context.Context, group, key string) (has bool, taken uint64, err error)
+}
+
 // Inspector answers questions about a crawl and changes nothing.
 type Inspector interface {
 	// Stats returns the counters as of one moment.

@@ -83,21 +83,22 @@ type Reason string
 
 // What the rules of a crawl refuse. A refused URL is not remembered.
 const (
-	ReasonScope     Reason = "scope"         // outside --scope
-	ReasonExcluded  Reason = "excluded"      // --exclude matched, or no --include did
-	ReasonDepth     Reason = "depth"         // beyond --max-depth
-	ReasonHops      Reason = "hops"          // beyond the limit of redirects in a row
-	ReasonHostLimit Reason = "max_per_host"  // beyond --max-per-host
-	ReasonScheme    Reason = "scheme"        // neither http nor https
-	ReasonMalformed Reason = "malformed"     // no URL
-	ReasonTooLong   Reason = "too_long"      // longer than MaxURLBytes
-	ReasonTooMany   Reason = "too_many"      // beyond what is taken from one page
-	ReasonNofollow  Reason = "nofollow"      // the page asks not to follow it
-	ReasonRepeats   Reason = "repeated_path" // one path segment again and again
-	ReasonParams    Reason = "parameters"    // too many parameters
-	ReasonCalendar  Reason = "calendar"      // a date far ahead, or long ago
-	ReasonDropped   Reason = "dropped"       // the library user's OnPage dropped it
-	ReasonQueueFull Reason = "queue_full"    // the store takes no more
+	ReasonScope     Reason = "scope"                // outside --scope
+	ReasonExcluded  Reason = "excluded"             // --exclude matched, or no --include did
+	ReasonDepth     Reason = "depth"                // beyond --max-depth
+	ReasonHops      Reason = "hops"                 // beyond the limit of redirects in a row
+	ReasonHostLimit Reason = "max_per_host"         // beyond --max-per-host
+	ReasonDomain    Reason = "max_hosts_per_domain" // beyond --max-hosts-per-domain
+	ReasonScheme    Reason = "scheme"               // neither http nor https
+	ReasonMalformed Reason = "malformed"            // no URL
+	ReasonTooLong   Reason = "too_long"             // longer than MaxURLBytes
+	ReasonTooMany   Reason = "too_many"             // beyond what is taken from one page
+	ReasonNofollow  Reason = "nofollow"             // the page asks not to follow it
+	ReasonRepeats   Reason = "repeated_path"        // one path segment again and again
+	ReasonParams    Reason = "parameters"           // too many parameters
+	ReasonCalendar  Reason = "calendar"             // a date far ahead, or long ago
+	ReasonDropped   Reason = "dropped"              // the library user's OnPage dropped it
+	ReasonQueueFull Reason = "queue_full"           // the store takes no more
 )
 
 // MaxURLBytes is the longest canonical URL that a frontier takes.

@@ -17,6 +17,7 @@ type broken struct {
 	stats    func(context.Context) (frontier.Stats, error)
 	audit    func(context.Context) (frontier.Audit, error)
 	list     func(context.Context, frontier.State, string, func(frontier.Item) bool) error
+	claim    func(context.Context, string, string, uint64) (bool, error)
 	pause    func(context.Context, bool) error
 	retry    func(context.Context, string) (int, error)
 	reopen   func() (Crawl, error)
@@ -26,7 +27,7 @@ func newBroken(opt Options) *broken {
 	m := openMemory(opt)
 	return &broken{
 		Memory: m, add: m.Add, lease: m.Lease, extend: m.Extend, complete: m.Complete,
-		stats: m.Stats, audit: m.Audit, list: m.List, pause: m.Pause, retry: m.Retry,
+		stats: m.Stats, audit: m.Audit, list: m.List, claim: m.Claim, pause: m.Pause, retry: m.Retry,
 	}
 }
 
@@ -52,6 +53,10 @@ func (b *broken) Audit(ctx context.Context) (frontier.Audit, error) { return b.a
 
 func (b *broken) List(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
 	return b.list(ctx, state, host, visit)
+}
+
+func (b *broken) Claim(ctx context.Context, group, key string, most uint64) (bool, error) {
+	return b.claim(ctx, group, key, most)
 }
 
 func (b *broken) Pause(ctx context.Context, paused bool) error { return b.pause(ctx, paused) }

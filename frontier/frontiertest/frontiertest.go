@@ -13,6 +13,7 @@ import (
 type Crawl interface {
 	frontier.Store
 	frontier.Scope
+	frontier.Quota
 	frontier.Inspector
 	frontier.Control
 }
@@ -66,7 +67,7 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 
 func allCases() []testCase {
 	var all []testCase
-	for _, cases := range [][]testCase{addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, raceCases} {
+	for _, cases := range [][]testCase{addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases} {
 		all = append(all, cases...)
 	}
 	return all

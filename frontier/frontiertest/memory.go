@@ -39,6 +39,7 @@ type Memory struct {
 	hosts    map[string]*host                  // every host that ever had one
 	leases   map[frontier.LeaseID]*lease       // ended ones too, until their deadline
 	admitted map[string]bool                   // scope keys
+	places   map[string]map[string]bool        // by group
 	seq      uint64                            // of the last entry
 }
 
@@ -79,6 +80,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		hosts:    map[string]*host{},
 		leases:   map[frontier.LeaseID]*lease{},
 		admitted: map[string]bool{},
+		places:   map[string]map[string]bool{},
 	}
 }
 
@@ -126,6 +128,27 @@ func (m *Memory) Admitted(_ context.Context, keys []string) ([]bool, error) {
 		open[i] = m.admitted[key]
 	}
 	return open, nil
+}
+
+// Claim implements frontier.Quota.
+func (m *Memory) Claim(_ context.Context, group, key string, most uint64) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.places[group] == nil {
+		m.places[group] = map[string]bool{}
+	}
+	if !m.places[group][key] && uint64(len(m.places[group])) >= most {
+		return false, nil
+	}
+	m.places[group][key] = true
+	return true, nil
+}
+
+// Claimed implements frontier.Quota.
+func (m *Memory) Claimed(_ context.Context, group, key string) (has bool, taken uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.places[group][key], uint64(len(m.places[group])), nil
 }
 
 // Pause implements frontier.Control.

@@ -60,6 +60,21 @@ var mutants = []mutant{
 		}
 	}, []string{"AddHoldsTheHostLimit"}, false},
 	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
+	{"checks, then gives places away", func(b *broken) {
+		b.claim = func(ctx context.Context, group, key string, most uint64) (bool, error) {
+			has, taken, err := b.Claimed(ctx, group, key)
+			if err != nil || has || taken >= most {
+				return has, err
+			}
+			runtime.Gosched()
+			return b.Memory.Claim(ctx, group, key, most+16)
+		}
+	}, []string{"ClaimersNeverPassTheMost"}, true},
+	{"gives one place too many away", func(b *broken) {
+		b.claim = func(ctx context.Context, group, key string, most uint64) (bool, error) {
+			return b.Memory.Claim(ctx, group, key, most+1)
+		}
+	}, []string{"ClaimGivesPlacesUpToTheMost", "ClaimersNeverPassTheMost"}, true},
 	{"drops exact items", func(b *broken) {
 		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
 			items = slices.Clone(items)

@@ -33,6 +33,8 @@ type group struct {
 	exact    map[bloomstore.Fingerprint]bool // keys added as exact or made known by this group
 	sampled  map[bloomstore.Fingerprint]bool // what it added to the sample
 	retried  map[uint64]bool                 // failed rows that this group offers again, by their numbers
+	taken    map[string]uint64               // how many keys groups have, as far as this group gave some away
+	placed   map[string]bool                 // the places that it gave away
 	records  bool                            // something was written to the output
 	unsynced bool                            // a batch was applied and not synced
 	changed  bool                            // the counters' row must be written whatever else is

@@ -22,6 +22,7 @@ const (
 	tableExact   = 'x' // fingerprint -> class
 	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
 	tableScope   = 's' // scope key -> nothing
+	tableQuota   = 'g' // group -> keys it has, uvarint; group, 0, key -> nothing
 	tableShadow  = 'y' // fingerprint -> nothing: the exact sample
 	tableKnown   = 'k' // fingerprint -> nothing: counted as seen, never queued
 )

@@ -133,6 +133,7 @@ type Store struct {
 	checkpointing atomic.Bool    // a checkpoint is written, or its predecessors are removed
 	close         func() error   // what Close does, once
 	scope         scopeCache
+	places        scopeCache // places of groups
 
 	state // the committer's
 }
@@ -140,6 +141,7 @@ type Store struct {
 var (
 	_ frontier.Store     = (*Store)(nil)
 	_ frontier.Scope     = (*Store)(nil)
+	_ frontier.Quota     = (*Store)(nil)
 	_ frontier.Inspector = (*Store)(nil)
 	_ frontier.Control   = (*Store)(nil)
 )

@@ -1,0 +1,96 @@
+package frontiertest
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+var quotaCases = []testCase{
+	{"ClaimGivesPlacesUpToTheMost", claimGivesPlacesUpToTheMost},
+	{"ClaimersNeverPassTheMost", claimersNeverPassTheMost},
+	{"ReopenKeepsPlaces", reopenKeepsPlaces},
+}
+
+// claim checks what a key that asks for a place in group is told.
+func (d *driver) claim(group, key string, most uint64, want bool) {
+	has, err := d.Claim(d.ctx, group, key, most)
+	d.must(err, "Claim")
+	if has != want {
+		d.failf("Claim(%q, %q, %d) = %t, want %t", group, key, most, has, want)
+	}
+}
+
+// claimed checks whether key has a place in group, and how many have.
+func (d *driver) claimed(group, key string, want bool, wantTaken uint64) {
+	has, taken, err := d.Claimed(d.ctx, group, key)
+	d.must(err, "Claimed")
+	if has != want || taken != wantTaken {
+		d.failf("Claimed(%q, %q) = %t, %d, want %t, %d", group, key, has, taken, want, wantTaken)
+	}
+}
+
+func claimGivesPlacesUpToTheMost(open opener) {
+	c := open(Options{})
+	c.claimed("a.test", "www.a.test", false, 0)
+	for range 2 { // a place is given once
+		c.claim("a.test", "www.a.test", 2, true)
+		c.claim("a.test", "b.a.test", 2, true)
+		c.claim("a.test", "c.a.test", 2, false)
+		c.claimed("a.test", "www.a.test", true, 2)
+		c.claimed("a.test", "c.a.test", false, 2)
+	}
+	c.claim("b.test", "c.a.test", 2, true) // another group
+	c.claim("a.test", "c.a.test", 3, true) // a larger most makes room
+	c.claim("a.test", "www.a.test", 0, true)
+	c.claim("a.test", "d.a.test", 0, false)
+	c.claimed("a.test", "d.a.test", false, 3)
+	c.claimed("b.test", "c.a.test", true, 1)
+}
+
+func claimersNeverPassTheMost(open opener) {
+	const racers, keys, most = 16, 40, 25
+	c := open(Options{})
+	var has [keys]atomic.Int32
+	c.race(racers, func(int) error {
+		for i := range keys {
+			got, err := c.Claim(c.ctx, "a.test", fmt.Sprint(i), most)
+			if err != nil {
+				return err
+			}
+			if got {
+				has[i].Add(1)
+			}
+		}
+		return nil
+	})
+	places := uint64(0)
+	for i := range keys {
+		got, err := c.Claim(c.ctx, "a.test", fmt.Sprint(i), most)
+		c.must(err, "Claim")
+		if got {
+			places++
+		}
+		if n := has[i].Load(); n > 0 && !got {
+			c.failf("key %d was told %d times that it has a place, and has none", i, n)
+		}
+	}
+	c.want("places", places, most)
+}
+
+func reopenKeepsPlaces(open opener) {
+	c := open(Options{})
+	crawl, ok := c.Crawl.(Reopener)
+	if !ok {
+		return // nothing to hold it to
+	}
+	c.claim("a.test", "www.a.test", 2, true)
+	c.claim("a.test", "b.a.test", 2, true)
+	for _, again := range []func(Reopener) (Crawl, error){Reopener.Reopen, Reopener.Crash} {
+		reopened, err := again(crawl)
+		c.must(err, "open again")
+		c.Crawl, crawl = reopened, reopened.(Reopener)
+		c.claimed("a.test", "b.a.test", true, 2)
+		c.claim("a.test", "www.a.test", 2, true)
+		c.claim("a.test", "c.a.test", 2, false)
+	}
+}
