@@ -76,7 +76,7 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1})
 	if nodes := strings.Count(cluster.URL(), ","); nodes != 5 {
 		t.Errorf("URL %q, want six hosts", cluster.URL())
 	}

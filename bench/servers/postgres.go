@@ -1,0 +1,253 @@
+package servers
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PostgresOptions says how a Postgres server is set up. Without options it lets
+// everybody in and leaves it to the system when data reach the disk.
+type PostgresOptions struct {
+	// FSync has what is committed survive a power failure, as it does in
+	// production. Without it what is committed survives Kill all the same.
+	FSync bool
+	// Password is what clients have to show; empty lets them in without.
+	Password string
+	// Config are further settings of postgresql.conf, which win over ours.
+	Config map[string]string
+}
+
+// PostgresServer is a running Postgres server. Its methods are safe for
+// concurrent use.
+type PostgresServer struct {
+	process
+	opt       PostgresOptions
+	port      int
+	run       string              // socket, log, data
+	bin       string              // folder of the programs
+	owner     *syscall.Credential // who it runs as; nil is who we are
+	databases atomic.Int32        // made by NewDatabase
+}
+
+// Postgres starts a Postgres server that ends with the test. Without its
+// programs the test is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
+func Postgres(t testing.TB, opt PostgresOptions) *PostgresServer {
+	t.Helper()
+	server, err := StartPostgres(t.Context(), opt)
+	return started(t, server, err)
+}
+
+// StartPostgres starts a Postgres server and returns when it answers; ctx bounds
+// the start. The caller calls Close. The error is ErrMissing when the programs
+// are neither in PATH nor where Debian keeps them.
+//
+// Postgres refuses to run as root: when we do, it runs as the user postgres or
+// nobody.
+func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
+	bin, err := postgresPrograms()
+	if err != nil {
+		return nil, err
+	}
+	owner, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	// Not below a test's folder: that is closed to others, and its path is too
+	// long for a socket.
+	run, err := os.MkdirTemp("", "postgres-")
+	if err != nil {
+		return nil, err
+	}
+	p := &PostgresServer{opt: opt, run: run, bin: bin, owner: owner}
+	p.process = process{
+		command: func() *exec.Cmd { return p.as(exec.Command(filepath.Join(bin, "postgres"), "-D", p.data())) },
+		ready:   p.ping,
+		stop:    syscall.SIGINT, // fast: clients are sent away
+		log:     filepath.Join(run, "log"),
+	}
+	if err := p.initialise(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	base, err := os.ReadFile(p.configPath())
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	err = startOnFreePort(func(port int) error {
+		p.port = port
+		if err := os.WriteFile(p.configPath(), append(base[:len(base):len(base)], p.config()...), 0o600); err != nil {
+			return err
+		}
+		return p.start(ctx)
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// postgresPrograms returns the folder of the server's programs, of the newest
+// version when there are several.
+func postgresPrograms() (string, error) {
+	path, missing := program("postgres")
+	if missing == nil {
+		path, err := filepath.EvalSymlinks(path) // initdb lies beside the real one
+		return filepath.Dir(path), err
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil || len(found) == 0 {
+		return "", errors.Join(missing, err)
+	}
+	version := func(path string) int {
+		v, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for what is none
+		return v
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
+	return filepath.Dir(newest), nil
+}
+
+// unprivileged returns who runs the server when we are root, else nil.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		account, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// as has a command run as the server's owner, in a folder that he may enter.
+func (p *PostgresServer) as(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Dir = p.run
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.owner}
+	return cmd
+}
+
+// initialise makes the server's data folder.
+func (p *PostgresServer) initialise(ctx context.Context) error {
+	secret := filepath.Join(p.run, "password")
+	if err := os.WriteFile(secret, []byte(cmp.Or(p.opt.Password, "none")), 0o600); err != nil {
+		return err
+	}
+	if p.owner != nil {
+		for _, path := range []string{p.run, secret} {
+			if err := os.Chown(path, int(p.owner.Uid), int(p.owner.Gid)); err != nil {
+				return err
+			}
+		}
+	}
+	auth := "trust"
+	if p.opt.Password != "" {
+		auth = "scram-sha-256"
+	}
+	initdb := p.as(exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), "-D", p.data(), "-U", "postgres",
+		"-E", "UTF8", "--locale=C", "--auth="+auth, "--pwfile="+secret, "--no-sync", "--no-instructions"))
+	if said, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w, saying:\n%s", err, tail(said))
+	}
+	return os.Remove(secret)
+}
+
+func (p *PostgresServer) data() string       { return filepath.Join(p.run, "data") }
+func (p *PostgresServer) configPath() string { return filepath.Join(p.data(), "postgresql.conf") }
+
+// config is what postgresql.conf has beside what initdb wrote.
+func (p *PostgresServer) config() []byte {
+	settings := map[string]string{
+		"listen_addresses":        "127.0.0.1",
+		"port":                    strconv.Itoa(p.port),
+		"unix_socket_directories": p.run,
+		"fsync":                   "off",
+		"full_page_writes":        "off",
+	}
+	if p.opt.FSync {
+		settings["fsync"], settings["full_page_writes"] = "on", "on"
+	}
+	maps.Copy(settings, p.opt.Config)
+	var text bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&text, "%s = '%s'\n", name, strings.ReplaceAll(settings[name], "'", "''"))
+	}
+	return text.Bytes()
+}
+
+// ping is nil when the server answers a statement.
+func (p *PostgresServer) ping(ctx context.Context) error { return p.exec(ctx, "SELECT 1") }
+
+// exec runs a statement over a connection of its own, through the socket, where
+// nobody else can answer.
+func (p *PostgresServer) exec(ctx context.Context, statement string) error {
+	config, err := pgx.ParseConfig(p.DSN())
+	if err != nil {
+		return err
+	}
+	config.Host = p.run
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// Close kills the server and removes its files. A second Close does nothing.
+func (p *PostgresServer) Close() error { return errors.Join(p.Kill(), os.RemoveAll(p.run)) }
+
+// Addr returns the TCP address, "127.0.0.1:port".
+func (p *PostgresServer) Addr() string { return loopback(p.port) }
+
+// SocketDir returns the folder of the server's unix socket, which takes the
+// place of a host in a DSN.
+func (p *PostgresServer) SocketDir() string { return p.run }
+
+// DSN returns the URL of the database "postgres" over TCP, with the password of
+// the options.
+func (p *PostgresServer) DSN() string { return p.Database("postgres") }
+
+// Database returns the URL of a database over TCP.
+func (p *PostgresServer) Database(name string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: p.Addr(), Path: "/" + name, RawQuery: "sslmode=disable"}
+	if p.opt.Password != "" {
+		u.User = url.UserPassword("postgres", p.opt.Password)
+	}
+	return u.String()
+}
+
+// NewDatabase makes an empty database and returns its URL: many tests can share
+// a server, whose start costs more.
+func (p *PostgresServer) NewDatabase(ctx context.Context) (string, error) {
+	name := fmt.Sprintf("db%d", p.databases.Add(1))
+	if err := p.exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", fmt.Errorf("create database %q: %w", name, err)
+	}
+	return p.Database(name), nil
+}

@@ -1,0 +1,82 @@
+package servers_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// query runs a statement that returns one value.
+func query[T any](t *testing.T, dsn, statement string) T {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	must(t, err)
+	defer conn.Close(t.Context())
+	var value T
+	must(t, conn.QueryRow(t.Context(), statement).Scan(&value))
+	return value
+}
+
+// TestKilledPostgresKeepsCommits: whoever we are it starts, and what was
+// committed survives SIGKILL.
+func TestKilledPostgresKeepsCommits(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"application_name": "it's set"}})
+	if got := query[string](t, server.DSN(), "SHOW application_name"); got != "it's set" {
+		t.Errorf("a setting arrived as %q, want \"it's set\"", got)
+	}
+	dsn, err := server.NewDatabase(t.Context())
+	must(t, err)
+	query[int](t, dsn, "CREATE TABLE number (n int); INSERT INTO number VALUES (42) RETURNING n")
+	addr := server.Addr()
+	must(t, server.Kill())
+	if _, err := pgx.Connect(t.Context(), dsn); err == nil {
+		t.Error("a killed server takes a connection")
+	}
+	must(t, server.Restart())
+	if server.Addr() != addr {
+		t.Errorf("restarted at %s, want %s", server.Addr(), addr)
+	}
+	must(t, server.Restart()) // in good order, too
+	if n := query[int](t, dsn, "SELECT n FROM number"); n != 42 {
+		t.Errorf("the number is %d, want 42", n)
+	}
+}
+
+// TestPausedPostgresIsSilent: its backends are paused with it.
+func TestPausedPostgresIsSilent(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.PostgresOptions{})
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	must(t, err)
+	defer conn.Close(context.Background())
+	must(t, conn.Ping(t.Context()))
+	must(t, server.Pause())
+	answered := make(chan error, 1)
+	go func() { answered <- conn.Ping(context.Background()) }()
+	select {
+	case err := <-answered:
+		t.Errorf("a paused server answered (%v)", err)
+	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Resume
+	}
+	must(t, server.Resume())
+	must(t, <-answered)
+}
+
+// TestPostgresPassword: whoever does not know it stays out.
+func TestPostgresPassword(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.PostgresOptions{FSync: true, Password: "se/cret"})
+	if got := query[string](t, server.DSN(), "SHOW fsync"); got != "on" {
+		t.Errorf("fsync is %q, want on", got)
+	}
+	wrong := strings.Replace(server.DSN(), "cret", "creed", 1)
+	if _, err := pgx.Connect(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "password") {
+		t.Errorf("a wrong password: %v, want an error about it", err)
+	}
+}

@@ -1,0 +1,221 @@
+package servers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// through returns a client that reaches a server by way of a proxy.
+func through(t *testing.T, proxy *servers.ProxyServer, protocol int) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), Protocol: protocol, MaxRetries: -1, ReadTimeout: 10 * time.Second})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// await fails the test when nothing happens for long.
+func await(t *testing.T, happens <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-happens:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it did not happen within 20s")
+	}
+}
+
+// naming matches the nth request that contains name, counted from 1.
+func naming(name string, n int) func([]byte) bool {
+	return func(request []byte) bool {
+		if bytes.Contains(request, []byte(name)) {
+			n--
+		}
+		return n == 0 && bytes.Contains(request, []byte(name))
+	}
+}
+
+// TestDropReply: the server executes what it was asked, the client never hears
+// of it, and no other reply is lost.
+func TestDropReply(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	for _, protocol := range []int{2, 3} {
+		t.Run("resp="+strconv.Itoa(protocol), func(t *testing.T) {
+			proxy := servers.Proxy(t, server.Addr())
+			client := through(t, proxy, protocol)
+			must(t, server.Client().FlushAll(t.Context()).Err())
+			dropped := proxy.DropReply(naming("counter", 2))
+			var failed []int
+			for i := range 4 {
+				if err := client.Incr(t.Context(), "counter").Err(); err != nil {
+					failed = append(failed, i)
+				}
+			}
+			await(t, dropped)
+			if len(failed) != 1 || failed[0] != 1 {
+				t.Errorf("calls %v of 4 failed, want the second alone", failed)
+			}
+			if n, err := server.Client().Get(t.Context(), "counter").Int(); err != nil || n != 4 {
+				t.Errorf("4 calls counted to %d (%v), want 4", n, err)
+			}
+		})
+	}
+}
+
+// TestDropReplyInPipeline: replies before the lost one arrive, whatever shape
+// they have; those after it go with the connection.
+func TestDropReplyInPipeline(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	for _, protocol := range []int{2, 3} {
+		t.Run("resp="+strconv.Itoa(protocol), func(t *testing.T) {
+			proxy := servers.Proxy(t, server.Addr())
+			client := through(t, proxy, protocol)
+			ctx := t.Context()
+			value := strings.Repeat("line\r\n", 20_000)
+			dropped := proxy.DropReply(naming("lost", 1))
+			commands, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.Set(ctx, "long", value, 0)
+				p.Get(ctx, "long")
+				p.Get(ctx, "absent")
+				p.HSet(ctx, "hash", "field", "value")
+				p.HGetAll(ctx, "hash")
+				p.Do(ctx, "COMMAND", "INFO", "get", "set")
+				p.Do(ctx, "NO-SUCH-COMMAND")
+				p.Set(ctx, "lost", "value", 0)
+				p.Set(ctx, "after", "value", 0)
+				return nil
+			})
+			await(t, dropped)
+			if err == nil {
+				t.Error("the pipeline reports no error")
+			}
+			for i, command := range commands {
+				_, answered := errors.AsType[redis.Error](command.Err())
+				answered = answered || command.Err() == nil
+				if want := i < 7; answered != want {
+					t.Errorf("command %d: answered %v, want %v (%v)", i, answered, want, command.Err())
+				}
+			}
+			if got := commands[1].(*redis.StringCmd).Val(); got != value {
+				t.Errorf("long value came with %d bytes, want %d", len(got), len(value))
+			}
+			if got, err := server.Client().Get(ctx, "lost").Result(); got != "value" {
+				t.Errorf("the command whose reply was lost left %q (%v), want \"value\"", got, err)
+			}
+		})
+	}
+}
+
+// TestProxyBreaksConnections: cut and down are seen by clients, and both end.
+func TestProxyBreaksConnections(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	proxy := servers.Proxy(t, server.Addr())
+	client := through(t, proxy, 3)
+	conn := client.Conn() // one connection, which the client does not replace
+	defer conn.Close()
+	must(t, conn.Ping(t.Context()).Err())
+	proxy.Cut()
+	if err := conn.Ping(t.Context()).Err(); err == nil {
+		t.Error("a cut connection answers")
+	}
+	must(t, client.Ping(t.Context()).Err())
+	proxy.Down()
+	if err := client.Ping(t.Context()).Err(); err == nil {
+		t.Error("a proxy that is down answers")
+	}
+	proxy.Up()
+	must(t, client.Ping(t.Context()).Err())
+	must(t, server.Kill())
+	if err := client.Ping(t.Context()).Err(); err == nil {
+		t.Error("a proxy answers for a server that is down")
+	}
+}
+
+// TestProxyStalls: nothing passes until Flow, and then everything does.
+func TestProxyStalls(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	proxy := servers.Proxy(t, server.Addr())
+	client := through(t, proxy, 3)
+	must(t, client.Ping(t.Context()).Err())
+	proxy.Stall()
+	answered := make(chan error, 1)
+	go func() { answered <- client.Set(context.Background(), "key", "value", 0).Err() }()
+	select {
+	case err := <-answered:
+		t.Errorf("a stalled proxy let something pass (%v)", err)
+	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Flow
+	}
+	if n := count(t, server); n != 0 {
+		t.Errorf("%d requests arrived, want 0", n)
+	}
+	proxy.Flow()
+	must(t, <-answered)
+}
+
+// TestProxyLatency: each reply is late, and those of a pipeline together.
+func TestProxyLatency(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	proxy := servers.Proxy(t, server.Addr())
+	client := through(t, proxy, 3)
+	must(t, client.Ping(t.Context()).Err())
+	const latency = 100 * time.Millisecond
+	proxy.SetLatency(latency)
+	start := time.Now()
+	_, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for range 1000 {
+			p.Incr(t.Context(), "counter")
+		}
+		return nil
+	})
+	must(t, err)
+	if took := time.Since(start); took < latency || took > 100*latency {
+		t.Errorf("1000 replies took %v, want %v and little more", took, latency)
+	}
+}
+
+// TestDropReplyOfCommit: of Postgres too exactly one answer is lost.
+func TestDropReplyOfCommit(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := servers.Postgres(t, servers.PostgresOptions{})
+	proxy := servers.Proxy(t, server.Addr())
+	dsn := strings.Replace(server.DSN(), server.Addr(), proxy.Addr(), 1)
+	connect := func() *pgx.Conn {
+		conn, err := pgx.Connect(ctx, dsn)
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}
+	conn := connect()
+	_, err := conn.Exec(ctx, "CREATE TABLE number (n int)")
+	must(t, err)
+	_, err = conn.CopyFrom(ctx, pgx.Identifier{"number"}, []string{"n"}, pgx.CopyFromRows([][]any{{1}, {2}, {3}}))
+	must(t, err)
+	dropped := proxy.DropReply(naming("commit", 1))
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO number SELECT $1::int", 4)
+		return err
+	})
+	if err == nil {
+		t.Error("a commit without an answer: no error")
+	}
+	await(t, dropped)
+	var n int
+	must(t, connect().QueryRow(ctx, "SELECT count(*) FROM number").Scan(&n))
+	if n != 4 {
+		t.Errorf("%d rows, want 4: 3 copied, 1 committed without an answer", n)
+	}
+}
