@@ -28,7 +28,7 @@ var (
 // Chain is one filter under one hash tag: layers of segments, and a record that
 // says how many layers there are. It caches that number: other processes may have
 // begun another layer since, which every add script notices (see Block) and
-// Refresh learns. It is safe for concurrent use.
+// Refresh learns. It is safe for concurrent use, and open after Open or Create.
 //
 // Keys are the prefix and: "f" the record, a hash of the fields head (what all
 // headers have in common), layers, and keys1, keys2, … (keys added to the first,
@@ -43,7 +43,8 @@ type Chain struct {
 	checked atomic.Int64 // when the headers were last looked at, in ns after born; 0 never
 	next    struct {     // the layer after the last one
 		sync.Mutex
-		number, made int // segments of layer number known to be there
+		tier *tier
+		made int // segments of it known to be there
 	}
 }
 
@@ -74,9 +75,9 @@ func (c *Chain) SegmentKey(layer, segment int) string {
 	return c.Record() + strconv.Itoa(layer) + "." + strconv.Itoa(segment)
 }
 
-// Layers returns how many layers the chain is known to have. A chain only gets
-// more, so this number is its identity in time: an answer "absent" was true of so
-// many layers.
+// Layers returns how many layers the chain is known to have. Until the server
+// loses some of its past, that number only grows: it is the chain's identity in
+// time, and an answer "absent" was true of so many layers.
 func (c *Chain) Layers() int { return len(*c.tiers.Load()) }
 
 // tier returns the layer of that number with its keys.
@@ -95,18 +96,19 @@ func (c *Chain) tier(number int) *tier {
 	return t
 }
 
-// know notes that the chain has so many layers, if that is news.
+// know notes that the chain has so many layers. They can be fewer than before:
+// a server that lost its last second goes back in time.
 func (c *Chain) know(layers int) {
 	for {
 		old := c.tiers.Load()
-		if len(*old) >= layers {
+		if len(*old) == layers {
 			return
 		}
-		longer := (*old)[:len(*old):len(*old)]
-		for len(longer) < layers {
-			longer = append(longer, c.tier(len(longer)))
+		tiers := (*old)[:min(len(*old), layers):min(len(*old), layers)]
+		for len(tiers) < layers {
+			tiers = append(tiers, c.tier(len(tiers)))
 		}
-		if c.tiers.CompareAndSwap(old, &longer) {
+		if c.tiers.CompareAndSwap(old, &tiers) {
 			return
 		}
 	}
@@ -124,15 +126,15 @@ func (c *Chain) Create(ctx context.Context, client redis.UniversalClient) error 
 	if err != nil {
 		return fmt.Errorf("make key %q: %w", c.Record(), lostType(err))
 	}
-	layers, err := c.read(ctx, client)
+	layers, err := readRecords(ctx, client, []*Chain{c})
 	if err != nil {
 		return err
 	}
-	if layers == 0 {
+	c.know(layers[0])
+	if layers[0] == 0 {
 		return c.Extend(ctx, client)
 	}
-	c.know(layers)
-	return nil
+	return c.Verify(ctx, client)
 }
 
 // Open learns what the chain has, and verifies it. A chain that is missing,
@@ -147,24 +149,46 @@ func (c *Chain) Open(ctx context.Context, client redis.UniversalClient) error {
 
 // Refresh learns how many layers the chain has.
 func (c *Chain) Refresh(ctx context.Context, client redis.UniversalClient) error {
-	layers, err := c.read(ctx, client)
+	return refresh(ctx, client, []*Chain{c})
+}
+
+// refresh refreshes chains in one pipeline.
+func refresh(ctx context.Context, client redis.UniversalClient, chains []*Chain) error {
+	counts, err := readRecords(ctx, client, chains)
 	if err != nil {
 		return err
 	}
-	if known := c.Layers(); layers < known || layers == 0 {
-		return fmt.Errorf("key %q counts %d layers, want %d or more: %w", c.Record(), layers, max(known, 1), bloomstore.ErrFilterLost)
+	for i, c := range chains {
+		if counts[i] == 0 {
+			return fmt.Errorf("key %q counts no layers: %w", c.Record(), bloomstore.ErrFilterLost)
+		}
+		c.know(counts[i])
 	}
-	c.know(layers)
 	return nil
 }
 
-// read checks the record and returns how many layers it counts.
-func (c *Chain) read(ctx context.Context, client redis.UniversalClient) (layers int, err error) {
-	fields, err := client.HMGet(ctx, c.Record(), "head", "layers").Result()
-	if err != nil {
-		return 0, fmt.Errorf("read key %q: %w", c.Record(), lostType(err))
+// readRecords checks the records of chains and returns how many layers each counts.
+func readRecords(ctx context.Context, client redis.UniversalClient, chains []*Chain) (layers []int, err error) {
+	pipe := client.Pipeline()
+	records := make([]*redis.SliceCmd, len(chains))
+	for i, c := range chains {
+		records[i] = pipe.HMGet(ctx, c.Record(), "head", "layers")
 	}
-	head, _ := fields[0].(string) // a field that is not there is nil
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read %d records: %w", len(chains), lostType(err))
+	}
+	layers = make([]int, len(chains))
+	for i, c := range chains {
+		if layers[i], err = c.parseRecord(records[i].Val()); err != nil {
+			return nil, err
+		}
+	}
+	return layers, nil
+}
+
+// parseRecord checks the fields head and layers, nil where they are missing.
+func (c *Chain) parseRecord(fields []any) (layers int, err error) {
+	head, _ := fields[0].(string)
 	if err := checkHeader(c.Record(), []byte(head), c.header.head()); err != nil {
 		return 0, err
 	}
@@ -235,20 +259,19 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 // missing, and reports whether now all are there. Whoever adds calls it from half
 // the capacity on, so that Extend finds the work done.
 func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
+	c.next.Lock()
+	defer c.next.Unlock()
 	number := c.Layers()
 	if !c.layout.Grows(number) {
 		return true, nil
 	}
-	t := c.tier(number)
-	c.next.Lock()
-	defer c.next.Unlock()
-	if c.next.number != number {
-		c.next.number, c.next.made = number, 0
+	if c.next.tier == nil || c.next.tier.Number != number {
+		c.next.tier, c.next.made = c.tier(number), 0
 	}
-	if c.next.made == t.Segments {
+	t, made := c.next.tier, c.next.made
+	if made == t.Segments {
 		return true, nil
 	}
-	made := c.next.made
 	reply, err := makeSegment.Run(ctx, client, []string{c.Record(), t.keys[made]},
 		number, t.headers[made], t.SegmentBytes-1).Text()
 	switch {
@@ -271,10 +294,30 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient) error 
 	if !c.layout.Grows(number) {
 		return fmt.Errorf("redisbits: %q ends with layer %d", c.Record(), number-1)
 	}
+	reply, err := c.begin(ctx, client, number)
+	if err == nil && reply == "lost" {
+		// Segments that were prepared are gone: the server went back in time, or
+		// evicted them. Nothing was in them yet, so they are made again, once.
+		c.next.Lock()
+		c.next.made = 0
+		c.next.Unlock()
+		reply, err = c.begin(ctx, client, number)
+	}
+	if err != nil {
+		return err
+	}
+	if reply != "begun" && reply != "stale" {
+		return fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), Fault(reply))
+	}
+	return c.Refresh(ctx, client)
+}
+
+// begin makes what is missing of the layer of that number and begins it. It
+// returns what begin_layer.lua replies.
+func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number int) (reply string, err error) {
 	for ready := false; !ready; {
-		var err error
 		if ready, err = c.Prepare(ctx, client); err != nil {
-			return err
+			return "", err
 		}
 	}
 	t := c.tier(number)
@@ -282,14 +325,11 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient) error 
 	for _, header := range t.headers {
 		args = append(args, header)
 	}
-	reply, err := beginLayer.Run(ctx, client, append([]string{c.Record()}, t.keys...), args...).Text()
+	reply, err = beginLayer.Run(ctx, client, append([]string{c.Record()}, t.keys...), args...).Text()
 	if err != nil {
-		return fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), lostType(err))
+		return "", fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), lostType(err))
 	}
-	if reply != "begun" && reply != "stale" {
-		return fmt.Errorf("begin layer %d of %q: %w", number, c.Record(), Fault(reply))
-	}
-	return c.Refresh(ctx, client)
+	return reply, nil
 }
 
 // Delete removes the chain in steps that are short for the server: segment by

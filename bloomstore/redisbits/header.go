@@ -102,3 +102,29 @@ func showInt(b []byte) any {
 	copy(wide[:], b)
 	return binary.LittleEndian.Uint64(wide[:])
 }
+
+// idOf returns the id in a head, or zeros where it is too short.
+func idOf(head string) (id ID) {
+	if len(head) >= headBytes {
+		id = ID([]byte(head[16:32]))
+	}
+	return id
+}
+
+// decodeHead reads the first headBytes of a header of this layout version.
+func decodeHead(key, head string) (header, error) {
+	want := header{}.head()
+	if len(head) < headBytes || head[:10] != string(want[:10]) {
+		return header{}, checkHeader(key, []byte(head), want)
+	}
+	le := binary.LittleEndian
+	b := []byte(head)
+	return header{
+		params: Params{
+			Growth: Growth(b[10]), BlockBits: int(le.Uint32(b[12:])),
+			Capacity: le.Uint64(b[32:]), FPR: math.Float64frombits(le.Uint64(b[40:])),
+		},
+		id:        idOf(head),
+		partition: int(le.Uint32(b[48:])),
+	}, nil
+}

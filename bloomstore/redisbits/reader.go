@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,22 +31,25 @@ type Ask struct {
 	// chain has no more layers than were asked: the add script compares Layers.
 	Known bool
 
-	newest  *tier // of the layers that were asked
+	tiers   []*tier // the layers that were asked
 	segment int
 	from    int64 // where in the segment the block begins
 	block   []byte
 }
 
+// newest returns the last of the layers that were asked.
+func (a *Ask) newest() *tier { return a.tiers[len(a.tiers)-1] }
+
 // Layers returns how many layers were asked, in decimal, for bloom_begin.
-func (a *Ask) Layers() string { return a.newest.layers }
+func (a *Ask) Layers() string { return a.newest().layers }
 
 // Capacity returns what bloom_begin takes for the newest layer's capacity.
-func (a *Ask) Capacity() string { return a.newest.capacity }
+func (a *Ask) Capacity() string { return a.newest().capacity }
 
 // Segment returns the key of the newest layer's segment that has the block of
 // Print, and the header that bloom_segment compares.
 func (a *Ask) Segment() (key, header string) {
-	return a.newest.keys[a.segment], a.newest.headers[a.segment]
+	return a.newest().keys[a.segment], a.newest().headers[a.segment]
 }
 
 // AppendSpan appends the first and the last byte of the block, in decimal, to
@@ -61,7 +65,7 @@ func (a *Ask) Old() []byte { return a.block }
 func (a *Ask) AppendNew(dst []byte) []byte {
 	at := len(dst)
 	dst = append(dst, a.block...)
-	a.newest.Mask(dst[at:], a.Print)
+	a.newest().Mask(dst[at:], a.Print)
 	return dst
 }
 
@@ -135,9 +139,8 @@ func (r *Reader) plan(asks []Ask) {
 	now := time.Now()
 	for i := range asks {
 		ask := &asks[i]
-		tiers := *ask.Chain.tiers.Load()
-		ask.newest, ask.Known = tiers[len(tiers)-1], false
-		room += len(tiers) * (ask.newest.BlockBytes + crlf)
+		ask.tiers, ask.Known = *ask.Chain.tiers.Load(), false
+		room += len(ask.tiers) * (ask.newest().BlockBytes + crlf)
 		if ask.Chain.verifyDue(now) {
 			r.due = append(r.due, ask.Chain)
 		}
@@ -157,16 +160,14 @@ func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {
 		ask := &asks[i]
-		tiers := (*ask.Chain.tiers.Load())[:ask.newest.Number+1]
-		if len(r.cmds)+len(tiers) > maxPipeline {
+		if len(r.cmds)+len(ask.tiers) > maxPipeline {
 			return i
 		}
-		for number := len(tiers) - 1; number >= 0; number-- {
-			t := tiers[number]
+		for number, t := range slices.Backward(ask.tiers) {
 			segment, from := t.Locate(ask.Print)
 			block := (*room)[:t.BlockBytes+crlf]
 			*room = (*room)[len(block):]
-			if t == ask.newest {
+			if number == len(ask.tiers)-1 {
 				ask.segment, ask.from, ask.block = segment, from, block[:t.BlockBytes:t.BlockBytes]
 			}
 			read := &r.reads[len(r.cmds)]
@@ -200,10 +201,9 @@ func (r *Reader) answer(asks []Ask) {
 	at := 0
 	for i := range asks {
 		ask := &asks[i]
-		tiers := (*ask.Chain.tiers.Load())[:ask.newest.Number+1]
-		for number := len(tiers) - 1; number >= 0; number-- {
+		for _, t := range slices.Backward(ask.tiers) {
 			if !ask.Known {
-				ask.Known = tiers[number].Known(r.reads[at].cmd.Bytes(), ask.Print)
+				ask.Known = t.Known(r.reads[at].cmd.Bytes(), ask.Print)
 			}
 			at++
 		}

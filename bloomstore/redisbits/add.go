@@ -1,0 +1,213 @@
+package redisbits
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+//go:embed add.lua
+var addLua string
+
+var addScript = redis.NewScript(Block + addLua)
+
+// maxPerScript bounds the fingerprints of one run of add.lua: about a
+// millisecond, in which the server answers nobody else.
+const maxPerScript = 256
+
+// What add.lua answers for a fingerprint.
+const (
+	wasKnown int64 = iota
+	wasAdded
+	layerFull
+	blockLost // bits since it was read
+)
+
+// AddIfAbsent records prints; see bloomstore.Filter and Filter.
+func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	added := make([]bool, len(prints))
+	err := f.windows(ctx, prints, func(r *Reader, w *window) error {
+		for len(w.asks) > 0 {
+			if err := r.Read(ctx, w.asks); err != nil {
+				return err
+			}
+			w.keep(func(ask *Ask, _ int) bool { return !ask.Known })
+			if err := f.add(ctx, w, added); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add %d fingerprints: %w", len(prints), err)
+	}
+	return added, nil
+}
+
+// add offers what w asks to its chains. It leaves in w what must be asked again,
+// after it has seen to it that this can end another way: a chain that was full has
+// another layer, one that had another is known to.
+func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
+	calls := w.calls(ctx)
+	if err := f.run(ctx, calls); err != nil {
+		return err
+	}
+	again := make([]bool, len(w.asks))
+	for _, call := range calls {
+		reply, err := call.parse()
+		if err != nil {
+			return err
+		}
+		for i, answer := range reply.answers {
+			at := call.asks[i]
+			added[w.index[at]] = answer == wasAdded
+			again[at] = answer == layerFull || answer == blockLost
+		}
+		if err := f.follow(ctx, call.chain, reply); err != nil {
+			return err
+		}
+	}
+	i := -1
+	w.keep(func(*Ask, int) bool { i++; return again[i] })
+	return nil
+}
+
+// follow does for a chain what a reply says is due.
+func (f *Filter) follow(ctx context.Context, c *Chain, reply addReply) error {
+	switch {
+	case reply.stale:
+		return c.Refresh(ctx, f.client)
+	case reply.full:
+		return c.Extend(ctx, f.client)
+	case reply.room >= 0 && uint64(reply.room) <= c.layout.Layer(max(c.Layers(), 1)-1).Capacity/2:
+		_, err := c.Prepare(ctx, f.client)
+		return err
+	}
+	return nil
+}
+
+// addCall is one run of add.lua.
+type addCall struct {
+	chain    *Chain
+	asks     []int // indices in the window
+	segments map[int]int
+	keys     []string
+	headers  []any
+	prints   []any // five arguments each
+	cmd      *redis.Cmd
+}
+
+// addCmd is a command that the client never sends twice: the second time it
+// would find the fingerprints known.
+type addCmd struct{ *redis.Cmd }
+
+func (addCmd) NoRetry() bool { return true }
+
+// calls gathers what w asks by chain, in order. It copies the blocks.
+func (w *window) calls(ctx context.Context) []*addCall {
+	var calls []*addCall
+	open := make(map[*Chain]*addCall)
+	for i := range w.asks {
+		ask := &w.asks[i]
+		call := open[ask.Chain]
+		if call == nil || len(call.asks) == maxPerScript || len(call.first(w).tiers) != len(ask.tiers) {
+			call = &addCall{chain: ask.Chain, segments: make(map[int]int), keys: []string{ask.Chain.Record()}}
+			open[ask.Chain] = call
+			calls = append(calls, call)
+		}
+		call.append(ask, i)
+	}
+	for _, call := range calls {
+		args := append([]any{"evalsha", addScript.Hash(), len(call.keys)}, anys(call.keys)...)
+		args = append(args, call.first(w).Layers(), call.first(w).Capacity())
+		args = append(append(args, call.headers...), call.prints...)
+		call.cmd = redis.NewCmd(ctx, args...)
+		call.cmd.SetFirstKeyPos(3)
+	}
+	return calls
+}
+
+func (c *addCall) first(w *window) *Ask { return &w.asks[c.asks[0]] }
+
+func (c *addCall) append(ask *Ask, index int) {
+	at, named := c.segments[ask.segment]
+	if !named {
+		key, header := ask.Segment()
+		c.keys, c.headers = append(c.keys, key), append(c.headers, header)
+		at = len(c.keys) // Lua counts from 1
+		c.segments[ask.segment] = at
+	}
+	from, to := ask.AppendSpan(nil, nil)
+	c.asks = append(c.asks, index)
+	c.prints = append(c.prints, at, from, to, ask.Old(), ask.AppendNew(nil))
+}
+
+func anys(keys []string) []any {
+	list := make([]any, len(keys))
+	for i, key := range keys {
+		list[i] = key
+	}
+	return list
+}
+
+// run sends calls in one pipeline. A server that does not know the script yet
+// gets it with the call.
+func (f *Filter) run(ctx context.Context, calls []*addCall) error {
+	pipe := f.client.Pipeline()
+	for _, call := range calls {
+		_ = pipe.Process(ctx, addCmd{call.cmd}) // only queues
+	}
+	_, _ = pipe.Exec(ctx) // each call has its own error
+	for _, call := range calls {
+		if redis.HasErrorPrefix(call.cmd.Err(), "NOSCRIPT") {
+			args := call.cmd.Args()
+			args[0], args[1] = "eval", Block+addLua
+			call.cmd = redis.NewCmd(ctx, args...)
+			call.cmd.SetFirstKeyPos(3)
+			_ = f.client.Process(ctx, addCmd{call.cmd})
+		}
+		if err := call.cmd.Err(); err != nil {
+			return fmt.Errorf("add to %q: %w", call.chain.Record(), lostType(err))
+		}
+	}
+	return nil
+}
+
+// addReply is what add.lua replies.
+type addReply struct {
+	stale   bool    // nothing was done: the chain has another layer
+	full    bool    // an answer is layerFull
+	room    int64   // keys that the layer takes yet; -1 without limit
+	answers []int64 // one for each fingerprint
+}
+
+// parse reads the reply of a call.
+func (c *addCall) parse() (addReply, error) {
+	switch reply := c.cmd.Val().(type) {
+	case string:
+		if err := Fault(reply); err != ErrStale {
+			return addReply{}, fmt.Errorf("add to %q: %w", c.chain.Record(), err)
+		}
+		again := make([]int64, len(c.asks))
+		for i := range again {
+			again[i] = blockLost
+		}
+		return addReply{stale: true, answers: again}, nil
+	case []any:
+		answers, err := c.cmd.Int64Slice()
+		if err != nil || len(answers) != len(c.asks)+1 {
+			return addReply{}, fmt.Errorf("add %d fingerprints to %q: reply of %d integers: %w", len(c.asks), c.chain.Record(), len(reply), err)
+		}
+		parsed := addReply{room: answers[0], answers: answers[1:]}
+		for _, answer := range parsed.answers {
+			parsed.full = parsed.full || answer == layerFull
+		}
+		return parsed, nil
+	default:
+		return addReply{}, fmt.Errorf("add to %q: reply of type %T", c.chain.Record(), reply)
+	}
+}

@@ -1,0 +1,44 @@
+package redisbits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrEvicts reports that a server may evict any key when its memory is full. A
+// filter would lose segments to it.
+var ErrEvicts = errors.New("redisbits: the server evicts keys of all kinds")
+
+// CheckServer refuses servers that would lose a filter: those with an allkeys-…
+// maxmemory-policy (an ErrEvicts), and clients that read from replicas, which
+// answer for the past. It asks every primary of a cluster, by INFO. What starts to
+// use a filter calls it, and so does what reconnects: the policy can be changed.
+func CheckServer(ctx context.Context, client redis.UniversalClient) error {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		if cluster.Options().ReadOnly {
+			return errors.New("redisbits: the client reads from replicas (ReadOnly, RouteByLatency or RouteRandomly is set)")
+		}
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			return checkEviction(ctx, node)
+		})
+	}
+	return checkEviction(ctx, client)
+}
+
+func checkEviction(ctx context.Context, node redis.Cmdable) error {
+	info, err := node.Info(ctx, "memory").Result()
+	if err != nil {
+		return fmt.Errorf("ask for the eviction policy: %w", err)
+	}
+	for line := range strings.Lines(info) {
+		policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:")
+		if ok && strings.HasPrefix(policy, "allkeys-") {
+			return fmt.Errorf("%w: its maxmemory-policy is %q, want noeviction or volatile-…", ErrEvicts, policy)
+		}
+	}
+	return nil
+}
