@@ -135,6 +135,15 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
+// said returns the last lines of what each node said.
+func (c *Cluster) said() string {
+	var all []string
+	for _, node := range c.Nodes {
+		all = append(all, node.Addr()+":\n"+node.said())
+	}
+	return strings.Join(all, "\n")
+}
+
 // Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string {
 	var addrs []string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -114,11 +115,11 @@ func (p *process) await(ctx context.Context) error {
 		}
 		select {
 		case <-p.life.ended:
-			said, _ := os.ReadFile(p.log)
-			if bytes.Contains(said, []byte("Address already in use")) {
+			said := p.said()
+			if strings.Contains(said, "Address already in use") {
 				return fmt.Errorf("%s: %w", p.life.cmd.Path, errPortTaken)
 			}
-			return fmt.Errorf("%s ended at its start, saying:\n%s", p.life.cmd.Path, tail(said))
+			return fmt.Errorf("%s ended at its start, saying:\n%s", p.life.cmd.Path, said)
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer: %w: %w", p.life.cmd.Path, ctx.Err(), err)
 		case <-time.After(5 * time.Millisecond):
@@ -126,7 +127,16 @@ func (p *process) await(ctx context.Context) error {
 	}
 }
 
-// tail returns the last lines of what a server said.
+// said returns the last lines of what the server said since it was started.
+func (p *process) said() string {
+	log, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(tail(log))
+}
+
+// tail returns the last lines of what a program said.
 func tail(said []byte) []byte {
 	const lines = 20
 	all := bytes.Split(bytes.TrimSpace(said), []byte("\n"))

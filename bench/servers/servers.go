@@ -44,6 +44,9 @@ func started[S interface{ Close() error }](t testing.TB, server S, err error) S 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if talker, ok := any(server).(interface{ said() string }); ok && t.Failed() {
+			t.Logf("a server said:\n%s", talker.said())
+		}
 		if err := server.Close(); err != nil {
 			t.Errorf("end a server: %v", err)
 		}
