@@ -18,7 +18,7 @@ const (
 	// connection; for more a new connection is cheaper.
 	maxDrain = 16 << 10
 	// maxPooled is the largest buffer that is kept for the next body.
-	maxPooled = 1 << 20
+	maxPooled = 256 << 10
 	// sniffBytes is what http.DetectContentType looks at.
 	sniffBytes = 512
 )
@@ -43,17 +43,22 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 		wire.ended = true
 		return nil
 	}
-	// The codings add some bytes and less than 1 %: much more on the wire than
-	// the limit allows is a stream of empty blocks.
-	wire.left = limit + limit/64 + 1<<10
-	plain, release, err := c.unpack(ctx, wire, r)
+	wire.left = maxPacked(limit)
+	grow := func(more int64) error { return nil }
+	if request.Grow != nil {
+		grow = func(more int64) error { return wire.wait(func() error { return request.Grow(ctx, more) }) }
+	}
+	if c.config.Capture {
+		wire.grow = grow
+	}
+	plain, release, err := c.unpack(ctx, wire, r, grow)
 	if err != nil {
 		return err
 	}
 	defer release()
 	r.buffer = newBuffer()
 	if page && r.ContentType == "" {
-		err := r.buffer.fill(plain, min(limit, sniffBytes))
+		err := r.buffer.fill(plain, min(limit, sniffBytes), grow)
 		r.ContentType = mediaType(http.DetectContentType(r.buffer.bytes))
 		if r.TypeRefused = !c.wanted(r.ContentType, request); r.TypeRefused {
 			return wire.err
@@ -62,7 +67,7 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 			return r.finish(wire, err)
 		}
 	}
-	err = r.buffer.fill(plain, limit)
+	err = r.buffer.fill(plain, limit, grow)
 	if err == nil { // full: is there more?
 		var one [1]byte
 		var n int
@@ -81,6 +86,23 @@ func (c *Client) maxBody(request Request) int64 {
 	return c.config.MaxBodyBytes
 }
 
+// maxPacked returns how much a body of up to limit bytes may have on the wire.
+// The codings add some bytes and less than 1 %: much more than the limit allows
+// is a stream of empty blocks.
+func maxPacked(limit int64) int64 { return limit + limit/64 + 1<<10 }
+
+// MaxHeld returns how much memory the answer to request may take: what its
+// Grow is asked for, in all.
+func (c *Client) MaxHeld(request Request) int64 {
+	limit := c.maxBody(request)
+	packed := maxPacked(limit)
+	held := max(limit, maxPooled) + max(packed, maxPooled)
+	if c.config.Capture {
+		held += packed
+	}
+	return held
+}
+
 // wanted reports whether a page of this type is to be read.
 func (c *Client) wanted(contentType string, request Request) bool {
 	return c.anyType || request.AnyType || slices.Contains(c.config.Types, contentType)
@@ -88,10 +110,18 @@ func (c *Client) wanted(contentType string, request Request) bool {
 
 var errCut = errors.New("get: body cut")
 
+// errNoRoom reports that Request.Grow gave no memory.
+type errNoRoom struct{ error }
+
+func (e errNoRoom) Unwrap() error { return e.error }
+
 // finish sets what the end of the body, err, says about it.
 func (r *Response) finish(wire *wireReader, err error) error {
 	if wire.err != nil {
 		return wire.err // the connection broke, whatever the decompressor makes of it
+	}
+	if _, ok := errors.AsType[errNoRoom](err); ok {
+		return err
 	}
 	r.Body = r.buffer.bytes
 	switch {
@@ -112,6 +142,8 @@ type wireReader struct {
 	left  int64 // at 0 the body counts as ended
 	ended bool  // it came to its end
 	err   error // not io.EOF
+	// grow, unless nil, is asked for what is read: it is held in a capture too.
+	grow func(more int64) error
 }
 
 func (w *wireReader) Read(p []byte) (int, error) {
@@ -121,6 +153,9 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	n, err := w.from.Read(p[:min(int64(len(p)), w.left)])
 	w.pace.read.Add(int64(n))
 	w.left -= int64(n)
+	if err == nil && w.grow != nil {
+		err = w.grow(int64(n))
+	}
 	if err != nil {
 		w.pace.stop()
 		if w.ended = err == io.EOF; !w.ended {
@@ -130,14 +165,29 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// buffer holds a body and is used again.
-type buffer struct{ bytes []byte }
+// wait calls f, in time that is not the server's.
+func (w *wireReader) wait(f func() error) error {
+	w.pace.stop()
+	if err := f(); err != nil {
+		return errNoRoom{err}
+	}
+	if !w.ended && w.err == nil {
+		w.pace.start()
+	}
+	return nil
+}
 
-var buffers = sync.Pool{New: func() any { return &buffer{make([]byte, 0, 32<<10)} }}
+// buffer holds a body and is used again.
+type buffer struct {
+	bytes []byte
+	taken int64 // memory that was asked for
+}
+
+var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, 32<<10)} }}
 
 func newBuffer() *buffer {
 	b := buffers.Get().(*buffer)
-	b.bytes = b.bytes[:0]
+	b.bytes, b.taken = b.bytes[:0], 0
 	return b
 }
 
@@ -152,11 +202,11 @@ func (b *buffer) release() {
 func (b *buffer) reader() io.Reader { return bytes.NewReader(b.bytes) }
 
 // fill reads until b holds limit bytes, or until from ends: then the error
-// says how.
-func (b *buffer) fill(from io.Reader, limit int64) error {
+// says how. grow is asked before b takes more memory.
+func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) error {
 	for int64(len(b.bytes)) < limit {
-		if len(b.bytes) == cap(b.bytes) {
-			b.bytes = slices.Grow(b.bytes, len(b.bytes))
+		if err := b.room(limit, grow); err != nil {
+			return err
 		}
 		space := b.bytes[len(b.bytes):cap(b.bytes)]
 		space = space[:min(int64(len(space)), limit-int64(len(b.bytes)))]
@@ -165,6 +215,25 @@ func (b *buffer) fill(from io.Reader, limit int64) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// room makes room for more bytes, but for no more than limit.
+func (b *buffer) room(limit int64, grow func(more int64) error) error {
+	size := int64(cap(b.bytes))
+	full := int64(len(b.bytes)) == size
+	if full {
+		size = min(2*size, limit)
+	}
+	if size > b.taken {
+		if err := grow(size - b.taken); err != nil {
+			return err
+		}
+		b.taken = size
+	}
+	if full {
+		b.bytes = append(make([]byte, 0, size), b.bytes...)
 	}
 	return nil
 }

@@ -54,13 +54,14 @@ type pace struct {
 	before int64       // bytes when this window began
 }
 
-// start begins to judge.
+// start begins to judge, by what is read from now on.
 func (p *pace) start() {
 	if p.limits.least <= 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.before = p.read.Load()
 	p.timer = time.AfterFunc(p.limits.window, p.judge)
 }
 

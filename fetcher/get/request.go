@@ -28,6 +28,10 @@ type Request struct {
 	Sent    func()
 	AnyType bool  // take any content type, whatever Config.Types says
 	MaxBody int64 // instead of Config.MaxBodyBytes; 0: that
+	// Grow, unless nil, is called before the answer's body takes more bytes of
+	// memory, Client.MaxHeld at most in all, and may wait: a server's rate is
+	// not judged by that time, Config.Timeout goes on. Its error ends the request.
+	Grow func(ctx context.Context, more int64) error
 }
 
 // Get makes one request. It returns an error unless a whole answer came: one
@@ -46,7 +50,7 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	defer stop()
 	f := &flight{limits: &c.limits, sent: request.Sent, cancel: cancel}
 	if c.config.Capture {
-		f.capture = newCapture(c.config.MaxHeaderBytes + 2*c.maxBody(request))
+		f.capture = newCapture(c.maxCaptured(request))
 		defer f.capture.end()
 	}
 	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))

@@ -85,6 +85,12 @@ type capture struct {
 	over    bool    // more was received than limit
 }
 
+// maxCaptured returns what a capture may hold: the header, and what makes a
+// body of the largest size where each byte is framed.
+func (c *Client) maxCaptured(request Request) int64 {
+	return c.config.MaxHeaderBytes + 2*maxPacked(c.maxBody(request))
+}
+
 func newCapture(limit int64) *capture { return &capture{limit: limit, answer: newBuffer()} }
 
 // begin forgets what another connection brought that came to nothing.

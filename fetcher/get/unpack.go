@@ -58,7 +58,7 @@ func coding(header http.Header) (string, error) {
 // megabytes to look back into: they are unpacked when all of the body is
 // there, and only so many at once, so that memory is bounded however many
 // bodies are on their way, and no server can make others wait by dripping.
-func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response) (plain io.Reader, release func(), err error) {
+func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {
 	case err != nil:
@@ -71,9 +71,9 @@ func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response) (pla
 		return wire, func() {}, nil
 	}
 	packed := newBuffer()
-	if err := packed.fill(wire, wire.left); err != nil && wire.err != nil {
+	if err := packed.fill(wire, wire.left, grow); err != nil && !wire.ended && wire.left > 0 {
 		packed.release()
-		return nil, nil, wire.err
+		return nil, nil, err
 	}
 	select {
 	case c.unpackers <- struct{}{}:

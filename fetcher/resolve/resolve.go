@@ -44,7 +44,7 @@ type Config struct {
 // kept for TTL. That a server was not reached is not kept.
 type Resolver struct {
 	config Config
-	net    net.Resolver
+	ask    func(ctx context.Context, network, name string) ([]netip.Addr, error)
 
 	mu    sync.Mutex
 	names map[string]answer
@@ -64,11 +64,13 @@ func New(config Config) (*Resolver, error) {
 		errs = append(errs, fmt.Errorf("TTL is %v, NegativeTTL %v, MaxNames %d, want 0 or more", config.TTL, config.NegativeTTL, config.MaxNames))
 	}
 	r := &Resolver{config: config, names: make(map[string]answer)}
+	var system net.Resolver
+	r.ask = system.LookupNetIP
 	if config.Server != "" {
 		server, err := parseServer(config.Server)
 		errs = append(errs, err)
-		r.net.PreferGo = true // the system's resolver cannot be told whom to ask
-		r.net.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		system.PreferGo = true // the C library cannot be told whom to ask
+		system.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, network, server.String())
 		}
@@ -110,7 +112,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	if strings.Contains(name, ".") {
 		query += "."
 	}
-	found, err := r.net.LookupNetIP(ctx, "ip", query) // of callers that ask at once, one does
+	found, err := r.ask(ctx, "ip", query) // of callers that ask at once, one does
 	if err == nil && len(found) == 0 {
 		err = &net.DNSError{Err: "no address", IsNotFound: true}
 	}

@@ -1,0 +1,151 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, config Config) *Resolver {
+	t.Helper()
+	r, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func addrs(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+func TestLookup(t *testing.T) {
+	server := resolvetest.Serve(t, func(name string, _ int) []netip.Addr {
+		return map[string][]netip.Addr{
+			"four.test":  addrs("192.0.2.1", "192.0.2.2"),
+			"six.test":   addrs("2001:db8::1"),
+			"both.test":  addrs("192.0.2.1", "2001:db8::1"),
+			"inner.test": addrs("::ffff:192.0.2.9"),
+		}[name]
+	})
+	r := open(t, Config{Server: server.Addr})
+	for host, want := range map[string]int{"four.test": 2, "FOUR.Test.": 2, "six.test": 1, "both.test": 2, "inner.test": 1} {
+		for range 2 {
+			got, err := r.Lookup(t.Context(), host)
+			if err != nil || len(got) != want {
+				t.Errorf("%s: %v, %v, want %d addresses", host, got, err, want)
+			}
+			for _, ip := range got {
+				if ip.Is4In6() {
+					t.Errorf("%s: %v, want IPv4 addresses in their own form", host, ip)
+				}
+			}
+		}
+	}
+	for range 2 {
+		_, err := r.Lookup(t.Context(), "gone.test")
+		dns := new(net.DNSError)
+		if !errors.As(err, &dns) || !dns.IsNotFound || dns.Name != "gone.test" {
+			t.Errorf("gone.test: %#v", err)
+		}
+	}
+	for name, want := range map[string]int{"four.test": 1, "gone.test": 1} {
+		if got := server.Asked(name); got != want {
+			t.Errorf("%s was asked for %d times, want %d", name, got, want)
+		}
+	}
+	// A whole name is not tried under the names of this machine's network.
+	server.Each(func(name string) {
+		if !strings.HasSuffix(name, ".test") {
+			t.Errorf("%s was asked for", name)
+		}
+	})
+}
+
+// TestExpiry replaces the network by a server in memory, so that time is synctest's.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		var answer []netip.Addr
+		var fault error
+		r := open(t, Config{TTL: 5 * time.Minute, NegativeTTL: time.Minute})
+		r.ask = func(context.Context, string, string) ([]netip.Addr, error) {
+			asked++
+			return answer, fault
+		}
+		lookup := func(want int, wantFault bool) {
+			t.Helper()
+			if _, err := r.Lookup(t.Context(), "h.test"); (err != nil) != wantFault {
+				t.Errorf("error %v, want one: %v", err, wantFault)
+			}
+			if asked != want {
+				t.Errorf("asked %d times, want %d", asked, want)
+			}
+		}
+		answer = addrs("192.0.2.1")
+		lookup(1, false)
+		time.Sleep(5*time.Minute - 1)
+		lookup(1, false)
+		time.Sleep(1)
+		answer = nil
+		lookup(2, true)
+		time.Sleep(time.Minute - 1)
+		lookup(2, true)
+		time.Sleep(1)
+		fault = &net.DNSError{Err: "timeout", IsTimeout: true}
+		lookup(3, true) // is not kept
+		lookup(4, true)
+		fault, answer = nil, addrs("192.0.2.1")
+		lookup(5, false)
+	})
+}
+
+func TestBounds(t *testing.T) {
+	r := open(t, Config{MaxNames: 10})
+	r.ask = func(context.Context, string, string) ([]netip.Addr, error) {
+		return make([]netip.Addr, 100), nil
+	}
+	var workers sync.WaitGroup
+	for worker := range 4 {
+		workers.Go(func() {
+			for i := range 50 {
+				if found, err := r.Lookup(t.Context(), fmt.Sprintf("%d-%d.test", worker, i)); err != nil || len(found) != maxAddrs {
+					t.Errorf("%d addresses, %v", len(found), err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if len(r.names) != 10 {
+		t.Errorf("%d names are kept, want 10", len(r.names))
+	}
+}
+
+func TestNewNamesEveryFault(t *testing.T) {
+	for _, server := range []string{"dns.test", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:x", ":53", "udp://1.2.3.4"} {
+		if _, err := New(Config{Server: server, TTL: -1}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", server)) || !strings.Contains(err.Error(), "TTL") {
+			t.Errorf("server %q: %v", server, err)
+		}
+	}
+	for server, want := range map[string]string{"1.2.3.4": "1.2.3.4:53", "1.2.3.4:54": "1.2.3.4:54", "::1": "[::1]:53", "[::1]": "[::1]:53", "[::1]:54": "[::1]:54"} {
+		if got, err := parseServer(server); err != nil || got.String() != want {
+			t.Errorf("parseServer(%q) = %v, %v, want %s", server, got, err, want)
+		}
+	}
+}
