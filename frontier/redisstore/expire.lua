@@ -1,0 +1,27 @@
+-- expire.lua: take back a lease that ran out. What it did not complete returns
+-- to its place; what its worker may have been requesting counts as delivered in
+-- vain. The host is due after its delay, for its worker may have asked it in the
+-- lease's last moment, or later if the worker said so.
+-- KEYS     as in host.lua
+-- ARGV     2 the host key  3 the delay of a host that has none of its own, ms
+--          4 the deliveries beyond which an item's are not counted
+-- returns  1, or 0 if the host is not leased or its lease has not run out
+-- cost     O(items of the lease)
+local ranOut = tonumber(redis.call('ZSCORE', LEASED, HOST))
+if not ranOut or ranOut > now() then return 0 end
+
+local inFlight = tonumber(redis.call('HGET', ACTIVE, 'f') or 0)
+local open, back, again = holdings()
+local was = standing()
+for i = 1, math.min(inFlight, #open) do
+  local entry = open[i].entry
+  local deliveries = math.min(entry:byte(3) + 1, tonumber(ARGV[4]))
+  open[i].entry = entry:sub(1, 2) .. string.char(deliveries) .. entry:sub(4)
+end
+local due = math.max(was.due, ranOut + (was.delay or tonumber(ARGV[3])))
+
+redis.call('HSET', STATE, 'u', int(due))
+count('leased', -#open)
+count('queued', #open)
+free(open, back, again, due, was)
+return 1

@@ -1,0 +1,35 @@
+-- extend.lua: make a lease last a full time again, and hand out more of its
+-- host's items under it.
+-- KEYS     as in host.lua
+-- ARGV     2 the host key  3 the lease's id  4 how long it lasts from now, ms
+--          5 the number of the first item that the caller does not know
+--          6 how many items should be open  7 the most to hand out  8 the
+--          server's time, ms, after which that limit may not hold any more;
+--          empty: it always does
+-- returns  1 or 0: whether the lease is held; if it is, the number and the entry
+--          of each open item from ARGV[5] on
+-- cost     O(items returned)
+local id = ARGV[3]
+if not deadline(id) then return {0} end
+
+local lease = redis.call('HMGET', ACTIVE, 'n', 'o')
+local last, open = tonumber(lease[1]), tonumber(lease[2])
+local reply = {1}
+for number = tonumber(ARGV[5]), last do
+  local entry = redis.call('HGET', ACTIVE, int(number))
+  if entry then reply[#reply + 1], reply[#reply + 2] = number, entry end
+end
+local most = math.min(tonumber(ARGV[6]) - open, tonumber(ARGV[7]))
+if ARGV[8] ~= '' and now() > tonumber(ARGV[8]) then most = 0 end
+local entries, taken = take(most)
+redis.call('HGET', META, 'queued')
+
+redis.call('ZADD', LEASED, int(soon() + tonumber(ARGV[4])), HOST)
+if #entries > 0 then
+  redis.call('HSET', ACTIVE, 'n', int(last + #entries), 'o', open + #entries)
+  hand(entries, taken, last)
+  for i, entry in ipairs(entries) do
+    reply[#reply + 1], reply[#reply + 2] = last + i, entry
+  end
+end
+return reply

@@ -1,0 +1,69 @@
+-- free.lua: how a lease ends, and what else complete, expire, ready and
+-- retry share: what a lease did not complete returns to its place, and its host
+-- is free again.
+-- KEYS     as in host.lua, which comes before it
+-- returns  nothing: it defines names for the rest of the script
+-- cost     O(items of the lease)
+
+-- queueOf returns which queue an entry belongs to, by its priority.
+local function queueOf(entry) return math.floor(entry:byte(1) / 2) % 4 + 1 end
+
+-- standing reads what free must know of the host and its partition.
+local function standing()
+  local state = redis.call('HMGET', STATE, 'd', 'u', 'y')
+  redis.call('ZSCORE', DUE, HOST)
+  redis.call('ZCARD', DELAYED)
+  return {
+    waiting = lengths(),
+    delayed = tonumber(state[1] or 0),
+    due = tonumber(state[2] or 0),
+    delay = tonumber(state[3]),
+    counted = not redis.call('HGET', ACTIVE, 's'),
+    member = tonumber(redis.call('HGET', META, 'z') or 0),
+  }
+end
+
+-- free puts the items of open and back at the head of their queues, in the order
+-- of their numbers, and those of again at the end or among the delayed ones, and
+-- frees the host, which is not due before due. It only writes; was is what
+-- standing read.
+local function free(open, back, again, due, was)
+  local items = open
+  for _, item in ipairs(back) do items[#items + 1] = item end
+  table.sort(items, earlier)
+  local head, tail, wait = {{}, {}, {}}, {{}, {}, {}}, {}
+  for i = #items, 1, -1 do -- LPUSH: what should be first goes last
+    local queue = head[queueOf(items[i].entry)]
+    queue[#queue + 1] = items[i].entry
+  end
+  local waiting, delayed = was.waiting + #items, 0
+  for _, item in ipairs(again) do
+    if item.ready <= now() then
+      local queue = tail[queueOf(item.entry)]
+      queue[#queue + 1] = item.entry
+      waiting = waiting + 1
+    else
+      delayed = delayed + 1
+      wait[2 * delayed - 1] = int(item.ready)
+      wait[2 * delayed] = struct.pack('>I8', was.member + delayed) .. HOST .. '\0' .. item.entry
+    end
+  end
+  for i, queue in ipairs(QUEUES) do
+    all('LPUSH', queue, head[i])
+    all('RPUSH', queue, tail[i])
+  end
+  if delayed > 0 then
+    all('ZADD', DELAYED, wait)
+    count('z', delayed)
+    redis.call('HINCRBY', STATE, 'd', delayed)
+  end
+  if waiting > 0 then redis.call('ZADD', DUE, int(due), HOST) end
+  redis.call('ZREM', LEASED, HOST)
+  redis.call('DEL', ACTIVE)
+  if waiting + delayed + was.delayed == 0 then
+    -- Nothing is left to do, but the host keeps its due time, and a worker that
+    -- lost a reply may still ask how its lease ended.
+    redis.call('PEXPIRE', STATE, int(math.max(due - now(), 60000)))
+    if was.counted then count('hosts', -1) end
+  end
+end

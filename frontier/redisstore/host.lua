@@ -1,0 +1,131 @@
+-- host.lua: what the scripts that lend a host to a worker and take it back have
+-- in common: the names of its keys, and how its items move between them.
+-- KEYS     1 meta, 2 due, 3 leased, 4 delayed; of the host: 5 active, 6 state,
+--          7 to 9 its queues by priority
+-- ARGV[2]  the host key
+-- returns  nothing: it defines names for the rest of the script
+-- cost     O(1); take, hand and free: O(items that they move)
+--
+-- active is there while the host is leased; its fields are
+--   i     the id of the lease
+--   n     the number of the last item handed out under it; the first is 1
+--   f     how many items its worker has in flight at once
+--   o     items handed out and not completed: <number> has the entry of each
+--   a     items aside: g<number> the entry of one given back, r<number> the ms
+--         when one to be tried again is ready, a colon, its entry. They stay
+--         aside until the lease ends, for what it completed it is not given again
+--   x     items that failed under it: the last of the host's failed ones
+--   s     1: nothing of the host is queued or leased, so it is not counted in hosts
+-- state is there when there is something to say:
+--   b     the blob                    u  not due before, ms
+--   y     the delay, ms               d  its items in delayed
+--   e     the id of the lease that a completion ended last, and its deadline, ms
+-- meta counts queued (delayed and aside too), leased, done, failed, hosts (those
+-- with something queued or leased), and more that the scripts name.
+--
+-- A host is in due when nobody has it and a queue of it is not empty; in leased
+-- and active when somebody has it; d counts its members of delayed. So who queues
+-- the first item of a host (add, ready, retry)
+--   that nobody has puts it in due at the later of now and u, makes state
+--     persist, and counts it in hosts unless d is above 0;
+--   that is leased only queues it, and if s is set removes s and counts it.
+
+local META, DUE, LEASED, DELAYED, ACTIVE, STATE = unpack(KEYS, 1, 6)
+local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
+local HOST = ARGV[2]
+
+-- soon is what times to come are counted from: now, rounded up, so that with
+-- now rounded down nothing is early.
+local function soon() return ARGV[1] == '' and now() + 1 or now() end
+
+local function count(counter, n)
+  if n ~= 0 then redis.call('HINCRBY', META, counter, int(n)) end
+end
+
+-- all gives a command a list of any even or odd length, some at a time.
+local function all(command, key, list)
+  for i = 1, #list, 500 do
+    redis.call(command, key, unpack(list, i, math.min(i + 499, #list)))
+  end
+end
+
+-- deadline returns when the lease of that id runs out, nil if it is not held.
+local function deadline(id)
+  local held = redis.call('HGET', ACTIVE, 'i') == id
+  local at = tonumber(redis.call('ZSCORE', LEASED, HOST) or 0)
+  if held and at > now() then return at end
+end
+
+-- take reads up to most entries at the head of the queues, in their order, and
+-- how many of each queue they are.
+local function take(most)
+  local entries, taken = {}, {0, 0, 0}
+  for i, queue in ipairs(QUEUES) do
+    if #entries < most then
+      local some = redis.call('LRANGE', queue, 0, most - #entries - 1)
+      for _, entry in ipairs(some) do entries[#entries + 1] = entry end
+      taken[i] = #some
+    end
+  end
+  return entries, taken
+end
+
+-- hand moves what take read into the lease, numbered from last + 1.
+local function hand(entries, taken, last)
+  local fields = {}
+  for i, entry in ipairs(entries) do
+    fields[2 * i - 1], fields[2 * i] = int(last + i), entry
+  end
+  all('HSET', ACTIVE, fields)
+  for i, n in ipairs(taken) do
+    if n > 0 then redis.call('LTRIM', QUEUES[i], n, -1) end
+  end
+  count('queued', -#entries)
+  count('leased', #entries)
+end
+
+local function earlier(a, b) return a.number < b.number end
+
+-- holdings reads the items of a lease, each with its number and entry: those
+-- that are open, in order, given back, and to be tried again, in order, with the
+-- time when they are ready.
+local function holdings()
+  local open, back, again = {}, {}, {}
+  local fields = redis.call('HGETALL', ACTIVE)
+  for i = 1, #fields, 2 do
+    local name, value = fields[i], fields[i + 1]
+    local kind, number = name:match('^([gr]?)(%d+)$')
+    if number then
+      local item = {number = tonumber(number), entry = value}
+      if kind == 'g' then
+        back[#back + 1] = item
+      elseif kind == 'r' then
+        local ready, entry = value:match('^(%d+):(.*)$')
+        item.ready, item.entry = tonumber(ready), entry
+        again[#again + 1] = item
+      else
+        open[#open + 1] = item
+      end
+    end
+  end
+  table.sort(open, earlier)
+  table.sort(again, earlier)
+  return open, back, again
+end
+
+-- lengths reads how long the queues are: all of them, and each.
+local function lengths()
+  local sum, each = 0, {}
+  for i, queue in ipairs(QUEUES) do
+    each[i] = redis.call('LLEN', queue)
+    sum = sum + each[i]
+  end
+  return sum, each
+end
+
+-- untilDue returns the ms until the partition's first host is due, -1 if none waits.
+local function untilDue()
+  local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+  if not first[1] then return -1 end
+  return math.max(first[2] - now(), 0)
+end

@@ -1,0 +1,56 @@
+-- lease.lua: lend a host that is due, with the first of its items. A repeat with
+-- the id that has the host already tells what of the lease is open.
+-- KEYS     as in host.lua
+-- ARGV     2 the host key  3 the lease's id  4 how long it lasts, ms  5 the delay
+--          of a host that has none of its own, ms  6 items in flight at once
+--          7 the most items  8 the server's time, ms, after which that limit may
+--          not hold any more; empty: it always does
+-- returns  1 or 0: whether the lease is held; the ms until the partition's next
+--          host is due, -1 if none waits; then, if it is held, the ms that are left
+--          of it, the blob or nil, and the number and the entry of each open item
+-- cost     O(items), at most 32; a repeat: O(items of the lease)
+--
+-- In a new epoch the partition lends nothing for as long as a lease lasts, and
+-- each host for its delay more: leases that the server forgot may be in use.
+local id, ttl = ARGV[3], tonumber(ARGV[4])
+
+local runsOut = deadline(id)
+if runsOut then
+  local reply = {1, untilDue(), runsOut - now(), redis.call('HGET', STATE, 'b')}
+  local open = holdings()
+  for i, item in ipairs(open) do
+    reply[2 * i + 3], reply[2 * i + 4] = item.number, item.entry
+  end
+  return reply
+end
+
+local known = redis.call('HMGET', META, 'epoch', 'hold')
+if known[1] ~= EPOCH then
+  redis.call('HSET', META, 'epoch', EPOCH, 'hold', int(soon() + ttl))
+  return {0, ttl}
+end
+local state = redis.call('HMGET', STATE, 'b', 'y')
+local due = tonumber(redis.call('ZSCORE', DUE, HOST))
+if not due or redis.call('EXISTS', ACTIVE) == 1 then return {0, untilDue()} end
+local delay = tonumber(state[2] or ARGV[5])
+local held = tonumber(known[2] or 0) + delay
+if held > math.max(due, now()) then
+  redis.call('ZADD', DUE, int(held), HOST)
+  return {0, untilDue()}
+end
+if due > now() or ARGV[8] ~= '' and now() > tonumber(ARGV[8]) then return {0, untilDue()} end
+
+local batch = 32
+if delay > 0 then batch = math.max(math.min(batch, math.floor(ttl / delay)), 1) end
+local entries, taken = take(math.min(batch, tonumber(ARGV[7])))
+if #entries == 0 then return {0, untilDue()} end
+
+redis.call('HSET', ACTIVE, 'i', id, 'n', #entries, 'f', ARGV[6], 'o', #entries, 'a', 0, 'x', 0)
+hand(entries, taken, 0)
+redis.call('ZADD', LEASED, int(soon() + ttl), HOST)
+redis.call('ZREM', DUE, HOST)
+local reply = {1, untilDue(), ttl, state[1]}
+for i, entry in ipairs(entries) do
+  reply[2 * i + 3], reply[2 * i + 4] = i, entry
+end
+return reply

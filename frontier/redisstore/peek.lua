@@ -1,0 +1,41 @@
+-- peek.lua: what a partition has to do now, and when it next has.
+-- KEYS     1 meta, 2 due, 3 leased, 4 delayed
+-- ARGV     2 the most hosts that are due, 3 the most of each other kind
+-- returns  the time, ms; the ms until the next host beyond those returned is due,
+--          and until the next lease runs out or delayed item is ready, 0 for now,
+--          -1 for never; then lists: hosts that are due, each with its due time,
+--          ms; hosts whose lease ran out; members of delayed that are ready
+-- cost     O(log n) and O(what is returned)
+-- upTo reads the first members of a sorted set whose time has come, each with its
+-- time, and returns them and the ms until the one after them.
+local function upTo(key, most)
+  local first = redis.call('ZRANGE', key, 0, most, 'WITHSCORES')
+  local come = {}
+  for i = 1, #first, 2 do
+    local wait = tonumber(first[i + 1]) - now()
+    if wait > 0 or i == 2 * most + 1 then return come, math.max(wait, 0) end
+    come[i], come[i + 1] = first[i], first[i + 1]
+  end
+  return come, -1
+end
+
+local function sooner(a, b)
+  if a < 0 or b >= 0 and b < a then return b end
+  return a
+end
+
+local function names(pairs)
+  local list = {}
+  for i = 1, #pairs, 2 do list[#list + 1] = pairs[i] end
+  return list
+end
+
+local due, untilDue = upTo(KEYS[2], tonumber(ARGV[2]))
+local lost, untilLost = upTo(KEYS[3], tonumber(ARGV[3]))
+local ready, untilReady = upTo(KEYS[4], tonumber(ARGV[3]))
+local known = redis.call('HMGET', KEYS[1], 'epoch', 'hold')
+local held = (tonumber(known[2]) or 0) - now()
+if known[1] == EPOCH and held > 0 and (#due > 0 or untilDue >= 0) then
+  due, untilDue = {}, math.max(held, untilDue)
+end
+return {now(), untilDue, sooner(untilLost, untilReady), due, names(lost), names(ready)}

@@ -1,0 +1,26 @@
+-- ready.lua: queue delayed items of one host whose time has come.
+-- KEYS     as in host.lua
+-- ARGV     2 the host key, then members of delayed: 8 bytes, host, a zero byte, entry
+-- returns  how many were queued
+-- cost     O(members)
+local queues, members = {{}, {}, {}}, {}
+for i = 3, #ARGV do
+  local ready = tonumber(redis.call('ZSCORE', DELAYED, ARGV[i]))
+  if ready and ready <= now() then
+    local entry = ARGV[i]:sub(8 + #HOST + 2)
+    local queue = queues[queueOf(entry)]
+    queue[#queue + 1] = entry
+    members[#members + 1] = ARGV[i]
+  end
+end
+local was = standing()
+local leased = redis.call('EXISTS', ACTIVE) == 1
+if #members == 0 then return 0 end
+
+for i, queue in ipairs(QUEUES) do all('RPUSH', queue, queues[i]) end
+all('ZREM', DELAYED, members)
+redis.call('HINCRBY', STATE, 'd', -#members)
+if not leased and was.waiting == 0 then
+  redis.call('ZADD', DUE, int(math.max(was.due, now())), HOST)
+end
+return #members
