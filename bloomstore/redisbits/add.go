@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -154,8 +155,8 @@ func anys(keys []string) []any {
 	return list
 }
 
-// run sends calls in one pipeline. A server that does not know the script yet
-// gets it with the call.
+// run sends calls in one pipeline. Those that the server did not begin are sent
+// again: with the script, if it did not know it, or later, when it can.
 func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	pipe := f.client.Pipeline()
 	for _, call := range calls {
@@ -163,18 +164,68 @@ func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	}
 	_, _ = pipe.Exec(ctx) // each call has its own error
 	for _, call := range calls {
-		if redis.HasErrorPrefix(call.cmd.Err(), "NOSCRIPT") {
-			args := call.cmd.Args()
-			args[0], args[1] = "eval", Block+addLua
-			call.cmd = redis.NewCmd(ctx, args...)
-			call.cmd.SetFirstKeyPos(3)
-			_ = f.client.Process(ctx, addCmd{call.cmd})
-		}
-		if err := call.cmd.Err(); err != nil {
+		if err := f.rerun(ctx, call); err != nil {
 			return fmt.Errorf("add to %q: %w", call.chain.Record(), lostType(err))
 		}
 	}
 	return nil
+}
+
+// rerun sends a call again as long as the server did not begin it, and returns
+// its error.
+func (f *Filter) rerun(ctx context.Context, call *addCall) error {
+	for pause := firstPause; ; {
+		switch err := call.cmd.Err(); {
+		case err == nil:
+			return nil
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			call.renew(ctx, "eval", Block+addLua)
+		case notBegun(err) && pause <= lastPause:
+			if err := sleep(ctx, pause); err != nil {
+				return err
+			}
+			pause *= 2
+			call.renew(ctx, call.cmd.Args()[:2]...)
+		default:
+			return err
+		}
+		_ = f.client.Process(ctx, addCmd{call.cmd}) // the error is the command's
+	}
+}
+
+// How long a call waits before it is sent again, which takes two seconds in all:
+// the time that a cluster needs to move a slot or to fail over.
+const (
+	firstPause = 4 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// notBegun reports whether an error says that a script did not run at all: a
+// node of a cluster that moves the slot or has no say in it now, a server that
+// still loads its data.
+func notBegun(err error) bool {
+	for _, prefix := range []string{"TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING"} {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func sleep(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+// renew replaces the command of a call, which was sent, by one with the same
+// arguments after the first two.
+func (c *addCall) renew(ctx context.Context, command ...any) {
+	c.cmd = redis.NewCmd(ctx, append(command[:2:2], c.cmd.Args()[2:]...)...)
+	c.cmd.SetFirstKeyPos(3)
 }
 
 // addReply is what add.lua replies.

@@ -189,11 +189,15 @@ func (r *Reader) exec(ctx context.Context) error {
 	for i := range r.cmds {
 		read := &r.reads[i]
 		if got, want := int64(read.cmd.Val()), read.to-read.from+1; got != want {
-			return fmt.Errorf("key %q has %d bytes from byte %d on, want %d: %w",
-				read.args[1], got, read.from, want, bloomstore.ErrFilterLost)
+			return shortBlock(read.args[1].(string), int(got), int(want))
 		}
 	}
 	return nil
+}
+
+// shortBlock is the error of a block that ends early: its segment does.
+func shortBlock(key string, got, want int) error {
+	return fmt.Errorf("key %q: %d bytes of a block, want %d: %w", key, got, want, bloomstore.ErrFilterLost)
 }
 
 // answer tests the blocks of the pipeline that was run.

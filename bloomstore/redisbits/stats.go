@@ -1,0 +1,192 @@
+package redisbits
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Stats describe chains as of about one moment. What it says of the fill comes
+// from blocks drawn at random.
+type Stats struct {
+	Keys      uint64       // keys added
+	Capacity  uint64       // keys that the layers so far are made for
+	Bytes     uint64       // of all segments; Redis adds its own, see sizing.SizeRedis
+	FPR       float64      // that a key never added is claimed, when its chain is drawn evenly
+	FPRStdErr float64      // standard error of FPR: that of the sample
+	Estimate  float64      // of Keys, from the fill and not from the count
+	StdErr    float64      // standard error of Estimate
+	Layers    []LayerStats // oldest first
+}
+
+// LayerStats describe the layers of one number of all chains together.
+type LayerStats struct {
+	Chains   int     // that have such a layer
+	Keys     uint64  // keys added
+	Capacity uint64  // keys that they are made for
+	Bits     uint64  // of all their blocks
+	Hashes   int     // bits of one key
+	Sampled  int     // blocks that the following is computed from
+	Fill     float64 // share of the bits that is set
+	FPR      float64 // that such a layer claims a key never added to its chain
+	StdErr   float64 // standard error of FPR
+	Estimate float64 // distinct keys that would have set the bits, added or claimed already
+	Target   float64 // what FPR will be at Capacity
+}
+
+// DefaultSample is the number of blocks of each layer that Stats reads: it knows
+// a false-positive rate of 1e-6 to some percent.
+const DefaultSample = 16384
+
+// Stats reads sample random blocks of each layer, 0 means DefaultSample, and the
+// counts of all chains.
+func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
+	stats, err := Survey(ctx, f.client, f.chains, sample)
+	if err != nil {
+		return Stats{}, fmt.Errorf("stats of a filter: %w", err)
+	}
+	return stats, nil
+}
+
+// Survey returns the Stats of chains of one Layout, which are open. It learns
+// what layers they have, then reads sample random blocks of each, 0 means
+// DefaultSample.
+func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, sample int) (Stats, error) {
+	if sample <= 0 {
+		sample = DefaultSample
+	}
+	if err := refresh(ctx, client, chains); err != nil {
+		return Stats{}, err
+	}
+	var s Stats
+	variance, absent, spread := 0.0, 1.0, 0.0
+	for number := 0; ; number++ {
+		var tiers []*tier
+		var records []string
+		for _, c := range chains {
+			if known := *c.tiers.Load(); number < len(known) {
+				tiers, records = append(tiers, known[number]), append(records, c.Record())
+			}
+		}
+		if len(tiers) == 0 {
+			break
+		}
+		layer, stderr, err := surveyLayer(ctx, client, tiers, records, sample)
+		if err != nil {
+			return Stats{}, err
+		}
+		share := float64(len(tiers)) / float64(len(chains))
+		absent *= 1 - share*layer.FPR
+		spread += share * share * layer.StdErr * layer.StdErr
+		variance += stderr * stderr
+		s.Keys += layer.Keys
+		s.Capacity += layer.Capacity
+		s.Bytes += uint64(len(tiers)*tiers[0].Segments) * uint64(tiers[0].SegmentBytes)
+		s.Estimate += layer.Estimate
+		s.Layers = append(s.Layers, layer)
+	}
+	s.FPR, s.FPRStdErr, s.StdErr = 1-absent, math.Sqrt(spread), math.Sqrt(variance)
+	return s, nil
+}
+
+// surveyLayer describes tiers, which have one shape. stderr is that of Estimate.
+func surveyLayer(ctx context.Context, client redis.UniversalClient, tiers []*tier, records []string, sample int) (s LayerStats, stderr float64, err error) {
+	shape := tiers[0]
+	s = LayerStats{
+		Chains: len(tiers), Hashes: shape.Hashes, Target: shape.FPR, Sampled: sample,
+		Capacity: shape.Capacity * uint64(len(tiers)), Bits: shape.Bits() * uint64(len(tiers)),
+	}
+	if s.Keys, err = sumKeys(ctx, client, records, shape.layers); err != nil {
+		return s, 0, err
+	}
+	blockBits := float64(shape.BlockBytes * 8)
+	var rate, keys moments
+	err = sampleBlocks(ctx, client, tiers, sample, func(set int) {
+		fill := float64(set) / blockBits
+		s.Fill += fill / float64(sample)
+		rate.add(math.Pow(fill, float64(shape.Hashes)))
+		// A full block says only that it has many keys; it counts as nearly full.
+		keys.add(-math.Log1p(-min(fill, 1-1/(2*blockBits))) * blockBits / float64(shape.Hashes))
+	})
+	blocks := float64(s.Bits) / blockBits
+	s.FPR, s.StdErr = rate.mean(), rate.stderr()
+	s.Estimate = keys.mean() * blocks
+	return s, keys.stderr() * blocks, err
+}
+
+// sumKeys adds up the counts of the records for the layer that layers names.
+func sumKeys(ctx context.Context, client redis.UniversalClient, records []string, layers string) (sum uint64, err error) {
+	pipe := client.Pipeline()
+	for _, record := range records {
+		pipe.HMGet(ctx, record, "keys"+layers) // a list, so that a missing count is no error
+	}
+	replies, err := pipe.Exec(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read %d counts: %w", len(records), lostType(err))
+	}
+	for i, reply := range replies {
+		count, ok := reply.(*redis.SliceCmd).Val()[0].(string)
+		if !ok { // nothing was added yet
+			continue
+		}
+		n, err := strconv.ParseUint(count, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("key %q counts %q keys: %w", records[i], count, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// sampleBlocks calls visit with the number of bits that are set in each of sample
+// blocks of tiers, drawn with replacement. It counts here and not by BITCOUNT, so
+// that a short block is noticed.
+func sampleBlocks(ctx context.Context, client redis.UniversalClient, tiers []*tier, sample int, visit func(set int)) error {
+	shape := tiers[0]
+	for sample > 0 {
+		n := min(sample, maxPipeline)
+		sample -= n
+		pipe := client.Pipeline()
+		keys := make([]string, n)
+		for i := range n {
+			t := tiers[rand.IntN(len(tiers))]
+			keys[i] = t.keys[rand.IntN(len(t.keys))]
+			from := HeaderBytes + int64(rand.Uint64N(shape.blocks))*int64(shape.BlockBytes)
+			pipe.GetRange(ctx, keys[i], from, from+int64(shape.BlockBytes)-1)
+		}
+		replies, err := pipe.Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("read %d blocks: %w", n, lostType(err))
+		}
+		for i, reply := range replies {
+			block := reply.(*redis.StringCmd).Val()
+			if len(block) != shape.BlockBytes {
+				return shortBlock(keys[i], len(block), shape.BlockBytes)
+			}
+			set := 0
+			for _, b := range []byte(block) {
+				set += bits.OnesCount8(b)
+			}
+			visit(set)
+		}
+	}
+	return nil
+}
+
+// moments are count, sum and sum of squares.
+type moments struct{ n, sum, squares float64 }
+
+func (m *moments) add(x float64) { m.n++; m.sum += x; m.squares += x * x }
+
+func (m *moments) mean() float64 { return m.sum / m.n }
+
+// stderr returns the standard error of the mean.
+func (m *moments) stderr() float64 {
+	mean := m.mean()
+	return math.Sqrt(max(m.squares/m.n-mean*mean, 0) / m.n)
+}
