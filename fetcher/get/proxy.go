@@ -90,7 +90,7 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 	} else {
 		err = p.httpConnect(conn, to)
 	}
-	if !stop() {
+	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -98,6 +98,15 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 		return nil, fmt.Errorf("through proxy %s: %w", p.address, err)
 	}
 	return conn, nil
+}
+
+// noReply says what it means that a proxy does not say whether it made a tunnel.
+// Silence is no fault of its own: it may itself wait for the host.
+func noReply(err error) error {
+	if isTimeout(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrProxy, err)
 }
 
 // httpConnect asks an HTTP proxy for a tunnel (RFC 9110, 9.3.6).
@@ -112,7 +121,7 @@ func (p *proxy) httpConnect(conn net.Conn, to netip.AddrPort) error {
 	from := bufio.NewReader(io.LimitReader(conn, maxConnectHeader))
 	answer, err := http.ReadResponse(from, &http.Request{Method: http.MethodConnect})
 	if err != nil {
-		return fmt.Errorf("%w: answer to CONNECT: %w", ErrProxy, err)
+		return fmt.Errorf("answer to CONNECT: %w", noReply(err))
 	}
 	defer answer.Body.Close()
 	switch {
@@ -161,7 +170,7 @@ func (p *proxy) socksConnect(conn net.Conn, to netip.AddrPort) error {
 	}
 	var reply [5]byte // version, reason, 0, and the address that the server uses: its type, its first byte
 	if _, err := io.ReadFull(conn, reply[:]); err != nil {
-		return fmt.Errorf("%w: %w", ErrProxy, err)
+		return noReply(err)
 	}
 	rest, known := map[byte]int64{socksIPv4: 3 + 2, socksIPv6: 15 + 2, socksName: int64(reply[4]) + 2}[reply[3]]
 	switch reason := int(reply[1]); {

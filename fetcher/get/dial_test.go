@@ -1,0 +1,256 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/resolve"
+	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+)
+
+// In these tests 127.0.0.1 stands for the public and 127.0.0.2 for an address
+// inside of the house: AllowNet opens the one and not the other.
+var (
+	outside = netip.MustParseAddr("127.0.0.1")
+	inside  = netip.MustParseAddr("127.0.0.2")
+)
+
+// street is a web server on a port of outside, and beside it one on the same
+// port of inside that nobody may come to.
+type street struct {
+	port     string
+	requests atomic.Int32
+	intruded atomic.Int32
+}
+
+func newStreet(t *testing.T) *street {
+	t.Helper()
+	s := new(street)
+	for range 100 { // the port may be taken on the other address
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.requests.Add(1)
+			page(r.Host)(w, r)
+		}))
+		_, s.port, _ = net.SplitHostPort(server.Listener.Addr().String())
+		l, err := net.Listen("tcp", net.JoinHostPort(inside.String(), s.port))
+		if err != nil {
+			server.Listener.Close()
+			continue
+		}
+		server.Start()
+		t.Cleanup(server.Close)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				s.intruded.Add(1)
+				conn.Close()
+			}
+		}()
+		t.Cleanup(func() { l.Close(); <-done })
+		return s
+	}
+	t.Skip("no port that is free on 127.0.0.1 and 127.0.0.2")
+	return nil
+}
+
+// rebinding are name servers that want to lead inside.
+var rebinding = map[string]resolvetest.Answer{
+	"first outside, then inside": func(_ string, asked int) []netip.Addr {
+		if asked == 0 {
+			return []netip.Addr{outside}
+		}
+		return []netip.Addr{inside}
+	},
+	"in turn": func(_ string, asked int) []netip.Addr {
+		return []netip.Addr{[]netip.Addr{outside, inside}[asked%2]}
+	},
+	"both at once": func(string, int) []netip.Addr { return []netip.Addr{inside, outside} },
+	"mapped":       func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("::ffff:127.0.0.2")} },
+	"only inside":  func(string, int) []netip.Addr { return []netip.Addr{inside} },
+}
+
+// forgetful lets c ask the name server each time.
+func forgetful(t *testing.T, c *Client, server string) {
+	t.Helper()
+	resolver, err := resolve.New(resolve.Config{Server: server, TTL: 1, NegativeTTL: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.dialer.resolver = resolver
+}
+
+// TestRebinding: whatever a name server says and when, nobody comes inside;
+// with a memory for names and without, directly and through each kind of proxy.
+func TestRebinding(t *testing.T) {
+	for name, answer := range rebinding {
+		for _, scheme := range []string{"", "http", "socks5"} {
+			for _, remember := range []bool{false, true} {
+				t.Run(name+"/proxy="+scheme, func(t *testing.T) {
+					place := newStreet(t)
+					config := Config{AllowNet: []netip.Prefix{netip.PrefixFrom(outside, 32)}, MaxIdleConnsPerHost: 1, IdleTimeout: 1}
+					var p *testProxy
+					if scheme != "" {
+						p = newTestProxy(t, scheme, "", "")
+						config.Proxy = p.url
+					}
+					server := resolvetest.Serve(t, answer)
+					config.DNS = server.Addr
+					c := guarded(t, config)
+					if !remember {
+						forgetful(t, c, server.Addr)
+					}
+					came := 0
+					if err := c.CheckHost(t.Context(), "rebind.test"); (err == nil) == strings.Contains("only inside mapped", name) {
+						t.Errorf("CheckHost: %v", err)
+					}
+					for range 6 {
+						r, err := c.Get(t.Context(), Request{URL: "http://rebind.test:" + place.port})
+						refused := new(AddressError)
+						if err == nil {
+							came++
+							r.Release()
+						} else if !errors.As(err, &refused) || refused.Addr != inside.String() {
+							t.Errorf("%v, want an *AddressError", err)
+						}
+					}
+					if place.intruded.Load() != 0 || int(place.requests.Load()) != came {
+						t.Errorf("%d came inside; %d requests, %d answers", place.intruded.Load(), place.requests.Load(), came)
+					}
+					if mayCome := name != "only inside" && name != "mapped" && (remember || name != "first outside, then inside"); mayCome && came == 0 {
+						t.Error("nobody came outside either")
+					}
+					if p != nil {
+						p.hasOnly(t, outside.String()+":"+place.port)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestNamesAreRemembered(t *testing.T) {
+	place := newStreet(t)
+	server := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
+	c := client(t, Config{DNS: server.Addr, IdleTimeout: 1})
+	for range 3 {
+		mustGet(t, c, Request{URL: "http://h.test:" + place.port}).Release()
+	}
+	if asked := server.Asked("h.test"); asked != 1 {
+		t.Errorf("asked %d times for 3 requests, want once", asked)
+	}
+	_, err := c.Get(t.Context(), Request{URL: "http://127.1:" + place.port})
+	if !errors.Is(err, ErrURL) {
+		t.Errorf("127.1: %v, want ErrURL", err)
+	}
+	if _, err := New(Config{DNS: "dns.test", Proxy: "x", MinRate: -2, AllowNet: []netip.Prefix{{}}, HeaderTimeout: -1}); err == nil {
+		t.Error("no error")
+	} else {
+		for _, part := range []string{`DNS server "dns.test"`, "Proxy", "MinRate", "AllowNet", "HeaderTimeout"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s is not in %v", part, err)
+			}
+		}
+	}
+}
+
+// connectors for race: what happens to a connection to each address.
+type behaviour struct {
+	after time.Duration
+	fails bool
+}
+
+// TestRace has its own time.
+func TestRace(t *testing.T) {
+	const slow = 20 * time.Second
+	for name, c := range map[string]struct {
+		behave map[string]behaviour
+		order  string
+		want   string // empty: an error
+		took   time.Duration
+	}{
+		"first answers":            {map[string]behaviour{"::1": {after: 50 * time.Millisecond}}, "::1 1.1.1.1", "::1", 50 * time.Millisecond},
+		"first family is silent":   {map[string]behaviour{"::1": {after: slow}, "1.1.1.1": {after: time.Millisecond}}, "::1 1.1.1.1", "1.1.1.1", 301 * time.Millisecond},
+		"first family fails":       {map[string]behaviour{"::1": {fails: true}, "1.1.1.1": {}}, "::1 1.1.1.1", "1.1.1.1", 0},
+		"second of a family":       {map[string]behaviour{"1.1.1.1": {fails: true}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 0},
+		"one of two is silent":     {map[string]behaviour{"1.1.1.1": {after: slow}}, "1.1.1.1 1.1.1.2", "1.1.1.2", 5 * time.Second},
+		"all fail":                 {map[string]behaviour{"::1": {fails: true}, "1.1.1.1": {fails: true}}, "::1 1.1.1.1", "", 0},
+		"all are silent":           {map[string]behaviour{"::1": {after: slow}, "1.1.1.1": {after: slow}}, "::1 1.1.1.1", "", 10 * time.Second},
+		"both at the same instant": {map[string]behaviour{"::1": {after: 400 * time.Millisecond}, "1.1.1.1": {after: 100 * time.Millisecond}}, "::1 1.1.1.1", "any", 400 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ips []netip.Addr
+				for _, text := range strings.Fields(c.order) {
+					ips = append(ips, netip.MustParseAddr(text))
+				}
+				var open atomic.Int32
+				connect := func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
+					b := c.behave[ip.String()]
+					select {
+					case <-time.After(b.after):
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+					if b.fails {
+						return nil, errors.New("refused by " + ip.String())
+					}
+					open.Add(1)
+					return counted{&open}, nil
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				began := time.Now()
+				conn, ip, err := race(ctx, ips, connect)
+				if took := time.Since(began); took != c.took {
+					t.Errorf("took %v, want %v", took, c.took)
+				}
+				switch {
+				case c.want == "" && (err == nil || conn != nil):
+					t.Errorf("%v, want an error", ip)
+				case c.want != "" && (err != nil || (ip.String() != c.want && c.want != "any")):
+					t.Errorf("%v, %v, want %s", ip, err, c.want)
+				case c.want != "" && open.Load() != 1, c.want == "" && open.Load() != 0:
+					t.Errorf("%d connections are open", open.Load())
+				}
+			})
+		})
+	}
+}
+
+// counted is a connection that counts itself out.
+type counted struct{ open *atomic.Int32 }
+
+func (c counted) Close() error                     { c.open.Add(-1); return nil }
+func (c counted) Read([]byte) (int, error)         { return 0, io.EOF }
+func (c counted) Write([]byte) (int, error)        { return 0, io.EOF }
+func (c counted) LocalAddr() net.Addr              { return nil }
+func (c counted) RemoteAddr() net.Addr             { return nil }
+func (c counted) SetDeadline(time.Time) error      { return nil }
+func (c counted) SetReadDeadline(time.Time) error  { return nil }
+func (c counted) SetWriteDeadline(time.Time) error { return nil }
+
+func TestEndsInNumber(t *testing.T) {
+	for name, want := range map[string]bool{
+		"1": true, "a.1": true, "0x": true, "a.0x7F": true, "0X1": true, "08": true, "1.2.3.4": true,
+		"": false, "a": false, "1a": false, "0xg": false, "1.a": false, "x1": false, "a.0y1": false,
+	} {
+		if got := endsInNumber(name); got != want {
+			t.Errorf("endsInNumber(%q) = %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package get
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// testProxy is a proxy on the loopback that notes where it is told to go.
+type testProxy struct {
+	url            string
+	user, password string // empty: nobody is asked
+
+	mu      sync.Mutex
+	targets []string
+}
+
+// newTestProxy starts a proxy for a scheme of Config.Proxy.
+func newTestProxy(t *testing.T, scheme, user, password string) *testProxy {
+	t.Helper()
+	p := &testProxy{user: user, password: password}
+	serve := p.serveHTTP
+	if scheme == "socks5" {
+		serve = p.serveSOCKS
+	}
+	var wrap func(net.Listener) net.Listener
+	if scheme == "https" {
+		wrap = func(l net.Listener) net.Listener {
+			return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate(t)}})
+		}
+	}
+	addr := listen(t, wrap, func(_ int, conn net.Conn) { serve(conn) })
+	p.url = scheme + "://"
+	if user != "" {
+		p.url += user + ":" + password + "@"
+	}
+	p.url += addr
+	return p
+}
+
+// certificate is one for example.com and 127.0.0.1, of secure's servers.
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	s, _ := secure(t, page("unused"))
+	return s.TLS.Certificates[0]
+}
+
+// tunnel goes to target and lets bytes through until one side ends.
+func (p *testProxy) tunnel(conn net.Conn, target string, granted func(bool)) {
+	p.mu.Lock()
+	p.targets = append(p.targets, target)
+	p.mu.Unlock()
+	up, err := net.Dial("tcp", target)
+	granted(err == nil)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	var down sync.WaitGroup
+	down.Go(func() { io.Copy(conn, up); conn.Close() })
+	io.Copy(up, conn)
+	up.Close()
+	down.Wait()
+}
+
+func (p *testProxy) serveHTTP(conn net.Conn) {
+	r, err := http.ReadRequest(bufio.NewReader(conn))
+	if err != nil {
+		return
+	}
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(p.user+":"+p.password))
+	switch {
+	case r.Method != http.MethodConnect:
+		io.WriteString(conn, "HTTP/1.1 405 No\r\n\r\n")
+	case p.user != "" && r.Header.Get("Proxy-Authorization") != want:
+		io.WriteString(conn, "HTTP/1.1 407 Who\r\nContent-Length: 0\r\n\r\n")
+	default:
+		p.tunnel(conn, r.Host, func(granted bool) {
+			if granted {
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+			} else {
+				io.WriteString(conn, "HTTP/1.1 502 Nobody\r\nContent-Length: 0\r\n\r\n")
+			}
+		})
+	}
+}
+
+func (p *testProxy) serveSOCKS(conn net.Conn) {
+	read := func(n int) []byte {
+		b := make([]byte, n)
+		if _, err := io.ReadFull(conn, b); err != nil {
+			return make([]byte, n)
+		}
+		return b
+	}
+	methods := read(int(read(2)[1]))
+	if p.user != "" {
+		if methods[0] != 2 {
+			conn.Write([]byte{5, 0xff})
+			return
+		}
+		conn.Write([]byte{5, 2})
+		user := read(int(read(2)[1]))
+		password := read(int(read(1)[0]))
+		if string(user) != p.user || string(password) != p.password {
+			conn.Write([]byte{1, 1})
+			return
+		}
+		conn.Write([]byte{1, 0})
+	} else {
+		conn.Write([]byte{5, 0})
+	}
+	target := ""
+	switch request := read(4); request[3] {
+	case 1:
+		target = netip.AddrFrom4([4]byte(read(4))).String()
+	case 4:
+		target = netip.AddrFrom16([16]byte(read(16))).String()
+	case 3:
+		target = string(read(int(read(1)[0])))
+	}
+	port := binary.BigEndian.Uint16(read(2))
+	p.tunnel(conn, net.JoinHostPort(target, strconv.Itoa(int(port))), func(granted bool) {
+		if granted {
+			conn.Write([]byte{5, 0, 0, 3, 2, 'o', 'k', 0, 80})
+		} else {
+			conn.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})
+		}
+	})
+}
+
+// hasOnly holds that the proxy was told to go to target and nowhere else.
+func (p *testProxy) hasOnly(t *testing.T, target string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, got := range p.targets {
+		if got != target {
+			t.Errorf("the proxy was told to go to %s, want %s", got, target)
+		}
+	}
+}
+
+var proxySchemes = []string{"http", "https", "socks5"}
+
+// TestProxy fetches http and https URLs by name through each kind of proxy,
+// which gets an address; the server gets the name.
+func TestProxy(t *testing.T) {
+	server, config := secure(t, func(w http.ResponseWriter, r *http.Request) {
+		page(r.Host+" "+r.TLS.ServerName+" "+r.Proto)(w, r)
+	})
+	plain := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		page(r.Host+" "+r.Header.Get("Proxy-Authorization"))(w, r)
+	})
+	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
+	for _, scheme := range proxySchemes {
+		for _, user := range []string{"", "user"} {
+			t.Run(scheme+"/"+user, func(t *testing.T) {
+				p := newTestProxy(t, scheme, user, "se:cr@t")
+				config.Proxy = strings.Replace(p.url, ":se:cr@t@", ":se%3Acr%40t@", 1)
+				config.DNS = names.Addr
+				c := client(t, config)
+				_, port, _ := net.SplitHostPort(strings.TrimPrefix(server.URL, "https://"))
+				r := mustGet(t, c, Request{URL: "https://example.com:" + port})
+				if want := "example.com:" + port + " example.com HTTP/2.0"; string(r.Body) != want {
+					t.Errorf("%q, want %q", r.Body, want)
+				}
+				r.Release()
+				p.hasOnly(t, outside.String()+":"+port)
+				p.targets = nil
+				_, port, _ = net.SplitHostPort(strings.TrimPrefix(plain, "http://"))
+				r = mustGet(t, c, Request{URL: "http://example.com:" + port})
+				if want := "example.com:" + port + " "; string(r.Body) != want {
+					t.Errorf("%q, want %q", r.Body, want)
+				}
+				r.Release()
+				p.hasOnly(t, outside.String()+":"+port)
+			})
+		}
+	}
+}
+
+// TestProxyGetsNoSpecialAddress: the proxy is not even connected to.
+func TestProxyGetsNoSpecialAddress(t *testing.T) {
+	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{inside} })
+	for _, scheme := range proxySchemes {
+		p := newTestProxy(t, scheme, "", "")
+		c := guarded(t, Config{Proxy: p.url, DNS: names.Addr})
+		for _, host := range []string{"h.test", "127.0.0.1", "[::1]", "169.254.169.254", "[64:ff9b::7f00:1]", "192.168.0.1"} {
+			refused := new(AddressError)
+			if _, err := c.Get(t.Context(), Request{URL: "http://" + host}); !errors.As(err, &refused) {
+				t.Errorf("%s: %v, want an *AddressError", host, err)
+			}
+		}
+		if _, err := c.Get(t.Context(), Request{URL: "http://0x7f.1"}); !errors.Is(err, ErrURL) {
+			t.Errorf("%v, want ErrURL", err)
+		}
+		p.hasOnly(t, "nowhere")
+	}
+}
+
+// TestProxyFaults: what the proxy cannot do is its own fault or the host's, and
+// nothing shows the password.
+func TestProxyFaults(t *testing.T) {
+	nobody := closedPort(t)
+	proxyFault := Fault{Outcome: frontier.Network, Retry: true}
+	hostFault := Fault{Outcome: frontier.Network, Retry: true, Host: true}
+	says := func(answer string) string {
+		return "user:secret@" + listen(t, nil, func(_ int, conn net.Conn) {
+			conn.Read(make([]byte, 1<<10))
+			io.WriteString(conn, answer)
+			io.Copy(io.Discard, conn)
+		})
+	}
+	wrong := func(scheme string) string {
+		return "user:secret@" + newTestProxy(t, scheme, "user", "other").url[len(scheme+"://user:other@"):]
+	}
+	right := func(scheme string) string {
+		return newTestProxy(t, scheme, "user", "secret").url[len(scheme+"://"):]
+	}
+	for name, c := range map[string]struct {
+		proxy string
+		want  Fault
+	}{
+		"http, nobody there":         {"http://user:secret@" + nobody, proxyFault},
+		"socks5, nobody there":       {"socks5://user:secret@" + nobody, proxyFault},
+		"http, password":             {"http://" + wrong("http"), proxyFault},
+		"socks5, password":           {"socks5://" + wrong("socks5"), proxyFault},
+		"http, host is not there":    {"http://" + right("http"), hostFault},
+		"socks5, host is not there":  {"socks5://" + right("socks5"), hostFault},
+		"http, silent":               {"http://" + says(""), hostFault},
+		"socks5, silent":             {"socks5://" + says(""), proxyFault},
+		"http, not one":              {"http://" + says("SSH-2.0-x\r\n"), proxyFault},
+		"http, talks first":          {"http://" + says("HTTP/1.1 200 OK\r\n\r\nhello"), proxyFault},
+		"http, endless header":       {"http://" + says("HTTP/1.1 200 OK\r\nA: "+strings.Repeat("a", 20<<10)), proxyFault},
+		"socks5, is one for http":    {"socks5://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault},
+		"socks5, unknown reply":      {"socks5://user:secret@" + newTestProxy(t, "http", "", "").url[len("http://"):], proxyFault},
+		"https, has no certificate":  {"https://" + wrong("https"), proxyFault},
+		"https, speaks no TLS":       {"https://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault},
+		"http, speaks TLS":           {"http://" + wrong("https"), proxyFault},
+		"socks5, wants no password?": {"socks5://" + says("\x05\x00"), proxyFault},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := client(t, Config{Proxy: c.proxy, DialTimeout: 300 * time.Millisecond})
+			_, err := client.Get(t.Context(), Request{URL: "http://" + nobody})
+			if err == nil {
+				t.Fatal("an answer")
+			}
+			if got := Classify(err); got != c.want {
+				t.Errorf("%v is %+v, want %+v", err, got, c.want)
+			}
+			if errors.Is(err, ErrProxy) != (c.want == proxyFault) {
+				t.Errorf("%v is ErrProxy: %v", err, errors.Is(err, ErrProxy))
+			}
+			for _, part := range []string{"secret", "user:", base64.StdEncoding.EncodeToString([]byte("user:secret"))} {
+				if strings.Contains(err.Error(), part) {
+					t.Errorf("%v shows %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestParseProxy(t *testing.T) {
+	for raw, want := range map[string]string{
+		"http://h": "h:80", "https://h": "h:443", "socks5://h": "h:1080", "http://u:p@[::1]:8080/": "[::1]:8080", "HTTP://h:1": "h:1",
+	} {
+		if p, err := parseProxy(raw, nil); err != nil || p.address != want {
+			t.Errorf("parseProxy(%q) = %+v, %v, want %s", raw, p, err, want)
+		}
+	}
+	if p, err := parseProxy("", nil); p != nil || err != nil {
+		t.Errorf("no proxy: %v, %v", p, err)
+	}
+	for _, raw := range []string{
+		"secret@h:80", "secret:x@h", "socks5h://secret@h", "ftp://secret@h", "http://", "http://secret@", "http://h/secret", "http://h?secret",
+		"http://h#secret", "http://secret\x7f@h", "http://h:secret", "socks5://" + strings.Repeat("secret", 50) + "@h",
+	} {
+		if _, err := parseProxy(raw, nil); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("parseProxy(%q): %v", raw, err)
+		}
+	}
+}
