@@ -1,6 +1,7 @@
 package redisbits
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -61,14 +62,15 @@ func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	for _, call := range calls {
 		reply, err := call.parse()
 		if err != nil {
-			return err
+			// What is wrong with the chain says its Verify better than a script.
+			return cmp.Or(call.chain.Verify(ctx, f.client), err)
 		}
 		for i, answer := range reply.answers {
 			at := call.asks[i]
 			added[w.index[at]] = answer == wasAdded
 			again[at] = answer == layerFull || answer == blockLost
 		}
-		if err := f.follow(ctx, call.chain, reply); err != nil {
+		if err := f.follow(ctx, call, reply); err != nil {
 			return err
 		}
 	}
@@ -77,15 +79,15 @@ func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	return nil
 }
 
-// follow does for a chain what a reply says is due.
-func (f *Filter) follow(ctx context.Context, c *Chain, reply addReply) error {
+// follow does for a chain what the reply to a call says is due.
+func (f *Filter) follow(ctx context.Context, call *addCall, reply addReply) error {
 	switch {
 	case reply.stale:
-		return c.Refresh(ctx, f.client)
+		return call.chain.Refresh(ctx, f.client)
 	case reply.full:
-		return c.Extend(ctx, f.client)
-	case reply.room >= 0 && uint64(reply.room) <= c.layout.Layer(max(c.Layers(), 1)-1).Capacity/2:
-		_, err := c.Prepare(ctx, f.client)
+		return call.chain.Extend(ctx, f.client, call.layers)
+	case reply.room >= 0 && uint64(reply.room) <= f.layout.Layer(call.layers-1).Capacity/2:
+		_, err := call.chain.Prepare(ctx, f.client)
 		return err
 	}
 	return nil
@@ -94,6 +96,7 @@ func (f *Filter) follow(ctx context.Context, c *Chain, reply addReply) error {
 // addCall is one run of add.lua.
 type addCall struct {
 	chain    *Chain
+	layers   int   // that were asked
 	asks     []int // indices in the window
 	segments map[int]int
 	keys     []string
@@ -115,8 +118,8 @@ func (w *window) calls(ctx context.Context) []*addCall {
 	for i := range w.asks {
 		ask := &w.asks[i]
 		call := open[ask.Chain]
-		if call == nil || len(call.asks) == maxPerScript || len(call.first(w).tiers) != len(ask.tiers) {
-			call = &addCall{chain: ask.Chain, segments: make(map[int]int), keys: []string{ask.Chain.Record()}}
+		if call == nil || len(call.asks) == maxPerScript || call.layers != ask.Layers() {
+			call = &addCall{chain: ask.Chain, layers: ask.Layers(), segments: make(map[int]int), keys: []string{ask.Chain.Record()}}
 			open[ask.Chain] = call
 			calls = append(calls, call)
 		}
@@ -124,7 +127,7 @@ func (w *window) calls(ctx context.Context) []*addCall {
 	}
 	for _, call := range calls {
 		args := append([]any{"evalsha", addScript.Hash(), len(call.keys)}, anys(call.keys)...)
-		args = append(args, call.first(w).Layers(), call.first(w).Capacity())
+		args = append(args, call.first(w).Identity(), call.first(w).Capacity())
 		args = append(append(args, call.headers...), call.prints...)
 		call.cmd = redis.NewCmd(ctx, args...)
 		call.cmd.SetFirstKeyPos(3)

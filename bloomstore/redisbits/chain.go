@@ -132,7 +132,7 @@ func (c *Chain) Create(ctx context.Context, client redis.UniversalClient) error 
 	}
 	c.know(layers[0])
 	if layers[0] == 0 {
-		return c.Extend(ctx, client)
+		return c.Extend(ctx, client, 0)
 	}
 	return c.Verify(ctx, client)
 }
@@ -175,7 +175,7 @@ func readRecords(ctx context.Context, client redis.UniversalClient, chains []*Ch
 		records[i] = pipe.HMGet(ctx, c.Record(), "head", "layers")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read %d records: %w", len(chains), lostType(err))
+		return nil, pipeError(err, records)
 	}
 	layers = make([]int, len(chains))
 	for i, c := range chains {
@@ -219,8 +219,8 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 	pipe := client.Pipeline()
 	var checks []func() error
 	flush := func() error {
-		if _, err := pipe.Exec(ctx); err != nil {
-			return fmt.Errorf("read %d headers: %w", len(checks), lostType(err))
+		if cmds, err := pipe.Exec(ctx); err != nil {
+			return pipeError(err, cmds)
 		}
 		for _, check := range checks {
 			if err := check(); err != nil {
@@ -259,12 +259,16 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 // missing, and reports whether now all are there. Whoever adds calls it from half
 // the capacity on, so that Extend finds the work done.
 func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
+	if number := c.Layers(); c.layout.Grows(number) {
+		return c.prepare(ctx, client, number)
+	}
+	return true, nil
+}
+
+// prepare makes one segment of the layer of that number, if one is missing.
+func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, number int) (ready bool, err error) {
 	c.next.Lock()
 	defer c.next.Unlock()
-	number := c.Layers()
-	if !c.layout.Grows(number) {
-		return true, nil
-	}
 	if c.next.tier == nil || c.next.tier.Number != number {
 		c.next.tier, c.next.made = c.tier(number), 0
 	}
@@ -286,11 +290,15 @@ func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (read
 	return false, fmt.Errorf("make key %q: %w", t.keys[made], Fault(reply))
 }
 
-// Extend gives the chain its next layer, making what is missing of it. If another
-// caller does so at the same time, or has done so unknown to this process, that is
-// the layer. The layers before are frozen from then on: no key is added to them.
-func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient) error {
-	number := c.Layers()
+// Extend gives a chain that had so many layers, the last of them full, one more,
+// making what is missing of it. If the chain has more by now, because another
+// caller here or elsewhere did the same, that is it. The layers before are frozen
+// from then on: no key is added to them.
+func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers int) error {
+	if c.Layers() != layers {
+		return c.Refresh(ctx, client)
+	}
+	number := layers // counting from 0
 	if !c.layout.Grows(number) {
 		return fmt.Errorf("redisbits: %q ends with layer %d", c.Record(), number-1)
 	}
@@ -316,7 +324,7 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient) error 
 // returns what begin_layer.lua replies.
 func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number int) (reply string, err error) {
 	for ready := false; !ready; {
-		if ready, err = c.Prepare(ctx, client); err != nil {
+		if ready, err = c.prepare(ctx, client, number); err != nil {
 			return "", err
 		}
 	}
@@ -372,6 +380,17 @@ func Fault(reply string) error {
 		return bloomstore.ErrParamsMismatch
 	}
 	return fmt.Errorf("redisbits: a script replied %q", reply)
+}
+
+// pipeError names the key of the first of cmds that failed; err is what the
+// pipeline returned.
+func pipeError[C redis.Cmder](err error, cmds []C) error {
+	for _, cmd := range cmds {
+		if cmd.Err() != nil {
+			return fmt.Errorf("%s of key %q: %w", cmd.Name(), cmd.Args()[1], lostType(cmd.Err()))
+		}
+	}
+	return err
 }
 
 // lostType makes an ErrFilterLost of an error that says that a key holds

@@ -245,7 +245,7 @@ func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []boo
 		if err := refresh(ctx, f.client, w.chains()); err != nil {
 			return err
 		}
-		w.keep(func(ask *Ask, _ int) bool { return ask.Chain.Layers() > len(ask.tiers) })
+		w.keep(func(ask *Ask, _ int) bool { return ask.Chain.Layers() > ask.Layers() })
 	}
 	return nil
 }

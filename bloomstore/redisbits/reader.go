@@ -40,8 +40,12 @@ type Ask struct {
 // newest returns the last of the layers that were asked.
 func (a *Ask) newest() *tier { return a.tiers[len(a.tiers)-1] }
 
-// Layers returns how many layers were asked, in decimal, for bloom_begin.
-func (a *Ask) Layers() string { return a.newest().layers }
+// Layers returns how many layers were asked: what Chain.Extend takes when the
+// newest is full.
+func (a *Ask) Layers() int { return len(a.tiers) }
+
+// Identity returns Layers as bloom_begin takes it.
+func (a *Ask) Identity() string { return a.newest().layers }
 
 // Capacity returns what bloom_begin takes for the newest layer's capacity.
 func (a *Ask) Capacity() string { return a.newest().capacity }
@@ -184,7 +188,7 @@ func (r *Reader) exec(ctx context.Context) error {
 	pipe := r.client.Pipeline()
 	_ = pipe.BatchProcess(ctx, r.cmds...) // only queues
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("read %d blocks: %w", len(r.cmds), lostType(err))
+		return pipeError(err, r.cmds)
 	}
 	for i := range r.cmds {
 		read := &r.reads[i]

@@ -127,7 +127,7 @@ func sumKeys(ctx context.Context, client redis.UniversalClient, records []string
 	}
 	replies, err := pipe.Exec(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read %d counts: %w", len(records), lostType(err))
+		return 0, pipeError(err, replies)
 	}
 	for i, reply := range replies {
 		count, ok := reply.(*redis.SliceCmd).Val()[0].(string)
@@ -161,7 +161,7 @@ func sampleBlocks(ctx context.Context, client redis.UniversalClient, tiers []*ti
 		}
 		replies, err := pipe.Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("read %d blocks: %w", n, lostType(err))
+			return pipeError(err, replies)
 		}
 		for i, reply := range replies {
 			block := reply.(*redis.StringCmd).Val()

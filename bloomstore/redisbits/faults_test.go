@@ -1,0 +1,202 @@
+package redisbits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+)
+
+// TestLostIsNeverEmpty breaks what is stored in each way that it can break, and
+// wants the named error of whoever looks: an open filter that is asked, one that
+// is added to, and one that is opened.
+func TestLostIsNeverEmpty(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	lost, foreign := bloomstore.ErrFilterLost, bloomstore.ErrParamsMismatch
+	for _, c := range []struct {
+		name string
+		harm func(ctx context.Context, f *Filter, segment string) error
+		want error
+	}{
+		{"evicted", func(ctx context.Context, _ *Filter, segment string) error { return client.Del(ctx, segment).Err() }, lost},
+		{"flushed", func(ctx context.Context, f *Filter, _ string) error { return unlinkAll(ctx, client, f) }, lost},
+		{"shortened", func(ctx context.Context, _ *Filter, segment string) error {
+			head := client.GetRange(ctx, segment, 0, HeaderBytes+9).Val()
+			return client.Set(ctx, segment, head, 0).Err()
+		}, lost},
+		{"of another type", func(ctx context.Context, _ *Filter, segment string) error {
+			client.Del(ctx, segment)
+			return client.RPush(ctx, segment, "a").Err()
+		}, lost},
+		{"zeroed", func(ctx context.Context, _ *Filter, segment string) error {
+			length := client.StrLen(ctx, segment).Val()
+			client.Del(ctx, segment)
+			return client.SetRange(ctx, segment, length-1, "\x00").Err()
+		}, lost},
+		{"replaced by another filter's", func(ctx context.Context, f *Filter, segment string) error {
+			h := f.chains[0].header
+			h.id[0] ^= 1
+			h.hashes, h.segments = f.layout.Layer(0).Hashes, f.layout.Layer(0).Segments
+			return client.SetRange(ctx, segment, 0, string(h.encode())).Err()
+		}, foreign},
+	} {
+		for _, layers := range []int{1, 3} { // the broken one is the newest, or frozen
+			t.Run(fmt.Sprintf("%s/layers=%d", c.name, layers), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
+				config := Config{Name: "harmed" + fmt.Sprint(rng.Uint64()), Capacity: 1000, Partitions: 1, FPR: 1e-3}
+				f := open(t, client, config)
+				defer Delete(context.WithoutCancel(t.Context()), client, config.Name)
+				old := randomPrints(rng, 900*(1<<layers-1))
+				if _, err := f.AddIfAbsent(t.Context(), old); err != nil {
+					t.Fatal(err)
+				}
+				if f.chains[0].Layers() != layers {
+					t.Fatalf("%d layers, want %d", f.chains[0].Layers(), layers)
+				}
+				if err := c.harm(t.Context(), f, f.chains[0].SegmentKey(0, 0)); err != nil {
+					t.Fatal(err)
+				}
+				f.chains[0].checked.Store(0) // a second has passed
+				_, err := f.Contains(t.Context(), randomPrints(rng, 64))
+				wantNamed(t, "Contains", err, c.want)
+				f.chains[0].checked.Store(0)
+				_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
+				wantNamed(t, "AddIfAbsent", err, c.want)
+				if layers == 1 { // the add notices by itself
+					f.chains[0].checked.Store(int64(time.Since(f.chains[0].born)) + int64(time.Hour))
+					_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
+					wantNamed(t, "AddIfAbsent with headers seen just now", err, c.want)
+				}
+				if c.name == "flushed" { // nothing is left to open
+					return
+				}
+				_, err = Open(t.Context(), client, config)
+				wantNamed(t, "Open", err, c.want)
+			})
+		}
+	}
+}
+
+func wantNamed(t *testing.T, who string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) || !strings.Contains(err.Error(), `"{harmed`) {
+		t.Errorf("%s: %v, want one that is %q and names the key", who, err, want)
+	}
+}
+
+// unlinkAll is FLUSHALL for one filter.
+func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
+	for _, c := range f.chains {
+		if err := c.Delete(ctx, client); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestReplacedSegmentIsNoticedInASecond: a read that meets a segment which was
+// replaced looks at its header when the last look is a second old, and not before.
+func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
+	c := layoutOf(t, Params{}).Chain(ID{}, 0, "{x}")
+	at := func(after time.Duration) time.Time { return c.born.Add(after) }
+	for _, step := range []struct {
+		after time.Duration
+		due   bool
+	}{{0, true}, {0, false}, {verifyEvery, false}, {verifyEvery + 2, true}, {verifyEvery + 3, false}, {2*verifyEvery + 3, true}} {
+		if due := c.verifyDue(at(step.after)); due != step.due {
+			t.Errorf("after %v: due is %t, want %t", step.after, due, step.due)
+		}
+	}
+}
+
+// TestLostRecords takes the records of a filter away.
+func TestLostRecords(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	config := Config{Name: "harmed-records", Capacity: 100, Partitions: 4}
+	f := open(t, client, config)
+	record := f.chains[2].Record()
+	kept := client.HGetAll(t.Context(), record).Val()
+	for name, c := range map[string]struct {
+		harm func(ctx context.Context) error
+		want error
+	}{
+		"gone":                 {func(ctx context.Context) error { return client.Del(ctx, record).Err() }, bloomstore.ErrFilterLost},
+		"another chain's":      {func(ctx context.Context) error { return client.Copy(ctx, f.chains[1].Record(), record, 0, true).Err() }, bloomstore.ErrParamsMismatch},
+		"a string":             {func(ctx context.Context) error { return client.Set(ctx, record, "x", 0).Err() }, bloomstore.ErrFilterLost},
+		"without layers":       {func(ctx context.Context) error { return client.HDel(ctx, record, "layers").Err() }, bloomstore.ErrFilterLost},
+		"with no layers":       {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 0).Err() }, bloomstore.ErrFilterLost},
+		"with layers not made": {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 2).Err() }, bloomstore.ErrFilterLost},
+		"with many layers":     {func(ctx context.Context) error { return client.HSet(ctx, record, "layers", 99).Err() }, bloomstore.ErrFilterLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.harm(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(t.Context(), client, config)
+			wantNamed(t, "Open", err, c.want)
+			client.Del(t.Context(), record)
+			if err := client.HSet(t.Context(), record, kept).Err(); err != nil {
+				t.Fatal(err)
+			}
+			open(t, client, config)
+		})
+	}
+}
+
+// TestOtherParameters opens a filter with every parameter changed.
+func TestOtherParameters(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	config := Config{Name: "mine", Capacity: 10_000, Partitions: 4}
+	open(t, client, config)
+	for says, other := range map[string]Config{
+		"capacity is":            {Name: "mine", Capacity: 20_000, Partitions: 4},
+		"false-positive rate is": {Name: "mine", Capacity: 10_000, Partitions: 4, FPR: 1e-5},
+		"growth is":              {Name: "mine", Capacity: 10_000, Partitions: 4, Growth: GrowthOff},
+		"block bits is":          {Name: "mine", Capacity: 10_000, Partitions: 4, BlockBits: 512},
+		"partition is":           {Name: "mine", Capacity: 10_000, Partitions: 8},
+	} {
+		_, err := Open(t.Context(), client, other)
+		if !errors.Is(err, bloomstore.ErrParamsMismatch) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), ", want ") {
+			t.Errorf("Open(%+v): %v, want an ErrParamsMismatch that says %q", other, err, says)
+		}
+	}
+	open(t, client, config) // unharmed
+}
+
+// TestEviction: a server that may evict any key is refused.
+func TestEviction(t *testing.T) {
+	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "noeviction": false, "volatile-lru": false} {
+		client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "100mb", "maxmemory-policy": policy}}))
+		_, err := Open(t.Context(), client, Config{Name: "x", Capacity: 100, Partitions: 1})
+		if errors.Is(err, ErrEvicts) != refused || refused && !strings.Contains(err.Error(), policy) {
+			t.Errorf("with %s: %v, want refused %t", policy, err, refused)
+		}
+	}
+}
+
+// TestOutOfMemory: a filter that does not fit is an error and not a smaller one,
+// and what was made of it is taken up when there is room.
+func TestOutOfMemory(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "20mb"}}))
+	config := Config{Name: "x", Capacity: 10_000_000, Partitions: 8}
+	_, err := Open(t.Context(), client, config)
+	if err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Fatalf("40 MB in 20: %v, want the server's OOM", err)
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, client, config)
+	if added, err := f.AddIfAbsent(t.Context(), []bloomstore.Fingerprint{{1}}); err != nil || !added[0] {
+		t.Errorf("%v, %v, want it added", added, err)
+	}
+}
