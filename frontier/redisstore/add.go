@@ -1,10 +1,267 @@
 package redisstore
 
-// adder is the part of a Store that adds.
-type adder struct{}
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
 
-var adderScripts = []*script{}
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+//go:embed add.lua
+var addLua string
+
+var addScript = newScript("add", "", redisbits.Block, addLua)
+
+// adder is the part of a Store that adds.
+type adder struct {
+	seen  *seenCache // nil: none
+	added string     // field of partition.meta that counts what this worker adds
+
+	// acknowledged counts, by partition, the items that callers of this process
+	// were told are added.
+	acknowledged []atomic.Uint64
+	queued       atomic.Int64 // about how many items the crawl has queued; with Config.MaxQueued
+}
 
 // epochChanged forgets what this process believes because of answers of an
 // epoch that is over.
-func (s *Store) epochChanged() {}
+func (s *Store) epochChanged() { s.seen.forget() }
+
+// ask is one offered item that the process cannot answer by itself.
+type ask struct {
+	item    frontier.Item
+	at      int // index among what its caller offered
+	print   bloomstore.Fingerprint
+	host    bloomstore.Fingerprint // of the host key
+	part    *partition
+	exact   bool
+	sampled bool // is in the shadow sample
+	link    bool // is refused when the queue is full
+
+	next    *ask   // the same URL, offered later in one group
+	under   *epoch // in which it was decided
+	verdict frontier.Verdict
+	err     error
+}
+
+// answers are what became of items that were offered together.
+type answers struct {
+	verdicts []frontier.Verdict
+	parts    []*partition // by item: where it belongs; nil if nobody was asked
+	// under says which epochs of the partitions' nodes the verdicts are of: they
+	// stand as long as those last; nil: not even now.
+	under map[*partition]*epoch
+}
+
+// Add implements frontier.Store. With frontier.ErrUnavailable it may be an
+// frontier.ErrFull too: the server is out of memory.
+func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	got, err := s.offer(ctx, items, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.countOffer(ctx, got); err != nil {
+		return nil, err
+	}
+	return got.verdicts, nil
+}
+
+// offer answers items, and queues those that are new. What is added is counted;
+// what is not, found, seen and refused, the caller has to count (see tally).
+// links are refused when the queue is full.
+func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (answers, error) {
+	got := answers{
+		verdicts: make([]frontier.Verdict, len(items)),
+		parts:    make([]*partition, len(items)),
+		under:    make(map[*partition]*epoch),
+	}
+	asks := make(map[*node]*offering)
+	for i := range items {
+		it := &items[i]
+		if reason := refusal(it); reason != "" {
+			got.verdicts[i] = frontier.Verdict{Answer: frontier.Refused, Reason: reason}
+			continue
+		}
+		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), at: i, link: links}
+		a.part = s.parts[partitionOf(a.host, len(s.parts))]
+		a.exact, a.sampled = it.Class != frontier.Bulk, a.print.Sampled()
+		n, err := s.nodeOf(ctx, a.part)
+		if err != nil {
+			return answers{}, err
+		}
+		got.parts[i] = a.part
+		if !a.exact && !a.sampled && s.seen.has(a.print) {
+			got.rely(a.part, n.epoch.Load())
+			continue // the zero Verdict is Seen
+		}
+		a.item = *it
+		if asks[n] == nil {
+			asks[n] = new(offering)
+		}
+		asks[n].asks = append(asks[n].asks, a)
+	}
+	for n, o := range asks {
+		s.submit(n, o)
+	}
+	for _, o := range asks {
+		if err := o.wait(ctx); err != nil {
+			return answers{}, err
+		}
+		s.take(&got, o)
+	}
+	return got, nil
+}
+
+// take copies what became of an offering.
+func (s *Store) take(got *answers, o *offering) {
+	for i := range o.asks {
+		a := &o.asks[i]
+		got.verdicts[a.at] = a.verdict
+		got.rely(a.part, a.under)
+		if a.verdict.Answer == frontier.Added {
+			s.acknowledged[a.part.number].Add(1)
+		}
+	}
+}
+
+// rely notes that an answer is of an epoch of its partition's node.
+func (got *answers) rely(p *partition, ep *epoch) {
+	if before, ok := got.under[p]; ok && before != ep {
+		ep = nil // of two epochs one is over
+	}
+	got.under[p] = ep
+}
+
+// offerAgain offers items whose answers may not stand any more, and returns what
+// is true now: what was answered added before stays so.
+func (s *Store) offerAgain(ctx context.Context, items []frontier.Item, links bool, before answers) (answers, error) {
+	got, err := s.offer(ctx, items, links)
+	if err != nil {
+		return answers{}, err
+	}
+	for i := range items {
+		if before.verdicts[i].Answer != frontier.Added {
+			continue
+		}
+		if got.verdicts[i].Answer == frontier.Added { // the first time was lost with its epoch
+			s.acknowledged[got.parts[i].number].Add(^uint64(0))
+		}
+		got.verdicts[i] = before.verdicts[i]
+	}
+	return got, nil
+}
+
+// refusal returns why an item is refused whatever the store knows, or "".
+func refusal(it *frontier.Item) frontier.Reason {
+	switch {
+	case len(it.URL) > frontier.MaxURLBytes:
+		return frontier.ReasonTooLong
+	case it.URL == "" || it.Host == "" || strings.IndexByte(it.Host, 0) >= 0 || it.Priority >= frontier.Priorities:
+		return frontier.ReasonMalformed
+	}
+	return ""
+}
+
+// tally counts verdicts that the scripts have not counted: of those that are not
+// added, how many there are, were seen, and were refused by reason.
+func tally(verdicts []frontier.Verdict) (found, seen uint64, refused map[frontier.Reason]uint64) {
+	for _, v := range verdicts {
+		switch v.Answer {
+		case frontier.Seen:
+			found, seen = found+1, seen+1
+		case frontier.Refused:
+			if refused == nil {
+				refused = make(map[frontier.Reason]uint64)
+			}
+			found++
+			refused[v.Reason]++
+		}
+	}
+	return found, seen, refused
+}
+
+// countOffer counts what an offer that belongs to no page did not add, in the
+// partition of its first item. All of it is counted or, with an error, perhaps
+// nothing.
+func (s *Store) countOffer(ctx context.Context, got answers) error {
+	found, seen, refused := tally(got.verdicts)
+	if found == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(got.parts, func(p *partition) bool { return p != nil })
+	p := s.parts[0]
+	if at >= 0 {
+		p = got.parts[at]
+	}
+	n, err := s.nodeOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	_, err = n.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.HIncrBy(ctx, p.meta, fieldFound, int64(found))
+		if seen > 0 {
+			tx.HIncrBy(ctx, p.meta, fieldSeen, int64(seen))
+		}
+		for reason, n := range refused {
+			tx.HIncrBy(ctx, p.meta, fieldRefused+string(reason), int64(n))
+		}
+		return nil
+	})
+	if err != nil {
+		s.misplaced(ctx, p, err)
+	}
+	return s.classify(ctx, err)
+}
+
+// watchQueue keeps s.queued near the sum over all partitions.
+func (s *Store) watchQueue(ctx context.Context) {
+	const every = time.Second
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := s.sumQueued(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			s.cfg.Logger.DebugContext(ctx, "queue not counted", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Store) sumQueued(ctx context.Context) error {
+	pipe := s.client.Pipeline()
+	counts := make([]*redis.StringCmd, len(s.parts))
+	for i, p := range s.parts {
+		counts[i] = pipe.HGet(ctx, p.meta, fieldQueued)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return s.classify(ctx, err)
+	}
+	sum := int64(0)
+	for _, count := range counts {
+		n, err := count.Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("redisstore: count the queue: %w", err)
+		}
+		sum += n
+	}
+	s.queued.Store(sum)
+	return nil
+}
+
+// queueFull reports whether links are refused because too many items wait.
+func (s *Store) queueFull() bool {
+	return s.cfg.MaxQueued > 0 && s.queued.Load() >= int64(s.cfg.MaxQueued)
+}

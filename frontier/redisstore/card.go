@@ -2,25 +2,285 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// card is what was fixed when a crawl was created: the fields of its first key.
+// Format is the version of the keys and what they hold.
+const Format = 1
+
+// Fields of the crawl's first key.
+const (
+	cardField    = "card"    // what was fixed when the crawl was created
+	readyField   = "ready"   // there when the filters of all partitions were made
+	pausedField  = "paused"  // there while the crawl is paused
+	workersField = "workers" // the last number given to a worker
+)
+
+// ErrNoCrawl reports that there is no crawl of that name to inspect.
+var ErrNoCrawl = errors.New("redisstore: no such crawl")
+
+// card is what was fixed when the crawl was created. It is written once.
 type card struct {
-	ID         string
-	Key        bloomstore.Key
-	Partitions int
-	Settings   frontier.Settings
+	Format     int               `json:"format"`
+	Created    time.Time         `json:"created"`
+	ID         string            `json:"id"`  // begins the crawl's keys
+	Key        hexKey            `json:"key"` // of the fingerprints: not for outsiders of the crawl
+	Partitions int               `json:"partitions"`
+	Filter     filterCard        `json:"filter"`
+	Settings   frontier.Settings `json:"settings"`
 }
 
-func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
+type filterCard struct {
+	Keys     uint64  `json:"keys"`
+	FPR      float64 `json:"fpr"`
+	NoGrowth bool    `json:"no_growth"`
+}
+
+type hexKey bloomstore.Key
+
+func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:]), nil }
+
+func (k *hexKey) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(k[:], text); err != nil || n != len(k) || len(text) != 2*len(k) {
+		return fmt.Errorf("%q is not 32 hex digits", text)
+	}
+	return nil
+}
+
+func newCard(cfg *Config) card {
+	return card{
+		Format: Format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
+		Partitions: cfg.Partitions, Filter: filterCard{cfg.FilterKeys, cfg.FPR, cfg.NoGrowth}, Settings: cfg.Settings,
+	}
+}
+
+// newID returns six random letters and digits: a crawl's keys must not be those
+// of one that was deleted before it.
+func newID() string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	id := make([]byte, 6)
+	for i := range id {
+		n, _ := rand.Int(rand.Reader, big.NewInt(int64(len(digits)))) // never fails since Go 1.24
+		id[i] = digits[n.Int64()]
+	}
+	return string(id)
+}
+
+// parseCard reads a card that another process wrote.
+func parseCard(name, text string) (c card, err error) {
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return c, fmt.Errorf("redisstore: crawl %q has no card that can be read: %w: %w", name, frontier.ErrParamsMismatch, err)
+	}
+	if c.Format != Format {
+		return c, mismatch("crawl %q has format %d, this program reads format %d", name, c.Format, Format)
+	}
+	if c.Partitions < 1 || c.Partitions > maxPartitions || c.ID == "" {
+		return c, mismatch("crawl %q has a damaged card", name)
+	}
+	return c, nil
+}
+
+// accept compares the card with what a caller gives. Zero values are no claims;
+// who does not work claims no settings by giving none.
+func (c *card) accept(cfg *Config, worker bool) error {
+	if worker || cfg.Settings != nil {
+		if err := c.Settings.Compare(cfg.Settings); err != nil {
+			return err
+		}
+	}
+	given := filterCard{cfg.FilterKeys, cfg.FPR, c.Filter.NoGrowth}
+	if worker {
+		given.NoGrowth = cfg.NoGrowth
+	}
+	if given.Keys == 0 {
+		given.Keys = c.Filter.Keys
+	}
+	if given.FPR == 0 {
+		given.FPR = c.Filter.FPR
+	}
+	if given != c.Filter {
+		return mismatch("crawl %q was created with filter %+v, not %+v", cfg.Name, c.Filter, given)
+	}
+	if cfg.Partitions != 0 && cfg.Partitions != c.Partitions {
+		return mismatch("crawl %q was created with %d partitions, not %d", cfg.Name, c.Partitions, cfg.Partitions)
+	}
+	return nil
+}
+
+// mismatchError is an ErrParamsMismatch whose own words say all of it.
+type mismatchError string
+
+func mismatch(format string, args ...any) error {
+	return mismatchError("redisstore: " + fmt.Sprintf(format, args...))
+}
+
+func (e mismatchError) Error() string        { return string(e) }
+func (e mismatchError) Is(target error) bool { return target == frontier.ErrParamsMismatch }
+
+// StoredSettings returns the settings of the crawl cfg.Name; ErrNoCrawl if
+// there is none. Only Redis and Name of cfg are read.
+func StoredSettings(ctx context.Context, cfg Config) (frontier.Settings, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg}
-	s.connect()
-	return s, nil
+	s := newStore(cfg)
+	defer s.Close()
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	c, err := s.readCard(ctx)
+	return c.Settings, err
+}
+
+// readCard returns the crawl's card, or ErrNoCrawl.
+func (s *Store) readCard(ctx context.Context) (card, error) {
+	text, err := s.client.HGet(ctx, s.cfg.cardKey(), cardField).Result()
+	if errors.Is(err, redis.Nil) {
+		return card{}, fmt.Errorf("%w: %q", ErrNoCrawl, s.cfg.Name)
+	}
+	if err != nil {
+		return card{}, s.classify(ctx, err)
+	}
+	return parseCard(s.cfg.Name, text)
+}
+
+// join reads the crawl's card. A worker writes it if there is none: of workers
+// that do so at once one wins.
+func (s *Store) join(ctx context.Context, worker bool) error {
+	given := s.cfg
+	c, err := s.readCard(ctx)
+	if errors.Is(err, ErrNoCrawl) && worker {
+		s.cfg.fillFixed()
+		text, err := json.Marshal(newCard(&s.cfg))
+		if err != nil {
+			return fmt.Errorf("redisstore: %w", err)
+		}
+		if err := s.client.HSetNX(ctx, s.cfg.cardKey(), cardField, text).Err(); err != nil {
+			return s.classify(ctx, err)
+		}
+		c, err = s.readCard(ctx)
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	if err := c.accept(&given, worker); err != nil {
+		return err
+	}
+	s.card, s.hasher = c, bloomstore.NewHasher(bloomstore.Key(c.Key))
+	s.cfg.FilterKeys, s.cfg.FPR, s.cfg.NoGrowth = c.Filter.Keys, c.Filter.FPR, c.Filter.NoGrowth
+	s.cfg.Partitions, s.cfg.Settings = c.Partitions, c.Settings
+	s.acknowledged = make([]atomic.Uint64, s.cfg.Partitions)
+	return s.makePartitions()
+}
+
+// makePartitions lays the crawl's partitions out. Each is made for its part of
+// the keys and four standard deviations of that, so that chance alone makes
+// none of them grow.
+func (s *Store) makePartitions() error {
+	each := float64(s.cfg.FilterKeys) / float64(s.cfg.Partitions)
+	params := redisbits.Params{Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))), FPR: s.cfg.FPR}
+	if s.cfg.NoGrowth {
+		params.Growth = redisbits.GrowthOff
+	}
+	var err error
+	if s.layout, err = redisbits.NewLayout(params); err != nil {
+		return fmt.Errorf("redisstore: %w", err)
+	}
+	s.parts = make([]*partition, s.cfg.Partitions)
+	for i := range s.parts {
+		s.parts[i] = newPartition(s.card.ID, i)
+		s.parts[i].filter.Store(s.newChain(s.parts[i]))
+	}
+	return nil
+}
+
+// newChain returns the filter of a partition, of which nothing is known yet.
+func (s *Store) newChain(p *partition) *redisbits.Chain {
+	return s.layout.Chain(redisbits.ID(s.hasher.Fingerprint(s.card.ID)), p.number, p.tag)
+}
+
+// openFilters opens the filters of all partitions. Those of a crawl whose
+// creation was not finished are made; a filter that was there is never made
+// again, for an empty one would make every URL new.
+func (s *Store) openFilters(ctx context.Context) error {
+	ready, err := s.client.HExists(ctx, s.cfg.cardKey(), readyField).Result()
+	if err != nil {
+		return s.classify(ctx, err)
+	}
+	err = s.eachPartition(ctx, func(ctx context.Context, p *partition) error {
+		if !ready {
+			if err := p.chain().Create(ctx, s.client); err != nil {
+				return err
+			}
+		}
+		return p.chain().Open(ctx, s.client)
+	})
+	if err != nil || ready {
+		return err
+	}
+	if err := s.client.HSet(ctx, s.cfg.cardKey(), readyField, 1).Err(); err != nil {
+		return s.classify(ctx, err)
+	}
+	return nil
+}
+
+// eachPartition calls do for every partition, for some of them at once, and
+// returns the first error, classified.
+func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *partition) error) error {
+	const atOnce = 16
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan *partition)
+	var group sync.WaitGroup
+	for range min(atOnce, len(s.parts)) {
+		group.Go(func() {
+			for p := range work {
+				if ctx.Err() != nil {
+					continue
+				}
+				if err := do(ctx, p); err != nil {
+					cancel(s.classify(ctx, err))
+				}
+			}
+		})
+	}
+	for _, p := range s.parts {
+		work <- p
+	}
+	close(work)
+	group.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// enrol takes a number for this worker.
+func (s *Store) enrol(ctx context.Context) error {
+	number, err := s.client.HIncrBy(ctx, s.cfg.cardKey(), workersField, 1).Result()
+	if err != nil {
+		return s.classify(ctx, err)
+	}
+	s.number = int(number)
+	s.added = fieldAdded + strconv.Itoa(s.number)
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -73,6 +74,18 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 	}
 	b[at] = flags
 	return append(b, path...)
+}
+
+// roundPlace returns how many bytes of an item's entry go before its round.
+func roundPlace(it *frontier.Item) int {
+	place := 3 + (bits.Len16(it.Depth|1)+6)/7
+	if it.Hops > 0 {
+		place++
+	}
+	if it.Class != frontier.Bulk {
+		place++
+	}
+	return place
 }
 
 // splitURL cuts a URL into what an entry keeps. What is not of the form that

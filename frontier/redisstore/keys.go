@@ -32,7 +32,8 @@ type partition struct {
 	shadow      string // set of sampled fingerprints
 	failedHosts string // set of hosts that have failed items
 
-	chain *redisbits.Chain // the filter: its record is meta, its segments are meta + "0.0" and so on
+	filter    atomic.Pointer[redisbits.Chain] // its record is meta, its segments are meta + "0.0" and so on
+	preparing atomic.Bool                     // the filter's next layer is being made
 
 	node      atomic.Pointer[node] // where it was last; nil: not looked up yet
 	misplaced atomic.Bool          // look it up again
@@ -78,6 +79,9 @@ func newPartition(crawl string, number int) *partition {
 		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F",
 	}
 }
+
+// chain returns the partition's filter, as this process knows it.
+func (p *partition) chain() *redisbits.Chain { return p.filter.Load() }
 
 // Keys of one host.
 func (p *partition) queue(priority int, host string) string {

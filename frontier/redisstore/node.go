@@ -19,6 +19,7 @@ type node struct {
 	client *redis.Client // repeats nothing on its own
 	look   sync.Mutex    // held to begin an epoch: scripts are loaded once
 	epoch  atomic.Pointer[epoch]
+	gatherer
 }
 
 // epoch is one uninterrupted life of a node, as this process knows it: the
@@ -43,20 +44,31 @@ type nodes struct {
 
 // connect makes the clients. They send nothing twice on their own but what goes
 // through Store.client to a cluster, which follows redirections.
-func (s *Store) connect() {
+func (s *Store) connect(ctx context.Context) error {
 	opt := *s.cfg.Redis
 	opt.MaxRetries = -1
 	opt.DisableIdentity = true
 	opt.ContextTimeoutEnabled = true
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	s.client = redis.NewUniversalClient(&opt)
-	switch client := s.client.(type) {
-	case *redis.ClusterClient:
-		s.nodes.cluster = client
-		s.nodes.known = make(map[*redis.Client]*node)
-	case *redis.Client:
-		s.nodes.single = &node{client: client}
+	if client, ok := s.client.(*redis.Client); ok {
+		server := client.InfoMap(ctx, "server")
+		if err := server.Err(); err != nil {
+			return s.classify(ctx, err)
+		}
+		if server.Item("Server", "redis_mode") != "cluster" {
+			s.nodes.single = &node{client: client}
+			return nil
+		}
+		opt.IsClusterMode = true // one address of a cluster tells the others
+		if err := client.Close(); err != nil {
+			return s.classify(ctx, err)
+		}
+		s.client = redis.NewUniversalClient(&opt)
 	}
+	s.nodes.cluster = s.client.(*redis.ClusterClient)
+	s.nodes.known = make(map[*redis.Client]*node)
+	return nil
 }
 
 // nodeOf returns the node that holds a partition, as far as is known.
@@ -290,8 +302,10 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if errors.Is(err, frontier.ErrUnavailable) {
-		return err
+	for _, own := range []error{frontier.ErrUnavailable, frontier.ErrFilterLost, frontier.ErrParamsMismatch} {
+		if errors.Is(err, own) {
+			return err
+		}
 	}
 	if _, reply := errors.AsType[redis.Error](err); !reply { // the network's, the pool's, or a time-out
 		if errors.Is(err, redis.ErrClosed) {

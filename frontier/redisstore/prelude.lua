@@ -2,7 +2,7 @@
 -- the run id of the server's life in which the script was loaded.
 -- KEYS     what the script says
 -- ARGV[1]  the time, ms since 1970; empty: the server's own (tests set it)
--- returns  nothing: it defines int and now for the rest of the script
+-- returns  nothing: it defines int, now and soon for the rest of the script
 -- cost     O(1)
 
 -- int formats a whole number: .. and redis.call would keep 14 or 17 digits.
@@ -18,3 +18,6 @@ local function now()
   return told
 end
 
+-- soon is what times to come are counted from: now, rounded up, so that with
+-- now rounded down nothing is early.
+local function soon() return ARGV[1] == '' and now() + 1 or now() end

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -32,10 +33,10 @@ type Config struct {
 	Name  string                  // of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 
 	Settings   frontier.Settings // fixed when the crawl is created; compared ever after
-	FilterKeys uint64            // fixed: URLs that the filter is made for; 0 means 10,000,000
-	FPR        float64           // fixed: false-positive rate never passed (see NoGrowth), in [1e-12, 1); 0 means 1e-6
+	FilterKeys uint64            // fixed: URLs that the filter is made for; 0 means 10,000,000, or what the crawl has
+	FPR        float64           // fixed: false-positive rate never passed (see NoGrowth), in [1e-12, 1); 0 means 1e-6, or what the crawl has
 	NoGrowth   bool              // fixed: one layer gets the whole FPR, and beyond FilterKeys the rate rises
-	Partitions int               // fixed: what the hosts are spread over, at most 16384; 0 means 256
+	Partitions int               // fixed: what the hosts are spread over, at most 16384; 0 means 256, or what the crawl has
 
 	Delay      time.Duration // of hosts whose HostUpdate has not said; 0 means 1 s, NoDelay none
 	LeaseTTL   time.Duration // 0 means 60 s
@@ -120,14 +121,18 @@ func (c Config) withDefaults() (Config, error) {
 	case NoSeenCache:
 		c.SeenCache = 0
 	}
-	c.FilterKeys = cmp.Or(c.FilterKeys, 10_000_000)
-	c.FPR = cmp.Or(c.FPR, 1e-6)
-	c.Partitions = cmp.Or(c.Partitions, 256)
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, errors.Join(errs...)
+}
+
+// fillFixed fills in what is fixed when a crawl is created.
+func (c *Config) fillFixed() {
+	c.FilterKeys = cmp.Or(c.FilterKeys, 10_000_000)
+	c.FPR = cmp.Or(c.FPR, 1e-6)
+	c.Partitions = cmp.Or(c.Partitions, 256)
 }
 
 // Store is one process's part in a crawl. It is safe for concurrent use.
@@ -136,14 +141,15 @@ type Store struct {
 	client redis.UniversalClient // for what is safe to send twice: reads, and writes of fixed values
 	card   card
 	hasher bloomstore.Hasher
-	parts  []*partition // by number
+	layout *redisbits.Layout // of the filter of every partition
+	parts  []*partition      // by number
 	nodes  nodes
 	number int // of this worker within the crawl; 0: no worker
 
-	closing    context.Context // ends with Close
-	stop       context.CancelFunc
-	goroutines sync.WaitGroup // what the store started; Close waits for them
-	close      func() error   // what Close does, once
+	background
+	close func() error // what Close does, once
+
+	scope scopeCache
 
 	adder
 }
@@ -156,6 +162,53 @@ type Store struct {
 // ErrFilterLost: bits of its filter are gone; Rebuild makes it anew.
 // ErrUnavailable: the server cannot be asked now.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
+
+func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(cfg)
+	if err := s.begin(ctx, worker); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func newStore(cfg Config) *Store {
+	s := &Store{cfg: cfg}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.close = sync.OnceValue(func() error {
+		s.background.stop()
+		return s.client.Close()
+	})
+	s.added = fieldAdded + "0"
+	s.seen = newSeenCache(cfg.SeenCache)
+	return s
+}
+
+// begin connects, joins the crawl, and starts what runs beside callers.
+func (s *Store) begin(ctx context.Context, worker bool) error {
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	if err := s.join(ctx, worker); err != nil {
+		return err
+	}
+	if err := s.openFilters(ctx); err != nil {
+		return err
+	}
+	if s.cfg.MaxQueued > 0 {
+		if err := s.sumQueued(ctx); err != nil {
+			return err
+		}
+		s.spawn(s.watchQueue)
+	}
+	if worker {
+		return s.enrol(ctx)
+	}
+	return nil
+}
 
 // Inspect opens the crawl cfg.Name to look at it or to steer it, without
 // becoming one of its workers: it fails when there is none. Fixed values that
@@ -184,9 +237,34 @@ func (s *Store) clock() string {
 	return strconv.FormatInt(s.cfg.Now().UnixMilli(), 10)
 }
 
-// spawn runs a function that returns soon after ctx, which Close ends, is done.
-func (s *Store) spawn(run func(ctx context.Context)) {
-	s.goroutines.Go(func() { run(s.closing) })
+// background is what runs beside callers.
+type background struct {
+	life context.Context // ends with Close
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	ended   bool
+	running sync.WaitGroup
+}
+
+// spawn starts a function that returns soon after ctx, which Close ends, is
+// done. It reports whether it did: after Close it does not.
+func (b *background) spawn(run func(ctx context.Context)) (started bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.running.Go(func() { run(b.life) })
+	}
+	return !b.ended
+}
+
+// stop ends what was started and waits for it.
+func (b *background) stop() {
+	b.mu.Lock()
+	b.ended = true
+	b.mu.Unlock()
+	b.end(frontier.ErrClosed)
+	b.running.Wait()
 }
 
 // millis rounds a duration up to the milliseconds that scripts count in.

@@ -1,0 +1,86 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var _ frontier.Scope = (*Store)(nil)
+
+// maxScopeStep bounds the keys that one command names.
+const maxScopeStep = 1000
+
+// Admit implements frontier.Scope.
+func (s *Store) Admit(ctx context.Context, keys []string) error {
+	for len(keys) > 0 {
+		some := keys[:min(len(keys), maxScopeStep)]
+		keys = keys[len(some):]
+		if err := s.client.SAdd(ctx, s.cfg.scopeKey(), asArgs(some)...).Err(); err != nil {
+			return s.classify(ctx, err)
+		}
+		s.scope.add(some)
+	}
+	return nil
+}
+
+// Admitted implements frontier.Scope.
+func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
+	open := make([]bool, len(keys))
+	var ask []string
+	var at []int // where in keys
+	for i, key := range keys {
+		if open[i] = s.scope.has(key); !open[i] {
+			ask, at = append(ask, key), append(at, i)
+		}
+	}
+	for len(ask) > 0 {
+		some := ask[:min(len(ask), maxScopeStep)]
+		answers, err := s.client.SMIsMember(ctx, s.cfg.scopeKey(), asArgs(some)...).Result()
+		if err != nil {
+			return nil, s.classify(ctx, err)
+		}
+		for i, answer := range answers {
+			if open[at[i]] = answer; answer {
+				s.scope.add(some[i : i+1])
+			}
+		}
+		ask, at = ask[len(some):], at[len(some):]
+	}
+	return open, nil
+}
+
+func asArgs(keys []string) []any {
+	args := make([]any, len(keys))
+	for i, key := range keys {
+		args[i] = key
+	}
+	return args
+}
+
+// scopeCache remembers keys that are open: they stay so.
+type scopeCache struct {
+	mu   sync.RWMutex
+	open map[string]struct{}
+}
+
+const maxScopeCache = 1 << 16
+
+func (c *scopeCache) has(key string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, ok := c.open[key]
+	return ok
+}
+
+func (c *scopeCache) add(keys []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range keys {
+		if c.open == nil || len(c.open) >= maxScopeCache {
+			c.open = make(map[string]struct{})
+		}
+		c.open[key] = struct{}{}
+	}
+}

@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ParseURL returns the options that a URL of one of these forms asks for:
+//
+//	redis://[[user]:password@]host[:port][,host[:port]…][/database]
+//	rediss://…           the same over TLS
+//	unix://[[user]:password@]/path/of/socket[?db=database]
+//
+// Several hosts are nodes of one cluster; a single host that turns out to
+// belong to one will do as well. The port is 6379 unless given. With rediss://,
+// ?ca=FILE names the certificates, in PEM, that the server's has to be signed
+// by, instead of the system's. User and password are percent-encoded where they
+// contain what delimits them. No error repeats them.
+func ParseURL(raw string) (*redis.UniversalOptions, error) {
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found || scheme != "redis" && scheme != "rediss" && scheme != "unix" {
+		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss:// or unix://")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, errors.New("redisstore: what follows the ? of the Redis URL is no query")
+	}
+	opt := new(redis.UniversalOptions)
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		if err := setUser(opt, rest[:at]); err != nil {
+			return nil, err
+		}
+		rest = rest[at+1:]
+	}
+	ca, database := values.Get("ca"), values.Get("db")
+	switch scheme {
+	case "unix":
+		if !strings.HasPrefix(rest, "/") {
+			return nil, errors.New("redisstore: a unix:// URL names the path of a socket, which begins with /")
+		}
+		opt.Addrs = []string{rest}
+	default:
+		hosts, path, _ := strings.Cut(rest, "/")
+		if path != "" {
+			database = path
+		}
+		if opt.Addrs, err = addresses(hosts); err != nil {
+			return nil, err
+		}
+	}
+	if database != "" {
+		if opt.DB, err = strconv.Atoi(database); err != nil || opt.DB < 0 {
+			return nil, fmt.Errorf("redisstore: database %q of the Redis URL is no number", database)
+		}
+	}
+	if opt.DB != 0 && len(opt.Addrs) > 1 {
+		return nil, fmt.Errorf("redisstore: database %d of a cluster: it has only 0", opt.DB)
+	}
+	for name := range values {
+		if name != "ca" && name != "db" {
+			return nil, fmt.Errorf("redisstore: the Redis URL has a parameter %q, want ca or db", name)
+		}
+	}
+	if scheme == "rediss" {
+		opt.TLSConfig, err = TLSConfig(ca)
+	} else if ca != "" {
+		err = errors.New("redisstore: the Redis URL names a CA, which is for rediss://")
+	}
+	return opt, err
+}
+
+// setUser takes "password", ":password" and "user:password" apart.
+func setUser(opt *redis.UniversalOptions, info string) (err error) {
+	user, password, found := strings.Cut(info, ":")
+	if !found {
+		user, password = "", user
+	}
+	if opt.Username, err = url.PathUnescape(user); err == nil {
+		opt.Password, err = url.PathUnescape(password)
+	}
+	if err != nil {
+		return errors.New("redisstore: user or password of the Redis URL is not percent-encoded")
+	}
+	return nil
+}
+
+// addresses returns the hosts of a list, each with its port.
+func addresses(list string) (addrs []string, err error) {
+	for host := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse("redis://" + host)
+		if err != nil || u.Hostname() == "" {
+			return nil, fmt.Errorf("redisstore: the Redis URL has a host %q, want host or host:port", host)
+		}
+		port := u.Port()
+		if port == "" {
+			port = "6379"
+		}
+		addrs = append(addrs, net.JoinHostPort(u.Hostname(), port))
+	}
+	return addrs, nil
+}
+
+// TLSConfig returns what a server's certificate is checked by: the authorities
+// in a file of PEM, or the system's when ca is empty.
+func TLSConfig(ca string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: read the CA of Redis: %w", err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("redisstore: CA file %q holds no certificate", ca)
+	}
+	return config, nil
+}
