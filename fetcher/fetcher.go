@@ -25,6 +25,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
+	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
@@ -37,6 +38,7 @@ const NoRetries = -1
 type Config struct {
 	Store  frontier.Store
 	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny
+	Quota  frontier.Quota // required if Rules.MaxHosts is set
 	Client *get.Client
 	Canon  *canon.Canonicalizer // nil: the default form
 	Sink   record.Sink          // nil: no records. It must be what the store has as its Output
@@ -90,6 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	missing(c.Store == nil, "Store")
 	missing(c.Client == nil, "Client")
+	missing(c.Quota == nil && c.Rules.MaxHosts > 0, "Quota")
 	missing(c.Scope == nil && c.Rules.Scope != canon.ScopeAny, "Scope")
 	atLeast := func(value int, least int, name string) {
 		if value < least {
@@ -109,7 +112,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.Rules.Trap.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	c.Rules.Trap.Year = cmp.Or(c.Rules.Trap.Year, time.Now().Year())
+	c.Rules.Trap.Year = cmp.Or(c.Rules.Trap.Year, trap.ThisYear(time.Now()))
 	if c.Canon == nil {
 		if c.Canon, err = canon.New(canon.Options{}); err != nil {
 			errs = append(errs, err)

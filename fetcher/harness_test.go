@@ -261,7 +261,7 @@ func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
 // config is a worker of this world with the defaults.
 func (w *world) config() fetcher.Config {
 	w.t.Helper()
-	client, err := get.New(get.Config{Transport: w.wire})
+	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: get.DefaultTimeout})
 	if err != nil {
 		w.t.Fatal(err)
 	}

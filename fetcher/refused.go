@@ -56,6 +56,8 @@ func (r *Rules) ruleOf(reason frontier.Reason, url canon.URL) string {
 		return fmt.Sprintf("--max-depth %d", r.maxDepth())
 	case frontier.ReasonHops:
 		return fmt.Sprintf("at most %d redirects in a row", r.maxHops())
+	case frontier.ReasonDomain:
+		return fmt.Sprintf("at most %d hosts of one domain", r.MaxHosts)
 	case frontier.ReasonExcluded:
 		for _, re := range r.Exclude {
 			if re.MatchString(url.String()) {

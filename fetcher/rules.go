@@ -28,6 +28,9 @@ type Rules struct {
 	MaxDepth int              // links away from a seed; 0: no limit; SeedsOnly: no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
 	Trap     trap.Limits      // how strange a URL may look; a zero Year means this one
+	// MaxHosts is how many hosts of one registrable domain are crawled, the
+	// first ones that links name; seeds come on top. 0: no limit.
+	MaxHosts uint64
 }
 
 func (r Rules) maxDepth() int {
@@ -75,6 +78,7 @@ type linkSet struct {
 	refused     map[frontier.Reason]uint64
 	details     []Refused       // the same one by one, for Config.OnRefused
 	inScope     map[string]bool // by host
+	hasPlace    map[string]bool // among the hosts of its domain, by host
 	err         error           // of the store: the links are not complete
 }
 
@@ -170,7 +174,33 @@ func (l *linkSet) judge(url canon.URL) frontier.Reason {
 	if reason, _ := rules.Trap.Judge(url); reason != "" {
 		return reason
 	}
-	return rules.filter(url.String())
+	if reason := rules.filter(url.String()); reason != "" {
+		return reason
+	}
+	if rules.MaxHosts > 0 && !l.placed(url.Host()) {
+		return frontier.ReasonDomain
+	}
+	return ""
+}
+
+// placed reports whether a host is one of the first of its domain.
+func (l *linkSet) placed(host string) bool {
+	has, known := l.hasPlace[host]
+	if known || l.err != nil {
+		return has
+	}
+	l.err = l.whileUnavailable(func() (err error) {
+		has, err = l.cfg.Quota.Claim(l.hard, canon.Domain(host), host, l.cfg.Rules.MaxHosts)
+		return err
+	})
+	if l.err != nil {
+		return false
+	}
+	if l.hasPlace == nil {
+		l.hasPlace = make(map[string]bool)
+	}
+	l.hasPlace[host] = has
+	return has
 }
 
 // scoped reports whether seeds have opened a host.
@@ -210,11 +240,21 @@ func (l *linkSet) addRedirect(target canon.URL) {
 	}
 	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
 		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
-		if l.err != nil {
-			return
-		}
+	}
+	if l.cfg.Rules.MaxHosts > 0 && l.err == nil {
+		l.err = l.whileUnavailable(func() error { return l.seedHost(l.hard, target.Host()) })
+	}
+	if l.err != nil {
+		return
 	}
 	l.push(target, frontier.PrioritySeed, frontier.Exact)
+}
+
+// seedHost gives the host of a seed a place among those of its domain, however
+// many there are.
+func (c *Crawl) seedHost(ctx context.Context, host string) error {
+	_, err := c.cfg.Quota.Claim(ctx, canon.Domain(host), host, math.MaxUint64)
+	return err
 }
 
 // SeedAnswer says what became of one seed.
@@ -232,6 +272,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	var items []frontier.Item
 	var at []int
 	var keys []string
+	hosts := map[string]bool{}
 	for i, seed := range raw {
 		answers[i].Raw = seed
 		url, err := c.cfg.Canon.ParseSeed(seed)
@@ -242,6 +283,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		}
 		answers[i].URL = url.String()
 		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
+		hosts[url.Host()] = true
 		at = append(at, i)
 		items = append(items, frontier.Item{
 			URL: url.String(), Host: c.cfg.Canon.HostKey(url),
@@ -254,6 +296,13 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	if len(keys) > 0 {
 		if err := c.cfg.Scope.Admit(ctx, keys); err != nil {
 			return nil, fmt.Errorf("open the scope of seeds: %w", err)
+		}
+	}
+	if c.cfg.Rules.MaxHosts > 0 {
+		for host := range hosts {
+			if err := c.seedHost(ctx, host); err != nil {
+				return nil, fmt.Errorf("note the hosts of seeds: %w", err)
+			}
 		}
 	}
 	verdicts, err := c.cfg.Store.Add(ctx, items)

@@ -29,6 +29,7 @@ type Sources struct {
 	Canon       *canon.Canonicalizer
 	Rules       Rules
 	Scope       frontier.Scope
+	Quota       frontier.Quota // required if Rules.MaxHosts is set
 	Inspector   frontier.Inspector
 	Fingerprint func(url string) bloomstore.Fingerprint // under the crawl's key
 	Now         time.Time
@@ -66,6 +67,7 @@ func (s *Sources) check() error {
 	missing(s.Inspector == nil, "Inspector")
 	missing(s.Fingerprint == nil, "Fingerprint")
 	missing(s.Now.IsZero(), "Now")
+	missing(s.Quota == nil && s.Rules.MaxHosts > 0, "Quota")
 	missing(s.Scope == nil && s.Rules.Scope != canon.ScopeAny, "Scope")
 	return errors.Join(errs...)
 }

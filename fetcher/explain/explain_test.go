@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,17 @@ func addressOf(err error) func(context.Context, string) error {
 	return func(context.Context, string) error { return err }
 }
 
+// places are the hosts of h.example.
+type places []string
+
+func (p places) Claim(context.Context, string, string, uint64) (bool, error) {
+	panic("an explanation takes no place")
+}
+
+func (p places) Claimed(_ context.Context, group, key string) (bool, uint64, error) {
+	return slices.Contains(p, key) && group == "h.example", uint64(len(p)), nil
+}
+
 const (
 	root = "https://h.example/"
 	list = "https://h.example/list"
@@ -134,6 +146,18 @@ var explanations = []struct {
 	{"refused: exclude", page, func(_ *crawl, s *Sources) {
 		s.Rules.Exclude = []*regexp.Regexp{regexp.MustCompile(`\.pdf$`), regexp.MustCompile(`/pag.$`)}
 		s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/page`)}
+	}},
+	{"refused: longer than a trap's limit", "https://h.example/" + strings.Repeat("a", 3<<10), nil},
+	{"refused: repeats itself", "https://h.example/a/b/a/b/a/b/a/b/a/b", nil},
+	{"refused: a calendar", "https://h.example/cal/2061/02", func(_ *crawl, s *Sources) { s.Rules.Trap.Year = 2026 }},
+	{"refused: hosts of its domain", "https://c.h.example/", func(_ *crawl, s *Sources) {
+		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeSubdomains, 2, places{"a.h.example", "h.example"}
+	}},
+	{"would be queued: room for its host", "https://c.h.example/", func(_ *crawl, s *Sources) {
+		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeSubdomains, 3, places{"a.h.example", "h.example"}
+	}},
+	{"would be queued: one of the hosts of its domain", page, func(_ *crawl, s *Sources) {
+		s.Rules.MaxHosts, s.Quota = 2, places{"a.h.example", "h.example"}
 	}},
 	{"refused: include", page, func(_ *crawl, s *Sources) { s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/docs/`)} }},
 	{"refused: depth, seeds only", page, func(_ *crawl, s *Sources) { s.Rules.MaxDepth = seedsOnly }},

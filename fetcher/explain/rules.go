@@ -21,6 +21,7 @@ type Rules struct {
 	MaxDepth int              // links away from a seed; 0: no limit; seedsOnly: no link
 	MaxHops  int              // redirects in a row; 0 means defaultHops
 	Trap     trap.Limits      // how strange a URL may look
+	MaxHosts uint64           // of one registrable domain; 0: no limit
 }
 
 // As fetcher.SeedsOnly and fetcher.DefaultMaxHops.
@@ -41,6 +42,13 @@ func (q *query) askRules(ctx context.Context) error {
 	}
 	q.out.Rules = append(q.out.Rules, scope, q.trapRule())
 	if check, ok := q.expressions(); ok {
+		q.out.Rules = append(q.out.Rules, check)
+	}
+	if q.src.Rules.MaxHosts > 0 {
+		check, err := q.domainRule(ctx)
+		if err != nil {
+			return err
+		}
 		q.out.Rules = append(q.out.Rules, check)
 	}
 	if q.src.More == nil {
@@ -144,6 +152,26 @@ func (q *query) trapRule() Check {
 		c.Answer, c.Reason, c.Words = Refuses, reason, "it looks like one of a trap's: "+words
 	}
 	return c
+}
+
+// domainRule asks whether the host is one of the first of its domain.
+func (q *query) domainRule(ctx context.Context) (Check, error) {
+	domain := canon.Domain(q.url.Host())
+	most := q.src.Rules.MaxHosts
+	c := Check{Rule: "domain", Answer: Passes, By: domain, Setting: fmt.Sprintf("at most %d", most)}
+	has, taken, err := q.src.Quota.Claimed(ctx, domain, q.url.Host())
+	switch {
+	case err != nil:
+		return c, err
+	case has:
+		c.Words = fmt.Sprintf("one of the %s of %s that are crawled", count(taken, "host"), domain)
+	case taken < most:
+		c.Words = fmt.Sprintf("there is room for it among the hosts of %s (%d of %d)", domain, taken, most)
+	default:
+		c.Answer, c.Reason = Refuses, frontier.ReasonDomain
+		c.Words = fmt.Sprintf("%s of %s are crawled already (%s)", count(taken, "other host"), domain, c.Setting)
+	}
+	return c, nil
 }
 
 // expressions asks --exclude and --include; false: there are none.

@@ -1,0 +1,68 @@
+package fetcher_test
+
+import (
+	"maps"
+	"testing"
+	"testing/synctest"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/trap"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// TestTraps crawls a site that never ends: a crawl of it does.
+func TestTraps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/":                     links("/a/b/", "/cal/2031-11", "?"),
+			"http://a.test/a/b/":                 links("a/b/"),
+			"http://a.test/a/b/a/b/":             links("a/b/"),
+			"http://a.test/a/b/a/b/a/b/":         links("a/b/"),
+			"http://a.test/a/b/a/b/a/b/a/b/":     links("a/b/"),
+			"http://a.test/cal/2031-11":          links("/cal/2031-12"),
+			"http://a.test/cal/2031-12":          links("/cal/2032-01"),
+			"http://a.test/a/b/a/b/a/b/a/b/a/b/": page("not reached"),
+		}))
+		cfg := w.config()
+		cfg.Rules.Trap = trap.Limits{Year: 2026}
+		w.crawl(cfg, "http://a.test/")
+		want := map[frontier.Reason]uint64{frontier.ReasonRepeats: 1, frontier.ReasonCalendar: 1}
+		if got := w.stats().Refused; !maps.Equal(got, want) {
+			t.Errorf("refused %v, want %v", got, want)
+		}
+	})
+}
+
+// TestMaxHosts: of a domain with hosts without end the first are crawled, and
+// every seed.
+func TestMaxHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/":      links("http://1.a.test/", "http://2.a.test/", "http://3.a.test/", "http://1.a.test/x", "http://b.test/", "http://www.a.test/y"),
+			"http://seed.a.test/": redirect("http://www.a.test/"),
+			"http://www.a.test/":  links("http://4.a.test/", "http://a.test/z"),
+			"http://b.test/":      links("http://1.b.test/"),
+		}))
+		cfg := w.config()
+		cfg.Rules.Scope = canon.ScopeAny
+		if _, err := fetcher.New(func() fetcher.Config { c := cfg; c.Rules.MaxHosts = 1; return c }()); err == nil {
+			t.Error("a limit of hosts without a Quota is accepted")
+		}
+		cfg.Rules.MaxHosts, cfg.Quota = 4, w.store
+		w.crawl(cfg, "http://a.test/", "http://seed.a.test/")
+		_, hosts, err := w.store.Claimed(t.Context(), "a.test", "")
+		if err != nil || hosts < 4 || hosts > 5 { // www.a.test is a seed: it comes on top if it comes late
+			t.Errorf("%d hosts of a.test (%v), want 4 or 5", hosts, err)
+		}
+		if w.wire.count("http://www.a.test/") != 1 || w.wire.count("http://www.a.test/y")+w.wire.count("http://a.test/z") == 0 {
+			t.Errorf("a seed's host is not crawled: %q", w.wire.urls())
+		}
+		if n := w.stats().Refused[frontier.ReasonDomain]; n < 1 || n > 3 {
+			t.Errorf("%d refused, want 1 to 3", n)
+		}
+		if w.wire.count("http://b.test/") != 1 || w.wire.count("http://1.b.test/") != 1 {
+			t.Errorf("another domain is held to the limit: %q", w.wire.urls())
+		}
+	})
+}
