@@ -1,0 +1,295 @@
+package redisbits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+)
+
+// chainOf returns a chain that was created.
+func chainOf(t *testing.T, client redis.UniversalClient, params Params) *Chain {
+	t.Helper()
+	c := layoutOf(t, params).Chain(ID{7}, 3, "{c"+strconv.FormatUint(rand.Uint64(), 36)+":3}")
+	if err := c.Create(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// sibling returns the chain as another process has it.
+func sibling(t *testing.T, client redis.UniversalClient, c *Chain) *Chain {
+	t.Helper()
+	other := layoutOf(t, c.layout.Params()).Chain(c.header.id, c.header.partition, c.prefix)
+	if err := other.Open(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
+// TestSegmentsAreMadeWhole: keys, headers and sizes of a chain, which are those of
+// the layout at once; and all share the hash tag.
+func TestSegmentsAreMadeWhole(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
+	l := c.layout.Layer(0)
+	if l.Segments != 3 {
+		t.Fatalf("%d segments, want 3 for the test's sake", l.Segments)
+	}
+	keys := client.Keys(t.Context(), c.prefix+"*").Val()
+	slices.Sort(keys)
+	want := []string{c.prefix + "f", c.prefix + "f0.0", c.prefix + "f0.1", c.prefix + "f0.2"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("keys %q, want %q", keys, want)
+	}
+	for segment := range l.Segments {
+		key := c.SegmentKey(0, segment)
+		if length := client.StrLen(t.Context(), key).Val(); length != l.SegmentBytes {
+			t.Errorf("%s has %d bytes, want %d", key, length, l.SegmentBytes)
+		}
+		body := client.GetRange(t.Context(), key, HeaderBytes, -1).Val()
+		if strings.Trim(body, "\x00") != "" {
+			t.Errorf("%s is not empty", key)
+		}
+	}
+}
+
+// TestExtend: a chain gets its next layer piece by piece, and the count says so
+// when all is there.
+func TestExtend(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
+	other, next := sibling(t, client, c), c.layout.Layer(1)
+	for i := range next.Segments {
+		if n := client.Exists(t.Context(), c.SegmentKey(1, i)).Val(); n != 0 {
+			t.Fatalf("segment %d is there before it was made", i)
+		}
+		ready, err := c.Prepare(t.Context(), client)
+		if err != nil || ready != (i == next.Segments-1) {
+			t.Fatalf("Prepare %d of %d: %t, %v", i+1, next.Segments, ready, err)
+		}
+		if n := client.Exists(t.Context(), c.SegmentKey(1, i)).Val(); n != 1 {
+			t.Fatalf("segment %d is not there after it was made", i)
+		}
+		if layers := client.HGet(t.Context(), c.Record(), "layers").Val(); layers != "1" || c.Layers() != 1 {
+			t.Fatalf("%s layers before all is there, want 1", layers)
+		}
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := c.Extend(t.Context(), client, 1); err != nil || c.Layers() != 2 {
+			t.Fatalf("Extend: %v, %d layers, want 2", err, c.Layers())
+		}
+	}
+	if other.Layers() != 1 {
+		t.Fatalf("another process knows of %d layers, want 1 until it asks", other.Layers())
+	}
+	if err := other.Extend(t.Context(), client, 1); err != nil || other.Layers() != 2 {
+		t.Errorf("Extend by another process: %v, %d layers, want the 2 that there are", err, other.Layers())
+	}
+	fixed := chainOf(t, client, Params{Capacity: 100, Growth: GrowthOff})
+	if err := fixed.Extend(t.Context(), client, 1); err == nil {
+		t.Error("Extend without growth: no error")
+	}
+	if ready, err := fixed.Prepare(t.Context(), client); !ready || err != nil {
+		t.Errorf("Prepare without growth: %t, %v, want nothing to do", ready, err)
+	}
+}
+
+// TestRacersExtendOnce: many callers in many processes find a layer full.
+func TestRacersExtendOnce(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
+	var wg sync.WaitGroup
+	for range 4 {
+		process := sibling(t, client, c)
+		for range 4 {
+			wg.Go(func() {
+				if err := process.Extend(t.Context(), client, 1); err != nil || process.Layers() != 2 {
+					t.Errorf("Extend: %v, %d layers, want 2", err, process.Layers())
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if err := sibling(t, client, c).Verify(t.Context(), client); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUsedSegmentIsNeverMadeAgain: making is for layers not begun; a lost segment
+// of one in use stays lost, however late the maker.
+func TestUsedSegmentIsNeverMadeAgain(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	c := chainOf(t, client, Params{Capacity: 100})
+	client.Del(t.Context(), c.SegmentKey(0, 0))
+	late := layoutOf(t, c.layout.Params()).Chain(c.header.id, c.header.partition, c.prefix)
+	if _, err := late.prepare(t.Context(), client, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := client.Exists(t.Context(), c.SegmentKey(0, 0)).Val(); n != 0 {
+		t.Fatal("a segment of a layer in use was made again, empty")
+	}
+	if err := late.Create(t.Context(), client); !errors.Is(err, bloomstore.ErrFilterLost) {
+		t.Errorf("Create of a chain that was there and lost a segment: %v, want ErrFilterLost", err)
+	}
+}
+
+// TestPreparedSegmentMayGo: of a layer that was not begun nothing is lost. The
+// server went back in time, or another key has the name.
+func TestPreparedSegmentMayGo(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	c := chainOf(t, client, Params{Capacity: 40_000})
+	for ready := false; !ready; {
+		var err error
+		if ready, err = c.Prepare(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.Del(t.Context(), c.SegmentKey(1, 1))
+	if err := c.Extend(t.Context(), client, 1); err != nil || c.Layers() != 2 {
+		t.Errorf("Extend with a prepared segment gone: %v, %d layers, want 2", err, c.Layers())
+	}
+	client.Set(t.Context(), c.SegmentKey(2, 0), "somebody's", 0)
+	if err := c.Extend(t.Context(), client, 2); !errors.Is(err, bloomstore.ErrParamsMismatch) || c.Layers() != 2 {
+		t.Errorf("Extend onto a key that is not ours: %v, %d layers, want ErrParamsMismatch, 2", err, c.Layers())
+	}
+	if got := client.Get(t.Context(), c.SegmentKey(2, 0)).Val(); got != "somebody's" {
+		t.Errorf("the key that is not ours holds %q", got)
+	}
+}
+
+// TestServerGoesBack: the last moments of a server are lost, and with them a layer.
+func TestServerGoesBack(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	f := fresh(t, client, Config{Capacity: 100, Partitions: 1})
+	c := f.chains[0]
+	if err := c.Extend(t.Context(), client, 1); err != nil {
+		t.Fatal(err)
+	}
+	client.HSet(t.Context(), c.Record(), "layers", 1)
+	client.Del(t.Context(), c.SegmentKey(1, 0))
+	if err := c.Refresh(t.Context(), client); err != nil || c.Layers() != 1 {
+		t.Fatalf("Refresh: %v, %d layers, want the 1 that is left", err, c.Layers())
+	}
+	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 500)
+	if _, err := f.AddIfAbsent(t.Context(), prints); err != nil {
+		t.Fatal(err)
+	}
+	known, err := f.Contains(t.Context(), prints)
+	if err != nil || slices.Contains(known, false) {
+		t.Errorf("after growing again: %v, %v, want all known", known, err)
+	}
+}
+
+// runBlock runs add.lua for one fingerprint of the newest layer, as a caller that
+// had read old does.
+func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Fingerprint, old []byte) int64 {
+	t.Helper()
+	newest := (*c.tiers.Load())[c.Layers()-1]
+	segment, from := newest.Locate(fp)
+	answers, err := client.Eval(t.Context(), Block+addLua, []string{c.Record(), newest.keys[segment]},
+		newest.layers, newest.capacity, newest.headers[segment],
+		2, from, from+int64(len(old))-1, old, newest.Mask(slices.Clone(old), fp)).Int64Slice()
+	if err != nil || len(answers) != 2 {
+		t.Fatalf("add.lua: %v, %v", answers, err)
+	}
+	return answers[1]
+}
+
+// TestBlockChangedSinceItWasRead: an add whose caller read the block before others
+// changed it, for blocks of each size.
+func TestBlockChangedSinceItWasRead(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	for blockBits := minBlockBits; blockBits <= maxBlockBits; blockBits *= 4 {
+		t.Run(fmt.Sprintf("B=%d", blockBits), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
+			c := chainOf(t, client, Params{Capacity: 1, FPR: 0.5, BlockBits: blockBits})
+			if err := c.Extend(t.Context(), client, 1); err != nil { // room for two keys
+				t.Fatal(err)
+			}
+			l := c.layout.Layer(1)
+			// Two keys of one block.
+			a := randomPrint(rng)
+			segment, from := l.Locate(a)
+			b := a
+			for b == a || !slices.Equal(place(l, b), place(l, a)) {
+				b = randomPrint(rng)
+			}
+			zero := make([]byte, l.BlockBytes)
+			if got := runBlock(t, client, c, a, zero); got != wasAdded {
+				t.Fatalf("the first key: %d, want added", got)
+			}
+			if got := runBlock(t, client, c, a, zero); got != wasKnown {
+				t.Errorf("the same key again, from the block as it was: %d, want known", got)
+			}
+			want := wasAdded
+			if l.Known(l.Mask(slices.Clone(zero), a), b) {
+				want = wasKnown // it has no bit of its own
+			}
+			if got := runBlock(t, client, c, b, zero); got != want {
+				t.Errorf("another key, from the block as it was: %d, want %d", got, want)
+			}
+			union := l.Mask(l.Mask(slices.Clone(zero), a), b)
+			if got := client.GetRange(t.Context(), c.SegmentKey(1, segment), from, from+int64(l.BlockBytes)-1).Val(); got != string(union) {
+				t.Errorf("block\n%x, want both keys\n%x", got, union)
+			}
+			full := slices.Repeat([]byte{0xff}, l.BlockBytes)
+			if got := runBlock(t, client, c, a, full); got != blockLost {
+				t.Errorf("from a block with bits that are gone: %d, want %d", got, blockLost)
+			}
+		})
+	}
+}
+
+func place(l *Layer, fp bloomstore.Fingerprint) []int64 {
+	segment, from := l.Locate(fp)
+	return []int64{int64(segment), from}
+}
+
+// TestDelete: nothing stays, also of a layer that was prepared, of a filter that
+// lost parts, and after an interruption.
+func TestDelete(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	ctx := t.Context()
+	client.Set(ctx, "{gone}", "not the filter's", 0)
+	for range 2 {
+		f := open(t, client, Config{Name: "gone", Capacity: 200_000, Partitions: 3})
+		if err := f.chains[0].Extend(ctx, client, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.chains[0].Prepare(ctx, client); err != nil {
+			t.Fatal(err)
+		}
+		client.Del(ctx, f.chains[1].SegmentKey(0, 0))
+		stopped, stop := context.WithCancel(ctx)
+		stop()
+		if err := Delete(stopped, client, "gone"); !errors.Is(err, context.Canceled) {
+			t.Errorf("Delete that is stopped: %v, want context.Canceled", err)
+		}
+		client.Del(ctx, f.chains[2].Record())
+		if err := Delete(ctx, client, "gone"); err != nil {
+			t.Fatal(err)
+		}
+		if keys := client.Keys(ctx, "*").Val(); len(keys) != 1 {
+			t.Errorf("%q are left, want only what is not the filter's", keys)
+		}
+	}
+	if err := Delete(ctx, client, "gone"); err != nil {
+		t.Errorf("Delete of nothing: %v", err)
+	}
+	client.HSet(ctx, deedKey("else"), "head", "not a filter")
+	if err := Delete(ctx, client, "else"); !errors.Is(err, bloomstore.ErrFilterLost) {
+		t.Errorf("Delete of somebody's hash: %v, want ErrFilterLost", err)
+	}
+}
