@@ -210,6 +210,7 @@ func (s *Store) makePartitions() error {
 		s.parts[i] = newPartition(s.card.ID, i)
 		s.parts[i].filter.Store(s.newChain(s.parts[i]))
 	}
+	s.leaser = newLeaser(s.parts)
 	return nil
 }
 
@@ -229,6 +230,9 @@ func (s *Store) openFilters(ctx context.Context) error {
 	err = s.eachPartition(ctx, func(ctx context.Context, p *partition) error {
 		if !ready {
 			if err := p.chain().Create(ctx, s.client); err != nil {
+				return err
+			}
+			if err := s.firstEpoch(ctx, p); err != nil {
 				return err
 			}
 		}

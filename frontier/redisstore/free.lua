@@ -55,6 +55,7 @@ local function free(open, back, again, due, was)
   if delayed > 0 then
     all('ZADD', DELAYED, wait)
     count('z', delayed)
+    count('delayed', delayed)
     redis.call('HINCRBY', STATE, 'd', delayed)
   end
   if waiting > 0 then redis.call('ZADD', DUE, int(due), HOST) end

@@ -34,10 +34,6 @@ local META, DUE, LEASED, DELAYED, ACTIVE, STATE = unpack(KEYS, 1, 6)
 local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
 local HOST = ARGV[2]
 
--- soon is what times to come are counted from: now, rounded up, so that with
--- now rounded down nothing is early.
-local function soon() return ARGV[1] == '' and now() + 1 or now() end
-
 local function count(counter, n)
   if n ~= 0 then redis.call('HINCRBY', META, counter, int(n)) end
 end

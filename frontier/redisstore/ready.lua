@@ -20,6 +20,7 @@ if #members == 0 then return 0 end
 for i, queue in ipairs(QUEUES) do all('RPUSH', queue, queues[i]) end
 all('ZREM', DELAYED, members)
 redis.call('HINCRBY', STATE, 'd', -#members)
+count('delayed', -#members)
 if not leased and was.waiting == 0 then
   redis.call('ZADD', DUE, int(math.max(was.due, now())), HOST)
 end

@@ -152,6 +152,7 @@ type Store struct {
 	scope scopeCache
 
 	adder
+	leaser
 }
 
 // Open joins the crawl cfg.Name as a worker, or creates it, and keeps the

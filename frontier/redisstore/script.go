@@ -47,5 +47,5 @@ func sha(text string) string {
 
 // scripts returns all of them, as they are loaded together.
 func scripts() []*script {
-	return []*script{addScript}
+	return append([]*script{addScript}, leaserScripts...)
 }

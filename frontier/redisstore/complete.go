@@ -1,0 +1,364 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	//go:embed complete.lua
+	completeLua    string
+	completeScript = newScript("complete", "allow-oom", hostLua, freeLua, completeLua)
+)
+
+// Complete implements frontier.Store. Links are offered first, then records are
+// written and synced, then the rest takes effect in one step; so links that were
+// added stay when the rest fails. It takes effect only while every node lives on
+// that answered a link: else the links are offered again.
+//
+// Links of other nodes of a cluster delay it: by two seconds, after which they
+// are surely on disk, or until Config.Wait replicas have them.
+//
+// When an answer was lost and the caller repeats the call, what the first call
+// did is not done again; neither are its links offered again or its records
+// written.
+func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	if len(update.Blob) > frontier.MaxBlob {
+		return fmt.Errorf("redisstore: host blob has %d bytes, want at most %d", len(update.Blob), frontier.MaxBlob)
+	}
+	for i := range done {
+		if err := s.checkCompletion(&done[i]); err != nil {
+			return err
+		}
+	}
+	h := s.held.get(id)
+	if h == nil {
+		return frontier.ErrLeaseLost
+	}
+	c := &completing{Store: s, h: h, update: update}
+	if err := c.begin(done); err != nil {
+		return err
+	}
+	defer c.end()
+	if h.isEnded() {
+		if len(c.todo) > 0 {
+			return frontier.ErrLeaseLost
+		}
+		return nil // a repeat: it made all of them
+	}
+	if !h.current(s.now()) {
+		return frontier.ErrLeaseLost
+	}
+	return c.run(ctx)
+}
+
+func (s *Store) checkCompletion(c *frontier.Completion) error {
+	switch {
+	case c.Disposition > frontier.GiveBack:
+		return fmt.Errorf("redisstore: completion of %x has disposition %d", c.Item[:4], c.Disposition)
+	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
+		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
+	case c.Record != nil && s.cfg.Output == nil:
+		return fmt.Errorf("redisstore: completion of %x has a record, but the store no output", c.Item[:4])
+	}
+	return nil
+}
+
+// completing is one call of Complete.
+type completing struct {
+	*Store
+	h      *holding
+	update frontier.HostUpdate
+	todo   []todo // what the lease has not completed yet, by number
+}
+
+// todo is one completion that is to be made.
+type todo struct {
+	*frontier.Completion
+	item *heldItem // whose turn is held
+}
+
+// followed is what a completion has brought about before it takes effect.
+type followed struct {
+	links    answers
+	answered time.Time // when all of them were
+	recorded bool      // its record was written
+}
+
+// begin finds the items of completions and takes their turns, so that of two
+// calls with one item the second sees what the first did. An item named twice,
+// or completed before, is passed over.
+func (c *completing) begin(done []frontier.Completion) error {
+	found := make(map[*heldItem]bool, len(done))
+	for i := range done {
+		it := c.h.find(done[i].Item)
+		if it == nil {
+			return fmt.Errorf("redisstore: completion of %x, which the lease of %q does not hold: %w",
+				done[i].Item[:4], c.h.host, frontier.ErrLeaseLost)
+		}
+		if !found[it] {
+			found[it] = true
+			c.todo = append(c.todo, todo{&done[i], it})
+		}
+	}
+	slices.SortFunc(c.todo, func(a, b todo) int { return cmp.Compare(a.item.number, b.item.number) })
+	for _, t := range c.todo {
+		t.item.turn.Lock()
+	}
+	c.todo = slices.DeleteFunc(c.todo, func(t todo) bool {
+		settled := c.h.isSettled(t.item)
+		if settled {
+			t.item.turn.Unlock()
+		}
+		return settled
+	})
+	return nil
+}
+
+// end gives the turns back.
+func (c *completing) end() {
+	for _, t := range c.todo {
+		t.item.turn.Unlock()
+	}
+}
+
+// maxEpochs bounds how often links are offered again because nodes changed.
+const maxEpochs = 4
+
+func (c *completing) run(ctx context.Context) error {
+	if err := c.follow(ctx); err != nil {
+		return err
+	}
+	for range maxEpochs {
+		under, err := c.stand(ctx)
+		if err == nil {
+			if err = c.record(); err != nil {
+				return err
+			}
+			err = c.commit(ctx, under)
+		}
+		if !errors.Is(err, errEpoch) {
+			return err
+		}
+		if err := c.followAgain(ctx); err != nil {
+			return err
+		}
+	}
+	return errEpoch
+}
+
+// follow offers the links of the completions, but for those whose links were
+// offered before.
+func (c *completing) follow(ctx context.Context) error {
+	var links []frontier.Item
+	for _, t := range c.todo {
+		if t.fresh() {
+			links = append(links, t.Links...)
+		}
+	}
+	got, err := c.offer(ctx, links, true)
+	if err != nil {
+		return err
+	}
+	answered := time.Now()
+	for _, t := range c.todo {
+		if t.fresh() {
+			n := len(t.Links)
+			mine := answers{verdicts: got.verdicts[:n:n], parts: got.parts[:n:n], under: got.under}
+			got.verdicts, got.parts = got.verdicts[n:], got.parts[n:]
+			t.item.pending = &followed{links: mine, answered: answered}
+		}
+		t.tellRefused()
+	}
+	return nil
+}
+
+// fresh reports whether the links of a completion were not offered yet. A repeat
+// has the same links; were they others, they would be offered.
+func (t *todo) fresh() bool {
+	return t.item.pending == nil || len(t.item.pending.links.verdicts) != len(t.Links)
+}
+
+func (t *todo) tellRefused() {
+	if t.LinkRefused == nil {
+		return
+	}
+	for i, v := range t.item.pending.links.verdicts {
+		if v.Answer == frontier.Refused {
+			t.LinkRefused(i, v.Reason)
+		}
+	}
+}
+
+// followAgain offers all links again, the seen ones too: nodes that answered may
+// have forgotten what they knew. What the links counted as stays, as the record
+// may say it.
+func (c *completing) followAgain(ctx context.Context) error {
+	for _, t := range c.todo {
+		got, err := c.offerAgain(ctx, t.Links, true, t.item.pending.links)
+		if err != nil {
+			return err
+		}
+		t.item.pending.links = got
+		t.item.pending.answered = time.Now()
+	}
+	return nil
+}
+
+// record writes the records that were not written yet and has the output synced.
+func (c *completing) record() error {
+	job := &recordJob{}
+	for _, t := range c.todo {
+		if t.Record == nil || t.Disposition != frontier.Finish {
+			continue
+		}
+		job.sync = true
+		if t.item.pending.recorded {
+			continue
+		}
+		job.write = append(job.write, func() error {
+			if err := t.Record(t.counts()); err != nil {
+				return fmt.Errorf("redisstore: write the record of %q: %w", t.item.item.URL, err)
+			}
+			t.item.pending.recorded = true
+			return nil
+		})
+	}
+	if !job.sync {
+		return nil
+	}
+	return c.records.run(c.cfg.Output, job)
+}
+
+// void takes back the records of completions that certainly took no effect.
+func (c *completing) void() error {
+	job := &recordJob{}
+	for _, t := range c.todo {
+		if t.Void != nil && t.item.pending.recorded {
+			job.write = append(job.write, t.Void)
+		}
+	}
+	if len(job.write) == 0 {
+		return nil
+	}
+	return c.records.run(c.cfg.Output, job)
+}
+
+// counts returns the books of a page.
+func (t *todo) counts() (n frontier.LinkCounts) {
+	for _, v := range t.item.pending.links.verdicts {
+		n.Found++
+		switch v.Answer {
+		case frontier.Added:
+			n.Added++
+		case frontier.Seen:
+			n.Seen++
+		case frontier.Refused:
+			n.Refused++
+		}
+	}
+	for _, r := range t.Refused {
+		n.Found += r.Count
+		n.Refused += r.Count
+	}
+	return n
+}
+
+// commit makes the completions take effect if the node's epoch is the one that
+// is relied on (any, if that is nil).
+func (c *completing) commit(ctx context.Context, under *epoch) error {
+	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
+	c.runAll(ctx, []*call{made})
+	if errors.Is(made.err, errEpoch) && made.ran == nil {
+		return made.err
+	}
+	if made.err != nil {
+		c.h.noteDoubt()
+		return made.err
+	}
+	switch verdict := integer(made.reply); {
+	case verdict == 1, verdict == 2 && (c.update.End || c.h.isDoubtful()):
+		// 2: a call of ours that ended the lease got no answer. That it made the
+		// same completions is not known, but if it did not, they are made again.
+		c.h.settle(c.todo, c.update.End)
+		c.schedule.wake(c.h.part)
+		return nil
+	}
+	if c.h.isDoubtful() {
+		return frontier.ErrLeaseLost
+	}
+	return errors.Join(frontier.ErrLeaseLost, c.void())
+}
+
+func (c *completing) keys() []string {
+	return append(c.h.part.hostKeys(c.h.host), c.h.part.failed(c.h.host), c.h.part.failedHosts)
+}
+
+// args returns the arguments of complete.lua, from ARGV[2].
+func (c *completing) args() []any {
+	args := []any{
+		c.h.host, c.h.id[:], millis(c.update.Due), millis(c.update.Delay),
+		flag(c.update.End), flag(c.update.Blob != nil), c.update.Blob,
+	}
+	for _, t := range c.todo {
+		what, argument := "back", any("")
+		switch {
+		case t.Disposition == frontier.Retry:
+			what, argument = "retry", millis(t.RetryIn)
+		case t.Disposition == frontier.Finish && t.Outcome.State() == frontier.Failed:
+			what, argument = "failed", appendFailed(nil, t.Outcome, t.Status)
+		case t.Disposition == frontier.Finish:
+			what = "done"
+		}
+		args = append(args, t.item.number, what, argument)
+		at := len(args)
+		args = append(args, 0)
+		args = t.appendCounters(args)
+		args[at] = (len(args) - at - 1) / 2
+	}
+	return args
+}
+
+// appendCounters appends what a completion counts beside its item's place.
+func (t *todo) appendCounters(args []any) []any {
+	add := func(counter string, n uint64) {
+		if n > 0 {
+			args = append(args, counter, n)
+		}
+	}
+	found, seen, refused := tally(t.item.pending.links.verdicts)
+	for _, r := range t.Refused {
+		add(fieldRefused+string(r.Reason), r.Count)
+		found += r.Count
+	}
+	for reason, n := range refused {
+		add(fieldRefused+string(reason), n)
+	}
+	add(fieldFound, found)
+	add(fieldSeen, seen)
+	if t.Disposition != frontier.Finish {
+		return args
+	}
+	add(fieldOutcome+string(t.Outcome), 1)
+	if t.Page {
+		add(fieldPages, 1)
+	}
+	if t.Record != nil {
+		add(fieldRecords, 1)
+	}
+	return args
+}
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return ""
+}

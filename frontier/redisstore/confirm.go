@@ -1,0 +1,112 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	//go:embed confirm.lua
+	confirmLua    string
+	confirmScript = newScript("confirm", "allow-oom", confirmLua)
+)
+
+// waitReplicas is how long replicas may take to confirm.
+const waitReplicas = time.Second
+
+// stand returns the epoch of the completing node that the answers to the links
+// rely on, nil for any. errEpoch: an epoch that they rely on is over.
+//
+// The completing node's own answers need nothing more: what it answered before
+// the completion it cannot lose without losing the completion. Those of other
+// nodes must outlive what may befall these: they are on their disks after a
+// while, which is over when such a node is seen to live on, or on replicas.
+func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
+	home, err := c.nodeOf(ctx, c.h.part)
+	if err != nil {
+		return nil, err
+	}
+	others := make(map[*epoch]*partition)
+	var answered time.Time
+	for _, t := range c.todo {
+		for p, ep := range t.item.pending.links.under {
+			switch {
+			case ep == nil || ep.node.epoch.Load() != ep:
+				return nil, errEpoch
+			case ep.node == home:
+				own = ep
+			default:
+				others[ep] = p
+			}
+		}
+		if t.item.pending.answered.After(answered) {
+			answered = t.item.pending.answered
+		}
+	}
+	if len(others) == 0 {
+		return own, nil
+	}
+	if c.cfg.Wait == 0 {
+		if err := sleep(ctx, time.Until(answered.Add(c.durable))); err != nil {
+			return nil, err
+		}
+	}
+	for ep, p := range others {
+		if err := c.confirm(ctx, ep, p); err != nil {
+			return nil, err
+		}
+	}
+	return own, nil
+}
+
+// confirm is nil when a node lives on in an epoch, and Config.Wait replicas of it
+// have what it wrote so far.
+func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
+	if s.cfg.Wait == 0 {
+		c := &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, under: ep}
+		s.runAll(ctx, []*call{c})
+		return c.err
+	}
+	// WAIT is about what its own connection wrote: one pipeline is one connection,
+	// and what others wrote before goes to the replicas before.
+	pipe := ep.node.client.Pipeline()
+	alive := pipe.EvalSha(ctx, ep.sha[confirmScript], []string{p.meta}, s.clock(), "1")
+	have := pipe.Do(ctx, "wait", s.cfg.Wait, waitReplicas.Milliseconds())
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	switch err := alive.Err(); {
+	case err != nil && redis.HasErrorPrefix(err, "NOSCRIPT"):
+		if _, err := s.renew(ctx, ep.node, ep); err != nil {
+			return err
+		}
+		return errEpoch
+	case err != nil:
+		s.misplaced(ctx, p, err)
+		return s.classify(ctx, err)
+	}
+	n, err := have.Int64()
+	if err == nil && n < int64(s.cfg.Wait) {
+		err = fmt.Errorf("%w: %d of %d replicas have what was added", frontier.ErrUnavailable, n, s.cfg.Wait)
+	}
+	return s.classify(ctx, err)
+}
+
+// sleep returns after d, or with the error that ended ctx before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,72 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"math"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	//go:embed extend.lua
+	extendLua    string
+	extendScript = newScript("extend", "allow-oom", hostLua, extendLua)
+)
+
+// maxTopUp bounds what one call of Extend hands out.
+const maxTopUp = 1024
+
+// Extend implements frontier.Store. It hands out at most maxTopUp items, and goes
+// back at most maxRecent items behind the largest topUp.Known that it was told.
+func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	h := s.held.get(id)
+	if h == nil || !h.current(s.now()) {
+		return frontier.Extension{}, frontier.ErrLeaseLost
+	}
+	open := min(topUp.Items, h.open()+maxTopUp)
+	most, until := math.MaxInt32, time.Time{}
+	if open > h.open() {
+		paused, err := s.paused(ctx)
+		if err != nil {
+			return frontier.Extension{}, err
+		}
+		if paused {
+			open = 0
+		} else if topUp.MaxPages > 0 {
+			var unlock func()
+			if most, until, unlock, err = s.reserve(ctx, topUp.MaxPages); err != nil {
+				return frontier.Extension{}, err
+			}
+			defer unlock()
+		}
+	}
+	return s.extend(ctx, h, open, most, until, topUp.Known)
+}
+
+// extend asks for a lease to last anew, with so many open items, at most so many
+// of them new.
+func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
+	asked := s.now()
+	reply, err := s.run(ctx, h.part, extendScript, h.part.hostKeys(h.host),
+		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), open, most, s.fence(h.part, until))
+	if err != nil {
+		return frontier.Extension{}, err
+	}
+	values := list(reply)
+	if integer(at(values, 0)) == 0 {
+		return frontier.Extension{}, frontier.ErrLeaseLost
+	}
+	items, err := s.decodeNumbered(h.host, values[1:])
+	if err != nil {
+		return frontier.Extension{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if deadline := asked.Add(s.cfg.LeaseTTL); deadline.After(h.deadline) {
+		h.deadline = deadline
+	}
+	h.receive(items)
+	return frontier.Extension{TTL: s.cfg.LeaseTTL, Items: h.since(known)}, nil
+}

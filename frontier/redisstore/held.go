@@ -1,0 +1,252 @@
+package redisstore
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// holding is a lease as the process that asked for it knows it. The store knows
+// items by their numbers under the lease, callers know them by fingerprint.
+type holding struct {
+	id   frontier.LeaseID
+	part *partition
+	host string
+
+	mu       sync.Mutex
+	deadline time.Time // no later than the store's: counted from before it was asked
+	blob     []byte
+	granted  bool // else nobody knows: the answer to the asking was lost
+	ended    bool // by a completion that was answered
+	doubtful bool // a completion's answer was lost: it may have taken effect
+
+	received int64                                // number of the last item received
+	recent   []*heldItem                          // items in the order of handing out, without those long known
+	past     int                                  // items handed out before those
+	items    map[bloomstore.Fingerprint]*heldItem // all of them
+}
+
+// heldItem is an item of a holding.
+type heldItem struct {
+	number int64
+	item   frontier.Item
+
+	turn    sync.Mutex // held by the call that completes it
+	pending *followed  // what its completion has brought about so far; nil: nothing; turn guards it
+	settled bool       // its completion took effect; holding.mu guards it
+}
+
+func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
+	return &holding{id: id, part: part, host: host, items: make(map[bloomstore.Fingerprint]*heldItem)}
+}
+
+// doubt notes that the lease may be granted, until a deadline at the latest.
+func (h *holding) doubt(deadline time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deadline = deadline
+}
+
+// grant notes that the lease is granted until a deadline, with its open items
+// and the host's blob.
+func (h *holding) grant(items []numberedItem, blob []byte, deadline time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.granted, h.deadline, h.blob = true, deadline, blob
+	h.receive(items)
+}
+
+// numberedItem is an item as scripts hand it out.
+type numberedItem struct {
+	number int64
+	item   frontier.Item
+}
+
+// receive adds what was handed out, but for what is known; mu is held. Replies
+// may arrive in another order than they were made: numbers tell.
+func (h *holding) receive(items []numberedItem) {
+	for _, got := range items {
+		if got.number <= h.received {
+			continue
+		}
+		it := &heldItem{number: got.number, item: got.item}
+		h.received = got.number
+		h.recent = append(h.recent, it)
+		h.items[got.item.Fingerprint] = it
+	}
+}
+
+// maxRecent is how many items before those that a caller knows of are kept.
+const maxRecent = 256
+
+// open returns how many items are handed out and not completed.
+func (h *holding) open() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, it := range h.items {
+		if !it.settled {
+			n++
+		}
+	}
+	return n
+}
+
+// next returns the number of the first item that was not received.
+func (h *holding) next() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.received + 1
+}
+
+// since returns the items handed out after the first known ones, and forgets
+// what is long known, so that a long lease stays small; mu is held.
+func (h *holding) since(known int) (items []frontier.Item) {
+	if surplus := min(known-h.past, len(h.recent)) - maxRecent; surplus > 0 {
+		h.recent = slices.Delete(h.recent, 0, surplus)
+		h.past += surplus
+	}
+	for _, it := range h.recent[min(max(known-h.past, 0), len(h.recent)):] {
+		items = append(items, it.item)
+	}
+	return items
+}
+
+// find returns an item of the lease, nil if it never had it.
+func (h *holding) find(print bloomstore.Fingerprint) *heldItem {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.items[print]
+}
+
+func (h *holding) isSettled(it *heldItem) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return it.settled
+}
+
+func (h *holding) isEnded() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended
+}
+
+func (h *holding) isDoubtful() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.doubtful
+}
+
+// noteDoubt notes that a completion got no answer.
+func (h *holding) noteDoubt() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.doubtful = true
+}
+
+// settle notes that completions took effect, and perhaps the lease's end.
+func (h *holding) settle(done []todo, ended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range done {
+		t.item.settled, t.item.pending = true, nil
+	}
+	h.ended = h.ended || ended
+}
+
+// lease returns the lease as it is granted to a caller: with its open items.
+func (h *holding) lease(now time.Time) frontier.Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := frontier.Lease{ID: h.id, Host: h.host, TTL: h.deadline.Sub(now), Blob: h.blob}
+	open := make([]*heldItem, 0, len(h.items))
+	for _, it := range h.items {
+		if !it.settled {
+			open = append(open, it)
+		}
+	}
+	slices.SortFunc(open, func(a, b *heldItem) int { return int(a.number - b.number) })
+	for _, it := range open {
+		l.Items = append(l.Items, it.item)
+	}
+	return l
+}
+
+// holdings are the leases of this process, also those that ended, until their
+// deadline: what a repeated call asks about.
+type holdings struct {
+	mu    sync.Mutex
+	byID  map[frontier.LeaseID]*holding
+	swept time.Time
+}
+
+func (t *holdings) get(id frontier.LeaseID) *holding {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+func (t *holdings) drop(id frontier.LeaseID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, id)
+}
+
+func (t *holdings) put(h *holding) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID == nil {
+		t.byID = make(map[frontier.LeaseID]*holding)
+	}
+	t.byID[h.id] = h
+}
+
+// sweep forgets the leases that are over, now and then.
+func (t *holdings) sweep(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if since := now.Sub(t.swept); since >= 0 && since < time.Second {
+		return
+	}
+	t.swept = now
+	for id, h := range t.byID {
+		if h.over(now) {
+			delete(t.byID, id)
+		}
+	}
+}
+
+// live returns how many leases this process has.
+func (t *holdings) live(now time.Time) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, h := range t.byID {
+		if h.current(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// over reports whether the deadline has passed, as far as this process knows.
+func (h *holding) over(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !now.Before(h.deadline)
+}
+
+// asked reports whether nobody knows if the lease was granted.
+func (h *holding) asked() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.granted
+}
+
+// current reports whether the process has the lease.
+func (h *holding) current(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.granted && !h.ended && now.Before(h.deadline)
+}

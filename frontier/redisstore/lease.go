@@ -1,0 +1,256 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	//go:embed lease.lua
+	leaseLua    string
+	leaseScript = newScript("lease", "allow-oom", hostLua, leaseLua)
+)
+
+// leaser is the part of a Store that lends hosts.
+type leaser struct {
+	lending  chan struct{} // held by the one call of Lease that asks the servers
+	schedule *schedule
+	held     holdings
+	totals   totalsCache
+	records  recordWriter
+	// durable is how long after its answer a node has what it answered on disk
+	// at the latest, if it lives on: a log that is synced every second.
+	durable time.Duration
+}
+
+func newLeaser(parts []*partition) leaser {
+	return leaser{lending: make(chan struct{}, 1), schedule: newSchedule(parts), durable: 2 * time.Second}
+}
+
+var leaserScripts = []*script{
+	peekScript, expireScript, readyScript, leaseScript, extendScript, completeScript, confirmScript, retryScript,
+}
+
+// firstEpoch notes the epoch in which a partition is created, so that it is not
+// taken for one that forgot its leases.
+func (s *Store) firstEpoch(ctx context.Context, p *partition) error {
+	n, err := s.nodeOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	ep, err := s.epochOf(ctx, n)
+	if err != nil {
+		return err
+	}
+	return s.classify(ctx, s.client.HSetNX(ctx, p.meta, fieldEpoch, ep.run).Err())
+}
+
+// now returns the time of this process: what it counts deadlines by.
+func (s *Store) now() time.Time {
+	if s.cfg.Now != nil {
+		return s.cfg.Now()
+	}
+	return time.Now()
+}
+
+// maxTries bounds how often one call of Lease tries other hosts for those that
+// somebody else got.
+const maxTries = 4
+
+// Lease implements frontier.Store. Calls of one process take turns. When some
+// servers cannot be asked it hands out hosts of the others, and answers with an
+// error only if there is none.
+//
+// A new epoch of a server keeps its partitions from being lent for one lease
+// time and a delay.
+func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	select {
+	case s.lending <- struct{}{}:
+		defer func() { <-s.lending }()
+	case <-ctx.Done():
+		return frontier.Grant{}, context.Cause(ctx)
+	}
+	l := &loan{Store: s, request: request}
+	l.repeat()
+	paused, err := s.paused(ctx)
+	if err != nil {
+		return frontier.Grant{}, err
+	}
+	l.grant.Paused = paused
+	if s.cfg.Now != nil {
+		s.schedule.forget() // a clock that is set may have been put forward
+	}
+	for _, step := range []func(context.Context) error{l.lookAround, l.lend, l.sum} {
+		if err := step(ctx); err != nil {
+			l.failed = err
+		}
+	}
+	if l.failed != nil && len(l.grant.Leases) == 0 {
+		return frontier.Grant{}, l.failed
+	}
+	l.grant.Wait = s.schedule.wait(s.now())
+	return l.grant, nil
+}
+
+// loan is one call of Lease.
+type loan struct {
+	*Store
+	request  frontier.LeaseRequest
+	grant    frontier.Grant
+	fresh    []frontier.LeaseID // that have no host
+	doubtful []*holding         // that may have one: the answer was lost
+	handed   int                // items
+	failed   error
+}
+
+// repeat grants what the ids that were asked for have already.
+func (l *loan) repeat() {
+	now := l.now()
+	l.held.sweep(now)
+	for _, id := range l.request.IDs {
+		h := l.held.get(id)
+		switch {
+		case h == nil:
+			l.fresh = append(l.fresh, id)
+		case h.current(now):
+			l.grant.Leases = append(l.grant.Leases, h.lease(now))
+		case h.asked():
+			l.doubtful = append(l.doubtful, h)
+		}
+	}
+}
+
+// lookAround asks the partitions whose time has come. When enough hosts are
+// known to be due it leaves it at that, but for a look at each now and then.
+func (l *loan) lookAround(ctx context.Context) error {
+	now, wanted := l.now(), len(l.fresh)
+	if l.schedule.enough(wanted, now) {
+		return nil
+	}
+	err := l.lookAt(ctx, l.schedule.toLook(now, false))
+	if !l.schedule.enough(max(wanted, 1), now) {
+		if elsewhere := l.lookAt(ctx, l.schedule.toLook(now, true)); err == nil {
+			err = elsewhere
+		}
+	}
+	return err
+}
+
+// lookAt looks at partitions for as many hosts as they may have to lend each.
+func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	return l.look(ctx, parts, 2*len(l.fresh)/len(parts)+1)
+}
+
+// lend hands out hosts under the fresh ids.
+func (l *loan) lend(ctx context.Context) error {
+	switch {
+	case l.grant.Paused: // repeats go on
+		return l.try(ctx, l.next(ctx, len(l.doubtful)), 0, time.Time{})
+	case l.request.MaxPages > 0:
+		return l.lendLimited(ctx)
+	}
+	for range maxTries {
+		tries := l.next(ctx, len(l.request.IDs))
+		if len(tries) == 0 {
+			return nil
+		}
+		if err := l.try(ctx, tries, MaxBatch, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next returns up to n leases to ask for: those that may be held already, then
+// hosts that are due, for as many as there are ids. It looks for more hosts when
+// it knows of none.
+func (l *loan) next(ctx context.Context, n int) []*holding {
+	n = min(n, len(l.doubtful)+len(l.fresh))
+	old := min(n, len(l.doubtful))
+	tries := l.doubtful[:old:old]
+	l.doubtful = l.doubtful[old:]
+	hosts := l.schedule.take(n - old)
+	if len(hosts) == 0 && n > old {
+		if err := l.lookAt(ctx, l.schedule.toLook(l.now(), false)); err != nil {
+			l.failed = err
+		}
+		hosts = l.schedule.take(n - old)
+	}
+	for i, c := range hosts {
+		tries = append(tries, newHolding(l.fresh[i], c.part, c.host))
+	}
+	l.fresh = l.fresh[len(hosts):]
+	return tries
+}
+
+// try asks for leases, each with at most so many items. Until, unless zero, is
+// when that limit may not hold any more.
+func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.Time) (failed error) {
+	asked := l.now()
+	calls := make([]*call, len(tries))
+	for i, h := range tries {
+		delay, _ := l.cfg.limits(h.host)
+		calls[i] = &call{part: h.part, script: leaseScript, keys: h.part.hostKeys(h.host), args: []any{
+			h.host, h.id[:], millis(l.cfg.LeaseTTL), millis(delay), max(l.request.InFlight, 1), most, l.fence(h.part, until),
+		}}
+	}
+	l.runAll(ctx, calls)
+	for i, h := range tries {
+		if err := l.tried(h, calls[i], asked); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// tried deals with the answer to the asking for a lease.
+func (l *loan) tried(h *holding, c *call, asked time.Time) error {
+	if c.err != nil {
+		l.schedule.wake(h.part)
+		h.doubt(asked.Add(l.cfg.LeaseTTL))
+		l.held.put(h) // a repeat must ask for the same host
+		return c.err
+	}
+	reply := list(c.reply)
+	l.schedule.lent(h.part, asked, waitOf(integer(at(reply, 1))))
+	if integer(at(reply, 0)) == 0 { // somebody else was first, or it is not due
+		l.held.drop(h.id)
+		l.fresh = append(l.fresh, h.id)
+		return nil
+	}
+	items, err := l.decodeNumbered(h.host, reply[min(4, len(reply)):])
+	if err != nil {
+		return err
+	}
+	left := time.Duration(integer(at(reply, 2))) * time.Millisecond
+	l.schedule.lent(h.part, asked, left)
+	var blob []byte
+	if kept, ok := at(reply, 3).(string); ok {
+		blob = []byte(kept)
+	}
+	h.grant(items, blob, asked.Add(left))
+	l.held.put(h)
+	l.handed += len(items)
+	l.grant.Leases = append(l.grant.Leases, h.lease(asked))
+	return nil
+}
+
+// decodeNumbered reads numbers and entries of items of a host.
+func (s *Store) decodeNumbered(host string, reply []any) ([]numberedItem, error) {
+	items := make([]numberedItem, 0, len(reply)/2)
+	for i := 0; i+1 < len(reply); i += 2 {
+		item, err := decodeEntry(text(reply[i+1]), host, s.hasher)
+		if err != nil {
+			return nil, fmt.Errorf("%w of host %q: %q", err, host, text(reply[i+1]))
+		}
+		items = append(items, numberedItem{integer(reply[i]), item})
+	}
+	return items, nil
+}

@@ -1,0 +1,167 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	//go:embed host.lua
+	hostLua string
+	//go:embed free.lua
+	freeLua string
+
+	//go:embed peek.lua
+	peekLua    string
+	peekScript = newScript("peek", "no-writes", peekLua)
+	//go:embed expire.lua
+	expireLua    string
+	expireScript = newScript("expire", "allow-oom", hostLua, freeLua, expireLua)
+	//go:embed ready.lua
+	readyLua    string
+	readyScript = newScript("ready", "allow-oom", hostLua, freeLua, readyLua)
+)
+
+const (
+	// maxUpkeep bounds the leases and the delayed items of a partition that one
+	// step sees to.
+	maxUpkeep = 64
+	// maxSteps bounds the steps of one look: what is left waits for the next.
+	maxSteps = 16
+)
+
+// hostKeys returns the keys that scripts about one host take first.
+func (p *partition) hostKeys(host string) []string {
+	return []string{
+		p.meta, p.due, p.leased, p.delayed, p.active(host), p.host(host),
+		p.queue(0, host), p.queue(1, host), p.queue(2, host),
+	}
+}
+
+// look asks partitions what they have to do, and does it but for lending: leases
+// that ran out are taken back, delayed items whose time has come are queued.
+// Each tells up to most hosts that are due. An error does not keep it from
+// seeing to the other partitions.
+func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed error) {
+	for step := 0; len(parts) > 0 && step < maxSteps; step++ {
+		asked := s.now()
+		peeks := make([]*call, len(parts))
+		for i, p := range parts {
+			peeks[i] = &call{part: p, script: peekScript, keys: []string{p.meta, p.due, p.leased, p.delayed}, args: []any{most, maxUpkeep}}
+		}
+		s.runAll(ctx, peeks)
+		answered := s.now()
+		var upkeep []*call
+		parts = parts[:0:0]
+		for _, peek := range peeks {
+			if peek.err != nil {
+				failed = peek.err
+				s.schedule.saw(peek.part, report{asked: asked, answered: answered, wait: maxLook / 4})
+				continue
+			}
+			reply := list(peek.reply)
+			s.schedule.saw(peek.part, newReport(peek.part, reply, asked, answered))
+			todo := s.upkeep(peek.part, list(at(reply, 4)), list(at(reply, 5)))
+			if len(todo) > 0 {
+				upkeep = append(upkeep, todo...)
+				parts = append(parts, peek.part) // it may have more hosts due then
+			}
+		}
+		s.runAll(ctx, upkeep)
+		for _, c := range upkeep {
+			if c.err != nil {
+				return c.err
+			}
+		}
+	}
+	return failed
+}
+
+// newReport reads what a partition answered to peek.
+func newReport(p *partition, reply []any, asked, answered time.Time) report {
+	r := report{asked: asked, answered: answered, server: integer(at(reply, 0))}
+	hosts := list(at(reply, 3))
+	for i := 0; i+1 < len(hosts); i += 2 {
+		since, _ := strconv.ParseFloat(text(hosts[i+1]), 64)
+		r.due = append(r.due, candidate{p, text(hosts[i]), int64(since)})
+	}
+	r.wait = waitOf(integer(at(reply, 2)))
+	if len(r.due) == 0 { // else lent tells when the next is due
+		r.wait = min(r.wait, waitOf(integer(at(reply, 1))))
+	}
+	return r
+}
+
+// waitOf returns the duration that a script gives in ms, -1 for none.
+func waitOf(ms int64) time.Duration {
+	if ms < 0 || ms > maxLook.Milliseconds() {
+		return maxLook
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// upkeep returns the calls that take back the leases of hosts and queue the
+// members of delayed.
+func (s *Store) upkeep(p *partition, hosts, members []any) (calls []*call) {
+	for _, host := range hosts {
+		host := text(host)
+		delay, _ := s.cfg.limits(host)
+		calls = append(calls, &call{
+			part: p, script: expireScript, keys: p.hostKeys(host),
+			args: []any{host, millis(delay), frontier.MaxDeliveries},
+		})
+	}
+	byHost := make(map[string]*call)
+	for _, member := range members {
+		host, ok := hostOfDelayed(text(member))
+		if !ok {
+			continue // not ours: a host key has no zero byte
+		}
+		c := byHost[host]
+		if c == nil {
+			c = &call{part: p, script: readyScript, keys: p.hostKeys(host), args: []any{host}}
+			byHost[host] = c
+			calls = append(calls, c)
+		}
+		c.args = append(c.args, member)
+	}
+	return calls
+}
+
+// hostOfDelayed returns the host key in a member of partition.delayed.
+func hostOfDelayed(member string) (string, bool) {
+	if len(member) < delayedSeqBytes {
+		return "", false
+	}
+	host, _, ok := strings.Cut(member[delayedSeqBytes:], "\x00")
+	return host, ok
+}
+
+// Replies of scripts are what their contracts say; these read a part of one, and
+// nothing from what is not there.
+func list(reply any) []any {
+	values, _ := reply.([]any)
+	return values
+}
+
+func at(values []any, i int) any {
+	if i >= len(values) {
+		return nil
+	}
+	return values[i]
+}
+
+func text(value any) string {
+	s, _ := value.(string)
+	return s
+}
+
+func integer(value any) int64 {
+	n, _ := value.(int64)
+	return n
+}

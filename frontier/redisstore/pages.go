@@ -1,0 +1,213 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	mathrand "math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// totals are counters summed over the partitions. Those of one partition are of
+// one moment, those of two are not.
+type totals struct {
+	queued, leased, pages uint64
+	ended                 uint64 // done, failed, and failed that were offered again: it only grows
+	at                    time.Time
+}
+
+// allowance returns how many more items may be handed out under maxPages.
+func (t *totals) allowance(maxPages uint64) int {
+	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
+}
+
+// totalsCache spares callers who ask often the reading of every partition.
+type totalsCache struct {
+	mu   sync.Mutex
+	last totals
+}
+
+// totalsAge is how old totals may be for an answer that takes nothing back.
+const totalsAge = 250 * time.Millisecond
+
+// recentTotals returns totals that are not much older than now.
+func (s *Store) recentTotals(ctx context.Context) (totals, error) {
+	s.totals.mu.Lock()
+	last := s.totals.last
+	s.totals.mu.Unlock()
+	if age := s.now().Sub(last.at); s.cfg.Now == nil && age < totalsAge {
+		return last, nil
+	}
+	return s.readTotals(ctx)
+}
+
+// readTotals reads the counters of every partition.
+func (s *Store) readTotals(ctx context.Context) (totals, error) {
+	sum := totals{at: s.now()}
+	pipe := s.client.Pipeline()
+	replies := make([]*redis.SliceCmd, len(s.parts))
+	for i, p := range s.parts {
+		replies[i] = pipe.HMGet(ctx, p.meta, "queued", "leased", "pages", "done", "failed", "again")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return totals{}, s.classify(ctx, err)
+	}
+	for _, reply := range replies {
+		var n [6]uint64
+		for i, value := range reply.Val() {
+			n[i], _ = strconv.ParseUint(text(value), 10, 64)
+		}
+		sum.queued += n[0]
+		sum.leased += n[1]
+		sum.pages += n[2]
+		sum.ended += n[3] + n[4] + n[5]
+	}
+	s.totals.mu.Lock()
+	s.totals.last = sum
+	s.totals.mu.Unlock()
+	return sum, nil
+}
+
+// empty reports whether nothing was queued or leased at some moment during the
+// call. Items move between partitions, so that one reading of all of them may
+// miss one in each. But what ended and what was ever added (which is what ended
+// and what is queued or leased) only grow: if all that had been added when a
+// second reading was over had ended before it began, then nothing was left in
+// between.
+func (s *Store) empty(ctx context.Context) (bool, error) {
+	first, err := s.readTotals(ctx)
+	if err != nil || first.queued+first.leased > 0 {
+		return false, err
+	}
+	second, err := s.readTotals(ctx)
+	return err == nil && second.ended+second.queued+second.leased == first.ended, err
+}
+
+// sum says of a grant what the counters say.
+func (l *loan) sum(ctx context.Context) error {
+	lent := len(l.grant.Leases) > 0
+	if lent && l.request.MaxPages == 0 {
+		return nil
+	}
+	recent, err := l.recentTotals(ctx)
+	if err != nil {
+		return err
+	}
+	limited := func(t *totals) bool {
+		return l.request.MaxPages > 0 && t.queued > 0 && t.allowance(l.request.MaxPages) == 0
+	}
+	if limited(&recent) {
+		if recent, err = l.readTotals(ctx); err != nil {
+			return err
+		}
+		l.grant.Limited = limited(&recent)
+	}
+	if !lent && recent.queued+recent.leased == 0 {
+		l.grant.Empty, err = l.empty(ctx)
+	}
+	return err
+}
+
+// lendLimited hands out hosts as far as MaxPages allows. Only handing out makes
+// pages and leased items more, and whoever names a limit does it under one lock
+// of the whole crawl.
+func (l *loan) lendLimited(ctx context.Context) error {
+	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
+		return nil
+	}
+	left, until, unlock, err := l.reserve(ctx, l.request.MaxPages)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for range maxTries {
+		n := max(left/MaxBatch, 1)
+		if left == 0 {
+			n = len(l.doubtful) // they may be held already
+		}
+		tries := l.next(ctx, n)
+		if len(tries) == 0 {
+			return nil
+		}
+		before := l.handed
+		if err := l.try(ctx, tries, min(left, MaxBatch), until); err != nil {
+			return err
+		}
+		left -= l.handed - before
+	}
+	return nil
+}
+
+// reserve locks what maxPages limits and returns how many items it leaves, until
+// a time. When others have the lock it leaves none for now.
+func (s *Store) reserve(ctx context.Context, maxPages uint64) (most int, until time.Time, unlock func(), err error) {
+	until, unlock, err = s.lockPages(ctx)
+	if err != nil || unlock == nil {
+		return 0, until, func() {}, err
+	}
+	sum, err := s.readTotals(ctx)
+	if err != nil {
+		unlock()
+		return 0, until, nil, err
+	}
+	return sum.allowance(maxPages), until, unlock, nil
+}
+
+const (
+	// pagesLockTTL is how long the lock lasts whose holder died, and pagesLockUse
+	// how much of that a holder makes use of.
+	pagesLockTTL = 10 * time.Second
+	pagesLockUse = 5 * time.Second
+	// pagesLockWait is how long a caller waits for it before it does without.
+	pagesLockWait = 2 * time.Second
+)
+
+//go:embed unlock.lua
+var unlockLua string
+
+var unlockScript = redis.NewScript(unlockLua)
+
+// lockPages locks what MaxPages limits, until a time after which what was read
+// under the lock may not hold any more. Without error, a nil unlock says that
+// others have the lock.
+func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), err error) {
+	key, token := s.cfg.pagesKey(), rand.Text()
+	for giveUp := time.Now().Add(pagesLockWait); ; {
+		asked := time.Now()
+		err := s.client.SetArgs(ctx, key, token, redis.SetArgs{Mode: "NX", TTL: pagesLockTTL}).Err()
+		switch {
+		case err == nil:
+			return asked.Add(pagesLockUse), func() { s.unlockPages(ctx, token) }, nil
+		case !errors.Is(err, redis.Nil):
+			return time.Time{}, nil, s.classify(ctx, err)
+		case time.Now().After(giveUp):
+			return time.Time{}, nil, nil
+		}
+		select {
+		case <-time.After(time.Millisecond + mathrand.N(10*time.Millisecond)):
+		case <-ctx.Done():
+			return time.Time{}, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// unlockPages gives the lock up. Without an answer it runs out.
+func (s *Store) unlockPages(ctx context.Context, token string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = unlockScript.Run(ctx, s.client, []string{s.cfg.pagesKey()}, token).Err()
+}
+
+// fence returns what scripts take as the server's time until which a limit
+// holds; none if until is zero, or when tests set the time.
+func (s *Store) fence(p *partition, until time.Time) any {
+	if until.IsZero() || s.cfg.Now != nil {
+		return ""
+	}
+	return s.schedule.serverTime(p, until)
+}

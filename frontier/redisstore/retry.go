@@ -1,0 +1,151 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	//go:embed retry.lua
+	retryLua    string
+	retryScript = newScript("retry", "", hostLua, freeLua, retryLua)
+)
+
+const (
+	maxRetryItems = 100 // of one host that a step offers again
+	maxRetryHosts = 64  // that a step deals with
+)
+
+// Retry implements frontier.Control. It goes by steps: what fails meanwhile is
+// not offered again, and with an error some of the items have been.
+func (s *Store) Retry(ctx context.Context, host string) (int, error) {
+	if host != "" {
+		return s.retryHosts(ctx, s.partition(host), []string{host})
+	}
+	total := 0
+	for _, p := range s.parts {
+		for cursor := uint64(0); ; {
+			hosts, next, err := s.client.SScan(ctx, p.failedHosts, cursor, "", maxRetryHosts).Result()
+			if err != nil {
+				return total, s.classify(ctx, err)
+			}
+			n, err := s.retryHosts(ctx, p, hosts)
+			if total += n; err != nil {
+				return total, err
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+	}
+	return total, nil
+}
+
+// retrying is a host whose failed items are offered again.
+type retrying struct {
+	host string
+	left int64    // items that had failed when it began
+	head []string // the first of them
+}
+
+// retryHosts offers the failed items of hosts of a partition again.
+func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (total int, err error) {
+	todo := make([]retrying, len(hosts))
+	for i, host := range hosts {
+		todo[i].host = host
+	}
+	for step := 0; len(todo) > 0; step++ {
+		if err := s.readFailed(ctx, p, todo, step == 0); err != nil {
+			return total, err
+		}
+		n, err := s.retryStep(ctx, p, todo)
+		if total += n; err != nil {
+			return total, err
+		}
+		rest := todo[:0]
+		for _, r := range todo {
+			if r.left > 0 && len(r.head) > 0 {
+				rest = append(rest, r)
+			}
+		}
+		todo = rest
+	}
+	return total, nil
+}
+
+// readFailed reads the heads of lists of failed items; at first their lengths too.
+func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying, first bool) error {
+	pipe := s.client.Pipeline()
+	lengths, heads := make([]*redis.IntCmd, len(todo)), make([]*redis.StringSliceCmd, len(todo))
+	for i, r := range todo {
+		most := r.left
+		if first {
+			lengths[i], most = pipe.LLen(ctx, p.failed(r.host)), maxRetryItems
+		}
+		heads[i] = pipe.LRange(ctx, p.failed(r.host), 0, min(most, maxRetryItems)-1)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return s.classify(ctx, err)
+	}
+	for i := range todo {
+		if first {
+			todo[i].left = lengths[i].Val()
+		}
+		todo[i].head = heads[i].Val()
+	}
+	return nil
+}
+
+// retryStep offers the heads again.
+func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
+	var calls []*call
+	var of []*retrying
+	for i := range todo {
+		r := &todo[i]
+		if len(r.head) == 0 {
+			continue
+		}
+		args := []any{r.host}
+		for _, value := range r.head {
+			entry, err := s.nextRound(value, r.host)
+			if err != nil {
+				return 0, err
+			}
+			args = append(args, value, entry)
+		}
+		keys := append(p.hostKeys(r.host), p.failed(r.host), p.failedHosts)
+		calls = append(calls, &call{part: p, script: retryScript, keys: keys, args: args})
+		of = append(of, r)
+	}
+	s.runAll(ctx, calls)
+	for i, c := range calls {
+		if c.err != nil {
+			err = errors.Join(err, c.err)
+		} else if integer(c.reply) == 1 { // else somebody was faster: look again
+			of[i].left -= int64(len(of[i].head))
+			total += len(of[i].head)
+		}
+	}
+	s.schedule.wake(p)
+	return total, err
+}
+
+// nextRound returns the entry of a failed item as it is offered again.
+func (s *Store) nextRound(value, host string) ([]byte, error) {
+	_, _, entry, err := splitFailed(value)
+	var item frontier.Item
+	if err == nil {
+		item, err = decodeEntry(entry, host, s.hasher)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
+	}
+	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
+	return appendEntry(nil, &item), nil
+}
