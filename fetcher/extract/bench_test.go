@@ -67,6 +67,7 @@ func BenchmarkHTML(b *testing.B) {
 		run  func()
 	}{
 		{"decode", func() { decode(body, "text/html; charset=utf-8") }},
+		{"weigh", func() { weigh(body) }},
 		{"parse", func() { _, _ = html.Parse(bytes.NewReader(body)) }},
 		{"walk", func() { walk(root, newCollector(opt)) }},
 		{"tokens", func() { readTokens(body, newCollector(opt)) }},

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
@@ -30,12 +31,12 @@ type collector struct {
 	index      map[string]int32 // of a reference's text in references
 	tooMany    int
 
-	title             string
-	hasTitle          bool
-	base, canonical   string
-	refresh           string
-	hasBase           bool
-	nofollow, noindex bool
+	title           string
+	hasTitle        bool
+	base, canonical string
+	refresh         string
+	hasBase         bool
+	asks            robots.Tag // what its robots meta tags ask for
 }
 
 func newCollector(opt Options) *collector {
@@ -61,7 +62,7 @@ func (c *collector) reads(tag atom.Atom) bool {
 	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Meta, atom.Link:
 		return true
 	case atom.Img, atom.Image, atom.Input, atom.Script, atom.Source, atom.Audio, atom.Video,
-		atom.Track, atom.Embed, atom.Object:
+		atom.Track, atom.Embed, atom.Object, atom.Body, atom.Table, atom.Td, atom.Th:
 		return c.opt.Assets
 	}
 	return false
@@ -96,11 +97,11 @@ func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 	switch tag {
 	case atom.Img:
 		c.addValue(Image, attrs, "src")
-		c.addSrcset(attrs)
+		c.addSrcset(attrs, "srcset")
 	case atom.Image: // in SVG; elsewhere the parser makes it an img
 		c.addValue(Image, attrs, "src")
 		c.addValue(Image, attrs, "href")
-		c.addSrcset(attrs)
+		c.addSrcset(attrs, "srcset")
 	case atom.Input:
 		if kind, _ := value(attrs, "type"); strings.EqualFold(kind, "image") {
 			c.addValue(Image, attrs, "src")
@@ -109,7 +110,7 @@ func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 		c.addValue(Script, attrs, "src")
 	case atom.Source:
 		c.addValue(Media, attrs, "src")
-		c.addSrcset(attrs)
+		c.addSrcset(attrs, "srcset")
 	case atom.Video:
 		c.addValue(Media, attrs, "src")
 		c.addValue(Image, attrs, "poster")
@@ -119,11 +120,16 @@ func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 		c.addValue(Object, attrs, "src")
 	case atom.Object:
 		c.addValue(Object, attrs, "data")
+	case atom.Body, atom.Table, atom.Td, atom.Th:
+		c.addValue(Image, attrs, "background")
 	}
 }
 
 // link takes a <link>: what its rel says decides what it is.
 func (c *collector) link(attrs []html.Attribute) {
+	if c.opt.Assets {
+		c.addSrcset(attrs, "imagesrcset")
+	}
 	href, has := value(attrs, "href")
 	rel, _ := value(attrs, "rel")
 	if !has {
@@ -132,31 +138,48 @@ func (c *collector) link(attrs []html.Attribute) {
 	if c.canonical == "" && hasWord(rel, "canonical") {
 		c.canonical = href
 	}
-	if c.opt.Assets {
-		if kind, ok := relKind(rel); ok {
-			c.add(kind, href, hasWord(rel, "nofollow"))
-		}
+	media, _ := value(attrs, "type")
+	kind, ok := relKind(rel, media)
+	if ok && (c.opt.Assets || !kind.Asset()) {
+		c.add(kind, href, hasWord(rel, "nofollow"))
 	}
 }
 
-// relKind returns what a <link> with that rel points to; false: to nothing that
-// one could fetch.
-func relKind(rel string) (kind Kind, ok bool) {
+// relKind returns what a <link> with that rel, to that media type, points to;
+// false: to nothing that one could fetch.
+func relKind(rel, media string) (kind Kind, ok bool) {
+	kind = Resource
 	for word := range words(rel) {
 		switch strings.ToLower(word) {
 		case "stylesheet":
 			return Stylesheet, true
-		case "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "image_src":
-			return Image, true
-		case "modulepreload":
-			return Script, true
-		case "preload", "prefetch", "prerender", "manifest":
-			return Resource, true
 		case "dns-prefetch", "preconnect":
 			return 0, false
+		case "next", "prev", "previous", "first", "last", "start", "up", "contents", "index", "toc",
+			"chapter", "section", "help", "author", "license", "glossary", "bookmark":
+			kind = min(kind, Related)
+		case "alternate": // another language, or a feed
+			if isPage(media) {
+				kind = min(kind, Related)
+			}
+		case "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "image_src":
+			kind = min(kind, Image)
+		case "modulepreload":
+			kind = min(kind, Script)
 		}
 	}
-	return Related, true
+	return kind, true
+}
+
+// isPage reports whether a link that names this media type, or none, leads to a
+// page.
+func isPage(media string) bool {
+	media, _, _ = strings.Cut(media, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "", "text/html", "application/xhtml+xml":
+		return true
+	}
+	return false
 }
 
 // meta takes the robots and refresh tags.
@@ -165,18 +188,8 @@ func (c *collector) meta(attrs []html.Attribute) {
 	if !has {
 		return
 	}
-	if name, _ := value(attrs, "name"); strings.EqualFold(strings.TrimSpace(name), "robots") {
-		for word := range words(content) {
-			switch strings.ToLower(word) {
-			case "none":
-				c.nofollow, c.noindex = true, true
-			case "nofollow":
-				c.nofollow = true
-			case "noindex":
-				c.noindex = true
-			}
-		}
-	}
+	name, _ := value(attrs, "name")
+	c.asks = c.asks.With(robots.MetaTag(name, content, c.opt.ProductToken))
 	if equiv, _ := value(attrs, "http-equiv"); strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
 		if target := refreshTarget(content); target != "" {
 			c.refresh = cmp.Or(c.refresh, target)
@@ -214,8 +227,8 @@ func (c *collector) addValue(kind Kind, attrs []html.Attribute, name string) {
 	}
 }
 
-func (c *collector) addSrcset(attrs []html.Attribute) {
-	if set, has := value(attrs, "srcset"); has {
+func (c *collector) addSrcset(attrs []html.Attribute, name string) {
+	if set, has := value(attrs, name); has {
 		for candidate := range candidates(set) {
 			c.add(Image, candidate, false)
 		}

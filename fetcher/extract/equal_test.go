@@ -29,7 +29,7 @@ func TestTokensEqualDocument(t *testing.T) {
 	dice := rand.New(rand.NewPCG(*seedFlag, 0))
 	for range *pagesFlag {
 		body := randomPage(dice)
-		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{Assets: true})
+		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{Assets: dice.IntN(3) > 0, ProductToken: "foobot"})
 		if diff := cmp.Diff(lines(tree), lines(tokens)); diff != "" {
 			t.Fatalf("seed %d: links of document and tokens differ (-document +tokens):\n%s\n%s", *seedFlag, diff, body)
 		}
@@ -56,11 +56,14 @@ func randomPage(dice *rand.Rand) string {
 			"<title>T &amp; "+ref()+"</title>", "<base href='"+pick("/base/", "x/", "data:x")+"'>",
 			"<meta name=robots content="+pick("nofollow", "noindex", "none", "index")+">",
 			"<meta http-equiv=refresh content='1;url="+ref()+"'>", "<link rel=canonical href='"+ref()+"'>",
-			"<link rel='"+pick("next", "icon", "stylesheet", "preload")+"' href='"+ref()+"'>",
+			"<meta name=foobot content="+pick("nofollow", "noindex")+">",
+			"<link rel='"+pick("next", "icon", "stylesheet", "preload", "alternate", "up nofollow", "")+"' "+
+				pick("", "type=text/html ", "type=application/atom+xml ")+"href='"+ref()+"'>",
+			"<link rel=preload imagesrcset='"+ref()+" 1x'>",
 			"<script src='"+ref()+"'></script>", "<script>var x = '<a href=no>';</script>", "<style>a { }</style>",
 			"<!-- <a href=no> -->", "<noscript><link href='"+ref()+"'></noscript>"))
 	}
-	b.WriteString("</head><body>")
+	b.WriteString("</head><body" + pick("", " background='"+ref()+"'") + ">")
 	writeContent(dice, &b, ref, 4)
 	b.WriteString("<a href=last>last</a></body></html>")
 	return b.String()
@@ -81,6 +84,9 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 			fmt.Fprintf(b, "<iframe src=%s><a href=no></iframe><map><area href=%s></map>", quoted, quoted)
 		case kind == 6:
 			fmt.Fprintf(b, "<video poster=%s><source src=%s></video><object data=%s></object>", quoted, quoted, quoted)
+		case kind == 7 && dice.IntN(2) == 0:
+			fmt.Fprintf(b, "<table background=%s><tr><th background=b1>x</th><td background=%s><embed src=%s></td></tr></table>", quoted, quoted, quoted)
+			fmt.Fprintf(b, "<audio src=%s><track src=%s></audio><input type=image src=%s><form action=no></form>", quoted, quoted, quoted)
 		case kind == 7:
 			b.WriteString("<textarea><a href=no></textarea><script>'<a href=no>'</script><!-- <a href=no> --><br>")
 		case depth == 0:
@@ -112,6 +118,11 @@ func FuzzHTML(f *testing.F) {
 	f.Add("<a href=a><base href=/b/><a href='#c'>", "text/html")
 	f.Add("<table><a href=a><select><a href=b><frameset><frame src=c>", "text/html; charset=shift_jis")
 	f.Add("<svg><title><a href=a></title><style><a href=b></svg><noscript><a href=c", "")
+	f.Add("<p><b id=1><b id=2><b id=3></p><p>x<p>x<p>x<p>x", "")
+	f.Add("<b x='<i y=\"'><u></b><!-- <s> </u> --><table><td><tt></table><a><div></a>x", "")
+	f.Add("<svg><style><b id=1><b id=2></style></svg><p>x</p><p>x</p><select><em></select></em>x", "")
+	f.Add("\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00b\x00>\x00", "text/html; charset=utf-16be")
+	f.Add("<meta charset=iso-2022-jp><a href='?\x1b$BF|'>", "text/html; charset=gb18030")
 	f.Add("<meta http-equiv=refresh content='0;url=a'><meta charset=utf-16><img srcset='a 1x,b'>", "x")
 	c := testCanon(f)
 	base := testURL(f, pageURL)

@@ -3,11 +3,14 @@
 // It owns the reading of one body: its charset, title, base, robots meta tags
 // and links. It fetches nothing, and decides nothing about scope or about
 // obeying what a page asks for (package fetcher does). A header that says the
-// same as a meta tag, X-Robots-Tag or Link, is its caller's business.
+// same as a meta tag, X-Robots-Tag or Link, is its caller's business. No links
+// to it are where a form is sent, which is for people to fill in, what scripts
+// and styles name, and the text of a frame's srcdoc.
 package extract
 
 import (
-	"bytes"
+	"errors"
+	"io"
 
 	"github.com/PuerkitoBio/goquery"
 	"golang.org/x/net/html"
@@ -19,12 +22,32 @@ import (
 // unless Options say otherwise.
 const DefaultMaxLinks = 100_000
 
+// No document is built of more than MaxDocumentBytes of text, nor one that could
+// take more than MaxDocumentMemory.
+const (
+	MaxDocumentBytes  = 4 << 20
+	MaxDocumentMemory = documentFactor * MaxDocumentBytes
+
+	// documentFactor is what a document counts for each byte of its text.
+	documentFactor = 8
+)
+
 // Options say what to take from a page.
 type Options struct {
-	Canon     *canon.Canonicalizer // required
-	Assets    bool                 // also links of kinds that are assets, see Kind.Asset
-	FastLinks bool                 // read tokens, build no document: Page.Document parses when asked
-	MaxLinks  int                  // distinct references to take; 0 means DefaultMaxLinks
+	Canon        *canon.Canonicalizer // required
+	Assets       bool                 // also links of kinds that are assets, see Kind.Asset
+	FastLinks    bool                 // read tokens, build no document: Page.Document parses when asked
+	MaxLinks     int                  // distinct references to take; 0 means DefaultMaxLinks
+	ProductToken string               // meta tags of this name count beside those of "robots"
+
+	// Room is asked before a document is built that takes up to so many bytes,
+	// MaxDocumentMemory at most. If there is none, links are read from the
+	// tokens; Page.Document asks again. nil: there is.
+	Room func(bytes int64) bool
+	// GiveUp is asked every few KiB while a document is built. Some pages are
+	// made to take hours; when it returns true they are read from the tokens,
+	// which takes time in proportion to the page. nil: never.
+	GiveUp func() bool
 
 	// OnRefused is told each reference that is no link, and why, unless it is
 	// nil. Those beyond MaxLinks it is not told.
@@ -55,14 +78,27 @@ type Page struct {
 	TooLong   int
 	TooMany   int // beyond Options.MaxLinks, not canonicalised; repeats count
 
-	// Deep: more than 512 elements are open at once. The parser refuses such a
-	// body, its links were read from the tokens and Document is empty.
-	Deep bool
+	// Lack is why there is no document, as far as one was asked for: links were
+	// read from the tokens, none is lost.
+	Lack Lack
 
+	opt      Options
 	text     []byte     // the body in UTF-8
 	root     *html.Node // nil until parsed
 	document *goquery.Document
 }
+
+// Lack is why a page has no document.
+type Lack uint8
+
+const (
+	LacksNothing Lack = iota
+	TooDeep           // more than 512 elements are open at once: the parser refuses it
+	TooLarge          // more than MaxDocumentBytes
+	TooHeavy          // may become larger than MaxDocumentMemory
+	TooSlow           // Options.GiveUp
+	NoRoom            // Options.Room; there may be some later
+)
 
 // HTML reads a body that was served with contentType, the header's value, from
 // base. It keeps a reference to body. The only error is a missing Options.Canon
@@ -72,7 +108,7 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 		return nil, err
 	}
 	text, charset := decode(body, contentType)
-	page := &Page{Charset: charset.name, text: text}
+	page := &Page{Charset: charset.name, text: text, opt: opt}
 	found := newCollector(opt)
 	if opt.FastLinks || !page.parse() {
 		readTokens(text, found)
@@ -84,26 +120,72 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 }
 
 // Document returns the parsed body, the same at every call. It is empty for a
-// Deep page.
+// page that has none: then Lack says why. Of a page that had NoRoom the next
+// call may return another.
 func (p *Page) Document() *goquery.Document {
-	if p.document == nil {
-		if p.root == nil && (p.Deep || !p.parse()) {
-			p.root = &html.Node{Type: html.DocumentNode}
-		}
-		p.document = goquery.NewDocumentFromNode(p.root)
+	if p.document != nil {
+		return p.document
 	}
+	if p.root == nil && (p.Lack != LacksNothing && p.Lack != NoRoom || !p.parse()) {
+		return goquery.NewDocumentFromNode(&html.Node{Type: html.DocumentNode})
+	}
+	p.document = goquery.NewDocumentFromNode(p.root)
 	return p.document
 }
 
-// parse builds the tree of the body; false: it is too deep.
+// parse builds the tree of the body, or sets Lack.
 //
 // Scripting is off for the parser, as it is for us: what <noscript> holds are
 // elements, not text.
-func (p *Page) parse() bool {
-	root, err := html.ParseWithOptions(bytes.NewReader(p.text), html.ParseOptionEnableScripting(false))
-	p.Deep = err != nil // reading from memory does not fail
-	if err == nil {
+func (p *Page) parse() (parsed bool) {
+	p.Lack = p.lack()
+	if p.Lack != LacksNothing {
+		return false
+	}
+	text := &yielding{text: p.text, giveUp: p.opt.GiveUp}
+	root, err := html.ParseWithOptions(text, html.ParseOptionEnableScripting(false))
+	switch {
+	case errors.Is(err, errGivenUp):
+		p.Lack = TooSlow
+	case err != nil: // reading from memory does not fail
+		p.Lack = TooDeep
+	default:
 		p.root, p.text = root, nil
 	}
 	return err == nil
+}
+
+// lack says, as far as it can be known before, why there can be no document.
+func (p *Page) lack() Lack {
+	if len(p.text) > MaxDocumentBytes {
+		return TooLarge
+	}
+	bytes := weigh(p.text)
+	switch {
+	case bytes > MaxDocumentMemory:
+		return TooHeavy
+	case p.opt.Room != nil && !p.opt.Room(bytes):
+		return NoRoom
+	}
+	return LacksNothing
+}
+
+// yielding reads a text in small parts and asks before each whether to go on.
+type yielding struct {
+	text   []byte
+	giveUp func() bool
+}
+
+var errGivenUp = errors.New("extract: given up")
+
+func (y *yielding) Read(p []byte) (int, error) {
+	if len(y.text) == 0 {
+		return 0, io.EOF
+	}
+	if y.giveUp != nil && y.giveUp() {
+		return 0, errGivenUp
+	}
+	n := copy(p[:min(len(p), 4<<10)], y.text)
+	y.text = y.text[n:]
+	return n, nil
 }

@@ -54,14 +54,24 @@ func TestLinks(t *testing.T) {
 			want: "a /dir/a\narea /dir/b\nframe /dir/c\n"},
 		{name: "frameset", body: `<html><frameset><frame src=a><frame src=b></frameset></html>`,
 			want: "frame /dir/a\nframe /dir/b\n"},
-		{name: "no assets unless asked", body: `<link rel=next href=n><img src=i><script src=s></script><a href=a>`,
-			want: "a /dir/a\n"},
+		{name: "no assets unless asked", want: "link /dir/n\na /dir/a\n",
+			body: `<link rel=next href=n><link rel=icon href=no><link rel=canonical href=no><link imagesrcset=no><body background=no><img src=i><script src=s></script><a href=a>`},
+		{name: "links to pages", body: `<link rel=prev href=1><link rel="Alternate" hreflang=de href=2><link rel=alternate type="text/HTML; charset=x" href=3>
+			<link rel=alternate type=application/rss+xml href=no><link rel="alternate stylesheet" href=no><link rel="license me" href=4 >
+			<link rel=search type=application/opensearchdescription+xml href=no><link rel="up nofollow" href=5><link rel="prefetch next" href=6><link rel=next>`,
+			want: "link /dir/1\nlink /dir/2\nlink /dir/3\nlink /dir/4\nlink /dir/5 nofollow\nlink /dir/6\n"},
+		{name: "no links", body: `<form action=1><button formaction=2></button></form><iframe srcdoc="<a href=3>"></iframe><div style="background:url(4)">`,
+			want: "", assets: true},
+		{name: "old backgrounds", body: `<body background=1><table background=2><tr><th background=3><td background=4></table>`, assets: true,
+			want: "img /dir/1\nimg /dir/2\nimg /dir/3\nimg /dir/4\n"},
+		{name: "image sets of links", body: `<link rel=preload as=image imagesrcset="1 1x, 2 2x" href=3>`, assets: true,
+			want: "img /dir/1\nimg /dir/2\nresource /dir/3\n"},
 		{name: "assets", assets: true, body: `<link rel=next href=1><link rel=stylesheet href=2><link rel="shortcut icon" href=3>
 			<link rel=preconnect href=/no><link rel=preload href=4><link rel=modulepreload href=5><link href=6>
 			<script src=7></script><img src=8 srcset="9 1x, 10 2x"><video src=11 poster=12><source src=13><track src=14></video>
 			<audio src=15></audio><picture><source srcset=16></picture><embed src=17><object data=18></object>
 			<input type=IMAGE src=19><input src=no><svg><image xlink:href=20 /></svg><a href=21>`,
-			want: "link /dir/1\nstylesheet /dir/2\nimg /dir/3\nresource /dir/4\nscript /dir/5\nlink /dir/6\nscript /dir/7\n" +
+			want: "link /dir/1\nstylesheet /dir/2\nimg /dir/3\nresource /dir/4\nscript /dir/5\nresource /dir/6\nscript /dir/7\n" +
 				"img /dir/8\nimg /dir/9\nimg /dir/10\nmedia /dir/11\nimg /dir/12\nmedia /dir/13\nmedia /dir/14\nmedia /dir/15\n" +
 				"img /dir/16\nobject /dir/17\nobject /dir/18\nimg /dir/19\nimg /dir/20\na /dir/21\n"},
 		{name: "distinct by canonical URL", body: `<a href=a><a href=A/../a><a href="a#x"><a href="./a?utm_source=q"><a href=b><a href=a>`,
@@ -84,7 +94,7 @@ func TestLinks(t *testing.T) {
 		{name: "where no links are", body: `<!-- <a href=1> --><script>"<a href=2>"</script><style><a href=3></style><textarea><a href=4></textarea><title><a href=5></title><a href=6>`,
 			want: "a /dir/6\n"},
 		{name: "noscript is read", body: `<head><noscript><link rel=x href=l></noscript></head><noscript><a href=a><img src=i></noscript>`,
-			want: "link /dir/l\na /dir/a\nimg /dir/i\n", assets: true},
+			want: "resource /dir/l\na /dir/a\nimg /dir/i\n", assets: true},
 		{name: "template is read", body: `<template><a href=a></template>`, want: "a /dir/a\n"},
 		{name: "in svg", body: `<svg><a xlink:href=a></a><a href=b></a></svg>`, want: "a /dir/a\na /dir/b\n"},
 		{name: "cut body", body: `<a href=a>x</a><a href="b`, want: "a /dir/a\n"},
@@ -133,11 +143,12 @@ func TestPageFacts(t *testing.T) {
 		{"nofollow", `<meta name=Robots content="noarchive, NOFOLLOW">`, "nofollow true, noindex false"},
 		{"noindex", `<meta name=robots content=noindex>`, "nofollow false, noindex true"},
 		{"none", `<meta name=robots content=none>`, "nofollow true, noindex true"},
+		{"our own robots tag", `<meta name=foobot content=nofollow><meta name=robots content=noindex>`, "nofollow true, noindex true"},
 		{"other robots", `<meta name=otherbot content=none><meta content=none><meta name=robots>`, "nofollow false, noindex false"},
 		{"refresh", `<meta http-equiv=refresh content="1;url=r">`, `refresh "https://www.example.org/dir/r",`},
 		{"base", `<base href="b/">`, "base https://www.example.org/dir/b/,"},
 	} {
-		for i, p := range pair(read(t, test.body, "text/html; charset=utf-8", Options{})) {
+		for i, p := range pair(read(t, test.body, "text/html; charset=utf-8", Options{ProductToken: "FooBot"})) {
 			if got := summary(p); !strings.Contains(got, test.want) {
 				t.Errorf("%s (%d): %s, want %s", test.name, i, got, test.want)
 			}
@@ -186,14 +197,14 @@ func TestDeepPageLosesNoLink(t *testing.T) {
 		fmt.Fprintf(&body, "<div><a href=%d>", i)
 	}
 	page, fast := read(t, body.String(), "text/html", Options{})
-	if !page.Deep || len(page.Links) != 5000 {
-		t.Errorf("deep %t, %d links, want true, 5000", page.Deep, len(page.Links))
+	if page.Lack != TooDeep || len(page.Links) != 5000 {
+		t.Errorf("lack %d, %d links, want TooDeep, 5000", page.Lack, len(page.Links))
 	}
 	if n := page.Document().Find("a").Length(); n != 0 {
 		t.Errorf("the document of a deep page has %d links, want none", n)
 	}
-	if fast.Deep || fast.Document().Length() == 0 || !fast.Deep {
-		t.Errorf("deep %t once Document was asked for", fast.Deep)
+	if fast.Lack != LacksNothing || fast.Document().Length() == 0 || fast.Lack != TooDeep {
+		t.Errorf("lack %d once Document was asked for", fast.Lack)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // finish writes what was collected to page, which was read from url. query
 // encodes the queries of references; nil means UTF-8.
 func (c *collector) finish(page *Page, url canon.URL, query *encoding.Encoder) {
-	page.Title, page.Nofollow, page.Noindex = c.title, c.nofollow, c.noindex
+	page.Title, page.Nofollow, page.Noindex = c.title, c.asks.Nofollow, c.asks.Noindex
 	page.TooMany = c.tooMany
 	page.Base = url
 	if c.hasBase {

@@ -11,13 +11,13 @@ const (
 	Area                   // area[href]
 	Refresh                // meta[http-equiv=refresh]
 	Frame                  // frame[src], iframe[src]
-	Related                // link[rel=next, prev, alternate, canonical …][href]
-	Image                  // img, picture, input[type=image], video[poster], link[rel=icon], svg image
+	Related                // link[rel=next, prev, alternate …][href] to a page
+	Image                  // img, picture, input[type=image], video[poster], link[rel=icon], svg image, [background]
 	Stylesheet             // link[rel=stylesheet]
 	Script                 // script[src], link[rel=modulepreload]
 	Media                  // audio, video, source, track
 	Object                 // object[data], embed[src]
-	Resource               // link[rel=preload, prefetch, manifest …]
+	Resource               // link[rel=preload, manifest, canonical …], of any rel that is not above
 )
 
 var kindNames = [...]string{
@@ -32,4 +32,4 @@ func (k Kind) String() string {
 }
 
 // Asset reports whether links of this kind are taken with Options.Assets only.
-func (k Kind) Asset() bool { return k >= Related }
+func (k Kind) Asset() bool { return k > Related }

@@ -69,11 +69,20 @@ func readAttributes(z *html.Tokenizer, attrs []html.Attribute) []html.Attribute 
 	for more {
 		var key, value []byte
 		key, value, more = z.TagAttr()
-		if known := atom.Lookup(key); known != 0 {
-			attrs = append(attrs, html.Attribute{Key: known.String(), Val: string(value)})
-		} else if string(key) == "xlink:href" {
-			attrs = append(attrs, html.Attribute{Key: "xlink:href", Val: string(value)})
+		name := atom.Lookup(key).String()
+		if name == "" {
+			switch string(key) {
+			case "xlink:href":
+				name = "xlink:href"
+			case "background":
+				name = "background"
+			case "imagesrcset":
+				name = "imagesrcset"
+			default:
+				continue
+			}
 		}
+		attrs = append(attrs, html.Attribute{Key: name, Val: string(value)})
 	}
 	return attrs
 }

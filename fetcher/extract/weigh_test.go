@@ -1,0 +1,269 @@
+package extract
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/net/html"
+)
+
+// treeBytes returns what a tree takes at least.
+func treeBytes(root *html.Node) int64 {
+	sum := int64(0)
+	for n := range root.Descendants() {
+		sum += int64(unsafe.Sizeof(*n)) + int64(len(n.Attr))*int64(unsafe.Sizeof(html.Attribute{}))
+		if n.Type != html.ElementNode { // elements share their names
+			sum += int64(len(n.Data))
+		}
+	}
+	return sum
+}
+
+// parsed returns the size of a text's tree, 0 if it is too deep for one.
+func parsed(text []byte) int64 {
+	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		return 0
+	}
+	return treeBytes(root)
+}
+
+// tagSoup writes tags, balanced or not, that make elements anew, hide tags from
+// each other, or change how the parser reads.
+func tagSoup(dice *rand.Rand) []byte {
+	names := []string{"b", "i", "u", "a", "nobr", "font", "code", "span", "p", "div", "td", "tr", "table", "select", "option",
+		"svg", "math", "mi", "style", "title", "script", "template", "button", "applet", "caption", "h1", "li", "form", "body", "html",
+		"frameset", "textarea", "desc", "foreignObject", "br", "img", "input", "noscript", "head", "ruby", "rt", "object"}
+	few := names[:0:0]
+	for range 2 + dice.IntN(8) {
+		few = append(few, names[dice.IntN(len(names))])
+	}
+	few = append(few, "b", "i", "p")
+	attributes := ""
+	for i := range 50 {
+		attributes += fmt.Sprintf(" %c%c", 'a'+i%26, 'a'+i/26)
+	}
+	var b bytes.Buffer
+	for i := range dice.IntN(400) {
+		name := few[dice.IntN(len(few))]
+		switch dice.IntN(13) {
+		case 12:
+			fmt.Fprintf(&b, "<%s%s>", name, attributes[:3*dice.IntN(50)])
+		case 0, 1, 2:
+			fmt.Fprintf(&b, "<%s>", name)
+		case 3, 4:
+			fmt.Fprintf(&b, "<%s n=%d x y=' z '>", name, i)
+		case 5, 6, 7:
+			fmt.Fprintf(&b, "</%s>", name)
+		case 8:
+			fmt.Fprintf(&b, "<%s>x</%s>", name, name)
+		case 9:
+			b.WriteString([]string{"<!--", "-->", "<", ">", "\"", "'", "<b title='", "<i x=\"</b>\">", "]]>", "<![CDATA[", "/>", "<?"}[dice.IntN(12)])
+		default:
+			b.WriteString("x")
+		}
+	}
+	return b.Bytes()
+}
+
+// blocks are a row of blocks: what is made anew is made anew in each.
+const blocks = "<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x"
+
+func TestWeightIsNoLessThanTheTree(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seedFlag)
+	dice := rand.New(rand.NewPCG(*seedFlag, 1))
+	for range 5 * *pagesFlag {
+		text := append(tagSoup(dice), blocks...)
+		if tree, weight := parsed(text), weigh(text); tree > weight {
+			t.Fatalf("seed %d: a tree of %d bytes, weighed %d\n%s", *seedFlag, tree, weight, text)
+		}
+	}
+}
+
+// TestBombsAreWeighed makes trees as large as it can: ways to leave formatting
+// elements open that look closed, each with a long row of blocks behind it.
+func TestBombsAreWeighed(t *testing.T) {
+	attributes := strings.Repeat(" a", 1)
+	for i := range 300 {
+		attributes += fmt.Sprintf(" a%d", i)
+	}
+	rows := func(n int, row string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(row, "#", fmt.Sprint(i)))
+		}
+		return b.String()
+	}
+	tail := strings.Repeat("<p>x", 500)
+	largest := int64(0)
+	for name, page := range map[string]string{
+		"open":               "<p>" + rows(200, "<b id=#>") + tail,
+		"alike":              "<p>" + strings.Repeat("<b><i><u><s><tt>", 50) + tail,
+		"attributes":         "<p><b" + attributes + "><i>" + tail,
+		"end in a comment":   "<p>" + rows(200, "<b id=#><!-- </b> -->") + tail,
+		"end in an image":    "<p>" + rows(200, "<b id=#><img alt='</b>'>") + tail,
+		"end in the start":   "<p>" + rows(200, "<b id=# x='y></b>'>") + tail,
+		"end in a script":    "<p>" + rows(200, "<b id=#><script></b></script>") + tail,
+		"end in a list":      "<p>" + rows(200, "<b id=#><select></b></select>") + tail,
+		"end in a cell":      "<p>" + rows(40, "<b id=#><table><td></b></table>") + tail,
+		"end in an object":   "<p>" + rows(150, "<b id=#><object></b></object>") + tail,
+		"end of another":     "<p>" + rows(200, "<b id=#></i>") + tail,
+		"within":             "<p>" + rows(100, "<b id=#><i id=#></b>") + tail,
+		"within a span":      rows(50, "<span>") + rows(60, "<b id=#>") + rows(50, "</span>x"),
+		"spans around":       rows(200, "<span><b id=#></span>") + tail,
+		"drawing":            "<p>" + rows(200, "<svg><style><b id=#></style></svg>") + tail,
+		"hidden script":      "<p><!-- <script> -->" + rows(200, "<b id=#>") + tail,
+		"quote":              "<p><!-- <b x=\"-->" + rows(200, "<b id=#>") + "\">" + tail,
+		"anchors":            strings.Repeat("<a href=x><div><b><i><u>", 60) + strings.Repeat("</a>x", 200),
+		"anchors across":     "<a><p>" + strings.Repeat("<a"+attributes+"><p>x", 200),
+		"adopted":            strings.Repeat("<b><i><u><p>", 80) + strings.Repeat("x</b></i></u>", 100),
+		"adopted attributes": strings.Repeat("<b"+attributes+"><p>", 30) + strings.Repeat("</b>x", 30),
+		"adopted down":       "<b" + attributes + ">" + strings.Repeat("<div>", 400) + strings.Repeat("</b>", 60),
+		"anchors down":       "<a" + attributes + ">" + strings.Repeat("<div>", 400) + strings.Repeat("<a>", 60),
+		"nobr":               strings.Repeat("<nobr><p>x", 100) + tail,
+		"rows":               "<table>" + strings.Repeat("<td></table><table>", 500),
+		"markers":            rows(40, "<table><td><b id=#>") + tail + strings.Repeat("</table>x<p>x", 40),
+		"foster parent":      "<p>" + rows(200, "<b id=#>") + "</p><table>" + strings.Repeat("x<tr>", 500),
+	} {
+		tree, weight := parsed([]byte(page)), weigh([]byte(page))
+		if tree == 0 {
+			t.Errorf("%s: has no tree: try another", name)
+		}
+		if tree > weight {
+			t.Errorf("%s: %d bytes of HTML are a tree of %d bytes, weighed %d", name, len(page), tree, weight)
+		}
+		largest = max(largest, tree/int64(len(page)))
+		t.Logf("%s: %d bytes of HTML, %d times in the tree, weighed %.1f trees", name, len(page), tree/int64(len(page)), float64(weight)/float64(tree))
+	}
+	if largest < 1000 {
+		t.Errorf("the worst page is %d times its size in memory: these are no bombs", largest)
+	}
+}
+
+func FuzzWeigh(f *testing.F) {
+	dice := rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		f.Add(tagSoup(dice))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		text = append(slices.Clone(text), blocks...)
+		if tree, weight := parsed(text), weigh(text); tree > weight {
+			t.Errorf("a tree of %d bytes, weighed %d\n%q", tree, weight, text)
+		}
+	})
+}
+
+// TestOrdinaryPagesAreLight: a bound is of no use if it keeps documents from
+// those who want them.
+func TestOrdinaryPagesAreLight(t *testing.T) {
+	script := `<script>var s = '<b class="' + x + "'>", t = a <b && c; document.write("<font size=2>" + '<i>')</script>`
+	old := `<table width=100%><tr><td><font face="Arial" size=2><b>x</b><br><a href=y><font color=red>z</font></a></td></tr></table>`
+	card := `<a href=x class="card"><div><h3>Title <em>of</em> it</h3><p>Some words <strong>that</strong> say <code>little</code>.</p></div></a>`
+	for name, page := range map[string][]byte{
+		"typical": typicalPage(),
+		"large":   bytes.Repeat(typicalPage(), 100),
+		"script":  []byte(script + strings.Repeat(string(typicalPage()), 20)),
+		"old":     bytes.Repeat([]byte(old), 500),
+		"cards":   bytes.Repeat([]byte(card), 500),
+		"icons":   []byte(strings.Repeat(`<li><i class="icon a"></i> <span><b>x</b></span></li>`, 3000)),
+	} {
+		weight, tree := weigh(page), parsed(page)
+		t.Logf("%s: %d KB, weighed %d KB, a tree of %d KB", name, len(page)>>10, weight>>10, tree>>10)
+		if weight > MaxDocumentMemory {
+			t.Errorf("%s: %d bytes of HTML are weighed %d, more than %d", name, len(page), weight, MaxDocumentMemory)
+		}
+	}
+}
+
+func TestScanTagReadsAsTheTokenizer(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seedFlag)
+	dice := rand.New(rand.NewPCG(*seedFlag, 2))
+	const of = "ab='\"/ >\t<=\n"
+	for range 100 * *pagesFlag {
+		tag := []byte("<b")
+		for range dice.IntN(20) {
+			tag = append(tag, of[dice.IntN(len(of))])
+		}
+		tag = append(tag, "'>\">rest"...)
+		z := html.NewTokenizer(bytes.NewReader(tag))
+		size, attributes := scanTag(tag)
+		if z.Next() == html.ErrorToken {
+			if size != len(tag) {
+				t.Fatalf("seed %d: %q is %d bytes long, want all", *seedFlag, tag, size)
+			}
+			continue
+		}
+		if raw := len(z.Raw()); size != raw {
+			t.Fatalf("seed %d: %q is %d bytes long, want %d", *seedFlag, tag, size, raw)
+		}
+		if n := int64(len(z.Token().Attr)); attributes < n {
+			t.Fatalf("seed %d: %q has %d attributes, want %d or more", *seedFlag, tag, attributes, n)
+		}
+	}
+}
+
+// bomb is a page of 23 KB with a tree of 1.5 million elements.
+func bomb() string {
+	var b strings.Builder
+	b.WriteString("<a href=1><p>")
+	for i := range 300 {
+		fmt.Fprintf(&b, "<b id=%d>", i)
+	}
+	b.WriteString(strings.Repeat("<p>x", 5000) + "<a href=2>")
+	return b.String()
+}
+
+func TestLack(t *testing.T) {
+	asked := int64(0)
+	room := func(there bool) func(int64) bool {
+		return func(bytes int64) bool { asked = bytes; return there }
+	}
+	links := `<a href=1><a href=2>`
+	for _, c := range []struct {
+		name, body string
+		opt        Options
+		want       Lack
+	}{
+		{"nothing", links, Options{Room: room(true), GiveUp: func() bool { return false }}, LacksNothing},
+		{"deep", links + strings.Repeat("<div>", 600), Options{}, TooDeep},
+		{"large", links + strings.Repeat("x", MaxDocumentBytes), Options{}, TooLarge},
+		{"just not large", links + strings.Repeat("x", MaxDocumentBytes-len(links)), Options{}, LacksNothing},
+		{"heavy", bomb(), Options{}, TooHeavy},
+		{"tags within tags", links + strings.Repeat("<b ", 10000), Options{}, TooHeavy},
+		{"slow", links, Options{GiveUp: func() bool { return true }}, TooSlow},
+		{"room", links, Options{Room: room(false)}, NoRoom},
+	} {
+		tree, tokens := read(t, c.body, "text/html; charset=utf-8", c.opt)
+		if tree.Lack != c.want || len(tree.Links) != 2 {
+			t.Errorf("%s: lack %d, %d links, want %d, 2", c.name, tree.Lack, len(tree.Links), c.want)
+		}
+		if tokens.Lack != LacksNothing || lines(tree) != lines(tokens) {
+			t.Errorf("%s: lack %d of the tokens, links %q and %q", c.name, tokens.Lack, lines(tree), lines(tokens))
+		}
+		for _, p := range pair(tree, tokens) {
+			if n := p.Document().Find("a").Length(); n > 0 != (c.want == LacksNothing) || p.Lack != c.want {
+				t.Errorf("%s: lack %d, %d links in the document", c.name, p.Lack, n)
+			}
+		}
+	}
+	if asked < 40 || asked > 1<<20 {
+		t.Errorf("asked for room for %d bytes", asked)
+	}
+}
+
+func TestDocumentAsksForRoomAgain(t *testing.T) {
+	there := false
+	page, _ := read(t, "<a href=1>", "text/html", Options{Room: func(int64) bool { return there }})
+	if n := page.Document().Find("a").Length(); n != 0 || page.Lack != NoRoom {
+		t.Errorf("%d links in the document without room, lack %d", n, page.Lack)
+	}
+	there = true
+	if n := page.Document().Find("a").Length(); n != 1 || page.Lack != LacksNothing {
+		t.Errorf("%d links in the document with room, lack %d", n, page.Lack)
+	}
+}
