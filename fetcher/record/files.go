@@ -44,8 +44,11 @@ const (
 	closedPrefix = "pages-"
 	closedSuffix = ".jsonl"
 	zstdSuffix   = ".zst"
-	newSuffix    = ".new" // while it is being written
 )
+
+// NewSuffix is what the name of a file ends with that will replace another
+// when it is whole. After a crash it is to be removed.
+const NewSuffix = ".new"
 
 func closedFile(n int) string { return fmt.Sprintf("%s%06d%s", closedPrefix, n, closedSuffix) }
 

@@ -47,7 +47,7 @@ func (f *Files) compress(name string) (err error) {
 		return err
 	}
 	defer in.Close()
-	temporary := f.path(name + zstdSuffix + newSuffix)
+	temporary := f.path(name + zstdSuffix + NewSuffix)
 	out, err := f.cfg.FS.Create(temporary, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func (f *Files) recover() (plain []int, err error) {
 	closed := make(map[int]found)
 	for _, name := range names {
 		if strings.HasPrefix(name, closedPrefix) || strings.HasPrefix(name, activeFile) {
-			if strings.HasSuffix(name, newSuffix) { // writing it was cut short
+			if strings.HasSuffix(name, NewSuffix) { // writing it was cut short
 				if err := f.cfg.FS.Remove(f.path(name)); err != nil {
 					return nil, fmt.Errorf("record: %w", err)
 				}
@@ -65,27 +65,35 @@ func (f *Files) recover() (plain []int, err error) {
 }
 
 // openActive opens the active file and cuts it to f.length.
-func (f *Files) openActive() error {
-	name := f.path(activeFile)
-	file, err := f.cfg.FS.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+func (f *Files) openActive() (err error) {
+	if f.file, err = OpenAt(f.cfg.FS, f.path(activeFile), f.length); err != nil {
+		return err
+	}
+	return f.syncDir(f.cfg.Dir)
+}
+
+// OpenAt opens a file of an output, or creates it, and cuts it to the length
+// that was committed. The caller syncs the directory. It is an error if the
+// file is shorter.
+func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
+	file, err := filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return fmt.Errorf("record: %w", err)
+		return nil, fmt.Errorf("record: %w", err)
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return errors.Join(fmt.Errorf("record: %w", err), file.Close())
+		return nil, errors.Join(fmt.Errorf("record: %w", err), file.Close())
 	}
-	if info.Size() < f.length {
-		return errors.Join(fmt.Errorf("record: %s has %d bytes, but %d were committed: records are missing",
-			name, info.Size(), f.length), file.Close())
+	if info.Size() < length {
+		return nil, errors.Join(fmt.Errorf("record: %s has %d bytes, but %d were committed: records are missing",
+			name, info.Size(), length), file.Close())
 	}
-	if info.Size() > f.length {
-		if file, err = cut(f.cfg.FS, file, name, f.length); err != nil {
-			return fmt.Errorf("record: cut %s to %d bytes: %w", name, f.length, err)
+	if info.Size() > length {
+		if file, err = cut(filesystem, file, name, length); err != nil {
+			return nil, fmt.Errorf("record: cut %s to %d bytes: %w", name, length, err)
 		}
 	}
-	f.file = file
-	return f.syncDir(f.cfg.Dir)
+	return file, nil
 }
 
 // cut shortens an open file. A file system that cannot truncate gets a copy.
@@ -96,7 +104,7 @@ func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File,
 		}
 		return file, nil
 	}
-	fresh, err := filesystem.Create(name+newSuffix, vfs.WriteCategoryUnspecified)
+	fresh, err := filesystem.Create(name+NewSuffix, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -104,7 +112,7 @@ func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File,
 	if err = errors.Join(err, fresh.Sync(), fresh.Close(), file.Close()); err != nil {
 		return nil, err
 	}
-	if err := filesystem.Rename(name+newSuffix, name); err != nil {
+	if err := filesystem.Rename(name+NewSuffix, name); err != nil {
 		return nil, err
 	}
 	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)

@@ -1,0 +1,165 @@
+package warc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// lockFile keeps a second process out of the files that no store has locked.
+const lockFile = "warc.lock"
+
+// open makes the files what they were when position was committed.
+func (w *Writer) open(position frontier.Position) error {
+	if err := w.create(); err != nil {
+		return err
+	}
+	for _, at := range position {
+		name, ours := strings.CutPrefix(at.File, Folder+"/")
+		if !ours {
+			continue
+		}
+		serial, ok := w.serialOf(name)
+		if !ok {
+			return fmt.Errorf("%s was committed, which is no file of the prefix %q", at.File, w.cfg.Prefix)
+		}
+		w.name, w.serial, w.length = name, serial, at.Length
+	}
+	if err := w.dropUncommitted(); err != nil || w.serial == 0 {
+		return err
+	}
+	if _, err := w.cfg.FS.Stat(w.path(w.name)); err != nil { // it is not to be created
+		return err
+	}
+	var err error
+	if w.file, err = record.OpenAt(w.cfg.FS, w.path(w.name), w.length); err != nil {
+		return err
+	}
+	return w.syncFolder(w.folder())
+}
+
+// create makes the folder; it and the directory may be new.
+func (w *Writer) create() error {
+	if strings.ContainsAny(w.cfg.Prefix, `/\`) {
+		return fmt.Errorf("the prefix %q cannot be part of a file's name", w.cfg.Prefix)
+	}
+	if err := w.cfg.FS.MkdirAll(w.folder(), 0o755); err != nil {
+		return err
+	}
+	return errors.Join(w.syncFolder(w.cfg.Dir), w.syncFolder(w.cfg.FS.PathDir(w.cfg.Dir)))
+}
+
+// dropUncommitted removes the file that a crash between a rotation and the
+// commit that names it left: its records belong to completions that never took
+// effect. There can be one at most.
+func (w *Writer) dropUncommitted() error {
+	names, err := w.cfg.FS.List(w.folder())
+	if err != nil {
+		return err
+	}
+	var drop []string
+	for _, name := range names {
+		whole, cut := strings.CutSuffix(name, record.NewSuffix) // cutting it was cut short
+		serial, ok := w.serialOf(whole)
+		switch {
+		case !ok || serial <= w.serial && !cut:
+			continue
+		case serial > w.serial+1:
+			return fmt.Errorf("%s is there, but only %d files were committed: it is of another output", w.path(name), w.serial)
+		}
+		drop = append(drop, name)
+	}
+	for _, name := range drop {
+		if err := w.cfg.FS.Remove(w.path(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openWhole opens the files at the end of the last whole record.
+func (w *Writer) openWhole() error {
+	if err := w.create(); err != nil {
+		return err
+	}
+	unlock, err := w.cfg.FS.Lock(w.cfg.FS.PathJoin(w.cfg.Dir, lockFile))
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", frontier.ErrLocked, w.cfg.Dir, err)
+	}
+	position, err := w.wholeRecords()
+	if err == nil {
+		err = w.open(position)
+	}
+	if err != nil {
+		return errors.Join(err, unlock.Close())
+	}
+	w.unlock = unlock
+	return nil
+}
+
+// wholeRecords returns where the whole records of the last file end.
+func (w *Writer) wholeRecords() (frontier.Position, error) {
+	names, err := w.cfg.FS.List(w.folder())
+	if err != nil {
+		return nil, err
+	}
+	last, name := 0, ""
+	for _, n := range names {
+		if serial, ok := w.serialOf(n); ok && serial > last {
+			last, name = serial, n
+		}
+	}
+	if last == 0 {
+		return nil, nil
+	}
+	file, err := w.cfg.FS.Open(w.path(name))
+	if err != nil {
+		return nil, err
+	}
+	length, err := wholeMembers(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", w.path(name), err)
+	}
+	return frontier.Position{{File: Folder + "/" + name, Length: length}}, nil
+}
+
+// wholeMembers returns how long the whole gzip members are that a file begins
+// with. Its error is the reader's.
+func wholeMembers(file io.Reader) (length int64, err error) {
+	counted := &counter{r: file}
+	in := bufio.NewReaderSize(counted, 256<<10) // a byte reader: gzip takes no more than its member
+	var member gzip.Reader
+	for {
+		if err := member.Reset(in); err != nil {
+			return length, counted.err
+		}
+		member.Multistream(false)
+		if _, err := io.Copy(io.Discard, &member); err != nil {
+			return length, counted.err
+		}
+		length = counted.n - int64(in.Buffered())
+	}
+}
+
+// counter counts what is read and keeps a real error.
+type counter struct {
+	r   io.Reader
+	n   int64
+	err error
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,128 @@
+package warc_test
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/base32"
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+)
+
+func sha(b string) string {
+	sum := sha1.Sum([]byte(b))
+	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
+}
+
+// packed returns the warcinfo, response and request records of one exchange.
+func packed(t testing.TB, url string, wire *get.Wire) [3]kept {
+	t.Helper()
+	disk := vfs.NewMem()
+	w := must(warc.Open(warc.Config{Dir: dir, FS: disk, Info: warc.Info{
+		Software: "crawler/1.2", UserAgent: "bot\r\nsoftware: evil", Robots: "obey", IsPartOf: "my crawl"}}, nil))
+	p, err := warc.Pack(url, wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := must(w.Append(p))
+	must(w.Sync())
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := read(t, disk, "crawl-")
+	if len(all) != 3 || all[0].kind() != "warcinfo" || all[1].kind() != "response" || all[2].kind() != "request" || all[1].place != place {
+		t.Fatalf("records %+v, the answer is at %+v", all, place)
+	}
+	return [3]kept(all)
+}
+
+// TestRecords: each field of each record, and the octets as they were.
+func TestRecords(t *testing.T) {
+	const url = "https://example.org/a?b=%20c"
+	request, head, body := "GET /a?b=%20c HTTP/1.1\r\nHost: example.org\r\n\r\n", "HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "b\x00\xff\r\n\r\n"
+	all := packed(t, url, &get.Wire{Request: []byte(request), Response: []byte(head + body), Truncated: true,
+		Remote: netip.MustParseAddr("::ffff:192.0.2.7"), Started: time.Date(2026, 2, 3, 4, 5, 6, 7_890_000, time.FixedZone("", 3600))})
+	id := regexp.MustCompile(`^<urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}>$`)
+	seen := make(map[string]bool)
+	for _, k := range all {
+		if text := k.field["WARC-Record-ID"]; !id.MatchString(text) || seen[text] {
+			t.Errorf("%s has the id %q", k.kind(), text)
+		}
+		seen[k.field["WARC-Record-ID"]] = true
+	}
+	response, sent := all[1], all[2]
+	for name, c := range map[string]struct {
+		got  kept
+		want map[string]string
+	}{
+		"response": {response, map[string]string{
+			"WARC-Target-URI": url, "WARC-Date": "2026-02-03T03:05:06.007Z", "WARC-IP-Address": "192.0.2.7", "WARC-Truncated": "length",
+			"Content-Type": "application/http;msgtype=response", "WARC-Block-Digest": sha(head + body), "WARC-Payload-Digest": sha(body)}},
+		"request": {sent, map[string]string{
+			"WARC-Target-URI": url, "WARC-Date": "2026-02-03T03:05:06.007Z", "WARC-IP-Address": "192.0.2.7",
+			"WARC-Concurrent-To": response.field["WARC-Record-ID"],
+			"Content-Type":       "application/http;msgtype=request", "WARC-Block-Digest": sha(request)}},
+	} {
+		for _, always := range []string{"WARC-Type", "WARC-Record-ID", "Content-Length"} {
+			c.want[always] = c.got.field[always]
+		}
+		for field, want := range c.want {
+			if c.got.field[field] != want {
+				t.Errorf("%s: %s is %q, want %q", name, field, c.got.field[field], want)
+			}
+		}
+		if len(c.got.field) != len(c.want) {
+			t.Errorf("%s: fields %v", name, c.got.field)
+		}
+	}
+	if string(response.block) != head+body || string(sent.block) != request {
+		t.Errorf("blocks %q, %q", response.block, sent.block)
+	}
+	info := all[0]
+	want := "software: crawler/1.2\r\nformat: WARC File Format 1.1\r\n" +
+		"conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n" +
+		"robots: obey\r\nhttp-header-user-agent: bot software: evil\r\nisPartOf: my crawl\r\n"
+	if string(info.block) != want || info.field["Content-Type"] != "application/warc-fields" || "warc/"+info.field["WARC-Filename"] != info.place.File {
+		t.Errorf("warcinfo %v\n%s", info.field, info.block)
+	}
+}
+
+// TestPayloadDigest: of the body as it came, unless a transfer coding is on it.
+func TestPayloadDigest(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer, want string
+		none         bool
+	}{
+		"body":              {answer: "HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody", want: "body"},
+		"line feeds only":   {answer: "HTTP/1.1 200 OK\nA: b\n\nbody", want: "body"},
+		"empty":             {answer: "HTTP/1.1 304 Not Modified\r\n\r\n", want: ""},
+		"chunked":           {answer: "HTTP/1.1 200 OK\r\ntransfer-ENCODING : chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", none: true},
+		"named in the body": {answer: "HTTP/1.1 200 OK\r\n\r\nTransfer-Encoding: chunked\r\n\r\n", want: "Transfer-Encoding: chunked\r\n\r\n"},
+		"no end of header":  {answer: "HTTP/1.1 200 OK\r\nA: b\r\n", none: true},
+		"nothing":           {answer: "", none: true},
+	} {
+		got, ok := packed(t, "http://a.test/", &get.Wire{Response: []byte(c.answer)})[1].field["WARC-Payload-Digest"]
+		if c.none == ok || !c.none && got != sha(c.want) {
+			t.Errorf("%s: digest %q of %q", name, got, c.answer)
+		}
+	}
+}
+
+// FuzzPack: whatever went over the wire comes back.
+func FuzzPack(f *testing.F) {
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte("HTTP/1.1 200 OK\r\n\r\nx"))
+	f.Add([]byte("\r\n\r\nWARC/1.1\r\n"), []byte(strings.Repeat("\x1f\x8b", 70_000)))
+	f.Fuzz(func(t *testing.T, request, response []byte) {
+		all := packed(t, "http://a.test/", &get.Wire{Request: request, Response: response})
+		if !bytes.Equal(all[1].block, response) || !bytes.Equal(all[2].block, request) {
+			t.Errorf("%q, %q came back as %q, %q", request, response, all[2].block, all[1].block)
+		}
+	})
+}
