@@ -1,18 +1,45 @@
 package servers
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // AOFDir returns the folder of the server's append-only files.
 func (r *RedisServer) AOFDir() string { return filepath.Join(r.data, "appendonlydir") }
 
-// AOFSize returns the bytes of all append-only files together.
+// FlushAOF returns when all that the server answered so far is in its append-only
+// file, though perhaps not yet on the disk. Redis keeps it back, for up to 2 s,
+// while it syncs what came before; Kill loses what is kept back.
+func (r *RedisServer) FlushAOF(ctx context.Context) error {
+	for {
+		held, err := r.Info("persistence", "aof_buffer_length")
+		if err != nil || held == "0" {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s holds back %s bytes of its log: %w", r.Addr(), held, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// AOFSize returns the bytes of all append-only files together, of a running
+// server after FlushAOF.
 func (r *RedisServer) AOFSize() (int64, error) {
+	if r.Pid() != 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+		defer cancel()
+		if err := r.FlushAOF(ctx); err != nil {
+			return 0, err
+		}
+	}
 	var total int64
 	err := filepath.WalkDir(r.AOFDir(), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

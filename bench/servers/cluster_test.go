@@ -104,4 +104,11 @@ func TestFailover(t *testing.T) {
 	if replica, err := cluster.ReplicaOf(ctx, first); err != nil || replica != second {
 		t.Errorf("the killed node is not the replica of the new primary (%v)", err)
 	}
+
+	// Of a primary that is down the replica takes over without agreement.
+	must(t, first.Kill())
+	must(t, cluster.Failover(timeout, second))
+	if owner, err := cluster.PrimaryOf(ctx, "key"); err != nil || owner != second {
+		t.Errorf("after a forced Failover the key is another's (%v)", err)
+	}
 }

@@ -9,6 +9,9 @@ import (
 	"strconv"
 )
 
+// longest is more bytes than either server lets a message or a string have.
+const longest = 1 << 30
+
 // A framer reads one message from one side of a connection, in its wire form.
 // It reports whether a request ends with it, or the reply to one: replies come
 // in the order of requests, so the nth of these ends belong together.
@@ -66,7 +69,11 @@ func appendRESP(message []byte, from *bufio.Reader) ([]byte, error) {
 		}
 		n := 0
 		if bytes.IndexByte([]byte("$=!*~>%|"), line[0]) >= 0 {
-			if n, err = strconv.Atoi(string(bytes.TrimSpace(line[1:]))); err != nil {
+			n, err = strconv.Atoi(string(bytes.TrimSpace(line[1:])))
+			if err == nil && n > longest {
+				err = errors.New("not a value of Redis")
+			}
+			if err != nil {
 				return message, err
 			}
 		}
@@ -120,7 +127,6 @@ func postgresMessage(from *bufio.Reader, typeBytes int) ([]byte, error) {
 		return nil, err
 	}
 	length := binary.BigEndian.Uint32(head[typeBytes:])
-	const longest = 1 << 30 // Postgres takes no longer one
 	if length < 4 || length > longest {
 		return nil, errors.New("not a message of Postgres")
 	}

@@ -64,7 +64,7 @@ func TestPausedPostgresIsSilent(t *testing.T) {
 	go func() { answered <- conn.Ping(context.Background()) }()
 	select {
 	case err := <-answered:
-		t.Errorf("a paused server answered (%v)", err)
+		t.Fatalf("a paused server answered (%v)", err)
 	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Resume
 	}
 	must(t, server.Resume())

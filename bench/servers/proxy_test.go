@@ -157,7 +157,7 @@ func TestProxyStalls(t *testing.T) {
 	go func() { answered <- client.Set(context.Background(), "key", "value", 0).Err() }()
 	select {
 	case err := <-answered:
-		t.Errorf("a stalled proxy let something pass (%v)", err)
+		t.Fatalf("a stalled proxy let something pass (%v)", err)
 	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Flow
 	}
 	if n := count(t, server); n != 0 {

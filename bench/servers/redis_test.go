@@ -71,6 +71,7 @@ func TestKilledRedisKeepsItsLog(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	fill(t, server, 100)
+	must(t, server.FlushAOF(t.Context()))
 	addr, pid := server.Addr(), server.Pid()
 	must(t, server.Kill())
 	if server.Pid() != 0 {
@@ -140,7 +141,7 @@ func TestPausedRedisIsSilent(t *testing.T) {
 	go func() { answered <- client.Set(context.Background(), "key", "value", 0).Err() }()
 	select {
 	case err := <-answered:
-		t.Errorf("a paused server answered (%v)", err)
+		t.Fatalf("a paused server answered (%v)", err)
 	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Resume
 	}
 	must(t, server.Resume())
