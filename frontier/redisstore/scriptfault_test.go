@@ -1,0 +1,366 @@
+package redisstore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// faulty is put before a script's text. The key plan:NAME says which of the
+// script's commands fails, counted from 1; with 0 none does, and log:NAME gets
+// what each does to which key.
+const faulty = `
+local redis = (function(real)
+  local plan, n = tonumber(real.call('GET', 'plan:NAME') or nil), 0
+  return {call = function(command, key, ...)
+    n = n + 1
+    if n == plan then error('planned fault') end
+    if plan == 0 then real.call('RPUSH', 'log:NAME', command .. ' ' .. key) end
+    if key then return real.call(command, key, ...) end
+    return real.call(command)
+  end}
+end)(redis)
+`
+
+// scenario is one run of a script that changes something.
+type scenario struct {
+	name    string
+	prepare func(*scriptBench) *call // makes the state, and the call of the script
+	items   int                      // numbered from 0
+	done    []int                    // those that may be gone; the others are somewhere, whatever fails
+}
+
+// scriptBench runs scripts on a server of its own, at a time of its own.
+type scriptBench struct {
+	*testing.T
+	*Store
+	admin *redis.Client
+	clock time.Time
+}
+
+func newScriptBench(t *testing.T) *scriptBench {
+	b := &scriptBench{T: t, clock: time.UnixMilli(1_700_000_000_000)}
+	server := servers.Redis(t, servers.RedisOptions{})
+	b.admin = server.Client()
+	cfg := config(server)
+	cfg.Now = func() time.Time { return b.clock }
+	cfg.Delay = time.Second
+	cfg.edit = func(script, text string) string { return strings.ReplaceAll(faulty, "NAME", script) + text }
+	b.Store = openStore(t, cfg)
+	return b
+}
+
+const faultHost = "a.test"
+
+func (b *scriptBench) call(sc *script, extraKeys []string, args ...any) *call {
+	p := b.partition(faultHost)
+	return &call{part: p, script: sc, keys: append(p.hostKeys(faultHost), extraKeys...), args: append([]any{faultHost}, args...)}
+}
+
+// add queues items of all priorities, numbered from a number on.
+func (b *scriptBench) add(from, to int, delay time.Duration) {
+	b.Helper()
+	items := testPages(faultHost, from, to)
+	for i := range items {
+		items[i].Priority = frontier.Priority(i % frontier.Priorities)
+		items[i].Delay = delay
+	}
+	mustAdd(b, b.Store, items)
+}
+
+// lend leases the host, with up to ten items, two in flight.
+func (b *scriptBench) lend() frontier.LeaseID {
+	b.Helper()
+	id := frontier.LeaseID{1, 2, 3}
+	b.must(b.leaseCall(id), "lease")
+	return id
+}
+
+func (b *scriptBench) leaseCall(id frontier.LeaseID) *call {
+	return b.call(leaseScript, nil, id[:], 10_000, 1000, 2, 10, "")
+}
+
+func (b *scriptBench) must(c *call, what string) {
+	b.Helper()
+	if b.runAll(b.Context(), []*call{c}); c.err != nil {
+		b.Fatalf("%s: %v", what, c.err)
+	}
+	if n := integer(at(list(c.reply), 0)) + integer(c.reply); n == 0 {
+		b.Fatalf("%s replied %v", what, c.reply)
+	}
+}
+
+// completions are arguments of complete.lua: one of each kind.
+func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *call {
+	p := b.partition(faultHost)
+	return b.call(completeScript, []string{p.failed(faultHost), p.failedHosts}, id[:], 500, 2000, end, "1", "blob",
+		first, "done", "", 2, "o:ok", 1, "pages", 1,
+		first+1, "failed", appendFailed(nil, frontier.Network, 0), 1, "o:network", 1,
+		first+2, "retry", 60_000, 0,
+		first+3, "back", "", 1, "found", 7,
+	)
+}
+
+func (b *scriptBench) retryCall() *call {
+	p := b.partition(faultHost)
+	args := []any{}
+	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
+		entry, err := b.nextRound(value, faultHost)
+		if err != nil {
+			b.Fatal(err)
+		}
+		args = append(args, value, entry)
+	}
+	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts}, args...)
+}
+
+// faultScenarios are the runs of scripts. Ten items of fifteen are handed out in
+// this order: 0 3 6 9 12 1 4 7 10 13.
+var faultScenarios = []scenario{
+	{"lease", func(b *scriptBench) *call {
+		b.add(0, 15, 0)
+		return b.leaseCall(frontier.LeaseID{9})
+	}, 15, nil},
+	{"extend", func(b *scriptBench) *call {
+		b.add(0, 25, 0)
+		id := b.lend()
+		b.clock = b.clock.Add(3 * time.Second)
+		return b.call(extendScript, nil, id[:], 10_000, 9, 20, 100, "")
+	}, 25, nil},
+	{"complete", func(b *scriptBench) *call {
+		b.add(0, 15, 0)
+		return b.completeCall(b.lend(), 1, "")
+	}, 15, []int{0}},
+	{"complete the last", func(b *scriptBench) *call {
+		b.add(0, 1, 0)
+		id := b.lend()
+		p := b.partition(faultHost)
+		return b.call(completeScript, []string{p.failed(faultHost), p.failedHosts}, id[:], 500, 2000, "", "", "", 1, "done", "", 0)
+	}, 1, []int{0}},
+	{"complete and end", func(b *scriptBench) *call {
+		b.add(0, 15, 0)
+		id := b.lend()
+		b.must(b.completeCall(id, 1, ""), "complete")
+		return b.completeCall(id, 5, "1")
+	}, 15, []int{0, 12}},
+	{"complete everything and end", func(b *scriptBench) *call {
+		b.add(0, 1, 0)
+		id := b.lend()
+		p := b.partition(faultHost)
+		return b.call(completeScript, []string{p.failed(faultHost), p.failedHosts}, id[:], 500, 2000, "1", "", "", 1, "done", "", 0)
+	}, 1, []int{0}},
+	{"expire", func(b *scriptBench) *call {
+		b.add(0, 15, 0)
+		b.must(b.completeCall(b.lend(), 1, ""), "complete")
+		b.clock = b.clock.Add(10 * time.Second)
+		return b.call(expireScript, nil, 1000, 20)
+	}, 15, []int{0}},
+	{"ready", func(b *scriptBench) *call {
+		b.add(0, 9, time.Minute)
+		b.clock = b.clock.Add(time.Minute)
+		members := b.admin.ZRange(b.Context(), b.partition(faultHost).delayed, 0, -1).Val()
+		return b.call(readyScript, nil, asArgs(members)...)
+	}, 9, nil},
+	{"ready while leased", func(b *scriptBench) *call {
+		b.add(0, 9, time.Minute)
+		b.add(9, 12, 0)
+		b.lend()
+		b.clock = b.clock.Add(time.Minute)
+		members := b.admin.ZRange(b.Context(), b.partition(faultHost).delayed, 0, -1).Val()
+		return b.call(readyScript, nil, asArgs(members)...)
+	}, 12, nil},
+	{"retry", func(b *scriptBench) *call {
+		b.add(0, 4, 0)
+		b.must(b.completeCall(b.lend(), 1, "1"), "complete")
+		return b.retryCall()
+	}, 4, []int{0}},
+	{"retry while leased", func(b *scriptBench) *call {
+		b.add(0, 8, 0)
+		id := b.lend()
+		b.must(b.completeCall(id, 1, "1"), "complete")
+		b.clock = b.clock.Add(time.Second)
+		id = b.lend()
+		b.must(b.completeCall(id, 1, ""), "complete")
+		return b.retryCall()
+	}, 8, []int{0, 1}},
+}
+
+// TestScriptFaults makes each command of each script fail once. A script that
+// fails before it writes has done nothing, and a repeat does all. After its
+// first write nothing can fail for what the data are, because every key was read
+// before as what it is written as; and whatever failed all the same, no item
+// would be lost: each is written to its new place before it leaves the old one.
+func TestScriptFaults(t *testing.T) {
+	for _, sc := range faultScenarios {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newScriptBench(t)
+			tried := sc.prepare(b)
+			base, before := b.dump(), b.contents()
+			after, log := b.logged(tried)
+			writes := checkReadFirst(t, log)
+			for n := range len(log) {
+				b.restore(base)
+				b.plan(tried, n+1)
+				b.runAll(t.Context(), []*call{tried})
+				if tried.err == nil || !strings.Contains(tried.err.Error(), "planned fault") {
+					t.Fatalf("command %d, %s, was to fail: %v", n+1, log[n], tried.err)
+				}
+				b.plan(tried, -1)
+				if n > writes {
+					b.checkKept(n, log, sc)
+					continue
+				}
+				if diff := contentsDiff(b.contents(), before); diff != "" {
+					t.Errorf("after a fault in command %d, %s: %s", n+1, log[n], diff)
+				}
+				tried.err = nil
+				b.must(tried, "a repeat")
+				if diff := contentsDiff(b.contents(), after); diff != "" {
+					t.Errorf("a repeat after a fault in command %d, %s: %s", n+1, log[n], diff)
+				}
+			}
+		})
+	}
+}
+
+// logged runs a call that must do something, and returns what is there then and
+// what its commands did.
+func (b *scriptBench) logged(c *call) (map[string]string, []string) {
+	b.Helper()
+	b.plan(c, 0)
+	b.must(c, c.script.name)
+	b.plan(c, -1)
+	key := "log:" + c.script.name
+	log := b.admin.LRange(b.Context(), key, 0, -1).Val()
+	b.admin.Del(b.Context(), key)
+	return b.contents(), log
+}
+
+// plan has a script's n-th command fail; below 0: none.
+func (b *scriptBench) plan(c *call, n int) {
+	key := "plan:" + c.script.name
+	if n < 0 {
+		b.admin.Del(b.Context(), key)
+		return
+	}
+	b.admin.Set(b.Context(), key, n, 0)
+}
+
+var readCommands = []string{
+	"EXISTS", "GETRANGE", "HGET", "HGETALL", "HMGET", "LLEN", "LRANGE", "SCARD", "SISMEMBER", "TIME", "ZCARD", "ZRANGE", "ZSCORE",
+}
+
+// checkReadFirst checks that commands read every key before the first write of
+// any, and returns the index of that.
+func checkReadFirst(t *testing.T, log []string) (first int) {
+	read := map[string]bool{}
+	first = -1
+	for i, line := range log {
+		command, key, _ := strings.Cut(line, " ")
+		switch {
+		case slices.Contains(readCommands, command):
+			if first < 0 && command != "EXISTS" { // which says nothing of the type
+				read[key] = true
+			}
+		case first < 0:
+			first = i
+			fallthrough
+		default:
+			if !read[key] {
+				t.Errorf("command %d, %s, writes a key that was not read before the first write: %q", i+1, line, log)
+			}
+		}
+	}
+	if first < 0 {
+		t.Fatalf("nothing was written by %q", log)
+	}
+	return first
+}
+
+// checkKept checks that every item is somewhere after a fault in the n-th command.
+func (b *scriptBench) checkKept(n int, log []string, sc scenario) {
+	all := strings.Join(slices.Collect(maps.Values(b.contents())), " ")
+	for item := range sc.items {
+		if !strings.Contains(all, fmt.Sprintf("/path/of/page/%d?", item)) && !slices.Contains(sc.done, item) {
+			b.Errorf("after a fault in command %d, %s, item %d is nowhere", n+1, log[n], item)
+		}
+	}
+}
+
+// dump returns everything the server has, for restore.
+func (b *scriptBench) dump() map[string]string {
+	all := map[string]string{}
+	for _, key := range b.admin.Keys(b.Context(), "*").Val() {
+		all[key] = b.admin.Dump(b.Context(), key).Val()
+	}
+	return all
+}
+
+// restore makes the server have nothing else; keys that had a time to live keep
+// it only as a fact that contents shows.
+func (b *scriptBench) restore(all map[string]string) {
+	b.Helper()
+	_, err := b.admin.Pipelined(b.Context(), func(pipe redis.Pipeliner) error {
+		for _, key := range b.admin.Keys(b.Context(), "*").Val() {
+			if _, kept := all[key]; !kept {
+				pipe.Del(b.Context(), key)
+			}
+		}
+		for key, value := range all {
+			pipe.RestoreReplace(b.Context(), key, 0, value)
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// contents returns everything the server has, for reading.
+func (b *scriptBench) contents() map[string]string {
+	ctx, all := b.Context(), map[string]string{}
+	for _, key := range b.admin.Keys(ctx, "*").Val() {
+		var content any
+		switch kind := b.admin.Type(ctx, key).Val(); kind {
+		case "hash":
+			content = b.admin.HGetAll(ctx, key).Val() // printed in order
+		case "list":
+			content = b.admin.LRange(ctx, key, 0, -1).Val()
+		case "set":
+			content = slices.Sorted(maps.Keys(b.admin.SMembersMap(ctx, key).Val()))
+		case "zset":
+			content = b.admin.ZRangeWithScores(ctx, key, 0, -1).Val()
+		case "string":
+			content = b.admin.BitCount(ctx, key, nil).Val()
+		default:
+			b.Fatalf("%q is a %q", key, kind)
+		}
+		all[key] = fmt.Sprintf("%q, expires %t", fmt.Sprint(content), b.admin.PTTL(ctx, key).Val() > 0)
+	}
+	return all
+}
+
+func contentsDiff(got, want map[string]string) string {
+	var diff []string
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if got[key] != want[key] {
+			diff = append(diff, strconv.Quote(key)+" is "+got[key]+", want "+want[key])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[key]; !ok {
+			diff = append(diff, strconv.Quote(key)+" is "+got[key]+", want it gone")
+		}
+	}
+	return strings.Join(diff, "\n")
+}
