@@ -52,10 +52,10 @@ func TestLostIsNeverEmpty(t *testing.T) {
 		for _, layers := range []int{1, 3} { // the broken one is the newest, or frozen
 			t.Run(fmt.Sprintf("%s/layers=%d", c.name, layers), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
-				config := Config{Name: "harmed" + fmt.Sprint(rng.Uint64()), Capacity: 1000, Partitions: 1, FPR: 1e-3}
+				config := Config{Name: "harmed" + fmt.Sprint(rng.Uint64()), Capacity: 200, Partitions: 1, FPR: 1e-3}
 				f := open(t, client, config)
 				defer Delete(context.WithoutCancel(t.Context()), client, config.Name)
-				old := randomPrints(rng, 900*(1<<layers-1))
+				old := randomPrints(rng, 200*(1<<layers-1))
 				if _, err := f.AddIfAbsent(t.Context(), old); err != nil {
 					t.Fatal(err)
 				}

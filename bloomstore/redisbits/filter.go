@@ -84,10 +84,11 @@ func (c Config) params() Params {
 // recorded (see bloomstore.Filter). Reads are repeated as the client's options
 // say.
 type Filter struct {
-	client  redis.UniversalClient
-	layout  *Layout
-	chains  []*Chain
-	readers sync.Pool // of *Reader
+	client    redis.UniversalClient
+	layout    *Layout
+	chains    []*Chain
+	partition func(fp bloomstore.Fingerprint, partitions int) int // PartitionOf, but in tests
+	readers   sync.Pool                                           // of *Reader
 }
 
 var _ bloomstore.Filter = (*Filter)(nil)
@@ -107,7 +108,7 @@ func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Fi
 	if err := CheckServer(ctx, client); err != nil {
 		return nil, fmt.Errorf("open filter %q: %w", config.Name, err)
 	}
-	f := &Filter{client: client, layout: layout}
+	f := &Filter{client: client, layout: layout, partition: PartitionOf}
 	f.readers.New = func() any { return NewReader(client) }
 	if err := f.open(ctx, config); err != nil {
 		return nil, fmt.Errorf("open filter %q: %w", config.Name, err)
@@ -272,7 +273,7 @@ func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, d
 		part := prints[start:min(start+maxWindow, len(prints))]
 		w.asks, w.index = w.asks[:0], w.index[:0]
 		for i, fp := range part {
-			w.asks = append(w.asks, Ask{Chain: f.chains[PartitionOf(fp, len(f.chains))], Print: fp})
+			w.asks = append(w.asks, Ask{Chain: f.chains[f.partition(fp, len(f.chains))], Print: fp})
 			w.index = append(w.index, start+i)
 		}
 		if err := do(r, &w); err != nil {

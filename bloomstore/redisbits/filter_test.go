@@ -1,23 +1,468 @@
 package redisbits
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+	"github.com/bloomfrontier/crawler/sizing"
 )
+
+// often grows all the time: racers meet while layers begin.
+var often = Config{Capacity: 4000, FPR: bloomtest.MaxRate, Partitions: 4}
 
 func TestConformance(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	for name, config := range map[string]Config{
 		"growth=off":   {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Growth: GrowthOff},
-		"growth=on":    {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate},
-		"growth=often": {Capacity: 2000, FPR: bloomtest.MaxRate, Partitions: 4}, // racers meet while layers begin
-		"partitions=1": {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Partitions: 1},
+		"growth=often": often,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, config) })
 		})
+	}
+	t.Run("processes=2", func(t *testing.T) {
+		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter {
+			config, first := named(t, client, often)
+			return &twins{filters: [2]bloomstore.Filter{first, open(t, dialTo(t, client.Options()), config)}}
+		})
+	})
+}
+
+// twins are one filter as two processes have it open; calls go to one and the
+// other in turn, so that each always lags behind what the other has learned.
+type twins struct {
+	filters [2]bloomstore.Filter
+	calls   atomic.Uint64
+}
+
+func (w *twins) next() bloomstore.Filter { return w.filters[w.calls.Add(1)%2] }
+
+func (w *twins) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	return w.next().AddIfAbsent(ctx, prints)
+}
+
+func (w *twins) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	return w.next().Contains(ctx, prints)
+}
+
+// clusterClient returns a client of a cluster of three primaries.
+func clusterClient(t testing.TB) (*redis.ClusterClient, *servers.Cluster) {
+	t.Helper()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3})
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: cluster.Addrs(), DisableIdentity: true, ReadTimeout: time.Minute,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	t.Cleanup(func() { client.Close() })
+	return client, cluster
+}
+
+func TestCluster(t *testing.T) {
+	client, cluster := clusterClient(t)
+	t.Run("Conformance", func(t *testing.T) {
+		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, often) })
+	})
+	t.Run("MigratingSlots", func(t *testing.T) { migratingSlots(t, client, cluster) })
+	t.Run("ReadOnly", func(t *testing.T) {
+		options := *client.Options()
+		options.ReadOnly = true
+		reader := redis.NewClusterClient(&options)
+		defer reader.Close()
+		if _, err := Open(t.Context(), reader, Config{Name: "r"}); err == nil || !strings.Contains(err.Error(), "replicas") {
+			t.Errorf("Open with a client that reads from replicas: %v, want it refused", err)
+		}
+	})
+}
+
+// migratingSlots moves the slots of a filter from node to node while racers add
+// to it: each key is new once, and none is lost.
+func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers.Cluster) {
+	config := Config{Capacity: 20_000, Partitions: 4}
+	f := fresh(t, client, config)
+	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 30_000)
+	wins := make([]atomic.Int32, len(prints))
+	var racers sync.WaitGroup
+	for start := range 4 {
+		racers.Go(func() {
+			const batch = 200
+			for i := range len(prints) / batch {
+				at := (i + start*37) % (len(prints) / batch) * batch
+				added, err := f.AddIfAbsent(t.Context(), prints[at:at+batch])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for j, is := range added {
+					if is {
+						wins[at+j].Add(1)
+					}
+				}
+			}
+		})
+	}
+	for _, c := range f.chains {
+		if err := moveAway(t.Context(), cluster, c.Record()); err != nil {
+			t.Error(err)
+		}
+	}
+	racers.Wait()
+	twice := 0
+	for i := range wins {
+		if wins[i].Load() > 1 {
+			twice++
+		}
+	}
+	known, err := f.Contains(t.Context(), prints)
+	if err != nil || slices.Contains(known, false) || twice > 0 {
+		t.Errorf("after the slots moved: %v, %d keys were new twice, all known: %t; want none, all", err, twice, !slices.Contains(known, false))
+	}
+}
+
+func moveAway(ctx context.Context, cluster *servers.Cluster, key string) error {
+	slot, err := cluster.SlotOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	from, err := cluster.PrimaryOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	to := cluster.Nodes[(slices.Index(cluster.Nodes, from)+1)%3]
+	return cluster.MigrateSlot(ctx, slot, from, to)
+}
+
+// TestLostReply: when the server has added and the answer does not arrive, the
+// caller gets an error and not "known": nothing was sent twice.
+func TestLostReply(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	proxy := servers.Proxy(t, server.Addr())
+	client := dialTo(t, &redis.Options{Addr: proxy.Addr()})
+	f := open(t, client, Config{Name: "cut", Capacity: 1000, Partitions: 1})
+	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 3)
+	if _, err := f.AddIfAbsent(t.Context(), prints[:1]); err != nil { // the script is loaded
+		t.Fatal(err)
+	}
+	proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, []byte(addScript.Hash())) })
+	if added, err := f.AddIfAbsent(t.Context(), prints[1:2]); err == nil {
+		t.Errorf("AddIfAbsent whose reply was lost: %v, want an error", added)
+	}
+	if known, err := f.Contains(t.Context(), prints[1:]); err != nil || !known[0] || known[1] {
+		t.Errorf("Contains: %v, %v; the call was to reach the server once", known, err)
+	}
+	// A read is repeated.
+	proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, []byte("getrange")) })
+	if known, err := f.Contains(t.Context(), prints[:2]); err != nil || slices.Contains(known, false) {
+		t.Errorf("Contains whose first reply was lost: %v, %v, want both known", known, err)
+	}
+}
+
+// TestScriptIsForgotten: a server that was restarted knows no scripts.
+func TestScriptIsForgotten(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	f := fresh(t, client, Config{Capacity: 1000, Partitions: 4})
+	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 300)
+	for start := 0; start < len(prints); start += 100 {
+		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		added, err := f.AddIfAbsent(t.Context(), prints[start:start+100])
+		if err != nil || slices.Contains(added, false) {
+			t.Errorf("with scripts forgotten: %v, %v, want all added", added, err)
+		}
+	}
+}
+
+// TestGrowthIsExact: each layer of a chain takes its capacity of new keys and not
+// one more, also when one call fills several.
+func TestGrowthIsExact(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
+	f := fresh(t, client, Config{Capacity: 400, FPR: 1e-9, Partitions: 1})
+	first := f.layout.Params().Capacity
+	for _, n := range []uint64{first, 1, 2*first - 1, 4*first + 5} {
+		added, err := f.AddIfAbsent(t.Context(), randomPrints(rng, int(n)))
+		if err != nil || slices.Contains(added, false) {
+			t.Fatalf("%v, %v, want all added", added, err)
+		}
+	}
+	stats, err := f.Stats(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []uint64
+	for _, l := range stats.Layers {
+		keys = append(keys, l.Keys)
+	}
+	if want := []uint64{first, 2 * first, 4 * first, 5}; !slices.Equal(keys, want) {
+		t.Errorf("layers hold %d keys, want %d", keys, want)
+	}
+}
+
+// TestFalsePositiveRate measures the rates that are asked for: all is added
+// through Redis, most is probed in a copy of what is stored then.
+func TestFalsePositiveRate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	type target struct {
+		p         float64
+		n, probes uint64
+	}
+	targets := []target{{1e-2, 20_000, 300_000}, {1e-4, 20_000, 3_000_000}}
+	if *proof {
+		targets = []target{{1e-2, 1_000_000, 10_000_000}, {1e-4, 1_000_000, 100_000_000}, {1e-6, 1_000_000, 200_000_000}}
+	}
+	for _, c := range targets {
+		for _, growth := range []int{1, 8} {
+			for _, load := range []string{"even", "zipf"} {
+				t.Run(fmt.Sprintf("p=%g/n=%d/growth=%d/load=%s", c.p, c.n, growth, load), func(t *testing.T) {
+					f := fresh(t, client, Config{Capacity: c.n / uint64(growth), FPR: c.p, Partitions: 16})
+					if load == "zipf" {
+						f.partition = zipfPartition(c.n, 16)
+					}
+					measure(t, f, c.p, c.n, c.probes)
+				})
+			}
+		}
+	}
+}
+
+// measure adds n keys, probes with others and compares the share that is claimed
+// with the rate asked for, and with the one that the layers' real sizes lead to.
+func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
+	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
+	for left := n; left > 0; {
+		batch := randomPrints(rng, int(min(left, 50_000)))
+		if _, err := f.AddIfAbsent(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		left -= uint64(len(batch))
+	}
+	stored, rates := download(t, f), make([]float64, len(f.chains))
+	for i, c := range f.chains {
+		rates[i] = rateNow(t, f.client, c)
+	}
+	const asked = 20_000 // probes that Redis answers too
+	sample := randomPrints(rng, asked)
+	answers, err := f.Contains(t.Context(), sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits, mean := 0, 0.0
+	for i := range probes {
+		fp := randomPrint(rng)
+		if i < asked {
+			fp = sample[i]
+		}
+		at := f.partition(fp, len(f.chains))
+		known := stored.claims(f, at, fp)
+		if i < asked && known != answers[i] {
+			t.Fatalf("Contains of %x: %t, but what is stored says %t", fp, answers[i], known)
+		}
+		mean += rates[at]
+		if known {
+			hits++
+		}
+	}
+	// Of the count, and of fills and formula, which are not quite exact.
+	sigma := math.Sqrt(mean + math.Pow(0.02*mean, 2))
+	rate, want := float64(hits)/float64(probes), mean/float64(probes)
+	off := (float64(hits) - mean) / sigma
+	t.Logf("claimed %d of %d probes, a rate of %.3g, %+.2fσ from the %.3g that %d keys in these layers lead to", hits, probes, rate, off, want, n)
+	if math.Abs(off) > 5 {
+		t.Errorf("rate %.3g, %+.1fσ from %.3g, want within 5σ", rate, off, want)
+	}
+	if limit := p*float64(probes) + 5*math.Sqrt(p*float64(probes)); float64(hits) > limit {
+		t.Errorf("%d of %d probes are claimed, want at most %.0f (5σ above %g)", hits, probes, limit, p)
+	}
+}
+
+// copied are the segments of a filter, by chain, layer, segment.
+type copied [][][][]byte
+
+func download(t *testing.T, f *Filter) copied {
+	t.Helper()
+	all := make(copied, len(f.chains))
+	for i, c := range f.chains {
+		for _, l := range *c.tiers.Load() {
+			var segments [][]byte
+			for _, key := range l.keys {
+				segment, err := f.client.Get(t.Context(), key).Bytes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				segments = append(segments, segment)
+			}
+			all[i] = append(all[i], segments)
+		}
+	}
+	return all
+}
+
+func (all copied) claims(f *Filter, chain int, fp bloomstore.Fingerprint) bool {
+	for number, segments := range all[chain] {
+		l := f.layout.layers[number]
+		segment, from := l.Locate(fp)
+		if l.Known(segments[segment][from:from+int64(l.BlockBytes)], fp) {
+			return true
+		}
+	}
+	return false
+}
+
+// rateNow returns the false-positive rate that a chain should have by its counts.
+func rateNow(t *testing.T, client redis.UniversalClient, c *Chain) float64 {
+	t.Helper()
+	absent := 1.0
+	for _, l := range *c.tiers.Load() {
+		keys, err := client.HGet(t.Context(), c.Record(), "keys"+l.layers).Uint64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		absent *= 1 - sizing.ExactBlockedFalsePositiveRate(float64(l.Bits())/float64(keys), l.BlockBytes*8, uint(l.Hashes))
+	}
+	return 1 - absent
+}
+
+// zipfPartition returns a choice of partitions whose sizes are those that 1000
+// hosts lead to whose sizes follow Zipf's law.
+func zipfPartition(n uint64, partitions int) func(bloomstore.Fingerprint, int) int {
+	var ends []float64
+	sum := 0.0
+	for _, load := range sizing.ZipfLoads(n, 1000, partitions) {
+		sum += float64(load)
+		ends = append(ends, sum)
+	}
+	return func(fp bloomstore.Fingerprint, _ int) int {
+		at := float64(PartitionOf(fp, 1<<20)) / (1 << 20) * sum
+		i, _ := slices.BinarySearch(ends, at)
+		return min(i, partitions-1)
+	}
+}
+
+// TestMemory compares used_memory with what the calculator predicts.
+func TestMemory(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	config := Config{Name: "m", Capacity: 10_000_000, Partitions: 256}
+	openAndLeave(t, server, Config{Name: "w", Capacity: 1, Partitions: 1}) // the scripts are there from now on
+	before := usedMemory(t, server)
+	f := openAndLeave(t, server, config)
+	got, records := usedMemory(t, server)-before, int64(0)
+	for _, key := range append(server.Client().Keys(t.Context(), "{m:*f").Val(), deedKey("m")) {
+		records += server.Client().MemoryUsage(t.Context(), key).Val()
+	}
+	want := sizing.SizeRedis(sizing.RedisPlan{Keys: config.Capacity, FPR: 1e-6, Growth: true, Hosts: 1, Partitions: 256}).Even.Bytes
+	off := float64(got-records)/float64(want) - 1
+	t.Logf("used_memory grew by %d, %d of it for %d records; predicted %d for segments (%+.3f %%)", got, records, len(f.chains)+1, want, 100*off)
+	if math.Abs(off) > 0.001 {
+		t.Errorf("segments take %d bytes, want %d within 0.1 %%", got-records, want)
+	}
+	if goal := 1.25 * 1.4427 * sizing.InformationBound(1e-6); float64(8*got)/1e7 > goal {
+		t.Errorf("%.2f bits per key, want at most %.2f", float64(8*got)/1e7, goal)
+	}
+}
+
+// openAndLeave opens a filter with a client of its own, and returns when the
+// server has forgotten that client and its buffers.
+func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Filter {
+	t.Helper()
+	client := dial(t, server)
+	f := open(t, client, config)
+	client.Close()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		clients, err := server.Info("clients", "connected_clients")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if clients == "1" { // the one that asks
+			return f
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s clients are connected", clients)
+		}
+	}
+}
+
+func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
+	t.Helper()
+	used, err := server.UsedMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(used)
+}
+
+// TestStats compares what the fill says with what is known and with probes.
+func TestStats(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
+	f := fresh(t, client, Config{Capacity: 10_000, FPR: 1e-2, Partitions: 4})
+	kept := 0
+	for range 3 {
+		added, err := f.AddIfAbsent(t.Context(), randomPrints(rng, 9_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, is := range added {
+			if is {
+				kept++
+			}
+		}
+	}
+	stats, err := f.Stats(t.Context(), 4000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Keys != uint64(kept) || len(stats.Layers) != 2 || stats.Layers[1].Chains != 4 {
+		t.Errorf("%+v, want %d keys in two layers of 4 chains", stats, kept)
+	}
+	if off := (stats.Estimate - float64(kept)) / stats.StdErr; math.Abs(off) > 5 || stats.StdErr > 0.02*float64(kept) {
+		t.Errorf("estimate %.0f ± %.0f of %d keys, %.1fσ off, want within 5σ", stats.Estimate, stats.StdErr, kept, off)
+	}
+	const probes = 100_000
+	hits := 0.0
+	known, err := f.Contains(t.Context(), randomPrints(rng, probes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claimed := range known {
+		if claimed {
+			hits++
+		}
+	}
+	sigma := math.Hypot(math.Sqrt(stats.FPR/probes), stats.FPRStdErr)
+	if off := (hits/probes - stats.FPR) / sigma; math.Abs(off) > 5 {
+		t.Errorf("FPR %.5f ± %.5f from the fill, %.5f measured, %.1fσ off, want within 5σ", stats.FPR, stats.FPRStdErr, hits/probes, off)
+	}
+	if empty, err := fresh(t, client, Config{Capacity: 100}).Stats(t.Context(), 0); err != nil || empty.FPR != 0 || empty.Estimate != 0 || empty.Keys != 0 {
+		t.Errorf("of an empty filter: %+v, %v", empty, err)
+	}
+}
+
+func TestConfigNamesAllFaults(t *testing.T) {
+	_, err := Open(t.Context(), nil, Config{Name: "a{b}", Partitions: -1, FPR: 2})
+	if err == nil {
+		t.Fatal("a config with three faults: no error")
+	}
+	for _, want := range []string{`Name is "a{b}"`, "Partitions is -1", "FPR is 2"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
 	}
 }

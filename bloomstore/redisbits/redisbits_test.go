@@ -24,9 +24,14 @@ var (
 // dial returns a client as a caller of this package makes it.
 func dial(t testing.TB, server *servers.RedisServer) *redis.Client {
 	t.Helper()
+	return dialTo(t, &redis.Options{Network: "unix", Addr: server.Socket()})
+}
+
+func dialTo(t testing.TB, at *redis.Options) *redis.Client {
+	t.Helper()
 	client := redis.NewClient(&redis.Options{
-		Network: "unix", Addr: server.Socket(), DisableIdentity: true,
-		ReadTimeout:              time.Minute,
+		Network: at.Network, Addr: at.Addr, DisableIdentity: true, ReadTimeout: time.Minute,
+		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	t.Cleanup(func() { client.Close() })
@@ -45,6 +50,13 @@ func open(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 // fresh opens a filter that is not there yet, and deletes it at the end.
 func fresh(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 	t.Helper()
+	_, f := named(t, client, config)
+	return f
+}
+
+// named is fresh for who needs to know the name.
+func named(t testing.TB, client redis.UniversalClient, config Config) (Config, *Filter) {
+	t.Helper()
 	config.Name = "t" + strconv.FormatUint(rand.Uint64(), 36)
 	f := open(t, client, config)
 	t.Cleanup(func() {
@@ -52,7 +64,7 @@ func fresh(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 			t.Error(err)
 		}
 	})
-	return f
+	return config, f
 }
 
 func randomPrint(rng *rand.Rand) (fp bloomstore.Fingerprint) {
