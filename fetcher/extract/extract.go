@@ -18,9 +18,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// DefaultMaxLinks is the number of references that are taken from one page
-// unless Options say otherwise.
-const DefaultMaxLinks = 100_000
+const (
+	// DefaultMaxLinks is the number of references that are taken from one page
+	// unless Options say otherwise.
+	DefaultMaxLinks = 100_000
+	// MaxLinkBytes is how long the references of one page may be together, each
+	// with its base: by a long base 1 MB can name 100,000 URLs of 8 KB.
+	MaxLinkBytes = 32 << 20
+)
 
 // No document is built of more than MaxDocumentBytes of text, nor one that could
 // take more than MaxDocumentMemory.
@@ -50,7 +55,7 @@ type Options struct {
 	GiveUp func() bool
 
 	// OnRefused is told each reference that is no link, and why, unless it is
-	// nil. Those beyond MaxLinks it is not told.
+	// nil. Those that are TooMany it is not told.
 	OnRefused func(text string, err error)
 }
 
@@ -76,7 +81,7 @@ type Page struct {
 	Malformed int
 	BadScheme int // mailto:, javascript:, data: …
 	TooLong   int
-	TooMany   int // beyond Options.MaxLinks, not canonicalised; repeats count
+	TooMany   int // beyond Options.MaxLinks or MaxLinkBytes, not canonicalised; repeats count
 
 	// Lack is why there is no document, as far as one was asked for: links were
 	// read from the tokens, none is lost.

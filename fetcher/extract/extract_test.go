@@ -131,6 +131,24 @@ func TestRefusedReferencesAreCountedOnce(t *testing.T) {
 	}
 }
 
+// TestLongBase: what a page names is bounded by length too.
+func TestLongBase(t *testing.T) {
+	var body strings.Builder
+	body.WriteString("<base href='/" + strings.Repeat("x", 8000) + "/'>")
+	for i := range 10_000 {
+		fmt.Fprintf(&body, "<a href=%d>", i)
+	}
+	for _, p := range pair(read(t, body.String(), "text/html", Options{})) {
+		length := 0
+		for _, l := range p.Links {
+			length += len(l.URL.String())
+		}
+		if n := len(p.Links); n+p.TooMany != 10_000 || length > MaxLinkBytes+10_000 || length < MaxLinkBytes-10_000 {
+			t.Errorf("%d links of %d bytes, %d too many, want about %d bytes", n, length, p.TooMany, MaxLinkBytes)
+		}
+	}
+}
+
 func pair(a, b *Page) [2]*Page { return [2]*Page{a, b} }
 
 func TestPageFacts(t *testing.T) {

@@ -33,10 +33,16 @@ func (c *collector) finish(page *Page, url canon.URL, query *encoding.Encoder) {
 	}
 	page.Links = make([]Link, 0, len(c.references))
 	index := make(map[canon.URL]int32, len(c.references))
+	size := 0
 	for _, r := range c.references {
+		if size > MaxLinkBytes {
+			page.TooMany++
+			continue
+		}
 		if !c.hasBase && strings.TrimSpace(r.text) == "" {
 			continue // a place in the page itself
 		}
+		size += len(page.Base.String()) + len(r.text)
 		target, err := join(r.text)
 		if err != nil {
 			page.refuse(err)
