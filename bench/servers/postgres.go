@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 )
 
 // PostgresOptions says how a Postgres server is set up. Without options it lets
@@ -188,6 +190,9 @@ func (p *PostgresServer) config() []byte {
 		"unix_socket_directories": p.run,
 		"fsync":                   "off",
 		"full_page_writes":        "off",
+		// In files that go with the folder: the system's own shared memory
+		// would stay behind when the server is killed.
+		"dynamic_shared_memory_type": "mmap",
 	}
 	if p.opt.FSync {
 		settings["fsync"], settings["full_page_writes"] = "on", "on"
@@ -220,7 +225,40 @@ func (p *PostgresServer) exec(ctx context.Context, statement string) error {
 }
 
 // Close kills the server and removes its files. A second Close does nothing.
-func (p *PostgresServer) Close() error { return errors.Join(p.Kill(), os.RemoveAll(p.run)) }
+func (p *PostgresServer) Close() error {
+	return errors.Join(p.Kill(), p.removeSharedMemory(), os.RemoveAll(p.run))
+}
+
+// removeSharedMemory removes the segment by which Postgres sees whether its
+// folder is in use. A killed server leaves it behind, and a system has room for
+// some thousands.
+func (p *PostgresServer) removeSharedMemory() error {
+	pidFile, err := os.ReadFile(filepath.Join(p.data(), "postmaster.pid"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it ended in good order
+	}
+	if err != nil {
+		return err
+	}
+	const line = 7 // "KEY ID" of the segment
+	lines := strings.Split(string(pidFile), "\n")
+	if len(lines) < line {
+		return nil // it got no further
+	}
+	fields := strings.Fields(lines[line-1])
+	if len(fields) != 2 {
+		return nil // as above
+	}
+	id, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return fmt.Errorf("postmaster.pid: segment %q: %w", fields[1], err)
+	}
+	_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EIDRM) {
+		return nil // it is gone
+	}
+	return err
+}
 
 // Addr returns the TCP address, "127.0.0.1:port".
 func (p *PostgresServer) Addr() string { return loopback(p.port) }

@@ -2,11 +2,17 @@ package servers_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
@@ -48,6 +54,30 @@ func TestKilledPostgresKeepsCommits(t *testing.T) {
 	must(t, server.Restart()) // in good order, too
 	if n := query[int](t, dsn, "SELECT n FROM number"); n != 42 {
 		t.Errorf("the number is %d, want 42", n)
+	}
+}
+
+// TestKilledPostgresLeavesNothing: neither files nor shared memory, of which a
+// system has room for some thousand segments.
+func TestKilledPostgresLeavesNothing(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.PostgresOptions{})
+	pidFile, err := os.ReadFile(filepath.Join(server.SocketDir(), "data", "postmaster.pid"))
+	must(t, err)
+	segment := strings.Fields(strings.Split(string(pidFile), "\n")[6])
+	id, err := strconv.Atoi(segment[1])
+	must(t, err)
+	must(t, server.Kill())
+	var stat unix.SysvShmDesc
+	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, &stat); err != nil {
+		t.Errorf("segment %d of the killed server: %v, want it to be there", id, err)
+	}
+	must(t, server.Close())
+	if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, &stat); err == nil {
+		t.Errorf("segment %d is there after Close", id)
+	}
+	if _, err := os.Stat(server.SocketDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("folder after Close: %v, want none", err)
 	}
 }
 
