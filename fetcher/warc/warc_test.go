@@ -241,11 +241,19 @@ func afterCrash(disk *vfs.MemFS, rng *rand.Rand) *vfs.MemFS {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * rng.IntN(3), RNG: rand.New(rand.NewPCG(rng.Uint64(), 0))})
 }
 
+// step returns 1, or with -short the one given.
+func step(short int64) int64 {
+	if testing.Short() {
+		return short
+	}
+	return 1
+}
+
 // TestCrashAtEachOperation lets everything fail from the n-th write to the file
 // system on, for each n, and takes what a crash leaves; three times each.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
-	for from := int64(1); from < 70; from++ {
+	for from := int64(1); from < 70; from += step(5) {
 		c := &crawl{disk: vfs.NewCrashableMem()}
 		for life := range 3 {
 			dead := from
@@ -269,7 +277,7 @@ func TestCrashAtEachOperation(t *testing.T) {
 // positions: what was synced is there, and what is there is whole.
 func TestCrashOfOneOfMany(t *testing.T) {
 	rng := dice(t)
-	for from := int64(1); from < 70; from++ {
+	for from := int64(1); from < 70; from += step(5) {
 		disk := vfs.NewCrashableMem()
 		next, synced := 0, make(map[string]warc.Place)
 		for range 3 {
@@ -322,13 +330,13 @@ func TestCutAtEachByte(t *testing.T) {
 	name := disk.PathJoin(dir, place.File)
 	text := must(io.ReadAll(must(disk.Open(name))))
 	whole := records(t, filepath.Base(name), text)
-	for length := range text {
+	for length := 0; length < len(text); length += int(step(11)) {
 		disk := vfs.NewMem()
 		if err := disk.MkdirAll(disk.PathJoin(dir, warc.Folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		file := must(disk.Create(name, vfs.WriteCategoryUnspecified))
-		must(file.Write(text[:length]))
+		must(file.Write(bytes.Clone(text[:length]))) // under the race detector it spoils what it is given
 		_ = file.Close()
 		w := must(warc.OpenWhole(warc.Config{Dir: dir, FS: disk}))
 		must(add(w, 3))
@@ -340,7 +348,7 @@ func TestCutAtEachByte(t *testing.T) {
 		}
 		all := read(t, disk, "crawl-")
 		if len(all) != left+2 || all[0].kind() != "warcinfo" || all[left].field["WARC-Target-URI"] != url(3) {
-			t.Fatalf("cut to %d bytes it has %d records, want %d and 2 more; whole it has %+v", length, len(all), left, whole)
+			t.Fatalf("cut to %d bytes it has %d records, want %d and 2 more", length, len(all), left)
 		}
 	}
 }
