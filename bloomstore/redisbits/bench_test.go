@@ -3,13 +3,10 @@ package redisbits
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -23,61 +20,271 @@ func BenchmarkFilter(b *testing.B) {
 	})
 }
 
-// BenchmarkSeen measures seen-tests of known fingerprints from one process.
+const benchKeys = 1_000_000
+
+// load measures calls of do with one batch of prints after the other: keys per
+// second, the server's processor time and, where there is one, what its log grows by.
+func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, do func([]bloomstore.Fingerprint) error) {
+	cpu, err := server.CPU()
+	if err != nil {
+		b.Fatal(err)
+	}
+	log, logErr := server.AOFSize()
+	b.ReportAllocs()
+	at := 0
+	for b.Loop() {
+		if at+batch > len(prints) {
+			at = 0
+		}
+		if err := do(prints[at : at+batch]); err != nil {
+			b.Fatal(err)
+		}
+		at += batch
+	}
+	after, err := server.CPU()
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys := float64(b.N) * float64(batch)
+	b.ReportMetric(keys/b.Elapsed().Seconds(), "keys/s")
+	b.ReportMetric(float64((after-cpu).Nanoseconds())/1e3/keys, "server-µs/key")
+	if logErr == nil {
+		logAfter, err := server.AOFSize()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(logAfter-log)/keys, "aof-B/key")
+	}
+}
+
+// BenchmarkSeen measures seen-tests of known keys from one process: a block each,
+// in chains of one, two and three layers.
 func BenchmarkSeen(b *testing.B) {
-	const keys = 1_000_000
 	server := servers.Redis(b, servers.RedisOptions{})
-	client := redis.NewClient(&redis.Options{
-		Network: "unix", Addr: server.Socket(), DisableIdentity: true, Protocol: 2,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		ReadBufferSize:           256 << 10, WriteBufferSize: 128 << 10,
-	})
-	defer client.Close()
-	f := fresh(b, client, Config{Capacity: keys, Partitions: 256})
-	prints := randomPrints(rand.New(rand.NewPCG(1, 0)), keys)
+	client := dial(b, server)
+	prints := randomPrints(rand.New(rand.NewPCG(1, 0)), benchKeys)
+	for layers := 1; layers <= 3; layers++ {
+		f := fresh(b, client, Config{Capacity: benchKeys, Partitions: 256})
+		for n := 1; n <= layers; n++ {
+			if n > 1 {
+				for _, c := range f.chains {
+					if err := c.Extend(b.Context(), client, n-1); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			if _, err := f.AddIfAbsent(b.Context(), prints[(n-1)*len(prints)/layers:n*len(prints)/layers]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		r := NewReader(client)
+		for _, batch := range []int{100, 1000} {
+			asks := make([]Ask, batch)
+			b.Run(fmt.Sprintf("way=block/p=1e-6/layers=%d/batch=%d", layers, batch), func(b *testing.B) {
+				load(b, server, prints, batch, func(prints []bloomstore.Fingerprint) error {
+					for i, fp := range prints {
+						asks[i] = Ask{Chain: f.chains[PartitionOf(fp, len(f.chains))], Print: fp}
+					}
+					if err := r.Read(b.Context(), asks); err != nil {
+						return err
+					}
+					for i := range asks {
+						if !asks[i].Known {
+							return fmt.Errorf("%x is denied", asks[i].Print)
+						}
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// setbitLua sets the bits of keys one by one and answers which keys had all.
+const setbitLua = `
+local known, k = {}, tonumber(ARGV[1])
+for i, key in ipairs(KEYS) do
+  known[i] = 1
+  for j = 1, k do
+    if redis.call('SETBIT', key, ARGV[1 + (i - 1) * k + j], 1) == 0 then known[i] = 0 end
+  end
+end
+return known`
+
+// BenchmarkSeenOtherwise measures other ways to ask Redis the same, with the bits
+// of the same layout, or without a filter.
+func BenchmarkSeenOtherwise(b *testing.B) {
+	server := servers.Redis(b, servers.RedisOptions{})
+	client := dial(b, server)
+	prints := randomPrints(rand.New(rand.NewPCG(1, 0)), benchKeys)
+	f := fresh(b, client, Config{Capacity: benchKeys, Partitions: 256})
 	if _, err := f.AddIfAbsent(b.Context(), prints); err != nil {
 		b.Fatal(err)
 	}
-	for _, readers := range []int{1, 2, 4} {
-		for _, batch := range []int{100, 1000, 4000} {
-			b.Run(fmt.Sprintf("readers=%d/batch=%d", readers, batch), func(b *testing.B) {
-				b.ReportAllocs()
-				var next atomic.Int64
-				var wg sync.WaitGroup
-				before, _ := server.CPU()
-				for range readers {
-					wg.Go(func() {
-						r := NewReader(client)
-						asks := make([]Ask, batch)
-						for {
-							i := int(next.Add(1)) - 1
-							if i*1000 >= b.N*1000 {
-								return
+	partition := func(fp bloomstore.Fingerprint) int { return PartitionOf(fp, len(f.chains)) }
+	// bits returns the segment of fp and its k positions in that.
+	bits := func(fp bloomstore.Fingerprint) (key string, at []int64) {
+		t := (*f.chains[partition(fp)].tiers.Load())[0]
+		segment, from := t.Locate(fp)
+		for _, position := range positions(t.Layer, fp, t.Hashes) {
+			at = append(at, from*8+int64(position))
+		}
+		return t.keys[segment], at
+	}
+	setbit := redis.NewScript(setbitLua)
+	hashes := (*f.chains[0].tiers.Load())[0].Hashes
+	for _, way := range []struct {
+		name  string
+		queue func(pipe redis.Pipeliner, prints []bloomstore.Fingerprint)
+		once  func() error
+	}{
+		{"bitfield-per-bit", func(pipe redis.Pipeliner, prints []bloomstore.Fingerprint) {
+			for _, fp := range prints {
+				key, at := bits(fp)
+				args := make([]any, 0, 2*len(at))
+				for _, position := range at {
+					args = append(args, "u1", position)
+				}
+				pipe.BitFieldRO(b.Context(), key, args...)
+			}
+		}, nil},
+		{"setbit-in-lua", func(pipe redis.Pipeliner, prints []bloomstore.Fingerprint) {
+			keys, args := make([]string, len(prints)), []any{hashes}
+			for i, fp := range prints {
+				key, at := bits(fp)
+				keys[i] = key
+				for _, position := range at {
+					args = append(args, position)
+				}
+			}
+			pipe.EvalSha(b.Context(), setbit.Hash(), keys, args...)
+		}, func() error { return setbit.Load(b.Context(), client).Err() }},
+		{"sadd", func(pipe redis.Pipeliner, prints []bloomstore.Fingerprint) {
+			for _, fp := range prints {
+				pipe.SAdd(b.Context(), fmt.Sprintf("set%d", partition(fp)), fp[:])
+			}
+		}, nil},
+		{"bf.madd", func(pipe redis.Pipeliner, prints []bloomstore.Fingerprint) {
+			args := []any{"BF.MADD", "bf"}
+			for _, fp := range prints {
+				args = append(args, fp[:])
+			}
+			pipe.Do(b.Context(), args...)
+		}, func() error { return client.Do(b.Context(), "BF.RESERVE", "bf", 1e-6, benchKeys).Err() }},
+	} {
+		for _, batch := range []int{100, 1000} {
+			b.Run(fmt.Sprintf("way=%s/p=1e-6/batch=%d", way.name, batch), func(b *testing.B) {
+				if way.once != nil {
+					if err := way.once(); err != nil && strings.Contains(err.Error(), "unknown command") {
+						b.Skip(err)
+					} else if err != nil && !strings.Contains(err.Error(), "exists") {
+						b.Fatal(err)
+					}
+				}
+				load(b, server, prints, batch, func(prints []bloomstore.Fingerprint) error {
+					pipe := client.Pipeline()
+					way.queue(pipe, prints)
+					_, err := pipe.Exec(b.Context())
+					return err
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkAdd measures what new keys cost: alone through the filter, block sizes
+// beside each other.
+func BenchmarkAdd(b *testing.B) {
+	for _, p := range []float64{1e-2, 1e-6} {
+		for _, blockBits := range []int{512, 1024, 2048} {
+			for _, batch := range []int{4, 100} { // per chain
+				b.Run(fmt.Sprintf("p=%g/B=%d/batch=%d", p, blockBits, batch), func(b *testing.B) {
+					server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
+					f := fresh(b, dial(b, server), Config{Capacity: 2_000_000, FPR: p, Partitions: 16, BlockBits: blockBits})
+					rng := rand.New(rand.NewPCG(1, 0))
+					prints := make([]bloomstore.Fingerprint, batch*len(f.chains))
+					load(b, server, prints, len(prints), func(prints []bloomstore.Fingerprint) error {
+						for i := range prints {
+							prints[i] = randomPrint(rng)
+						}
+						_, err := f.AddIfAbsent(b.Context(), prints)
+						return err
+					})
+				})
+			}
+		}
+	}
+}
+
+// or32Lua is add.lua without the comparison: it takes masks, and unites them with
+// the blocks word by word.
+const or32Lua = `
+local added, words = {}, 'I4I4I4I4I4I4I4I4'
+for at = 1, #ARGV, 3 do
+  local old, parts = redis.call('GETRANGE', KEYS[1], ARGV[at], ARGV[at + 1]), {}
+  for i = 1, #old, 32 do
+    local x, y = {struct.unpack(words, old, i)}, {struct.unpack(words, ARGV[at + 2], i)}
+    for j = 1, 8 do x[j] = bit.bor(x[j], y[j]) end
+    parts[#parts + 1] = struct.pack(words, unpack(x, 1, 8))
+  end
+  local new = table.concat(parts)
+  if new ~= old then redis.call('SETRANGE', KEYS[1], ARGV[at], new) end
+  added[#added + 1] = new ~= old and 1 or 0
+end
+return added`
+
+// bitfieldLua sets the bits of a key one by one.
+const bitfieldLua = `
+local added, k = {}, tonumber(ARGV[1])
+for at = 2, #ARGV, k do
+  local new = 0
+  for j = at, at + k - 1 do
+    if redis.call('BITFIELD', KEYS[1], 'SET', 'u1', ARGV[j], 1)[1] == 0 then new = 1 end
+  end
+  added[#added + 1] = new
+end
+return added`
+
+// BenchmarkAddOtherwise measures the forms that add.lua could have taken.
+func BenchmarkAddOtherwise(b *testing.B) {
+	const batch = 100
+	for _, p := range []float64{1e-2, 1e-6} {
+		for _, blockBits := range []int{512, 1024, 2048} {
+			for form, lua := range map[string]string{"or32": or32Lua, "bitfield-per-bit": bitfieldLua} {
+				b.Run(fmt.Sprintf("form=%s/p=%g/B=%d/batch=%d", form, p, blockBits, batch), func(b *testing.B) {
+					server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
+					client := dial(b, server)
+					f := fresh(b, client, Config{Capacity: 2_000_000, FPR: p, Partitions: 16, BlockBits: blockBits})
+					script, rng := redis.NewScript(lua), rand.New(rand.NewPCG(1, 0))
+					if err := script.Load(b.Context(), client).Err(); err != nil {
+						b.Fatal(err)
+					}
+					load(b, server, make([]bloomstore.Fingerprint, batch*len(f.chains)), batch*len(f.chains), func([]bloomstore.Fingerprint) error {
+						pipe := client.Pipeline()
+						for _, c := range f.chains {
+							t := (*c.tiers.Load())[0]
+							var args []any
+							if form == "bitfield-per-bit" {
+								args = append(args, t.Hashes)
 							}
-							at := i * batch % (keys - batch)
-							for j := range asks {
-								fp := prints[at+j]
-								asks[j] = Ask{Chain: f.chains[PartitionOf(fp, 256)], Print: fp}
-							}
-							if err := r.Read(b.Context(), asks); err != nil {
-								b.Error(err)
-								return
-							}
-							for j := range asks {
-								if !asks[j].Known {
-									b.Error("absent")
-									return
+							for range batch {
+								fp := randomPrint(rng)
+								_, from := t.Locate(fp)
+								if form == "or32" {
+									args = append(args, from, from+int64(t.BlockBytes)-1, t.Mask(make([]byte, t.BlockBytes), fp))
+									continue
+								}
+								for _, position := range positions(t.Layer, fp, t.Hashes) {
+									args = append(args, from*8+int64(position))
 								}
 							}
+							pipe.EvalSha(b.Context(), script.Hash(), t.keys[:1], args...)
 						}
+						_, err := pipe.Exec(b.Context())
+						return err
 					})
-				}
-				wg.Wait()
-				after, _ := server.CPU()
-				n := float64(b.N) * float64(batch)
-				b.ReportMetric(n/b.Elapsed().Seconds(), "keys/s")
-				b.ReportMetric(float64((after-before)/time.Nanosecond)/1e3/n, "server-µs/key")
-			})
+				})
+			}
 		}
 	}
 }
