@@ -68,11 +68,8 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 	if err != nil {
 		return sums, fmt.Errorf("record: %w", err)
 	}
-	x := export{ctx: ctx, sums: &sums, ends: make([]place, len(e.Dirs))}
+	x := export{ctx: ctx, temp: dir, sums: &sums, ends: make([]place, len(e.Dirs))}
 	defer func() { err = errors.Join(err, x.close(), os.RemoveAll(dir)) }()
-	if err := x.create(dir); err != nil {
-		return sums, fmt.Errorf("record: %w", err)
-	}
 	if err := x.writePending(e.Pending); err != nil {
 		return sums, err
 	}
@@ -82,6 +79,9 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 		}
 	}
 	for i := range x.shares {
+		if x.shares[i].file == nil {
+			continue
+		}
 		if err := x.decide(&x.shares[i]); err != nil {
 			return sums, fmt.Errorf("record: export: %w", err)
 		}
@@ -101,6 +101,7 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 // export is one run of an Export.
 type export struct {
 	ctx    context.Context
+	temp   string // directory of the shares
 	sums   *Exported
 	ends   []place                        // of each directory, as the first pass found it
 	shares [math.MaxUint8 + 1]exportShare // by the first byte of the fingerprint
@@ -113,15 +114,6 @@ type exportShare struct {
 }
 
 func (x *export) of(item bloomstore.Fingerprint) *exportShare { return &x.shares[item[0]] }
-
-func (x *export) create(dir string) (err error) {
-	for i := range x.shares {
-		if err = x.shares[i].create(dir, fmt.Sprint("share", i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func (x *export) close() (err error) {
 	for i := range x.shares {
@@ -138,17 +130,26 @@ func (x *export) writePending(pending iter.Seq2[Key, error]) error {
 		if err == nil {
 			err = x.ctx.Err()
 		}
+		if err == nil {
+			err = x.put(&leasedLine{Key: key, kind: kindPending})
+		}
 		if err != nil {
 			return err
 		}
-		x.put(&leasedLine{Key: key, kind: kindPending})
 	}
 	return nil
 }
 
-func (x *export) put(l *leasedLine) {
-	w := x.of(l.Item).Writer
-	_, _ = w.Write(l.appendEntry(w.AvailableBuffer())) // it keeps its error for Flush
+// put adds an entry to its share.
+func (x *export) put(l *leasedLine) error {
+	s := x.of(l.Item)
+	if s.file == nil {
+		if err := s.create(x.temp, fmt.Sprint("share", l.Item[0])); err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+	}
+	_, _ = s.Write(l.appendEntry(s.AvailableBuffer())) // it keeps its error for Flush
+	return nil
 }
 
 // gather is the first pass over a journal. It returns where that ends.
@@ -163,13 +164,12 @@ func (x *export) gather(r Reader) (end place, err error) {
 		end = b.at
 		for text := range bytes.Lines(b.lines) {
 			line, err := parseLeased(text)
-			switch {
-			case err != nil:
-				if x.sums.Damaged++; x.sums.Damaged == 1 {
-					x.sums.FirstDamage = fault(b.name, end.offset, err).Error()
+			if err == nil {
+				if err := x.put(&line); err != nil {
+					return end, err
 				}
-			default:
-				x.put(&line)
+			} else if x.sums.Damaged++; x.sums.Damaged == 1 {
+				x.sums.FirstDamage = fault(b.name, end.offset, err).Error()
 			}
 			end.offset += int64(len(text))
 		}
