@@ -87,9 +87,10 @@ func (c *Client) maxBody(request Request) int64 {
 }
 
 // maxPacked returns how much a body of up to limit bytes may have on the wire.
-// The codings add some bytes and less than 1 %: much more than the limit allows
-// is a stream of empty blocks.
-func maxPacked(limit int64) int64 { return limit + limit/64 + 1<<10 }
+// The codings add some bytes and less than 1 %, and nothing of a zstd block, up
+// to 128 KiB, is to be had before all of it is there. Much more than the limit
+// allows is a stream of empty blocks.
+func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
 // MaxHeld returns how much memory the answer to request may take: what its
 // Grow is asked for, in all.

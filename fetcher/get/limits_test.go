@@ -1,0 +1,304 @@
+package get
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// drip is the body of a server in memory: some bytes first, then a piece each
+// interval, until nothing is left or its request ends.
+type drip struct {
+	ctx      context.Context
+	first    int
+	interval time.Duration
+	piece    int
+	left     int
+}
+
+func (d *drip) Read(p []byte) (int, error) {
+	if d.left == 0 {
+		return 0, io.EOF
+	}
+	if n := min(d.first, len(p)); n > 0 {
+		d.first, d.left = d.first-n, d.left-n
+		return n, nil
+	}
+	select {
+	case <-time.After(d.interval):
+	case <-d.ctx.Done():
+		return 0, context.Cause(d.ctx)
+	}
+	n := min(d.piece, d.left, len(p))
+	d.left -= n
+	return n, nil
+}
+
+func (d *drip) Close() error { return nil }
+
+// answering is a network in memory that answers after a time.
+func answering(after time.Duration, header http.Header, body func(context.Context) io.ReadCloser) fake {
+	return func(r *http.Request) (*http.Response, error) {
+		select {
+		case <-time.After(after):
+		case <-r.Context().Done():
+			return nil, r.Context().Err() // as HTTP/2 does: it does not say why
+		}
+		header := header.Clone()
+		header.Set("Content-Type", "text/html")
+		return &http.Response{StatusCode: 200, Header: header, ContentLength: -1, Body: body(r.Context())}, nil
+	}
+}
+
+// TestLimitsInTime has its own time. The rate is 100 B/s over 10 s.
+func TestLimitsInTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		header time.Duration // until the answer's header is there
+		drip   drip
+		rate   int64
+		want   error
+		took   time.Duration
+	}{
+		"fast":                        {0, drip{interval: time.Millisecond, piece: 1000, left: 5000}, 100, nil, 5 * time.Millisecond},
+		"just fast enough":            {0, drip{interval: 999 * time.Millisecond, piece: 100, left: 5000}, 100, nil, 50 * 999 * time.Millisecond},
+		"a little too slow":           {0, drip{interval: time.Second, piece: 99, left: 5000}, 100, ErrTooSlow, 10 * time.Second},
+		"short and slow":              {0, drip{interval: 3 * time.Second, piece: 1, left: 3}, 100, nil, 9 * time.Second},
+		"silent":                      {0, drip{interval: time.Hour, piece: 1, left: 1}, 100, ErrTooSlow, 10 * time.Second},
+		"fast, then slow":             {0, drip{first: 90_000, interval: time.Second, piece: 1, left: 100_000}, 100, ErrTooSlow, 20 * time.Second},
+		"slow, and that is all right": {0, drip{interval: time.Second, piece: 1, left: 50}, NoMinRate, nil, 50 * time.Second},
+		"endless":                     {0, drip{interval: time.Second, piece: 200, left: 1 << 30}, 100, ErrTimeout, 60 * time.Second},
+		"slow header":                 {19 * time.Second, drip{left: 0}, 100, nil, 19 * time.Second},
+		"no header":                   {time.Hour, drip{left: 0}, 100, ErrHeaderTimeout, 20 * time.Second},
+		"header time is not body's":   {19 * time.Second, drip{interval: time.Millisecond, piece: 1, left: 3000}, 100, nil, 22 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cl := client(t, Config{
+					Timeout: time.Minute, HeaderTimeout: 20 * time.Second, MinRate: c.rate, RateWindow: 10 * time.Second,
+					Transport: answering(c.header, http.Header{}, func(ctx context.Context) io.ReadCloser { c.drip.ctx = ctx; return &c.drip }),
+				})
+				total, began := c.drip.left, time.Now()
+				r, err := cl.Get(t.Context(), Request{URL: "http://h/"})
+				if took := time.Since(began); took != c.took {
+					t.Errorf("took %v, want %v", took, c.took)
+				}
+				if !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				if err != nil {
+					if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true}) {
+						t.Errorf("%v is %+v", err, f)
+					}
+				} else if len(r.Body) != total {
+					t.Errorf("%d bytes, want %d", len(r.Body), total)
+				}
+			})
+		})
+	}
+}
+
+// TestGrow: memory is asked for before it is taken, never more than MaxHeld,
+// and waiting for it is not the server's fault.
+func TestGrow(t *testing.T) {
+	big := strings.Repeat("<p>some text ", 100_000)
+	for name, header := range map[string]http.Header{"plain": {}, "gzip": {"Content-Encoding": {"gzip"}}, "br": {"Content-Encoding": {"br"}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wire := []byte(big)
+				if coding := header.Get("Content-Encoding"); coding != "" {
+					wire = packed(t, coding, big)
+				}
+				cl := client(t, Config{MaxBodyBytes: int64(len(big)), RateWindow: time.Second, Transport: answering(0, header, func(context.Context) io.ReadCloser {
+					return io.NopCloser(bytes.NewReader(wire))
+				})})
+				var held int64
+				request := Request{URL: "http://h/", Grow: func(_ context.Context, more int64) error {
+					held += more
+					time.Sleep(2 * time.Second)
+					return nil
+				}}
+				r, err := cl.Get(t.Context(), request)
+				if err != nil || string(r.Body) != big {
+					t.Fatalf("%v", err)
+				}
+				most := cl.MaxHeld(request)
+				if name == "plain" {
+					most = int64(len(big))
+				}
+				if held < int64(len(big)) || held > most {
+					t.Errorf("asked for %d bytes, want %d to %d", held, len(big), most)
+				}
+				r.Release()
+				none := errors.New("no memory")
+				request.Grow = func(context.Context, int64) error { return none }
+				if _, err := cl.Get(t.Context(), request); !errors.Is(err, none) {
+					t.Errorf("%v, want %v", err, none)
+				}
+				request.MaxBody = 100
+				request.Grow = func(ctx context.Context, _ int64) error { <-ctx.Done(); return ctx.Err() }
+				if _, err := cl.Get(t.Context(), request); !errors.Is(err, ErrTimeout) {
+					t.Errorf("%v, want %v", err, ErrTimeout)
+				}
+			})
+		})
+	}
+}
+
+// TestDripOnTheWire: the same over connections, with short times: headers and
+// bodies that drip, over HTTP/1.1 and 2, in each coding.
+func TestDripOnTheWire(t *testing.T) {
+	dripping := func(header string) string {
+		return "http://" + listen(t, nil, func(_ int, conn net.Conn) {
+			conn.Read(make([]byte, 1<<10))
+			io.WriteString(conn, header)
+			for {
+				if _, err := io.WriteString(conn, "a"); err != nil {
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for r.URL.Path == "/header" {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		for {
+			if _, err := io.WriteString(w, "a"); err != nil {
+				return
+			}
+			w.(http.Flusher).Flush()
+			select {
+			case <-r.Context().Done():
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	config.HeaderTimeout, config.RateWindow, config.MinRate = 100*time.Millisecond, 100*time.Millisecond, 1<<20
+	for name, c := range map[string]struct {
+		url  string
+		want error
+		op   Op
+	}{
+		"header":           {dripping(html + "X: "), ErrHeaderTimeout, OpRequest},
+		"body":             {dripping(html + "\r\n"), ErrTooSlow, OpBody},
+		"known length":     {dripping(html + "Content-Length: 1000000\r\n\r\n"), ErrTooSlow, OpBody},
+		"gzip":             {dripping(html + "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff"), ErrTooSlow, OpBody},
+		"br":               {dripping(html + "Content-Encoding: br\r\n\r\n"), ErrTooSlow, OpBody},
+		"zstd":             {dripping(html + "Content-Encoding: zstd\r\n\r\n"), ErrTooSlow, OpBody},
+		"no type":          {dripping("HTTP/1.1 200 OK\r\n\r\n"), ErrTooSlow, OpBody},
+		"unwanted, short":  {dripping("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 9999\r\n\r\n"), nil, ""},
+		"error page":       {dripping("HTTP/1.1 404 No\r\n\r\n"), ErrTooSlow, OpBody},
+		"header by HTTP/2": {s.URL + "/header", ErrHeaderTimeout, OpRequest},
+		"body by HTTP/2":   {s.URL + "/", ErrTooSlow, OpBody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := client(t, config).Get(t.Context(), Request{URL: c.url})
+			if err == nil {
+				r.Release()
+			}
+			fault := new(Error)
+			if !errors.Is(err, c.want) || err != nil && (!errors.As(err, &fault) || fault.Op != c.op) {
+				t.Errorf("%v, want %v in %s", err, c.want, c.op)
+			}
+		})
+	}
+}
+
+// A kept connection whose server falls silent is not stale.
+func TestHeaderTimeoutIsNotStale(t *testing.T) {
+	var requests atomic.Int32
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 2 {
+			<-r.Context().Done()
+		}
+		page("x")(w, r)
+	})
+	c := client(t, Config{HeaderTimeout: 100 * time.Millisecond})
+	mustGet(t, c, Request{URL: url}).Release()
+	_, err := c.Get(t.Context(), Request{URL: url})
+	if !errors.Is(err, ErrHeaderTimeout) || errors.Is(err, ErrStale) {
+		t.Errorf("%v, want ErrHeaderTimeout", err)
+	}
+	if requests.Load() != 2 {
+		t.Errorf("%d requests, want 2", requests.Load())
+	}
+}
+
+// TestHeaderFlood: headers without end, of each kind, end at the limit.
+func TestHeaderFlood(t *testing.T) {
+	for name, c := range map[string]struct{ begin, again string }{
+		"one long value":  {"HTTP/1.1 200 OK\r\nX: ", strings.Repeat("x", 1000)},
+		"one long name":   {"HTTP/1.1 200 OK\r\n", strings.Repeat("x", 1000)},
+		"many lines":      {"HTTP/1.1 200 OK\r\n", "X: y\r\n"},
+		"continued lines": {"HTTP/1.1 200 OK\r\nX: y\r\n", " y\r\n"},
+		"interim answers": {"", "HTTP/1.1 103 Early\r\nX: y\r\n\r\n"},
+		"status line":     {"HTTP/1.1 200 ", "O"},
+		"empty":           {"", "\r\n"},
+		"NUL":             {"", "\x00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan int, 1)
+			addr := listen(t, nil, func(_ int, conn net.Conn) {
+				conn.Read(make([]byte, 1<<10))
+				io.WriteString(conn, c.begin)
+				total, flood := 0, []byte(strings.Repeat(c.again, 10_000/len(c.again)))
+				for {
+					n, err := conn.Write(flood)
+					if total += n; err != nil || total > 100<<20 {
+						sent <- total
+						return
+					}
+				}
+			})
+			cl := client(t, Config{MaxHeaderBytes: 64 << 10})
+			_, err := cl.Get(t.Context(), Request{URL: "http://" + addr})
+			fault := new(Error)
+			if !errors.As(err, &fault) || fault.Op != OpRequest {
+				t.Errorf("%v, want an *Error of the request", err)
+			}
+			if total := <-sent; total > 50<<20 { // the kernel buffers some
+				t.Errorf("%d bytes were taken", total)
+			}
+		})
+	}
+}
+
+// TestEndlessBody: it is cut at the limit and no more of it is read.
+func TestEndlessBody(t *testing.T) {
+	for _, framing := range []string{"", "Transfer-Encoding: chunked\r\n", "Content-Length: 1000000000000\r\n"} {
+		addr := listen(t, nil, func(_ int, conn net.Conn) {
+			conn.Read(make([]byte, 1<<10))
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%s\r\n", framing)
+			piece := bytes.Repeat([]byte("5\r\nhello\r\n"), 1000)
+			for {
+				if _, err := conn.Write(piece); err != nil {
+					return
+				}
+			}
+		})
+		r := mustGet(t, client(t, Config{MaxBodyBytes: 1 << 20}), Request{URL: "http://" + addr})
+		if len(r.Body) != 1<<20 || !r.Truncated || r.Damage != nil || r.WireBytes > maxPacked(1<<20) {
+			t.Errorf("%q: %d bytes of %d, truncated %v, damage %v", framing, len(r.Body), r.WireBytes, r.Truncated, r.Damage)
+		}
+		r.Release()
+	}
+}

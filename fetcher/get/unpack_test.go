@@ -1,0 +1,264 @@
+package get
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// packed returns s in a content coding.
+func packed(t testing.TB, coding, s string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch coding {
+	case "gzip":
+		w = gzip.NewWriter(&b)
+	case "br":
+		w = brotli.NewWriterOptions(&b, brotli.WriterOptions{Quality: 3, LGWin: 24})
+	case "zstd":
+		z, err := zstd.NewWriter(&b, zstd.WithWindowSize(maxZstdWindow), zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	}
+	if _, err := io.WriteString(w, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// coded returns the URL of a server whose answers are what wire says now.
+func coded(t testing.TB, coding string, wire *[]byte) string {
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header()["Content-Encoding"] = strings.Split(coding, "; ")
+		w.Write(*wire)
+	})
+}
+
+func TestCodings(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seed)
+	random := rand.New(rand.NewPCG(*seed, 8))
+	c := client(t, Config{})
+	noise := make([]byte, 300_000)
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	texts := map[string]string{
+		"nothing": "", "byte": "x", "page": strings.Repeat("<p>some text, ", 5000), "long": strings.Repeat("<p>some text, ", 500_000), "noise": string(noise),
+	}
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		for name, text := range texts {
+			whole := packed(t, coding, text)
+			wire := whole
+			url := coded(t, coding, &wire)
+			for range 2 { // the second time with what was used before
+				r := mustGet(t, c, Request{URL: url})
+				if string(r.Body) != text || r.Truncated || r.Damage != nil || r.WireBytes != int64(len(whole)) {
+					t.Errorf("%s of %s: %d bytes, truncated %v, damage %v, %d on the wire", coding, name, len(r.Body), r.Truncated, r.Damage, r.WireBytes)
+				}
+				r.Release()
+				if len(text) < 100 {
+					continue
+				}
+				r = mustGet(t, c, Request{URL: url, MaxBody: 100})
+				if string(r.Body) != text[:100] || !r.Truncated || r.Damage != nil {
+					t.Errorf("%s of %s, cut: %d bytes, truncated %v, damage %v", coding, name, len(r.Body), r.Truncated, r.Damage)
+				}
+				r.Release()
+				cut := 1 + random.IntN(len(whole)-1)
+				wire = whole[:cut]
+				r = mustGet(t, c, Request{URL: url})
+				if !strings.HasPrefix(text, string(r.Body)) && cut > 4 || !r.Truncated && cut > 4 {
+					t.Errorf("%s of %s, %d of %d bytes: %d bytes, truncated %v, damage %v", coding, name, cut, len(whole), len(r.Body), r.Truncated, r.Damage)
+				}
+				r.Release()
+				wire = whole
+			}
+		}
+	}
+}
+
+// TestOddCodings: what servers announce.
+func TestOddCodings(t *testing.T) {
+	const text = "<p>some text"
+	c := client(t, Config{})
+	for _, test := range []struct {
+		announced string // header values, with "; " between
+		wire      string
+		want      string
+		damage    error
+	}{
+		{"", text, text, nil},
+		{"identity", text, text, nil},
+		{"GZIP", string(zipped(text)), text, nil},
+		{"x-gzip", string(zipped(text)), text, nil},
+		{"identity, gzip", string(zipped(text)), text, nil},
+		{" , gzip,", string(zipped(text)), text, nil},
+		{"zstd", text, text, nil}, // it is not
+		{"gzip", text, text, nil},
+		{"utf-8", text, text, ErrCoding},
+		{"none", text, text, ErrCoding},
+		{"deflate", text, text, ErrCoding},
+		{"gzip, gzip", text, text, ErrCoding},
+		{"gzip; br", text, text, ErrCoding},
+		{strings.Repeat("gzip,", 1000), text, text, ErrCoding},
+	} {
+		wire := []byte(test.wire)
+		r := mustGet(t, c, Request{URL: coded(t, test.announced, &wire)})
+		if string(r.Body) != test.want || !errors.Is(r.Damage, test.damage) || r.Truncated {
+			t.Errorf("%.40q: %q, damage %v, truncated %v, want %q, %v", test.announced, r.Body, r.Damage, r.Truncated, test.want, test.damage)
+		}
+		if r.Damage != nil && len(r.Damage.Error()) > 200 {
+			t.Errorf("damage of %d bytes", len(r.Damage.Error()))
+		}
+		r.Release()
+	}
+	wire := []byte(text) // no brotli
+	r := mustGet(t, c, Request{URL: coded(t, "br", &wire)})
+	if !r.Truncated || r.Damage == nil {
+		t.Errorf("not brotli: %q, truncated %v, damage %v", r.Body, r.Truncated, r.Damage)
+	}
+	r.Release()
+}
+
+// bombs become 32 MiB, want windows of gigabytes, or never become a byte.
+func bombs(t testing.TB) map[string][]byte {
+	zeros := strings.Repeat("\x00", 32<<20)
+	const magic = "\x28\xb5\x2f\xfd"
+	return map[string][]byte{
+		"gzip":                   packed(t, "gzip", zeros),
+		"br":                     packed(t, "br", zeros),
+		"zstd":                   packed(t, "zstd", zeros),
+		"zstd, window of 3 TiB":  []byte(magic + "\x00\xf8" + strings.Repeat("\x02\x00\x00x", 100)),
+		"zstd, window of 16 MiB": []byte(magic + "\x00\x70" + strings.Repeat("\x02\x00\x00x", 100)),
+		"zstd, says 2^63 bytes":  []byte(magic + "\xe0\x00\x00\x00\x00\x00\x00\x00\x80" + strings.Repeat("\x02\x00\x00x", 100)),
+		"zstd, frames to skip":   bytes.Repeat([]byte("\x50\x2a\x4d\x18\x00\x00\x00\x00"), 1<<17),
+		"zstd, frames of none":   bytes.Repeat([]byte(magic+"\x20\x00\x01\x00\x00"), 1<<17),
+		"zstd, empty blocks":     append([]byte(magic+"\x00\x58"), bytes.Repeat([]byte("\x00\x00\x00"), 1<<18)...),
+		"br, large window":       []byte("\x11\x1e" + strings.Repeat("\x00", 100)),
+		"br, metadata":           append([]byte("\x0b"), bytes.Repeat([]byte("\x06"), 1<<20)...),
+	}
+}
+
+// TestBombs lets twenty bombs of each kind come at once, with a body limit
+// of 64 KiB, and measures memory meanwhile.
+func TestBombs(t *testing.T) {
+	const limit = 64 << 10
+	for name, bomb := range bombs(t) {
+		t.Run(name, func(t *testing.T) {
+			coding, _, _ := strings.Cut(name, ",")
+			c := client(t, Config{MaxBodyBytes: limit, Transport: answering(0, http.Header{"Content-Encoding": {coding}}, func(context.Context) io.ReadCloser {
+				return io.NopCloser(bytes.NewReader(bomb))
+			})})
+			runtime.GC()
+			var most atomic.Uint64
+			var before runtime.MemStats
+			runtime.ReadMemStats(&before)
+			done := make(chan struct{})
+			var watch, workers sync.WaitGroup
+			watch.Go(func() {
+				for {
+					var now runtime.MemStats
+					runtime.ReadMemStats(&now)
+					most.Store(max(most.Load(), now.HeapAlloc))
+					select {
+					case <-done:
+						return
+					case <-time.After(5 * time.Millisecond):
+					}
+				}
+			})
+			for range 20 {
+				workers.Go(func() {
+					r, err := c.Get(t.Context(), Request{URL: "http://h/"})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if strings.Contains(name, "zstd, window") && !errors.Is(r.Damage, zstd.ErrWindowSizeExceeded) {
+						t.Errorf("damage %v, want %v", r.Damage, zstd.ErrWindowSizeExceeded)
+					}
+					if int64(cap(r.Body)) > max(limit, maxPooled) || r.WireBytes > maxPacked(limit) {
+						t.Errorf("%d bytes, %d on the wire", cap(r.Body), r.WireBytes)
+					}
+					r.Release()
+				})
+			}
+			workers.Wait()
+			close(done)
+			watch.Wait()
+			if grown := int64(most.Load()) - int64(before.HeapAlloc); grown > 200<<20 {
+				t.Errorf("%d MiB of heap", grown>>20)
+			} else {
+				t.Logf("%d KiB of bomb, %d MiB of heap", len(bomb)>>10, grown>>20)
+			}
+		})
+	}
+}
+
+// FuzzUnpack: whatever a server sends under whatever name, the body is within
+// its limit, nothing panics, and it ends.
+func FuzzUnpack(f *testing.F) {
+	for name, bomb := range bombs(f) {
+		coding, _, _ := strings.Cut(name, ",")
+		f.Add(coding, bomb[:min(len(bomb), 1000)])
+	}
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		f.Add(coding, packed(f, coding, "<p>some text, some text"))
+	}
+	f.Add("gzip, br", []byte("x"))
+	var body []byte
+	var announced string
+	c := client(f, Config{MaxBodyBytes: 4096, Transport: fake(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Encoding": {announced}, "Content-Type": {"text/html"}},
+			ContentLength: -1, Body: io.NopCloser(bytes.NewReader(body))}, nil
+	})})
+	f.Fuzz(func(t *testing.T, coding string, wire []byte) {
+		announced, body = coding, wire
+		r, err := c.Get(t.Context(), Request{URL: "http://h/"})
+		if err != nil {
+			t.Fatalf("%q, %x: %v", coding, wire, err)
+		}
+		defer r.Release()
+		if len(r.Body) > 4096 || (r.Damage != nil && !errors.Is(r.Damage, ErrCoding)) && !r.Truncated {
+			t.Errorf("%q, %x: %d bytes, truncated %v, damage %v", coding, wire, len(r.Body), r.Truncated, r.Damage)
+		}
+	})
+}
+
+func BenchmarkCodings(b *testing.B) {
+	text := strings.Repeat("<p>some text, and then <a href=x>a link</a>", 14<<10/43)
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		b.Run("coding="+coding, func(b *testing.B) {
+			wire := packed(b, coding, text)
+			c := client(b, Config{Transport: fake(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Encoding": {coding}, "Content-Type": {"text/html"}},
+					ContentLength: -1, Body: io.NopCloser(bytes.NewReader(wire))}, nil
+			})})
+			b.ReportAllocs()
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				mustGet(b, c, Request{URL: "http://h/"}).Release()
+			}
+		})
+	}
+}
