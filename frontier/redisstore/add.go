@@ -77,7 +77,7 @@ func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verd
 }
 
 // offer answers items, and queues those that are new. What is added is counted;
-// what is not, found, seen and refused, the caller has to count (see tally).
+// what is not the caller has to count (see tally).
 // links are refused when the queue is full.
 func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (answers, error) {
 	got := answers{
@@ -173,29 +173,29 @@ func refusal(it *frontier.Item) frontier.Reason {
 }
 
 // tally counts verdicts that the scripts have not counted: of those that are not
-// added, how many there are, were seen, and were refused by reason.
-func tally(verdicts []frontier.Verdict) (found, seen uint64, refused map[frontier.Reason]uint64) {
+// added, how many there are, how many were seen, and refused by reason.
+func tally(verdicts []frontier.Verdict) (other, seen uint64, refused map[frontier.Reason]uint64) {
 	for _, v := range verdicts {
 		switch v.Answer {
 		case frontier.Seen:
-			found, seen = found+1, seen+1
+			other, seen = other+1, seen+1
 		case frontier.Refused:
 			if refused == nil {
 				refused = make(map[frontier.Reason]uint64)
 			}
-			found++
+			other++
 			refused[v.Reason]++
 		}
 	}
-	return found, seen, refused
+	return other, seen, refused
 }
 
 // countOffer counts what an offer that belongs to no page did not add, in the
 // partition of its first item. All of it is counted or, with an error, perhaps
 // nothing.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
-	found, seen, refused := tally(got.verdicts)
-	if found == 0 {
+	other, seen, refused := tally(got.verdicts)
+	if other == 0 {
 		return nil
 	}
 	at := slices.IndexFunc(got.parts, func(p *partition) bool { return p != nil })
@@ -208,7 +208,7 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 		return err
 	}
 	_, err = n.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		tx.HIncrBy(ctx, p.meta, fieldFound, int64(found))
+		tx.HIncrBy(ctx, p.meta, fieldOther, int64(other))
 		if seen > 0 {
 			tx.HIncrBy(ctx, p.meta, fieldSeen, int64(seen))
 		}

@@ -19,6 +19,15 @@ import (
 type pending struct {
 	ask  *ask
 	test *redisbits.Ask
+	edit edit // unless a layer knows it
+}
+
+// edit is what adding an item changes in its segment: bytes from one offset to
+// another, before and after.
+type edit struct {
+	segment  string // its key
+	from, to int64
+	old, new []byte
 }
 
 // maxAddItems bounds the items of one call of add.lua.
@@ -26,17 +35,15 @@ const maxAddItems = 128
 
 // add has the scripts decide on what is unsure, partition by partition.
 func (g *group) add(ctx context.Context, ep *epoch) {
-	g.chain()
+	g.follow()
 	slices.SortStableFunc(g.unsure, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.ask.part.number, b.ask.part.number), strings.Compare(a.ask.item.Host, b.ask.item.Host))
 	})
 	var calls []*call
 	var of [][]pending
+	g.blocks, g.bytes = make(map[place]block), g.bytes[:0]
 	for rest := g.unsure; len(rest) > 0; {
-		n, first := 1, rest[0]
-		for n < len(rest) && n < maxAddItems && rest[n].ask.part == first.ask.part && rest[n].test.Layers() == first.test.Layers() {
-			n++
-		}
+		n := g.oneCall(rest, len(calls))
 		calls, of = append(calls, g.call(rest[:n], ep)), append(of, rest[:n])
 		rest = rest[n:]
 	}
@@ -53,8 +60,8 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	}
 }
 
-// chain lets those of unsure that are one URL wait for the first of them.
-func (g *group) chain() {
+// follow lets those of unsure that are one URL wait for the first of them.
+func (g *group) follow() {
 	first := make(map[bloomstore.Fingerprint]*ask, len(g.unsure))
 	g.unsure = slices.DeleteFunc(g.unsure, func(item pending) bool {
 		a := item.ask
@@ -67,25 +74,98 @@ func (g *group) chain() {
 	})
 }
 
-// call makes the call of add.lua for items of one partition, ordered by host,
-// whose filter was read with the same layers.
-func (g *group) call(items []pending, ep *epoch) *call {
-	b := callBuilder{s: g.s, part: items[0].ask.part}
-	p := b.part
-	b.keys = append(b.keys, p.meta, p.due, p.leased, p.delayed, p.exact, p.shadow)
-	newest := items[0].test
-	b.args = append(b.args, newest.Identity(), newest.Capacity(), g.s.added)
-	b.segments(items)
-	b.specials(items)
-	for len(items) > 0 {
-		n := 1
-		for n < len(items) && items[n].ask.item.Host == items[0].ask.item.Host {
-			n++
+// place names a block of a filter, and block is what it holds after a call.
+type (
+	place struct {
+		segment string
+		offset  int64
+	}
+	block struct {
+		bytes []byte
+		call  int
+	}
+)
+
+// oneCall returns how many of items, at least one, go into the call of that
+// number: those of one partition, read with the same layers, up to one whose
+// bits are in the block of another. It fills in what they change, as the calls
+// before will have left it.
+func (g *group) oneCall(items []pending, call int) int {
+	first := &items[0]
+	layers := first.test.Layers()
+	layer := g.s.layout.Layer(layers - 1)
+	for n := range items {
+		item := &items[n]
+		if n == maxAddItems || item.ask.part != first.ask.part || item.test.Layers() != layers {
+			return n
 		}
+		if item.test.Known {
+			continue
+		}
+		var at place
+		at.segment, _ = item.test.Segment()
+		_, at.offset = layer.Locate(item.ask.print)
+		before, changed := g.blocks[at]
+		if changed && before.call == call {
+			return n
+		}
+		old := item.test.Old()
+		if changed {
+			old = before.bytes
+		}
+		new := layer.Mask(g.keep(old), item.ask.print)
+		g.blocks[at] = block{new, call}
+		item.edit = newEdit(at, old, new)
+	}
+	return len(items)
+}
+
+// keep returns a copy of b in memory that lasts for the round.
+func (g *group) keep(b []byte) []byte {
+	at := len(g.bytes)
+	g.bytes = append(g.bytes, b...)
+	return g.bytes[at:len(g.bytes):len(g.bytes)]
+}
+
+// newEdit returns the shortest change that makes a block new. One that is new
+// already stays as a whole.
+func newEdit(at place, old, new []byte) edit {
+	from, to := 0, len(new)
+	for from < to && old[from] == new[from] {
+		from++
+	}
+	if from == to {
+		from = 0
+	}
+	for to > from+1 && old[to-1] == new[to-1] {
+		to--
+	}
+	return edit{at.segment, at.offset + int64(from), at.offset + int64(to) - 1, old[from:to], new[from:to]}
+}
+
+// call makes the call of add.lua for items of one partition, ordered by host.
+func (g *group) call(items []pending, ep *epoch) *call {
+	p := items[0].ask.part
+	b := callBuilder{s: g.s, part: p, keys: make([]string, 0, 16), args: make([]any, 0, 16+6*len(items))}
+	b.keys = append(b.keys, p.meta, p.due, p.leased)
+	b.args = append(b.args, items[0].test.Identity(), items[0].test.Capacity(), g.s.added)
+	b.specials(items)
+	b.segments(items)
+	for len(items) > 0 {
+		n := run(items, func(a, b *pending) bool { return a.ask.item.Host == b.ask.item.Host })
 		b.host(items[:n])
 		items = items[n:]
 	}
 	return &call{part: p, script: addScript, keys: b.keys, args: b.args, under: ep}
+}
+
+// run returns how many of items, of which there is one, are the same as the first.
+func run(items []pending, same func(a, b *pending) bool) int {
+	n := 1
+	for n < len(items) && same(&items[0], &items[n]) {
+		n++
+	}
+	return n
 }
 
 // callBuilder collects keys and arguments as add.lua describes them.
@@ -94,27 +174,13 @@ type callBuilder struct {
 	part   *partition
 	keys   []string
 	args   []any
-	places map[string]string // of segments among keys
+	places map[string]int // of segments among keys
 }
 
 // key adds a key and returns its index for the script.
-func (b *callBuilder) key(key string) string {
+func (b *callBuilder) key(key string) int {
 	b.keys = append(b.keys, key)
-	return strconv.Itoa(len(b.keys))
-}
-
-func (b *callBuilder) segments(items []pending) {
-	b.places = make(map[string]string, 1)
-	at := len(b.args)
-	b.args = append(b.args, 0)
-	for _, item := range items {
-		key, header := item.test.Segment()
-		if b.places[key] == "" {
-			b.places[key] = b.key(key)
-			b.args = append(b.args, header)
-		}
-	}
-	b.args[at] = len(b.places)
+	return len(b.keys)
 }
 
 func (b *callBuilder) specials(items []pending) {
@@ -137,38 +203,59 @@ func (b *callBuilder) specials(items []pending) {
 			b.args = append(b.args, i+1, letters, a.print[:], roundPlace(&a.item), millis(a.item.Delay))
 		}
 	}
-	b.args[at] = n
+	if n > 0 {
+		b.args[at] = n
+		b.keys = append(b.keys, b.part.delayed, b.part.exact, b.part.shadow)
+	}
+}
+
+func (b *callBuilder) segments(items []pending) {
+	b.places = make(map[string]int, 4)
+	for _, item := range items {
+		if segment := item.edit.segment; segment != "" && b.places[segment] == 0 {
+			b.places[segment] = b.key(segment)
+		}
+	}
 }
 
 // host adds items of one host.
 func (b *callBuilder) host(items []pending) {
-	host, print := items[0].ask.item.Host, items[0].ask.host
-	state := b.key(b.part.host(host))
+	host := items[0].ask.item.Host
+	b.args = append(b.args, host, b.key(b.part.host(host)), "")
 	b.key(b.part.active(host))
-	limit, field := "", ""
 	if _, most := b.s.cfg.limits(host); most > 0 {
-		var key string
-		key, field = b.part.budget(print)
+		key, field := b.part.budget(items[0].ask.host)
 		b.key(key)
-		limit = strconv.FormatUint(most, 10)
+		b.args[len(b.args)-1] = most
+		b.args = append(b.args, field)
 	}
-	b.args = append(b.args, host, state, limit, field, len(items))
-	var queues [frontier.Priorities]string
-	for _, item := range items {
-		it := &item.ask.item
-		if queues[it.Priority] == "" {
-			queues[it.Priority] = b.key(b.part.queue(int(it.Priority), host))
+	at, runs := len(b.args), 0
+	b.args = append(b.args, 0)
+	var queues [frontier.Priorities]int
+	for len(items) > 0 {
+		n := run(items, func(a, b *pending) bool { return a.ask.item.Priority == b.ask.item.Priority })
+		runs++
+		priority := items[0].ask.item.Priority
+		if queues[priority] == 0 {
+			queues[priority] = b.key(b.part.queue(int(priority), host))
 		}
-		entry := appendEntry(make([]byte, 0, 32+len(it.URL)), it)
-		if item.test.Known { // by an older layer: nothing to set
-			b.args = append(b.args, queues[it.Priority], 0, 0, 0, "", "", entry)
-			continue
+		b.args = append(b.args, queues[priority], n)
+		for _, item := range items[:n] {
+			b.item(item)
 		}
-		segment, _ := item.test.Segment()
-		from, to := item.test.AppendSpan(nil, nil)
-		b.args = append(b.args, queues[it.Priority], b.places[segment], from, to,
-			item.test.Old(), item.test.AppendNew(nil), entry)
+		items = items[n:]
 	}
+	b.args[at] = runs
+}
+
+func (b *callBuilder) item(item pending) {
+	e, it := item.edit, &item.ask.item
+	entry := appendEntry(make([]byte, 0, 32+len(it.URL)), it)
+	if item.test.Known {
+		b.args = append(b.args, 1, "", "", "", "", entry)
+		return
+	}
+	b.args = append(b.args, b.places[e.segment], e.from, e.to, e.old, e.new, entry)
 }
 
 // apply takes a reply of add.lua. What has to be asked again goes to g.later; an
@@ -188,7 +275,7 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	room, _ := reply[1].(int64)
 	p := c.part
 	switch letters {
-	case "stale", "lost", "foreign":
+	case "stale", "lost":
 		if err := g.s.refresh(ctx, p); err != nil {
 			return err
 		}

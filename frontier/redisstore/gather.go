@@ -126,6 +126,9 @@ type group struct {
 	tests  []redisbits.Ask // of open, index for index
 	unsure []pending       // what the filter cannot answer alone
 	later  []*ask          // to be asked again
+
+	blocks map[place]block // as the calls of a round leave them
+	bytes  []byte          // of these
 }
 
 // maxAsked bounds how often an ask is asked again because the filter grew, or

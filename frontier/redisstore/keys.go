@@ -43,14 +43,15 @@ type partition struct {
 // keys1, keys2, …). All are counters but epoch and hold. With
 //
 //	added = the sum of all fieldAdded
-//	found = added + seen + the sum of all fieldRefused
+//	found = added + other
+//	other = seen + the sum of all fieldRefused
 //	added = queued + leased + done + failed
 //
 // the books of every partition balance by themselves: links that a page's
 // worker knows are seen or refused are counted in the page's partition.
 const (
 	fieldAdded           = "a" // and a worker's number: items added by it; a0 by who is no worker
-	fieldFound           = "found"
+	fieldOther           = "other" // items that were offered and not added
 	fieldSeen            = "seen"
 	fieldRefused         = "r:" // and a reason
 	fieldQueued          = "queued"
