@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
@@ -55,6 +56,21 @@ type Config struct {
 	Retries         int           // after a failed first attempt; 0 means 3, NoRetries none
 	MaxPages        uint64        // answers in the whole crawl; 0: no limit
 	Grace           time.Duration // for requests under way when Run is stopped; 0 means 30 s
+
+	// Sitemaps queues the sitemaps that the robots.txt of each origin names, or
+	// those at the well-known places if it names none, and the URLs in them.
+	Sitemaps bool
+	// Assets queues what pages embed, too: images, styles, scripts. Client must
+	// take their content types.
+	Assets bool
+
+	// Memory is what bodies and documents of all visits draw on; nil: as much
+	// as they want. Its shares must be able to hold one answer and its document.
+	Memory *budget.Budget
+
+	// Archive keeps answers; nil: none. It must belong to the store's Output.
+	// Client must capture then.
+	Archive Archive
 
 	// FastLinks reads links from tokens and builds no document: a third of the
 	// work. The links are the same but within SVG and MathML (package extract).
@@ -93,7 +109,11 @@ func (c Config) withDefaults() (Config, error) {
 	missing(c.Store == nil, "Store")
 	missing(c.Client == nil, "Client")
 	missing(c.Quota == nil && c.Rules.MaxHosts > 0, "Quota")
+	missing(c.Sink == nil && c.Archive != nil, "Sink")
 	missing(c.Scope == nil && c.Rules.Scope != canon.ScopeAny, "Scope")
+	if c.Client != nil {
+		errs = append(errs, c.checkMemory())
+	}
 	atLeast := func(value int, least int, name string) {
 		if value < least {
 			errs = append(errs, fmt.Errorf("fetcher: %s is %d, want %d or more", name, value, least))

@@ -119,6 +119,9 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		if !follow {
 			slower := h.noteRobots(origin, answer)
 			answer.Release()
+			if err := h.offerSitemaps(origin); err != nil {
+				return err
+			}
 			if slower {
 				// The store must know before the next start: after a crash it
 				// holds the host for as long as it knows of.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
+	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -115,7 +116,7 @@ func (l *linkSet) refuseReference(text string, err error) {
 }
 
 // addDocument adds the links of a page.
-func (l *linkSet) addDocument(document *extract.Page) {
+func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 	l.refuse(frontier.ReasonMalformed, document.Malformed)
 	l.refuse(frontier.ReasonScheme, document.BadScheme)
 	l.refuse(frontier.ReasonTooLong, document.TooLong)
@@ -123,33 +124,33 @@ func (l *linkSet) addDocument(document *extract.Page) {
 	l.items = make([]frontier.Item, 0, len(document.Links))
 	for i := range document.Links {
 		link := &document.Links[i]
-		if document.Nofollow || link.Nofollow {
-			l.refuseNofollow(link.URL, document.Nofollow)
-			continue
+		switch {
+		case header.Nofollow:
+			l.refuseNofollow(link.URL, "X-Robots-Tag header")
+		case document.Nofollow:
+			l.refuseNofollow(link.URL, "robots meta tag")
+		case link.Nofollow:
+			l.refuseNofollow(link.URL, "rel=nofollow")
+		case link.Kind.Asset():
+			l.add(link.URL, frontier.PriorityAsset, frontier.Bulk)
+		default:
+			l.add(link.URL, frontier.PriorityPage, frontier.Bulk)
 		}
-		l.add(link.URL)
 	}
 }
 
-func (l *linkSet) refuseNofollow(url canon.URL, whole bool) {
+func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.refuse(frontier.ReasonNofollow, 1)
-	if l.cfg.OnRefused == nil {
-		return
-	}
-	rule := "rel=nofollow"
-	if whole {
-		rule = "robots meta tag"
-	}
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers a link as any page would, if the rules let it pass.
-func (l *linkSet) add(url canon.URL) {
+// add offers a link, if the rules let it pass.
+func (l *linkSet) add(url canon.URL, priority frontier.Priority, class frontier.Class) {
 	if reason := l.judge(url); reason != "" {
 		l.refuseLink(url, reason)
 		return
 	}
-	l.push(url, frontier.PriorityPage, frontier.Bulk)
+	l.push(url, priority, class)
 }
 
 func (l *linkSet) push(url canon.URL, priority frontier.Priority, class frontier.Class) {
@@ -231,7 +232,7 @@ func (l *linkSet) scoped(host string) bool {
 // opens its scope, so that example.org → www.example.org does not end a crawl.
 func (l *linkSet) addRedirect(target canon.URL) {
 	if l.from.Priority != frontier.PrioritySeed {
-		l.add(target)
+		l.add(target, l.from.Priority, l.from.Class)
 		return
 	}
 	if l.hops > l.cfg.Rules.maxHops() {

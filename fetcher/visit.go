@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
@@ -32,25 +34,32 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) 
 		h.host.Start(at)
 	}
 	start := sync.OnceFunc(func() { close(began) })
-	h.tally.requests.Add(1)
-	answer, err := h.cfg.Client.Get(h.hard, get.Request{
-		URL: item.URL, Header: h.rules.Header, Sent: started,
-		Started: func() { started(); start() },
-	})
+	share, release, err := h.takeMemory()
+	defer release()
+	var answer *get.Response
+	if err == nil {
+		h.tally.requests.Add(1)
+		answer, err = h.cfg.Client.Get(h.hard, h.request(item, get.Request{
+			URL: item.URL, Header: h.rules.Header, Sent: started,
+			Started: func() { started(); start() },
+			Grow:    growing(share),
+		}))
+	}
 	start()
 	h.noteAnswer(answer, err)
 	h.asked()
 
 	h.mu.Lock()
-	v := visited{holding: h, item: item, url: url, at: at}
+	v := visited{holding: h, item: item, url: url, at: at, answer: answer, share: share}
 	h.mu.Unlock()
 	var done frontier.Completion
 	if err != nil {
 		done = v.failed(err)
 	} else {
 		h.tally.bytes.Add(uint64(answer.WireBytes))
-		done = v.answered(answer)
+		done = v.answered()
 		answer.Release()
+		release()
 	}
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
@@ -93,7 +102,9 @@ type visited struct {
 	url  canon.URL
 	at   time.Time // when the request started
 
-	refused []Refused // links, for Config.OnRefused
+	answer  *get.Response // nil: none came
+	share   *budget.Share // of the memory; nil: there is no limit
+	refused []Refused     // links, for Config.OnRefused
 }
 
 // newRecord returns the part of a record that every outcome has.
@@ -101,7 +112,7 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 	r := &record.Record{
 		URL: item.URL, Host: item.Host, Depth: int(item.Depth), Attempts: int(item.Attempts),
 		Round: int(item.Round), FetchedAt: at.UTC().Truncate(time.Millisecond),
-		ID: hex.EncodeToString(item.Fingerprint[:8]),
+		ID: hex.EncodeToString(item.Fingerprint[:8]), Item: item.Fingerprint, Lease: h.lease.ID,
 	}
 	if item.Referrer != (frontier.Referrer{}) {
 		r.ReferrerID = hex.EncodeToString(item.Referrer[:])
@@ -117,6 +128,9 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 		c.Record = func(links frontier.LinkCounts) error {
 			r.LinksFound, r.LinksAdded = links.Found, links.Added
 			return h.cfg.Sink.Append(r)
+		}
+		if voider, ok := h.cfg.Sink.(record.Voider); ok {
+			c.Void = func() error { return voider.Void(r) }
 		}
 	}
 	return c
@@ -137,7 +151,7 @@ func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record
 		return frontier.Completion{Item: v.item.Fingerprint, Disposition: frontier.Retry, RetryIn: wait}
 	}
 	r.Attempts = attempts
-	return v.finished(v.item, outcome, r)
+	return v.finish(outcome, r)
 }
 
 // failed says what a request without an answer means for its item.
@@ -158,11 +172,12 @@ func (v *visited) failed(err error) frontier.Completion {
 		return v.again(fault.Outcome, 0, r)
 	}
 	r.Attempts++
-	return v.finished(v.item, fault.Outcome, r)
+	return v.finish(fault.Outcome, r)
 }
 
 // answered says what an answer means for its item.
-func (v *visited) answered(answer *get.Response) frontier.Completion {
+func (v *visited) answered() frontier.Completion {
+	answer := v.answer
 	r := v.newRecord(v.item, v.at)
 	r.Attempts++
 	r.Status = answer.Status
@@ -176,27 +191,28 @@ func (v *visited) answered(answer *get.Response) frontier.Completion {
 		r.Error = "status " + statusText(answer.Status)
 		return v.again(outcome, min(answer.RetryAfter, v.cfg.Politeness.MaxRetryAfter), r)
 	}
-	switch outcome {
-	case frontier.OK:
-		return v.page(answer, r)
-	case frontier.Redirect:
-		return v.redirected(answer, r)
+	switch {
+	case outcome == frontier.OK && v.item.Class == frontier.Sitemap:
+		return v.sitemap(r)
+	case outcome == frontier.OK:
+		return v.page(r)
+	case outcome == frontier.Redirect:
+		return v.redirected(r)
 	}
-	return v.finished(v.item, outcome, r)
+	return v.finish(outcome, r)
 }
 
 // page takes a page apart.
-func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completion {
-	r.Bytes, r.Truncated = int64(len(answer.Body)), answer.Truncated
-	if answer.Damage != nil {
-		r.Error = answer.Damage.Error()
-	}
-	digest := sha256.Sum256(answer.Body)
-	r.Digest = "sha256:" + hex.EncodeToString(digest[:])
+func (v *visited) page(r *record.Record) frontier.Completion {
+	answer := v.answer
+	v.describe(r)
 	page := &Page{Item: v.item, URL: v.url, Response: answer, Record: r}
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	if extractable(answer.ContentType) {
-		options := extract.Options{Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks}
+		options := extract.Options{
+			Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks, Assets: v.cfg.Assets, ProductToken: v.token,
+			Room: v.room(), GiveUp: v.impatience(),
+		}
 		if v.cfg.OnRefused != nil {
 			options.OnRefused = func(text string, err error) { links.detail(text, reasonOf(err), err.Error()) }
 		}
@@ -206,7 +222,7 @@ func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completi
 		} else {
 			page.document = document
 			r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
-			links.addDocument(document)
+			links.addDocument(document, robots.HeaderTag(answer.Header.Values("X-Robots-Tag"), v.token))
 		}
 	}
 	if v.cfg.OnPage != nil {
@@ -226,6 +242,16 @@ func (v *visited) page(answer *get.Response, r *record.Record) frontier.Completi
 	return v.finishedWith(&links, frontier.OK, r)
 }
 
+// describe notes the body of an answer.
+func (v *visited) describe(r *record.Record) {
+	r.Bytes, r.Truncated = int64(len(v.answer.Body)), v.answer.Truncated
+	if v.answer.Damage != nil {
+		r.Error = v.answer.Damage.Error()
+	}
+	digest := sha256.Sum256(v.answer.Body)
+	r.Digest = "sha256:" + hex.EncodeToString(digest[:])
+}
+
 // storeFailed gives back a page whose links could not be judged: it must not
 // count as done without them.
 func (v *visited) storeFailed(err error) frontier.Completion {
@@ -240,7 +266,8 @@ func (v *visited) giveBack() frontier.Completion {
 }
 
 // redirected offers where an answer points. The target of a seed is a seed.
-func (v *visited) redirected(answer *get.Response, r *record.Record) frontier.Completion {
+func (v *visited) redirected(r *record.Record) frontier.Completion {
+	answer := v.answer
 	links := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
 	if answer.RedirectTo != "" {
 		target, err := v.cfg.Canon.Join(v.url, answer.RedirectTo)
@@ -259,7 +286,10 @@ func (v *visited) redirected(answer *get.Response, r *record.Record) frontier.Co
 
 // finishedWith ends the item with its links.
 func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *record.Record) frontier.Completion {
-	done := v.finished(v.item, outcome, r)
+	done := v.finish(outcome, r)
+	if done.Disposition != frontier.Finish {
+		return done
+	}
 	done.Links, done.Refused = links.items, links.refusals()
 	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.items)
 	return done

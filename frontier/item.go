@@ -50,6 +50,7 @@ type Class uint8
 const (
 	Bulk  Class = iota
 	Exact       // seeds, by default
+	Sitemap     // not a page but a list of URLs: exact too, there are few of them
 )
 
 // Verdict answers an offered URL.
