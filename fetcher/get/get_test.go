@@ -484,3 +484,29 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	workers.Wait()
 }
+
+// FuzzHeaders: whatever stands in the headers that are read here, what comes of
+// it is within its bounds.
+func FuzzHeaders(f *testing.F) {
+	f.Add("text/html; charset=x", "gzip", "120", "Fri, 20 Nov 2026 12:00:20 GMT", "/a")
+	f.Add("TEXT/HTML", "gzip, br", "Fri, 20 Nov 2026 12:00:30 GMT", "", "")
+	f.Add(";", ",", "-1", "x", "\x00")
+	f.Fuzz(func(t *testing.T, contentType, encoding, after, date, location string) {
+		r := newResponse(&http.Response{StatusCode: 301, Header: http.Header{
+			"Content-Type": {contentType}, "Content-Encoding": {encoding}, "Retry-After": {after}, "Date": {date}, "Location": {location},
+		}})
+		if r.RetryAfter < 0 || r.RetryAfter > maxRetryAfter {
+			t.Errorf("Retry-After %q with Date %q is %v", after, date, r.RetryAfter)
+		}
+		if r.ContentType != mediaType(r.ContentType) || strings.ContainsAny(r.ContentType, ";") {
+			t.Errorf("Content-Type %q is %q", contentType, r.ContentType)
+		}
+		name, err := coding(r.Header)
+		if err != nil && (!errors.Is(err, ErrCoding) || name != "" || len(err.Error()) > 500) {
+			t.Errorf("Content-Encoding %q: %q, %v", encoding, name, err)
+		}
+		if err == nil && name != "" && name != "gzip" && name != "br" && name != "zstd" {
+			t.Errorf("Content-Encoding %q is %q", encoding, name)
+		}
+	})
+}

@@ -295,3 +295,26 @@ func TestParseProxy(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseProxy: no error shows what was given, and what is accepted has an
+// address.
+func FuzzParseProxy(f *testing.F) {
+	for _, raw := range []string{"http://h", "socks5://u:p@[::1]:1", "https://u@h:1/", "x", "http://h:99999"} {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		p, err := parseProxy(raw, nil)
+		if err != nil && !errors.Is(err, errProxyURL) {
+			t.Errorf("parseProxy(%q): %v", raw, err)
+		}
+		if err != nil || raw == "" {
+			return
+		}
+		if host, port, err := net.SplitHostPort(p.address); err != nil || host == "" || port == "" {
+			t.Errorf("parseProxy(%q): address %q, %v", raw, p.address, err)
+		}
+		if strings.ContainsAny(p.plainAuth, "\r\n") {
+			t.Errorf("parseProxy(%q): header %q", raw, p.plainAuth)
+		}
+	})
+}
