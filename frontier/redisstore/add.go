@@ -35,7 +35,11 @@ type adder struct {
 
 // epochChanged forgets what this process believes because of answers of an
 // epoch that is over.
-func (s *Store) epochChanged() { s.seen.forget() }
+func (s *Store) epochChanged() {
+	s.seen.forget()
+	s.scope.forget()
+	s.places.forget()
+}
 
 // ask is one offered item that the process cannot answer by itself.
 type ask struct {

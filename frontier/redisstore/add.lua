@@ -19,15 +19,15 @@
 --          its bits set; the entry. No two items change the same byte
 -- returns  a string with a letter for each item: a added, s seen, h refused by the
 --          host's limit, f the layer is full, t bits were lost: test again; then
---          how many keys the layer still takes, -1 if whatever comes. Or, and then
---          nothing was written, 'stale' or 'lost' and -1
+--          how many keys the layer still takes, -1 if whatever comes; then how many
+--          hosts wait that did not. Or, and then nothing was written, 'stale' or 'lost'
 -- cost     O(items); two commands for an item that is new, one for one that is seen,
 --          two for a host and one for each run; the caller keeps items <= 128
 local META, DUE, LEASED = KEYS[1], KEYS[2], KEYS[3]
 local layers, capacity, mine = ARGV[2], ARGV[3], ARGV[4]
 local record = redis.call('HMGET', META, 'layers', 'keys' .. layers, mine, 'queued')
-if not record[1] then return {'lost', -1} end
-if record[1] ~= layers then return {'stale', -1} end
+if not record[1] then return {'lost', -1, 0} end
+if record[1] ~= layers then return {'stale', -1, 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
 local specials, at = {}, 6
@@ -42,7 +42,7 @@ end
 
 -- What is to be written, beside what hosts hold.
 local hosts, sets, exact, shadow, counts = {}, {}, {}, {}, {}
-local answers, n, added, bits, member = {}, 0, 0, 0, nil
+local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 
 local function count(counter, by) counts[counter] = (counts[counter] or 0) + by end
 
@@ -150,7 +150,10 @@ for _, host in ipairs(hosts) do
     redis.call('HINCRBY', host.state, 'd', int(waiting))
     count('delayed', waiting)
   end
-  if host.due then redis.call('ZADD', DUE, int(host.due), host.name) end
+  if host.due then
+    redis.call('ZADD', DUE, int(host.due), host.name)
+    woken = woken + 1
+  end
   if host.kept then redis.call('PERSIST', host.state) end
   if host.woken then redis.call('HDEL', host.active, 's') end
   if host.fresh or host.woken then count('hosts', 1) end
@@ -165,4 +168,4 @@ if added > 0 then
     'keys' .. layers, int((record[2] or 0) + bits))
 end
 for counter, by in pairs(counts) do redis.call('HINCRBY', META, counter, int(by)) end
-return {table.concat(answers), room == math.huge and -1 or room - bits}
+return {table.concat(answers), room == math.huge and -1 or room - bits, woken}

@@ -268,11 +268,12 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 		return c.err
 	}
 	reply, ok := c.reply.([]any)
-	if !ok || len(reply) != 2 {
+	if !ok || len(reply) != 3 {
 		return fmt.Errorf("redisstore: add.lua replied %v", c.reply)
 	}
 	letters, _ := reply[0].(string)
 	room, _ := reply[1].(int64)
+	woken, _ := reply[2].(int64)
 	p := c.part
 	switch letters {
 	case "stale", "lost":
@@ -283,6 +284,9 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	}
 	if len(letters) != len(items) {
 		return fmt.Errorf("redisstore: add.lua answered %q for %d items", letters, len(items))
+	}
+	if woken > 0 {
+		g.s.schedule.wake(p)
 	}
 	full := false
 	for i, item := range items {

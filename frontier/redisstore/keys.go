@@ -50,7 +50,7 @@ type partition struct {
 // the books of every partition balance by themselves: links that a page's
 // worker knows are seen or refused are counted in the page's partition.
 const (
-	fieldAdded           = "a" // and a worker's number: items added by it; a0 by who is no worker
+	fieldAdded           = "a"     // and a worker's number: items added by it; a0 by who is no worker
 	fieldOther           = "other" // items that were offered and not added
 	fieldSeen            = "seen"
 	fieldRefused         = "r:" // and a reason

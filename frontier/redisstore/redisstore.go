@@ -149,7 +149,8 @@ type Store struct {
 	background
 	close func() error // what Close does, once
 
-	scope scopeCache
+	scope  scopeCache
+	places scopeCache // of groups
 
 	adder
 	leaser

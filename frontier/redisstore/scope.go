@@ -74,6 +74,12 @@ func (c *scopeCache) has(key string) bool {
 	return ok
 }
 
+func (c *scopeCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = nil
+}
+
 func (c *scopeCache) add(keys []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
