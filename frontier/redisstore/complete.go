@@ -287,7 +287,7 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 	case verdict == 1, verdict == 2 && (c.update.End || c.h.isDoubtful()):
 		// 2: a call of ours that ended the lease got no answer. That it made the
 		// same completions is not known, but if it did not, they are made again.
-		c.h.settle(c.todo, c.update.End)
+		c.h.settle(c.todo, c.update)
 		c.schedule.wake(c.h.part)
 		return nil
 	}
@@ -305,7 +305,7 @@ func (c *completing) keys() []string {
 func (c *completing) args() []any {
 	args := []any{
 		c.h.host, c.h.id[:], millis(c.update.Due), millis(c.update.Delay),
-		flag(c.update.End), flag(c.update.Blob != nil), c.update.Blob,
+		oneIf(c.update.End), oneIf(c.update.Blob != nil), c.update.Blob,
 	}
 	for _, t := range c.todo {
 		what, argument := "back", any("")
@@ -341,7 +341,7 @@ func (t *todo) appendCounters(args []any) []any {
 	for reason, n := range refused {
 		add(fieldRefused+string(reason), n)
 	}
-	add(fieldFound, found)
+	add(fieldOther, found)
 	add(fieldSeen, seen)
 	if t.Disposition != frontier.Finish {
 		return args
@@ -356,7 +356,7 @@ func (t *todo) appendCounters(args []any) []any {
 	return args
 }
 
-func flag(on bool) string {
+func oneIf(on bool) string {
 	if on {
 		return "1"
 	}

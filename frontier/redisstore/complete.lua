@@ -41,6 +41,7 @@ local function settle(number, what, argument)
     local ready = int(soon() + tonumber(argument))
     add('queued', 1)
     add('retries', 1)
+    add('delayed', 1)
     aside[#aside + 1] = 'r' .. number
     aside[#aside + 1] = ready .. ':' .. entry:sub(1, 1) .. attempts .. entry:sub(3)
   else

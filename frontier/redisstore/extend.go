@@ -32,6 +32,9 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 		if err != nil {
 			return frontier.Extension{}, err
 		}
+		if err := s.lookAgain(ctx, h.part); err != nil {
+			return frontier.Extension{}, err
+		}
 		if paused {
 			open = 0
 		} else if topUp.MaxPages > 0 {

@@ -36,12 +36,13 @@ local function free(open, back, again, due, was)
     local queue = head[queueOf(items[i].entry)]
     queue[#queue + 1] = items[i].entry
   end
-  local waiting, delayed = was.waiting + #items, 0
+  local waiting, delayed, ready = was.waiting + #items, 0, 0
   for _, item in ipairs(again) do
     if item.ready <= now() then
       local queue = tail[queueOf(item.entry)]
       queue[#queue + 1] = item.entry
       waiting = waiting + 1
+      if item.ready > 0 then ready = ready + 1 end
     else
       delayed = delayed + 1
       wait[2 * delayed - 1] = int(item.ready)
@@ -55,12 +56,12 @@ local function free(open, back, again, due, was)
   if delayed > 0 then
     all('ZADD', DELAYED, wait)
     count('z', delayed)
-    count('delayed', delayed)
     redis.call('HINCRBY', STATE, 'd', delayed)
   end
   if waiting > 0 then redis.call('ZADD', DUE, int(due), HOST) end
   redis.call('ZREM', LEASED, HOST)
   redis.call('DEL', ACTIVE)
+  count('delayed', -ready)
   if waiting + delayed + was.delayed == 0 then
     -- Nothing is left to do, but the host keeps its due time, and a worker that
     -- lost a reply may still ask how its lease ended.

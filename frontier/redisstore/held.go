@@ -146,14 +146,17 @@ func (h *holding) noteDoubt() {
 	h.doubtful = true
 }
 
-// settle notes that completions took effect, and perhaps the lease's end.
-func (h *holding) settle(done []todo, ended bool) {
+// settle notes that completions took effect, and what their worker said of the host.
+func (h *holding) settle(done []todo, update frontier.HostUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range done {
 		t.item.settled, t.item.pending = true, nil
 	}
-	h.ended = h.ended || ended
+	if update.Blob != nil {
+		h.blob = slices.Clone(update.Blob)
+	}
+	h.ended = h.ended || update.End
 }
 
 // lease returns the lease as it is granted to a caller: with its open items.

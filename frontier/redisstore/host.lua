@@ -12,16 +12,17 @@
 --   f     how many items its worker has in flight at once
 --   o     items handed out and not completed: <number> has the entry of each
 --   a     items aside: g<number> the entry of one given back, r<number> the ms
---         when one to be tried again is ready, a colon, its entry. They stay
---         aside until the lease ends, for what it completed it is not given again
+--         when one to be tried again is ready (0: it does not count as delayed),
+--         a colon, its entry. They stay aside until the lease ends, for what it
+--         completed it is not given again
 --   x     items that failed under it: the last of the host's failed ones
 --   s     1: nothing of the host is queued or leased, so it is not counted in hosts
 -- state is there when there is something to say:
 --   b     the blob                    u  not due before, ms
 --   y     the delay, ms               d  its items in delayed
 --   e     the id of the lease that a completion ended last, and its deadline, ms
--- meta counts queued (delayed and aside too), leased, done, failed, hosts (those
--- with something queued or leased), and more that the scripts name.
+-- meta counts queued (those aside too), delayed (part of queued), leased, done,
+-- failed, hosts (those with something queued or leased), and what scripts name.
 --
 -- A host is in due when nobody has it and a queue of it is not empty; in leased
 -- and active when somebody has it; d counts its members of delayed. So who queues

@@ -202,44 +202,48 @@ func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.T
 		}}
 	}
 	l.runAll(ctx, calls)
+	waits := make(map[*partition]time.Duration) // the last answer of each counts
 	for i, h := range tries {
-		if err := l.tried(h, calls[i], asked); err != nil {
+		wait, err := l.tried(h, calls[i], asked)
+		if err != nil {
 			failed = err
 		}
+		waits[h.part] = wait
+	}
+	for p, wait := range waits {
+		l.schedule.lent(p, asked, min(wait, l.cfg.LeaseTTL))
 	}
 	return failed
 }
 
-// tried deals with the answer to the asking for a lease.
-func (l *loan) tried(h *holding, c *call, asked time.Time) error {
+// tried deals with the answer to the asking for a lease. It returns how long
+// until the partition has another host to lend.
+func (l *loan) tried(h *holding, c *call, asked time.Time) (time.Duration, error) {
 	if c.err != nil {
-		l.schedule.wake(h.part)
 		h.doubt(asked.Add(l.cfg.LeaseTTL))
 		l.held.put(h) // a repeat must ask for the same host
-		return c.err
+		return 0, c.err
 	}
 	reply := list(c.reply)
-	l.schedule.lent(h.part, asked, waitOf(integer(at(reply, 1))))
+	wait := waitOf(integer(at(reply, 1)))
 	if integer(at(reply, 0)) == 0 { // somebody else was first, or it is not due
 		l.held.drop(h.id)
 		l.fresh = append(l.fresh, h.id)
-		return nil
+		return wait, nil
 	}
 	items, err := l.decodeNumbered(h.host, reply[min(4, len(reply)):])
 	if err != nil {
-		return err
+		return wait, err
 	}
-	left := time.Duration(integer(at(reply, 2))) * time.Millisecond
-	l.schedule.lent(h.part, asked, left)
 	var blob []byte
 	if kept, ok := at(reply, 3).(string); ok {
 		blob = []byte(kept)
 	}
-	h.grant(items, blob, asked.Add(left))
+	h.grant(items, blob, asked.Add(time.Duration(integer(at(reply, 2)))*time.Millisecond))
 	l.held.put(h)
 	l.handed += len(items)
 	l.grant.Leases = append(l.grant.Leases, h.lease(asked))
-	return nil
+	return wait, nil
 }
 
 // decodeNumbered reads numbers and entries of items of a host.

@@ -82,6 +82,17 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 	return failed
 }
 
+// lookAgain looks at a partition if its time has come: an item may be ready.
+func (s *Store) lookAgain(ctx context.Context, p *partition) error {
+	if s.cfg.Now != nil {
+		s.schedule.wake(p) // a clock that is set may have been put forward
+	}
+	if !s.schedule.isDue(p, s.now()) {
+		return nil
+	}
+	return s.look(ctx, []*partition{p}, 0)
+}
+
 // newReport reads what a partition answered to peek.
 func newReport(p *partition, reply []any, asked, answered time.Time) report {
 	r := report{asked: asked, answered: answered, server: integer(at(reply, 0))}

@@ -52,7 +52,7 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	pipe := s.client.Pipeline()
 	replies := make([]*redis.SliceCmd, len(s.parts))
 	for i, p := range s.parts {
-		replies[i] = pipe.HMGet(ctx, p.meta, "queued", "leased", "pages", "done", "failed", "again")
+		replies[i] = pipe.HMGet(ctx, p.meta, "queued", "leased", "pages", "done", "failed", "rounds")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return totals{}, s.classify(ctx, err)

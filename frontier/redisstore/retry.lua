@@ -48,5 +48,5 @@ elseif not lease[1] and was.waiting + was.delayed == 0 then
 end
 count('failed', -n)
 count('queued', n)
-count('again', n)
+count('rounds', n)
 return 1

@@ -102,6 +102,13 @@ type report struct {
 	wait            time.Duration // until it has more to do, from asked
 }
 
+// isDue reports whether it is time to look at a partition.
+func (s *schedule) isDue(p *partition, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.parts[p.number].next.After(now)
+}
+
 // saw notes what a partition answered.
 func (s *schedule) saw(p *partition, r report) {
 	s.mu.Lock()
