@@ -1,0 +1,33 @@
+// check.mjs: read WARC files with warcio and print what it found, one JSON
+// object a line for each record, in the order of the files.
+//   node check.mjs FILE...
+// body is the SHA-256 of the payload, with transfer and content codings off;
+// none if it is truncated.
+// What warcio only warns of is an error here.
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { WARCParser } from "warcio";
+
+console.warn = (...what) => {
+  throw new Error(what.join(" "));
+};
+
+for (const file of process.argv.slice(2)) {
+  const parser = new WARCParser(createReadStream(file));
+  for await (const record of parser) {
+    const body = createHash("sha256");
+    const truncated = record.warcHeader("WARC-Truncated") !== null;
+    if (!truncated) for await (const part of record.contentReader) body.update(part);
+    const offset = parser.offset;
+    await record.skipFully();
+    console.log(JSON.stringify({
+      file,
+      offset,
+      type: record.warcType,
+      id: record.warcHeader("WARC-Record-ID"),
+      url: record.warcTargetURI ?? "",
+      status: record.httpHeaders && record.warcType === "response" ? record.httpHeaders.statusCode : 0,
+      body: truncated ? "" : body.digest("hex"),
+    }));
+  }
+}

@@ -1,0 +1,184 @@
+// Command warccheck reads WARC files as others do and says whether they are
+// right: with the strict validation of gowarc and, when it is told where it is
+// installed, with warcio, which must find the same.
+//
+//	warccheck [-warcio DIR] FILE...
+//
+// DIR is a copy of this folder in which "npm ci" was run. It is a module of its
+// own, so that the product does not depend on what it is checked with.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/nlnwa/gowarc/v2"
+)
+
+func main() {
+	warcio := flag.String("warcio", "", "`DIR` where warcio is installed")
+	flag.Parse()
+	records, err := check(context.Background(), *warcio, flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "warccheck:", err)
+		os.Exit(1)
+	}
+	kinds := make(map[string]int)
+	for _, r := range records {
+		kinds[r.Type]++
+	}
+	fmt.Printf("%d files are right: %d warcinfo, %d responses, %d requests\n",
+		flag.NArg(), kinds["warcinfo"], kinds["response"], kinds["request"])
+}
+
+// Record is what a reader found of a record.
+type Record struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Type   string `json:"type"`
+	ID     string `json:"id"`
+	URL    string `json:"url"`
+	Status int    `json:"status"` // of a response
+	Body   string `json:"body"`   // SHA-256 of the payload without its codings; none if it is truncated
+}
+
+// check reads the files with gowarc and, unless warcio is empty, with that.
+func check(ctx context.Context, warcio string, files []string) (all []Record, err error) {
+	for _, file := range files {
+		records, err := withGowarc(file)
+		if err != nil {
+			return nil, fmt.Errorf("gowarc: %s: %w", file, err)
+		}
+		all = append(all, records...)
+	}
+	if warcio == "" {
+		return all, nil
+	}
+	other, err := withWarcio(ctx, warcio, files)
+	if err != nil {
+		return nil, fmt.Errorf("warcio: %w", err)
+	}
+	if len(other) != len(all) {
+		return nil, fmt.Errorf("gowarc finds %d records, warcio %d", len(all), len(other))
+	}
+	for i := range all {
+		if all[i] != other[i] {
+			return nil, fmt.Errorf("gowarc finds %+v, warcio %+v", all[i], other[i])
+		}
+	}
+	return all, nil
+}
+
+// withGowarc reads a file; whatever its strict validation finds is an error.
+func withGowarc(file string) (records []Record, err error) {
+	reader, err := gowarc.NewWarcFileReader(file, 0, gowarc.WithStrictValidation())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	for {
+		record, offset, validation, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return records, nil
+		}
+		if err == nil && !validation.Valid() {
+			err = validation
+		}
+		if err != nil {
+			return nil, fmt.Errorf("byte %d: %w", offset, err)
+		}
+		found, err := describe(record)
+		if err = errors.Join(err, record.Close()); err != nil {
+			return nil, fmt.Errorf("byte %d: %w", offset, err)
+		}
+		found.File, found.Offset = file, offset
+		records = append(records, found)
+	}
+}
+
+func describe(record gowarc.WarcRecord) (Record, error) {
+	header := record.WarcHeader()
+	found := Record{Type: record.Type().String(), ID: header.Get(gowarc.WarcRecordID), URL: header.Get(gowarc.WarcTargetURI)}
+	raw, err := record.Block().RawBytes()
+	if err != nil {
+		return found, err
+	}
+	block, err := io.ReadAll(raw)
+	if err != nil {
+		return found, err
+	}
+	switch record.Type() {
+	case gowarc.Response:
+		found.Status, block, err = answer(block)
+		if header.Has(gowarc.WarcTruncated) && found.Status > 0 {
+			return found, nil
+		}
+	case gowarc.Request:
+		_, err = http.ReadRequest(bufio.NewReader(bytes.NewReader(block)))
+		block = nil // requests of a crawler have no body
+	}
+	sum := sha256.Sum256(block)
+	found.Body = hex.EncodeToString(sum[:])
+	return found, err
+}
+
+// answer returns the status and the body of an answer, its codings taken off.
+func answer(block []byte) (status int, body []byte, err error) {
+	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(block)), nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	in := io.Reader(response.Body)
+	if response.Header.Get("Content-Encoding") == "gzip" {
+		if in, err = gzip.NewReader(in); err != nil {
+			return response.StatusCode, nil, err
+		}
+	}
+	body, err = io.ReadAll(in)
+	return response.StatusCode, body, err
+}
+
+// withWarcio reads the files with warcio.
+func withWarcio(ctx context.Context, dir string, files []string) (records []Record, err error) {
+	args := []string{"check.mjs"}
+	for _, file := range files {
+		if file, err = filepath.Abs(file); err != nil {
+			return nil, err
+		}
+		args = append(args, file)
+	}
+	node := exec.CommandContext(ctx, "node", args...)
+	node.Dir = dir
+	var complaint bytes.Buffer
+	node.Stderr = &complaint
+	out, err := node.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaint.Bytes()))
+	}
+	names := make(map[string]string) // by which the caller knows the files
+	for i, file := range files {
+		names[args[i+1]] = file
+	}
+	for line := range bytes.Lines(out) {
+		var r Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, err
+		}
+		r.File = names[r.File]
+		records = append(records, r)
+	}
+	return records, nil
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+)
+
+var proof = flag.Bool("proof", false, "install warcio with npm and let it read the files too")
+
+// page is an answer that a site gives.
+type page struct {
+	body   []byte
+	status int // 0: 200
+	header http.Header
+	flush  bool // in two chunks
+}
+
+func pages() map[string]page {
+	random := make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{7}).Read(random)
+	text := []byte(strings.Repeat("<p>Some text, as pages have it.</p>\r\n\r\nWARC/1.1\r\n", 500))
+	coded := http.Header{"Content-Encoding": {"gzip"}}
+	return map[string]page{
+		"/plain":        {body: text},
+		"/chunked":      {body: text, flush: true},
+		"/gzip":         {body: text, header: coded},
+		"/gzip-chunked": {body: text, header: coded, flush: true},
+		"/empty":        {},
+		"/binary":       {body: random},
+		"/binary-gzip":  {body: random, header: coded, flush: true},
+		"/gone":         {body: []byte("gone"), status: http.StatusGone},
+		"/moved":        {body: []byte("moved"), status: http.StatusFound, header: http.Header{"Location": {"/plain"}}},
+		"/none":         {status: http.StatusNoContent},
+		"/old":          {status: http.StatusNotModified, header: http.Header{"Etag": {`"x"`}}},
+		"/long-header":  {body: text, header: http.Header{"X-Long": {strings.Repeat("x", 30_000)}, "X-Twice": {"a", "b: c"}}},
+	}
+}
+
+func (p page) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	body := p.body
+	if p.header.Get("Content-Encoding") == "gzip" {
+		var coded bytes.Buffer
+		z := gzip.NewWriter(&coded)
+		_, _ = z.Write(body)
+		_ = z.Close()
+		body = coded.Bytes()
+	}
+	for name, values := range p.header {
+		w.Header()[name] = values
+	}
+	if p.status != 0 {
+		w.WriteHeader(p.status)
+	}
+	half := len(body) / 2
+	_, _ = w.Write(body[:half])
+	if p.flush {
+		w.(http.Flusher).Flush()
+	}
+	_, _ = w.Write(body[half:])
+}
+
+// record asks a site for a path and returns what went over the connection.
+func record(t *testing.T, address, path string) *get.Wire {
+	t.Helper()
+	wire := &get.Wire{Started: time.Now(), Remote: netip.MustParseAddrPort(address).Addr(),
+		Request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: site.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n", path)}
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if _, err := connection.Write(wire.Request); err != nil {
+		t.Fatal(err)
+	}
+	if wire.Response, err = io.ReadAll(connection); err != nil {
+		t.Fatal(err)
+	}
+	return wire
+}
+
+// archived returns files with the answers of a site, and what they must have.
+func archived(t *testing.T) (files []string, bodies map[string]page) {
+	t.Helper()
+	mux, dir := http.NewServeMux(), t.TempDir()
+	bodies = pages()
+	for path, p := range bodies {
+		mux.Handle(path, p)
+	}
+	site := httptest.NewServer(mux)
+	defer site.Close()
+	w, err := warc.Open(warc.Config{Dir: dir, RotateBytes: 1 << 20, Info: warc.Info{
+		Software: "crawler/1.0", UserAgent: "crawler/1.0 (+https://example.org/)", Robots: "obey", IsPartOf: "a crawl"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, path := range slices.Sorted(maps.Keys(bodies)) {
+		wire := record(t, site.Listener.Addr().String(), path)
+		if path == "/chunked" || path == "/gzip" { // the crawler takes part of it
+			cut := *wire
+			cut.Response, cut.Truncated = cut.Response[:len(cut.Response)-100], true
+			add(t, w, "http://cut.test"+path, &cut)
+		}
+		add(t, w, "http://site.test"+path, wire)
+	}
+	if files, err = filepath.Glob(filepath.Join(dir, warc.Folder, "*.warc.gz")); err != nil || len(files) < 3 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	return files, bodies
+}
+
+func add(t *testing.T, w *warc.Writer, url string, wire *get.Wire) {
+	t.Helper()
+	p, err := warc.Pack(url, wire)
+	if err == nil {
+		_, err = w.Append(p)
+	}
+	if err == nil {
+		_, err = w.Sync()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds fails the test unless the records have the pages, each once and whole.
+func holds(t *testing.T, records []Record, bodies map[string]page) {
+	t.Helper()
+	answers := 0
+	for _, r := range records {
+		path, ours := strings.CutPrefix(r.URL, "http://site.test")
+		if r.Type != "response" || !ours {
+			continue
+		}
+		answers++
+		want, sum := bodies[path], sha256.Sum256(bodies[path].body)
+		if want.status == 0 {
+			want.status = http.StatusOK
+		}
+		if r.Status != want.status || r.Body != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s came back with status %d, want %d, or with another body", path, r.Status, want.status)
+		}
+		delete(bodies, path)
+	}
+	if len(bodies) > 0 {
+		t.Errorf("%d answers, missing are %v", answers, bodies)
+	}
+}
+
+// TestGowarc: its strict validation accepts every record, and bodies are what
+// was served.
+func TestGowarc(t *testing.T) {
+	files, bodies := archived(t)
+	records, err := check(t.Context(), "", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, records, bodies)
+}
+
+// TestWarcio: it finds the same.
+func TestWarcio(t *testing.T) {
+	if !*proof {
+		t.Skip("it needs npm, and a network: with -proof")
+	}
+	files, bodies := archived(t)
+	records, err := check(t.Context(), install(t), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, records, bodies)
+}
+
+// install returns a directory in which warcio is installed.
+func install(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"package.json", "package-lock.json", "check.mjs"} {
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	npm.Dir = dir
+	if out, err := npm.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// TestFindsFaults: a byte that is not what it was is noticed.
+func TestFindsFaults(t *testing.T) {
+	files, _ := archived(t)
+	var plain []byte // a WARC file may be without compression
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain = append(plain, part...)
+	}
+	name := filepath.Join(t.TempDir(), "a.warc")
+	passes := func(text []byte) bool {
+		if err := os.WriteFile(name, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := check(t.Context(), "", []string{name})
+		return err == nil
+	}
+	if !passes(plain) {
+		t.Fatal("the files are faulty as they are")
+	}
+	for old, new := range map[string]string{
+		"Some text": "some text", "Content-Length: ": "Content-Length: 1", "WARC-Type: response\r\n": "",
+		"WARC-Date: 2": "WARC-Date: x", "WARC-Concurrent-To: <urn:uuid:": "WARC-Concurrent-To: <", "sha1:": "sha1:A", "WARC/1.1\r\nWARC-Type: req": "WARC-Type: req",
+	} {
+		if bad := bytes.Replace(plain, []byte(old), []byte(new), 1); bytes.Equal(bad, plain) || passes(bad) {
+			t.Errorf("%q instead of %q passes, or is not there", new, old)
+		}
+	}
+}
