@@ -50,7 +50,7 @@ type Options struct {
 	// tokens; Page.Document asks again. nil: there is.
 	Room func(bytes int64) bool
 	// GiveUp is asked every few KiB while a document is built. Some pages are
-	// made to take hours; when it returns true they are read from the tokens,
+	// made to take minutes; when it returns true they are read from the tokens,
 	// which takes time in proportion to the page. nil: never.
 	GiveUp func() bool
 

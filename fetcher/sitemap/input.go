@@ -21,10 +21,11 @@ type input struct {
 	wire  *bounded // as it came
 	plain *bounded // uncompressed; nil: not opened
 	gzip  bool
+	limit int64 // of either, in bytes
 }
 
-func newInput(r io.Reader) *input {
-	return &input{wire: &bounded{from: r, left: MaxBytes}}
+func newInput(r io.Reader, limit int64) *input {
+	return &input{wire: &bounded{from: r, left: limit}, limit: limit}
 }
 
 // open returns the file's text in UTF-8, and whether it is a list of lines and
@@ -39,7 +40,7 @@ func (in *input) open() (text *bufio.Reader, lines bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		in.plain = &bounded{from: z, left: MaxBytes}
+		in.plain = &bounded{from: z, left: in.limit}
 		text = bufio.NewReaderSize(in.plain, 4<<10)
 	}
 	begin, err := text.Peek(peekBytes)

@@ -115,7 +115,10 @@ func WellKnown() []string {
 // Read shows the entries of a sitemap to visit, in order, until visit returns
 // false. The error, an *Error, says why reading ended before the file did.
 func Read(r io.Reader, visit func(Entry) bool) (Summary, error) {
-	in := newInput(r)
+	return read(newInput(r, MaxBytes), visit)
+}
+
+func read(in *input, visit func(Entry) bool) (Summary, error) {
 	var sum Summary
 	show := func(url string, kind Kind) error {
 		switch {

@@ -19,6 +19,8 @@ import (
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
 
+var proof = flag.Bool("proof", false, "run the tests at full size")
+
 // entries reads a file and spells out what it says: a line each, sitemaps with
 // a plus.
 func entries(t testing.TB, file string) (found string, sum Summary, err error) {
@@ -166,6 +168,15 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 }
 
+func TestReadTakesFiftyMegabytes(t *testing.T) {
+	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long to be kept: the entries stay few
+	file := io.MultiReader(strings.NewReader("http://h/a\n"), io.LimitReader(&endless{text: line}, MaxBytes-11))
+	sum, err := Read(file, func(Entry) bool { return true })
+	if err != nil || sum.Bytes != MaxBytes || sum.Entries != 1 {
+		t.Errorf("%+v, %v, want all %d bytes", sum, err, MaxBytes)
+	}
+}
+
 func TestVisitCanStop(t *testing.T) {
 	for _, file := range []string{"http://h/a\nhttp://h/b\n", set + "<url><loc>http://h/a</loc></url><url><loc>http://h/b</loc></url></urlset>"} {
 		seen := 0
@@ -193,10 +204,14 @@ func (e *endless) Read(p []byte) (n int, err error) {
 
 // TestLimits reads files that never end, or are bombs, in bounded memory.
 func TestLimits(t *testing.T) {
+	limit := int64(2 << 20)
+	if *proof {
+		limit = MaxBytes
+	}
 	begin := func(text string) io.Reader { return strings.NewReader(text) }
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
-	for range 200 {
+	for range limit>>19 + 1 {
 		_, _ = z.Write([]byte("<urlset>" + strings.Repeat(" ", 1<<19)))
 	}
 	_ = z.Close()
@@ -223,8 +238,8 @@ func TestLimits(t *testing.T) {
 				runtime.ReadMemStats(&after)
 				highest = max(highest, after.HeapAlloc)
 			}}
-			sum, err := Read(watch, func(Entry) bool { return true })
-			if !errors.Is(err, c.want) || sum.Entries != c.entries || sum.Bytes > MaxBytes {
+			sum, err := read(newInput(watch, limit), func(Entry) bool { return true })
+			if !errors.Is(err, c.want) || sum.Entries != c.entries || sum.Bytes > limit {
 				t.Errorf("%+v, %v, want %d entries, %v", sum, err, c.entries, c.want)
 			}
 			if highest > before.HeapAlloc+64<<20 {
