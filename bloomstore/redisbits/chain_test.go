@@ -244,6 +244,9 @@ func TestBlockChangedSinceItWasRead(t *testing.T) {
 			if got := client.GetRange(t.Context(), c.SegmentKey(1, segment), from, from+int64(l.BlockBytes)-1).Val(); got != string(union) {
 				t.Errorf("block\n%x, want both keys\n%x", got, union)
 			}
+			if got := runBlock(t, client, c, a, union); got != wasKnown {
+				t.Errorf("from a block that has the key: %d, want known", got)
+			}
 			full := slices.Repeat([]byte{0xff}, l.BlockBytes)
 			if got := runBlock(t, client, c, a, full); got != blockLost {
 				t.Errorf("from a block with bits that are gone: %d, want %d", got, blockLost)

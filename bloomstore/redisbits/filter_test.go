@@ -22,14 +22,20 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// often grows all the time: racers meet while layers begin.
-var often = Config{Capacity: 4000, FPR: bloomtest.MaxRate, Partitions: 4}
+// often returns a config that grows all the time: racers meet while layers begin.
+func often() Config {
+	config := Config{Capacity: 4000, FPR: bloomtest.MaxRate, Partitions: 4}
+	if *proof {
+		config.Capacity = 100_000 // a million keys are four layers
+	}
+	return config
+}
 
 func TestConformance(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	for name, config := range map[string]Config{
 		"growth=off":   {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Growth: GrowthOff},
-		"growth=often": often,
+		"growth=often": often(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, config) })
@@ -37,7 +43,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("processes=2", func(t *testing.T) {
 		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter {
-			config, first := named(t, client, often)
+			config, first := named(t, client, often())
 			return &twins{filters: [2]bloomstore.Filter{first, open(t, dialTo(t, client.Options()), config)}}
 		})
 	})
@@ -60,6 +66,33 @@ func (w *twins) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 	return w.next().Contains(ctx, prints)
 }
 
+// TestLaggingProcess: one that does not know of the newest layer learns of it
+// before it adds to the one before or denies a key, full or not.
+func TestLaggingProcess(t *testing.T) {
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	config, lagging := named(t, client, Config{Capacity: 1000, Partitions: 1})
+	ahead, prints := open(t, client, config), randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 3)
+	for layers := 1; layers < 3; layers++ {
+		if err := ahead.chains[0].Extend(t.Context(), client, layers); err != nil {
+			t.Fatal(err)
+		}
+		fp := prints[layers : layers+1]
+		if added, err := ahead.AddIfAbsent(t.Context(), fp); err != nil || !added[0] {
+			t.Fatalf("%v, %v, want it added", added, err)
+		}
+		if layers == 1 {
+			if added, err := lagging.AddIfAbsent(t.Context(), fp); err != nil || added[0] {
+				t.Errorf("AddIfAbsent by a process that knew of %d layers: %v, %v, want false", layers, added, err)
+			}
+		} else if known, err := lagging.Contains(t.Context(), fp); err != nil || !known[0] {
+			t.Errorf("Contains by a process that knew of %d layers: %v, %v, want true", layers, known, err)
+		}
+		if got := lagging.chains[0].Layers(); got != layers+1 {
+			t.Errorf("it knows of %d layers now, want %d", got, layers+1)
+		}
+	}
+}
+
 // clusterClient returns a client of a cluster of three primaries.
 func clusterClient(t testing.TB) (*redis.ClusterClient, *servers.Cluster) {
 	t.Helper()
@@ -75,7 +108,7 @@ func clusterClient(t testing.TB) (*redis.ClusterClient, *servers.Cluster) {
 func TestCluster(t *testing.T) {
 	client, cluster := clusterClient(t)
 	t.Run("Conformance", func(t *testing.T) {
-		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, often) })
+		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, often()) })
 	})
 	t.Run("MigratingSlots", func(t *testing.T) { migratingSlots(t, client, cluster) })
 	t.Run("ReadOnly", func(t *testing.T) {
@@ -406,6 +439,28 @@ func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 		t.Fatal(err)
 	}
 	return int64(used)
+}
+
+// TestBeyond32Bits: a filter of one chain that no string of Redis could hold.
+func TestBeyond32Bits(t *testing.T) {
+	if !*proof {
+		t.Skip("takes 600 MB: with -proof")
+	}
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	f := fresh(t, client, Config{Capacity: 450_000_000, FPR: 1e-2, Growth: GrowthOff, Partitions: 1})
+	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 200_000)
+	added, err := f.AddIfAbsent(t.Context(), prints)
+	if err != nil || slices.Contains(added, false) {
+		t.Fatalf("%v, or a key was known to a filter that is nearly empty", err)
+	}
+	known, err := f.Contains(t.Context(), prints)
+	if err != nil || slices.Contains(known, false) {
+		t.Errorf("%v, or a key is denied", err)
+	}
+	stats, err := f.Stats(t.Context(), 0)
+	if err != nil || stats.Layers[0].Bits < 1<<32 || stats.Keys != uint64(len(prints)) {
+		t.Errorf("%+v, %v, want more than 2³² bits, %d keys", stats, err, len(prints))
+	}
 }
 
 // TestStats compares what the fill says with what is known and with probes.
