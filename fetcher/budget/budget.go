@@ -62,6 +62,7 @@ func (b *Budget) Taken() int64 {
 // or larger than a share may be.
 func (b *Budget) Take(ctx context.Context, size int64) (*Share, error) {
 	s := &Share{budget: b, given: make(chan struct{}, 1)}
+	s.check(size)
 	b.mu.Lock()
 	b.shares = append(b.shares, s)
 	b.mu.Unlock()
@@ -112,10 +113,14 @@ func (s *Share) TryGrow(more int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if more < 0 || more > b.largest-s.size {
-		panic(fmt.Sprintf("budget: a share of %d bytes wants %d more, the limit is %d", s.size, more, b.largest))
-	}
+	s.check(more)
 	return b.grant(s, more)
+}
+
+func (s *Share) check(more int64) {
+	if more < 0 || more > s.budget.largest-s.size {
+		panic(fmt.Sprintf("budget: a share of %d bytes wants %d more, the limit is %d", s.size, more, s.budget.largest))
+	}
 }
 
 // Shrink gives back all but size bytes. It panics if the share has fewer.

@@ -123,6 +123,10 @@ func TestPanics(t *testing.T) {
 			wrong()
 		}()
 	}
+	s.Release()
+	if b.Taken() != 0 || len(b.shares) != 0 {
+		t.Errorf("%d taken by %d shares after the panics", b.Taken(), len(b.shares))
+	}
 }
 
 // TestManyHolders lets many bodies grow in random steps to random sizes and want

@@ -15,10 +15,10 @@ var seed = flag.Uint64("seed", 0, "replay the random test with this seed; 0 take
 
 // pieces are what generated files and paths are made of. Left out is what the
 // package comment says differs from Google's matcher: escapes, bytes beyond
-// ASCII, $ other than at the end of a rule, index.htm.
+// ASCII, $ other than at the end of a rule, index.htm, foobot*.
 var (
 	keys     = []string{"User-agent: ", "Disallow: ", "Allow: ", "Disallow: ", "Allow: ", "Crawl-delay: ", "Sitemap: ", "disalow:", "Unknown: ", "# ", ""}
-	agents   = []string{"*", "foobot", "FooBot/1.2", "barbot", "* x", "foo", "foobot-x"}
+	agents   = []string{"*", "foobot", "FooBot/1.2", "barbot", "* x", "foo", "foobot-x", "foobot x", "foobot2", "foobot.x", "foobot/", "**", "*/1", "foobot:", "foobotä", "foobot_"}
 	segments = []string{"/", "a", "b", "ab", "*", "?", "=", "/a", "/b/", ".html", "aa", "&", ";", "", "**"}
 	ends     = []string{"\n", "\n", "\n", "$\n", "\r\n", " \n", "\n\n", " # x\n", "\r"}
 )

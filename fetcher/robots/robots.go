@@ -16,6 +16,7 @@
 //   - A path and a rule that differ only in escapes of ":/?[]@" within the
 //     query match.
 //   - "Allow: /index.html" does not allow "/".
+//   - A group for foobot* is one for foobot.
 //   - /robots.txt is always allowed.
 //   - Only the first 500 KiB count, cut at a line.
 package robots

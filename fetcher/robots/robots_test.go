@@ -21,6 +21,8 @@ func TestRFC9309(t *testing.T) {
 		{"version behind the name", "User-agent: foobot/2.1\nDisallow: /a", "-/a"},
 		{"a longer name is another", "User-agent: foobot-news\nDisallow: /a", "/a"},
 		{"a shorter name is another", "User-agent: foo\nDisallow: /a", "/a"},
+		{"a star behind the name", "User-agent: foobot*\nDisallow: /a", "-/a"},
+		{"a digit behind the name is another", "User-agent: foobot2\nDisallow: /a", "/a"},
 		{"groups for one name merge", "User-agent: foobot\nDisallow: /a\n\nUser-agent: barbot\nDisallow: /c\n\nUser-agent: foobot\nDisallow: /b", "-/a -/b /c"},
 		{"groups for everyone merge", "User-agent: *\nDisallow: /a\n\nUser-agent: barbot\nDisallow: /c\n\nUser-agent: *\nDisallow: /b", "-/a -/b /c"},
 		{"names share rules", "User-agent: barbot\nUser-agent: foobot\nDisallow: /a", "-/a"},
