@@ -68,7 +68,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 	}
 	https, authority, path := splitURL(it.URL)
 	set(entryHTTPS, https)
-	if set(entryAuthority, authority != it.Host) {
+	if set(entryAuthority, authority == "" || authority != it.Host) {
 		b = append(b, byte(len(authority)))
 		b = append(b, authority...)
 	}

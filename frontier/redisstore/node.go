@@ -46,7 +46,7 @@ type nodes struct {
 // through Store.client to a cluster, which follows redirections.
 func (s *Store) connect(ctx context.Context) error {
 	opt := *s.cfg.Redis
-	opt.MaxRetries = -1
+	opt.MaxRetries, opt.DialerRetries = -1, max(opt.DialerRetries, 1)
 	opt.DisableIdentity = true
 	opt.ContextTimeoutEnabled = true
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -57,8 +57,8 @@ func (c *seenCache) place(fp bloomstore.Fingerprint, generation uint64) (set []a
 	return c.words[at*seenWays:][:seenWays], max(word, 1)
 }
 
-// has reports whether fp is there, and moves it one place forward, away from
-// where others are replaced.
+// has reports whether fp is there, and moves it forward, halfway to the first
+// place, away from where others are replaced.
 func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if c == nil {
 		return false
@@ -69,7 +69,7 @@ func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 			continue
 		}
 		if i > 0 {
-			set[i].Store(set[i-1].Swap(word))
+			set[i].Store(set[i/2].Swap(word))
 		}
 		return true
 	}

@@ -1,0 +1,128 @@
+package redisstore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var testHasher = bloomstore.NewHasher(bloomstore.Key{1, 2, 3})
+
+// checkEntry encodes an item and wants it back, with its fingerprint.
+func checkEntry(t *testing.T, it frontier.Item) []byte {
+	t.Helper()
+	entry := appendEntry(nil, &it)
+	got, err := decodeEntry(string(entry), it.Host, testHasher)
+	if err != nil {
+		t.Fatalf("decode %q of %+v: %v", entry, it, err)
+	}
+	it.Fingerprint = testHasher.Fingerprint(it.URL)
+	if got != it {
+		t.Errorf("got %+v, want %+v", got, it)
+	}
+	return entry
+}
+
+func TestEntry(t *testing.T) {
+	long := strings.Repeat("h", maxAuthority+1)
+	for _, c := range []struct {
+		url, host string
+		length    int // of the entry
+	}{
+		{"https://a.test/", "a.test", 4 + 1},
+		{"http://a.test/path?query", "a.test", 4 + 11},
+		{"https://a.test:8443/", "a.test", 4 + 1 + 11 + 1},
+		{"https://www.a.test/", "a.test", 4 + 1 + 10 + 1}, // a host key that is a domain
+		{"https://[2001:db8::1]/x", "[2001:db8::1]", 4 + 2},
+		{"https://" + long + "/", "a.test", 4 + 1 + 8 + len(long) + 1}, // kept whole
+		{"ftp://a.test/x", "a.test", 4 + 1 + 14},
+		{"https:///x", "", 4 + 1 + 10},
+		{"https://a.test", "a.test", 4 + 1 + 14},
+		{"/", "", 4 + 1 + 1},
+		{"x", "\xff", 4 + 1 + 1},
+	} {
+		entry := checkEntry(t, frontier.Item{URL: c.url, Host: c.host})
+		if len(entry) != c.length {
+			t.Errorf("the entry of %q has %d bytes, want %d", c.url, len(entry), c.length)
+		}
+	}
+	full := checkEntry(t, frontier.Item{
+		URL: "http://a.test/", Host: "a.test", Depth: 65535, Hops: 255, Priority: frontier.PriorityAsset, Class: 255,
+		Attempts: 255, Deliveries: 254, Round: 1<<32 - 1, Referrer: frontier.Referrer{1},
+	})
+	if full[1] != 255 || full[2] != 254 {
+		t.Errorf("attempts and deliveries are %d and %d, want bytes 1 and 2 to be 255 and 254", full[1], full[2])
+	}
+}
+
+// TestRoundPlace holds what the script does to promote an item to what an entry
+// of the next round looks like.
+func TestRoundPlace(t *testing.T) {
+	for _, depth := range []uint16{0, 1, 127, 128, 16383, 16384, 65535} {
+		for _, hops := range []uint8{0, 1} {
+			it := frontier.Item{URL: "https://a.test/", Host: "a.test", Depth: depth, Hops: hops, Class: frontier.Exact, Referrer: frontier.Referrer{1}}
+			entry := string(appendEntry(nil, &it))
+			at := roundPlace(&it)
+			promoted := string([]byte{entry[0] + entryRound}) + entry[1:at] + "\x01" + entry[at:]
+			it.Round = 1
+			if want := string(appendEntry(nil, &it)); promoted != want {
+				t.Errorf("depth %d, hops %d: promoted to %q, want %q", depth, hops, promoted, want)
+			}
+		}
+	}
+}
+
+func TestDecodeEntryRefusesDamage(t *testing.T) {
+	whole := string(appendEntry(nil, &frontier.Item{
+		URL: "https://b.test:1/", Host: "a.test", Depth: 300, Hops: 1, Class: 1, Round: 300, Referrer: frontier.Referrer{1},
+	}))
+	for n := range len(whole) - 1 {
+		if it, err := decodeEntry(whole[:n], "a.test", testHasher); err == nil {
+			t.Errorf("the first %d bytes of %q are %+v, want an error", n, whole, it)
+		}
+	}
+	for _, entry := range []string{
+		"\x06\x00\x00\x00/",                     // priority 3
+		"\x00\x00\x00\xff\xff\xff\x7f/",         // depth beyond 65535
+		"\x00\x00\x00\x80\x80\x80\x80\x80\x80/", // depth without end
+	} {
+		if it, err := decodeEntry(entry, "a.test", testHasher); err == nil {
+			t.Errorf("%q is %+v, want an error", entry, it)
+		}
+	}
+}
+
+// FuzzEntry wants every item back from its entry.
+func FuzzEntry(f *testing.F) {
+	f.Add("https://a.test/x?y", "a.test", uint16(3), uint8(1), uint8(1), uint8(1), uint32(1), uint64(7))
+	f.Add("http://[::1]:80/", "", uint16(0), uint8(0), uint8(9), uint8(0), uint32(0), uint64(0))
+	f.Fuzz(func(t *testing.T, url, host string, depth uint16, hops, priority, class uint8, round uint32, referrer uint64) {
+		it := frontier.Item{
+			URL: url, Host: host, Depth: depth, Hops: hops, Priority: frontier.Priority(priority % frontier.Priorities),
+			Class: frontier.Class(class), Attempts: hops ^ 1, Deliveries: class ^ 2, Round: round,
+		}
+		for i := range it.Referrer {
+			it.Referrer[i] = byte(referrer >> (8 * i))
+		}
+		checkEntry(t, it)
+	})
+}
+
+// FuzzDecodeEntry reads anything without a panic; what it takes for an item
+// keeps its meaning.
+func FuzzDecodeEntry(f *testing.F) {
+	f.Add("\x03\x00\x00\x01/path", "a.test")
+	f.Add("\xff\x01\x02\x80\x01\x05\x06\x07\x01\x02\x03\x04\x05\x06\x07\x08\x01b/", "a.test")
+	f.Fuzz(func(t *testing.T, entry, host string) {
+		it, err := decodeEntry(entry, host, testHasher)
+		if err != nil {
+			return
+		}
+		again, err := decodeEntry(string(appendEntry(nil, &it)), host, testHasher)
+		if err != nil || again != it {
+			t.Errorf("%q is %+v, and encoded again %+v, %v", entry, it, again, err)
+		}
+	})
+}

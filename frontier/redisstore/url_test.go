@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, c := range []struct {
+		url            string
+		addrs          string
+		user, password string
+		db             int
+	}{
+		{"redis://localhost", "localhost:6379", "", "", 0},
+		{"redis://10.0.0.1:7000/3", "10.0.0.1:7000", "", "", 3},
+		{"redis://[::1]", "[::1]:6379", "", "", 0},
+		{"redis://a,b:7001,[::1]:7002", "a:6379 b:7001 [::1]:7002", "", "", 0},
+		{"redis://u:p%40ss@a", "a:6379", "u", "p@ss", 0},
+		{"redis://u:p@ss@a", "a:6379", "u", "p@ss", 0},
+		{"redis://:secret@a,b", "a:6379 b:6379", "", "secret", 0},
+		{"redis://secret@a", "a:6379", "", "secret", 0},
+		{"unix:///run/redis.sock", "/run/redis.sock", "", "", 0},
+		{"unix://u:p@/run/redis.sock?db=2", "/run/redis.sock", "u", "p", 2},
+	} {
+		opt, err := ParseURL(c.url)
+		if err != nil {
+			t.Errorf("ParseURL(%q): %v", c.url, err)
+			continue
+		}
+		if got := strings.Join(opt.Addrs, " "); got != c.addrs || opt.Username != c.user || opt.Password != c.password || opt.DB != c.db {
+			t.Errorf("ParseURL(%q) = %s, user %q, password %q, database %d, want %s, %q, %q, %d",
+				c.url, got, opt.Username, opt.Password, opt.DB, c.addrs, c.user, c.password, c.db)
+		}
+		if opt.TLSConfig != nil {
+			t.Errorf("ParseURL(%q) asks for TLS", c.url)
+		}
+	}
+	opt, err := ParseURL("rediss://a.test")
+	if err != nil || opt.TLSConfig == nil {
+		t.Errorf("ParseURL of rediss:// = %+v, %v, want TLS", opt, err)
+	}
+}
+
+// TestParseURLKeepsSecrets wants no part of user or password in an error.
+func TestParseURLKeepsSecrets(t *testing.T) {
+	const secret = "hunter2"
+	for _, url := range []string{
+		"http://u:hunter2@a", "hunter2", "redis://u:hunter2@", "redis://u:hunter2%zz@a", "redis://u:hunter2@a:x",
+		"redis://u:hunter2@a/x", "redis://u:hunter2@a,b/1", "redis://u:hunter2@a?x=1", "redis://u:hunter2@a?ca=x",
+		"redis://u:hunter2@a?%zz", "unix://u:hunter2@run", "rediss://u:hunter2@a?ca=/does/not/exist", "redis://u:hunter2@a,,b",
+		"redis://u:hunter2@a/-1",
+	} {
+		_, err := ParseURL(url)
+		if err == nil {
+			t.Errorf("ParseURL(%q) takes it", url)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("ParseURL(%q): %v", url, err)
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{TLS: true})
+	cfg := config(server)
+	var err error
+	if cfg.Redis, err = ParseURL("rediss://" + server.Addr() + "?ca=" + server.CACert()); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustAdd(t, openStore(t, cfg), testPages("a.test", 0, 1)); len(got) != 1 {
+		t.Errorf("over TLS: %v", got)
+	}
+	if cfg.Redis, err = ParseURL("rediss://" + server.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a server whose authority nobody knows: %v, want an error about its certificate", err)
+	}
+	empty := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(empty, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseURL("rediss://a?ca=" + empty); err == nil {
+		t.Error("a file without certificates is taken for a CA")
+	}
+}
+
+// FuzzParseURL wants an error or addresses with ports.
+func FuzzParseURL(f *testing.F) {
+	f.Add("redis://u:p@a,b:1/2?db=3")
+	f.Add("unix:///a")
+	f.Fuzz(func(t *testing.T, url string) {
+		if strings.Contains(url, "ca=") {
+			return // it reads the file
+		}
+		opt, err := ParseURL(url)
+		if err == nil && (len(opt.Addrs) == 0 || slices.Contains(opt.Addrs, "")) {
+			t.Errorf("ParseURL(%q) names the servers %q", url, opt.Addrs)
+		}
+	})
+}
