@@ -1,21 +1,12 @@
 package redisstore
 
 import (
-	"crypto/rand"
 	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 )
-
-func leaseIDs(n int) []frontier.LeaseID {
-	ids := make([]frontier.LeaseID, n)
-	for i := range ids {
-		rand.Read(ids[i][:])
-	}
-	return ids
-}
 
 func TestLeaseSmoke(t *testing.T) {
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
