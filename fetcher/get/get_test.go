@@ -386,7 +386,7 @@ func TestFaults(t *testing.T) {
 	}{
 		"refused":     {t.Context(), Config{}, "http://" + closedPort(t), Fault{Outcome: frontier.Network, Retry: true, Host: true}},
 		"certificate": {t.Context(), Config{}, secure.URL, Fault{Outcome: frontier.Network, Retry: true, Host: true}},
-		"timeout":     {t.Context(), Config{Timeout: 20 * time.Millisecond}, slow, Fault{Outcome: frontier.Network, Retry: true}},
+		"timeout":     {t.Context(), Config{Timeout: time.Second}, slow, Fault{Outcome: frontier.Network, Retry: true}},
 		"aborted":     {aborted, Config{}, slow, Fault{Aborted: true}},
 		"too late":    {late, Config{}, slow, Fault{Aborted: true}},
 		"no URL":      {t.Context(), Config{}, "ftp://h/", Fault{Outcome: frontier.Network}},

@@ -192,7 +192,7 @@ func TestDripOnTheWire(t *testing.T) {
 		}
 	})
 	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-	config.HeaderTimeout, config.RateWindow, config.MinRate = 100*time.Millisecond, 100*time.Millisecond, 1<<20
+	config.RateWindow, config.MinRate = 100*time.Millisecond, 1<<20
 	for name, c := range map[string]struct {
 		url  string
 		want error
@@ -211,6 +211,10 @@ func TestDripOnTheWire(t *testing.T) {
 		"body by HTTP/2":   {s.URL + "/", ErrTooSlow, OpBody},
 	} {
 		t.Run(name, func(t *testing.T) {
+			config := config
+			if c.want == ErrHeaderTimeout {
+				config.HeaderTimeout = 100 * time.Millisecond
+			}
 			r, err := client(t, config).Get(t.Context(), Request{URL: c.url})
 			if err == nil {
 				r.Release()
@@ -232,8 +236,9 @@ func TestHeaderTimeoutIsNotStale(t *testing.T) {
 		}
 		page("x")(w, r)
 	})
-	c := client(t, Config{HeaderTimeout: 100 * time.Millisecond})
+	c := client(t, Config{})
 	mustGet(t, c, Request{URL: url}).Release()
+	c.limits.header = 100 * time.Millisecond
 	_, err := c.Get(t.Context(), Request{URL: url})
 	if !errors.Is(err, ErrHeaderTimeout) || errors.Is(err, ErrStale) {
 		t.Errorf("%v, want ErrHeaderTimeout", err)

@@ -233,29 +233,35 @@ func TestProxyFaults(t *testing.T) {
 		return newTestProxy(t, scheme, "user", "secret").url[len(scheme+"://"):]
 	}
 	for name, c := range map[string]struct {
-		proxy string
-		want  Fault
+		proxy  string
+		want   Fault
+		silent bool
 	}{
-		"http, nobody there":         {"http://user:secret@" + nobody, proxyFault},
-		"socks5, nobody there":       {"socks5://user:secret@" + nobody, proxyFault},
-		"http, password":             {"http://" + wrong("http"), proxyFault},
-		"socks5, password":           {"socks5://" + wrong("socks5"), proxyFault},
-		"http, host is not there":    {"http://" + right("http"), hostFault},
-		"socks5, host is not there":  {"socks5://" + right("socks5"), hostFault},
-		"http, silent":               {"http://" + says(""), hostFault},
-		"socks5, silent":             {"socks5://" + says(""), proxyFault},
-		"http, not one":              {"http://" + says("SSH-2.0-x\r\n"), proxyFault},
-		"http, talks first":          {"http://" + says("HTTP/1.1 200 OK\r\n\r\nhello"), proxyFault},
-		"http, endless header":       {"http://" + says("HTTP/1.1 200 OK\r\nA: "+strings.Repeat("a", 20<<10)), proxyFault},
-		"socks5, is one for http":    {"socks5://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault},
-		"socks5, unknown reply":      {"socks5://user:secret@" + newTestProxy(t, "http", "", "").url[len("http://"):], proxyFault},
-		"https, has no certificate":  {"https://" + wrong("https"), proxyFault},
-		"https, speaks no TLS":       {"https://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault},
-		"http, speaks TLS":           {"http://" + wrong("https"), proxyFault},
-		"socks5, wants no password?": {"socks5://" + says("\x05\x00"), proxyFault},
+		"http, nobody there":         {"http://user:secret@" + nobody, proxyFault, false},
+		"socks5, nobody there":       {"socks5://user:secret@" + nobody, proxyFault, false},
+		"http, password":             {"http://" + wrong("http"), proxyFault, false},
+		"socks5, password":           {"socks5://" + wrong("socks5"), proxyFault, false},
+		"http, host is not there":    {"http://" + right("http"), hostFault, false},
+		"socks5, host is not there":  {"socks5://" + right("socks5"), hostFault, false},
+		"http, silent":               {"http://" + says(""), hostFault, true},
+		"socks5, silent":             {"socks5://" + says(""), proxyFault, true},
+		"http, not one":              {"http://" + says("SSH-2.0-x\r\n"), proxyFault, false},
+		"http, talks first":          {"http://" + says("HTTP/1.1 200 OK\r\n\r\nhello"), proxyFault, false},
+		"http, endless header":       {"http://" + says("HTTP/1.1 200 OK\r\nA: "+strings.Repeat("a", 20<<10)), proxyFault, false},
+		"socks5, is one for http":    {"socks5://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault, false},
+		"socks5, unknown reply":      {"socks5://user:secret@" + newTestProxy(t, "http", "", "").url[len("http://"):], proxyFault, true},
+		"https, has no certificate":  {"https://" + wrong("https"), proxyFault, false},
+		"https, speaks no TLS":       {"https://" + says("HTTP/1.1 400 Bad\r\n\r\n"), proxyFault, false},
+		"http, speaks TLS":           {"http://" + wrong("https"), proxyFault, false},
+		"socks5, wants no password?": {"socks5://" + says("\x05\x00"), proxyFault, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := client(t, Config{Proxy: c.proxy, DialTimeout: 300 * time.Millisecond})
+			t.Parallel()
+			config := Config{Proxy: c.proxy}
+			if c.silent {
+				config.DialTimeout = time.Second
+			}
+			client := client(t, config)
 			_, err := client.Get(t.Context(), Request{URL: "http://" + nobody})
 			if err == nil {
 				t.Fatal("an answer")

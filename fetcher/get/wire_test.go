@@ -210,8 +210,9 @@ func TestKeptConnectionIsNotToBlame(t *testing.T) {
 				second(conn, from)
 			}
 		})
-		c := client(t, Config{Timeout: 200 * time.Millisecond})
+		c := client(t, Config{})
 		mustGet(t, c, Request{URL: "http://" + addr}).Release()
+		c.config.Timeout = 200 * time.Millisecond
 		_, err := c.Get(t.Context(), Request{URL: "http://" + addr})
 		if f := Classify(err); f != (Fault{Outcome: frontier.Network, Retry: true}) {
 			t.Errorf("%s: %v is %+v", name, err, f)
