@@ -123,6 +123,70 @@ func TestExportChoice(t *testing.T) {
 	}
 }
 
+// TestExportFirstOfMany: of equal records of one lease, however many there are,
+// it is the first.
+func TestExportFirstOfMany(t *testing.T) {
+	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
+		for n := range 500 {
+			r := leased(256*(n%3), 1) // of one share
+			r.FetchedAt, r.LinksAdded = time.Unix(1, 0).UTC(), uint64(n)
+			_ = j.Append(r)
+		}
+	})
+	lines, sums := exported(t, record.Export{Dirs: []string{dir}})
+	if len(lines) != 3 || sums.Repeated != 497 {
+		t.Errorf("%d records, %+v", len(lines), sums)
+	}
+	for _, line := range lines {
+		var r record.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r.LinksAdded > 2 {
+			t.Errorf("exported is %s, %v", line, err)
+		}
+	}
+}
+
+// TestExportOfALiveJournal: what a worker appends while it is read does not
+// come into it.
+func TestExportOfALiveJournal(t *testing.T) {
+	long := journalOf(t, record.Config{}, func(j *record.Journal) {
+		for n := range 3000 { // more than is written at once
+			_ = j.Append(leased(n, 1))
+		}
+	})
+	live := record.Config{Dir: t.TempDir(), RotateBytes: 1}
+	worker := must(record.OpenJournal(live))
+	for n := range 10 {
+		_ = worker.Append(leased(5000+n, 2))
+		must(worker.Sync()) // each in a file of its own
+	}
+	var out bytes.Buffer
+	more := func() {
+		for n := range 10 {
+			_ = worker.Append(leased(5000+n, 3))
+			must(worker.Sync())
+		}
+	}
+	sums, err := record.Export{Dirs: []string{long, live.Dir}, Temp: t.TempDir()}.To(t.Context(), &onWrite{&out, more})
+	if err != nil || sums.Records != 3010 || bytes.Count(out.Bytes(), []byte("\n")) != 3010 {
+		t.Errorf("%+v, %v", sums, err)
+	}
+	_ = worker.Close()
+}
+
+// onWrite calls first before the first write.
+type onWrite struct {
+	w     *bytes.Buffer
+	first func()
+}
+
+func (o *onWrite) Write(b []byte) (int, error) {
+	if o.first != nil {
+		o.first()
+		o.first = nil
+	}
+	return o.w.Write(b)
+}
+
 func keys(all ...record.Key) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		for _, key := range all {
