@@ -44,11 +44,7 @@ func readTokens(text []byte, found *collector) {
 // tagName returns the name in a tag, "<a href=x>"; 0 for an unknown one. It
 // spares the copy that the tokenizer makes of every name.
 func tagName(tag []byte) atom.Atom {
-	name := tag[1:]
-	end := bytes.IndexAny(name, " \t\n\f\r/>")
-	if end >= 0 {
-		name = name[:end]
-	}
+	name := tag[1:skipTo(tag, 1, afterName)]
 	if a := atom.Lookup(name); a != 0 {
 		return a
 	}

@@ -217,55 +217,67 @@ func nameIn(piece []byte) (name atom.Atom, end, isTag bool) {
 // cut is all of b.
 func scanTag(b []byte) (size int, attributes int64) {
 	i := 1
-	skip := func(until string) { // to one of until, or the end
-		if n := bytes.IndexAny(b[i:], until); n >= 0 {
-			i += n
-		} else {
-			i = len(b)
-		}
-	}
-	space := func() {
-		for i < len(b) && isSpace(b[i]) {
-			i++
-		}
-	}
 	if i < len(b) && b[i] == '/' {
 		i++
 	}
-	for skip(" \t\n\f\r/>"); ; space() {
-		space()
+	i = skipTo(b, i, afterName)
+	for {
+		for i < len(b) && (isSpace(b[i]) || b[i] == '/') {
+			i++
+		}
 		switch {
 		case i >= len(b):
 			return len(b), attributes
 		case b[i] == '>':
 			return i + 1, attributes
-		case b[i] == '/':
-			i++
-			continue
 		}
 		attributes++
-		i++ // even a =, which begins a name here
-		skip(" \t\n\f\r/=>")
-		space()
-		if i >= len(b) || b[i] != '=' {
-			continue
-		}
-		i++
-		space()
-		switch {
-		case i >= len(b) || b[i] == '>':
-		case b[i] == '"' || b[i] == '\'':
-			quote := b[i]
-			i++
-			if n := bytes.IndexByte(b[i:], quote); n >= 0 {
-				i += n + 1
-			} else {
-				i = len(b)
-			}
-		default:
-			skip(" \t\n\f\r>")
+		i = skipTo(b, i+1, afterKey) // even a =, which begins a name here
+		i = skipSpace(b, i)
+		if i < len(b) && b[i] == '=' {
+			i = skipValue(b, skipSpace(b, i+1))
 		}
 	}
+}
+
+// skipValue returns the index behind the value that begins at b[i].
+func skipValue(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' && b[i] != '\'' {
+		return skipTo(b, i, afterValue)
+	}
+	end := bytes.IndexByte(b[i+1:], b[i])
+	if end < 0 {
+		return len(b)
+	}
+	return i + 1 + end + 1
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	return i
+}
+
+// skipTo returns the index of the first byte from b[i] on that ends something.
+func skipTo(b []byte, i int, ends uint8) int {
+	for i < len(b) && tagByte[b[i]]&ends == 0 {
+		i++
+	}
+	return i
+}
+
+// What a byte in a tag ends.
+const (
+	afterName uint8 = 1 << iota
+	afterKey
+	afterValue // without quotes
+)
+
+var tagByte = [256]uint8{
+	' ': afterName | afterKey | afterValue, '\t': afterName | afterKey | afterValue, '\n': afterName | afterKey | afterValue,
+	'\f': afterName | afterKey | afterValue, '\r': afterName | afterKey | afterValue, '>': afterName | afterKey | afterValue,
+	'/': afterName | afterKey, '=': afterKey,
 }
 
 // formats reports whether the parser makes elements of this name anew.

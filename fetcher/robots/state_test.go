@@ -119,7 +119,7 @@ func TestStatusRulesOverTime(t *testing.T) {
 				open, _ := s.Check(time.Now(), "/")
 				closed, _ := s.Check(time.Now(), "/private")
 				// The answer of the day before may count for the first hour.
-				if begun := end.Sub(time.Now()) < Lifetime-time.Hour; begun && (open != d.open || closed != d.closed) {
+				if begun := time.Until(end) < Lifetime-time.Hour; begun && (open != d.open || closed != d.closed) {
 					t.Fatalf("day %d, status %d, at %v: access %d and %d, want %d and %d",
 						day, d.status, time.Now(), open, closed, d.open, d.closed)
 				}
