@@ -175,7 +175,7 @@ type call struct {
 	under  *epoch   // run it in this epoch only, else errEpoch; nil: in any
 
 	reply any    // nil, int64, string or []any of these
-	ran   *epoch // in which it ran
+	ran   *epoch // in which it ran, or may have
 	err   error  // classified
 }
 
@@ -258,7 +258,6 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 			continue
 		}
 		c.reply, c.err = cmds[i].Result()
-		c.ran = ep
 		switch {
 		case c.err == nil:
 		case errors.Is(c.err, redis.Nil):
@@ -266,10 +265,12 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 		case strings.HasPrefix(c.err.Error(), "NOSCRIPT"):
 			c.err = nil
 			unknown = append(unknown, c)
+			continue
 		default:
 			s.misplaced(ctx, c.part, c.err)
 			c.err = s.classify(ctx, c.err)
 		}
+		c.ran = ep
 	}
 	return unknown
 }

@@ -1,0 +1,213 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// confirmCall is a call that changes nothing.
+func confirmCall(s *Store, under *epoch) *call {
+	p := s.parts[0]
+	return &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, under: under}
+}
+
+func (s *Store) mustRun(t *testing.T, c *call) *epoch {
+	t.Helper()
+	s.runAll(t.Context(), []*call{c})
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return c.ran
+}
+
+func TestEpochEndsWithTheServer(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	s := openStore(t, config(server))
+	old := s.mustRun(t, confirmCall(s, nil))
+	page := testPages("a.test", 0, 1)
+	mustAdd(t, s, page)
+	print := s.hasher.Fingerprint(page[0].URL)
+	if !print.Sampled() && !s.seen.has(print) {
+		t.Error("the seen cache has no page that was added")
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	// The pool's connections are of the old server: one call may find that out.
+	c := confirmCall(s, old)
+	s.runAll(t.Context(), []*call{c})
+	if c.err == nil || !errors.Is(c.err, frontier.ErrUnavailable) {
+		t.Errorf("a call for the old epoch: %v, want %v", c.err, frontier.ErrUnavailable)
+	}
+	c = confirmCall(s, old)
+	if s.runAll(t.Context(), []*call{c}); !errors.Is(c.err, errEpoch) {
+		t.Errorf("a call for the old epoch: %v, want %v", c.err, errEpoch)
+	}
+	if now := s.mustRun(t, confirmCall(s, nil)); now == old || now.run == old.run {
+		t.Errorf("after a restart the epoch is %q as before", now.run)
+	}
+	if s.seen.has(print) {
+		t.Error("the seen cache outlived the epoch")
+	}
+	if got := mustAdd(t, s, page)[0].Answer; got != frontier.Seen {
+		t.Errorf("a page that was added before the restart: %v, want seen", got)
+	}
+}
+
+func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
+	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
+	before := s.mustRun(t, confirmCall(s, nil))
+	if err := s.client.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	calls := []*call{confirmCall(s, before), confirmCall(s, nil)}
+	s.runAll(t.Context(), calls)
+	for _, c := range calls {
+		if c.err != nil || c.ran != before {
+			t.Errorf("after SCRIPT FLUSH: %v in epoch %v, want it to run in the same one", c.err, c.ran)
+		}
+	}
+}
+
+// TestScriptsEndWithTheServer holds Redis to what epochs rely on: it keeps no
+// scripts in its log or snapshot.
+func TestScriptsEndWithTheServer(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true, Config: map[string]string{"save": "1 1"}})
+	s := openStore(t, config(server))
+	ep := s.mustRun(t, confirmCall(s, nil))
+	client := server.Client()
+	if err := client.Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for sc, hash := range ep.sha {
+		if there := client.ScriptExists(t.Context(), hash).Val(); len(there) != 1 || there[0] {
+			t.Errorf("after a restart the server has %s: %v", sc.name, there)
+		}
+	}
+}
+
+func TestClassify(t *testing.T) {
+	s := new(Store)
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want error
+		not  error
+	}{
+		{err: io.EOF, want: frontier.ErrUnavailable},
+		{err: &net.OpError{Op: "dial", Err: errors.New("refused")}, want: frontier.ErrUnavailable},
+		{err: context.DeadlineExceeded, want: frontier.ErrUnavailable},
+		{err: redis.ErrPoolTimeout, want: frontier.ErrUnavailable},
+		{err: redis.ErrClosed, want: frontier.ErrClosed},
+		{err: ended.Err(), ctx: ended, want: context.Cause(ended)},
+		{err: fmt.Errorf("read: %w", frontier.ErrFilterLost), want: frontier.ErrFilterLost, not: frontier.ErrUnavailable},
+		{err: errEpoch, want: errEpoch},
+	} {
+		if c.ctx == nil {
+			c.ctx = t.Context()
+		}
+		if got := s.classify(c.ctx, c.err); !errors.Is(got, c.want) || c.not != nil && errors.Is(got, c.not) {
+			t.Errorf("classify(%v) = %v, want %v", c.err, got, c.want)
+		}
+	}
+	if err := s.classify(t.Context(), nil); err != nil {
+		t.Errorf("classify(nil) = %v", err)
+	}
+}
+
+// TestClassifyReplies asks a server for the errors: their texts are its own.
+func TestClassifyReplies(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	s := openStore(t, config(server))
+	for _, c := range []struct {
+		reply string
+		want  error
+	}{
+		{"LOADING Redis is loading the dataset in memory", frontier.ErrUnavailable},
+		{"MOVED 3999 127.0.0.1:6381", frontier.ErrUnavailable},
+		{"ASK 3999 127.0.0.1:6381", frontier.ErrUnavailable},
+		{"TRYAGAIN Multiple keys request during rehashing of slot", frontier.ErrUnavailable},
+		{"CLUSTERDOWN The cluster is down", frontier.ErrUnavailable},
+		{"READONLY You can't write against a read only replica.", frontier.ErrUnavailable},
+		{"MISCONF Errors writing to the AOF file", frontier.ErrUnavailable},
+		{"NOREPLICAS Not enough good replicas to write.", frontier.ErrUnavailable},
+		{"OOM command not allowed when used memory > 'maxmemory'.", frontier.ErrFull},
+		{"OOM command not allowed when used memory > 'maxmemory'.", frontier.ErrUnavailable},
+		{"WRONGTYPE Operation against a key", nil},
+		{"NOPERM this user has no permissions", nil},
+	} {
+		err := s.client.Eval(t.Context(), "return redis.error_reply(ARGV[1])", nil, c.reply).Err()
+		got := s.classify(t.Context(), err)
+		if c.want != nil && !errors.Is(got, c.want) || c.want == nil && errors.Is(got, frontier.ErrUnavailable) {
+			t.Errorf("classify(%q) = %v, want %v", c.reply, got, c.want)
+		}
+	}
+}
+
+// TestPartitionsMove opens a store on one address of a cluster, and moves a
+// partition's slot while it is used.
+func TestPartitionsMove(t *testing.T) {
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3})
+	cfg := Config{
+		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()[:1]}, Name: "test", Partitions: 8, FilterKeys: 10_000, Delay: NoDelay,
+	}
+	s := openStore(t, cfg)
+	var pages []frontier.Item
+	for h := range 50 {
+		pages = append(pages, testPages(fmt.Sprintf("h%d.test", h), 0, 10)...)
+	}
+	if got := answersOf(mustAdd(t, s, pages)); got[frontier.Added] != len(pages) {
+		t.Fatalf("%v of %d new pages", got, len(pages))
+	}
+	p := s.partition(pages[0].Host)
+	slot, err := cluster.SlotOf(t.Context(), p.meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := cluster.PrimaryOf(t.Context(), p.meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	before := p.node.Load()
+	if err := cluster.MigrateSlot(t.Context(), slot, from, to); err != nil {
+		t.Fatal(err)
+	}
+	// Until the client knows where the slot is, it holds.
+	fresh := testPages(pages[0].Host, 10, 20)
+	for {
+		verdicts, err := s.Add(t.Context(), fresh)
+		if err == nil {
+			if got := answersOf(verdicts); got[frontier.Added] != len(fresh) {
+				t.Errorf("after the move: %v, want all %d added", got, len(fresh))
+			}
+			break
+		}
+		if !errors.Is(err, frontier.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if p.node.Load() == before {
+		t.Error("the partition is where it was")
+	}
+	if got := answersOf(mustAdd(t, s, append(pages, fresh...))); got[frontier.Seen] != len(pages)+len(fresh) {
+		t.Errorf("offered again: %v, want all seen", got)
+	}
+}
