@@ -10,8 +10,8 @@
 --          of it, the blob or nil, and the number and the entry of each open item
 -- cost     O(items), at most 32; a repeat: O(items of the lease)
 --
--- In a new epoch the partition lends nothing for as long as a lease lasts, and
--- each host for its delay more: leases that the server forgot may be in use.
+-- In an epoch that is new to the partition it lends nothing, nor before the end
+-- of a hold (hold.lua), and each host only its delay after that.
 local id, ttl = ARGV[3], tonumber(ARGV[4])
 
 local runsOut = deadline(id)
@@ -25,10 +25,7 @@ if runsOut then
 end
 
 local known = redis.call('HMGET', META, 'epoch', 'hold')
-if known[1] ~= EPOCH then
-  redis.call('HSET', META, 'epoch', EPOCH, 'hold', int(soon() + ttl))
-  return {0, ttl}
-end
+if known[1] ~= EPOCH then return {0, 0} end
 local state = redis.call('HMGET', STATE, 'b', 'y')
 local due = tonumber(redis.call('ZSCORE', DUE, HOST))
 if not due or redis.call('EXISTS', ACTIVE) == 1 then return {0, untilDue()} end

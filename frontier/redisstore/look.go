@@ -19,6 +19,9 @@ var (
 	//go:embed peek.lua
 	peekLua    string
 	peekScript = newScript("peek", "no-writes", peekLua)
+	//go:embed hold.lua
+	holdLua    string
+	holdScript = newScript("hold", "allow-oom", holdLua)
 	//go:embed expire.lua
 	expireLua    string
 	expireScript = newScript("expire", "allow-oom", hostLua, freeLua, expireLua)
@@ -67,6 +70,10 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 			reply := list(peek.reply)
 			s.schedule.saw(peek.part, newReport(peek.part, reply, asked, answered))
 			todo := s.upkeep(peek.part, list(at(reply, 4)), list(at(reply, 5)))
+			if integer(at(reply, 6)) == 1 {
+				hold := &call{part: peek.part, script: holdScript, keys: []string{peek.part.meta}, args: []any{millis(s.cfg.LeaseTTL)}}
+				todo = append(todo, hold)
+			}
 			if len(todo) > 0 {
 				upkeep = append(upkeep, todo...)
 				parts = append(parts, peek.part) // it may have more hosts due then

@@ -4,7 +4,8 @@
 -- returns  the time, ms; the ms until the next host beyond those returned is due,
 --          and until the next lease runs out or delayed item is ready, 0 for now,
 --          -1 for never; then lists: hosts that are due, each with its due time,
---          ms; hosts whose lease ran out; members of delayed that are ready
+--          ms; hosts whose lease ran out; members of delayed that are ready; then 1
+--          if the epoch is new to the partition, else 0
 -- cost     O(log n) and O(what is returned)
 -- upTo reads the first members of a sorted set whose time has come, each with its
 -- time, and returns them and the ms until the one after them.
@@ -33,9 +34,11 @@ end
 local due, untilDue = upTo(KEYS[2], tonumber(ARGV[2]))
 local lost, untilLost = upTo(KEYS[3], tonumber(ARGV[3]))
 local ready, untilReady = upTo(KEYS[4], tonumber(ARGV[3]))
+-- Before the end of a hold nobody is due.
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'hold')
+local new = known[1] ~= EPOCH
 local held = (tonumber(known[2]) or 0) - now()
-if known[1] == EPOCH and held > 0 and (#due > 0 or untilDue >= 0) then
+if held > 0 and (#due > 0 or untilDue >= 0) then
   due, untilDue = {}, math.max(held, untilDue)
 end
-return {now(), untilDue, sooner(untilLost, untilReady), due, names(lost), names(ready)}
+return {now(), untilDue, sooner(untilLost, untilReady), due, names(lost), names(ready), new and 1 or 0}

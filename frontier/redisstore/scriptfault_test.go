@@ -164,6 +164,11 @@ var faultScenarios = []scenario{
 		b.clock = b.clock.Add(10 * time.Second)
 		return b.call(expireScript, nil, 1000, 20)
 	}, 15, []int{0}},
+	{"hold", func(b *scriptBench) *call {
+		p := b.partition(faultHost)
+		b.admin.HSet(b.Context(), p.meta, fieldEpoch, "another")
+		return &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{10_000}}
+	}, 0, nil},
 	{"ready", func(b *scriptBench) *call {
 		b.add(0, 9, time.Minute)
 		b.clock = b.clock.Add(time.Minute)

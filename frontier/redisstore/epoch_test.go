@@ -1,0 +1,201 @@
+package redisstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// epochBench is a crawl on a server that can be killed, with a clock of its own.
+type epochBench struct {
+	*scriptBench
+	server *servers.RedisServer
+}
+
+func newEpochBench(t *testing.T) *epochBench {
+	b := &epochBench{
+		scriptBench: &scriptBench{T: t, clock: time.UnixMilli(1_700_000_000_000)},
+		server:      servers.Redis(t, servers.RedisOptions{AppendOnly: true, Config: map[string]string{"appendfsync": "always"}}),
+	}
+	b.admin = b.server.Client()
+	cfg := config(b.server)
+	cfg.Now = func() time.Time { return b.clock }
+	cfg.LeaseTTL, cfg.Delay = 10*time.Second, 2*time.Second
+	b.Store = openStore(t, cfg)
+	return b
+}
+
+// restart kills the server and starts it again with what it had.
+func (b *epochBench) restart() {
+	b.Helper()
+	if err := errors.Join(b.server.Kill(), b.server.Restart()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// hosts returns which hosts are handed out now, by their leases.
+func (b *epochBench) hosts() map[string]frontier.Lease {
+	b.Helper()
+	hosts := map[string]frontier.Lease{}
+	for tries := 0; ; tries++ {
+		grant, err := b.Lease(b.Context(), frontier.LeaseRequest{IDs: leaseIDs(4)})
+		if errors.Is(err, frontier.ErrUnavailable) && tries < 3 {
+			continue // a connection from before the restart
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, l := range grant.Leases {
+			hosts[l.Host] = l
+		}
+		return hosts
+	}
+}
+
+// wantDueIn checks that a host is handed out after a time, and not before.
+func (b *epochBench) wantDueIn(host string, wait time.Duration) {
+	b.Helper()
+	const tick = 10 * time.Millisecond
+	if early, ok := b.hosts()[host]; ok {
+		b.Fatalf("%s is handed out at once: %q", host, urlsOf(early.Items))
+	}
+	b.clock = b.clock.Add(wait - tick)
+	if _, ok := b.hosts()[host]; ok {
+		b.Fatalf("%s is handed out before %v", host, wait)
+	}
+	b.clock = b.clock.Add(tick)
+	if _, ok := b.hosts()[host]; !ok {
+		b.Fatalf("%s is not handed out after %v", host, wait)
+	}
+}
+
+// TestEpochHoldsLeases: in a new epoch nothing is lent for a lease time and the
+// host's delay; leases that the server still knows go on.
+func TestEpochHoldsLeases(t *testing.T) {
+	t.Parallel()
+	b := newEpochBench(t)
+	mustAdd(t, b.Store, testPages("held.test", 0, 9))
+	held := b.hosts()["held.test"]
+	mustAdd(t, b.Store, testPages("waits.test", 0, 3))
+	mustAdd(t, b.Store, testPages("slow.test", 0, 3))
+	slow := b.hosts()["slow.test"]
+	update := frontier.HostUpdate{Delay: 5 * time.Second, End: true}
+	if err := b.Complete(t.Context(), slow.ID, nil, update); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.clock = b.clock.Add(3 * time.Second)
+	if got := b.hosts(); len(got) > 0 {
+		t.Fatalf("handed out in a new epoch: %v", got)
+	}
+	if _, err := b.Extend(t.Context(), held.ID, frontier.TopUp{}); err != nil {
+		t.Fatalf("Extend of a lease that outlived the server: %v", err)
+	}
+	done := finish(held.Items[0])
+	done.Links = testPages("waits.test", 3, 6)
+	if err := b.Complete(t.Context(), held.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true, Delay: time.Second}); err != nil {
+		t.Fatalf("Complete of a lease that outlived the server: %v", err)
+	}
+	b.wantDueIn("held.test", 11*time.Second)
+	b.clock = b.clock.Add(time.Second)
+	b.clock = b.clock.Add(3 * time.Second)
+	if _, ok := b.hosts()["slow.test"]; !ok {
+		t.Error("slow.test is not handed out after the lease time and its own delay")
+	}
+	b.restart()
+	mustAdd(t, b.Store, testPages("new.test", 0, 1))
+	b.wantDueIn("new.test", 12*time.Second)
+}
+
+// TestEpochForgotLease: the server loses its last moments and with them a lease
+// and its extension. Its holder is refused, and nobody gets the host before the
+// holder's last request can be a delay ago.
+func TestEpochForgotLease(t *testing.T) {
+	t.Parallel()
+	b := newEpochBench(t)
+	mustAdd(t, b.Store, testPages("a.test", 0, 9))
+	b.wantLost(func() frontier.Lease { return b.hosts()["a.test"] })
+}
+
+// TestEpochForgotExtension is the same with a lease that was extended.
+func TestEpochForgotExtension(t *testing.T) {
+	t.Parallel()
+	b := newEpochBench(t)
+	mustAdd(t, b.Store, testPages("a.test", 0, 9))
+	l := b.hosts()["a.test"]
+	b.clock = b.clock.Add(9 * time.Second)
+	b.wantLost(func() frontier.Lease {
+		if _, err := b.Extend(t.Context(), l.ID, frontier.TopUp{}); err != nil {
+			t.Fatal(err)
+		}
+		b.clock = b.clock.Add(time.Second) // the old deadline
+		return l
+	})
+}
+
+// wantLost has the server forget what take did, and checks what becomes of the
+// lease that it returns, which lasts for at most a lease time from now.
+func (b *epochBench) wantLost(take func() frontier.Lease) {
+	b.Helper()
+	before := b.dump()
+	l := take()
+	lastUse := b.clock.Add(b.cfg.LeaseTTL - time.Second)
+	b.restore(before)
+	b.restart()
+	b.hosts()
+	done := []frontier.Completion{finish(l.Items[0])}
+	if err := b.Complete(b.Context(), l.ID, done, frontier.HostUpdate{}); !errors.Is(err, frontier.ErrLeaseLost) {
+		b.Errorf("Complete under a lease that the server forgot = %v", err)
+	}
+	if _, err := b.Extend(b.Context(), l.ID, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
+		b.Errorf("Extend of a lease that the server forgot = %v", err)
+	}
+	b.wantDueIn("a.test", b.cfg.LeaseTTL+b.cfg.Delay)
+	if gap := b.clock.Sub(lastUse); gap < b.cfg.Delay {
+		b.Errorf("the host is asked again %v after its last request, want at least %v", gap, b.cfg.Delay)
+	}
+}
+
+// TestEpochOffersLinksAgain: a server that restarted between the answers to a
+// page's links and its completion may have forgotten the links.
+func TestEpochOffersLinksAgain(t *testing.T) {
+	t.Parallel()
+	b := newEpochBench(t)
+	mustAdd(t, b.Store, testPages("a.test", 0, 1))
+	l := b.hosts()["a.test"]
+	done := finish(l.Items[0])
+	done.Links = testPages("b.test", 0, 5)
+	before := b.dump()
+	restarted := false
+	b.cfg.Output = &countingOutput{}
+	var counts frontier.LinkCounts
+	done.Record = func(links frontier.LinkCounts) error { // after the answers, before the completion
+		counts = links
+		if !restarted {
+			restarted = true
+			b.restore(before)
+			b.restart()
+		}
+		return nil
+	}
+	var err error
+	for range 3 {
+		if err = b.Complete(t.Context(), l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); !errors.Is(err, frontier.ErrUnavailable) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (frontier.LinkCounts{Found: 5, Added: 5}); counts != want {
+		t.Errorf("the record is told %+v, want %+v", counts, want)
+	}
+	for field, want := range map[string]int64{fieldQueued: 5, fieldDone: 1, fieldLeased: 0, fieldRecords: 1} {
+		if got := b.counter(t, field); got != want {
+			t.Errorf("%s is %d, want %d", field, got, want)
+		}
+	}
+}
