@@ -62,7 +62,8 @@ const (
 	fieldRetries         = "retries"
 	fieldPages           = "pages"
 	fieldRecords         = "records"
-	fieldOutcome         = "o:" // and an outcome
+	fieldOutcome         = "o:"    // and an outcome
+	fieldHosts           = "hosts" // with something queued or leased
 	fieldPromoted        = "promoted"
 	fieldSeq             = "z" // of the last member of partition.delayed
 	fieldShadowNew       = "sh:new"

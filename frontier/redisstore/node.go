@@ -308,7 +308,8 @@ func (s *Store) classify(ctx context.Context, err error) error {
 			return err
 		}
 	}
-	if _, reply := errors.AsType[redis.Error](err); !reply { // the network's, the pool's, or a time-out
+	reply, replied := errors.AsType[redis.Error](err)
+	if !replied { // the network's, the pool's, or a time-out
 		if errors.Is(err, redis.ErrClosed) {
 			return frontier.ErrClosed
 		}
@@ -318,7 +319,7 @@ func (s *Store) classify(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w: %w", frontier.ErrUnavailable, frontier.ErrFull, err)
 	}
 	for _, hold := range holds {
-		if strings.HasPrefix(err.Error(), hold) {
+		if strings.HasPrefix(reply.Error(), hold) {
 			return fmt.Errorf("%w: %w", frontier.ErrUnavailable, err)
 		}
 	}
