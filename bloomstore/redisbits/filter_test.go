@@ -33,14 +33,14 @@ func often() Config {
 
 func TestConformance(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
-	for name, config := range map[string]Config{
-		"growth=off":   {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Growth: GrowthOff},
-		"growth=often": often(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, config) })
+	t.Run("growth=off", func(t *testing.T) {
+		if raceEnabled {
+			t.Skip("slow, and what the next one does too")
+		}
+		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter {
+			return fresh(t, client, Config{Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Growth: GrowthOff})
 		})
-	}
+	})
 	t.Run("processes=2", func(t *testing.T) {
 		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter {
 			config, first := named(t, client, often())
@@ -108,6 +108,9 @@ func clusterClient(t testing.TB) (*redis.ClusterClient, *servers.Cluster) {
 func TestCluster(t *testing.T) {
 	client, cluster := clusterClient(t)
 	t.Run("Conformance", func(t *testing.T) {
+		if raceEnabled {
+			t.Skip("slow, and the same code as on a server")
+		}
 		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, often()) })
 	})
 	t.Run("MigratingSlots", func(t *testing.T) { migratingSlots(t, client, cluster) })

@@ -169,6 +169,9 @@ func TestLayersAreIndependent(t *testing.T) {
 // TestRateOfLayers measures the rate of layers without any server: blocks in
 // memory, filled to capacity as a chain fills them.
 func TestRateOfLayers(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	type target struct {
 		params   Params
 		layer, n int // probes
@@ -210,10 +213,7 @@ func TestRateOfLayers(t *testing.T) {
 			}
 			// The layer has somewhat more bits than it needs: what it should be is
 			// the formula at its real size, for as many keys as were offered.
-			offered := l.Capacity
-			if c.params.Growth == GrowthOn {
-				offered = sizing.LayerAt(c.layer, c.params.Capacity, c.params.FPR, true).Offered()
-			}
+			offered := sizing.LayerAt(c.layer, c.params.Capacity, c.params.FPR, true).Offered()
 			want := sizing.ExactBlockedFalsePositiveRate(float64(l.Bits())/float64(offered), l.BlockBytes*8, uint(l.Hashes))
 			mean := want * float64(c.n)
 			// The formula is good to 1 %, the fill of one filter varies by less.

@@ -1,0 +1,35 @@
+package redisbits
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// Claims returns which layers of the chain, which is open, claim print, oldest
+// first. Reader answers faster, and without the layers.
+func (c *Chain) Claims(ctx context.Context, client redis.UniversalClient, print bloomstore.Fingerprint) ([]bool, error) {
+	tiers := *c.tiers.Load()
+	pipe := client.Pipeline()
+	blocks := make([]*redis.StringCmd, len(tiers))
+	for i, t := range tiers {
+		segment, from := t.Locate(print)
+		blocks[i] = pipe.GetRange(ctx, t.keys[segment], from, from+int64(t.BlockBytes)-1)
+	}
+	replies, err := pipe.Exec(ctx)
+	if err != nil {
+		return nil, pipeError(err, replies)
+	}
+	claims := make([]bool, len(tiers))
+	for i, t := range tiers {
+		block := blocks[i].Val()
+		if len(block) != t.BlockBytes {
+			segment, _ := t.Locate(print)
+			return nil, shortBlock(t.keys[segment], len(block), t.BlockBytes)
+		}
+		claims[i] = t.Known([]byte(block), print)
+	}
+	return claims, nil
+}
