@@ -3,15 +3,18 @@ package record_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -330,6 +333,49 @@ func keyOf(t *testing.T, line string) (record.Key, string) {
 	}
 	key.Round = uint32(r.Round)
 	return key, r.URL + r.FetchedAt.String()
+}
+
+// TestExportMemory: with -proof, two million records are merged in memory that
+// would not hold their keys.
+func TestExportMemory(t *testing.T) {
+	if !*proof {
+		t.Skip("with -proof")
+	}
+	const records, limit = 2_000_000, 48 << 20
+	rng := dice(t)
+	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
+		for n := range records {
+			r := &record.Record{URL: "http://a.test/", Round: n, FetchedAt: time.Unix(int64(n), 0).UTC()}
+			binary.LittleEndian.PutUint64(r.Item[:], rng.Uint64())
+			_ = j.Append(r)
+			if n%10_000 == 0 {
+				must(j.Sync())
+			}
+		}
+	})
+	runtime.GC()
+	largest, done := uint64(0), make(chan struct{})
+	sampled := make(chan struct{})
+	go func() {
+		defer close(sampled)
+		for {
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			largest = max(largest, now.HeapInuse+now.StackInuse)
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	sums, err := record.Export{Dirs: []string{dir}, Temp: t.TempDir()}.To(t.Context(), io.Discard)
+	close(done)
+	<-sampled
+	t.Logf("%d MB", largest>>20)
+	if err != nil || sums.Records != records || largest > limit {
+		t.Errorf("%+v with %d MB, want at most %d: %v", sums, largest>>20, limit>>20, err)
+	}
 }
 
 // TestExportDamage: what a power loss left of lines that were never synced is

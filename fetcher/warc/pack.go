@@ -19,7 +19,10 @@ import (
 
 // Packed are compressed records, ready for Writer.Append: an answer and its
 // request. It is on nobody's books: one that is not appended may be dropped.
-type Packed struct{ members *bytes.Buffer }
+type Packed struct {
+	members *bytes.Buffer // nil once it was appended
+	place   Place         // where it was
+}
 
 // level is the one that costs a crawl least; level 3 saves a twentieth of the
 // bytes for a sixth more time (BenchmarkLevel in bench/warccheck).

@@ -129,7 +129,8 @@ func (w *Writer) serialOf(name string) (int, bool) {
 }
 
 // Append writes a packed request and answer and says where the answer is. They
-// are on disk after Sync. The Packed is used up.
+// are on disk after Sync. A second Append of the same says the same and writes
+// nothing: a completion may have to be repeated.
 func (w *Writer) Append(p *Packed) (Place, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,13 +140,16 @@ func (w *Writer) Append(p *Packed) (Place, error) {
 	if w.err != nil {
 		return Place{}, fmt.Errorf("warc: %w", w.err)
 	}
-	place := Place{File: Folder + "/" + w.name, Offset: w.length}
+	if p.members == nil {
+		return p.place, nil
+	}
+	p.place = Place{File: Folder + "/" + w.name, Offset: w.length}
 	w.write(p.members.Bytes())
 	p.release()
 	if w.err != nil {
 		return Place{}, fmt.Errorf("warc: %w", w.err)
 	}
-	return place, nil
+	return p.place, nil
 }
 
 // makeRoom sees to it that there is a file with room, and that it has begun. A

@@ -91,6 +91,23 @@ func TestLongRecords(t *testing.T) {
 	}
 }
 
+// TestAppendTwice: a repeated completion finds its answer where it was.
+func TestAppendTwice(t *testing.T) {
+	disk := vfs.NewMem()
+	w := must(warc.Open(warc.Config{Dir: dir, FS: disk}, nil))
+	p := must(warc.Pack(url(1), wire(1)))
+	first := must(w.Append(p))
+	must(add(w, 2))
+	if again := must(w.Append(p)); again != first {
+		t.Errorf("it is at %+v, then at %+v", first, again)
+	}
+	must(w.Sync())
+	_ = w.Close()
+	if there := answers(t, disk); len(there) != 2 || there[url(1)] != first {
+		t.Errorf("answers %v", there)
+	}
+}
+
 // TestAppendersAtOnce: packed and appended by many, with syncs between.
 func TestAppendersAtOnce(t *testing.T) {
 	const workers, each = 8, 40
