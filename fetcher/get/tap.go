@@ -65,12 +65,12 @@ func (t *tapped) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write notes p first: its answer may be there before the write returns.
 func (t *tapped) Write(p []byte) (int, error) {
-	n, err := t.Conn.Write(p)
 	if c := t.listener.Load(); c != nil {
-		c.sent(p[:n])
+		c.sent(p)
 	}
-	return n, err
+	return t.Conn.Write(p)
 }
 
 // capture is what one request sends and receives. net/http reads ahead from a
@@ -127,8 +127,8 @@ func (c *capture) received(p []byte) {
 func (c *capture) give(r *Response, answer *http.Response, started time.Time, whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.request == nil {
-		return // the connection is no tapped one
+	if !c.remote.IsValid() {
+		return // a replaced network has no connections to listen to
 	}
 	r.wire, c.answer = c.answer, nil
 	r.Wire = &Wire{
