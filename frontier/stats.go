@@ -54,6 +54,10 @@ type Stats struct {
 	// Recovered counts exact items that the filter claimed to know and that
 	// were new: false positives that did no harm.
 	Recovered uint64 `json:"recovered"`
+	// Promoted counts exact items that the filter claimed to know where nobody
+	// can tell whether they were bulk items before: these are queued once more,
+	// in a round of their own. It includes false positives.
+	Promoted uint64 `json:"promoted,omitempty"`
 }
 
 // ShadowStats are what the filter did with an exact sample of all URLs, one in

@@ -154,12 +154,24 @@ func addKeepsExactOnce(open opener) {
 	asExact := func(item frontier.Item) frontier.Item { item.Class = frontier.Exact; return item }
 	first, second := page("a.test", 1), page("a.test", 2)
 	c.add(asExact(first), second)
-	for i, verdict := range c.offer(first, asExact(first), asExact(second)) {
+	want, queued := frontier.Seen, uint64(2)
+	if _, forgets := c.Crawl.(ForgetsDone); forgets {
+		want, queued = frontier.Added, 3
+	}
+	for i, verdict := range c.offer(first, asExact(first), second) {
 		if verdict.Answer != frontier.Seen {
 			c.failf("item %d, known under another class: %v, want seen", i, verdict.Answer)
 		}
 	}
-	c.wantPlaces(2, 0, 0, 0)
+	if got := c.offer(asExact(second))[0].Answer; got != want {
+		c.failf("a bulk item offered as an exact one: %v, want %v", got, want)
+	}
+	for range 2 {
+		if got := c.offer(asExact(second))[0].Answer; got != frontier.Seen {
+			c.failf("an exact item offered again: %v, want seen", got)
+		}
+	}
+	c.wantPlaces(queued, 0, 0, 0)
 }
 
 func addKeepsTheItem(open opener) {

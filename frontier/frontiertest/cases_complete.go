@@ -41,6 +41,9 @@ func completeFinishes(open opener) {
 	c.wantPlaces(0, 0, 6, 5)
 	for i, outcome := range outcomes {
 		status := c.wantState(l.Items[i], outcome.State())
+		if _, forgets := c.Crawl.(ForgetsDone); forgets && status.State == frontier.Done {
+			continue
+		}
 		if status.Outcome != outcome || status.Status != 200+i || !status.InFilter {
 			c.failf("%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
 		}

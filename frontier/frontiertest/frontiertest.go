@@ -32,6 +32,12 @@ type Reopener interface {
 // they stay when the rest fails.
 type LinksFirst interface{ LinksFirst() }
 
+// ForgetsDone is a Crawl that keeps nothing of a finished bulk item but that its
+// filter knows it: Lookup says Done without an outcome, Audit.Done is the
+// counter, and a known bulk item that is offered as an exact one is added once
+// more, in another round, for it may have been a false positive.
+type ForgetsDone interface{ ForgetsDone() }
+
 // Options say what kind of crawl a case needs. The suite always sets LeaseTTL,
 // Now and Output.
 type Options struct {

@@ -1,0 +1,190 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Recount is what the structures of a crawl hold, beside its counters: of one
+// partition as of one moment, of different ones not.
+type Recount struct {
+	Counters frontier.Stats // without the filter
+	Queued   uint64
+	Leased   uint64
+	Failed   uint64
+	Delayed  uint64
+	Hosts    uint64 // with something queued or leased
+	Exact    uint64 // fingerprints known exactly
+}
+
+// Audit implements frontier.Inspector. Done is the counter: nothing is kept of
+// finished URLs but their records. Added is estimated from a sample of the
+// filter's blocks, the items that were queued although it knew them on top.
+func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
+	r, err := s.Recount(ctx)
+	if err != nil {
+		return frontier.Audit{}, err
+	}
+	filter, err := s.survey(ctx)
+	if err != nil {
+		return frontier.Audit{}, err
+	}
+	return frontier.Audit{
+		Counters: r.Counters.Books, Queued: r.Queued, Leased: r.Leased, Done: r.Counters.Done, Failed: r.Failed,
+		Added: filter.Estimate + float64(r.Counters.Promoted), AddedErr: filter.StdErr,
+	}, nil
+}
+
+// Recount counts what the structures hold. Each partition is read in one
+// transaction, which takes its server about 3 µs for each host that has
+// something queued, leased or failed.
+func (s *Store) Recount(ctx context.Context) (Recount, error) {
+	r := Recount{Counters: newStats()}
+	for _, p := range s.parts {
+		if err := s.recountPartition(ctx, p, &r); err != nil {
+			return r, err
+		}
+	}
+	var err error
+	r.Counters.Paused, err = s.paused(ctx)
+	return r, err
+}
+
+// recountPartition adds a partition to r. Which hosts it has is read first; when
+// that has changed by the time they are counted it begins anew.
+func (s *Store) recountPartition(ctx context.Context, p *partition, r *Recount) error {
+	for {
+		waiting, err := s.hostsWith(ctx, p, frontier.Queued)
+		if err != nil {
+			return err
+		}
+		failed, err := s.hostsWith(ctx, p, frontier.Failed)
+		if err != nil {
+			return err
+		}
+		count := newRecounting(p, waiting, failed)
+		_, err = s.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			count.ask(ctx, pipe)
+			return nil
+		})
+		if err != nil {
+			return s.classify(ctx, err)
+		}
+		if count.complete() {
+			count.addTo(r)
+			return nil
+		}
+	}
+}
+
+// recounting is the transaction that counts a partition.
+type recounting struct {
+	part            *partition
+	waiting, failed []string
+
+	meta                 *redis.MapStringStringCmd
+	due, leased, failing *redis.StringSliceCmd
+	delayed              *redis.StringSliceCmd
+	exact                *redis.IntCmd
+	queues, failures     []*redis.IntCmd         // of each of waiting three; of each of failed one
+	leases               []*redis.StringSliceCmd // of each of waiting
+}
+
+func newRecounting(p *partition, waiting, failed []string) *recounting {
+	return &recounting{part: p, waiting: waiting, failed: failed}
+}
+
+func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
+	p := c.part
+	c.meta = pipe.HGetAll(ctx, p.meta)
+	c.due, c.leased = pipe.ZRange(ctx, p.due, 0, -1), pipe.ZRange(ctx, p.leased, 0, -1)
+	c.delayed, c.failing = pipe.ZRange(ctx, p.delayed, 0, -1), pipe.SMembers(ctx, p.failedHosts)
+	c.exact = pipe.SCard(ctx, p.exact)
+	for _, host := range c.waiting {
+		for priority := range frontier.Priorities {
+			c.queues = append(c.queues, pipe.LLen(ctx, p.queue(priority, host)))
+		}
+		c.leases = append(c.leases, pipe.HKeys(ctx, p.active(host)))
+	}
+	for _, host := range c.failed {
+		c.failures = append(c.failures, pipe.LLen(ctx, p.failed(host)))
+	}
+}
+
+// complete reports whether every host that has something was counted.
+func (c *recounting) complete() bool {
+	return subset(c.due.Val(), c.waiting) && subset(c.leased.Val(), c.waiting) && subset(c.failing.Val(), c.failed)
+}
+
+func subset(part, whole []string) bool {
+	in := make(map[string]bool, len(whole))
+	for _, s := range whole {
+		in[s] = true
+	}
+	for _, s := range part {
+		if !in[s] {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *recounting) addTo(r *Recount) {
+	addMeta(&r.Counters, c.meta.Val())
+	busy := make(map[string]bool)
+	for _, member := range c.delayed.Val() {
+		if host, ok := hostOfDelayed(member); ok {
+			busy[host] = true
+		}
+	}
+	r.Queued += uint64(len(c.delayed.Val()))
+	r.Delayed += uint64(len(c.delayed.Val()))
+	r.Exact += uint64(c.exact.Val())
+	for i, host := range c.waiting {
+		items := uint64(0)
+		for _, length := range c.queues[frontier.Priorities*i : frontier.Priorities*(i+1)] {
+			items += uint64(length.Val())
+		}
+		r.Queued += items
+		open, aside, retried := countActive(c.leases[i].Val())
+		r.Leased += open
+		r.Queued += aside
+		r.Delayed += retried
+		if items+open+aside > 0 {
+			busy[host] = true
+		}
+	}
+	r.Hosts += uint64(len(busy))
+	for _, length := range c.failures {
+		r.Failed += uint64(length.Val())
+	}
+}
+
+// countActive counts the fields of a lease's hash, see host.lua: items that are
+// handed out, aside, and of those the ones that are to be tried again.
+func countActive(fields []string) (open, aside, retried uint64) {
+	for _, field := range fields {
+		number := field
+		switch field[0] {
+		case 'g', 'r':
+			number = field[1:]
+		}
+		if _, err := strconv.ParseUint(number, 10, 63); err != nil {
+			continue
+		}
+		switch field[0] {
+		case 'r':
+			retried++
+			aside++
+		case 'g':
+			aside++
+		default:
+			open++
+		}
+	}
+	return open, aside, retried
+}
