@@ -82,7 +82,9 @@ func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verd
 
 // offer answers items, and queues those that are new. What is added is counted;
 // what is not the caller has to count (see tally).
-// links are refused when the queue is full.
+//
+// links are refused when the queue is full, and may be answered by what this
+// process remembers: their caller has to see to it that the answers stand.
 func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (answers, error) {
 	got := answers{
 		verdicts: make([]frontier.Verdict, len(items)),
@@ -104,7 +106,7 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 			return answers{}, err
 		}
 		got.parts[i] = a.part
-		if !a.exact && !a.sampled && s.seen.has(a.print) {
+		if links && !a.exact && !a.sampled && s.seen.has(a.print) {
 			got.rely(a.part, n.epoch.Load())
 			continue // the zero Verdict is Seen
 		}

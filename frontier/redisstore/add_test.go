@@ -2,12 +2,19 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -61,7 +68,7 @@ func mustAdd(t testing.TB, s *Store, items []frontier.Item) []frontier.Verdict {
 	return verdicts
 }
 
-func TestAddSmoke(t *testing.T) {
+func TestAdd(t *testing.T) {
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
 	var items []frontier.Item
 	for h := range 20 {
@@ -73,7 +80,326 @@ func TestAddSmoke(t *testing.T) {
 	if got := answersOf(mustAdd(t, s, items)); got[frontier.Seen] != len(items) {
 		t.Fatalf("%d of %d known items were answered seen", got[frontier.Seen], len(items))
 	}
+}
+
+// dumpQueue returns what all partitions have queued, by URL, ready and delayed.
+func dumpQueue(t testing.TB, s *Store) map[string]frontier.Item {
+	t.Helper()
+	queued := make(map[string]frontier.Item)
+	put := func(host, entry string) {
+		item, err := decodeEntry(entry, host, s.hasher)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, twice := queued[item.URL]; twice {
+			t.Errorf("%q is queued twice", item.URL)
+		}
+		queued[item.URL] = item
+	}
 	for _, p := range s.parts {
-		t.Log(s.client.HGetAll(t.Context(), p.meta).Val())
+		for _, prefix := range []string{"0", "1", "2"} {
+			keys, err := allKeys(t, s, p.tag+prefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range keys {
+				for _, entry := range s.client.LRange(t.Context(), key, 0, -1).Val() {
+					put(key[len(p.tag)+1:], entry)
+				}
+			}
+		}
+		for _, member := range s.client.ZRange(t.Context(), p.delayed, 0, -1).Val() {
+			host, entry, _ := strings.Cut(member[delayedSeqBytes:], "\x00")
+			put(host, entry)
+		}
+	}
+	return queued
+}
+
+// allKeys returns the keys that begin with a prefix.
+func allKeys(t testing.TB, s *Store, prefix string) ([]string, error) {
+	return s.client.Keys(t.Context(), strings.NewReplacer("[", `\[`, "*", `\*`, "?", `\?`).Replace(prefix)+"*").Result()
+}
+
+// counter returns the sum of a field over all partitions; of "a" that of all
+// fields that begin so and go on with a number.
+func counter(t testing.TB, s *Store, field string) (sum int64) {
+	t.Helper()
+	for _, p := range s.parts {
+		for name, value := range s.client.HGetAll(t.Context(), p.meta).Val() {
+			number, isAdded := strings.CutPrefix(name, fieldAdded)
+			_, err := strconv.Atoi(number)
+			if name != field && !(field == fieldAdded && isAdded && err == nil) {
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// TestAddersRace has several workers offer the same pages, some of them with the
+// same URL many times in one call.
+func TestAddersRace(t *testing.T) {
+	const stores, callers, urls = 3, 4, 600
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	cfg.FilterKeys = 100 // grows while they race
+	var pages []frontier.Item
+	for n := range urls {
+		pages = append(pages, testPages(fmt.Sprintf("h%d.test", n%60), n, n+1)...)
+	}
+	var added [urls]atomic.Int32
+	var group sync.WaitGroup
+	seed := newRand(t).Uint64()
+	for store := range stores {
+		s := openStore(t, cfg)
+		for caller := range callers {
+			group.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, uint64(store*callers+caller)))
+				for range 60 {
+					var batch []frontier.Item
+					var which []int
+					for range 1 + rng.IntN(40) {
+						n := rng.IntN(urls)
+						batch, which = append(batch, pages[n]), append(which, n)
+					}
+					for i, v := range mustAdd(t, s, batch) {
+						if v.Answer == frontier.Added {
+							added[which[i]].Add(1)
+						}
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	s := openStore(t, cfg)
+	mustAdd(t, s, pages)
+	queue := dumpQueue(t, s)
+	if len(queue) != urls {
+		t.Errorf("%d URLs are queued, want %d", len(queue), urls)
+	}
+	for n := range added {
+		if got := added[n].Load(); got > 1 {
+			t.Errorf("%q was answered added %d times", pages[n].URL, got)
+		}
+	}
+	for field, want := range map[string]int64{fieldAdded: urls, fieldQueued: urls} {
+		if got := counter(t, s, field); got != want {
+			t.Errorf("%s is %d, want %d", field, got, want)
+		}
+	}
+	if other, seen := counter(t, s, fieldOther), counter(t, s, fieldSeen); other != seen || other == 0 {
+		t.Errorf("%d items were not added and %d seen, want as many", other, seen)
+	}
+	for _, p := range s.parts {
+		if layers := p.chain().Layers(); layers < 2 {
+			t.Errorf("partition %d has %d layers for 100 keys in 4 partitions", p.number, layers)
+		}
+	}
+}
+
+// TestAddOrder wants the items of a host in the order in which they were
+// offered, also when their bits meet in one block.
+func TestAddOrder(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.FilterKeys, cfg.NoGrowth, cfg.FPR, cfg.Partitions = 300, true, 1e-9, 1
+	s := openStore(t, cfg)
+	pages := testPages("a.test", 0, 300)
+	mustAdd(t, s, pages)
+	for i, entry := range s.client.LRange(t.Context(), s.parts[0].queue(1, "a.test"), 0, -1).Val() {
+		item, err := decodeEntry(entry, "a.test", s.hasher)
+		if err != nil || item.URL != pages[i].URL {
+			t.Fatalf("place %d has %q (%v), want %q", i, item.URL, err, pages[i].URL)
+		}
+	}
+}
+
+func TestPromotion(t *testing.T) {
+	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
+	page := testPages("a.test", 0, 1)
+	mustAdd(t, s, page)
+	page[0].Class = frontier.Exact
+	for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Seen} {
+		if got := mustAdd(t, s, page)[0].Answer; got != want {
+			t.Errorf("offered as exact %d times: %v, want %v", i+1, got, want)
+		}
+	}
+	entries := s.client.LRange(t.Context(), s.partition("a.test").queue(1, "a.test"), 0, -1).Val()
+	if len(entries) != 2 {
+		t.Fatalf("%d entries are queued, want 2", len(entries))
+	}
+	for round, entry := range entries {
+		if it, err := decodeEntry(entry, "a.test", s.hasher); err != nil || it.URL != page[0].URL || int(it.Round) != round {
+			t.Errorf("entry %d is %+v, %v, want %q in round %d", round, it, err, page[0].URL, round)
+		}
+	}
+	if got := counter(t, s, fieldPromoted); got != 1 {
+		t.Errorf("promoted is %d, want 1", got)
+	}
+}
+
+// TestShadow offers sampled URLs, then takes their bits away: the filter is
+// found to have forgotten them.
+func TestShadow(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.Partitions = 1
+	s := openStore(t, cfg)
+	var sampled []frontier.Item
+	for n := 0; len(sampled) < 5; n++ {
+		if page := testPages("a.test", n, n+1); s.hasher.Fingerprint(page[0].URL).Sampled() {
+			sampled = append(sampled, page...)
+		}
+	}
+	want := func(fresh, lost, forgotten int64) {
+		t.Helper()
+		got := [3]int64{counter(t, s, fieldShadowNew), counter(t, s, fieldShadowLost), counter(t, s, fieldShadowForgotten)}
+		if got != [3]int64{fresh, lost, forgotten} {
+			t.Errorf("new, lost and forgotten are %v, want %d, %d, %d", got, fresh, lost, forgotten)
+		}
+	}
+	for range 2 {
+		mustAdd(t, s, sampled)
+		want(5, 0, 0)
+	}
+	s.client.Del(t.Context(), s.parts[0].shadow)
+	mustAdd(t, s, sampled[:2])
+	want(5, 2, 0)
+	chain := s.parts[0].chain()
+	for segment := range s.layout.Layer(0).Segments {
+		key := chain.SegmentKey(0, segment)
+		size := s.client.StrLen(t.Context(), key).Val()
+		s.client.SetRange(t.Context(), key, redisbits.HeaderBytes, strings.Repeat("\x00", int(size)-redisbits.HeaderBytes))
+	}
+	mustAdd(t, s, sampled)
+	want(8, 2, 2)
+}
+
+func TestMaxQueued(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.MaxQueued = 10
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 20)) // what is no link is not held back
+	got, err := s.offer(t.Context(), testPages("a.test", 15, 25), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range got.verdicts {
+		want := frontier.Verdict{Answer: frontier.Seen}
+		if i >= 5 {
+			want = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
+		}
+		if v != want {
+			t.Errorf("link %d: %v %q, want %v %q", i, v.Answer, v.Reason, want.Answer, want.Reason)
+		}
+	}
+	other := openStore(t, cfg) // it counts before it begins
+	if got, err := other.offer(t.Context(), testPages("b.test", 0, 1), true); err != nil || got.verdicts[0].Reason != frontier.ReasonQueueFull {
+		t.Errorf("another worker's link: %v, %v, want it refused", got.verdicts, err)
+	}
+}
+
+// TestAddAfterLostReply wants what was added without an answer to be queued
+// once, and books that count what happened.
+func TestAddAfterLostReply(t *testing.T) {
+	c := newLostReply(t)
+	pages := testPages("a.test", 0, 10)
+	mustAdd(t, c.Store, testPages("a.test", 10, 11))
+	c.lose(addScript, func(ctx context.Context) error {
+		_, err := c.Add(ctx, pages)
+		return err
+	})
+	if got := counter(t, c.Store, fieldAdded); got != 11 {
+		t.Errorf("%d items were added, want 11: the clients send nothing twice", got)
+	}
+	if got := answersOf(mustAdd(t, c.Store, pages)); got[frontier.Seen] != len(pages) {
+		t.Errorf("offered again: %v, want all seen", got)
+	}
+	if queue := dumpQueue(t, c.Store); len(queue) != 11 {
+		t.Errorf("%d items are queued, want 11", len(queue))
+	}
+	if other := counter(t, c.Store, fieldOther); other != int64(len(pages)) {
+		t.Errorf("%d items were offered and not added, want %d", other, len(pages))
+	}
+}
+
+// TestFilterWentBack cuts the layer that a filter began last off a server's log:
+// that is no loss.
+func TestFilterWentBack(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	cfg := config(server)
+	cfg.FilterKeys, cfg.Partitions = 50, 1
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 100))
+	if layers := s.parts[0].chain().Layers(); layers != 2 {
+		t.Fatalf("the filter has %d layers, want 2", layers)
+	}
+	size, err := server.AOFSize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAdd(t, s, testPages("a.test", 100, 1000))
+	layers := s.parts[0].chain().Layers()
+	if layers < 4 {
+		t.Fatalf("the filter has %d layers, want 4 or more", layers)
+	}
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	grown, err := server.AOFSize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.CutAOF(func(n int64) int64 { return n - (grown - size) + 100 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := s.Add(t.Context(), testPages("a.test", 0, 1000))
+	for errors.Is(err, frontier.ErrUnavailable) { // connections of the old server
+		verdicts, err = s.Add(t.Context(), testPages("a.test", 0, 1000))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answersOf(verdicts); got[frontier.Added] == 0 || got[frontier.Seen] < 100 {
+		t.Errorf("after the server went back: %v, want some added and 100 or more seen", got)
+	}
+	if queue := dumpQueue(t, s); len(queue) != 1000 {
+		t.Errorf("%d URLs are queued, want 1000", len(queue))
+	}
+}
+
+func TestAddOutOfMemory(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	s := openStore(t, config(server))
+	mustAdd(t, s, testPages("a.test", 0, 10))
+	if err := server.Client().ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Add(t.Context(), testPages("a.test", 10, 20)); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
+		t.Errorf("without memory: %v, want %v and %v", err, frontier.ErrFull, frontier.ErrUnavailable)
+	}
+	if queue := dumpQueue(t, s); len(queue) != 10 {
+		t.Errorf("%d items are queued, want 10", len(queue))
+	}
+}
+
+func TestClosedStoreAdds(t *testing.T) {
+	s, err := Open(t.Context(), config(servers.Redis(t, servers.RedisOptions{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Add(t.Context(), testPages("a.test", 0, 1)); !errors.Is(err, frontier.ErrClosed) {
+		t.Errorf("Add after Close: %v, want %v", err, frontier.ErrClosed)
 	}
 }

@@ -63,7 +63,7 @@ func (c *lostReply) lose(sc *script, call func(context.Context) error) {
 	}
 	select {
 	case <-dropped:
-	default:
+	case <-time.After(5 * time.Second):
 		c.Fatalf("no reply to %s was lost", sc.name)
 	}
 }
