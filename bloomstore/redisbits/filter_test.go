@@ -3,6 +3,7 @@ package redisbits
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -114,6 +115,7 @@ func TestCluster(t *testing.T) {
 		bloomtest.Run(t, func(t *testing.T) bloomstore.Filter { return fresh(t, client, often()) })
 	})
 	t.Run("MigratingSlots", func(t *testing.T) { migratingSlots(t, client, cluster) })
+	t.Run("HalfMovedSlot", func(t *testing.T) { halfMovedSlot(t, client, cluster) })
 	t.Run("ReadOnly", func(t *testing.T) {
 		options := *client.Options()
 		options.ReadOnly = true
@@ -167,6 +169,69 @@ func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers
 	if err != nil || slices.Contains(known, false) || twice > 0 {
 		t.Errorf("after the slots moved: %v, %d keys were new twice, all known: %t; want none, all", err, twice, !slices.Contains(known, false))
 	}
+}
+
+// halfMovedSlot adds to a chain of which one node has one part and another node
+// the other: the servers refuse the script until all is moved, and it is sent again.
+func halfMovedSlot(t *testing.T, client redis.UniversalClient, cluster *servers.Cluster) {
+	f := fresh(t, client, Config{Capacity: 1000, Partitions: 1})
+	fp := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 1)
+	ctx, key := t.Context(), f.chains[0].Record()
+	slot, err := cluster.SlotOf(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := cluster.PrimaryOf(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := cluster.Nodes[(slices.Index(cluster.Nodes, from)+1)%3]
+	for _, node := range cluster.Nodes { // their counts of errors
+		if err := node.Client().ConfigResetStat(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cluster.OpenSlot(ctx, slot, from, to); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := cluster.MoveKeys(ctx, slot, 1, from, to); err != nil || moved != 1 {
+		t.Fatalf("%d keys moved, %v, want 1", moved, err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		added, err := f.AddIfAbsent(ctx, fp)
+		if err == nil && !added[0] {
+			err = errors.New("the key was not added")
+		}
+		done <- err
+	}()
+	awaitRefusal(t, cluster.Nodes)
+	for moved := 1; moved > 0; {
+		if moved, err = cluster.MoveKeys(ctx, slot, 10, from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cluster.CloseSlot(ctx, slot, from, to); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("AddIfAbsent while the slot moved: %v", err)
+	}
+}
+
+// awaitRefusal returns when one of nodes has answered TRYAGAIN.
+func awaitRefusal(t *testing.T, nodes []*servers.RedisServer) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		for _, node := range nodes {
+			if stats, err := node.Client().Info(t.Context(), "errorstats").Result(); err != nil {
+				t.Fatal(err)
+			} else if strings.Contains(stats, "errorstat_TRYAGAIN") {
+				return
+			}
+		}
+	}
+	t.Fatal("no node has answered TRYAGAIN")
 }
 
 func moveAway(ctx context.Context, cluster *servers.Cluster, key string) error {

@@ -228,6 +228,19 @@ func TestRateOfLayers(t *testing.T) {
 	}
 }
 
+// TestLayersAreMadeForWhatIsOffered: a layer that is full has its rate at most.
+// It counts only keys that were new to it, so more were offered; at a high rate,
+// and where the allocator gives nothing on top, that shows.
+func TestLayersAreMadeForWhatIsOffered(t *testing.T) {
+	for capacity := uint64(10_000); capacity < 10_400; capacity += 10 {
+		l := newLayer(Params{Capacity: capacity, FPR: 0.5, BlockBits: minBlockBits}, 0)
+		offered := sizing.LayerAt(0, capacity, 0.5, true).Offered()
+		if rate := sizing.ExactBlockedFalsePositiveRate(float64(l.Bits())/float64(offered), minBlockBits, uint(l.Hashes)); rate > l.FPR {
+			t.Fatalf("a layer for %d keys errs with %g when it is full, want at most %g", capacity, rate, l.FPR)
+		}
+	}
+}
+
 // TestSpread: blocks, segments and partitions get equal parts.
 func TestSpread(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
