@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,7 +109,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	missing(c.Store == nil, "Store")
 	missing(c.Client == nil, "Client")
-	missing(c.Quota == nil && c.Rules.MaxHosts > 0, "Quota")
+	missing(c.Quota == nil && c.Rules.boundsHosts(), "Quota")
 	missing(c.Sink == nil && c.Archive != nil, "Sink")
 	missing(c.Scope == nil && c.Rules.Scope != canon.ScopeAny, "Scope")
 	if c.Client != nil {
@@ -166,11 +167,12 @@ type Crawl struct {
 	roster  roster
 	barrier barrier
 
-	slots chan struct{} // hosts being asked
-	wake  chan struct{} // something may be due earlier than was known
-	feeds atomic.Int64  // callers that will add more
-	held  atomic.Int64  // leases
-	ready atomic.Int64  // leases that do not wait for their host's delay
+	slots   chan struct{} // hosts being asked
+	readers chan struct{} // bodies being read: what that takes is not in Config.Memory
+	wake    chan struct{} // something may be due earlier than was known
+	feeds   atomic.Int64  // callers that will add more
+	held    atomic.Int64  // leases
+	ready   atomic.Int64  // leases that do not wait for their host's delay
 
 	hard  context.Context // ends requests under way
 	abort context.CancelCauseFunc
@@ -198,11 +200,12 @@ func New(config Config) (*Crawl, error) {
 		return nil, err
 	}
 	c := &Crawl{
-		cfg:    config,
-		token:  robots.ProductToken(config.UserAgent),
-		roster: newRoster(),
-		slots:  make(chan struct{}, config.Concurrency),
-		wake:   make(chan struct{}, 1),
+		cfg:     config,
+		token:   robots.ProductToken(config.UserAgent),
+		roster:  newRoster(),
+		slots:   make(chan struct{}, config.Concurrency),
+		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		wake:    make(chan struct{}, 1),
 	}
 	c.tally.hosts = newHostCounts()
 	if config.Rate > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/sitemap"
 )
 
 // checkMemory refuses a budget in which one answer could wait for ever.
@@ -16,7 +17,7 @@ func (c *Config) checkMemory() error {
 	if c.Memory == nil {
 		return nil
 	}
-	if need := LargestShare(c.Client); c.Memory.Largest() < need {
+	if need := LargestShare(c.Client, false); c.Memory.Largest() < need {
 		return fmt.Errorf("fetcher: shares of Memory hold up to %d bytes, want at least %d for one answer and its document",
 			c.Memory.Largest(), need)
 	}
@@ -24,9 +25,14 @@ func (c *Config) checkMemory() error {
 }
 
 // LargestShare returns how much memory one answer to client and its document
-// may take: what the shares of a Config.Memory must be able to hold.
-func LargestShare(client *get.Client) int64 {
-	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
+// may take: what the shares of a Config.Memory must be able to hold. One that
+// cannot hold the largest sitemaps has them cut.
+func LargestShare(client *get.Client, sitemaps bool) int64 {
+	largest := client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
+	if sitemaps {
+		largest = max(largest, client.MaxHeld(get.Request{MaxBody: sitemap.MaxBytes}))
+	}
+	return largest
 }
 
 // takeMemory gives a visit its share of the memory, which is empty at first;

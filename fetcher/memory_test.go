@@ -41,7 +41,7 @@ func TestMemory(t *testing.T) {
 			return reply{}, false
 		}})
 		cfg := w.config()
-		largest := fetcher.LargestShare(cfg.Client)
+		largest := fetcher.LargestShare(cfg.Client, false)
 		cfg.Memory = budget.New(largest-1, largest-1)
 		if _, err := fetcher.New(cfg); err == nil || !strings.Contains(err.Error(), "Memory") {
 			t.Errorf("a budget too small for one page: %v", err)

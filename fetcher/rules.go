@@ -30,7 +30,8 @@ type Rules struct {
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
 	Trap     trap.Limits      // how strange a URL may look; a zero Year means this one
 	// MaxHosts is how many hosts of one registrable domain are crawled, the
-	// first ones that links name; seeds come on top. 0: no limit.
+	// first ones that links name; seeds come on top. 0: no limit. It does not
+	// matter to canon.ScopeHost, where seeds name all hosts.
 	MaxHosts uint64
 }
 
@@ -122,6 +123,7 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 	l.refuse(frontier.ReasonTooLong, document.TooLong)
 	l.refuse(frontier.ReasonTooMany, document.TooMany)
 	l.items = make([]frontier.Item, 0, len(document.Links))
+	l.placeHosts(document)
 	for i := range document.Links {
 		link := &document.Links[i]
 		switch {
@@ -178,30 +180,10 @@ func (l *linkSet) judge(url canon.URL) frontier.Reason {
 	if reason := rules.filter(url.String()); reason != "" {
 		return reason
 	}
-	if rules.MaxHosts > 0 && !l.placed(url.Host()) {
+	if rules.boundsHosts() && !l.placed(url.Host()) {
 		return frontier.ReasonDomain
 	}
 	return ""
-}
-
-// placed reports whether a host is one of the first of its domain.
-func (l *linkSet) placed(host string) bool {
-	has, known := l.hasPlace[host]
-	if known || l.err != nil {
-		return has
-	}
-	l.err = l.whileUnavailable(func() (err error) {
-		has, err = l.cfg.Quota.Claim(l.hard, canon.Domain(host), host, l.cfg.Rules.MaxHosts)
-		return err
-	})
-	if l.err != nil {
-		return false
-	}
-	if l.hasPlace == nil {
-		l.hasPlace = make(map[string]bool)
-	}
-	l.hasPlace[host] = has
-	return has
 }
 
 // scoped reports whether seeds have opened a host.
@@ -242,20 +224,13 @@ func (l *linkSet) addRedirect(target canon.URL) {
 	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
 		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
-	if l.cfg.Rules.MaxHosts > 0 && l.err == nil {
+	if l.cfg.Rules.boundsHosts() && l.err == nil {
 		l.err = l.whileUnavailable(func() error { return l.seedHost(l.hard, target.Host()) })
 	}
 	if l.err != nil {
 		return
 	}
 	l.push(target, frontier.PrioritySeed, frontier.Exact)
-}
-
-// seedHost gives the host of a seed a place among those of its domain, however
-// many there are.
-func (c *Crawl) seedHost(ctx context.Context, host string) error {
-	_, err := c.cfg.Quota.Claim(ctx, canon.Domain(host), host, math.MaxUint64)
-	return err
 }
 
 // SeedAnswer says what became of one seed.
@@ -299,7 +274,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			return nil, fmt.Errorf("open the scope of seeds: %w", err)
 		}
 	}
-	if c.cfg.Rules.MaxHosts > 0 {
+	if c.cfg.Rules.boundsHosts() {
 		for host := range hosts {
 			if err := c.seedHost(ctx, host); err != nil {
 				return nil, fmt.Errorf("note the hosts of seeds: %w", err)

@@ -89,6 +89,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
 	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
+	v.readers <- struct{}{}
 	_, err := sitemap.Read(bytes.NewReader(v.answer.Body), func(entry sitemap.Entry) bool {
 		links, class := &pages, frontier.Bulk
 		if entry.Kind == sitemap.Sitemap {
@@ -102,6 +103,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		links.add(url, frontier.PriorityPage, class)
 		return links.err == nil
 	})
+	<-v.readers
 	if err != nil && r.Error == "" {
 		r.Error = err.Error()
 	}

@@ -216,7 +216,9 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		if v.cfg.OnRefused != nil {
 			options.OnRefused = func(text string, err error) { links.detail(text, reasonOf(err), err.Error()) }
 		}
+		v.readers <- struct{}{}
 		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
+		<-v.readers
 		if err != nil {
 			r.Error = err.Error()
 		} else {

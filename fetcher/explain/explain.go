@@ -67,7 +67,7 @@ func (s *Sources) check() error {
 	missing(s.Inspector == nil, "Inspector")
 	missing(s.Fingerprint == nil, "Fingerprint")
 	missing(s.Now.IsZero(), "Now")
-	missing(s.Quota == nil && s.Rules.MaxHosts > 0, "Quota")
+	missing(s.Quota == nil && s.Rules.boundsHosts(), "Quota")
 	missing(s.Scope == nil && s.Rules.Scope != canon.ScopeAny, "Scope")
 	return errors.Join(errs...)
 }

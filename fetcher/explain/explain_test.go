@@ -157,7 +157,7 @@ var explanations = []struct {
 		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeSubdomains, 3, places{"a.h.example", "h.example"}
 	}},
 	{"would be queued: one of the hosts of its domain", page, func(_ *crawl, s *Sources) {
-		s.Rules.MaxHosts, s.Quota = 2, places{"a.h.example", "h.example"}
+		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeDomain, 2, places{"a.h.example", "h.example"}
 	}},
 	{"refused: include", page, func(_ *crawl, s *Sources) { s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/docs/`)} }},
 	{"refused: depth, seeds only", page, func(_ *crawl, s *Sources) { s.Rules.MaxDepth = seedsOnly }},

@@ -44,7 +44,7 @@ func (q *query) askRules(ctx context.Context) error {
 	if check, ok := q.expressions(); ok {
 		q.out.Rules = append(q.out.Rules, check)
 	}
-	if q.src.Rules.MaxHosts > 0 {
+	if q.src.Rules.boundsHosts() {
 		check, err := q.domainRule(ctx)
 		if err != nil {
 			return err
@@ -153,6 +153,10 @@ func (q *query) trapRule() Check {
 	}
 	return c
 }
+
+// boundsHosts reports whether the hosts of a domain are limited: to those of
+// seeds they are anyway.
+func (r *Rules) boundsHosts() bool { return r.MaxHosts > 0 && r.Scope != canon.ScopeHost }
 
 // domainRule asks whether the host is one of the first of its domain.
 func (q *query) domainRule(ctx context.Context) (Check, error) {

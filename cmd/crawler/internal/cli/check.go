@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -81,6 +82,7 @@ type checked struct {
 	scopeMode            canon.ScopeMode
 	canon                *canon.Canonicalizer
 	client               *get.Client
+	bodies               *budget.Budget // memory for those of all requests
 }
 
 // Bounds of flags that no package below has.
@@ -109,6 +111,10 @@ func (o *options) check() (c checked, err error) {
 	keep(err)
 	c.client, err = o.newClient()
 	keep(err)
+	if c.client != nil {
+		c.bodies, err = o.budget(c.client)
+		keep(err)
+	}
 	_, err = crashHook(o.crashAt)
 	keep(err)
 	if o.admin != "" {
@@ -147,6 +153,7 @@ func (o *options) checkRanges() (errs []error) {
 	fault(o.retries < 0 || o.retries > 100, "retries", o.retries, "0 to 100")
 	fault(o.deadAfter < 0, "dead-after", o.deadAfter, "0 or more")
 	fault(o.checkpoint < 0, "checkpoint-adds", o.checkpoint, "0 or more")
+	errs = append(errs, o.webOptions.checkRanges()...)
 	fault(o.userAgent == "", "user-agent", `""`, "a name that site owners can look up")
 	return errs
 }
@@ -170,6 +177,9 @@ func (o *options) newClient() (*get.Client, error) {
 	config := get.Config{
 		UserAgent: o.agent(), Headers: make(http.Header), Timeout: o.timeout, MaxBodyBytes: int64(o.maxBody), Types: o.types,
 		AllowPrivate: o.private, MaxIdleConnsPerHost: max(o.hostConcurrent, 2),
+	}
+	if err := o.configure(&config); err != nil {
+		errs = append(errs, err)
 	}
 	for _, text := range o.connectTo {
 		rule, err := get.ParseConnectTo(text)

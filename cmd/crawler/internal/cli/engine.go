@@ -51,6 +51,7 @@ const (
 type engine interface {
 	frontier.Store
 	frontier.Scope
+	frontier.Quota
 	frontier.Inspector
 	frontier.Control
 	filterView

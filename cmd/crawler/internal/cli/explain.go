@@ -75,7 +75,7 @@ func (ses *session) explain(ctx context.Context, raw string, running bool) (*exp
 	} // else Explain says what is wrong with it
 	rules, now := ses.hostRules(ses.options), time.Now()
 	sources := explain.Sources{
-		Canon: ses.canon, Scope: ses.store, Inspector: one, Fingerprint: ses.store.Hasher().Fingerprint, Now: now,
+		Canon: ses.canon, Scope: ses.store, Quota: ses.store, Inspector: one, Fingerprint: ses.store.Hasher().Fingerprint, Now: now,
 		Rules: explain.Rules(ses.linkRules()),
 		Given: one.at.known, More: one.hostLimit, Layers: one.layers, Queue: one.queue,
 		Robots: func(_ context.Context, url canon.URL) (*robots.State, error) {

@@ -32,6 +32,8 @@ type options struct {
 	growth         human.Switch
 	form           form.Flags
 
+	webOptions
+
 	// free to change
 	seeds       string
 	known       string
@@ -73,6 +75,7 @@ var fixedFlags = []string{
 	"scope", "include", "exclude", "max-depth", "max-per-host", "host-key", "delay", "max-crawl-delay",
 	"latency-factor", "host-concurrency", "robots", "urls", "fpr", "growth",
 	"strip-param", "keep-param", "sort-query",
+	"sitemaps", "assets", "max-hosts-per-domain", "max-url-bytes", "max-path-repeats", "max-params", "max-years-ahead",
 }
 
 // unlimited is --max-depth without a limit.
@@ -115,6 +118,7 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxDepth, "max-depth", unlimited, "links away from a seed; 0 the seeds only, -1 no limit")
 	f.Var(&o.maxPages, "max-pages", "end after so many answers in the whole crawl; 0 no limit")
 	f.Var(&o.maxPerHost, "max-per-host", "queue at most so many URLs of one host key; 0 no limit")
+	o.trapFlags(f)
 	f.DurationVar(&o.maxTime, "max-time", 0, "end this run after so long; 0 no limit")
 }
 
@@ -143,6 +147,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.contact, "contact", "", "`URL` or address for who runs a site, added to the user agent")
 	f.StringArrayVar(&o.connectTo, "connect-to", nil, "`PATTERN=ADDR[:PORT]`: connect to ADDR for hosts that match (repeatable)")
 	f.BoolVar(&o.private, "allow-private", false, "request private, loopback and other special addresses too")
+	o.connectionFlags(f)
 	f.BoolVar(&o.fastLinks, "fast-links", true, "read links from tokens, a third of the work; =false parses whole documents, which differs within SVG and MathML")
 }
 

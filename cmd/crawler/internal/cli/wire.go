@@ -17,6 +17,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -27,6 +28,7 @@ type session struct {
 	store engine
 	files *record.Files // nil: no records are written
 	sink  record.Sink   // the same, and stdout with --out -
+	warc  *warc.Writer  // nil: no answers are kept
 	crawl *fetcher.Crawl
 
 	refusals *refusalLog // nil: nobody wants to know
@@ -56,7 +58,8 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 		return nil, errors.Join(err, ses.refusals.close())
 	}
 	ses.crawl, err = fetcher.New(fetcher.Config{
-		Store: ses.store, Scope: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink,
+		Store: ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink,
+		Sitemaps: p.sitemaps, Assets: p.assets, Memory: p.bodies, Archive: ses.archived(),
 		Rules:      p.linkRules(),
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
 		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
@@ -72,10 +75,14 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 // openOutput opens the files of records, cut to position; with --out - records
 // go to stdout as well.
 func (ses *session) openOutput(position frontier.Position, crash func(string), stdout io.Writer) (output frontier.Output, err error) {
-	ses.files, err = record.Open(record.Config{
-		Dir: ses.dir, RotateBytes: int64(ses.rotate), Compress: ses.compress, Crash: crash,
-	}, position)
-	if err != nil {
+	config := record.Config{Dir: ses.dir, RotateBytes: int64(ses.rotate), Compress: ses.compress, Crash: crash}
+	if ses.save != "none" || hasArchive(position) {
+		if ses.warc, err = warc.Open(ses.archiveConfig(ses.dir, crash), position); err != nil {
+			return nil, err
+		}
+		config.Archive = ses.warc
+	}
+	if ses.files, err = record.Open(config, position); err != nil {
 		return nil, err
 	}
 	if ses.out == "-" {
@@ -87,9 +94,18 @@ func (ses *session) openOutput(position frontier.Position, crash func(string), s
 	return ses.files, nil
 }
 
+// archived returns what keeps answers; nil: nothing does.
+func (ses *session) archived() fetcher.Archive {
+	if ses.save == "none" || ses.warc == nil {
+		return nil
+	}
+	return archive{ses.warc, ses.save == "all"}
+}
+
 // linkRules says which links are followed.
 func (p *plan) linkRules() fetcher.Rules {
-	return fetcher.Rules{Scope: p.scopeMode, Include: p.includeRE, Exclude: p.excludeRE, MaxDepth: p.depth()}
+	return fetcher.Rules{Scope: p.scopeMode, Include: p.includeRE, Exclude: p.excludeRE, MaxDepth: p.depth(),
+		Trap: p.traps(), MaxHosts: uint64(p.maxHosts)}
 }
 
 // orNone turns a zero that was asked for into the constant that says so.
@@ -105,6 +121,9 @@ func (ses *session) close() error {
 	err := ses.store.Close()
 	if ses.files != nil {
 		err = errors.Join(err, ses.files.Close())
+	}
+	if ses.warc != nil {
+		err = errors.Join(err, ses.warc.Close())
 	}
 	ses.client.Close()
 	return errors.Join(err, ses.refusals.close())

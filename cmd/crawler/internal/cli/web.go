@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/budget"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/trap"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// webOptions are the flags that deal with what the web is like: traps, bodies,
+// addresses, archives (docs/web-policy.md).
+type webOptions struct {
+	// fixed when the crawl is created
+	sitemaps   bool
+	assets     bool
+	maxHosts   limit
+	maxURL     int
+	maxRepeats int
+	maxParams  int
+	maxAhead   int
+
+	// free to change
+	save          string
+	memory        human.Bytes
+	headerTimeout time.Duration
+	minRate       human.Bytes
+	proxy         string
+	dns           string
+	allowNet      []string
+}
+
+func (o *webOptions) trapFlags(f *pflag.FlagSet) {
+	f.BoolVar(&o.sitemaps, "sitemaps", false, "crawl the sitemaps that robots.txt names, or /sitemap.xml and /sitemap_index.xml, and the URLs in them")
+	f.BoolVar(&o.assets, "assets", false, "crawl what pages embed too: images, styles, scripts, media; any content type unless --types says")
+	o.maxHosts = 10_000
+	f.Var(&o.maxHosts, "max-hosts-per-domain", "hosts of one registrable domain that are crawled, beside those of seeds; 0 no limit")
+	f.IntVar(&o.maxURL, "max-url-bytes", trap.DefaultMaxURL, "refuse longer URLs; 0 no limit but 8192")
+	f.IntVar(&o.maxRepeats, "max-path-repeats", trap.DefaultMaxRepeats, "refuse URLs in whose path one segment stands more often; 0 no limit")
+	f.IntVar(&o.maxParams, "max-params", trap.DefaultMaxParams, "refuse URLs with more query parameters; 0 no limit")
+	f.IntVar(&o.maxAhead, "max-years-ahead", trap.DefaultMaxAhead, "refuse URLs with dates later than that, or before 1900; -1 no limit")
+}
+
+func (o *webOptions) connectionFlags(f *pflag.FlagSet) {
+	f.DurationVar(&o.headerTimeout, "header-timeout", get.DefaultHeaderTimeout, "for the header of an answer")
+	o.minRate = get.DefaultMinRate
+	f.Var(&o.minRate, "min-rate", "bytes per second that a body must bring, over any 10 s; 0 no limit")
+	f.StringVar(&o.proxy, "proxy", "", "connect through `URL`: http, https or socks5; names are looked up and checked here")
+	f.StringVar(&o.dns, "dns", "", "ask the name server at `ADDR[:PORT]`")
+	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
+	o.memory = 256 << 20
+	f.Var(&o.memory, "memory", "for the bodies and documents of all requests under way")
+	f.Var(newChoice(&o.save, "none", "html", "all"), "save", "`WHAT` is kept in DIR/warc, as it was on the wire, in HTTP/1.1: none, html pages, or all answers")
+}
+
+// orNoLimit turns the value that means no limit into the constant for it.
+func orNoLimit(value, none int) int {
+	if value == none {
+		return trap.NoLimit
+	}
+	return value
+}
+
+func (o *webOptions) traps() trap.Limits {
+	limits := trap.Limits{
+		MaxURL: orNoLimit(o.maxURL, 0), MaxRepeats: orNoLimit(o.maxRepeats, 0), MaxParams: orNoLimit(o.maxParams, 0),
+		MaxAhead: o.maxAhead, Year: trap.ThisYear(time.Now()),
+	}
+	if o.maxAhead == 0 { // this year is the last
+		limits.MaxAhead, limits.Year = 1, limits.Year-1
+	}
+	return limits
+}
+
+// checkRanges returns the faults of numbers.
+func (o *webOptions) checkRanges() (errs []error) {
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{
+		{"max-url-bytes", o.maxURL, 0}, {"max-path-repeats", o.maxRepeats, 0}, {"max-params", o.maxParams, 0},
+		{"max-years-ahead", o.maxAhead, trap.NoLimit},
+	} {
+		if n.value < n.least || n.value > 1<<20 {
+			errs = append(errs, fmt.Errorf("--%s is %d, want %d to %d", n.flag, n.value, n.least, 1<<20))
+		}
+	}
+	if o.headerTimeout < time.Millisecond {
+		errs = append(errs, fmt.Errorf("--header-timeout is %v, want 1ms or more", o.headerTimeout))
+	}
+	if o.minRate > maxSize {
+		errs = append(errs, errors.New("--min-rate is more than 1PiB"))
+	}
+	return errs
+}
+
+// configure adds to what makes the requests. Faults of the rest of config are
+// get's to find.
+func (o *webOptions) configure(config *get.Config) error {
+	var errs []error
+	for _, text := range o.allowNet {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--allow-net is %q, want a network like 10.1.0.0/16", text))
+			continue
+		}
+		config.AllowNet = append(config.AllowNet, prefix)
+	}
+	if o.assets && slices.Equal(config.Types, get.HTMLTypes()) {
+		config.Types = []string{get.AnyType}
+	}
+	config.HeaderTimeout = max(min(o.headerTimeout, config.Timeout), 0)
+	config.MinRate = orNone(int64(min(o.minRate, maxSize)), get.NoMinRate)
+	config.Proxy, config.DNS, config.Capture = o.proxy, o.dns, o.save != "none"
+	return errors.Join(errs...)
+}
+
+// budget returns the memory for bodies and documents.
+func (o *webOptions) budget(client *get.Client) (*budget.Budget, error) {
+	total, largest := int64(min(o.memory, maxSize)), fetcher.LargestShare(client, false)
+	if total < largest {
+		least := human.Bytes((largest + 1<<20 - 1) >> 20 << 20)
+		return nil, fmt.Errorf("--memory is %s, want at least %s for one answer of --max-body and its document", &o.memory, &least)
+	}
+	if listing := fetcher.LargestShare(client, o.sitemaps); listing <= total/2 {
+		largest = listing
+	}
+	return budget.New(total, largest), nil
+}
+
+// archive keeps the answers that --save names.
+type archive struct {
+	*warc.Writer
+	all bool
+}
+
+// Wants implements fetcher.Archive.
+func (a archive) Wants(answer *get.Response) bool {
+	return a.all || answer.Status/100 == 2 && slices.Contains(get.HTMLTypes(), answer.ContentType)
+}
+
+// archiveConfig says where answers go, and what the files say of the crawl.
+func (o *options) archiveConfig(dir string, crash func(string)) warc.Config {
+	return warc.Config{
+		Dir: dir, Crash: crash,
+		Info: warc.Info{Software: "crawler/" + version(), UserAgent: o.agent(), Robots: o.robots, Operator: o.contact},
+	}
+}
+
+// hasArchive reports whether a crawl has kept answers: then their files are
+// opened whatever --save is now, for the store must go on to know where they end.
+func hasArchive(position frontier.Position) bool {
+	return slices.ContainsFunc(position, func(at frontier.FileLength) bool { return strings.HasPrefix(at.File, warc.Folder+"/") })
+}
