@@ -86,7 +86,7 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 		return
 	}
 	switch fault := get.Classify(err); {
-	case fault.Aborted, fault.Stale, !fault.Retry:
+	case fault.Aborted, fault.Stale, !fault.Retry, errors.Is(err, get.ErrProxy):
 	case fault.Host:
 		h.host.Failed(now, random)
 	default:
@@ -154,11 +154,20 @@ func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record
 	return v.finish(outcome, r)
 }
 
+// proxyPause is how long a visit waits that found no proxy.
+const proxyPause = 5 * time.Second
+
 // failed says what a request without an answer means for its item.
 func (v *visited) failed(err error) frontier.Completion {
 	fault := get.Classify(err)
 	v.cfg.Logger.Debug("no answer", slog.String("url", v.item.URL), slog.Any("err", err))
 	if fault.Aborted {
+		return v.giveBack()
+	}
+	if errors.Is(err, get.ErrProxy) { // it is nothing that the URL or its host could help
+		v.tally.errors.Add(1)
+		v.cfg.Logger.Warn("proxy does not answer", slog.Any("err", err))
+		pause(v.hard, proxyPause)
 		return v.giveBack()
 	}
 	r := v.newRecord(v.item, v.at)
