@@ -325,9 +325,9 @@ func TestFalsePositiveRate(t *testing.T) {
 		p         float64
 		n, probes uint64
 	}
-	targets := []target{{1e-2, 20_000, 300_000}, {1e-4, 20_000, 3_000_000}}
+	targets := []target{{1e-2, 20_000, 300_000}, {1e-4, 20_000, 2_000_000}}
 	if *proof {
-		targets = []target{{1e-2, 1_000_000, 10_000_000}, {1e-4, 1_000_000, 100_000_000}, {1e-6, 1_000_000, 200_000_000}}
+		targets = []target{{1e-2, 1_000_000, 1_000_000}, {1e-4, 1_000_000, 10_000_000}, {1e-6, 1_000_000, 100_000_000}}
 	}
 	for _, c := range targets {
 		for _, growth := range []int{1, 8} {
