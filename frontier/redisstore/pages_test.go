@@ -1,0 +1,137 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestMaxPagesAcrossWorkers: workers that lease and top up at once never hand out
+// more than all of them may fetch together, and all of that.
+func TestMaxPagesAcrossWorkers(t *testing.T) {
+	t.Parallel()
+	const workers, hosts, limit = 4, 30, 100
+	server := servers.Redis(t, servers.RedisOptions{})
+	var crew [workers]*Store
+	for i := range crew {
+		crew[i] = openStore(t, config(server))
+	}
+	for h := range hosts {
+		mustAdd(t, crew[0], testPages(fmt.Sprintf("h%d.test", h), 0, 20))
+	}
+	errs := make([]error, workers)
+	var running sync.WaitGroup
+	for i, s := range crew {
+		running.Go(func() { errs[i] = fetchAll(t.Context(), s, limit) })
+	}
+	running.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := crew[0].counter(t, fieldPages); got != limit {
+		t.Errorf("%d pages, want %d", got, limit)
+	}
+}
+
+// fetchAll completes what it can lease as pages until the limit is reached.
+func fetchAll(ctx context.Context, s *Store, limit uint64) error {
+	for {
+		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(3), MaxPages: limit})
+		if err != nil {
+			return err
+		}
+		if grant.Empty {
+			return errors.New("everything was handed out")
+		}
+		for _, l := range grant.Leases {
+			more, err := s.Extend(ctx, l.ID, frontier.TopUp{Items: 40, Known: len(l.Items), MaxPages: limit})
+			if err != nil {
+				return err
+			}
+			var done []frontier.Completion
+			for _, item := range append(l.Items, more.Items...) {
+				c := finish(item)
+				if item.Fingerprint[0]%3 == 0 { // no page: another may be fetched instead
+					c.Outcome, c.Page = frontier.Robots, false
+				}
+				done = append(done, c)
+			}
+			if err := s.Complete(ctx, l.ID, done, frontier.HostUpdate{End: true}); err != nil {
+				return err
+			}
+		}
+		if len(grant.Leases) > 0 || !grant.Limited {
+			continue
+		}
+		sum, err := s.readTotals(ctx)
+		if err != nil || sum.pages == limit {
+			return err
+		}
+	}
+}
+
+// TestPagesLock: one holder at a time; a lock whose holder died runs out, and one
+// that was lost is not given up for its next holder.
+func TestPagesLock(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
+	asked := time.Now()
+	until, unlock, err := s.lockPages(t.Context())
+	if err != nil || unlock == nil {
+		t.Fatalf("a free lock: %v", err)
+	}
+	ttl := s.client.PTTL(t.Context(), s.cfg.pagesKey()).Val()
+	if left := until.Sub(asked); ttl <= 0 || left >= ttl {
+		t.Errorf("the lock is used for %v and runs out in %v, want it used for less", left, ttl)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, second, err := s.lockPages(ctx); err == nil || second != nil {
+		t.Error("a lock was given to two")
+	}
+	s.client.Set(t.Context(), s.cfg.pagesKey(), "another's", 0) // as if it had run out
+	unlock()
+	if got := s.client.Get(t.Context(), s.cfg.pagesKey()).Val(); got != "another's" {
+		t.Errorf("the lock of another holder is %q after it was given up by the one before", got)
+	}
+	s.client.Del(t.Context(), s.cfg.pagesKey())
+	if _, unlock, err = s.lockPages(t.Context()); err != nil || unlock == nil {
+		t.Fatalf("a lock that was given up: %v", err)
+	}
+	unlock()
+	if n := s.client.Exists(t.Context(), s.cfg.pagesKey()).Val(); n != 0 {
+		t.Error("a lock that was given up is there")
+	}
+}
+
+// TestFence: what arrives after the time until which a limit holds hands out nothing.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	b := newScriptBench(t)
+	b.add(0, 40, 0)
+	late := func(c *call) *call {
+		c.args[len(c.args)-1] = b.clock.UnixMilli() - 1
+		b.runAll(t.Context(), []*call{c})
+		return c
+	}
+	if c := late(b.leaseCall(frontier.LeaseID{9})); c.err != nil || integer(at(list(c.reply), 0)) != 0 {
+		t.Errorf("lease, after the limit may not hold: %v, %v", c.reply, c.err)
+	}
+	id := b.lend()
+	c := late(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, ""))
+	if c.err != nil || integer(at(list(c.reply), 0)) != 1 || len(list(c.reply)) != 1 {
+		t.Errorf("extend, after the limit may not hold: %v, %v, want it extended with no items", c.reply, c.err)
+	}
+	b.must(b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, b.clock.UnixMilli()), "extend, while it holds")
+	if got := b.counter(t, fieldLeased); got != 20 {
+		t.Errorf("%d items are leased, want 20", got)
+	}
+}

@@ -1,0 +1,82 @@
+package redisstore
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// slowOutput is an output whose Sync takes as long as the test wants.
+type slowOutput struct {
+	began, end chan struct{} // of each Sync
+	syncs      int
+	err        error
+}
+
+func (o *slowOutput) Sync() (frontier.Position, error) {
+	o.syncs++
+	o.began <- struct{}{}
+	<-o.end
+	return nil, o.err
+}
+
+// TestRecordsGather: records that are written while the output syncs are synced
+// together, and an error of one is not the others'.
+func TestRecordsGather(t *testing.T) {
+	const jobs = 20
+	w, out := new(recordWriter), &slowOutput{began: make(chan struct{}), end: make(chan struct{})}
+	writing, written := sync.Mutex{}, 0
+	errs := make([]error, jobs)
+	errRecord := errors.New("a record that cannot be written")
+	var running sync.WaitGroup
+	start := func(i int) {
+		job := &recordJob{sync: true, write: []func() error{func() error {
+			if !writing.TryLock() {
+				t.Error("two records are written at once")
+			}
+			defer writing.Unlock()
+			if written++; i == 7 {
+				return errRecord
+			}
+			return nil
+		}}}
+		running.Go(func() { errs[i] = w.run(out, job) })
+	}
+	start(0)
+	<-out.began
+	for i := 1; i < jobs; i++ {
+		start(i)
+	}
+	for waiting := 0; waiting < jobs-1; runtime.Gosched() {
+		w.mu.Lock()
+		waiting = len(w.waiting)
+		w.mu.Unlock()
+	}
+	out.end <- struct{}{}
+	<-out.began
+	out.end <- struct{}{}
+	running.Wait()
+	if out.syncs != 2 || written != jobs {
+		t.Errorf("%d records written with %d syncs, want %d with 2", written, out.syncs, jobs)
+	}
+	for i, err := range errs {
+		if want := i == 7; errors.Is(err, errRecord) != want || !want && err != nil {
+			t.Errorf("job %d: %v", i, err)
+		}
+	}
+}
+
+// TestRecordsFailTogether: when the output cannot be synced nobody's record is safe.
+func TestRecordsFailTogether(t *testing.T) {
+	w, out := new(recordWriter), &slowOutput{began: make(chan struct{}, 2), end: make(chan struct{}, 2), err: errors.New("disk full")}
+	out.end <- struct{}{}
+	if err := w.run(out, &recordJob{sync: true}); !errors.Is(err, out.err) {
+		t.Errorf("a job whose sync fails: %v, want %v", err, out.err)
+	}
+	if err := w.run(out, &recordJob{write: []func() error{func() error { return nil }}}); err != nil || out.syncs != 1 {
+		t.Errorf("a job that needs no sync: %v after %d syncs, want nil after 1", err, out.syncs)
+	}
+}
