@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -54,6 +55,9 @@ func parseProxy(raw string, roots *x509.CertPool) (*proxy, error) {
 	}
 	if u.Port() != "" {
 		port = u.Port()
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return nil, errProxyURL
 	}
 	p.address = net.JoinHostPort(u.Hostname(), port)
 	password, _ := u.User.Password()

@@ -294,7 +294,7 @@ func TestParseProxy(t *testing.T) {
 	}
 	for _, raw := range []string{
 		"secret@h:80", "secret:x@h", "socks5h://secret@h", "ftp://secret@h", "http://", "http://secret@", "http://h/secret", "http://h?secret",
-		"http://h#secret", "http://secret\x7f@h", "http://h:secret", "socks5://" + strings.Repeat("secret", 50) + "@h",
+		"http://h#secret", "http://secret\x7f@h", "http://h:secret", "http://secret@h:0", "http://secret@h:99999", "socks5://" + strings.Repeat("secret", 50) + "@h",
 	} {
 		if _, err := parseProxy(raw, nil); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("parseProxy(%q): %v", raw, err)

@@ -72,6 +72,8 @@ func (p *plan) effective() (all []effective) {
 				shown = append(shown, redacted(header))
 			}
 			e.Value = strings.Join(shown, ", ")
+		case "proxy":
+			e.Value = withoutPassword(p.proxy)
 		}
 		all = append(all, e)
 	})

@@ -246,6 +246,9 @@ func (ses *session) feedSeeds(run context.Context, seeds *seedReader, r *result,
 
 // announce says which crawl this is.
 func (ses *session) announce(ctx context.Context, w io.Writer) error {
+	if ses.robots == "ignore" {
+		fmt.Fprintln(w, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
+	}
 	if ses.stored == nil {
 		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", ses.dir)
 		return nil

@@ -199,6 +199,7 @@ func (at place) newReport(stats frontier.Stats) *view.Report {
 	}
 	if at.dir != "" {
 		r.Records = recordsIn(at.dir)
+		r.Answers = answersIn(at.dir)
 	}
 	if err := promises(stats); err != nil {
 		r.Fault = err.Error()

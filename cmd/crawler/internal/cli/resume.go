@@ -39,6 +39,8 @@ func (r *result) resumeLine() string {
 				line = append(line, "--"+f.Name+"="+text)
 			case f.Name == "header":
 				line = append(line, "-H", shellQuote(redacted(text)))
+			case f.Name == "proxy":
+				line = append(line, "--proxy", shellQuote(withoutPassword(text)))
 			default:
 				line = append(line, "--"+f.Name, shellQuote(text))
 			}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +38,7 @@ type webOptions struct {
 	save          string
 	memory        human.Bytes
 	headerTimeout time.Duration
-	minRate       human.Bytes
+	minRate       least
 	proxy         string
 	dns           string
 	allowNet      []string
@@ -62,6 +65,30 @@ func (o *webOptions) connectionFlags(f *pflag.FlagSet) {
 	o.memory = 256 << 20
 	f.Var(&o.memory, "memory", "for the bodies and documents of all requests under way")
 	f.Var(newChoice(&o.save, "none", "html", "all"), "save", "`WHAT` is kept in DIR/warc, as it was on the wire, in HTTP/1.1: none, html pages, or all answers")
+}
+
+// least is a flag for a least size; 0 is none.
+type least human.Bytes
+
+var _ pflag.Value = (*least)(nil)
+
+// Type implements pflag.Value.
+func (l *least) Type() string { return "SIZE" }
+
+func (l *least) String() string {
+	if *l == 0 {
+		return "0"
+	}
+	return (*human.Bytes)(l).String()
+}
+
+// Set implements pflag.Value.
+func (l *least) Set(s string) error {
+	if s == "0" {
+		*l = 0
+		return nil
+	}
+	return (*human.Bytes)(l).Set(s)
 }
 
 // orNoLimit turns the value that means no limit into the constant for it.
@@ -122,16 +149,35 @@ func (o *webOptions) configure(config *get.Config) error {
 	}
 	config.HeaderTimeout = max(min(o.headerTimeout, config.Timeout), 0)
 	config.MinRate = orNone(int64(min(o.minRate, maxSize)), get.NoMinRate)
-	config.Proxy, config.DNS, config.Capture = o.proxy, o.dns, o.save != "none"
+	if _, err := get.New(get.Config{Proxy: o.proxy}); err != nil {
+		errs = append(errs, errors.New("--proxy has another form than http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT] (it is not shown, for it may hold a password)"))
+	} else {
+		config.Proxy = o.proxy
+	}
+	if _, err := get.New(get.Config{DNS: o.dns}); err != nil {
+		errs = append(errs, fmt.Errorf("--dns is %q, want an IP address, with or without a port", o.dns))
+	} else {
+		config.DNS = o.dns
+	}
+	config.Capture = o.save != "none"
 	return errors.Join(errs...)
+}
+
+// withoutPassword is a proxy's URL as it may be shown.
+func withoutPassword(proxy string) string {
+	u, err := url.Parse(proxy)
+	if err != nil {
+		return "…"
+	}
+	return u.Redacted()
 }
 
 // budget returns the memory for bodies and documents.
 func (o *webOptions) budget(client *get.Client) (*budget.Budget, error) {
 	total, largest := int64(min(o.memory, maxSize)), fetcher.LargestShare(client, false)
 	if total < largest {
-		least := human.Bytes((largest + 1<<20 - 1) >> 20 << 20)
-		return nil, fmt.Errorf("--memory is %s, want at least %s for one answer of --max-body and its document", &o.memory, &least)
+		need := human.Bytes((largest + 1<<20 - 1) >> 20 << 20)
+		return nil, fmt.Errorf("--memory is %s, want at least %s for one answer of --max-body and its document", &o.memory, &need)
 	}
 	if listing := fetcher.LargestShare(client, o.sitemaps); listing <= total/2 {
 		largest = listing
@@ -156,6 +202,16 @@ func (o *options) archiveConfig(dir string, crash func(string)) warc.Config {
 		Dir: dir, Crash: crash,
 		Info: warc.Info{Software: "crawler/" + version(), UserAgent: o.agent(), Robots: o.robots, Operator: o.contact},
 	}
+}
+
+// answersIn returns the folder of the answers that the crawl in dir has kept, ""
+// if it kept none.
+func answersIn(dir string) string {
+	folder := filepath.Join(dir, warc.Folder)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return ""
+	}
+	return folder
 }
 
 // hasArchive reports whether a crawl has kept answers: then their files are

@@ -33,7 +33,7 @@ func full() *Report {
 			Queued: 3_700_000, Leased: 64, Done: 1_290_000, Failed: 9_936},
 		Outcomes: map[frontier.Outcome]uint64{frontier.OK: 1_234_567, frontier.Redirect: 40_000, frontier.ClientError: 10_433,
 			frontier.Robots: 5_000, frontier.ServerError: 6_000, frontier.Network: 3_000, frontier.HostDead: 936},
-		Pages: 1_285_000, Retries: 1_111, Delayed: 12, Hosts: 4_000, Records: "archive.crawl/pages.jsonl",
+		Pages: 1_285_000, Retries: 1_111, Delayed: 12, Hosts: 4_000, Records: "archive.crawl/pages.jsonl", Answers: "archive.crawl/warc",
 		Limits: []Share{{Politeness, 5 * hour, 5.0 / 6}, {Network, 0.9 * hour, 0.15}, {CPU, 0.1 * hour, 1.0 / 60}},
 		Top: &TopHosts{
 			Pages:   []HostCount{{"www.example.org", 123_456, 0}, {"b.test", 99_999, 12}},

@@ -37,6 +37,9 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	if r.Records != "" {
 		fact(&b, "records", printable(r.Records))
 	}
+	if r.Answers != "" {
+		fact(&b, "answers", printable(r.Answers))
+	}
 	if r.Resume != "" {
 		fmt.Fprintf(&b, "to go on: %s\n", printable(r.Resume))
 	}
