@@ -47,14 +47,11 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 		return err
 	}
 	defer c.end()
-	if h.isEnded() {
-		if len(c.todo) > 0 {
-			return frontier.ErrLeaseLost
-		}
+	switch {
+	case h.isEnded() && len(c.todo) == 0:
 		return nil // a repeat: it made all of them
-	}
-	if !h.current(s.now()) {
-		return frontier.ErrLeaseLost
+	case !h.current(s.now()):
+		return c.refused()
 	}
 	return c.run(ctx)
 }
@@ -237,18 +234,19 @@ func (c *completing) record() error {
 	return c.records.run(c.cfg.Output, job)
 }
 
-// void takes back the records of completions that certainly took no effect.
-func (c *completing) void() error {
+// refused answers that the lease is not held. The records of completions that
+// certainly took no effect are taken back.
+func (c *completing) refused() error {
 	job := &recordJob{}
 	for _, t := range c.todo {
-		if t.Void != nil && t.item.pending.recorded {
+		if t.Void != nil && t.item.pending != nil && t.item.pending.recorded {
 			job.write = append(job.write, t.Void)
 		}
 	}
-	if len(job.write) == 0 {
-		return nil
+	if len(job.write) == 0 || c.h.isDoubtful() {
+		return frontier.ErrLeaseLost
 	}
-	return c.records.run(c.cfg.Output, job)
+	return errors.Join(frontier.ErrLeaseLost, c.records.run(c.cfg.Output, job))
 }
 
 // counts returns the books of a page.
@@ -288,13 +286,12 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 		// 2: a call of ours that ended the lease got no answer. That it made the
 		// same completions is not known, but if it did not, they are made again.
 		c.h.settle(c.todo, c.update)
-		c.schedule.wake(c.h.part)
+		if c.update.End {
+			c.schedule.wake(c.h.part)
+		}
 		return nil
 	}
-	if c.h.isDoubtful() {
-		return frontier.ErrLeaseLost
-	}
-	return errors.Join(frontier.ErrLeaseLost, c.void())
+	return c.refused()
 }
 
 func (c *completing) keys() []string {
