@@ -1,0 +1,110 @@
+package redisstore
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestKeysAreDescribed holds docs/redis-keys.md to what a crawl leaves in Redis:
+// each key of its tables with its type, and each field of the counters.
+func TestKeysAreDescribed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/redis-keys.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*`[^|]*) \\| (string|hash|list|set|sorted set) \\|").FindAllStringSubmatch(string(text), -1) {
+		for _, key := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
+			types[key[1]] = row[2]
+		}
+	}
+	s := leaveEverything(t)
+	keys, err := allKeys(t, s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := strings.NewReplacer("a.test", "HOST", "b.test", "HOST", "{test}", "{NAME}")
+	tag, segment, budget := regexp.MustCompile(`^\{\w{6}:\d+\}`), regexp.MustCompile(`^Tf\d+\.\d+$`), regexp.MustCompile(`^Tb[0-9a-f]{2}$`)
+	met := make(map[string]bool)
+	for _, key := range keys {
+		described := tag.ReplaceAllString(shape.Replace(key), "T")
+		described = segment.ReplaceAllString(budget.ReplaceAllString(described, "Tb00"), "Tf0.0")
+		met[described] = true
+		got := strings.Replace(s.client.Type(t.Context(), key).Val(), "zset", "sorted set", 1)
+		if want := types[described]; want != got {
+			t.Errorf("key %q is a %s, docs/redis-keys.md says %q of %q", key, got, want, described)
+		}
+	}
+	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "TF", "Tb00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
+		"crawler:{NAME}", "crawler:{NAME}:scope"} {
+		if !met[one] {
+			t.Errorf("the crawl left no key like %q: the test does not see whether it is described", one)
+		}
+	}
+	numbered, reasoned := regexp.MustCompile(`^(a|keys)\d+$`), regexp.MustCompile(`^(r|o):.*$`)
+	for _, p := range s.parts {
+		for field := range s.client.HGetAll(t.Context(), p.meta).Val() {
+			name := reasoned.ReplaceAllStringFunc(numbered.ReplaceAllString(field, "${1}1"), func(f string) string {
+				return f[:2] + map[byte]string{'r': "REASON", 'o': "OUTCOME"}[f[0]]
+			})
+			if !strings.Contains(string(text), "`"+name+"`") {
+				t.Errorf("docs/redis-keys.md does not know the field %q", name)
+			}
+		}
+	}
+}
+
+// leaveEverything makes a crawl that has something in every key.
+func leaveEverything(t *testing.T) *Store {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.MaxPerHost = 30
+	s := openStore(t, cfg)
+	if err := s.Admit(t.Context(), []string{"a.test"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Claim(t.Context(), "GROUP", "a.test", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pause(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pause(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	pages := append(testPages("a.test", 0, 40), testPages("b.test", 0, 40)...)
+	for i := range pages {
+		switch i % 40 {
+		case 0:
+			pages[i].Priority = frontier.PrioritySeed
+		case 1:
+			pages[i].Delay = time.Minute
+		case 2:
+			pages[i].Class = frontier.Exact
+		}
+	}
+	mustAdd(t, s, pages)
+	mustAdd(t, s, pages[:10])
+	for _, end := range []bool{true, false} {
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1), InFlight: 2})
+		if err != nil || len(grant.Leases) != 1 {
+			t.Fatalf("Lease = %+v, %v, want one", grant, err)
+		}
+		l := grant.Leases[0]
+		err = s.Complete(t.Context(), l.ID, []frontier.Completion{
+			{Item: l.Items[1].Fingerprint, Outcome: frontier.OK, Page: true, Refused: []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 1}}},
+			{Item: l.Items[2].Fingerprint, Outcome: frontier.Network},
+			{Item: l.Items[3].Fingerprint, Disposition: frontier.Retry, RetryIn: time.Second},
+			{Item: l.Items[4].Fingerprint, Disposition: frontier.GiveBack},
+		}, frontier.HostUpdate{Blob: []byte("robots"), End: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
