@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +25,9 @@ const Format = 1
 
 // Fields of the crawl's first key.
 const (
-	cardField    = "card"    // what was fixed when the crawl was created
-	readyField   = "ready"   // there when the filters of all partitions were made
-	pausedField  = "paused"  // there while the crawl is paused
-	workersField = "workers" // the last number given to a worker
+	cardField   = "card"   // what was fixed when the crawl was created
+	readyField  = "ready"  // there when the filters of all partitions were made
+	pausedField = "paused" // there while the crawl is paused
 )
 
 // ErrNoCrawl reports that there is no crawl of that name to inspect.
@@ -275,16 +273,5 @@ func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *par
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return nil
-}
-
-// enrol takes a number for this worker.
-func (s *Store) enrol(ctx context.Context) error {
-	number, err := s.client.HIncrBy(ctx, s.cfg.cardKey(), workersField, 1).Result()
-	if err != nil {
-		return s.classify(ctx, err)
-	}
-	s.number = int(number)
-	s.added = fieldAdded + strconv.Itoa(s.number)
 	return nil
 }

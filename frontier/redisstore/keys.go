@@ -15,6 +15,8 @@ import (
 // Crawl-wide keys, of one hash tag: {name}.
 func (c *Config) cardKey() string    { return "crawler:{" + c.Name + "}" }
 func (c *Config) workersKey() string { return c.cardKey() + ":workers" }
+func (c *Config) heardKey() string   { return c.cardKey() + ":heard" }
+func (c *Config) ackedKey() string   { return c.cardKey() + ":acked" }
 func (c *Config) scopeKey() string   { return c.cardKey() + ":scope" }
 func (c *Config) pagesKey() string   { return c.cardKey() + ":pages" }
 

@@ -147,6 +147,7 @@ type Store struct {
 	number int // of this worker within the crawl; 0: no worker
 
 	background
+	heart
 	close func() error // what Close does, once
 
 	scope  scopeCache

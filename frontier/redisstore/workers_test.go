@@ -1,0 +1,180 @@
+package redisstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// eventually waits until what happens in the background has happened.
+func eventually(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !happened(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s has not happened within 20s", what)
+		}
+	}
+}
+
+// liveWorkers returns the workers that live, as a store sees them.
+func liveWorkers(t *testing.T, s *Store) (live []Worker) {
+	t.Helper()
+	workers, err := s.Workers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(workers, func(w Worker) bool { return !w.Live })
+}
+
+func partitionsOf(workers []Worker) (sum int) {
+	for _, w := range workers {
+		sum += w.Partitions
+	}
+	return sum
+}
+
+// TestWorkers: workers know of each other, share the partitions, and share them
+// anew when one leaves or dies.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	cfg.Partitions = 32
+	var stores []*Store
+	for _, name := range []string{"one", "two", "three"} {
+		cfg.Worker = name
+		s, err := Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		stores = append(stores, s)
+	}
+	looking, err := Inspect(t.Context(), Config{Redis: cfg.Redis, Name: cfg.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = looking.Close() })
+	mustAdd(t, stores[0], testPages("a.test", 0, 10))
+	if grant, err := stores[0].Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)}); err != nil || len(grant.Leases) != 1 {
+		t.Fatalf("lease: %v, %v", grant, err)
+	}
+	eventually(t, "sharing among three", func() bool {
+		live := liveWorkers(t, looking)
+		return len(live) == 3 && partitionsOf(live) == 32 && live[0].Leases+live[1].Leases+live[2].Leases == 1
+	})
+	for _, w := range liveWorkers(t, looking) {
+		wantAdded, at := uint64(0), slices.IndexFunc(stores, func(s *Store) bool { return s.number == w.Number })
+		if at == 0 {
+			wantAdded = 10
+		}
+		if at < 0 || w.Name != stores[at].cfg.Worker || w.Added != wantAdded || w.PID == 0 || w.Host == "" || w.Started.IsZero() {
+			t.Errorf("worker is %+v", w)
+		}
+	}
+
+	if err := stores[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "sharing among two", func() bool {
+		live := liveWorkers(t, looking)
+		return len(live) == 2 && partitionsOf(live) == 32
+	})
+	// One that is dead without a word was heard long ago.
+	late := redis.Z{Score: float64(time.Now().Add(-time.Minute).UnixMilli()), Member: stores[2].number}
+	if err := server.Client().ZAdd(t.Context(), cfg.heardKey(), late).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if live := liveWorkers(t, looking); len(live) != 2 {
+		t.Errorf("%d workers live, want 2", len(live))
+	}
+	workers, err := looking.Workers(t.Context())
+	if err != nil || len(workers) != 3 || workers[2].Number != stores[2].number || workers[2].Silent < 50*time.Second {
+		t.Errorf("workers are %+v (%v), want the dead one last", workers, err)
+	}
+}
+
+// TestOwnership: each partition has one owner, and who goes leaves its own only.
+func TestOwnership(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, uint64(*seed)))
+	const partitions = 256
+	var live []int
+	for range 8 {
+		live = append(live, 1+rng.IntN(1<<20))
+	}
+	owners := func(live []int) (owner [partitions]int) {
+		for _, worker := range live {
+			for p, mine := range ownership(partitions, worker, live) {
+				if mine && owner[p] != 0 {
+					t.Fatalf("%d and %d own partition %d", owner[p], worker, p)
+				} else if mine {
+					owner[p] = worker
+				}
+			}
+		}
+		return owner
+	}
+	before, after := owners(live), owners(live[1:])
+	count := make(map[int]int)
+	for p := range before {
+		count[before[p]]++
+		if before[p] == 0 || after[p] == 0 {
+			t.Fatalf("nobody owns partition %d", p)
+		}
+		if before[p] != live[0] && after[p] != before[p] {
+			t.Errorf("partition %d goes from %d to %d because %d left", p, before[p], after[p], live[0])
+		}
+	}
+	for _, worker := range live { // 32 each, standard deviation 5.3: 5σ is an accident in a million runs
+		if n := count[worker]; n < 32-27 || n > 32+27 {
+			t.Errorf("worker %d owns %d of %d partitions, want about 32 (live: %v)", worker, n, partitions, live)
+		}
+	}
+}
+
+// TestLost: items that a worker was told are added and that a partition does not
+// count are named, by the worker itself and by others.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	worker := openStore(t, cfg)
+	for _, host := range []string{"a.test", "b.test", "c.test", "d.test", "e.test"} {
+		mustAdd(t, worker, testPages(host, 0, 20))
+	}
+	other := openStore(t, cfg)
+	wantLost := func(want ...Loss) {
+		t.Helper()
+		for who, s := range map[string]*Store{"the worker": worker, "another": other} {
+			got, err := s.Lost(t.Context())
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s says %v (%v) is lost, want %v", who, got, err, want)
+			}
+		}
+	}
+	eventually(t, "a heartbeat", func() bool {
+		told, err := other.told(context.WithoutCancel(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := uint64(0)
+		for _, n := range told[worker.number] {
+			sum += n
+		}
+		return sum == 100
+	})
+	wantLost()
+	p := worker.partition("c.test")
+	if err := server.Client().HIncrBy(t.Context(), p.meta, fieldAdded+strconv.Itoa(worker.number), -3).Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantLost(Loss{Worker: worker.number, Partition: p.number, Items: 3})
+}
