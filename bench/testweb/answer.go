@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"io"
 	"net/http"
 	"time"
 )
@@ -29,6 +30,10 @@ type answer struct {
 	body        func(dst []byte) []byte // appends the body; nil for none
 	size        int64                   // with filler text after body up to so many bytes; 0 for none
 	gzip        bool                    // for whoever accepts it
+
+	header http.Header               // more of them
+	stream func(out io.Writer) error // writes the body instead, until it fails
+	isLive bool                      // what stream writes is sent at once, its length not told
 
 	wait   time.Duration // before the headers
 	pieces int           // in which the body comes, pause apart; 0 means 1
@@ -64,6 +69,8 @@ func (w *Web) answer(t target, try int) *answer {
 		status, body := w.robotsAnswer(t.page.host)
 		a.status, a.contentType = status, "text/plain; charset=utf-8"
 		a.body = func(dst []byte) []byte { return append(dst, body...) }
+	case aSpot:
+		t.spot.answer(a, try)
 	case aDeadPage, aDeadRobots:
 		a.status, a.cut = 0, cutReset
 		if t.page.host%2 == 1 {

@@ -28,6 +28,8 @@ type Report struct {
 	// OrderDependent counts by outcome the records of URLs whose outcome
 	// depends on the order of the crawl, all of them outcomes that are right.
 	OrderDependent map[string]int
+	// Optional counts the records of URLs that a correct crawl may ask for, or not.
+	Optional int
 
 	Examples []string // up to ten of each fault
 }
@@ -164,6 +166,10 @@ func (c *comparison) observe(line []byte) error {
 		c.report.Outcomes[*r.Outcome]++
 	}
 	t := c.web.targetOf(r.URL)
+	if t.kind == aPlace {
+		c.observePlace(&r)
+		return nil
+	}
 	ordinal, isExpected := c.web.ordinal(t)
 	if !isExpected {
 		c.report.Unexpected++
@@ -176,11 +182,24 @@ func (c *comparison) observe(line []byte) error {
 		return nil
 	}
 	e := c.web.expect(t)
-	if e.Title != "" && r.Digest != nil {
-		e.BodySHA256 = c.web.digest(t.page)
+	if e.Optional {
+		c.report.Optional++
+	}
+	if e.isRead && r.Digest != nil {
+		e.BodySHA256, _ = c.web.digestOf(t)
 	}
 	c.judge(&r, &e)
 	return nil
+}
+
+// observePlace judges the record of a place where crawlers look for sitemaps,
+// and none is: any answer but a good one is right.
+func (c *comparison) observePlace(r *record) {
+	c.report.Optional++
+	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {
+		c.report.WrongOutcome++
+		c.example("outcome", fmt.Sprintf("%s: %q, and there is nothing", r.URL, *r.Outcome))
+	}
 }
 
 // isFirst reports whether a URL has no record in this round yet.
@@ -209,10 +228,10 @@ func (c *comparison) judge(r *record, e *Expectation) {
 	}
 	c.compare(&c.status, r, text(r.Status, strconv.Itoa), strconv.Itoa(e.Status), e.Status == 0)
 	c.compare(&c.redirect, r, r.RedirectTo, e.RedirectTo, e.RedirectTo == "")
-	if e.Title == "" {
+	if !e.isRead {
 		return // its body is not that of a page
 	}
-	c.compare(&c.title, r, r.Title, e.Title, false)
+	c.compare(&c.title, r, r.Title, e.Title, e.Title == "")
 	c.compare(&c.truncated, r, text(r.Truncated, strconv.FormatBool), strconv.FormatBool(e.Truncated), !e.Truncated)
 	c.compare(&c.digest, r, r.Digest, "sha256:"+e.BodySHA256, false)
 }

@@ -24,10 +24,13 @@ type Expectation struct {
 	RedirectTo string   `json:"redirect_to,omitempty"` // canonical
 	Title      string   `json:"title,omitempty"`       // of pages that are read
 	Truncated  bool     `json:"truncated,omitempty"`   // the body is longer than Config.MaxBodyBytes
+	Optional   bool     `json:"optional,omitempty"`    // a correct crawl may record it, or not
 	// BodySHA256 is the digest of the HTML, cut when it is too long, in
 	// hexadecimal; of pages that are read, and only from WriteExpected and
 	// Digest: it takes the making of the page.
 	BodySHA256 string `json:"body_sha256,omitempty"`
+
+	isRead bool // the body is read, and judged
 }
 
 // Expect returns what a correct crawl records of a URL, and false for one that
@@ -51,6 +54,8 @@ func (w *Web) Expected() iter.Seq[Expectation] {
 func (w *Web) expect(t target) Expectation {
 	e := Expectation{URL: w.url(t), OrderFree: true}
 	switch t.kind {
+	case aSpot:
+		return t.spot.expectation()
 	case aHop:
 		e.Outcome, e.Status = "redirect", w.hopStatus(t.page, t.part)
 		e.RedirectTo = w.url(w.afterHop(t.page, t.part))
@@ -60,7 +65,7 @@ func (w *Web) expect(t target) Expectation {
 		f := w.fateOf(t.page)
 		e.Outcome, e.Status, e.Truncated = f.outcome, f.status, f.truncated
 		if f.hasLinks() {
-			e.Title = string(w.appendTitle(nil, t.page))
+			e.Title, e.isRead = string(w.appendTitle(nil, t.page)), true
 		}
 	}
 	return e
@@ -74,8 +79,14 @@ func (e *Expectation) accepts(outcome string) bool {
 // Digest returns the SHA-256 of the body that a correct crawl reads of a URL, in
 // hexadecimal, and false when it reads none.
 func (w *Web) Digest(url string) (digest string, isRead bool) {
-	t := w.targetOf(url)
-	if t.kind != aPage || !w.fateOf(t.page).hasLinks() {
+	return w.digestOf(w.targetOf(url))
+}
+
+func (w *Web) digestOf(t target) (digest string, isRead bool) {
+	switch {
+	case t.kind == aSpot:
+		return t.spot.digest(w.cfg.MaxBodyBytes)
+	case t.kind != aPage || !w.fateOf(t.page).hasLinks():
 		return "", false
 	}
 	return w.digest(t.page), true
@@ -103,9 +114,7 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	var err error
 	w.each(func(t target) bool {
 		e := w.expect(t)
-		if e.Title != "" {
-			e.BodySHA256 = w.digest(t.page)
-		}
+		e.BodySHA256, _ = w.digestOf(t)
 		err = lines.Encode(&e)
 		return err == nil
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // Hardships is a set of the ways in which a web is not easy to crawl.
-type Hardships uint32
+type Hardships uint64
 
 const (
 	Latency Hardships = 1 << iota
@@ -26,8 +26,32 @@ const (
 	Dead
 	Gzip
 
-	None Hardships = 0
-	All  Hardships = Gzip<<1 - 1
+	// What follows brings corners: hosts of their own with what is hard about them.
+	FailingRobots
+	HugeRobots
+	MovedRobots
+	MalformedRobots
+	RobotsTags
+	Sitemaps
+	Calendar
+	Sessions
+	Tracking
+	Facets
+	RepeatedPaths
+	LongURLs
+	Charsets
+	Codings
+	Bombs
+	Endless
+	Headers
+	Nesting
+	OddLinks
+	Addresses
+
+	None       Hardships = 0
+	All        Hardships = Gzip<<1 - 1            // of pages that are drawn
+	Corners    Hardships = Addresses<<1 - 1 - All // with a corner each
+	Everything Hardships = All | Corners
 )
 
 // A hardship brings pages that fare otherwise than plain ones, or changes how
@@ -41,6 +65,7 @@ type hardship struct {
 	leaves   []leaf                               // fates that depend on the page alone
 	slots    []slot                               // fates that keep count of requests, or are dear
 	decorate func(w *Web, p page, answer *answer) // changes the answer of an ordinary page
+	corner   func(c *corners)                     // builds hosts of its own
 }
 
 // A leaf is a fate that comes upon so many of 1024 of the pages that no other
@@ -81,11 +106,15 @@ func hardships() []hardship {
 	return []hardship{
 		latency, clientErrors, serverErrors, throttling, resets, slow, redirects,
 		huge, robots, spellings, types, deep, dead, gzipped,
+		failingRobots, hugeRobots, movedRobots, malformedRobots, robotsTags, sitemaps,
+		calendar, sessions, tracking, facets, repeatedPaths, longURLs,
+		charsets, codings, bombs, endless, headers, nesting, oddLinks, addresses,
 	}
 }
 
-// ParseHardships reads a comma-separated list of names, "all" or "none"; a
-// name after a minus sign is taken out again: "all,-dead".
+// ParseHardships reads a comma-separated list of names; a name after a minus
+// sign is taken out again: "all,-dead". Names of several are "none", "all", which
+// is what the pages that are drawn have, "corners", and "everything", both.
 func ParseHardships(list string) (Hardships, error) {
 	set := None
 	for name := range strings.SplitSeq(list, ",") {
@@ -94,7 +123,7 @@ func ParseHardships(list string) (Hardships, error) {
 		bits, known := hardshipNamed(bare)
 		switch {
 		case !known:
-			return None, fmt.Errorf("hardship %q is unknown; there are all, none, %s", name, strings.Join(All.names(), ", "))
+			return None, fmt.Errorf("hardship %q is unknown; there are none, all, corners, everything, %s", name, strings.Join(Everything.names(), ", "))
 		case remove:
 			set &^= bits
 		default:
@@ -108,6 +137,10 @@ func hardshipNamed(name string) (bits Hardships, known bool) {
 	switch name {
 	case "all":
 		return All, true
+	case "corners":
+		return Corners, true
+	case "everything":
+		return Everything, true
 	case "none", "":
 		return None, true
 	}
@@ -126,6 +159,10 @@ func (s Hardships) String() string {
 		return "none"
 	case All:
 		return "all"
+	case Corners:
+		return "corners"
+	case Everything:
+		return "everything"
 	}
 	return strings.Join(s.names(), ",")
 }

@@ -51,6 +51,7 @@ type Verdict struct {
 	Disallowed  int // requests that robots.txt disallows
 	Unannounced int // hosts that were asked for a page before robots.txt
 	Unknown     int // requests for URLs that no page links to
+	Trapped     int // requests deeper into a trap than any crawl should follow
 
 	// Refetched counts requests beyond those that a crawl needs which never
 	// dies: a crash costs those in flight.
@@ -72,6 +73,7 @@ func (v *Verdict) Err() error {
 		{v.Disallowed, "requests that robots.txt disallows"},
 		{v.Unannounced, "hosts asked before their robots.txt"},
 		{v.Unknown, "requests for unknown URLs"},
+		{v.Trapped, "requests within a trap"},
 	}, v.Examples)
 }
 
@@ -139,7 +141,7 @@ func (j *judge) observe(r *Request) {
 		j.hosts[r.Host] = host
 		j.verdict.Hosts++
 	}
-	isRobots := t.kind == aRobots || t.kind == aDeadRobots
+	isRobots := t.kind == aRobots || t.kind == aDeadRobots || t.kind == aSpot && t.spot.role == aside
 	switch {
 	case isRobots:
 		host.robotsAsked = true
@@ -181,8 +183,14 @@ func (j *judge) observeGap(host *visited, r *Request) {
 // observeURL judges a request by what was asked for before.
 func (j *judge) observeURL(t target, r *Request) {
 	ordinal, isExpected := j.web.ordinal(t)
+	if t.kind == aSpot && t.spot.role == trapped {
+		j.fault(&j.verdict.Trapped, "trapped", r, "leads deeper into a trap")
+	}
 	if !isExpected {
 		return
+	}
+	if t.kind == aSpot && t.spot.role == closed && !j.promised.IgnoreRobots {
+		j.fault(&j.verdict.Disallowed, "disallowed", r, "is disallowed by robots.txt")
 	}
 	if again := !j.fetched.add(ordinal); again && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
 		j.verdict.Refetched++
@@ -205,6 +213,9 @@ func (j *judge) observeURL(t target, r *Request) {
 // needed returns how many requests a crawl with four attempts makes for t.
 func (j *judge) needed(t target) int {
 	const attempts = 4
+	if t.kind == aSpot {
+		return min(t.spot.fails+1, attempts)
+	}
 	if t.kind != aPage {
 		return 1
 	}

@@ -81,7 +81,11 @@ func (w *Web) take(host, path string) *answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, try := time.Now(), 0
-	if counted {
+	if t.kind == aSpot && t.spot.fails > 0 {
+		counted = true
+		try = t.spot.tries
+		t.spot.tries++
+	} else if counted {
 		try = int(w.tries[slot])
 		w.tries[slot] = uint8(min(try+1, 255))
 	}

@@ -75,12 +75,21 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // send writes an answer with its body, of which a part may be missing.
 func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []byte) {
 	header := rw.Header()
-	header.Set("Content-Type", a.contentType)
+	if header.Set("Content-Type", a.contentType); a.contentType == "" {
+		header["Content-Type"] = nil // or net/http guesses one
+	}
+	for name, values := range a.header {
+		header[name] = values
+	}
 	if a.location != "" {
 		header.Set("Location", a.location)
 	}
 	if a.retryHeader != "" {
 		header.Set("Retry-After", a.retryHeader)
+	}
+	if a.stream != nil {
+		w.stream(rw, r, a)
+		return
 	}
 	var out io.Writer = rw
 	if a.gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -110,6 +119,46 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 		}
 	}
 	_ = w.fill(out, a.size-int64(len(body)))
+}
+
+// stream sends an answer whose body is written piece by piece.
+func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
+	if !a.isLive {
+		var body bytes.Buffer
+		_ = a.stream(&body) // a buffer takes everything
+		rw.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+		rw.WriteHeader(a.status)
+		_, _ = rw.Write(body.Bytes())
+		return
+	}
+	rw.WriteHeader(a.status)
+	_ = a.stream(&live{ctx: r.Context(), out: rw}) // it ends when the client goes away
+}
+
+// live writes to a client that may go away.
+type live struct {
+	ctx context.Context
+	out http.ResponseWriter
+}
+
+func (l *live) Write(b []byte) (int, error) {
+	if err := l.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return l.out.Write(b)
+}
+
+// drip writes b at once, and waits; it reports false when the client went away.
+func drip(out io.Writer, b []byte, wait time.Duration) bool {
+	if _, err := out.Write(b); err != nil {
+		return false
+	}
+	l, isLive := out.(*live)
+	if !isLive {
+		return true // who makes a digest does not wait
+	}
+	_ = http.NewResponseController(l.out).Flush()
+	return sleep(l.ctx, wait)
 }
 
 // fill writes n bytes of text, the same each time.

@@ -190,6 +190,12 @@ func (s spelling) appendAttribute(dst []byte, name string) []byte {
 	return append(append(dst, s.html...), s.quote)
 }
 
+// What of noLinks a crawl refuses: references to other schemes, and no URLs.
+const (
+	noLinksSchemes   = 5
+	noLinksMalformed = 2
+)
+
 // noLinks looks like links and leads nowhere: to other schemes, to hosts that
 // cannot be, or from where HTML has text only.
 const noLinks = `<div class="none"><!-- <a href="/decoy/comment.html">old</a> -->

@@ -11,6 +11,8 @@ const (
 	aDeadPage                     // page.host: which dead host; part: which of its pages
 	aRobots                       // page.host: whose robots.txt
 	aDeadRobots                   // page.host: which dead host
+	aSpot                         // spot: a URL of a corner
+	aPlace                        // where crawlers look for sitemaps, and none is
 )
 
 // A target is what one canonical URL stands for.
@@ -18,11 +20,33 @@ type target struct {
 	kind targetKind
 	page page
 	part int
+	spot *spot
 }
 
 // target returns what a request for a host's path and query is for. The path
 // must be spelled canonically.
 func (w *Web) target(host, path string) target {
+	t, known := w.drawn(host, path), true
+	if t.kind == unknown {
+		t, known = w.corners.find(host, path)
+	}
+	if t.kind == unknown && w.has(Sitemaps) && isSitemapPlace(path) && (known || w.isHost(host)) {
+		t.kind = aPlace
+	}
+	return t
+}
+
+// isHost reports whether there is a host of that name, corners aside.
+func (w *Web) isHost(name string) bool {
+	if _, isDead := w.parseDeadName(name); isDead {
+		return true
+	}
+	h, known := parseHost(name)
+	return known && h < w.shape.hosts()
+}
+
+// drawn is target for hosts whose pages are drawn.
+func (w *Web) drawn(host, path string) target {
 	if d, isDead := w.parseDeadName(host); isDead {
 		if path == "/robots.txt" {
 			return target{kind: aDeadRobots, page: page{host: d}}
@@ -55,7 +79,13 @@ func (w *Web) targetOf(url string) target {
 	if !isHTTP || slash < 0 {
 		return target{}
 	}
-	return w.target(rest[:slash], rest[slash:])
+	host := rest[:slash]
+	if t, _ := w.corners.find(bareHost(host), rest[slash:]); t.kind == aSpot && t.spot.host != host {
+		return target{} // another port
+	} else if t.kind == aSpot {
+		return t
+	}
+	return w.target(host, rest[slash:])
 }
 
 // hostOf returns the living host that a page or hop is on.
@@ -67,6 +97,9 @@ func (w *Web) hostOf(t target) int {
 }
 
 func (w *Web) appendTargetHost(dst []byte, t target) []byte {
+	if t.spot != nil {
+		return append(dst, t.spot.host...)
+	}
 	if t.kind == aDeadPage || t.kind == aDeadRobots {
 		return append(dst, deadName(t.page.host)...)
 	}
@@ -81,6 +114,8 @@ func (w *Web) appendTargetPath(dst []byte, t target) []byte {
 		return appendHopPath(dst, t.page, t.part)
 	case aDeadPage:
 		return appendDeadPath(dst, t.part)
+	case aSpot:
+		return append(dst, t.spot.path...)
 	default:
 		return append(dst, "/robots.txt"...)
 	}
@@ -107,12 +142,15 @@ func (w *Web) ordinal(t target) (number int, isExpected bool) {
 		return hops + maxHops*(w.shape.owners[t.page.host]+t.page.index/2) + t.part, true
 	case aDeadPage:
 		return dead + deadPages*t.page.host + t.part, true
+	case aSpot:
+		spots := dead + deadPages*w.deadHosts()
+		return spots + t.spot.number, t.spot.role != aside && t.spot.role != trapped
 	}
 	return 0, false
 }
 
 func (w *Web) ordinals() int {
-	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts()
+	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts() + len(w.corners.spots)
 }
 
 // each calls visit for every URL that a crawl should find, until it returns false.
@@ -140,6 +178,7 @@ func (w *Web) each(visit func(target) bool) {
 			}
 		}
 	}
+	w.corners.each(visit)
 }
 
 // A bitset remembers which of the ordinals were there.

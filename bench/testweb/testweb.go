@@ -72,6 +72,11 @@ type Config struct {
 	// HugeBytes is the size of huge pages, more than MaxBodyBytes; 0 means a
 	// tenth more.
 	HugeBytes int64
+	// Year is the year of the crawl, for the calendar hardship; 0 means this one.
+	Year int
+	// CanaryPort is the port that URLs of the addresses hardship name: that of
+	// the Canaries. 0 means 80.
+	CanaryPort int
 	// CrawlDelay is what some robots.txt ask for, with as many decimals as it
 	// takes; 0 means 200 ms.
 	CrawlDelay time.Duration
@@ -96,6 +101,8 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.HugeBytes, c.MaxBodyBytes+c.MaxBodyBytes/10)
 	setDefault(&c.CrawlDelay, 200*time.Millisecond)
 	setDefault(&c.Agent, "crawler")
+	setDefault(&c.Year, time.Now().Year())
+	setDefault(&c.CanaryPort, 80)
 
 	var faults []error
 	fault := func(isFault bool, format string, args ...any) {
@@ -107,11 +114,13 @@ func (c Config) withDefaults() (Config, error) {
 	fault(c.Hosts < 1 || c.Hosts > most, "Hosts is %d, want 1 to 2³¹", c.Hosts)
 	fault(c.Pages < c.Hosts, "Pages is %d, want at least one for each of %d hosts", c.Pages, c.Hosts)
 	fault(c.Pages > most, "Pages is %d, want at most 2³¹", c.Pages)
-	fault(c.Hardships&^All != 0, "Hardships has the unknown bits %#x", uint32(c.Hardships&^All))
+	fault(c.Hardships&^Everything != 0, "Hardships has the unknown bits %#x", uint64(c.Hardships&^Everything))
 	fault(!(c.LargestShare > 0 && c.LargestShare <= 1), "LargestShare is %v, want (0, 1]", c.LargestShare)
 	fault(c.MeanBytes < 0, "MeanBytes is %d, want 0 or more", c.MeanBytes)
 	fault(c.MaxBodyBytes < 64<<10, "MaxBodyBytes is %d, want 64 KiB or more", c.MaxBodyBytes)
 	fault(c.HugeBytes <= c.MaxBodyBytes, "HugeBytes is %d, want more than MaxBodyBytes, %d", c.HugeBytes, c.MaxBodyBytes)
+	fault(c.Year < 1000 || c.Year > 9000, "Year is %d, want 1000 to 9000", c.Year)
+	fault(c.CanaryPort < 1 || c.CanaryPort > 65535, "CanaryPort is %d, want 1 to 65535", c.CanaryPort)
 	fault(c.CrawlDelay < 0, "CrawlDelay is %v, want 0 or more", c.CrawlDelay)
 	fault(strings.ContainsAny(c.Agent, " \t\r\n:#*"), "Agent is %q, want a product token", c.Agent)
 	c.MeanLinks = max(c.MeanLinks, 0)
@@ -127,14 +136,16 @@ func setDefault[T comparable](value *T, to T) {
 
 // Web is a synthetic web. Its methods are safe for concurrent use.
 type Web struct {
-	cfg    Config
-	shape  shape
-	fates  fates
-	corpus corpus
+	cfg     Config
+	shape   shape
+	fates   fates
+	corpus  corpus
+	corners *corners
 
 	mu    sync.Mutex // guards what follows: what the requests so far have left behind
 	tries []uint8    // for each host and slot, how many requests there were, up to 255
 	log   requestLog
+	names nameLog
 }
 
 // New returns the web that cfg describes, or an error that names every fault
@@ -145,18 +156,20 @@ func New(cfg Config) (*Web, error) {
 		return nil, err
 	}
 	w := &Web{
-		cfg:    cfg,
-		shape:  newShape(cfg.Hosts, cfg.Pages, cfg.LargestShare),
-		fates:  newFates(cfg.Hardships),
-		corpus: newCorpus(cfg.Seed),
-		log:    newRequestLog(cfg.Log, cfg.KeepLog),
+		cfg:     cfg,
+		shape:   newShape(cfg.Hosts, cfg.Pages, cfg.LargestShare),
+		fates:   newFates(cfg.Hardships),
+		corpus:  newCorpus(cfg.Seed),
+		corners: newCorners(&cfg),
+		log:     newRequestLog(cfg.Log, cfg.KeepLog),
 	}
 	w.tries = make([]uint8, cfg.Hosts*len(w.fates.slots))
 	return w, nil
 }
 
 // Seeds returns canonical URLs from which every page is found: the roots of the
-// first hosts, and with redirects one that redirects.
+// first hosts, with redirects one that redirects, with corners the page that
+// links to them.
 func (w *Web) Seeds() []string {
 	var seeds []string
 	for host := range min(4, w.shape.hosts()) {
@@ -165,10 +178,14 @@ func (w *Web) Seeds() []string {
 	if w.has(Redirects) {
 		seeds = append(seeds, w.url(target{kind: aHop}))
 	}
+	if w.corners.lobby != nil {
+		seeds = append(seeds, w.corners.lobby.url())
+	}
 	return seeds
 }
 
-// Hostnames returns the names of all hosts, the dead ones last.
+// Hostnames returns the names of all hosts, the dead ones and those of corners
+// last.
 func (w *Web) Hostnames() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for host := range w.shape.hosts() {
@@ -178,6 +195,11 @@ func (w *Web) Hostnames() iter.Seq[string] {
 		}
 		for d := range w.deadHosts() {
 			if !yield(deadName(d)) {
+				return
+			}
+		}
+		for _, name := range w.corners.hosts() {
+			if !yield(name) {
 				return
 			}
 		}

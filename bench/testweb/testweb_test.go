@@ -249,7 +249,7 @@ func TestFlatMemory(t *testing.T) {
 }
 
 func TestConfigFaults(t *testing.T) {
-	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, HugeBytes: 50, Agent: "a b", Hardships: 1 << 31})
+	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, HugeBytes: 50, Agent: "a b", Hardships: 1 << 63})
 	if err == nil {
 		t.Fatal("a config full of faults is taken")
 	}

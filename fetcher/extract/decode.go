@@ -96,7 +96,11 @@ func encodeQuery(ref string, query *encoding.Encoder) string {
 			continue
 		}
 		for _, c := range []byte(encoded) {
-			fmt.Fprintf(&b, "%%%02X", c)
+			if c > ' ' && c < 0x7F && strings.IndexByte("\"#<>'", c) < 0 {
+				b.WriteByte(c) // the second byte of a character can be a letter
+			} else {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
 		}
 	}
 	return b.String()

@@ -183,6 +183,7 @@ func TestCharset(t *testing.T) {
 		{"mark before header", "text/html; charset=windows-1251", "\xef\xbb\xbf<title>да</title>", "utf-8", "да", ""},
 		{"header before meta", "text/html; charset=utf-8", "<meta charset=koi8-r><title>да</title>", "utf-8", "да", ""},
 		{"meta", "text/html", "<meta charset=koi8-r><title>\xc4\xc1</title><a href='?\xc4'>", "koi8-r", "да", "/dir/page.html?%C4"},
+		{"second bytes that are ASCII", "text/html; charset=shift_jis", "<title>\x96\x7b</title><a href='?\x96\x7b'>", "shift_jis", "本", "/dir/page.html?%96{"},
 		{"http-equiv", "", "<meta http-equiv=content-type content='text/html; charset=shift_jis'><title>\x93\xfa</title><a href='?\x93\xfa'>", "shift_jis", "日", "/dir/page.html?%93%FA"},
 		{"what the charset lacks", "text/html; charset=iso-8859-1", "<a href='?&#960;'>", "windows-1252", "", "/dir/page.html?%26%23960%3B"},
 		{"none, but UTF-8", "text/html", "<title>да</title><a href='?ä'>", "utf-8", "да", "/dir/page.html?%C3%A4"},

@@ -93,8 +93,24 @@ func (f *reader) add(prefix, pattern string) {
 	if pattern == "" || pattern[0] != '/' && pattern[0] != '*' {
 		return
 	}
-	line := prefix + normalisePattern(pattern)
+	line := prefix + normalisePattern(repair(pattern))
 	f.each(func(g *group) { g.lines = append(g.lines, line) })
+}
+
+// repair puts right what grobotstxt 1.0.3 makes of the digits in escapes when it
+// writes a pattern in its normal form: %c3 becomes "%C\x13".
+func repair(pattern string) string {
+	if !strings.Contains(pattern, "%") {
+		return pattern
+	}
+	b := []byte(pattern)
+	for i, c := range b {
+		inEscape := i > 0 && b[i-1] == '%' || i > 1 && b[i-2] == '%'
+		if inEscape && c&^0x0f == 0x10 {
+			b[i] |= 0x20
+		}
+	}
+	return string(b)
 }
 
 func (f *reader) each(do func(*group)) {

@@ -61,6 +61,7 @@ func TestRFC9309(t *testing.T) {
 		{"escaped reserved in query", "User-agent: *\nDisallow: /foo/bar?baz=https%3A%2F%2Ffoo.bar", "-/foo/bar?baz=https://foo.bar -/foo/bar?baz=https%3a%2f%2ffoo.bar"},
 		{"non-ASCII rule", "User-agent: *\nDisallow: /foo/bar/ツ", "-/foo/bar/%E3%83%84 -/foo/bar/%e3%83%84 -/foo/bar/ツ"},
 		{"escaped rule", "User-agent: *\nDisallow: /foo/bar/%E3%83%84", "-/foo/bar/%E3%83%84 -/foo/bar/ツ"},
+		{"escaped rule in lower case", "User-agent: *\nDisallow: /f%c3%bcr\nDisallow: /naïf%20", "-/f%C3%BCr -/für -/na%C3%AFf%20x"},
 		{"escaped unreserved", "User-agent: *\nDisallow: /foo/bar/%62%61%7A", "-/foo/bar/%62%61%7A -/foo/bar/baz"},
 		{"escaped slash is no slash", "User-agent: *\nDisallow: /a/b", "/a%2Fb -/a/b"},
 		{"escaped slash, any star", "User-agent: *\nDisallow: /*%2F", "-/a%2fb -/x?u=a%2Fb /a/b"},

@@ -1,0 +1,98 @@
+package testweb
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// codings: bodies in every content coding that a crawler may ask for, each sent
+// whatever it asks for; codings that are announced and are not there; and those
+// that nobody asked for, one within the other, of which a crawler may make what
+// it can.
+var codings = hardship{
+	bit: Codings, name: "codings",
+	doc: "brotli, zstd and gzip, announced wrongly, stacked, damaged or unknown",
+	corner: func(c *corners) {
+		s := c.site("codings.corner.test")
+		entry := s.enter("/")
+		var paths []string
+		page := func(name, coding string, pack func([]byte) []byte) *spot {
+			path := "/" + name
+			paths = append(paths, path)
+			p := s.page(path, "/from/"+name).with("Content-Encoding", coding)
+			p.packed = func(out io.Writer) error {
+				var plain bytes.Buffer
+				_ = p.plain(&plain) // a buffer takes everything
+				_, err := out.Write(pack(plain.Bytes()))
+				return err
+			}
+			s.pages("/from/" + name)
+			return p
+		}
+		same := func(b []byte) []byte { return b }
+		page("gzip", "gzip", gzipOf)
+		page("x-gzip", "X-GZip", gzipOf)
+		page("brotli", "br", brotliOf)
+		page("zstd", "zstd", zstdOf)
+		page("members", "gzip", func(b []byte) []byte {
+			return append(gzipOf(b[:len(b)/2]), gzipOf(b[len(b)/2:])...)
+		})
+		page("identity", "identity", same)
+		page("listed", "identity, gzip", gzipOf)
+		page("not-gzip", "gzip", same)
+		page("none", "none", same)
+		page("utf-8", "utf-8", same)
+		damaged := page("damaged", "gzip", func(b []byte) []byte {
+			packed := storedGzip(b)
+			return append(packed[:len(packed)-8], "that is no checksum and no length"...)
+		})
+		damaged.want.Truncated = true
+
+		leaf := func(name, coding string, pack func([]byte) []byte) {
+			path := "/" + name
+			paths = append(paths, path)
+			p := s.page(path).with("Content-Encoding", coding)
+			plain := documentOf(p.titleOf(), nil)
+			p.packed = func(out io.Writer) error { _, err := out.Write(pack(plain)); return err }
+			p.want.Title, p.want.isRead = "", false // what it is read as is the crawler's business
+		}
+		leaf("stacked", "gzip, gzip", func(b []byte) []byte { return gzipOf(gzipOf(b)) })
+		leaf("mixed", "br, gzip", func(b []byte) []byte { return gzipOf(brotliOf(b)) })
+		leaf("compress", "compress", func([]byte) []byte { return []byte("\x1f\x9d\x90no page at all") })
+		leaf("unknown", "shrunk", func(b []byte) []byte { return gzipOf(b) })
+		entry.html(paths...)
+	},
+}
+
+func gzipOf(b []byte) []byte { return gzippedAt(gzip.BestCompression, b) }
+
+// storedGzip is gzip that does not compress: what is before a damage is there.
+func storedGzip(b []byte) []byte { return gzippedAt(gzip.NoCompression, b) }
+
+func gzippedAt(level int, b []byte) []byte {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, level) // the levels are valid
+	_, _ = z.Write(b)                        // a buffer takes everything
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func brotliOf(b []byte) []byte {
+	var out bytes.Buffer
+	z := brotli.NewWriter(&out)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func zstdOf(b []byte) []byte {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err) // the option is valid
+	}
+	return z.EncodeAll(b, nil)
+}

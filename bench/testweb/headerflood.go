@@ -1,0 +1,39 @@
+package testweb
+
+import (
+	"fmt"
+	"strings"
+)
+
+// headers: answers whose header is too large, in one line or in many, are none:
+// nobody needs more than a crawler takes by default, 256 KiB. Large ones that are
+// within it are taken.
+var headers = hardship{
+	bit: Headers, name: "headers",
+	doc: "headers of a megabyte, in one line or in many; and large ones that are right",
+	corner: func(c *corners) {
+		const flood = 1 << 20
+		lines := func(n int) (all []string) {
+			for i := range n {
+				all = append(all, fmt.Sprintf("line %d of too many, which says nothing at all", i))
+			}
+			return all
+		}
+		s := c.site("headers.corner.test")
+		s.enter("/", "/large", "/many")
+		s.page("/large").with("X-Large", strings.Repeat("x", 100<<10))
+		s.page("/many").with("X-Many", lines(1000)...)
+		for _, name := range []string{"long", "flood"} {
+			s := c.site("headers-" + name + ".corner.test")
+			s.enter("/", "/body", "/open")
+			s.pages("/open")
+			p := s.page("/body").fares("network", 0)
+			if name == "long" {
+				p.with("X-Long", strings.Repeat("x", flood))
+			} else {
+				p.with("X-Flood", lines(flood/64)...)
+			}
+			p.failing(forever, asGood)
+		}
+	},
+}

@@ -1,0 +1,43 @@
+package testweb
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Refused returns how many links a correct crawl refuses, by reason: each
+// distinct link of each page once, however often the page is fetched. It walks
+// over all pages.
+func (w *Web) Refused() map[string]uint64 {
+	all := map[string]uint64{}
+	w.each(func(t target) bool {
+		switch {
+		case t.kind == aSpot:
+			for reason, n := range t.spot.refused {
+				all[reason] += n
+			}
+		case t.kind == aPage && w.has(Spellings) && w.fateOf(t.page).hasLinks():
+			all["scheme"] += noLinksSchemes
+			all["malformed"] += noLinksMalformed
+		}
+		return true
+	})
+	return all
+}
+
+// CompareRefused returns nil when a crawl refused as many links, by reason, as a
+// correct one, or an error that names every difference.
+func (w *Web) CompareRefused(refused map[string]uint64) error {
+	want := w.Refused()
+	reasons := slices.Concat(slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(refused)))
+	slices.Sort(reasons)
+	var faults []error
+	for _, reason := range slices.Compact(reasons) {
+		if refused[reason] != want[reason] {
+			faults = append(faults, fmt.Errorf("%d links refused as %s, want %d", refused[reason], reason, want[reason]))
+		}
+	}
+	return errors.Join(faults...)
+}

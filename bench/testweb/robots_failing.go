@@ -1,0 +1,43 @@
+package testweb
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// failingRobots: a robots.txt that cannot be had forbids everything for now (RFC
+// 9309, 2.3.1.4), and has to be asked for again: most recover, one never does.
+// What a crawler calls a page that it could never ask for is its business. What
+// answers 4xx has no rules (2.3.1.3).
+var failingRobots = hardship{
+	bit: FailingRobots, name: "failing-robots",
+	doc: "robots.txt that answers 5xx, 429 or nothing, for a while or for ever",
+	corner: func(c *corners) {
+		for _, fault := range []struct {
+			name          string
+			times, status int
+		}{
+			{"503", 2, http.StatusServiceUnavailable},
+			{"500", 1, http.StatusInternalServerError},
+			{"429", 1, http.StatusTooManyRequests},
+			{"reset", 2, broken},
+			{"silent", 1, noAnswer},
+		} {
+			s := c.site("robots-" + fault.name + ".corner.test")
+			s.robots("User-agent: *\nDisallow: /closed\n").failing(fault.times, fault.status)
+			s.enter("/", "/open", "/closed")
+			s.pages("/open")
+			s.closed("/closed")
+		}
+		for _, status := range []int{400, 401, 404, 410, 451} {
+			s := c.site(fmt.Sprintf("robots-%d.corner.test", status))
+			s.robots("User-agent: *\nDisallow: /\n").failing(forever, status)
+			s.enter("/", "/open")
+			s.pages("/open")
+		}
+		s := c.site("robots-never.corner.test")
+		s.robots("").failing(forever, http.StatusBadGateway)
+		c.door("http://robots-never.corner.test/")
+		s.add("/", closed).html("/more").fares("network", 0).also("robots", "host_dead")
+	},
+}

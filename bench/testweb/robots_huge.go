@@ -1,0 +1,54 @@
+package testweb
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// hugeRobots: of a robots.txt 500 KiB count (RFC 9309, 2.5), cut at a line. The
+// rule across the cut would close the whole host if its first part counted.
+var hugeRobots = hardship{
+	bit: HugeRobots, name: "huge-robots",
+	doc: "robots.txt of more than 500 KiB, or without end",
+	corner: func(c *corners) {
+		const begin = "User-agent: *\nDisallow: /early\n"
+		for _, file := range []struct{ name, after string }{
+			{"robots-long", "\nDisallow: /late\n"},
+			{"robots-huge", "\nDisallow: /late\n" + strings.Repeat("Disallow: /late/and/later/rules\n", 100_000)},
+		} {
+			s := c.site(file.name + ".corner.test")
+			s.robots(upToCut(begin, "Disallow: /") + "across" + file.after)
+			s.enter("/", "/early", "/across", "/late")
+			s.closed("/early")
+			s.pages("/across", "/late")
+		}
+		s := c.site("robots-endless.corner.test")
+		s.robots("").stream(func(out io.Writer) error {
+			return endlessly(out, begin, "# and so on and on\n")
+		})
+		s.enter("/", "/early", "/open")
+		s.closed("/early")
+		s.pages("/open")
+	},
+}
+
+// robotsLimit is how much of a robots.txt counts.
+const robotsLimit = 500 << 10
+
+// upToCut returns a robots.txt of robotsLimit bytes that ends in the middle of
+// its last line.
+func upToCut(begin, last string) string {
+	filler := strings.Repeat("# a line that says nothing at all\n", robotsLimit/34+1)
+	return begin + filler[len(filler)-(robotsLimit-len(begin)-len(last)):] + last
+}
+
+// endlessly writes begin, and more again and again until it fails.
+func endlessly(out io.Writer, begin, more string) error {
+	piece := bytes.Repeat([]byte(more), 1+(16<<10)/len(more))
+	_, err := io.WriteString(out, begin)
+	for err == nil {
+		_, err = out.Write(piece)
+	}
+	return err
+}

@@ -1,0 +1,78 @@
+package testweb
+
+import (
+	"fmt"
+	"strings"
+)
+
+// robotsTags: pages that ask not to follow their links, by header, meta element
+// or one by one; others ask it of another crawler only. Of a link that stands
+// there twice one that may be followed is enough.
+var robotsTags = hardship{
+	bit: RobotsTags, name: "robots-tags",
+	doc: "X-Robots-Tag, robots meta elements and rel=nofollow, some for another crawler",
+	corner: func(c *corners) {
+		s := c.site("tags.corner.test")
+		entry := s.enter("/")
+		var paths []string
+		page := func(follows bool) *spot {
+			path, further := fmt.Sprintf("/page/%d", len(paths)), fmt.Sprintf("/further/%d", len(paths))
+			paths = append(paths, path)
+			p := s.page(path, further)
+			if follows {
+				s.pages(further)
+			} else {
+				p.refuses("nofollow", 1)
+			}
+			return p
+		}
+		for _, h := range []struct {
+			follows bool
+			values  []string
+		}{
+			{false, []string{"nofollow"}},
+			{false, []string{"NoIndex, NOFOLLOW"}},
+			{false, []string{"none"}},
+			{false, []string{"noarchive", "nofollow"}},
+			{false, []string{c.agent + ": nofollow"}},
+			{false, []string{"unavailable_after: 25 Jun 2010 15:00:00 PST, nofollow"}},
+			{false, []string{"otherbot: noindex", c.agent + ": none"}},
+			{true, []string{"otherbot: nofollow"}},
+			{true, []string{"noindex, otherbot: nofollow"}},
+			{true, []string{"noindex, nosnippet"}},
+			{true, []string{"follow"}},
+		} {
+			page(h.follows).with("X-Robots-Tag", h.values...)
+		}
+		for _, m := range []struct {
+			follows bool
+			meta    string
+		}{
+			{false, `<meta name="robots" content="nofollow">`},
+			{false, `<META CONTENT='NoIndex,NoFollow' NAME=ROBOTS>`},
+			{false, `<meta name="Robots" content=" none ">`},
+			{false, `<meta name="` + c.agent + `" content="noarchive nofollow">`},
+			{true, `<meta name="otherbot" content="nofollow">`},
+			{true, `<meta name="robots" content="noindex, follow">`},
+			{true, `<meta name="keywords" content="nofollow">`},
+		} {
+			p := page(m.follows)
+			further := fmt.Sprintf("/further/%d", len(paths)-1)
+			p.document("Tag", []byte("<!DOCTYPE html><title>Tag</title>"+m.meta+`<p><a href="`+further+`">on</a>`))
+		}
+		for _, a := range []struct {
+			follows bool
+			links   string // to F
+		}{
+			{false, `<a rel="external NoFollow" href="F">on</a>`},
+			{false, `<a rel=nofollow href="F">on</a><a rel=nofollow href="F#x">on</a>`},
+			{true, `<a rel=nofollow href="F">on</a><a href="F">on</a>`},
+			{true, `<a rel="noopener ugc" href="F">on</a>`},
+		} {
+			p := page(a.follows)
+			further := fmt.Sprintf("/further/%d", len(paths)-1)
+			p.document("Tag", []byte("<!DOCTYPE html><title>Tag</title>"+strings.ReplaceAll(a.links, `"F`, `"`+further)))
+		}
+		entry.html(paths...)
+	},
+}

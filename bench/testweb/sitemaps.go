@@ -1,0 +1,123 @@
+package testweb
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"slices"
+	"strings"
+)
+
+// sitemaps: pages that nothing but a sitemap names: indexes within indexes,
+// compressed ones, lists of lines, broken and endless ones, more entries than
+// count, on another host, with URLs of other hosts. It changes what a correct
+// crawl is: one that takes sitemaps. Such a crawl may also look for those of
+// hosts that have none.
+var sitemaps = hardship{
+	bit: Sitemaps, name: "sitemaps",
+	doc: "sitemaps of all kinds, and pages that only they name: for crawls with --sitemaps",
+	corner: func(c *corners) {
+		c.site("sitemaps.test").add("/all.xml", optional).html().fares("client_error", 404).status = 404 // rulesGroups names it
+
+		s := c.siteWithMaps("maps-named.corner.test", "/maps/index.xml", "/list.txt")
+		s.sitemap("/maps/index.xml", indexOf(s.at("/maps/inner.xml"), s.at("/maps/b.xml.gz")))
+		s.sitemap("/maps/inner.xml", indexOf(s.at("/maps/a.xml")))
+		s.sitemap("/maps/a.xml", urlsetOf(s.at("/only/a"), s.at("/only/a?x=1&y=2"), s.at("/closed")))
+		s.sitemap("/maps/b.xml.gz", string(gzipOf([]byte(urlsetOf(s.at("/only/b")))))).typed("application/gzip")
+		s.sitemap("/list.txt", "\ufeff"+s.at("/only/c")+"\r\n\r\n"+s.at("/only/d")).typed("text/plain")
+		s.pages("/only/a", "/only/a?x=1&y=2", "/only/b", "/only/c", "/only/d")
+		s.closed("/closed")
+
+		s = c.site("maps-place.corner.test")
+		s.enter("/")
+		s.sitemap("/sitemap.xml", `<?xml version="1.0"?><sm:urlset xmlns:sm="http://www.sitemaps.org/schemas/sitemap/0.9"><sm:url><sm:loc><![CDATA[ `+
+			s.at("/only/place?a&b")+" ]]></sm:loc></sm:url></sm:urlset>").typed("text/html")
+		s.pages("/only/place?a&b")
+
+		abroad, store := c.site("maps-abroad.corner.test"), c.site("maps-store.corner.test")
+		abroad.robots("User-agent: *\nAllow: /\nsitemap: " + store.at("/abroad.xml") + "\n")
+		abroad.enter("/")
+		store.sitemap("/abroad.xml", urlsetOf(abroad.at("/only/abroad"), store.at("/only/store"), "ftp://maps-store.corner.test/decoy", "http://[::1"))
+		store.spots["/abroad.xml"].refuses("scheme", 1).refuses("malformed", 1)
+		abroad.pages("/only/abroad")
+		store.pages("/only/store")
+
+		s = c.siteWithMaps("maps-broken.corner.test", "/broken.xml", "/cut.xml", "/none.xml", "/gone.xml")
+		s.sitemap("/broken.xml", "<urlset><url><loc>"+s.at("/only/broken1")+"</loc>\n</lost><<& &undefined; \x00\xff<url>"+
+			"<loc>"+s.at("/only/broken2")+"</loc></url>\n<b><!-- <url><loc>"+s.at("/decoy")+"</loc></url>")
+		s.sitemap("/cut.xml", "<urlset><url><loc>"+s.at("/only/cut")+"</loc></url><url><loc>"+s.at("/decoy"))
+		s.sitemap("/none.xml", string(documentOf("No sitemap", []string{"/decoy"}))).typed("text/html")
+		s.missing("/gone.xml")
+		s.pages("/only/broken1", "/only/broken2", "/only/cut")
+
+		s = c.siteWithMaps("maps-many.corner.test", "/many.xml", "/endless.xml")
+		many := s.sitemap("/many.xml", "").stream(func(out io.Writer) error { return s.manyEntries(out) })
+		many.limit = maxSitemapBytes
+		begin := strings.TrimSuffix(urlsetOf(s.at("/only/before")), "</urlset>\n")
+		s.sitemap("/endless.xml", "").stream(func(out io.Writer) error {
+			return endlessly(out, begin, "<url><loc>"+s.at("/")+"</loc></url>\n")
+		}).want.isRead = false // how far a crawler reads, who has no room, is its business
+		s.pages("/only/first", "/only/last", "/only/before")
+		s.beyond = func(path string) *spot {
+			if path == "/only/beyond" {
+				return newSpot().html()
+			}
+			return nil
+		}
+	},
+}
+
+// What of one sitemap counts (sitemaps.org).
+const (
+	maxSitemapBytes   = 50 << 20
+	maxSitemapEntries = 50_000
+)
+
+// isSitemapPlace reports whether crawlers look for a sitemap there.
+func isSitemapPlace(path string) bool {
+	return slices.Contains([]string{"/sitemap.xml", "/sitemap_index.xml", "/sitemap.xml.gz", "/sitemap.txt"}, path)
+}
+
+// siteWithMaps returns a site whose robots.txt names sitemaps and closes /closed.
+func (c *corners) siteWithMaps(host string, paths ...string) *site {
+	s := c.site(host)
+	var robots strings.Builder
+	for _, path := range paths {
+		fmt.Fprintf(&robots, "Sitemap: %s\n", s.at(path))
+	}
+	s.robots(robots.String() + "User-agent: *\nDisallow: /closed\n")
+	s.enter("/")
+	return s
+}
+
+// at returns the URL of a path.
+func (s *site) at(path string) string { return "http://" + s.host + path }
+
+// sitemap puts a sitemap at path.
+func (s *site) sitemap(path, text string) *spot {
+	p := s.add(path, sought).body([]byte(text)).typed("application/xml")
+	p.limit = maxSitemapBytes
+	return p
+}
+
+func urlsetOf(urls ...string) string { return listOf("urlset", "url", urls) }
+func indexOf(urls ...string) string  { return listOf("sitemapindex", "sitemap", urls) }
+
+func listOf(list, entry string, urls []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<%s xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n", list)
+	for _, url := range urls {
+		fmt.Fprintf(&b, "<%s><loc>%s</loc></%s>\n", entry, html.EscapeString(url), entry)
+	}
+	fmt.Fprintf(&b, "</%s>\n", list)
+	return b.String()
+}
+
+// manyEntries writes a sitemap of one entry more than counts. Nearly all name
+// the same page: so many pages would take a crawler long.
+func (s *site) manyEntries(out io.Writer) error {
+	text := urlsetOf(slices.Concat([]string{s.at("/only/first")}, slices.Repeat([]string{s.at("/")}, maxSitemapEntries-2),
+		[]string{s.at("/only/last"), s.at("/only/beyond")})...)
+	_, err := io.WriteString(out, text)
+	return err
+}

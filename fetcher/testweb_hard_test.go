@@ -1,0 +1,163 @@
+package fetcher_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+)
+
+// wireOnly are the hardships that a test without sockets cannot show: limits of
+// the header, look-ups and addresses are the network's.
+const wireOnly = testweb.Headers | testweb.Addresses
+
+// corners is the web whose corners the tests crawl; the rest of it is small.
+func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
+	t.Helper()
+	web, err := testweb.New(testweb.Config{
+		Seed: dice(t).Uint64(), Hosts: 5, Pages: 50, Hardships: set, MeanBytes: 1500, MaxBodyBytes: 256 << 10,
+		Year: max(time.Now().Year(), 2026), CanaryPort: canary, KeepLog: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return web
+}
+
+// TestCorners crawls every corner of the test web that needs no sockets.
+func TestCorners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := corners(t, testweb.Everything&^wireOnly, 0)
+		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second})
+		cfg := w.config()
+		cfg.Client = clientOf(t, get.Config{Transport: streamWire{web.Handler()}, MaxBodyBytes: 256 << 10})
+		cfg.Rules, cfg.Sitemaps = anywhere, true
+		w.crawl(cfg, web.Seeds()...)
+		judge(t, w, web, testweb.Manners{Delay: time.Second, Tolerance: time.Nanosecond})
+	})
+}
+
+func clientOf(t *testing.T, cfg get.Config) *get.Client {
+	t.Helper()
+	client, err := get.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// judge holds a crawl of web to its records, manners, and what it refused.
+func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
+	t.Helper()
+	report, err := web.Compare(&w.sink.lines)
+	if err == nil {
+		err = report.Err()
+	}
+	if err != nil {
+		t.Errorf("records: %v", err)
+	}
+	verdict := web.Judge(web.Log(), promised)
+	if err := verdict.Err(); err != nil {
+		t.Errorf("manners: %v", err)
+	}
+	refused := map[string]uint64{}
+	for reason, n := range w.stats().Refused {
+		refused[string(reason)] = n
+	}
+	if err := web.CompareRefused(refused); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	if verdict.Refetched > 0 {
+		t.Errorf("%d requests more than needed", verdict.Refetched)
+	}
+	t.Logf("%d records of %d, %d more optional, %d requests, outcomes %v, refused %v",
+		report.Records, report.Expected, report.Optional, verdict.Requests, report.Outcomes, refused)
+}
+
+// streamWire answers by calling a handler, whose body comes while it is written:
+// it may have no end.
+type streamWire struct{ handler http.Handler }
+
+func (s streamWire) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := httptest.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+r.URL.Host+"/", nil)
+	in.RequestURI, in.Header, in.RemoteAddr = r.URL.Opaque, r.Header, ""
+	ctx, hangUp := context.WithCancel(r.Context())
+	in = in.WithContext(ctx)
+	body, writer := io.Pipe()
+	out := &streamed{header: http.Header{}, body: writer, began: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			if recover() != nil || r.Context().Err() != nil {
+				out.fault = errBroken
+			} else {
+				out.WriteHeader(http.StatusOK)
+			}
+			out.begin()
+			_ = writer.CloseWithError(out.fault) // nil is the end of the body
+		}()
+		s.handler.ServeHTTP(out, in)
+	}()
+	<-out.began
+	if out.status == 0 {
+		hangUp()
+		<-ended
+		return nil, errBroken
+	}
+	length, err := strconv.ParseInt(out.sent.Get("Content-Length"), 10, 64)
+	if err != nil {
+		length = -1
+	}
+	return &http.Response{
+		StatusCode: out.status, Header: out.sent, ContentLength: length,
+		Body: hanging{body, func() { hangUp(); _ = body.Close(); <-ended }},
+	}, nil
+}
+
+// streamed is a ResponseWriter into a pipe.
+type streamed struct {
+	header, sent http.Header
+	status       int
+	body         *io.PipeWriter
+	fault        error
+	once         sync.Once
+	began        chan struct{} // closed when status is known
+}
+
+func (s *streamed) begin() { s.once.Do(func() { close(s.began) }) }
+
+func (s *streamed) Header() http.Header { return s.header }
+func (s *streamed) Flush()              {}
+
+func (s *streamed) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status, s.sent = status, s.header.Clone()
+		s.begin()
+	}
+}
+
+func (s *streamed) Write(b []byte) (int, error) {
+	s.WriteHeader(http.StatusOK)
+	return s.body.Write(b)
+}
+
+// hanging is a body whose end is its writer's end.
+type hanging struct {
+	io.Reader
+	hangUp func()
+}
+
+func (h hanging) Close() error {
+	h.hangUp()
+	return nil
+}
