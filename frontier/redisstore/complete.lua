@@ -12,18 +12,17 @@
 local id, ending = ARGV[3], ARGV[6] == '1'
 local FAILED, FAILEDHOSTS = KEYS[10], KEYS[11]
 
-local runsOut = deadline(id)
+local lease = redis.call('HMGET', ACTIVE, 'i', 'a', 'x', 's')
+local state = redis.call('HMGET', STATE, 'e', 'y', 'd')
+local runsOut = deadline(lease[1], id)
 if not runsOut then
-  local ended = redis.call('HGET', STATE, 'e')
-  local mine = ended and ended:sub(1, 16) == id and tonumber(ended:sub(17)) > now()
+  local mine = state[1] and state[1]:sub(1, 16) == id and tonumber(state[1]:sub(17)) > now()
   return mine and 2 or 0
 end
 
--- What becomes of the items: gone leave the lease, aside are fields of active,
--- failed are values of the failed list.
-local lease = redis.call('HMGET', ACTIVE, 'o', 'a', 'x', 's')
-local gone, leave, aside, failed, counts = {}, {}, {}, {}, {queued = 0, leased = 0}
-local function add(counter, n) counts[counter] = (counts[counter] or 0) + n end
+-- What becomes of the items: those of gone leave active, those of back and again
+-- go aside, and failed is for the failed list.
+local gone, leave, back, again, failed = {}, {}, {}, {}, {}
 
 local function settle(number, what, argument)
   local entry = redis.call('HGET', ACTIVE, number)
@@ -31,24 +30,20 @@ local function settle(number, what, argument)
   gone[number] = true
   leave[#leave + 1] = number
   add('leased', -1)
-  if what == 'done' then
-    add('done', 1)
-  elseif what == 'failed' then
-    add('failed', 1)
-    failed[#failed + 1] = argument .. entry
-  elseif what == 'retry' then
-    local attempts = string.char(math.min(entry:byte(2) + 1, 255))
-    local ready = int(soon() + tonumber(argument))
-    add('queued', 1)
-    add('retries', 1)
-    add('delayed', 1)
-    aside[#aside + 1] = 'r' .. number
-    aside[#aside + 1] = ready .. ':' .. entry:sub(1, 1) .. attempts .. entry:sub(3)
-  else
-    add('queued', 1)
-    aside[#aside + 1] = 'g' .. number
-    aside[#aside + 1] = entry
+  if what == 'done' or what == 'failed' then
+    add(what, 1)
+    if what == 'failed' then failed[#failed + 1] = argument .. entry end
+    return true
   end
+  add('queued', 1)
+  if what == 'back' then
+    back[#back + 1] = {number = tonumber(number), entry = entry}
+    return true
+  end
+  add('retries', 1)
+  add('delayed', 1)
+  entry = entry:sub(1, 1) .. string.char(math.min(entry:byte(2) + 1, 255)) .. entry:sub(3)
+  again[#again + 1] = {number = tonumber(number), entry = entry, ready = soon() + tonumber(argument)}
   return true
 end
 
@@ -60,36 +55,50 @@ while at <= #ARGV do
   end
   at = at + 4 + 2 * n
 end
-redis.call('LLEN', FAILED)
-redis.call('SCARD', FAILEDHOSTS)
-local was = standing()
 
-local due = soon() + tonumber(ARGV[4])
-local state = {'u', int(due), 'y', ARGV[5]}
-if ARGV[7] == '1' then
-  state[#state + 1], state[#state + 2] = 'b', ARGV[8]
+if #failed > 0 then
+  redis.call('LLEN', FAILED)
+  redis.call('SCARD', FAILEDHOSTS)
 end
+local due, write = soon() + tonumber(ARGV[4]), nil
+local fields = {} -- of active
 if ending then
-  state[#state + 1], state[#state + 2] = 'e', id .. int(runsOut)
+  local items, aside, waiting = holdings(gone)
+  add('leased', -#items)
+  add('queued', #items) -- those given back count as queued already
+  for _, item in ipairs(aside) do items[#items + 1] = item end
+  for _, item in ipairs(again) do waiting[#waiting + 1] = item end
+  write = free(items, back, waiting, due, standing())
+elseif #leave > 0 then
+  for _, item in ipairs(back) do
+    fields[#fields + 1], fields[#fields + 2] = 'g' .. item.number, item.entry
+  end
+  for _, item in ipairs(again) do
+    fields[#fields + 1], fields[#fields + 2] = 'r' .. item.number, int(item.ready) .. ':' .. item.entry
+  end
+  local aside = lease[2] + #back + #again
+  if #back + #again > 0 then fields[#fields + 1], fields[#fields + 2] = 'a', aside end
+  if #failed > 0 then fields[#fields + 1], fields[#fields + 2] = 'x', lease[3] + #failed end
+  local idle = open(lease[2], lease[4]) == #leave and aside + tonumber(state[3] or 0) + lengths() == 0
+  if idle and not lease[4] then
+    fields[#fields + 1], fields[#fields + 2] = 's', 1
+    add('hosts', -1)
+  end
 end
-redis.call('HSET', STATE, unpack(state))
+local sums = totals()
+
+local learnt = {'u', int(due)}
+if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV[5] end
+if ARGV[7] == '1' then learnt[#learnt + 1], learnt[#learnt + 2] = 'b', ARGV[8] end
+if ending then learnt[#learnt + 1], learnt[#learnt + 2] = 'e', id .. int(runsOut) end
+redis.call('HSET', STATE, unpack(learnt))
 all('RPUSH', FAILED, failed)
 if #failed > 0 then redis.call('SADD', FAILEDHOSTS, HOST) end
-if #leave > 0 then
-  aside[#aside + 1], aside[#aside + 2] = 'o', lease[1] - #leave
-  aside[#aside + 1], aside[#aside + 2] = 'a', lease[2] + counts.queued
-  aside[#aside + 1], aside[#aside + 2] = 'x', lease[3] + #failed
-  all('HSET', ACTIVE, aside)
+if ending then
+  write()
+else
+  all('HSET', ACTIVE, fields)
   all('HDEL', ACTIVE, leave)
 end
-if ending then
-  local open, back, again = holdings()
-  add('leased', -#open)
-  add('queued', #open) -- those given back count as queued already
-  free(open, back, again, due, was)
-elseif was.counted and lease[1] - #leave + lease[2] + counts.queued + was.waiting + was.delayed == 0 then
-  redis.call('HSET', ACTIVE, 's', 1)
-  add('hosts', -1)
-end
-for counter, n in pairs(counts) do count(counter, n) end
+all('HSET', META, sums)
 return 1

@@ -11,17 +11,21 @@ local ranOut = tonumber(redis.call('ZSCORE', LEASED, HOST))
 if not ranOut or ranOut > now() then return 0 end
 
 local inFlight = tonumber(redis.call('HGET', ACTIVE, 'f') or 0)
-local open, back, again = holdings()
+local items, back, again = holdings({})
 local was = standing()
-for i = 1, math.min(inFlight, #open) do
-  local entry = open[i].entry
+for i = 1, math.min(inFlight, #items) do
+  local entry = items[i].entry
   local deliveries = math.min(entry:byte(3) + 1, tonumber(ARGV[4]))
-  open[i].entry = entry:sub(1, 2) .. string.char(deliveries) .. entry:sub(4)
+  items[i].entry = entry:sub(1, 2) .. string.char(deliveries) .. entry:sub(4)
 end
 local due = math.max(was.due, ranOut + (was.delay or tonumber(ARGV[3])))
 
+add('leased', -#items)
+add('queued', #items)
+local write = free(items, back, again, due, was)
+local sums = totals()
+
 redis.call('HSET', STATE, 'u', int(due))
-count('leased', -#open)
-count('queued', #open)
-free(open, back, again, due, was)
+write()
+all('HSET', META, sums)
 return 1

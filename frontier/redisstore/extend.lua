@@ -9,25 +9,24 @@
 -- returns  1 or 0: whether the lease is held; if it is, the number and the entry
 --          of each open item from ARGV[5] on
 -- cost     O(items returned)
-local id = ARGV[3]
-if not deadline(id) then return {0} end
+local lease = redis.call('HMGET', ACTIVE, 'i', 'n', 'a', 's')
+if not deadline(lease[1], ARGV[3]) then return {0} end
 
-local lease = redis.call('HMGET', ACTIVE, 'n', 'o')
-local last, open = tonumber(lease[1]), tonumber(lease[2])
+local last = tonumber(lease[2])
 local reply = {1}
 for number = tonumber(ARGV[5]), last do
   local entry = redis.call('HGET', ACTIVE, int(number))
   if entry then reply[#reply + 1], reply[#reply + 2] = number, entry end
 end
-local most = math.min(tonumber(ARGV[6]) - open, tonumber(ARGV[7]))
+local most = math.min(tonumber(ARGV[6]) - open(lease[3], lease[4]), tonumber(ARGV[7]))
 if ARGV[8] ~= '' and now() > tonumber(ARGV[8]) then most = 0 end
 local entries, taken = take(most)
-redis.call('HGET', META, 'queued')
+local sums = totals()
 
 redis.call('ZADD', LEASED, int(soon() + tonumber(ARGV[4])), HOST)
 if #entries > 0 then
-  redis.call('HSET', ACTIVE, 'n', int(last + #entries), 'o', open + #entries)
-  hand(entries, taken, last)
+  hand(entries, taken, last, {'n', int(last + #entries)})
+  all('HSET', META, sums)
   for i, entry in ipairs(entries) do
     reply[#reply + 1], reply[#reply + 2] = last + i, entry
   end

@@ -1,6 +1,5 @@
--- free.lua: how a lease ends, and what else complete, expire, ready and
--- retry share: what a lease did not complete returns to its place, and its host
--- is free again.
+-- free.lua: how a lease ends, and what else complete, expire, ready and retry
+-- share: what a lease did not complete returns to its place, and its host is free.
 -- KEYS     as in host.lua, which comes before it
 -- returns  nothing: it defines names for the rest of the script
 -- cost     O(items of the lease)
@@ -11,9 +10,9 @@ local function queueOf(entry) return math.floor(entry:byte(1) / 2) % 4 + 1 end
 -- standing reads what free must know of the host and its partition.
 local function standing()
   local state = redis.call('HMGET', STATE, 'd', 'u', 'y')
-  redis.call('ZSCORE', DUE, HOST)
   redis.call('ZCARD', DELAYED)
   return {
+    listed = redis.call('ZSCORE', DUE, HOST), -- in due
     waiting = lengths(),
     delayed = tonumber(state[1] or 0),
     due = tonumber(state[2] or 0),
@@ -25,47 +24,48 @@ end
 
 -- free puts the items of open and back at the head of their queues, in the order
 -- of their numbers, and those of again at the end or among the delayed ones, and
--- frees the host, which is not due before due. It only writes; was is what
--- standing read.
+-- frees the host, which is not due before due. was is what standing read. It
+-- counts, and returns the function that writes all the rest.
 local function free(open, back, again, due, was)
-  local items = open
-  for _, item in ipairs(back) do items[#items + 1] = item end
-  table.sort(items, earlier)
+  for _, item in ipairs(back) do open[#open + 1] = item end
+  table.sort(open, earlier)
+  table.sort(again, earlier)
   local head, tail, wait = {{}, {}, {}}, {{}, {}, {}}, {}
-  for i = #items, 1, -1 do -- LPUSH: what should be first goes last
-    local queue = head[queueOf(items[i].entry)]
-    queue[#queue + 1] = items[i].entry
+  for i = #open, 1, -1 do -- LPUSH: what should be first goes last
+    local queue = head[queueOf(open[i].entry)]
+    queue[#queue + 1] = open[i].entry
   end
-  local waiting, delayed, ready = was.waiting + #items, 0, 0
+  local waiting, delayed = was.waiting + #open, 0
   for _, item in ipairs(again) do
     if item.ready <= now() then
       local queue = tail[queueOf(item.entry)]
       queue[#queue + 1] = item.entry
       waiting = waiting + 1
-      if item.ready > 0 then ready = ready + 1 end
+      if item.ready > 0 then add('delayed', -1) end
     else
       delayed = delayed + 1
       wait[2 * delayed - 1] = int(item.ready)
       wait[2 * delayed] = struct.pack('>I8', was.member + delayed) .. HOST .. '\0' .. item.entry
     end
   end
-  for i, queue in ipairs(QUEUES) do
-    all('LPUSH', queue, head[i])
-    all('RPUSH', queue, tail[i])
-  end
-  if delayed > 0 then
-    all('ZADD', DELAYED, wait)
-    count('z', delayed)
-    redis.call('HINCRBY', STATE, 'd', delayed)
-  end
-  if waiting > 0 then redis.call('ZADD', DUE, int(due), HOST) end
-  redis.call('ZREM', LEASED, HOST)
-  redis.call('DEL', ACTIVE)
-  count('delayed', -ready)
-  if waiting + delayed + was.delayed == 0 then
-    -- Nothing is left to do, but the host keeps its due time, and a worker that
-    -- lost a reply may still ask how its lease ended.
-    redis.call('PEXPIRE', STATE, int(math.max(due - now(), 60000)))
-    if was.counted then count('hosts', -1) end
+  add('z', delayed)
+  local idle = waiting + delayed + was.delayed == 0
+  if idle and was.counted then add('hosts', -1) end
+
+  return function()
+    for i, queue in ipairs(QUEUES) do
+      all('LPUSH', queue, head[i])
+      all('RPUSH', queue, tail[i])
+    end
+    if delayed > 0 then
+      all('ZADD', DELAYED, wait)
+      redis.call('HINCRBY', STATE, 'd', delayed)
+    end
+    if waiting > 0 then redis.call('ZADD', DUE, int(due), HOST) end
+    redis.call('ZREM', LEASED, HOST)
+    redis.call('DEL', ACTIVE)
+    -- Of a host with nothing to do the due time is kept until it has passed, and
+    -- how its lease ended while a worker that lost a reply may ask.
+    if idle then redis.call('PEXPIRE', STATE, int(math.max(due - now(), 60000))) end
   end
 end

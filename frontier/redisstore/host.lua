@@ -4,19 +4,19 @@
 --          7 to 9 its queues by priority
 -- ARGV[2]  the host key
 -- returns  nothing: it defines names for the rest of the script
--- cost     O(1); take, hand and free: O(items that they move)
+-- cost     O(1); take, hand and holdings: O(items that they are about)
 --
 -- active is there while the host is leased; its fields are
 --   i     the id of the lease
 --   n     the number of the last item handed out under it; the first is 1
 --   f     how many items its worker has in flight at once
---   o     items handed out and not completed: <number> has the entry of each
---   a     items aside: g<number> the entry of one given back, r<number> the ms
---         when one to be tried again is ready (0: it does not count as delayed),
---         a colon, its entry. They stay aside until the lease ends, for what it
---         completed it is not given again
+--   a     how many items are aside: g<number> the entry of one given back,
+--         r<number> the ms when one to be tried again is ready (0: it does not
+--         count as delayed), a colon, its entry. They stay aside until the lease
+--         ends, for what it completed it is not given again
 --   x     items that failed under it: the last of the host's failed ones
 --   s     1: nothing of the host is queued or leased, so it is not counted in hosts
+--   <number>  the entry of an item that is open: handed out and not completed
 -- state is there when there is something to say:
 --   b     the blob                    u  not due before, ms
 --   y     the delay, ms               d  its items in delayed
@@ -35,8 +35,22 @@ local META, DUE, LEASED, DELAYED, ACTIVE, STATE = unpack(KEYS, 1, 6)
 local QUEUES = {KEYS[7], KEYS[8], KEYS[9]}
 local HOST = ARGV[2]
 
-local function count(counter, n)
-  if n ~= 0 then redis.call('HINCRBY', META, counter, int(n)) end
+-- add notes by how much a counter of meta changes.
+local counts = {}
+local function add(counter, n) counts[counter] = (counts[counter] or 0) + n end
+
+-- totals reads the counters that change and returns them with their new values,
+-- as HSET takes them.
+local function totals()
+  local names, fields = {}, {}
+  for name, n in pairs(counts) do
+    if n ~= 0 then names[#names + 1] = name end
+  end
+  if #names == 0 then return fields end
+  for i, value in ipairs(redis.call('HMGET', META, unpack(names))) do
+    fields[2 * i - 1], fields[2 * i] = names[i], int((value or 0) + counts[names[i]])
+  end
+  return fields
 end
 
 -- all gives a command a list of any even or odd length, some at a time.
@@ -46,11 +60,11 @@ local function all(command, key, list)
   end
 end
 
--- deadline returns when the lease of that id runs out, nil if it is not held.
-local function deadline(id)
-  local held = redis.call('HGET', ACTIVE, 'i') == id
+-- deadline returns when a lease runs out, nil if it has; holder is the id that
+-- active has.
+local function deadline(holder, id)
   local at = tonumber(redis.call('ZSCORE', LEASED, HOST) or 0)
-  if held and at > now() then return at end
+  if holder == id and at > now() then return at end
 end
 
 -- take reads up to most entries at the head of the queues, in their order, and
@@ -64,35 +78,41 @@ local function take(most)
       taken[i] = #some
     end
   end
+  add('queued', -#entries)
+  add('leased', #entries)
   return entries, taken
 end
 
--- hand moves what take read into the lease, numbered from last + 1.
-local function hand(entries, taken, last)
-  local fields = {}
+-- hand moves what take read into the lease, numbered from last + 1, and sets
+-- other fields of active with it.
+local function hand(entries, taken, last, fields)
   for i, entry in ipairs(entries) do
-    fields[2 * i - 1], fields[2 * i] = int(last + i), entry
+    fields[#fields + 1], fields[#fields + 2] = int(last + i), entry
   end
   all('HSET', ACTIVE, fields)
   for i, n in ipairs(taken) do
     if n > 0 then redis.call('LTRIM', QUEUES[i], n, -1) end
   end
-  count('queued', -#entries)
-  count('leased', #entries)
+end
+
+-- open returns how many items of a lease are open: what active has beside i, n,
+-- f, a, x and s.
+local function open(aside, idle)
+  return redis.call('HLEN', ACTIVE) - 5 - aside - (idle and 1 or 0)
 end
 
 local function earlier(a, b) return a.number < b.number end
 
 -- holdings reads the items of a lease, each with its number and entry: those
--- that are open, in order, given back, and to be tried again, in order, with the
--- time when they are ready.
-local function holdings()
+-- that are open, in order; given back; to be tried again, with the time when
+-- they are ready. What gone has by its number is left out.
+local function holdings(gone)
   local open, back, again = {}, {}, {}
   local fields = redis.call('HGETALL', ACTIVE)
   for i = 1, #fields, 2 do
     local name, value = fields[i], fields[i + 1]
     local kind, number = name:match('^([gr]?)(%d+)$')
-    if number then
+    if number and not gone[name] then
       local item = {number = tonumber(number), entry = value}
       if kind == 'g' then
         back[#back + 1] = item
@@ -106,18 +126,14 @@ local function holdings()
     end
   end
   table.sort(open, earlier)
-  table.sort(again, earlier)
   return open, back, again
 end
 
--- lengths reads how long the queues are: all of them, and each.
+-- lengths reads how many items the queues have.
 local function lengths()
-  local sum, each = 0, {}
-  for i, queue in ipairs(QUEUES) do
-    each[i] = redis.call('LLEN', queue)
-    sum = sum + each[i]
-  end
-  return sum, each
+  local sum = 0
+  for _, queue in ipairs(QUEUES) do sum = sum + redis.call('LLEN', queue) end
+  return sum
 end
 
 -- untilDue returns the ms until the partition's first host is due, -1 if none waits.

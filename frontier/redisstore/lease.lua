@@ -14,10 +14,11 @@
 -- of a hold (hold.lua), and each host only its delay after that.
 local id, ttl = ARGV[3], tonumber(ARGV[4])
 
-local runsOut = deadline(id)
+local holder = redis.call('HGET', ACTIVE, 'i')
+local runsOut = deadline(holder, id)
 if runsOut then
   local reply = {1, untilDue(), runsOut - now(), redis.call('HGET', STATE, 'b')}
-  local open = holdings()
+  local open = holdings({})
   for i, item in ipairs(open) do
     reply[2 * i + 3], reply[2 * i + 4] = item.number, item.entry
   end
@@ -28,7 +29,7 @@ local known = redis.call('HMGET', META, 'epoch', 'hold')
 if known[1] ~= EPOCH then return {0, 0} end
 local state = redis.call('HMGET', STATE, 'b', 'y')
 local due = tonumber(redis.call('ZSCORE', DUE, HOST))
-if not due or redis.call('EXISTS', ACTIVE) == 1 then return {0, untilDue()} end
+if not due or holder then return {0, untilDue()} end
 local delay = tonumber(state[2] or ARGV[5])
 local held = tonumber(known[2] or 0) + delay
 if held > math.max(due, now()) then
@@ -41,11 +42,12 @@ local batch = 32
 if delay > 0 then batch = math.max(math.min(batch, math.floor(ttl / delay)), 1) end
 local entries, taken = take(math.min(batch, tonumber(ARGV[7])))
 if #entries == 0 then return {0, untilDue()} end
+local sums = totals()
 
-redis.call('HSET', ACTIVE, 'i', id, 'n', #entries, 'f', ARGV[6], 'o', #entries, 'a', 0, 'x', 0)
-hand(entries, taken, 0)
+hand(entries, taken, 0, {'i', id, 'n', #entries, 'f', ARGV[6], 'a', 0, 'x', 0})
 redis.call('ZADD', LEASED, int(soon() + ttl), HOST)
 redis.call('ZREM', DUE, HOST)
+all('HSET', META, sums)
 local reply = {1, untilDue(), ttl, state[1]}
 for i, entry in ipairs(entries) do
   reply[2 * i + 3], reply[2 * i + 4] = i, entry

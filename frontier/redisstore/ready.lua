@@ -16,12 +16,14 @@ end
 local was = standing()
 local leased = redis.call('EXISTS', ACTIVE) == 1
 if #members == 0 then return 0 end
+add('delayed', -#members)
+local sums = totals()
 
 for i, queue in ipairs(QUEUES) do all('RPUSH', queue, queues[i]) end
 all('ZREM', DELAYED, members)
 redis.call('HINCRBY', STATE, 'd', -#members)
-count('delayed', -#members)
-if not leased and was.waiting == 0 then
+if not leased and not was.listed then
   redis.call('ZADD', DUE, int(math.max(was.due, now())), HOST)
 end
+all('HSET', META, sums)
 return #members

@@ -26,6 +26,12 @@ for i = 1, n do
     aside[#aside + 1], aside[#aside + 2] = 'r' .. int(lease[1] + i - (n - mine)), '0:' .. entry
   end
 end
+if not was.counted or not lease[1] and was.waiting + was.delayed == 0 then add('hosts', 1) end
+add('failed', -n)
+add('queued', n)
+add('rounds', n)
+local sums = totals()
+
 for i, queue in ipairs(QUEUES) do all('RPUSH', queue, queues[i]) end
 if mine > 0 then
   aside[#aside + 1], aside[#aside + 2] = 'n', int(lease[1] + mine)
@@ -33,20 +39,13 @@ if mine > 0 then
   aside[#aside + 1], aside[#aside + 2] = 'x', lease[3] - mine
   all('HSET', ACTIVE, aside)
 end
+if not was.counted then redis.call('HDEL', ACTIVE, 's') end
 redis.call('LTRIM', FAILED, n, -1)
 if total == n then redis.call('SREM', FAILEDHOSTS, HOST) end
 redis.call('HDEL', STATE, 'b')
 redis.call('PERSIST', STATE)
-if not lease[1] and was.waiting == 0 then
+if not lease[1] and not was.listed then
   redis.call('ZADD', DUE, int(math.max(was.due, now())), HOST)
 end
-if lease[1] and not was.counted then
-  redis.call('HDEL', ACTIVE, 's')
-  count('hosts', 1)
-elseif not lease[1] and was.waiting + was.delayed == 0 then
-  count('hosts', 1)
-end
-count('failed', -n)
-count('queued', n)
-count('rounds', n)
+all('HSET', META, sums)
 return 1
