@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 		_ = listener.Close()
 		<-served
 	})
+	odd := newOddWeb(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -55,10 +56,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("WEB", listener.Addr().String())
 			env.Setenv("SITE", s.server.Listener.Addr().String())
 			env.Setenv(smallFilter())
+			odd.setenv(env)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "stopped": cmdStopped, "heal": cmdHeal, "lines": cmdLines,
+			"proxied": cmdProxied, "answers": cmdAnswers,
 		},
 	})
 }

@@ -36,7 +36,7 @@ func (w *Writer) open(position frontier.Position) error {
 		return err
 	}
 	if _, err := w.cfg.FS.Stat(w.path(w.name)); err != nil { // it is not to be created
-		return err
+		return fmt.Errorf("answers are missing: %w", err)
 	}
 	var err error
 	if w.file, err = record.OpenAt(w.cfg.FS, w.path(w.name), w.length); err != nil {

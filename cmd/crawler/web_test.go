@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+)
+
+// oddWeb is what scripts about the ways of the web crawl: a site that is all
+// hosts, a name server, and a proxy.
+type oddWeb struct {
+	site  *httptest.Server
+	dns   *resolvetest.Server
+	proxy *httptest.Server
+	done  chan struct{}
+
+	mu      sync.Mutex
+	targets map[string]bool // where the proxy was told to go
+}
+
+func newOddWeb(t *testing.T) *oddWeb {
+	o := &oddWeb{done: make(chan struct{}), targets: make(map[string]bool)}
+	o.site = httptest.NewServer(http.HandlerFunc(o.answer))
+	o.proxy = httptest.NewServer(http.HandlerFunc(o.tunnel))
+	o.dns = resolvetest.Serve(t, addressOf)
+	t.Cleanup(func() {
+		close(o.done)
+		o.proxy.CloseClientConnections()
+		o.proxy.Close()
+		o.site.CloseClientConnections()
+		o.site.Close()
+	})
+	return o
+}
+
+// setenv tells a script where everything is.
+func (o *oddWeb) setenv(env *testscript.Env) {
+	env.Values[oddKey{}] = o
+	odd := o.site.Listener.Addr().String()
+	_, port, _ := net.SplitHostPort(odd)
+	env.Setenv("ODD", odd)
+	env.Setenv("ODDPORT", port)
+	env.Setenv("DNS", o.dns.Addr)
+	env.Setenv("PROXY", o.proxy.Listener.Addr().String())
+}
+
+type oddKey struct{}
+
+// addressOf is what the name server says.
+func addressOf(name string, _ int) []netip.Addr {
+	switch name {
+	case "here.test":
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	case "example.test": // an address for documentation: there is nobody
+		return []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+	}
+	return nil
+}
+
+// oddPages are the pages of all hosts; others have no links.
+var oddPages = map[string]string{
+	"/": `<title>odd</title><a href="/plain">1</a> <a href="/secret">2</a> <a href="/nothing">3</a>
+		<img src="/logo.png"> <link rel="stylesheet" href="/style.css">`,
+	"/traps": `<a href="/` + strings.Repeat("x", 2100) + `">1</a> <a href="/a/a/a/a/a">2</a> <a href="/2099/01">3</a>
+		<a href="/q?` + strings.Repeat("p=1&", 40) + `q=1">4</a> <a rel="nofollow" href="/unasked">5</a>`,
+	"/spellings": `<a href="/one?utm_source=a">1</a> <a href="/one?PHPSESSID=0123456789abcdef">2</a>
+		<a href="/x/../one#top">3</a> <a href="/one;jsessionid=17">4</a> <a href="/two?b=1&amp;a=2">5</a> <a href="/two?a=2&amp;b=1">6</a>`,
+	"/hosts": `<a href="http://s1.odd.test/plain">1</a> <a href="http://s2.odd.test/plain">2</a> <a href="http://s3.odd.test/plain">3</a>`,
+}
+
+func (o *oddWeb) answer(w http.ResponseWriter, r *http.Request) {
+	page, known := oddPages[r.URL.Path]
+	w.Header().Set("Content-Type", "text/html")
+	switch {
+	case known:
+		fmt.Fprint(w, page)
+	case r.URL.Path == "/robots.txt":
+		w.Header().Set("Content-Type", "text/plain")
+		fmt.Fprint(w, "User-agent: *\nDisallow: /secret\nSitemap: /list.xml\n")
+	case r.URL.Path == "/list.xml":
+		w.Header().Set("Content-Type", "application/xml")
+		fmt.Fprintf(w, `<urlset><url><loc>http://%[1]s/listed</loc></url><url><loc>http://%[1]s/2099/01/</loc></url></urlset>`, r.Host)
+	case r.URL.Path == "/logo.png":
+		w.Header().Set("Content-Type", "image/png")
+	case r.URL.Path == "/nothing":
+		http.NotFound(w, r)
+	case r.URL.Path == "/mute": // until its client goes
+		select {
+		case <-r.Context().Done():
+		case <-o.done:
+		}
+	default:
+		fmt.Fprint(w, "<p>", r.URL.Path)
+	}
+}
+
+// tunnel is a proxy that notes where it is told to go and goes to the site
+// instead, for user u with the password geheim.
+func (o *oddWeb) tunnel(w http.ResponseWriter, r *http.Request) {
+	if user, password, _ := basicAuth(r); r.Method != http.MethodConnect || user != "u" || password != "geheim" {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+		return
+	}
+	o.mu.Lock()
+	o.targets[r.Host] = true
+	o.mu.Unlock()
+	up, err := net.Dial("tcp", o.site.Listener.Addr().String())
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	defer up.Close()
+	down, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer down.Close()
+	if _, err := io.WriteString(down, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		return
+	}
+	var back sync.WaitGroup
+	back.Go(func() { _, _ = io.Copy(down, up); _ = down.Close() })
+	_, _ = io.Copy(up, buffered)
+	_ = up.Close()
+	back.Wait()
+}
+
+func basicAuth(r *http.Request) (user, password string, ok bool) {
+	asked := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
+	return asked.BasicAuth()
+}
+
+// proxied TARGET: the proxy was told to go there.
+func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] proxied TARGET")
+	}
+	o := ts.Value(oddKey{}).(*oddWeb)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.targets[args[0]] == neg {
+		ts.Fatalf("the proxy was told to go to %v", o.targets)
+	}
+}
+
+// answers N DIR: so many records of a crawl have an answer, each where its
+// record says, and the files have no other answers.
+func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: answers N DIR")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	pointed := 0
+	for line := range strings.Lines(ts.ReadFile(filepath.Join(args[1], "pages.jsonl"))) {
+		var r struct {
+			URL    string
+			Status int
+			WARC   string
+			Offset int64 `json:"warc_offset"`
+		}
+		ts.Check(json.Unmarshal([]byte(line), &r))
+		if r.WARC == "" {
+			continue
+		}
+		pointed++
+		text, err := os.ReadFile(ts.MkAbs(filepath.Join(args[1], r.WARC)))
+		ts.Check(err)
+		member, err := firstMember(text[r.Offset:])
+		ts.Check(err)
+		for _, part := range []string{"WARC-Type: response\r\n", "WARC-Target-URI: " + r.URL + "\r\n", fmt.Sprintf("\r\n\r\nHTTP/1.1 %d ", r.Status)} {
+			if !strings.Contains(member, part) {
+				ts.Fatalf("%s points to a record without %q:\n%s", r.URL, part, member)
+			}
+		}
+	}
+	files, err := filepath.Glob(ts.MkAbs(filepath.Join(args[1], "warc", "*.warc.gz")))
+	ts.Check(err)
+	there := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		ts.Check(err)
+		z, err := gzip.NewReader(bytes.NewReader(text))
+		ts.Check(err)
+		whole, err := io.ReadAll(z)
+		ts.Check(err)
+		there += bytes.Count(whole, []byte("WARC-Type: response\r\n"))
+	}
+	if pointed != want || there != want {
+		ts.Fatalf("%d records point to answers, the files have %d, want %d of both", pointed, there, want)
+	}
+}
+
+// firstMember unpacks the first gzip member of b.
+func firstMember(b []byte) (string, error) {
+	z, err := gzip.NewReader(bufio.NewReader(bytes.NewReader(b)))
+	if err != nil {
+		return "", err
+	}
+	z.Multistream(false)
+	member, err := io.ReadAll(z)
+	return string(member), errors.Join(err, z.Close())
+}
