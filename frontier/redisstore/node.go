@@ -126,6 +126,9 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkServer(ctx, n.client); err != nil {
+		return nil, s.classify(ctx, err)
+	}
 	ep := old
 	if old == nil || old.run != run {
 		ep = &epoch{node: n, run: run, sha: make(map[*script]string)}
@@ -303,7 +306,7 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for _, own := range []error{frontier.ErrUnavailable, frontier.ErrFilterLost, frontier.ErrParamsMismatch} {
+	for _, own := range []error{frontier.ErrUnavailable, frontier.ErrFilterLost, frontier.ErrParamsMismatch, ErrServer} {
 		if errors.Is(err, own) {
 			return err
 		}

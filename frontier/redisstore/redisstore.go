@@ -163,6 +163,7 @@ type Store struct {
 // ErrParamsMismatch: cfg's fixed values differ from those the crawl was created
 // with (Settings: a *frontier.SettingsError), or its format is another.
 // ErrFilterLost: bits of its filter are gone; Rebuild makes it anew.
+// ErrServer: the server is too old, evicts keys or denies commands.
 // ErrUnavailable: the server cannot be asked now.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
@@ -193,6 +194,9 @@ func newStore(cfg Config) *Store {
 // begin connects, joins the crawl, and starts what runs beside callers.
 func (s *Store) begin(ctx context.Context, worker bool) error {
 	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	if err := s.checkServers(ctx); err != nil {
 		return err
 	}
 	if err := s.join(ctx, worker); err != nil {

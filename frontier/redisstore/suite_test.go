@@ -44,11 +44,11 @@ func (c crawl) Crash() (frontiertest.Crawl, error) {
 }
 
 // crawlsOn returns what opens crawls on a server or cluster for the suite.
-func crawlsOn(addrs []string, partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
+func crawlsOn(at redis.UniversalOptions, partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
 	var last atomic.Int64
 	return func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		cfg := Config{
-			Redis: &redis.UniversalOptions{Addrs: addrs}, Name: fmt.Sprintf("suite-%d", last.Add(1)),
+			Redis: &at, Name: fmt.Sprintf("suite-%d", last.Add(1)),
 			FilterKeys: opt.FilterKeys, FPR: 1e-9, NoGrowth: opt.FilterKeys > 0, Partitions: partitions,
 			Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,
 		}
@@ -69,8 +69,9 @@ func crawlsOn(addrs []string, partitions int) func(*testing.T, frontiertest.Opti
 	}
 }
 
-// TestSuite holds crawls on one server to the contract.
+// TestSuite holds crawls on one server to the contract. Their user may run no
+// command but those that a Store asks for at its start, on no keys but a crawl's.
 func TestSuite(t *testing.T) {
-	server := servers.Redis(t, servers.RedisOptions{})
-	frontiertest.Run(t, crawlsOn([]string{server.Addr()}, 4))
+	server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": crawlUser(commands)}})
+	frontiertest.Run(t, crawlsOn(asCrawlUser(server.Addr()), 4))
 }

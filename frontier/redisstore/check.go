@@ -1,0 +1,161 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+)
+
+// ErrServer reports a server that a crawl cannot be kept on as it is set up: too
+// old, evicting keys, or denying commands. The message says what to change.
+var ErrServer = errors.New("redisstore: the Redis server will not do")
+
+// minVersion is the first version that forgets scripts when it ends, and knows
+// the flags of scripts.
+const minVersion = 7
+
+// checkServers refuses servers that a crawl cannot be kept on.
+func (s *Store) checkServers(ctx context.Context) error {
+	err := s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+		if err := s.checkServer(ctx, server); err != nil {
+			return err
+		}
+		return s.checkCommands(ctx, server)
+	})
+	return s.classify(ctx, err)
+}
+
+// eachServer calls do for the single server or for every primary of the cluster,
+// perhaps at once, and returns the first error.
+func (s *Store) eachServer(ctx context.Context, do func(context.Context, *redis.Client) error) error {
+	if s.nodes.single != nil {
+		return do(ctx, s.nodes.single.client)
+	}
+	return s.nodes.cluster.ForEachMaster(ctx, do)
+}
+
+// checkServer looks at a server's version and at what it evicts. Whoever begins
+// an epoch calls it: a server that replaces another may be set up differently.
+func (s *Store) checkServer(ctx context.Context, server *redis.Client) error {
+	info, err := server.InfoMap(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	version := info["Server"]["redis_version"]
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < minVersion {
+		return fmt.Errorf("%w: its version is %q, want %d.0 or later", ErrServer, version, minVersion)
+	}
+	if info, err = server.InfoMap(ctx, "memory").Result(); err != nil {
+		return err
+	}
+	switch policy := info["Memory"]["maxmemory_policy"]; {
+	case strings.HasPrefix(policy, "allkeys-"):
+		return fmt.Errorf("%w: %w: its maxmemory-policy is %q, want noeviction", ErrServer, redisbits.ErrEvicts, policy)
+	case strings.HasPrefix(policy, "volatile-"):
+		// What expires are the due times of hosts that have nothing queued.
+		s.cfg.Logger.WarnContext(ctx, "a full server evicts keys that expire, which makes hosts due too early",
+			"maxmemory_policy", policy, "want", "noeviction")
+	}
+	return nil
+}
+
+// commands are what a Store sends or runs in scripts, each with arguments enough
+// to be let in; KEY stands for a key.
+var commands = []string{
+	"DEL KEY", "EVAL s 0", "EVALSHA s 0", "EXISTS KEY", "GET KEY", "GETRANGE KEY 0 0", "HDEL KEY f", "HEXISTS KEY f",
+	"HGET KEY f", "HGETALL KEY", "HINCRBY KEY f 1", "HKEYS KEY", "HLEN KEY", "HMGET KEY f", "HSET KEY f v", "HSETNX KEY f v",
+	"INFO", "LLEN KEY", "LPUSH KEY v", "LRANGE KEY 0 0", "LTRIM KEY 0 0", "PERSIST KEY", "PEXPIRE KEY 1", "RPUSH KEY v",
+	"SADD KEY v", "SCAN 0", "SCARD KEY", "SCRIPT LOAD s", "SET KEY v", "SETRANGE KEY 0 v", "SISMEMBER KEY v", "SMEMBERS KEY",
+	"SMISMEMBER KEY v", "SREM KEY v", "SSCAN KEY 0", "STRLEN KEY", "TIME", "UNLINK KEY", "WAIT 0 0", "ZADD KEY 1 v", "ZCARD KEY",
+	"ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
+}
+
+// checkCommands asks a server whether its user may run every command, on keys of
+// the crawl and on those of partitions. Nothing is run: the commands are queued
+// in a transaction, for which permission is needed, and that is discarded.
+func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
+	// Were MULTI denied, what follows it would be run.
+	if err := discarded(ctx, server, func(redis.Pipeliner) {}); err != nil {
+		return denial(err, []string{"multi"}, false)
+	}
+	keys := []string{s.cfg.cardKey(), newPartition(newID(), 0).meta}
+	var asked []*redis.Cmd
+	err := discarded(ctx, server, func(pipe redis.Pipeliner) {
+		for _, command := range commands {
+			for _, key := range keys {
+				asked = append(asked, pipe.Do(ctx, commandOn(command, key)...))
+			}
+		}
+	})
+	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") {
+		return err
+	}
+	var denied []string
+	foreign := false // a key may not be used
+	for _, cmd := range asked {
+		switch err := cmd.Err(); {
+		case err == nil || !redis.HasErrorPrefix(err, "NOPERM"):
+			// Of a node that has not got the key, or no memory: not what is asked.
+		case strings.Contains(err.Error(), "key"):
+			foreign = true
+		default:
+			denied = append(denied, cmd.Name())
+		}
+	}
+	if len(denied) == 0 && !foreign {
+		return nil
+	}
+	slices.Sort(denied)
+	return denial(nil, slices.Compact(denied), foreign)
+}
+
+// commandOn returns a command of commands for a key.
+func commandOn(command, key string) (args []any) {
+	for word := range strings.FieldsSeq(command) {
+		if word == "KEY" {
+			word = key
+		}
+		args = append(args, word)
+	}
+	return args
+}
+
+// discarded queues commands in a transaction that is discarded. It returns the
+// first error that is not about one of them.
+func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipeliner)) error {
+	pipe := server.Pipeline()
+	begin := pipe.Do(ctx, "multi")
+	queue(pipe)
+	end := pipe.Do(ctx, "discard")
+	_, err := pipe.Exec(ctx)
+	if _, reply := errors.AsType[redis.Error](err); err != nil && !reply {
+		return err
+	}
+	return errors.Join(begin.Err(), end.Err())
+}
+
+// denial is the error of commands, or of keys, that the user may not use.
+func denial(err error, denied []string, keys bool) error {
+	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") {
+		return err
+	}
+	what := ""
+	if len(denied) > 0 {
+		what = "its user may not run " + strings.Join(denied, ", ")
+	}
+	if keys {
+		if what != "" {
+			what += ", and "
+		}
+		what += `its user may not use the crawl's keys: want the patterns ~crawler:* and ~{*}*`
+	}
+	return fmt.Errorf("%w: %s", ErrServer, what)
+}

@@ -1,0 +1,172 @@
+package redisstore
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+)
+
+const crawlPassword = "correct-horse"
+
+// crawlUser returns the directive of a user that may run some of commands, on
+// the keys of crawls.
+func crawlUser(commands []string) string {
+	allowed := []string{"crawl on >" + crawlPassword + " resetkeys ~crawler:* ~{*}* resetchannels -@all +multi +exec +discard +hello"}
+	for _, command := range commands {
+		allowed = append(allowed, "+"+strings.ToLower(commandName(command)))
+	}
+	return strings.Join(allowed, " ")
+}
+
+// commandName returns what ACL rules call an entry of commands.
+func commandName(command string) string {
+	name, rest, _ := strings.Cut(command, " ")
+	if name == "SCRIPT" {
+		name += "|" + strings.Fields(rest)[0]
+	}
+	return name
+}
+
+func asCrawlUser(addrs ...string) redis.UniversalOptions {
+	return redis.UniversalOptions{Addrs: addrs, Username: "crawl", Password: crawlPassword}
+}
+
+// TestCommands: what scripts run is among the commands that are asked for. That
+// these are enough for the rest TestSuite shows.
+func TestCommands(t *testing.T) {
+	files, err := filepath.Glob("*.lua")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("scripts are %q (%v)", files, err)
+	}
+	called := regexp.MustCompile(`(?:redis\.call|all)\('([A-Z]+)'`)
+	for _, file := range append(files, "../../bloomstore/redisbits/block.lua") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range called.FindAllStringSubmatch(string(text), -1) {
+			if !slices.ContainsFunc(commands, func(c string) bool { return commandName(c) == match[1] }) {
+				t.Errorf("%s runs %s, which is not among commands", file, match[1])
+			}
+		}
+	}
+}
+
+// TestOpenRefusesServers: a server on which a crawl would lose its filter, or
+// break off in the middle, is refused at once, and the error says why.
+func TestOpenRefusesServers(t *testing.T) {
+	t.Parallel()
+	without := func(names ...string) string {
+		return crawlUser(slices.DeleteFunc(slices.Clone(commands), func(c string) bool { return slices.Contains(names, commandName(c)) }))
+	}
+	for name, c := range map[string]struct {
+		config map[string]string
+		want   string
+	}{
+		"evicts":          {map[string]string{"maxmemory-policy": "allkeys-lru", "user": crawlUser(commands)}, "allkeys-lru"},
+		"commands denied": {map[string]string{"user": without("ZADD", "EVALSHA")}, "may not run evalsha, zadd"},
+		"keys denied":     {map[string]string{"user": strings.Replace(crawlUser(commands), "~{*}*", "", 1)}, "~{*}*"},
+		"multi denied":    {map[string]string{"user": strings.Replace(crawlUser(commands), "+multi", "", 1)}, "may not run multi"},
+		"all denied":      {map[string]string{"user": "crawl on >" + crawlPassword + " ~* -@all"}, "info"},
+		"wrong password":  {map[string]string{"user": "crawl on >another ~* +@all"}, "WRONGPASS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := servers.Redis(t, servers.RedisOptions{Config: c.config})
+			cfg := config(server)
+			opt := asCrawlUser(server.Addr())
+			cfg.Redis = &opt
+			s, err := Open(t.Context(), cfg)
+			if err == nil {
+				_ = s.Close()
+				t.Fatal("the server is accepted")
+			}
+			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), crawlPassword) {
+				t.Errorf("the error is %q, want it to contain %q and no password", err, c.want)
+			}
+			if name == "evicts" && !(errors.Is(err, ErrServer) && errors.Is(err, redisbits.ErrEvicts)) {
+				t.Errorf("the error is %v, want %v and %v", err, ErrServer, redisbits.ErrEvicts)
+			}
+			if keys := server.Client().DBSize(t.Context()).Val(); keys != 0 {
+				t.Errorf("a refused server has %d keys", keys)
+			}
+		})
+	}
+}
+
+// TestCommandsAreNotRun: asking for permissions changes nothing.
+func TestCommandsAreNotRun(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	s := openStore(t, config(server))
+	before := server.Client().DBSize(t.Context()).Val()
+	if err := s.checkServers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := server.Client().DBSize(t.Context()).Val(); after != before {
+		t.Errorf("there are %d keys, then %d", before, after)
+	}
+}
+
+// TestEpochRefusesEviction: a server that is set to evict while a crawl runs is
+// refused when its scripts are loaded the next time.
+func TestEpochRefusesEviction(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	s := openStore(t, config(server))
+	admin := server.Client()
+	if err := errors.Join(
+		admin.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lfu").Err(), admin.ScriptFlush(t.Context()).Err()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Add(t.Context(), testPages("a.test", 0, 1)); !errors.Is(err, ErrServer) {
+		t.Errorf("Add = %v, want %v", err, ErrServer)
+	}
+}
+
+// TestOldServer: a version that keeps scripts when it restarts is refused. Its
+// part is played by a server that answers INFO and nothing else.
+func TestOldServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go answerInfo(conn)
+		}
+	}()
+	_, err = Open(t.Context(), Config{Redis: &redis.UniversalOptions{Addrs: []string{listener.Addr().String()}}, Name: "old"})
+	if !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), `"6.2.14"`) {
+		t.Errorf("Open = %v, want %v that names 6.2.14", err, ErrServer)
+	}
+}
+
+func answerInfo(conn net.Conn) {
+	const info = "# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\n"
+	defer conn.Close()
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() { // of a command, each argument is a line
+		switch strings.ToLower(lines.Text()) {
+		case "hello", "auth", "select":
+			fmt.Fprint(conn, "-ERR unknown command\r\n")
+		case "info":
+			fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
+		}
+	}
+}
