@@ -241,6 +241,9 @@ func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "TMPDIR="+ts.Getenv("TMPDIR"))
 	name, value := smallFilter()
 	cmd.Env = append(cmd.Env, name+"="+value)
+	for _, name := range []string{"CRAWLER_REDIS", "CRAWLER_NAME"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
 	return cmd
 }
 

@@ -23,6 +23,7 @@ type audit struct {
 	Balanced bool        `json:"balanced"`
 	Terms    []auditTerm `json:"terms"`
 	Faults   []string    `json:"faults,omitempty"` // where the store's tables contradict each other
+	Notes    []string    `json:"notes,omitempty"`  // what was not counted, and why
 }
 
 // auditTerm is one term of the books.
@@ -105,6 +106,9 @@ func (a *audit) print(w io.Writer) {
 	}
 	for _, fault := range a.Faults {
 		fmt.Fprintf(w, "tables: %s\n", fault)
+	}
+	for _, note := range a.Notes {
+		fmt.Fprintln(w, note)
 	}
 	if a.Balanced {
 		fmt.Fprintln(w, "the books balance")

@@ -44,10 +44,10 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		if p.stored, err = p.fixed(ctx); err != nil {
 			return nil, &exitError{exitFailed, err}
 		}
-		errs = append(errs, l.adopt(p.stored))
+		errs = append(errs, l.adopt(p.stored, p.keeper()))
 	}
 	p.checked, err = o.check()
-	errs = append(errs, err)
+	errs = append(append(errs, err), o.checkShared(l.from)...)
 	if o.seeds != "" && o.seeds != "-" {
 		if _, err := os.Stat(o.seeds); err != nil {
 			errs = append(errs, fmt.Errorf("seeds: %w", err))
@@ -66,6 +66,11 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 
 // place returns where the crawl is to be.
 func (o *options) place(args []string) (place, error) {
+	if shared, err := o.home(); err != nil {
+		return place{}, err
+	} else if shared != nil {
+		return place{shared, o.dirFlag}, nil
+	}
 	dir := o.dirFlag
 	if dir == "" {
 		var err error

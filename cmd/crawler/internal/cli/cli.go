@@ -80,7 +80,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		exit = &exitError{signalCode(ctx), nil}
 	case errors.As(err, &exit):
 	case errors.As(err, &flag):
-		exit = &exitError{exitUsage, errors.Join(flagFaults(s, args)...)}
+		exit = &exitError{exitUsage, errors.Join(flagFaults(ctx, s, args)...)}
 	case ran:
 		exit = &exitError{exitFailed, err}
 	default: // before a command's own code, errors are about the command line
@@ -103,7 +103,7 @@ type flagError struct{ error }
 // flagFaults returns everything that is wrong with a command line of which a
 // flag is: parsing ends at the first fault, so it is done again without that,
 // until the command can check what is left.
-func flagFaults(s streams, args []string) (faults []error) {
+func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
 	for {
 		cmd, rest, err := newRoot(s).Find(args)
 		if err != nil {
@@ -111,6 +111,7 @@ func flagFaults(s streams, args []string) (faults []error) {
 		}
 		if err = cmd.ParseFlags(rest); err == nil {
 			if cmd.PreRunE != nil {
+				cmd.SetContext(ctx)
 				err = cmd.PreRunE(cmd, cmd.Flags().Args())
 			}
 			if err != nil {
@@ -184,7 +185,7 @@ many new URLs its filter may have swallowed.
 		}
 	}
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s))
-	add("look", newStatus(s), newReport(s), newExplain(s), newOutput(s), newConfig(s))
+	add("look", newStatus(s), newReport(s), newExplain(s), newOutput(s), newExport(s), newConfig(s))
 	add("plan", size.Command(s.liveFilter), dedup.Command(), newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root

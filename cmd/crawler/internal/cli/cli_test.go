@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestCrawlHelp(t *testing.T) {
 // Every name in the list of fixed flags is a flag, or nothing would be fixed.
 func TestFixedFlagsExist(t *testing.T) {
 	flags := crawlFlags(new(options))
-	for _, name := range append(fixedFlags, forOneRun...) {
+	for _, name := range slices.Concat(fixedFlags, sharedFixed, sharedOnly, connectionFlags, forOneRun) {
 		if flags.Lookup(name) == nil {
 			t.Errorf("there is no --%s", name)
 		}
@@ -94,7 +95,7 @@ func TestSettingsSurviveAdoption(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := second.adopt(stored); err != nil {
+		if err := second.adopt(stored, "test"); err != nil {
 			t.Fatal(err)
 		}
 		if err := stored.Compare(second.settings("form")); err != nil {
@@ -175,6 +176,31 @@ func TestResumeLine(t *testing.T) {
 	r.fed.all, want = false, want+` --seeds 'a b.txt' 'http://a.test/?q'`
 	if got := r.resumeLine(); got != want {
 		t.Errorf("with seeds left: got  %s\nwant %s", got, want)
+	}
+}
+
+// The line that resumes a worker of a shared crawl names its crawl and its
+// directory, and has no secret.
+func TestResumeLineOfWorker(t *testing.T) {
+	o := new(options)
+	flags := crawlFlags(o)
+	if err := flags.Parse([]string{"--redis", "redis://u:hush@h,i:7/0", "--name", "n", "--redis-password-file", "p w", "--partitions", "3",
+		"--max-queued", "1k", "http://a.test/"}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLayers(flags, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := newSharedHome(o.sharedFlags, "hush")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &result{session: &session{plan: &plan{options: o, layers: l, place: place{home, "n.crawl/h-1"}}}}
+	r.fed.all = true
+	want := `crawler crawl --redis redis://h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
+	if got := r.resumeLine(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -21,8 +22,8 @@ func newConfig(s streams) *cobra.Command {
 		Use:   "config [SEED...] [flags of crawl] [--json]",
 		Short: "Show every effective value of a crawl and where it came from",
 		Long: `Show what 'crawler crawl' with the same arguments would use, and where each value
-came from. Later ones win: default, the crawl's own settings (crawl.json),
---config FILE, CRAWLER_* environment, flag.`,
+came from. Later ones win: default, the crawl's own settings (crawl.json, or
+redis), --config FILE, CRAWLER_* environment, flag.`,
 		Example: `  crawler config                        of the crawl in this directory, or of a new one
   crawler config --config polite.yaml https://go.dev/`,
 		DisableFlagsInUseLine: true,
@@ -65,7 +66,13 @@ func (p *plan) effective() (all []effective) {
 		}
 		switch f.Name {
 		case "dir":
-			e.Value = p.dir
+			if e.Value = p.dir; e.Value == "" {
+				e.Value = filepath.Join(journalsOf(p.name), "HOST-N")
+			}
+		case "redis":
+			if e.Value != "" {
+				e.Value = p.home.(*sharedHome).where
+			}
 		case "header":
 			var shown []string
 			for _, header := range p.headers {

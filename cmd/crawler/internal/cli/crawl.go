@@ -34,16 +34,22 @@ func newCrawl(s streams) *cobra.Command {
 A crawl lives in a directory, and the same command resumes it. A seed without
 a scheme is tried as https. Ctrl-C finishes what is under way, twice stops at
 once; either way nothing is lost. Records go to DIR/pages.jsonl, one line of
-JSON for each URL.`,
+JSON for each URL.
+
+With --redis and --name a crawl lives in a Redis, and any number of workers on
+any machines share it: the first command creates it, the same command joins it.
+Each worker has a directory of its own for its records; crawler export merges
+them.`,
 		Example: `  crawler crawl --max-pages 100 https://go.dev/
   crawler crawl --seeds hosts.txt.gz --scope domain --dir archive.crawl
-  crawler crawl --dir archive.crawl --concurrency 200`,
+  crawler crawl --dir archive.crawl --concurrency 200
+  crawler crawl --redis redis://10.0.0.5 --name archive --seeds hosts.txt.gz`,
 		DisableFlagsInUseLine: true,
 	}
 	addSections(cmd, o.newFlags())
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		if p, err = o.resolve(cmd.Context(), cmd.Flags(), args); err == nil && p.stored == nil && len(args) == 0 && o.seeds == "" {
-			err = usage(fmt.Errorf("no crawl in %s, and no seeds: name a URL or --seeds FILE", p.title()))
+			err = usage(fmt.Errorf("%s, and no seeds: name a URL or --seeds FILE", p.missing()))
 		}
 		return err
 	}
@@ -117,8 +123,12 @@ func limitMemory(o *options) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	bits, _ := sizing.OptimalBits(uint64(o.urls), float64(o.fpr))
-	debug.SetMemoryLimit(int64(bits/8) + heapRoom)
+	limit := int64(heapRoom)
+	if o.redis == "" { // else the filter is there
+		bits, _ := sizing.OptimalBits(uint64(o.urls), float64(o.fpr))
+		limit += int64(bits / 8)
+	}
+	debug.SetMemoryLimit(limit)
 }
 
 // startProfile profiles the run into a file, if it has a name.
@@ -249,15 +259,19 @@ func (ses *session) announce(ctx context.Context, w io.Writer) error {
 	if ses.robots == "ignore" {
 		fmt.Fprintln(w, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
+	where := ses.title()
+	if where != ses.dir {
+		where += ", records in " + ses.dir
+	}
 	if ses.stored == nil {
-		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", ses.dir)
+		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", where)
 		return nil
 	}
 	stats, err := ses.store.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", ses.dir, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
+	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if stats.Paused {
 		fmt.Fprintf(w, "it is paused: '%s' goes on\n", ses.command("resume"))
 	}

@@ -17,6 +17,8 @@ import (
 type home interface {
 	// title names the crawl to people, without secrets.
 	title() string
+	// keeper is what has the settings, as the source of a value.
+	keeper() string
 	// engineName is what its engine is called when that does not answer; empty: nothing.
 	engineName() string
 	// arguments name it on a command line, without secrets.
@@ -31,9 +33,14 @@ type home interface {
 type opening struct {
 	purpose purpose
 	log     *slog.Logger
-	crash   func(point string) // nil: none
-	// openOutput opens the files of records, cut to position.
-	openOutput func(position frontier.Position) (frontier.Output, error)
+	outputs
+}
+
+// recordFiles are where records are written: record.Files or a record.Journal.
+type recordFiles interface {
+	record.Sink
+	frontier.Output
+	Close() error
 }
 
 // purpose is what a crawl is opened for.
@@ -86,11 +93,30 @@ type closeView interface {
 type upkeep interface {
 	// Counters returns what Stats does but for the filter: it costs next to nothing.
 	Counters(ctx context.Context) (frontier.Stats, error)
-	// Run does what must be done beside a crawl, until ctx ends.
-	Run(ctx context.Context) error
+	// sharing says who works on the crawl; nil: it is none that many may work on.
+	sharing(ctx context.Context) (*sharing, error)
 	// Err returns why the engine cannot be used any more; nil: it can.
 	Err() error
 	Close() error
+}
+
+// sharing is what is said of a crawl that workers share.
+type sharing struct {
+	Workers []worker `json:"workers"` // that live
+	// Lost counts URLs that workers were told were added, and of which Redis
+	// knows nothing any more.
+	Lost uint64 `json:"acknowledged_and_lost"`
+}
+
+// worker is one of those that share a crawl.
+type worker struct {
+	Name       string    `json:"name"`
+	Host       string    `json:"host"`
+	PID        int       `json:"pid"`
+	Started    time.Time `json:"started"`
+	Silent     float64   `json:"silent_seconds"` // since it was last heard of
+	Partitions int       `json:"partitions"`     // that it looks after
+	Leases     int       `json:"leases"`         // hosts that it holds
 }
 
 // recordSource are the records of a crawl, each once for each round of its URL.

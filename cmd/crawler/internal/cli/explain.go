@@ -20,10 +20,10 @@ import (
 
 // newExplain says why a URL was, or was not, crawled.
 func newExplain(s streams) *cobra.Command {
-	var dir string
+	var crawl target
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "explain URL [--dir DIR] [--json]",
+		Use:   "explain URL [--dir DIR | --redis URL --name NAME] [--json]",
 		Short: "Say why a URL was, or was not, crawled",
 		Long: `Say why a URL was, or was not, crawled: its canonical form, what each rule,
 robots.txt and the filter answer, where it waits, its outcome, and who named it.
@@ -32,11 +32,11 @@ It works for URLs that the crawl never saw, and requests nothing.`,
 
 		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, &dir)
+	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		at, err := existing(ctx, dir)
+		at, err := crawl.existing(ctx)
 		if err != nil {
 			return err
 		}

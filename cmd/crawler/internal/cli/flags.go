@@ -30,7 +30,11 @@ type options struct {
 	urls           human.Count
 	fpr            human.Rate
 	growth         human.Switch
+	partitions     int // of a shared crawl
 	form           form.Flags
+
+	// which shared crawl; empty: one in a directory
+	sharedFlags
 
 	webOptions
 
@@ -67,6 +71,9 @@ type options struct {
 	crashAt     string
 	cpuProfile  string
 	admin       string
+	redisWait   int
+	maxQueued   limit
+	worker      string
 }
 
 // fixedFlags change identity, scope, politeness or sizes: they are stored when
@@ -87,7 +94,8 @@ func (o *options) newFlags() []section {
 	sections := []section{
 		{title: "Seeds and output", declare: o.outputFlags}, {title: "Scope", declare: o.scopeFlags},
 		{title: "Politeness", declare: o.politeFlags}, {title: "Requests", declare: o.requestFlags},
-		{title: "Filter and canonical form", declare: o.filterFlags}, {title: "This run", declare: o.runFlags},
+		{title: "Filter and canonical form", declare: o.filterFlags},
+		{title: "A crawl that workers share", declare: o.sharedCrawlFlags}, {title: "This run", declare: o.runFlags},
 	}
 	for i := range sections {
 		sec := &sections[i]
@@ -101,7 +109,7 @@ func (o *options) newFlags() []section {
 func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
 	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
-	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory)")
+	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory; with --redis, which keeps the crawl, records of this worker alone are in ./NAME.crawl/HOST-N)")
 	f.Var(newChoice(&o.out, "file", "-"), "out", "`WHERE`: file, or - for stdout as well, where each record comes at least once")
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
 	o.rotate = 1 << 30

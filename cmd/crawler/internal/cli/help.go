@@ -46,6 +46,9 @@ func addSections(cmd *cobra.Command, sections []section) {
 		fmt.Fprintf(w, `
 * fixed when the crawl is created: a later run need not repeat it, and is
   refused with another value.
+With --redis the fixed flags, --max-pages and --max-queued are about the whole
+crawl; each other flag is about its own worker, also --rate, --concurrency and
+--max-time.
 Each flag can also stand in --config FILE (YAML; "hosts:" has what differs for
 some hosts) or in the environment, as in %sDELAY=2s.
 `, envPrefix)
@@ -69,6 +72,10 @@ func complete(cmd *cobra.Command) {
 	}
 	if cmd.Flags().Lookup("config") != nil {
 		_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	}
+	if cmd.Flags().Lookup("redis") != nil {
+		_ = cmd.MarkFlagFilename("redis-ca")
+		_ = cmd.MarkFlagFilename("redis-password-file")
 	}
 }
 
@@ -104,7 +111,7 @@ func describe(f *pflag.Flag) (head, text string) {
 		placeholder = "TIME"
 	}
 	mark, short := " ", "    "
-	if slices.Contains(fixedFlags, f.Name) {
+	if slices.Contains(fixedFlags, f.Name) || slices.Contains(sharedFixed, f.Name) {
 		mark = "*"
 	}
 	if f.Shorthand != "" {

@@ -161,10 +161,11 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// adopt takes the settings of an existing crawl for whatever nobody gave.
-func (l *layers) adopt(stored frontier.Settings) error {
+// adopt takes the settings of an existing crawl, which source keeps, for whatever
+// nobody gave.
+func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
-	for _, name := range fixedFlags {
+	for _, name := range slices.Concat(fixedFlags, sharedFixed) {
 		text, ok := stored[name]
 		if !ok {
 			continue
@@ -172,15 +173,15 @@ func (l *layers) adopt(stored frontier.Settings) error {
 		values := []string{text}
 		if _, list := l.flags.Lookup(name).Value.(pflag.SliceValue); list {
 			if err := json.Unmarshal([]byte(text), &values); err != nil {
-				errs = append(errs, fmt.Errorf("crawl.json: %s: %w", name, err))
+				errs = append(errs, fmt.Errorf("%s: %s: %w", source, name, err))
 				continue
 			}
 		}
-		errs = append(errs, l.set(name, values, "crawl.json"))
+		errs = append(errs, l.set(name, values, source))
 	}
 	if text, ok := stored[hostsSetting]; ok && !l.hostsGiven {
 		if err := json.Unmarshal([]byte(text), &l.hosts); err != nil {
-			errs = append(errs, fmt.Errorf("crawl.json: hosts: %w", err))
+			errs = append(errs, fmt.Errorf("%s: hosts: %w", source, err))
 		}
 		for i := range l.hosts {
 			l.hosts[i].compile()
@@ -195,10 +196,11 @@ const (
 	formSetting  = "canonical-form"
 )
 
-// settings returns what is fixed when a crawl is created.
-func (l *layers) settings(form string) frontier.Settings {
+// settings returns what is fixed when a crawl is created: the fixed flags, and
+// more of them.
+func (l *layers) settings(form string, more ...string) frontier.Settings {
 	s := frontier.Settings{formSetting: form}
-	for _, name := range fixedFlags {
+	for _, name := range slices.Concat(fixedFlags, more) {
 		flag := l.flags.Lookup(name)
 		s[name] = flag.Value.String()
 		if list, ok := flag.Value.(pflag.SliceValue); ok {

@@ -8,6 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
@@ -18,6 +19,7 @@ type directory string
 var _ home = directory("")
 
 func (d directory) title() string       { return string(d) }
+func (d directory) keeper() string      { return crawlFile }
 func (d directory) engineName() string  { return "" }
 func (d directory) arguments() []string { return []string{"--dir", shellQuote(string(d))} }
 
@@ -26,7 +28,22 @@ func (d directory) fixed(context.Context) (frontier.Settings, error) {
 }
 
 func (d directory) open(_ context.Context, p *plan, o opening) (engine, error) {
-	open, output := localstore.Open, o.openOutput
+	open := localstore.Open
+	output := func(position frontier.Position) (_ frontier.Output, err error) {
+		config := o.config()
+		config.Dir = string(d)
+		if p.save != "none" || hasArchive(position) {
+			config.Archive, err = o.archive(string(d), func(c warc.Config) (*warc.Writer, error) { return warc.Open(c, position) })
+			if err != nil {
+				return nil, err
+			}
+		}
+		files, err := record.Open(config, position)
+		if err != nil {
+			return nil, err
+		}
+		return o.records(files), nil
+	}
 	switch o.purpose {
 	case toRebuild:
 		open = localstore.Rebuild
@@ -59,7 +76,12 @@ func (d directory) explain(err error) error {
 }
 
 // locked reports whether a process has the crawl or the worker in dir open.
-func locked(dir string) (bool, error) { return localstore.Locked(nil, dir) }
+func locked(dir string) (bool, error) {
+	if card, err := readWorkerCard(dir); card != nil || err != nil {
+		return journalLocked(dir), err
+	}
+	return localstore.Locked(nil, dir)
+}
 
 func (o *options) localFilter() membits.Config {
 	growth := membits.GrowthOn
@@ -82,11 +104,8 @@ type localEngine struct {
 
 var _ engine = localEngine{}
 
-// Run implements upkeep: the store's own goroutine does it all.
-func (localEngine) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
+// sharing implements upkeep: there is one process at most.
+func (localEngine) sharing(context.Context) (*sharing, error) { return nil, nil }
 
 func (l localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, error) {
 	return l.Store.FilterLayers(), nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -22,7 +23,7 @@ func (l localEngine) audit(ctx context.Context) (audit, error) {
 		return audit{}, err
 	}
 	end := append(frontier.Position{}, books.Position...) // never nil, which would be all
-	records, err := countRecords(ctx, record.Reader{Dir: l.dir, End: end})
+	records, err := countRecords(ctx, record.Reader{Dir: l.dir, End: end}.Lines())
 	if ctx.Err() != nil {
 		return audit{}, ctx.Err()
 	}
@@ -37,9 +38,9 @@ type recordCounts struct {
 }
 
 // countRecords counts records. With an error it returns those before it.
-func countRecords(ctx context.Context, reader record.Reader) (recordCounts, error) {
+func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCounts, error) {
 	c := recordCounts{outcomes: make(map[frontier.Outcome]uint64)}
-	for line, err := range reader.Lines() {
+	for line, err := range lines {
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return c, err
 		}
@@ -79,7 +80,7 @@ func judge(books *localstore.Recount, records *recordCounts, unread error) audit
 	c := &books.Counters
 	a.term("found", c.Found, c.Added+c.Seen+c.RefusedTotal(), "added + seen + refused", "")
 	a.term("added", c.Added, books.Queued+books.Leased+books.Done.Count+books.Failed, "queued + leased + done + failed", "")
-	a.Terms = append(a.Terms, judgeFill(books))
+	a.Terms = append(a.Terms, judgeFill(c.Added, books.Added, books.AddedErr))
 	a.term("queued", c.Queued, books.Queued, "rows of queues, delayed items", "")
 	a.term("delayed", c.Delayed, books.Delayed, "rows of delayed items", "")
 	a.term("leased", c.Leased, books.Leased, "rows that leases name", "")
@@ -88,6 +89,16 @@ func judge(books *localstore.Recount, records *recordCounts, unread error) audit
 	a.term("done", c.Done, books.Done.Count, "rows of outcomes", "")
 	a.term("done", c.Done, records.done.Count, "records", otherURLs(records.done, books.Done))
 	a.term("failures", books.Failures.Count, records.failures.Count, "records; rounds of all rows", otherURLs(records.failures, books.Failures))
+	a.judgeRecords(c, records, unread)
+	a.term("filter", 0, books.Forgotten, "URLs of rows it does not know", "")
+	a.Faults = books.Faults
+	a.Balanced = a.broken() == nil
+	return a
+}
+
+// judgeRecords holds the counters of outcomes against the records. unread is why
+// not all of those could be read.
+func (a *audit) judgeRecords(c *frontier.Stats, records *recordCounts, unread error) {
 	for _, o := range slices.Sorted(maps.Keys(union(c.Outcomes, records.outcomes))) {
 		a.term("outcome "+string(o), c.Outcomes[o], records.outcomes[o], "records", "")
 	}
@@ -97,10 +108,6 @@ func judge(books *localstore.Recount, records *recordCounts, unread error) audit
 		fault = unread.Error()
 	}
 	a.term("records", c.Records, records.all, "lines", fault)
-	a.term("filter", 0, books.Forgotten, "URLs of rows it does not know", "")
-	a.Faults = books.Faults
-	a.Balanced = a.broken() == nil
-	return a
 }
 
 // otherURLs finds fault with as many records of other URLs.
@@ -120,13 +127,13 @@ func union[K comparable, V any](a, b map[K]V) map[K]V {
 
 // judgeFill holds the URLs added against the estimate from the filter's fill. An
 // estimate of few URLs errs by whole bits: one URL is let pass beyond 5σ.
-func judgeFill(books *localstore.Recount) auditTerm {
-	t := auditTerm{Term: "added", Counter: books.Counters.Added, From: "fill of the filter"}
-	if math.IsInf(books.Added, 1) {
+func judgeFill(added uint64, estimate, stderr float64) auditTerm {
+	t := auditTerm{Term: "added", Counter: added, From: "fill of the filter"}
+	if math.IsInf(estimate, 1) {
 		t.From += ", which is full and cannot tell"
 		return t
 	}
-	t.Counted, t.Within = books.Added, 5*books.AddedErr+1
+	t.Counted, t.Within = estimate, 5*stderr+1
 	if math.Abs(t.Counted-float64(t.Counter)) > t.Within {
 		t.Fault = "differ"
 	}

@@ -24,6 +24,14 @@ func inDirectory(dir string) place { return place{directory(dir), dir} }
 // file returns the path of a file in the place's directory.
 func (at place) file(name string) string { return filepath.Join(at.dir, name) }
 
+// missing says that there is no crawl.
+func (at place) missing() string {
+	if at.dir == at.title() {
+		return "no crawl in " + at.dir
+	}
+	return "no crawl " + at.title()
+}
+
 // command returns the line of a command about this crawl.
 func (at place) command(name string) string {
 	line := program() + " " + name
@@ -67,12 +75,22 @@ func existing(ctx context.Context, dir string) (place, error) {
 		}
 	}
 	at := inDirectory(dir)
+	card, err := readWorkerCard(dir)
+	if err != nil {
+		return place{}, &exitError{exitFailed, err}
+	}
+	if card != nil {
+		if !at.listens(ctx) {
+			return place{}, usage(fmt.Errorf("%s is of a worker of %s, a crawl in Redis, and that is not running: name the crawl with --redis and --name", dir, card.Crawl))
+		}
+		return at, nil
+	}
 	stored, err := at.fixed(ctx)
 	if err != nil {
 		return place{}, &exitError{exitFailed, err}
 	}
 	if stored == nil {
-		return place{}, usage(fmt.Errorf("no crawl in %s", dir))
+		return place{}, usage(errors.New(at.missing()))
 	}
 	return at, nil
 }
@@ -92,7 +110,10 @@ func openStored(ctx context.Context, at place, s streams, why purpose) (*session
 	if p.stored, err = at.fixed(ctx); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	if err := p.adopt(p.stored); err != nil {
+	if p.stored == nil {
+		return nil, usage(errors.New(at.missing()))
+	}
+	if err := p.adopt(p.stored, p.keeper()); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	if p.checked, err = o.check(); err != nil {

@@ -43,11 +43,11 @@ const endRunning = "running"
 
 // newReport prints the account of a crawl.
 func newReport(s streams) *cobra.Command {
-	var dir string
+	var crawl target
 	var asJSON, seeds bool
 	var probe time.Duration
 	cmd := &cobra.Command{
-		Use:   "report [--dir DIR] [--json]",
+		Use:   "report [--dir DIR | --redis URL --name NAME] [--json]",
 		Short: "Print the account of a crawl, running or not",
 		Long: `Print the account of a crawl, running or not: its books with every reason for
 a refusal, rates, what limited it, the hosts with the most of something, the
@@ -57,12 +57,12 @@ written each minute and at the end of a run.`,
 
 		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, &dir)
+	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl anew: what came of each seed")
 	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 10s, 200ms while the crawl runs)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := existing(cmd.Context(), dir)
+		at, err := crawl.existing(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -157,8 +157,16 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 		return nil, err
 	}
 	r := ses.newReport(stats)
+	shared, err := ses.store.sharing(ctx)
+	if err != nil {
+		return nil, err
+	}
 	r.End = "not running"
-	last, err := readReport(ses.dir)
+	running := shared != nil && len(shared.Workers) > 0
+	if running {
+		r.End = stateOf(true, stats)
+	}
+	last, err := ses.lastReport()
 	switch {
 	case err != nil:
 		return nil, err
@@ -172,7 +180,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.Top = last.Run, last.Seeds, last.Limits, last.Top
 	}
-	if r.Resume == "" && stats.Queued+stats.Leased > 0 {
+	if r.Resume == "" && !running && stats.Queued+stats.Leased > 0 {
 		r.Resume = ses.command("crawl")
 	}
 	return r, ses.measure(ctx, r, stats, 0, probe)
@@ -259,9 +267,12 @@ func replaceFile(name string, text []byte) error {
 	return os.Rename(f.Name(), name)
 }
 
-// readReport returns the report in a crawl's directory, nil if there is none.
-func readReport(dir string) (*view.Report, error) {
-	name := filepath.Join(dir, reportFile)
+// lastReport returns the report in the crawl's directory, nil if there is none.
+func (at place) lastReport() (*view.Report, error) {
+	if at.dir == "" {
+		return nil, nil
+	}
+	name := at.file(reportFile)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -19,8 +19,12 @@ var forOneRun = []string{"dir", "seeds", "max-time", "crash-at", "checkpoint-add
 // and with twice the --max-pages if those were reached.
 func (r *result) resumeLine() string {
 	line := []string{r.command("crawl")}
+	if r.redis != "" {
+		line = append(line, "--dir", shellQuote(r.dir))
+	}
 	r.flags.VisitAll(func(f *pflag.Flag) {
-		if r.from[f.Name] != fromFlag || slices.Contains(fixedFlags, f.Name) || slices.Contains(forOneRun, f.Name) {
+		if r.from[f.Name] != fromFlag || slices.ContainsFunc([][]string{fixedFlags, sharedFixed, connectionFlags, forOneRun},
+			func(others []string) bool { return slices.Contains(others, f.Name) }) {
 			return
 		}
 		texts := []string{f.Value.String()}

@@ -12,18 +12,19 @@ import (
 
 // newRetry offers failed URLs again.
 func newRetry(s streams) *cobra.Command {
-	var dir, host string
+	var crawl target
+	var host string
 	cmd := &cobra.Command{
-		Use:   "retry [--dir DIR] [--host HOST]",
+		Use:   "retry [--dir DIR | --redis URL --name NAME] [--host HOST]",
 		Short: "Offer failed URLs again, in a new round",
 		Args:  cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, &dir)
+	crawl.addTo(cmd)
 	cmd.Flags().StringVar(&host, "host", "", "only those of this `HOST` key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := existing(cmd.Context(), dir)
+		at, err := crawl.existing(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -10,21 +10,22 @@ import (
 
 // newSeed adds seeds to a crawl, running or not.
 func newSeed(s streams) *cobra.Command {
-	var dir, file string
+	var crawl target
+	var file string
 	cmd := &cobra.Command{
-		Use:   "seed [--dir DIR] [--seeds FILE] [SEED...]",
+		Use:   "seed [--dir DIR | --redis URL --name NAME] [--seeds FILE] [SEED...]",
 		Short: "Add seeds to a crawl, running or not",
 
 		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, &dir)
+	crawl.addTo(cmd)
 	cmd.Flags().StringVar(&file, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if len(args) == 0 && file == "" {
 			return usage(errors.New("no seeds: name a URL or --seeds FILE"))
 		}
-		at, err := existing(ctx, dir)
+		at, err := crawl.existing(ctx)
 		if err != nil {
 			return err
 		}

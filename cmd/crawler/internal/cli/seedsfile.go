@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/lineage"
@@ -39,7 +40,7 @@ func reportSeeds(ctx context.Context, at place, s streams) error {
 			return err
 		})
 	if err == nil {
-		fmt.Fprintf(s.out, "%s in %s\n", human.Plural(n, "seed"), at.file(seedsFile))
+		fmt.Fprintf(s.out, "%s in %s\n", human.Plural(n, "seed"), at.seedsName())
 	}
 	return err
 }
@@ -51,6 +52,9 @@ func (ses *session) handleSeeds(w http.ResponseWriter, r *http.Request) {
 
 // seedsAfter writes seedsFile at the end of a run, unless that takes long.
 func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
+	if ses.redis != "" { // others may be at it still, and have records elsewhere
+		return
+	}
 	if stats.Records+stats.Queued > seedsAtEnd {
 		ses.log.Info("seeds.jsonl is as old as before: 'crawler report --seeds' writes it anew", slog.Uint64("records", stats.Records))
 		return
@@ -68,7 +72,7 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	name := ses.file(seedsFile)
+	name := ses.seedsName()
 	temp, err := os.Create(name + ".tmp")
 	if err != nil {
 		return 0, err
@@ -109,6 +113,15 @@ func withContext[T any](ctx context.Context, values iter.Seq2[T, error]) iter.Se
 			}
 		}
 	}
+}
+
+// seedsName returns the path of seedsFile; of a crawl that is not worked on here
+// it is beside its workers' directories.
+func (at place) seedsName() string {
+	if shared, ok := at.home.(*sharedHome); ok && at.dir == "" {
+		return filepath.Join(shared.shelf(), seedsFile)
+	}
+	return at.file(seedsFile)
 }
 
 // copyRefused copies the refused seeds of an old file, each line once, of which
@@ -156,7 +169,7 @@ func (ses *session) noteRefused(seeds []string, replies []seedReply) {
 			text = append(append(text, line...), '\n')
 		}
 	}
-	if len(text) == 0 {
+	if len(text) == 0 || ses.dir == "" {
 		return
 	}
 	ses.seedsMu.Lock()

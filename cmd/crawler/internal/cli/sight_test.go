@@ -191,7 +191,7 @@ func TestWatch(t *testing.T) {
 // checkReport holds the report that a run left to the crawl of heldSite.
 func checkReport(t *testing.T, dir string) {
 	t.Helper()
-	r, err := readReport(dir)
+	r, err := inDirectory(dir).lastReport()
 	if err != nil || r == nil {
 		t.Fatalf("report %v, %v", r, err)
 	}
@@ -215,7 +215,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 	if code := <-started(io.Discard, "crawl", "--dir", dir, "--delay", "0", "--max-pages", "1", "--urls", "1k", "--connect-to", connectTo, "http://a.test/"); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
-	r, err := readReport(dir)
+	r, err := inDirectory(dir).lastReport()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // newPause keeps a crawl from requesting anything.
 func newPause(s streams) *cobra.Command {
 	return newPausing(s, true, &cobra.Command{
-		Use:   "pause [--dir DIR]",
+		Use:   "pause [--dir DIR | --redis URL --name NAME]",
 		Short: "Start no more requests, until resume",
 		Long: `Start no more requests, until resume. Those under way finish. A crawl that is
 not running stays paused when it is run.`,
@@ -22,17 +22,17 @@ not running stays paused when it is run.`,
 // newResume ends a pause.
 func newResume(s streams) *cobra.Command {
 	return newPausing(s, false, &cobra.Command{
-		Use:   "resume [--dir DIR]",
+		Use:   "resume [--dir DIR | --redis URL --name NAME]",
 		Short: "End a pause",
 	})
 }
 
 func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
-	var dir string
+	var crawl target
 	cmd.Args, cmd.DisableFlagsInUseLine = cobra.NoArgs, true
-	addDir(cmd, &dir)
+	crawl.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := existing(cmd.Context(), dir)
+		at, err := crawl.existing(cmd.Context())
 		if err != nil {
 			return err
 		}

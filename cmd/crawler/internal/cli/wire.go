@@ -26,9 +26,9 @@ type session struct {
 	*plan
 	log   *slog.Logger
 	store engine
-	files *record.Files // nil: no records are written
-	sink  record.Sink   // the same, and stdout with --out -
-	warc  *warc.Writer  // nil: no answers are kept
+	files recordFiles  // nil: no records are written
+	sink  record.Sink  // the same, and stdout with --out -
+	warc  *warc.Writer // nil: no answers are kept
 	crawl *fetcher.Crawl
 
 	refusals *refusalLog // nil: nobody wants to know
@@ -49,16 +49,13 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 		return nil, usage(err)
 	}
 	ses.store, err = p.open(ctx, p, opening{
-		purpose: why, log: ses.log, crash: crash,
-		openOutput: func(position frontier.Position) (frontier.Output, error) {
-			return ses.openOutput(position, crash, s.out)
-		},
+		purpose: why, log: ses.log, outputs: outputs{ses, crash, s.out},
 	})
 	if err != nil {
-		return nil, errors.Join(err, ses.refusals.close())
+		return nil, errors.Join(err, ses.closeFiles())
 	}
 	ses.crawl, err = fetcher.New(fetcher.Config{
-		Store: ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink,
+		Store: ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink, Worker: p.worker,
 		Sitemaps: p.sitemaps, Assets: p.assets, Memory: p.bodies, Archive: ses.archived(),
 		Rules:      p.linkRules(),
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
@@ -72,26 +69,37 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 	return ses, nil
 }
 
-// openOutput opens the files of records, cut to position; with --out - records
-// go to stdout as well.
-func (ses *session) openOutput(position frontier.Position, crash func(string), stdout io.Writer) (output frontier.Output, err error) {
-	config := record.Config{Dir: ses.dir, RotateBytes: int64(ses.rotate), Compress: ses.compress, Crash: crash}
-	if ses.save != "none" || hasArchive(position) {
-		if ses.warc, err = warc.Open(ses.archiveConfig(ses.dir, crash), position); err != nil {
-			return nil, err
-		}
-		config.Archive = ses.warc
+// outputs open what a crawl writes, which the session closes.
+type outputs struct {
+	*session
+	crash  func(point string)
+	stdout io.Writer // for --out -
+}
+
+// config is how records are written, but for where.
+func (o outputs) config() record.Config {
+	return record.Config{RotateBytes: int64(o.rotate), Compress: o.compress, Crash: o.crash}
+}
+
+// records takes the files of records, and returns the store's output.
+func (o outputs) records(files recordFiles) frontier.Output {
+	o.files, o.sink = files, files
+	if o.out != "-" {
+		return files
 	}
-	if ses.files, err = record.Open(config, position); err != nil {
+	tee := record.Tee{Files: files, Stream: record.NewStream(o.stdout)}
+	o.sink = tee
+	return tee
+}
+
+// archive opens the files of answers in dir.
+func (o outputs) archive(dir string, open func(warc.Config) (*warc.Writer, error)) (frontier.Output, error) {
+	w, err := open(o.archiveConfig(dir, o.crash))
+	if err != nil {
 		return nil, err
 	}
-	if ses.out == "-" {
-		tee := record.Tee{Files: ses.files, Stream: record.NewStream(stdout)}
-		ses.sink = tee
-		return tee, nil
-	}
-	ses.sink = ses.files
-	return ses.files, nil
+	o.warc = w
+	return w, nil
 }
 
 // archived returns what keeps answers; nil: nothing does.
@@ -119,13 +127,17 @@ func orNone[T comparable](v, none T) T {
 
 func (ses *session) close() error {
 	err := ses.store.Close()
+	ses.client.Close()
+	return errors.Join(err, ses.closeFiles())
+}
+
+func (ses *session) closeFiles() (err error) {
 	if ses.files != nil {
-		err = errors.Join(err, ses.files.Close())
+		err = ses.files.Close()
 	}
 	if ses.warc != nil {
 		err = errors.Join(err, ses.warc.Close())
 	}
-	ses.client.Close()
 	return errors.Join(err, ses.refusals.close())
 }
 

@@ -1,0 +1,150 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+)
+
+// While Redis does not answer, that is what is said to limit the crawl; it goes
+// on when Redis does.
+func TestCrawlOutlivesSilentRedis(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	connectTo, held, release := heldSite(t)
+	dir := filepath.Join(t.TempDir(), "w")
+	var errs bytes.Buffer
+	ended := started(&errs, "crawl", "--redis", server.URL(), "--name", "silent", "--dir", dir, "--urls", "10k", "--partitions", "2",
+		"--delay", "0", "--scope", "any", "--connect-to", connectTo, "http://a.test/")
+	<-held
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	words := ""
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(words, "Redis has not answered for "); {
+		if time.Now().After(deadline) {
+			t.Fatalf("what limits the crawl is %q", words)
+		}
+		var s view.Sample
+		if err := callControl(context.Background(), dir, "GET", "/sample", nil, &s); err != nil {
+			t.Fatal(err)
+		}
+		words = view.Limiting([]view.Gauges{s.Gauges}).Words()
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-ended; code != exitOK || !strings.Contains(errs.String(), "+ 0 leased + 3 done + 0 failed") {
+		t.Errorf("exit code %d: %s", code, &errs)
+	}
+}
+
+// Two workers at once share the work: each page is in the records of one of
+// them, and the books are of both.
+func TestTwoWorkers(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) (url string){
+		"server": func(t *testing.T) string { return servers.Redis(t, servers.RedisOptions{}).URL() },
+		// A cluster is named by several of its nodes.
+		"cluster": func(t *testing.T) string { return servers.RedisCluster(t, servers.ClusterOptions{}).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := []string{"--redis", open(t), "--name", "two"}
+			t.Chdir(t.TempDir())
+			crawl := slices.Concat([]string{"crawl"}, shared, []string{"--urls", "10k", "--partitions", "8", "--delay", "20ms", "--retries", "0",
+				"--latency-factor", "0", "--scope", "any", "--max-depth", "1", "--connect-to", "*.test=" + site(t),
+				"http://a.test/", "http://b.test/", "http://c.test/"})
+			var first, second bytes.Buffer
+			one, two := started(&first, crawl...), started(&second, crawl...)
+			if a, b := <-one, <-two; a != exitOK || b != exitOK {
+				t.Fatalf("exit codes %d and %d: %s%s", a, b, &first, &second)
+			}
+			code, out, errs := run(t, "", append([]string{"export"}, shared...)...)
+			if code != exitOK {
+				t.Fatalf("export: exit code %d: %s", code, errs)
+			}
+			records := make(map[string]int)
+			for line := range strings.Lines(out) {
+				_, rest, _ := strings.Cut(line, `"url":"`)
+				url, _, _ := strings.Cut(rest, `"`)
+				records[url]++
+			}
+			// Of each host its page and eight of those that it names; a fourth host
+			// that they name, and one that has no public address.
+			const want = 3*9 + 2
+			if len(records) != want {
+				t.Errorf("%d URLs have records, want %d: %v", len(records), want, records)
+			}
+			for url, n := range records {
+				if n != 1 {
+					t.Errorf("%s has %d records", url, n)
+				}
+			}
+			code, out, errs = run(t, "", append([]string{"status", "--audit"}, shared...)...)
+			if code != exitOK || !strings.Contains(out, "records of 2 workers") || !strings.Contains(out, "the books balance\n") {
+				t.Errorf("audit: exit code %d: %s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// sharedCrawl is a finished crawl in a Redis of its own, with its records below
+// the current directory.
+func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
+	t.Helper()
+	server = servers.Redis(t, servers.RedisOptions{})
+	t.Chdir(t.TempDir())
+	flags = []string{"--redis", server.URL(), "--name", "c"}
+	code, _, errs := run(t, "", slices.Concat([]string{"crawl"}, flags, []string{"--urls", "1000", "--partitions", "2", "--delay", "0",
+		"--retries", "0", "--connect-to", "*.test=" + site(t), "http://a.test/a"})...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	return server, flags
+}
+
+// status --watch says where a shared crawl stands until it is interrupted, and
+// when Redis does not.
+func TestWatchShared(t *testing.T) {
+	_, flags := sharedCrawl(t)
+	for _, test := range []struct {
+		more []string
+		want string
+	}{
+		{nil, `(?m)^[0-9:]{8}  7 pages, 0\.0/s, 0 queued, 0 leased, 0 hosts, 0 workers$`},
+		{[]string{"--json"}, `(?m)^\{"running":false,"stats":\{"found":`},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &lineCounter{most: 2, full: cancel}
+		var errs bytes.Buffer
+		code := Run(ctx, slices.Concat([]string{"status", "--watch"}, flags, test.more), strings.NewReader(""), out, &errs)
+		cancel()
+		if got := regexp.MustCompile(test.want).FindAllString(out.String(), -1); code != exitOK || len(got) != 2 {
+			t.Errorf("%q: exit code %d: %s%s", test.more, code, out, &errs)
+		}
+	}
+}
+
+// lineCounter is a buffer that calls full when it has so many lines.
+type lineCounter struct {
+	bytes.Buffer
+	most int
+	full func()
+}
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	n, err := c.Buffer.Write(p)
+	if bytes.Count(c.Bytes(), []byte("\n")) >= c.most {
+		c.full()
+	}
+	return n, err
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// sharedFlags name a crawl that workers share, and how to reach it.
+type sharedFlags struct {
+	redis        string // may have a secret: see sharedHome.where
+	name         string
+	redisCA      string
+	passwordFile string
+}
+
+// connectionFlags are the names of sharedFlags.
+var connectionFlags = []string{"redis", "name", "redis-ca", "redis-password-file"}
+
+func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.redis, "redis", "", "`URL` of the Redis that workers share the crawl in: redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, unix:///PATH")
+	flags.StringVar(&f.name, "name", "", "the crawl's `NAME` in that Redis")
+	flags.StringVar(&f.redisCA, "redis-ca", "", "trust the certificates in `FILE`, with rediss://")
+	flags.StringVar(&f.passwordFile, "redis-password-file", "", "read the password from `FILE`")
+}
+
+// fromEnvironment takes what is not on the command line.
+func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) (err error) {
+	for _, name := range connectionFlags {
+		if text := os.Getenv(envName(name)); text != "" && !flags.Changed(name) {
+			err = errors.Join(err, flags.Set(name, text))
+		}
+	}
+	return err
+}
+
+// wanted is home, of flags or the environment.
+func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*sharedHome, error) {
+	if err := f.fromEnvironment(flags); err != nil {
+		return nil, err
+	}
+	return f.home()
+}
+
+var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// home returns the home of the crawl that the flags name; nil: they name none.
+func (f *sharedFlags) home() (*sharedHome, error) {
+	if f.redis == "" && f.name == "" {
+		return nil, f.lonely()
+	}
+	var errs []error
+	switch {
+	case f.name == "":
+		errs = append(errs, errors.New("--redis without --name: which crawl there?"))
+	case f.redis == "":
+		errs = append(errs, errors.New("--name without --redis: in which Redis?"))
+	case !crawlName.MatchString(f.name) || strings.Trim(f.name, ".") == "":
+		errs = append(errs, fmt.Errorf("--name is %q, want 1 to 64 letters, digits, dots, underscores and dashes", f.name))
+	}
+	password, err := f.password()
+	errs = append(errs, err)
+	var h *sharedHome
+	if f.redis != "" {
+		h, err = newSharedHome(*f, password)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// lonely refuses flags that say how to reach a crawl that none names.
+func (f *sharedFlags) lonely() error {
+	if f.redisCA != "" || f.passwordFile != "" {
+		return errors.New("--redis-ca and --redis-password-file want --redis")
+	}
+	return nil
+}
+
+// password reads the password's file; the end of its line is no part of it.
+func (f *sharedFlags) password() (string, error) {
+	if f.passwordFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(f.passwordFile)
+	if err != nil {
+		return "", fmt.Errorf("--redis-password-file: %w", err)
+	}
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" {
+		return "", fmt.Errorf("--redis-password-file: %s is empty", f.passwordFile)
+	}
+	return password, nil
+}
+
+// sharedFixed are fixed flags that only a shared crawl has.
+var sharedFixed = []string{"partitions"}
+
+// sharedOnly are flags of crawl that want --redis.
+var sharedOnly = append([]string{"redis-wait", "max-queued", "worker"}, sharedFixed...)
+
+func (o *options) sharedCrawlFlags(f *pflag.FlagSet) {
+	o.sharedFlags.addTo(f)
+	f.IntVar(&o.partitions, "partitions", 256, "parts that hosts are spread over: what a cluster can share out")
+	f.Var(&o.maxQueued, "max-queued", "refuse links beyond so many URLs that wait in the whole crawl; 0 no limit")
+	f.IntVar(&o.redisWait, "redis-wait", 0, "replicas that have a page's links before it is completed")
+	f.StringVar(&o.worker, "worker", "", "call this worker `NAME` in status (default HOST-PID-RANDOM)")
+}
+
+// Bounds of the flags of a shared crawl.
+const (
+	maxPartitions = 16384 // slots of a cluster
+	maxWorkerName = 64
+)
+
+// checkShared returns the faults of the flags of a shared crawl; given are those
+// that have a value.
+func (o *options) checkShared(given map[string]string) (errs []error) {
+	if o.partitions < 1 || o.partitions > maxPartitions {
+		errs = append(errs, fmt.Errorf("--partitions is %d, want 1 to %d", o.partitions, maxPartitions))
+	}
+	if o.redisWait < 0 {
+		errs = append(errs, fmt.Errorf("--redis-wait is %d, want 0 or more", o.redisWait))
+	}
+	if o.worker != "" && !crawlName.MatchString(o.worker) {
+		errs = append(errs, fmt.Errorf("--worker is %q, want 1 to %d letters, digits, dots, underscores and dashes", o.worker, maxWorkerName))
+	}
+	if o.redis != "" {
+		if o.known != "" {
+			errs = append(errs, errors.New("--known is of a crawl in a directory, not in Redis"))
+		}
+		return errs
+	}
+	for _, name := range slices.Sorted(slices.Values(sharedOnly)) {
+		if _, is := given[name]; is {
+			errs = append(errs, fmt.Errorf("--%s is of a crawl in Redis: it wants --redis and --name", name))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Every fault of the flags of a shared crawl is one clear line, and none has the
+// secret.
+func TestSharedFlagFaults(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"crawl", "--redis", "redis://u:hush@127.0.0.1:1"}, "--redis without --name: which crawl there?"},
+		{[]string{"crawl", "--name", "a"}, "--name without --redis: in which Redis?"},
+		{[]string{"status", "--name", "a"}, "--name without --redis: in which Redis?"},
+		{[]string{"crawl", "--redis", "redis://:hush@127.0.0.1:1", "--name", "a b"}, `--name is "a b", want 1 to 64`},
+		{[]string{"seed", "--redis", "redis://127.0.0.1:1", "--name", "..", "http://a.test/"}, `--name is "..", want 1 to 64`},
+		{[]string{"crawl", "--redis", "http://u:hush@127.0.0.1:1", "--name", "a"}, "begins with redis://"},
+		{[]string{"crawl", "--redis", "redis://127.0.0.1:1", "--name", "a", "--redis-ca", "ca.pem"}, "--redis-ca is for a rediss:// URL"},
+		{[]string{"crawl", "--redis", "redis://127.0.0.1:1", "--name", "a", "--redis-password-file", "none"}, "--redis-password-file: open none"},
+		{[]string{"crawl", "--redis", "redis://127.0.0.1:1", "--name", "a", "--redis-password-file", "empty"}, "empty is empty"},
+		{[]string{"crawl", "--redis-password-file", "empty", "http://a.test/"}, "--redis-ca and --redis-password-file want --redis"},
+		{[]string{"crawl", "--partitions", "8", "http://a.test/"}, "--partitions is of a crawl in Redis: it wants --redis and --name"},
+		{[]string{"crawl", "--max-queued", "8", "http://a.test/"}, "--max-queued is of a crawl in Redis"},
+		{[]string{"crawl", "--partitions", "0", "http://a.test/"}, "--partitions is 0, want 1 to 16384"},
+		{[]string{"crawl", "--redis-wait", "-1", "http://a.test/"}, "--redis-wait is -1, want 0 or more"},
+		{[]string{"crawl", "--worker", "a b", "http://a.test/"}, `--worker is "a b", want 1 to 64`},
+		{[]string{"export"}, "no records: name the directories of workers, or --redis and --name"},
+	} {
+		code, out, errs := run(t, "", test.args...)
+		if code != exitUsage || !strings.Contains(errs, test.want) || strings.Contains(out+errs, "hush") {
+			t.Errorf("%q: exit code %d, want %d and %q, got %s%s", test.args, code, exitUsage, test.want, out, errs)
+		}
+	}
+}
+
+// A URL is shown without what lets others in, whatever is in it.
+func TestWithoutSecrets(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://h":                             "redis://h",
+		"redis://h:1,i:2/3":                     "redis://h:1,i:2/3",
+		"rediss://u:hush@h:1,i?ca=x":            "rediss://h:1,i",
+		"redis://:hu@sh@h":                      "redis://h",
+		"redis://u:hush/@h/1":                   "redis://h/1",
+		"redis://u:hush?@h":                     "redis://h",
+		"unix://u:hush@/run/redis.sock?db=hush": "unix:///run/redis.sock",
+	} {
+		if got := withoutSecrets(url); got != want {
+			t.Errorf("%s is shown as %s, want %s", url, got, want)
+		}
+	}
+}
+
+// Who reads a password from a file need not have it in a URL.
+func TestPasswordFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "p")
+	if err := os.WriteFile(name, []byte("hu sh\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).home()
+	if err != nil || h.options.Password != "hu sh" || h.options.Username != "u" {
+		t.Errorf("user %q, password %q (%v)", h.options.Username, h.options.Password, err)
+	}
+}
+
+// Which crawl a command is about: flags win over the environment, and a
+// directory that is named over a Redis that is only in the environment.
+func TestTarget(t *testing.T) {
+	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
+	for _, test := range []struct {
+		name  string
+		env   map[string]string
+		args  []string
+		title string // empty: a fault
+	}{
+		{"directory", nil, []string{"--dir", dir}, dir},
+		{"redis", nil, []string{"--redis", "redis://h", "--name", "n"}, "n on redis://h"},
+		{"environment", map[string]string{"CRAWLER_REDIS": "redis://h", "CRAWLER_NAME": "n"}, nil, "n on redis://h"},
+		{"environment's Redis", map[string]string{"CRAWLER_REDIS": "redis://h", "CRAWLER_NAME": "n"}, []string{"--name", "m"}, "m on redis://h"},
+		{"directory before environment", map[string]string{"CRAWLER_REDIS": "redis://h", "CRAWLER_NAME": "n"}, []string{"--dir", dir}, dir},
+		{"Redis before the directory of records", nil, []string{"--dir", dir, "--redis", "redis://h", "--name", "n"}, "n on redis://h"},
+		{"no name", map[string]string{"CRAWLER_REDIS": "redis://h"}, nil, ""},
+	} {
+		for name, text := range test.env {
+			t.Setenv(name, text)
+		}
+		cmd := newRetry(streams{})
+		crawl := new(target)
+		cmd.ResetFlags()
+		crawl.addTo(cmd)
+		if err := cmd.ParseFlags(test.args); err != nil {
+			t.Fatal(err)
+		}
+		at, err := crawl.existing(t.Context())
+		if (err == nil) != (test.title != "") || err == nil && at.title() != test.title {
+			t.Errorf("%s: %v (%v), want %s", test.name, at, err, test.title)
+		}
+		for name := range test.env {
+			t.Setenv(name, "")
+		}
+	}
+}
+
+// journal opens a worker's journal for a test.
+func journal(t *testing.T, card workerCard, dir string) (*record.Journal, string) {
+	t.Helper()
+	j, dir, err := card.openJournal(dir, record.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, dir
+}
+
+// Two workers never share a directory, and one that comes again finds its own.
+func TestWorkerDirectories(t *testing.T) {
+	t.Chdir(t.TempDir())
+	card, other := workerCard{workerFormat, "web", "abc"}, workerCard{workerFormat, "web", "xyz"}
+	one, first := journal(t, card, "")
+	two, second := journal(t, card, "")
+	if first == second || filepath.Dir(first) != "web.crawl" {
+		t.Fatalf("directories %s and %s", first, second)
+	}
+	if !journalLocked(first) {
+		t.Error("a journal that is open is not locked")
+	}
+	if _, _, err := card.openJournal(first, record.Config{}); err == nil || !strings.Contains(err.Error(), "in use by another worker") {
+		t.Errorf("a directory that is in use: %v", err)
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if journalLocked(first) {
+		t.Error("a journal that is closed is locked")
+	}
+	again, third := journal(t, card, "")
+	if third != first {
+		t.Errorf("a worker that comes again gets %s, had %s", third, first)
+	}
+	// A crawl that was deleted and made anew has other fingerprints.
+	fresh, fourth := journal(t, other, "")
+	if fourth == first || fourth == second {
+		t.Errorf("another crawl of that name gets %s", fourth)
+	}
+	for _, j := range []*record.Journal{two, again, fresh} {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, _, err := other.openJournal(first, record.Config{}); !errors.Is(err, errOtherCrawl) {
+		t.Errorf("the directory of another crawl: %v", err)
+	}
+	embedded := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
+	if _, _, err := card.openJournal(embedded, record.Config{}); !errors.Is(err, errOtherCrawl) {
+		t.Errorf("an embedded crawl's directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(embedded, journalLock)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an embedded crawl's directory was touched: %v", err)
+	}
+	if code, _, errs := run(t, "", "status", "--dir", first); code != exitUsage || !strings.Contains(errs, "is of a worker of web, a crawl in Redis") {
+		t.Errorf("status of a worker's directory: exit code %d: %s", code, errs)
+	}
+}
+
+func appendRecord(t *testing.T, j *record.Journal, item, lease byte, url string) *record.Record {
+	t.Helper()
+	r := &record.Record{URL: url, Outcome: string(frontier.OK), Status: 200, FetchedAt: time.Unix(int64(lease), 0).UTC(),
+		Item: bloomstore.Fingerprint{item}, Lease: frontier.LeaseID{lease}}
+	if err := j.Append(r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Workers' directories become one output.
+func TestExport(t *testing.T) {
+	t.Chdir(t.TempDir())
+	card := workerCard{workerFormat, "web", "abc"}
+	one, _ := journal(t, card, "")
+	two, second := journal(t, card, "")
+	appendRecord(t, one, 1, 1, "http://a.test/1")
+	lost := appendRecord(t, one, 2, 2, "http://a.test/lost")
+	if err := one.Void(lost); err != nil {
+		t.Fatal(err)
+	}
+	appendRecord(t, two, 2, 3, "http://a.test/2")
+	appendRecord(t, two, 1, 4, "http://a.test/1")
+	for _, j := range []*record.Journal{one, two} {
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := run(t, "", "export", "web.crawl", second)
+	if code != exitOK || strings.Count(out, "\n") != 2 || strings.Count(out, "/1") != 1 || strings.Contains(out, "/lost") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if want := "2 records of 2 workers: 1 fetched again, 1 taken back, 0 still to be fetched, 0 damaged\n"; errs != want {
+		t.Errorf("summary %q, want %q", errs, want)
+	}
+	dirs, err := findJournals([]string{"web.crawl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := merged{ctx: t.Context(), dirs: dirs}
+	var lines []string
+	for line, err := range all.Lines() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(bytes.Clone(line)))
+	}
+	slices.Sort(lines)
+	want := strings.SplitAfter(strings.TrimSuffix(out, "\n"), "\n")
+	want[len(want)-1] += "\n"
+	slices.Sort(want)
+	if !slices.Equal(lines, want) {
+		t.Errorf("merged lines %q, exported %q", lines, want)
+	}
+	if code, _, errs := run(t, "", "export", t.TempDir()); code != exitUsage || !strings.Contains(errs, "it is no worker's") {
+		t.Errorf("a directory of no worker: exit code %d: %s", code, errs)
+	}
+	third, foreign := journal(t, workerCard{workerFormat, "other", "abc"}, "")
+	if err := third.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "", "export", "web.crawl", foreign); code != exitUsage || !strings.Contains(errs, "(abc), but") {
+		t.Errorf("directories of two crawls: exit code %d: %s", code, errs)
+	}
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// watchShared says once a second where a shared crawl stands, as a line, until
+// ctx ends. What its workers are busy with they say themselves.
+func watchShared(ctx context.Context, at place, s streams, asJSON bool) error {
+	ses, err := openStored(ctx, at, s, toLook)
+	if err != nil {
+		return err
+	}
+	meter, enc := new(view.Meter), json.NewEncoder(s.out)
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	for answered := time.Now(); err == nil && ctx.Err() == nil; {
+		var st status
+		now := time.Now()
+		switch st, err = ses.status(ctx); {
+		case ctx.Err() != nil:
+		case errors.Is(err, frontier.ErrUnavailable):
+			fmt.Fprintf(s.err, "%s has not answered for %v\n", at.engineName(), now.Sub(answered).Round(time.Second))
+			err = nil
+		case err != nil:
+		case asJSON:
+			answered, err = now, enc.Encode(st)
+		default:
+			answered, err = now, nil
+			r := meter.Read(view.Sample{Time: now, Pages: st.Stats.Pages})
+			_, err = fmt.Fprintf(s.out, "%s  %s, %.1f/s, %s queued, %s leased, %s, %s\n", now.Format(time.TimeOnly),
+				human.Plural(st.Stats.Pages, "page"), r.PagesPerSecond, human.Commas(st.Stats.Queued), human.Commas(st.Stats.Leased),
+				human.Plural(st.Stats.Hosts, "host"), human.Plural(uint64(len(st.Shared.Workers)), "worker"))
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	if err = errors.Join(err, ses.close()); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
+}
