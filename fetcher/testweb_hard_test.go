@@ -3,8 +3,10 @@ package fetcher_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // wireOnly are the hardships that a test without sockets cannot show: limits of
@@ -160,4 +163,84 @@ type hanging struct {
 func (h hanging) Close() error {
 	h.hangUp()
 	return nil
+}
+
+// TestCornersOnTheWire crawls the corners that need sockets: floods of headers,
+// names, and addresses that nobody may be asked at.
+func TestCornersOnTheWire(t *testing.T) {
+	canaries, err := testweb.ListenCanaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := canaries.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	web := corners(t, wireOnly|testweb.Sitemaps|testweb.Bombs|testweb.Codings, canaries.Port)
+	server, names := serve(t, web, canaries.Harmless)
+	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: 5 * time.Millisecond})
+	cfg := w.config()
+	cfg.Client = clientOf(t, get.Config{
+		MaxBodyBytes: 256 << 10, DNS: names, AllowNet: []netip.Prefix{netip.MustParsePrefix("127.8.0.1/32")},
+		ConnectTo: []get.Rule{connectTo(t, "*.test="+server), connectTo(t, "*.example="+server)},
+	})
+	cfg.Rules, cfg.Sitemaps = anywhere, true
+	cfg.Politeness = politeness.Policy{Delay: 5 * time.Millisecond, BackoffBase: time.Millisecond, BackoffMax: 5 * time.Millisecond, RetryBase: time.Millisecond, Jitter: politeness.NoJitter}
+	w.crawl(cfg, web.Seeds()...)
+	judge(t, w, web, testweb.Manners{})
+	if err := canaries.Err(); err != nil {
+		t.Error(err)
+	}
+	asked := map[string]int{}
+	for _, l := range web.Lookups() {
+		asked[l.Name]++
+	}
+	for _, name := range []string{"loopback.addresses.invalid", "rebound.addresses.invalid", "nat64.addresses.invalid"} {
+		if asked[name] == 0 {
+			t.Errorf("%s was never looked up, want a crawl that comes to the guard", name)
+		}
+	}
+}
+
+// serve serves web, at harmless too if that is not nil, and its names; it returns
+// where.
+func serve(t *testing.T, web *testweb.Web, harmless net.Listener) (server, names string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		serving.Wait()
+	})
+	run := func(serve func() error) {
+		serving.Go(func() {
+			if err := serve(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	listener, err := testweb.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(func() error { return web.Serve(ctx, listener) })
+	if harmless != nil {
+		run(func() error { return web.Serve(ctx, harmless) })
+	}
+	conn, err := testweb.ListenDNS(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(func() error { return web.ServeDNS(ctx, conn) })
+	return listener.Addr().String(), conn.LocalAddr().String()
+}
+
+func connectTo(t *testing.T, rule string) get.Rule {
+	t.Helper()
+	r, err := get.ParseConnectTo(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"strings"
 
 	"github.com/andybalholm/brotli"
 )
 
-// bombs: pages of a gigabyte and more that are small on the wire. What is read
-// of them is a page like others, cut at the limit. They are put together from
+// bombs: pages of a gigabyte and more that are small on the wire, a robots.txt
+// and a sitemap. What is read of them is like others, cut at the limit. They are put together from
 // pieces that were packed once, and are never anywhere as a whole.
 var bombs = hardship{
 	bit: Bombs, name: "bombs",
@@ -29,6 +30,20 @@ var bombs = hardship{
 			p.packed = func(out io.Writer) error { return bomb.pack(begin, out) }
 			p.want.Truncated = true
 			s.pages("/beside/" + bomb.name)
+		}
+
+		rules := []byte("User-agent: *\nDisallow: /closed\n")
+		s = c.site("robots-bomb.corner.test")
+		s.robots("").with("Content-Encoding", "gzip").stream(func(out io.Writer) error { return gzipBomb(rules, out) })
+		s.enter("/", "/open", "/closed")
+		s.pages("/open")
+		s.closed("/closed")
+
+		if c.sitemaps {
+			s = c.siteWithMaps("maps-bomb.corner.test", "/bomb.xml.gz")
+			entry := []byte(strings.TrimSuffix(urlsetOf(s.at("/only/bomb")), "</urlset>\n"))
+			s.sitemap("/bomb.xml.gz", "").typed("application/gzip").stream(func(out io.Writer) error { return gzipBomb(entry, out) })
+			s.pages("/only/bomb")
 		}
 	},
 }

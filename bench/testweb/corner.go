@@ -81,6 +81,9 @@ const (
 	asGood   = -2 // the answer is the good one, but no crawler takes it
 )
 
+// leastCornerBody holds the longest page of a corner that is not to be cut.
+const leastCornerBody = 256 << 10
+
 // newCorners lets the hardships of a web build their corners.
 func newCorners(cfg *Config) *corners {
 	c := &corners{
@@ -327,7 +330,7 @@ func (p *spot) expectation() Expectation { return p.want }
 // digest returns the SHA-256 of what a correct crawl reads of p, and false if
 // its body is not judged.
 func (p *spot) digest(maxBody int64) (digest string, isRead bool) {
-	if !p.want.isRead {
+	if !p.want.isRead || p.role == aside || p.role == trapped {
 		return "", false
 	}
 	hash := &atMost{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}

@@ -80,10 +80,11 @@ func (w *Web) targetOf(url string) target {
 		return target{}
 	}
 	host := rest[:slash]
-	if t, _ := w.corners.find(bareHost(host), rest[slash:]); t.kind == aSpot && t.spot.host != host {
-		return target{} // another port
-	} else if t.kind == aSpot {
-		return t
+	if s := w.corners.sites[bareHost(host)]; s != nil {
+		if s.host != host {
+			return target{} // another port
+		}
+		host = bareHost(host)
 	}
 	return w.target(host, rest[slash:])
 }

@@ -67,7 +67,8 @@ type Config struct {
 	// MeanBytes is the mean size of a page's HTML; 0 means 14 KiB. Pages with
 	// many links can be larger than drawn.
 	MeanBytes int
-	// MaxBodyBytes is how much of a body the crawler reads; 0 means 10 MiB.
+	// MaxBodyBytes is how much of a body the crawler reads; 0 means 10 MiB. With
+	// corners it is 256 KiB or more.
 	MaxBodyBytes int64
 	// HugeBytes is the size of huge pages, more than MaxBodyBytes; 0 means a
 	// tenth more.
@@ -118,6 +119,7 @@ func (c Config) withDefaults() (Config, error) {
 	fault(!(c.LargestShare > 0 && c.LargestShare <= 1), "LargestShare is %v, want (0, 1]", c.LargestShare)
 	fault(c.MeanBytes < 0, "MeanBytes is %d, want 0 or more", c.MeanBytes)
 	fault(c.MaxBodyBytes < 64<<10, "MaxBodyBytes is %d, want 64 KiB or more", c.MaxBodyBytes)
+	fault(c.Hardships&Corners != 0 && c.MaxBodyBytes < leastCornerBody, "MaxBodyBytes is %d, want %d or more with corners", c.MaxBodyBytes, leastCornerBody)
 	fault(c.HugeBytes <= c.MaxBodyBytes, "HugeBytes is %d, want more than MaxBodyBytes, %d", c.HugeBytes, c.MaxBodyBytes)
 	fault(c.Year < 1000 || c.Year > 9000, "Year is %d, want 1000 to 9000", c.Year)
 	fault(c.CanaryPort < 1 || c.CanaryPort > 65535, "CanaryPort is %d, want 1 to 65535", c.CanaryPort)

@@ -264,6 +264,7 @@ func TestParseHardships(t *testing.T) {
 	for list, want := range map[string]Hardships{
 		"all": All, "none": None, "": None, "4xx": ClientErrors, "429, reset": Throttling | Resets,
 		"all,-dead,-huge": All &^ (Dead | Huge), "gzip,-gzip": None,
+		"corners": Corners, "everything": Everything, "everything,-corners": All, "bombs,4xx": Bombs | ClientErrors,
 	} {
 		got, err := ParseHardships(list)
 		if err != nil || got != want {

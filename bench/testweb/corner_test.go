@@ -1,0 +1,467 @@
+package testweb
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// cornerWeb is a small web with corners.
+func cornerWeb(t testing.TB, set Hardships) *Web {
+	t.Helper()
+	return newWeb(t, Config{Seed: *seed, Hosts: 5, Pages: 50, Hardships: set, MeanBytes: 500, MaxBodyBytes: leastCornerBody, Year: 2030, CanaryPort: 8099, KeepLog: true})
+}
+
+// TestCornerURLs takes every URL of the corners apart again.
+func TestCornerURLs(t *testing.T) {
+	w := cornerWeb(t, Everything)
+	seen, ordinals := map[string]bool{}, newBitset(w.ordinals())
+	for _, p := range w.corners.spots {
+		to := target{kind: aSpot, spot: p}
+		if seen[p.url()] {
+			t.Errorf("%s is there twice", p.url())
+		}
+		seen[p.url()] = true
+		if got := w.targetOf(p.url()); got != to {
+			t.Errorf("%s is %+v, want %+v", p.url(), got, to)
+		}
+		if got := w.url(to); got != p.url() {
+			t.Errorf("the URL of %s is %s", p.url(), got)
+		}
+		if ordinal, isExpected := w.ordinal(to); isExpected != (p.role != aside) || isExpected && !ordinals.add(ordinal) {
+			t.Errorf("%s: ordinal %d, expected %v", p.url(), ordinal, isExpected)
+		}
+		e, isExpected := w.Expect(p.url())
+		if isExpected && (e.URL != p.url() || e.OrderFree == (len(e.Also) > 0)) {
+			t.Errorf("%s: expectation %+v", p.url(), e)
+		}
+	}
+	for _, url := range []string{
+		"http://facets.corner.test/", "http://127.0.0.1/", "http://127.0.0.1:80/", "http://maps-many.corner.test/decoy", "http://nobody.corner.test/",
+		"http://facets.corner.test:8099/shop", "https://facets.corner.test/shop",
+	} {
+		if e, isExpected := w.Expect(url); isExpected {
+			t.Errorf("%s is taken for %s", url, e.URL)
+		}
+	}
+}
+
+// TestEachCornerStandsAlone: every hardship brings its corner, and each has a way in.
+func TestEachCornerStandsAlone(t *testing.T) {
+	for _, h := range hardships() {
+		if (h.corner != nil) != (Corners&h.bit != 0) {
+			t.Errorf("%s has a corner: %v", h.name, h.corner != nil)
+		}
+		if h.corner == nil {
+			continue
+		}
+		w := cornerWeb(t, h.bit)
+		if n := len(w.corners.doors); n == 0 {
+			t.Errorf("nothing leads to %s", h.name)
+		}
+		lobby := w.Seeds()[len(w.Seeds())-1]
+		if _, body := fetch(t, w, lobby); !bytes.Contains(body, []byte(w.corners.doors[0])) {
+			t.Errorf("%s does not lead to %s", lobby, h.name)
+		}
+	}
+}
+
+// TestCornersAnswer asks for every URL of the corners that has an end, until the
+// answer is a good one: it is what is expected.
+func TestCornersAnswer(t *testing.T) {
+	w := cornerWeb(t, Corners&^Codings)
+	for _, p := range w.corners.spots {
+		if p.isLive || p.role == closed || p.badStatus == noAnswer {
+			continue
+		}
+		var response *http.Response
+		var body []byte
+		for range min(p.fails, 3) + 1 {
+			response, body = fetch(t, w, p.url())
+		}
+		switch status := response.StatusCode; {
+		case p.role == aside:
+		case p.want.OrderFree && p.want.Status > 0 && status != p.want.Status:
+			t.Errorf("%s answers %d, want %d", p.url(), status, p.want.Status)
+		}
+		digest, isRead := w.Digest(p.url())
+		if e, isExpected := w.Expect(p.url()); isExpected && e.isRead != isRead {
+			t.Errorf("%s is read: %v, but has a digest: %v", p.url(), e.isRead, isRead)
+		}
+		if isRead && digest != fmt.Sprintf("%x", sha256.Sum256(body)) {
+			t.Errorf("%s: the digest is not that of its %d bytes", p.url(), len(body))
+		}
+	}
+}
+
+// TestCodings unpacks each coding with its decoder.
+func TestCodings(t *testing.T) {
+	w, unpacked := cornerWeb(t, Codings), 0
+	for _, path := range []string{"/gzip", "/brotli", "/zstd", "/members", "/listed", "/none"} {
+		p := w.corners.sites["codings.corner.test"].spots[path]
+		var out bytes.Buffer
+		if err := p.packed(&out); err != nil {
+			t.Fatal(err)
+		}
+		plain, err := io.ReadAll(decoder(t, p.header.Get("Content-Encoding"), &out))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if digest, _ := w.Digest(p.url()); digest != fmt.Sprintf("%x", sha256.Sum256(plain)) {
+			t.Errorf("%s unpacks to %q", path, plain)
+		}
+		unpacked++
+	}
+	if unpacked == 0 {
+		t.Error("nothing is packed")
+	}
+}
+
+func decoder(t *testing.T, coding string, packed io.Reader) io.Reader {
+	t.Helper()
+	switch {
+	case strings.HasSuffix(coding, "gzip"):
+		z, err := gzip.NewReader(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return z
+	case coding == "br":
+		return brotli.NewReader(packed)
+	case coding == "zstd":
+		z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(z.Close)
+		return z
+	}
+	return packed
+}
+
+// TestBombs lets each bomb go off, into a counter: it is whole, larger than a
+// gigabyte, and small on the wire.
+func TestBombs(t *testing.T) {
+	w := cornerWeb(t, Bombs)
+	for _, path := range []string{"/gzip", "/brotli", "/zstd"} {
+		p := w.corners.sites["bombs.corner.test"].spots[path]
+		reader, writer := io.Pipe()
+		wire := &countingReader{from: reader}
+		go func() { writer.CloseWithError(p.packed(writer)) }()
+		plain := decoder(t, p.header.Get("Content-Encoding"), wire)
+		begin := make([]byte, 200)
+		if _, err := io.ReadFull(plain, begin); err != nil || !bytes.Contains(begin, []byte("<title>"+p.want.Title)) {
+			t.Errorf("%s begins with %q, %v", path, begin, err)
+		}
+		n, err := io.Copy(io.Discard, plain)
+		if err != nil || n < 1<<30 || wire.n > 2<<20 {
+			t.Errorf("%s is %d bytes of %d, %v; want more than 2³⁰ of at most 2 MiB", path, n, wire.n, err)
+		}
+		t.Logf("%s: %d bytes on the wire, %d unpacked", path, wire.n, n)
+	}
+}
+
+type countingReader struct {
+	from io.Reader
+	n    int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// TestHugeRobotsIsCutWhereItHurts: the limit is behind "Disallow: /".
+func TestHugeRobotsIsCutWhereItHurts(t *testing.T) {
+	w := cornerWeb(t, HugeRobots)
+	for _, host := range []string{"robots-long", "robots-huge"} {
+		_, body := fetch(t, w, "http://"+host+".corner.test/robots.txt")
+		if len(body) <= robotsLimit || !bytes.HasSuffix(body[:robotsLimit], []byte("\nDisallow: /")) || !bytes.HasPrefix(body[robotsLimit:], []byte("across\n")) {
+			t.Errorf("robots.txt of %s has %d bytes, around the limit %q", host, len(body), body[robotsLimit-20:robotsLimit+20])
+		}
+	}
+}
+
+// TestTrapsGoOn: what lies beyond the limits is answered, leads on, and is
+// neither expected nor forgiven.
+func TestTrapsGoOn(t *testing.T) {
+	w := cornerWeb(t, Calendar|Facets|RepeatedPaths|LongURLs)
+	for _, url := range []string{
+		"http://calendar.corner.test/cal/2036/01/", "http://calendar.corner.test/cal?year=2099&month=12",
+		"http://repeats.corner.test/" + strings.Repeat("a/b/", 5), "http://long.corner.test/" + strings.Repeat("x", 2048),
+		"http://facets.corner.test/shop?f0=a" + strings.Repeat("&f=1", 39),
+	} {
+		response, body := fetch(t, w, url)
+		if response.StatusCode != http.StatusOK || !bytes.Contains(body, []byte("<a href=")) {
+			t.Errorf("%.80s answers %d %q", url, response.StatusCode, body)
+		}
+		if e, isExpected := w.Expect(url); isExpected {
+			t.Errorf("%.80s is expected: %+v", url, e)
+		}
+		host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+		v := w.Judge([]Request{{Host: host, Path: "/robots.txt"}, {Host: host, Path: "/" + path, Start: time.Second}}, Manners{})
+		if v.Trapped != 1 || v.Unknown != 0 || v.Err() == nil {
+			t.Errorf("a request for %.80s gives %+v", url, v)
+		}
+	}
+	for reason, want := range map[string]uint64{"calendar": 3, "parameters": 32, "repeated_path": 1, "too_long": 3} {
+		if got := w.Refused()[reason]; got != want {
+			t.Errorf("%d links are refused as %s, want %d", got, reason, want)
+		}
+	}
+}
+
+// TestRefusedIsCompared: each difference is named.
+func TestRefusedIsCompared(t *testing.T) {
+	w := cornerWeb(t, RobotsTags|Spellings)
+	right := w.Refused()
+	if err := w.CompareRefused(right); err != nil || right["nofollow"] == 0 || right["scheme"] == 0 {
+		t.Errorf("%v: %v", right, err)
+	}
+	right["nofollow"]++
+	right["depth"] = 7
+	delete(right, "scheme")
+	err := w.CompareRefused(right)
+	if err == nil || strings.Count(err.Error(), "refused as") != 3 {
+		t.Errorf("three differences give %v", err)
+	}
+}
+
+// TestCornerRecordsAreJudged forges records of the corners.
+func TestCornerRecordsAreJudged(t *testing.T) {
+	w := cornerWeb(t, Everything)
+	var right []map[string]any
+	for e := range w.Expected() {
+		r := map[string]any{"url": e.URL, "outcome": e.Outcome, "status": e.Status, "redirect_to": e.RedirectTo, "title": e.Title, "truncated": e.Truncated}
+		if digest, isRead := w.Digest(e.URL); isRead {
+			r["digest"] = "sha256:" + digest
+		}
+		right = append(right, r)
+	}
+	if report := compare(t, w, right); !report.Exact() {
+		t.Errorf("the expected records are wrong: %v", report.Err())
+	}
+	changed := func(url, field string, value any) []map[string]any {
+		var all []map[string]any
+		found := false
+		for _, r := range right {
+			if r["url"] == url {
+				found = true
+				changed := map[string]any{}
+				for k, v := range r {
+					changed[k] = v
+				}
+				changed[field] = value
+				r = changed
+			}
+			all = append(all, r)
+		}
+		if !found {
+			t.Fatalf("%s is not expected", url)
+		}
+		return all
+	}
+	with := func(url, outcome string) []map[string]any {
+		return append(right[:len(right):len(right)], map[string]any{"url": url, "outcome": outcome, "status": 404})
+	}
+	for _, c := range []struct {
+		name    string
+		records []map[string]any
+		isWrong bool
+	}{
+		{"robots.txt ignored", changed("http://robots-cr.corner.test/closed", "outcome", "ok"), true},
+		{"robots.txt that never came obeyed", changed("http://robots-401.corner.test/open", "outcome", "robots"), true},
+		{"never asked for, one way", changed("http://robots-never.corner.test/", "outcome", "robots"), false},
+		{"private address asked", changed("http://127.0.0.1:8099/", "outcome", "network"), true},
+		{"bomb not cut", changed("http://bombs.corner.test/zstd", "truncated", false), true},
+		{"read in the wrong charset", changed("http://charsets.corner.test/in/latin1", "title", "\ufffd"), true},
+		{"a trap followed", with("http://calendar.corner.test/cal/2036/01/", "ok"), true},
+		{"a decoy followed", with("http://links.corner.test/decoy/comment", "client_error"), true},
+		{"a template's link followed", with("http://links.corner.test/perhaps/template", "ok"), false},
+		{"a sitemap looked for", with("http://h000001.test/sitemap.xml", "client_error"), false},
+		{"a sitemap found where none is", with("http://h000001.test/sitemap_index.xml", "ok"), true},
+		{"robots.txt recorded", with("http://robots-cr.corner.test/robots.txt", "ok"), true},
+	} {
+		if c.name == "a template's link followed" {
+			c.records[len(c.records)-1]["title"] = "Corner links.corner.test /perhaps/template"
+			digest, _ := w.Digest("http://links.corner.test/perhaps/template")
+			c.records[len(c.records)-1]["digest"], c.records[len(c.records)-1]["status"] = "sha256:"+digest, 200
+		}
+		report := compare(t, w, c.records)
+		if (report.Err() != nil) != c.isWrong {
+			t.Errorf("%s: %v", c.name, report.Err())
+		}
+	}
+}
+
+// TestCornerRequestsAreJudged: asking for what is closed is a fault.
+func TestCornerRequestsAreJudged(t *testing.T) {
+	w := cornerWeb(t, Everything)
+	for _, c := range []struct {
+		host, path string
+		want       Verdict
+	}{
+		{"robots-cr.corner.test", "/closed", Verdict{Disallowed: 1}},
+		{"robots-never.corner.test", "/", Verdict{Disallowed: 1}},
+		{"127.0.0.1", "/", Verdict{Disallowed: 1}},
+		{"robots-moved-6.corner.test", "/closed", Verdict{}},
+		{"robots-moved-6.corner.test", "/robots-3.txt", Verdict{}},
+		{"links.corner.test", "/decoy/script", Verdict{Unknown: 1}},
+		{"links.corner.test", "/sitemap.xml", Verdict{}},
+	} {
+		v := w.Judge([]Request{{Host: c.host, Path: "/robots.txt"}, {Host: c.host, Path: c.path, Start: time.Second}}, Manners{})
+		if v.Disallowed != c.want.Disallowed || v.Unknown != c.want.Unknown || v.Trapped != 0 || v.Unannounced != 0 {
+			t.Errorf("%s%s: %+v, want %+v", c.host, c.path, v, c.want)
+		}
+	}
+}
+
+// TestServeDNS asks the name server through a resolver of Go's.
+func TestServeDNS(t *testing.T) {
+	w := cornerWeb(t, Addresses)
+	ctx, stop := context.WithCancel(t.Context())
+	conn, err := ListenDNS(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- w.ServeDNS(ctx, conn) }()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}
+	lookUp := func(name string) []netip.Addr {
+		found, err := resolver.LookupNetIP(ctx, "ip", name+".")
+		if dns := (*net.DNSError)(nil); err != nil && !(errors.As(err, &dns) && dns.IsNotFound) {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for _, c := range []struct{ name, want string }{
+		{"nobody.addresses.invalid", "[]"},
+		{"h000000.test", "[]"},
+		{"rebound.addresses.invalid", "[127.8.0.1]"},
+		{"rebound.addresses.invalid", "[127.0.0.1]"},
+		{"rebound.addresses.invalid", "[127.0.0.1]"},
+		{"turned.addresses.invalid", "[127.0.0.1]"},
+		{"TURNED.addresses.invalid", "[127.8.0.1]"},
+		{"loopback6.addresses.invalid", "[::1]"},
+		{"nat64.addresses.invalid", "[64:ff9b::7f00:1]"},
+	} {
+		if got := fmt.Sprint(lookUp(c.name)); got != c.want {
+			t.Errorf("%s is at %s, want %s", c.name, got, c.want)
+		}
+	}
+	if _, err := conn.WriteTo([]byte("no question"), conn.LocalAddr()); err != nil {
+		t.Error(err)
+	}
+	lookUp("private.addresses.invalid") // it still answers
+	stop()
+	if err := <-served; err != nil {
+		t.Errorf("ServeDNS ends with %v", err)
+	}
+	turned := 0
+	for _, l := range w.Lookups() {
+		if l.Name == "turned.addresses.invalid" && l.Type == "A" {
+			turned++
+		}
+	}
+	if turned != 2 {
+		t.Errorf("the log has %d look-ups of a name that was looked up twice", turned)
+	}
+}
+
+// TestCanaries: a connection is told, and ends.
+func TestCanaries(t *testing.T) {
+	c, err := ListenCanaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Err(); err != nil {
+		t.Errorf("before any connection: %v", err)
+	}
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(c.Port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Error("a canary talks")
+	}
+	if err := errors.Join(conn.Close(), c.Close()); err != nil {
+		t.Error(err)
+	}
+	if c.Err() == nil {
+		t.Error("a connection is not told")
+	}
+}
+
+// TestStreamsEndWithTheirClient: what is endless ends when nobody reads it.
+func TestStreamsEndWithTheirClient(t *testing.T) {
+	w := cornerWeb(t, Endless)
+	for _, path := range []string{"http://endless.corner.test/text", "http://drip.corner.test/body", "http://pause.corner.test/body"} {
+		ctx, goAway := context.WithCancel(t.Context())
+		request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+		request.RequestURI = strings.TrimPrefix(path, "http://"+request.Host)
+		out := &leaving{ResponseRecorder: httptest.NewRecorder(), at: 500, leave: goAway}
+		w.Handler().ServeHTTP(out, request) // returns, or the test hangs
+		if out.Body.Len() < 500 {
+			t.Errorf("%s ends after %d bytes", path, out.Body.Len())
+		}
+		goAway()
+	}
+}
+
+// leaving is a client that goes away.
+type leaving struct {
+	*httptest.ResponseRecorder
+	at    int
+	leave func()
+}
+
+func (l *leaving) Write(b []byte) (int, error) {
+	n, err := l.ResponseRecorder.Write(b)
+	if l.Body.Len() >= l.at {
+		l.leave()
+	}
+	return n, err
+}
+
+// TestExpectedCorners: the written expectation has all corners, with digests.
+func TestExpectedCorners(t *testing.T) {
+	w := cornerWeb(t, Corners)
+	var out bytes.Buffer
+	if err := w.WriteExpected(&out); err != nil {
+		t.Fatal(err)
+	}
+	read, written := 0, 0
+	for line := range bytes.Lines(out.Bytes()) {
+		var e Expectation
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		if written++; e.BodySHA256 != "" {
+			read++
+		}
+		if e.Optional {
+			t.Errorf("%s is optional, and written", e.URL)
+		}
+	}
+	if read < 300 || written < read+50 {
+		t.Errorf("%d lines, %d with digests", written, read)
+	}
+}
