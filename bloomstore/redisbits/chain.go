@@ -67,6 +67,12 @@ func (l *Layout) Chain(id ID, partition int, prefix string) *Chain {
 	return c
 }
 
+// Filter returns the chain, which is open, as a Filter of its own: for who decides
+// otherwise than by fingerprint which chain a key belongs to.
+func (c *Chain) Filter(client redis.UniversalClient) *Filter {
+	return newFilter(client, c.layout, []*Chain{c})
+}
+
 // Record returns the key of the chain's record.
 func (c *Chain) Record() string { return c.prefix + "f" }
 

@@ -108,12 +108,17 @@ func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Fi
 	if err := CheckServer(ctx, client); err != nil {
 		return nil, fmt.Errorf("open filter %q: %w", config.Name, err)
 	}
-	f := &Filter{client: client, layout: layout, partition: PartitionOf}
-	f.readers.New = func() any { return NewReader(client) }
+	f := newFilter(client, layout, nil)
 	if err := f.open(ctx, config); err != nil {
 		return nil, fmt.Errorf("open filter %q: %w", config.Name, err)
 	}
 	return f, nil
+}
+
+func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *Filter {
+	f := &Filter{client: client, layout: layout, chains: chains, partition: PartitionOf}
+	f.readers.New = func() any { return NewReader(client) }
+	return f
 }
 
 // deedKey is the key of a filter's deed, a hash of the fields head (a header

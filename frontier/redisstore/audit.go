@@ -19,11 +19,13 @@ type Recount struct {
 	Delayed  uint64
 	Hosts    uint64 // with something queued or leased
 	Exact    uint64 // fingerprints known exactly
+	Known    uint64 // counted, not found: keys of the filter that were never added, see Know
 }
 
 // Audit implements frontier.Inspector. Done is the counter: nothing is kept of
 // finished URLs but their records. Added is estimated from a sample of the
-// filter's blocks, the items that were queued although it knew them on top.
+// filter's blocks: the items that were queued although it knew them on top, those
+// of Know off.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.Recount(ctx)
 	if err != nil {
@@ -35,7 +37,7 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	}
 	return frontier.Audit{
 		Counters: r.Counters.Books, Queued: r.Queued, Leased: r.Leased, Done: r.Counters.Done, Failed: r.Failed,
-		Added: filter.Estimate + float64(r.Counters.Promoted), AddedErr: filter.StdErr,
+		Added: filter.Estimate + float64(r.Counters.Promoted) - float64(r.Known), AddedErr: filter.StdErr,
 	}, nil
 }
 
@@ -135,6 +137,8 @@ func subset(part, whole []string) bool {
 
 func (c *recounting) addTo(r *Recount) {
 	addMeta(&r.Counters, c.meta.Val())
+	known, _ := strconv.ParseUint(c.meta.Val()[fieldKnown], 10, 64)
+	r.Known += known
 	busy := make(map[string]bool)
 	for _, member := range c.delayed.Val() {
 		if host, ok := hostOfDelayed(member); ok {

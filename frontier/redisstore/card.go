@@ -28,6 +28,7 @@ const (
 	cardField   = "card"   // what was fixed when the crawl was created
 	readyField  = "ready"  // there when the filters of all partitions were made
 	pausedField = "paused" // there while the crawl is paused
+	closedField = "closed" // why the crawl cannot be opened now
 )
 
 // ErrNoCrawl reports that there is no crawl of that name to inspect.

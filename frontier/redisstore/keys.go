@@ -67,7 +67,8 @@ const (
 	fieldOutcome         = "o:"    // and an outcome
 	fieldHosts           = "hosts" // with something queued or leased
 	fieldPromoted        = "promoted"
-	fieldSeq             = "z" // of the last member of partition.delayed
+	fieldKnown           = "known" // keys of the filter that were never added, see Know
+	fieldSeq             = "z"     // of the last member of partition.delayed
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
 	fieldShadowForgotten = "sh:forgotten"

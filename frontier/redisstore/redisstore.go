@@ -202,6 +202,9 @@ func (s *Store) begin(ctx context.Context, worker bool) error {
 	if err := s.join(ctx, worker); err != nil {
 		return err
 	}
+	if err := s.checkOpen(ctx); err != nil {
+		return err
+	}
 	if err := s.openFilters(ctx); err != nil {
 		return err
 	}
@@ -211,10 +214,13 @@ func (s *Store) begin(ctx context.Context, worker bool) error {
 		}
 		s.spawn(s.watchQueue)
 	}
-	if worker {
-		return s.enrol(ctx)
+	if !worker {
+		return nil
 	}
-	return nil
+	if err := s.enrol(ctx); err != nil {
+		return err
+	}
+	return s.checkOpen(ctx)
 }
 
 // Inspect opens the crawl cfg.Name to look at it or to steer it, without

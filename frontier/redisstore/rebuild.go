@@ -1,0 +1,280 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Known is a URL that is, or is to be, known to a crawl.
+type Known struct {
+	Host string // host key
+	URL  string // canonical
+}
+
+// Rebuilt says what Rebuild has made.
+type Rebuilt struct {
+	URLs uint64 // different ones that the filter knows now
+	// Partitions whose counters were gone: what could be counted was counted
+	// anew, all other counters begin at zero.
+	Partitions int
+}
+
+// Rebuild makes the filter of the crawl cfg.Name anew, after bits of it were
+// lost: from records, which are the URLs of all records that its workers ever
+// wrote, and from what is queued, leased, failed or known exactly. A URL that is
+// in none of these is new to the crawl afterwards. When it is broken off it has to
+// be called again; until then the crawl cannot be opened.
+//
+// ErrNoCrawl: there is none of that name. frontier.ErrLocked: it has live workers.
+func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Known, error]) (made Rebuilt, err error) {
+	s, err := openShut(ctx, cfg)
+	if err != nil {
+		return made, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	// Known as a worker it keeps others out that would change the crawl as a whole.
+	if err := s.enrol(ctx); err != nil {
+		return made, err
+	}
+	if err := s.shut(ctx, rebuilding); err != nil {
+		return made, err
+	}
+	r := &rebuild{Store: s, filler: newFiller(s), fresh: make([]uint64, len(s.parts))}
+	for _, step := range []func(context.Context) error{r.clear, r.fillFromStructures, r.fillFromRecords(records), r.restore} {
+		if err := step(ctx); err != nil {
+			return made, err
+		}
+	}
+	for _, n := range r.fresh {
+		made.URLs += n
+	}
+	made.Partitions = len(r.bare)
+	return made, s.classify(ctx, s.client.HDel(ctx, s.cfg.cardKey(), closedField).Err())
+}
+
+// rebuild is one run of Rebuild.
+type rebuild struct {
+	*Store
+	*filler
+	fresh []uint64     // different URLs, by partition
+	bare  []*partition // whose counters are gone
+}
+
+// clear removes the old filters and makes empty ones. Counters stay.
+func (r *rebuild) clear(ctx context.Context) error {
+	segment := regexp.MustCompile(`^\{` + regexp.QuoteMeta(r.card.ID) + `:[0-9]+\}f[0-9]+\.[0-9]+$`)
+	err := r.scan(ctx, "{"+r.card.ID+":*}f?*", func(ctx context.Context, server *redis.Client, keys []string) error {
+		_, err := unlink(ctx, server, slices.DeleteFunc(keys, func(key string) bool { return !segment.MatchString(key) }))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range r.parts {
+		fields, err := r.client.HKeys(ctx, p.meta).Result()
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			err = r.client.Unlink(ctx, p.meta).Err()
+		}
+		if err != nil {
+			return r.classify(ctx, err)
+		}
+		if !slices.Contains(fields, fieldEpoch) { // it is there from the first day on
+			r.bare = append(r.bare, p)
+		}
+		fields = slices.DeleteFunc(fields, func(field string) bool {
+			return field != "head" && field != "layers" && !strings.HasPrefix(field, "keys")
+		})
+		if len(fields) > 0 {
+			if err := r.client.HDel(ctx, p.meta, fields...).Err(); err != nil {
+				return r.classify(ctx, err)
+			}
+		}
+		if err := p.chain().Create(ctx, r.client); err != nil {
+			return r.classify(ctx, err)
+		}
+	}
+	return nil
+}
+
+// fillFromStructures adds what is queued, leased, failed, exact or sampled.
+func (r *rebuild) fillFromStructures(ctx context.Context) error {
+	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
+		var failed error
+		err := r.List(ctx, state, "", func(item frontier.Item) bool {
+			failed = r.put(ctx, r.partition(item.Host), item.Fingerprint, r.count)
+			return failed == nil
+		})
+		if err := errors.Join(err, failed); err != nil {
+			return err
+		}
+	}
+	for _, p := range r.parts {
+		for _, key := range []string{p.exact, p.shadow} {
+			if err := r.fillFromSet(ctx, p, key); err != nil {
+				return err
+			}
+		}
+	}
+	return r.flush(ctx, r.count)
+}
+
+func (r *rebuild) count(p *partition, fresh uint64) { r.fresh[p.number] += fresh }
+
+// fillFromSet adds the fingerprints in a set of a partition.
+func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) error {
+	for cursor := uint64(0); ; {
+		members, next, err := r.client.SScan(ctx, key, cursor, "", scanStep).Result()
+		if err != nil {
+			return r.classify(ctx, err)
+		}
+		for _, member := range members {
+			if len(member) != len(bloomstore.Fingerprint{}) {
+				continue
+			}
+			if err := r.put(ctx, p, bloomstore.Fingerprint([]byte(member)), r.count); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+func (r *rebuild) fillFromRecords(records iter.Seq2[Known, error]) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for known, err := range records {
+			if err != nil {
+				return err
+			}
+			if err := r.put(ctx, r.partition(known.Host), r.hasher.Fingerprint(known.URL), r.count); err != nil {
+				return err
+			}
+		}
+		return r.flush(ctx, r.count)
+	}
+}
+
+// restore counts anew where counters are gone. What the filter knows was added;
+// what of it is in no queue is done.
+func (r *rebuild) restore(ctx context.Context) error {
+	for _, p := range r.bare {
+		var found Recount
+		if err := r.recountPartition(ctx, p, &found); err != nil {
+			return err
+		}
+		added := max(r.fresh[p.number], found.Queued+found.Leased+found.Failed)
+		err := r.client.HSet(ctx, p.meta,
+			fieldAdded+"0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
+			fieldDone, added-found.Queued-found.Leased-found.Failed, fieldDelayed, found.Delayed, fieldHosts, found.Hosts,
+			fieldEpoch, "restored", // so that a hold begins: a lease may have been forgotten
+		).Err()
+		if err != nil {
+			return r.classify(ctx, err)
+		}
+	}
+	if len(r.bare) == 0 {
+		return nil
+	}
+	// Who added what is not known any more: workers that are gone are owed nothing.
+	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
+}
+
+// Know marks URLs as known without queueing them: from now on they are answered
+// Seen, but exact items, which are then promoted. It returns how many were new to
+// the crawl. They count neither as found nor as added; one that waits stays what
+// it is.
+//
+// It takes effect in steps of some hundred: an error leaves those before it known,
+// and to know them again does nothing.
+func (s *Store) Know(ctx context.Context, known []Known) (fresh int, err error) {
+	f := newFiller(s)
+	news := make([]uint64, len(s.parts))
+	count := func(p *partition, n uint64) { news[p.number] += n }
+	for _, k := range known {
+		if err = f.put(ctx, s.partition(k.Host), s.hasher.Fingerprint(k.URL), count); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = f.flush(ctx, count)
+	}
+	for number, n := range news {
+		if n == 0 {
+			continue
+		}
+		fresh += int(n)
+		counted := s.client.HIncrBy(ctx, s.parts[number].meta, fieldKnown, int64(n)).Err()
+		err = errors.Join(err, s.classify(ctx, counted))
+	}
+	return fresh, err
+}
+
+// filler gathers fingerprints by partition and adds them to its filter.
+type filler struct {
+	store  *Store
+	prints [][]bloomstore.Fingerprint
+	size   int
+}
+
+const (
+	fillBatch = 512     // of one partition that are added at once
+	fillMost  = 1 << 18 // that wait in all
+)
+
+func newFiller(s *Store) *filler {
+	return &filler{store: s, prints: make([][]bloomstore.Fingerprint, len(s.parts))}
+}
+
+// put gathers a fingerprint. Added says how many of a partition were new to its
+// filter when some have been added.
+func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerprint, added func(*partition, uint64)) error {
+	f.prints[p.number] = append(f.prints[p.number], print)
+	f.size++
+	switch {
+	case len(f.prints[p.number]) == fillBatch:
+		return f.fill(ctx, p, added)
+	case f.size == fillMost:
+		return f.flush(ctx, added)
+	}
+	return nil
+}
+
+// flush adds what was gathered.
+func (f *filler) flush(ctx context.Context, added func(*partition, uint64)) error {
+	for _, p := range f.store.parts {
+		if err := f.fill(ctx, p, added); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *filler) fill(ctx context.Context, p *partition, added func(*partition, uint64)) error {
+	prints := f.prints[p.number]
+	if len(prints) == 0 {
+		return nil
+	}
+	f.prints[p.number], f.size = prints[:0], f.size-len(prints)
+	news, err := p.chain().Filter(f.store.client).AddIfAbsent(ctx, prints)
+	if err != nil {
+		return f.store.classify(ctx, err)
+	}
+	n := uint64(0)
+	for _, is := range news {
+		if is {
+			n++
+		}
+	}
+	added(p, n)
+	return nil
+}

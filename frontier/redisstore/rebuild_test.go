@@ -1,0 +1,284 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// variety makes a crawl that has something in every structure: of each of six
+// hosts eight URLs are done, one has failed and the rest is queued or leased, and
+// one is delayed. It returns all its URLs, and those that are done.
+func variety(t *testing.T, s *Store) (all, done []frontier.Item) {
+	t.Helper()
+	for n := range 6 {
+		host := fmt.Sprintf("h%d.test", n)
+		items := testPages(host, 0, 60)
+		items[0].Class, items[0].Priority = frontier.Exact, frontier.PrioritySeed
+		items[1].Delay = 1 << 50
+		all = append(all, items...)
+	}
+	mustAdd(t, s, all)
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(6)})
+	if err != nil || len(grant.Leases) != 6 {
+		t.Fatalf("leases: %d, %v", len(grant.Leases), err)
+	}
+	for i, l := range grant.Leases {
+		var completions []frontier.Completion
+		for _, item := range l.Items[:8] {
+			completions = append(completions, finish(item))
+			done = append(done, item)
+		}
+		failed := finish(l.Items[8])
+		failed.Outcome = frontier.Network
+		again := frontier.Completion{Item: l.Items[9].Fingerprint, Disposition: frontier.Retry, RetryIn: 1 << 50}
+		end := frontier.HostUpdate{End: i%2 == 0, Blob: []byte("blob")}
+		if err := s.Complete(t.Context(), l.ID, append(completions, failed, again), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Admit(t.Context(), []string{"h1.test"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Claim(t.Context(), "test", "h1.test", 9); err != nil {
+		t.Fatal(err)
+	}
+	return all, done
+}
+
+// wantBooks checks that the books of a crawl balance and that its structures
+// hold what they say.
+func wantBooks(t *testing.T, s *Store) frontier.Stats {
+	t.Helper()
+	r, err := s.Recount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Counters.Balance(); err != nil {
+		t.Error(err)
+	}
+	for _, term := range []struct {
+		name             string
+		counted, recount uint64
+	}{
+		{"queued", r.Counters.Queued, r.Queued}, {"leased", r.Counters.Leased, r.Leased}, {"failed", r.Counters.Failed, r.Failed},
+		{"delayed", r.Counters.Delayed, r.Delayed}, {"hosts", r.Counters.Hosts, r.Hosts},
+	} {
+		if term.counted != term.recount {
+			t.Errorf("%s is %d by its counter, %d by its structures", term.name, term.counted, term.recount)
+		}
+	}
+	return r.Counters
+}
+
+// knownOf is what a caller of Rebuild knows of items.
+func knownOf(items []frontier.Item) iter.Seq2[Known, error] {
+	return func(yield func(Known, error) bool) {
+		for _, item := range items {
+			if !yield(Known{Host: item.Host, URL: item.URL}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestRebuild damages the filter of a crawl in each way that can be. The crawl
+// stops, says why, is not opened, and goes on when it was rebuilt.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, admin *redis.Client, p *partition)
+		want   error
+		bare   int
+	}{
+		"segment evicted": {func(t *testing.T, admin *redis.Client, p *partition) {
+			admin.Del(t.Context(), p.chain().SegmentKey(0, 0))
+		}, frontier.ErrFilterLost, 0},
+		"segment cut": {func(t *testing.T, admin *redis.Client, p *partition) {
+			key := p.chain().SegmentKey(0, 0)
+			admin.Set(t.Context(), key, admin.GetRange(t.Context(), key, 0, 99).Val(), 0)
+		}, frontier.ErrFilterLost, 0},
+		"segment replaced": {func(t *testing.T, admin *redis.Client, p *partition) {
+			key := p.chain().SegmentKey(0, 0)
+			admin.SetRange(t.Context(), key, 20, "somebody else's")
+		}, frontier.ErrParamsMismatch, 0},
+		"segment of another type": {func(t *testing.T, admin *redis.Client, p *partition) {
+			admin.Del(t.Context(), p.chain().SegmentKey(0, 0))
+			admin.RPush(t.Context(), p.chain().SegmentKey(0, 0), "x")
+		}, frontier.ErrFilterLost, 0},
+		"record evicted": {func(t *testing.T, admin *redis.Client, p *partition) {
+			admin.Del(t.Context(), p.meta)
+		}, frontier.ErrFilterLost, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := servers.Redis(t, servers.RedisOptions{})
+			cfg := config(server)
+			cfg.SeenCache = NoSeenCache
+			s := openStore(t, cfg)
+			all, done := variety(t, s)
+			before := wantBooks(t, s)
+			c.damage(t, server.Client(), s.partition("h0.test"))
+
+			// The headers are looked at once a second.
+			eventually(t, "an error of the filter", func() bool {
+				_, err := s.Add(t.Context(), testPages("h0.test", 1000, 1010))
+				if err != nil && !errors.Is(err, c.want) {
+					t.Fatalf("Add = %v, want %v", err, c.want)
+				}
+				return err != nil
+			})
+			if _, err := Rebuild(t.Context(), cfg, knownOf(nil)); !errors.Is(err, frontier.ErrLocked) || !strings.Contains(err.Error(), s.self.Name) {
+				t.Errorf("Rebuild beside a worker = %v, want %v that names it", err, frontier.ErrLocked)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := Open(t.Context(), cfg); !errors.Is(err, c.want) {
+				t.Errorf("Open = %v, %v, want %v", s, err, c.want)
+			}
+
+			// The first try is broken off: nobody can use half of a filter.
+			half := errors.New("half")
+			_, err := Rebuild(t.Context(), cfg, func(yield func(Known, error) bool) { yield(Known{}, half) })
+			if !errors.Is(err, half) {
+				t.Fatalf("Rebuild = %v, want %v", err, half)
+			}
+			if s, err := Open(t.Context(), cfg); !errors.Is(err, frontier.ErrFilterLost) {
+				t.Errorf("Open after half a Rebuild = %v, %v, want %v", s, err, frontier.ErrFilterLost)
+			}
+			made, err := Rebuild(t.Context(), cfg, knownOf(done))
+			if err != nil || made.Partitions != c.bare {
+				t.Fatalf("Rebuild = %+v, %v, want %d partitions without counters", made, err, c.bare)
+			}
+
+			again := openStore(t, cfg)
+			after := wantBooks(t, again)
+			if c.bare == 0 && (after.Added < before.Added || after.Done != before.Done) {
+				t.Errorf("the books were %+v, and are %+v", before.Books, after.Books)
+			}
+			if after.Added < uint64(len(all)) || made.URLs != after.Added {
+				t.Errorf("%d URLs are added, %d rebuilt, want the same, %d or more", after.Added, made.URLs, len(all))
+			}
+			if got := answersOf(mustAdd(t, again, all)); got[frontier.Seen] != len(all) {
+				t.Errorf("after Rebuild %v, want all of %d seen", got, len(all))
+			}
+			if got := answersOf(mustAdd(t, again, testPages("h0.test", 5000, 5100))); got[frontier.Added] != 100 {
+				t.Errorf("new URLs after Rebuild: %v, want 100 added", got)
+			}
+			wantBooks(t, again)
+		})
+	}
+}
+
+func TestRebuildNothing(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	if _, err := Rebuild(t.Context(), cfg, knownOf(nil)); !errors.Is(err, ErrNoCrawl) {
+		t.Errorf("Rebuild = %v, want %v", err, ErrNoCrawl)
+	}
+}
+
+// TestKnow: URLs that are made known are answered seen, and appear in no books.
+func TestKnow(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
+	mustAdd(t, s, testPages("a.test", 0, 50))
+	known := slices.Collect(func(yield func(Known) bool) {
+		for k := range knownOf(slices.Concat(testPages("a.test", 25, 1000), testPages("b.test", 0, 1000))) {
+			yield(k)
+		}
+	})
+	for round, want := range []int{1950, 0} {
+		if fresh, err := s.Know(t.Context(), known); err != nil || fresh != want {
+			t.Errorf("round %d: %d were new (%v), want %d", round, fresh, err, want)
+		}
+	}
+	if got := answersOf(mustAdd(t, s, testPages("b.test", 0, 1000))); got[frontier.Seen] != 1000 {
+		t.Errorf("known URLs: %v, want 1000 seen", got)
+	}
+	if stats := wantBooks(t, s); stats.Added != 50 || stats.Queued != 50 {
+		t.Errorf("the books are %+v, want 50 added and queued", stats.Books)
+	}
+	audit, err := s.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := audit.Added - 50; off > 5*audit.AddedErr+5 || off < -5*audit.AddedErr-5 {
+		t.Errorf("the filter has about %.0f ± %.0f URLs added, want 50", audit.Added, audit.AddedErr)
+	}
+}
+
+// TestDelete: all of a crawl goes, nothing else does, and not while it is used.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	cfg.MaxPerHost, cfg.FilterKeys, cfg.Partitions = 1000, 100, 2
+	s := openStore(t, cfg)
+	admin := server.Client()
+	others := cfg
+	others.Name = "test2"
+	other := openStore(t, others)
+	variety(t, s)
+	if layers := s.parts[0].chain().Layers() + s.parts[1].chain().Layers(); layers < 4 {
+		t.Fatalf("the filters have %d layers, want more", layers)
+	}
+	mustAdd(t, other, testPages("a.test", 0, 10))
+	admin.Set(t.Context(), "test", "not ours", 0)
+	admin.Set(t.Context(), "{"+s.card.ID+"}f", "not ours", 0)
+
+	if _, err := Delete(t.Context(), cfg); !errors.Is(err, frontier.ErrLocked) {
+		t.Errorf("Delete beside a worker = %v, want %v", err, frontier.ErrLocked)
+	}
+	mustAdd(t, s, testPages("a.test", 0, 10)) // it goes on
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A deletion that was broken off keeps the crawl shut.
+	admin.HSet(t.Context(), cfg.cardKey(), closedField, deleting)
+	if s, err := Open(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
+		t.Errorf("Open of a crawl that is being deleted = %v, %v, want %v", s, err, ErrNoCrawl)
+	}
+	if _, err := Rebuild(t.Context(), cfg, knownOf(nil)); !errors.Is(err, ErrNoCrawl) {
+		t.Errorf("Rebuild of a crawl that is being deleted = %v, want %v", err, ErrNoCrawl)
+	}
+	mine := 0
+	for _, prefix := range []string{"{" + s.card.ID + ":", cfg.cardKey()} {
+		keys, err := allKeys(t, other, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine += len(keys)
+	}
+	n, err := Delete(context.WithoutCancel(t.Context()), cfg)
+	if err != nil || n != mine {
+		t.Errorf("Delete = %d, %v, want %d keys", n, err, mine)
+	}
+	left := admin.Keys(t.Context(), "*").Val()
+	for _, key := range left {
+		if strings.HasPrefix(key, "{"+s.card.ID+":") || strings.HasPrefix(key, cfg.cardKey()) {
+			t.Errorf("%q is left", key)
+		}
+	}
+	if admin.Exists(t.Context(), "test", "{"+s.card.ID+"}f").Val() != 2 {
+		t.Error("somebody else's keys are gone")
+	}
+	if got := answersOf(mustAdd(t, other, testPages("a.test", 0, 10))); got[frontier.Seen] != 10 {
+		t.Errorf("the other crawl answers %v, want 10 seen", got)
+	}
+	if _, err := Delete(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
+		t.Errorf("the second Delete = %v, want %v", err, ErrNoCrawl)
+	}
+	if fresh := openStore(t, cfg); fresh.card.ID == s.card.ID {
+		t.Error("a new crawl has the id of the one that was deleted")
+	}
+}
