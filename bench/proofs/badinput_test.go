@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 		names = append(names, m.name)
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			web := serveSite(t, testweb.Config{Seed: seed, Hosts: 10, Pages: 300, MeanBytes: 2 << 10, MaxBodyBytes: maxBody, Hardships: testweb.Spellings})
+			web := serveSite(t, testweb.Config{Seed: seed, Hosts: 10, Pages: 300, MeanBytes: 2 << 10, MaxBodyBytes: maxBody, Hardships: testweb.Spellings}, nil)
 			flags := append(web.flags(), "--delay", "10ms", "--urls", "10000", "--log-level", "warn")
 			c := newCrawl(t, append(flags, web.Seeds()...)...)
 			m.check(t, m.befall(t, c, web))

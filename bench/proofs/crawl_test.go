@@ -153,10 +153,13 @@ func appendFile(all *bytes.Buffer, name string) error {
 type line struct {
 	URL        string
 	Outcome    string
+	Status     int
 	Attempts   int
 	FetchedAt  time.Time `json:"fetched_at"`
 	LinksFound uint64    `json:"links_found"`
 	LinksAdded uint64    `json:"links_added"`
+	WARC       string    `json:"warc"`
+	Offset     int64     `json:"warc_offset"`
 }
 
 func parse(t *testing.T, records []byte) []line {

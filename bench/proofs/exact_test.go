@@ -19,7 +19,7 @@ func hardWeb(t *testing.T, seed uint64) *site {
 		Hardships: sized(testweb.All&^testweb.Dead, testweb.All),
 		MeanBytes: sized(4<<10, 14<<10), MaxBodyBytes: maxBody, CrawlDelay: hostDelay() * 3 / 2,
 		LargestShare: sized(0.02, 0.01), // of 20,000 pages it is the largest host that takes longest
-	})
+	}, nil)
 }
 
 const (

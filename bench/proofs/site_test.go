@@ -29,7 +29,8 @@ type site struct {
 	alarm    func()
 }
 
-func serveSite(t *testing.T, cfg testweb.Config) *site {
+// serveSite serves a web; around, unless nil, stands before its answers.
+func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.Handler) *site {
 	t.Helper()
 	cfg.KeepLog = true
 	web, err := testweb.New(cfg)
@@ -38,6 +39,9 @@ func serveSite(t *testing.T, cfg testweb.Config) *site {
 	}
 	s := &site{Web: web, made: time.Now()}
 	answer := web.Handler()
+	if around != nil {
+		answer = around(answer)
+	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.count()
 		answer.ServeHTTP(w, r)

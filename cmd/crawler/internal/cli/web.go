@@ -36,6 +36,7 @@ type webOptions struct {
 
 	// free to change
 	save          string
+	saveRotate    human.Bytes // 0: package warc's default
 	memory        human.Bytes
 	headerTimeout time.Duration
 	minRate       least
@@ -64,6 +65,8 @@ func (o *webOptions) connectionFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
 	o.memory = 256 << 20
 	f.Var(&o.memory, "memory", "for the bodies and documents of all requests under way")
+	f.Var(&o.saveRotate, "save-rotate", "begin another file of kept answers beyond this size; for tests")
+	_ = f.MarkHidden("save-rotate")
 	f.Var(newChoice(&o.save, "none", "html", "all"), "save", "`WHAT` is kept in DIR/warc, as it was on the wire, in HTTP/1.1: none, html pages, or all answers")
 }
 
@@ -199,7 +202,7 @@ func (a archive) Wants(answer *get.Response) bool {
 // archiveConfig says where answers go, and what the files say of the crawl.
 func (o *options) archiveConfig(dir string, crash func(string)) warc.Config {
 	return warc.Config{
-		Dir: dir, Crash: crash,
+		Dir: dir, Crash: crash, RotateBytes: int64(min(o.saveRotate, maxSize)),
 		Info: warc.Info{Software: "crawler/" + version(), UserAgent: o.agent(), Robots: o.robots, Operator: o.contact},
 	}
 }

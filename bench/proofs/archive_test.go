@@ -1,0 +1,259 @@
+package proofs
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// TestArchiveKilled: a crawl that keeps all answers, killed again and again
+// and resumed, ends with each answer that has a record in its WARC files once,
+// where the record says, as it was served, and with no other.
+func TestArchiveKilled(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 5))
+	saw := &served{answers: make(map[string][]bodyServed)}
+	waits := testweb.Dead | sized(testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None) // for retries, 20 s
+	web := serveSite(t, testweb.Config{
+		Seed: seed, Hosts: sized(12, 100), Pages: sized(400, 20_000), Hardships: testweb.All &^ waits,
+		MeanBytes: sized(4<<10, 14<<10), MaxBodyBytes: maxBody, CrawlDelay: archiveDelay, LargestShare: sized(0.1, 0.02),
+	}, saw.around)
+	c := newCrawl(t, append(append(web.flags(), "--save", "all", "--save-rotate", sized("64KiB", "2MiB"), "--rotate", sized("16KiB", "256KiB"),
+		"--delay", ms(archiveDelay), "--latency-factor", "0", "--max-body", strconv.Itoa(maxBody)+"B", "--backoff", "50ms", "--backoff-max", "100ms", "--dead-after", "0",
+		"--retries", "3", "--urls", strconv.Itoa(filterSize), "--checkpoint-adds", sized("60", "1000"), "--log-level", "warn"), web.Seeds()...)...)
+	kills := drawArchiveKills(rng)
+	for _, k := range kills {
+		c.runAndKill(web, k)
+	}
+	c.finish()
+	figure(t, "kills", "%d: %v", len(kills), kills)
+
+	written := records(t, c.dir)
+	report, err := web.Compare(bytes.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	lines := parse(t, written)
+	checkBooks(t, c.stats(), lines, len(web.Seeds()), len(kills)+1)
+	files := checkArchive(t, c.dir, lines, saw)
+	if *proof {
+		gowarc(t, files)
+	}
+}
+
+const archiveDelay = 20 * time.Millisecond // manners are proved elsewhere
+
+// drawArchiveKills returns kills within all that writes answers, in random order.
+func drawArchiveKills(rng *rand.Rand) []kill {
+	most := sized(6, 200)
+	kills := []kill{
+		{point: "warc append", times: 1 + rng.IntN(most)}, // half of the answers written
+		{point: "warc rotate", times: 1 + rng.IntN(2)},    // a file that no commit names
+		{point: "append", times: 1 + rng.IntN(most)},      // answers on disk, half of their records
+		{point: "commit", times: 1 + rng.IntN(most)},      // both on disk, not committed
+		{point: "open", times: 1},                         // files cut
+	}
+	if *proof {
+		for range 4 {
+			kills = append(kills,
+				kill{point: "warc append", times: 1 + rng.IntN(most)}, kill{point: "warc rotate", times: 1 + rng.IntN(4)},
+				kill{point: "committed", times: 1 + rng.IntN(most)},
+			)
+		}
+	}
+	for len(kills) < sized(6, 25) {
+		kills = append(kills, kill{requests: 1 + rng.IntN(sized(60, 600))})
+	}
+	rng.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
+	return kills
+}
+
+// checkArchive holds the WARC files in dir to the records and to what was
+// served, and returns their names.
+func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []string) {
+	t.Helper()
+	wanted, cut := make(map[place]line), 0
+	for _, l := range lines {
+		if (l.Status > 0) != (l.WARC != "") {
+			t.Errorf("%s has status %d and its answer in %q, want one for each status", l.URL, l.Status, l.WARC)
+		}
+		if at := (place{l.WARC, l.Offset}); l.WARC != "" {
+			if other, twice := wanted[at]; twice {
+				t.Errorf("the answers of %s and %s are both at %+v", l.URL, other.URL, at)
+			}
+			wanted[at] = l
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "warc", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, answers := make(map[string]bool), 0
+	for _, file := range files {
+		name := filepath.ToSlash(filepath.Join("warc", filepath.Base(file)))
+		answer := "" // the id of the last one
+		all := readWARC(t, file)
+		if len(all) < 2 {
+			t.Errorf("%s has %d records: a file that nobody committed?", name, len(all))
+		}
+		for _, r := range all {
+			id := r.fields["WARC-Record-ID"]
+			if ids[id] || id == "" {
+				t.Errorf("%s: two records with the id %q", name, id)
+			}
+			ids[id] = true
+			switch kind := r.fields["WARC-Type"]; {
+			case kind == "warcinfo" && r.offset == 0:
+			case kind == "response":
+				answer = id
+				answers++
+				at := place{name, r.offset}
+				l, known := wanted[at]
+				if !known {
+					t.Errorf("%+v has an answer of %s that no record points to", at, r.fields["WARC-Target-URI"])
+					continue
+				}
+				delete(wanted, at)
+				if err := r.answers(l, saw); err != nil {
+					t.Errorf("%s at %+v: %v", l.URL, at, err)
+				}
+				if r.fields["WARC-Truncated"] != "" {
+					cut++
+				}
+			case kind == "request" && answer != "" && r.fields["WARC-Concurrent-To"] == answer:
+				answer = ""
+			default:
+				t.Errorf("%s: a %s record at %d, out of place", name, kind, r.offset)
+			}
+		}
+		if answer != "" {
+			t.Errorf("%s: the last answer has no request", name)
+		}
+	}
+	for at, l := range wanted {
+		t.Errorf("%s: no answer at %+v", l.URL, at)
+	}
+	figure(t, "answers", "%d in %d files, %d of them cut, all as they were served; %d records", answers, len(files), cut, len(lines))
+	return files
+}
+
+// place is where an answer is.
+type place struct {
+	file   string
+	offset int64
+}
+
+// warcRecord is a record as any gzip reader finds it.
+type warcRecord struct {
+	offset int64
+	fields map[string]string
+	block  []byte
+}
+
+// readWARC reads a file: each record a gzip member, nothing else in it.
+func readWARC(t *testing.T, file string) (all []warcRecord) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bytes.NewReader(text)
+	for in.Len() > 0 {
+		r := warcRecord{offset: int64(len(text) - in.Len())}
+		z, err := gzip.NewReader(in)
+		if err == nil {
+			z.Multistream(false)
+			err = r.read(z)
+		}
+		if err != nil {
+			t.Fatalf("%s: byte %d: %v", file, r.offset, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (r *warcRecord) read(member io.Reader) error {
+	text, err := io.ReadAll(member)
+	if err != nil {
+		return err
+	}
+	head, rest, _ := strings.Cut(string(text), "\r\n\r\n")
+	version, fields, _ := strings.Cut(head, "\r\n")
+	if version != "WARC/1.1" {
+		return fmt.Errorf("it begins with %q", version)
+	}
+	r.fields = make(map[string]string)
+	for field := range strings.SplitSeq(fields, "\r\n") {
+		name, value, _ := strings.Cut(field, ": ")
+		r.fields[name] = value
+	}
+	block, ended := strings.CutSuffix(rest, "\r\n\r\n")
+	if length, err := strconv.Atoi(r.fields["Content-Length"]); err != nil || length != len(block) || !ended {
+		return fmt.Errorf("its length is said to be %q, and is %d", r.fields["Content-Length"], len(block))
+	}
+	r.block = []byte(block)
+	return nil
+}
+
+// answers returns how the record is not the answer of a line, as it was served.
+func (r *warcRecord) answers(l line, saw *served) error {
+	if target := r.fields["WARC-Target-URI"]; target != l.URL {
+		return fmt.Errorf("it is one of %s", target)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.block)), nil)
+	if err != nil {
+		return err
+	}
+	cut := r.fields["WARC-Truncated"] != ""
+	body, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil && !(cut && errors.Is(err, io.ErrUnexpectedEOF)):
+		return err
+	case response.StatusCode != l.Status:
+		return fmt.Errorf("its status is %d, the record's %d", response.StatusCode, l.Status)
+	}
+	asked, err := url.Parse(l.URL)
+	if err != nil {
+		return err
+	}
+	if !saw.has("http://"+asked.Host+asked.RequestURI(), l.Status, body, cut) {
+		return fmt.Errorf("its body of %d bytes was not served so", len(body))
+	}
+	return nil
+}
+
+// gowarc has the files read by bench/warccheck, a module of its own.
+func gowarc(t *testing.T, files []string) {
+	t.Helper()
+	checker := filepath.Join(t.TempDir(), "warccheck")
+	build := exec.Command("go", "build", "-o", checker, ".")
+	build.Dir = filepath.Join("..", "warccheck")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build bench/warccheck: %v\n%s", err, out)
+	}
+	out, err := exec.Command(checker, files...).CombinedOutput()
+	if err != nil {
+		t.Errorf("warccheck: %v\n%s", err, out)
+	}
+	figure(t, "gowarc", "%s", bytes.TrimSpace(out))
+}

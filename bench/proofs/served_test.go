@@ -1,0 +1,83 @@
+package proofs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"hash"
+	"net/http"
+	"sync"
+)
+
+// served notes what a web answered, by URL: what archives are held to.
+type served struct {
+	mu      sync.Mutex
+	answers map[string][]bodyServed
+}
+
+// prefixBytes is how much of a body is kept for answers that are cut.
+const prefixBytes = 1 << 10
+
+// bodyServed is a body as it was sent, its content coding on.
+type bodyServed struct {
+	status int
+	size   int64
+	sum    [sha256.Size]byte
+	prefix []byte
+}
+
+func (s *served) around(answer http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := &noting{ResponseWriter: w, body: bodyServed{status: http.StatusOK}, sum: sha256.New()}
+		defer func() { // also when the connection is broken off
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			n.sum.Sum(n.body.sum[:0])
+			url := "http://" + r.Host + r.RequestURI
+			s.answers[url] = append(s.answers[url], n.body)
+		}()
+		answer.ServeHTTP(n, r)
+	})
+}
+
+// has reports whether a URL was answered so. Of a body that was cut only the
+// beginning is compared.
+func (s *served) has(url string, status int, body []byte, cut bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := sha256.Sum256(body)
+	for _, b := range s.answers[url] {
+		prefix := body[:min(len(body), len(b.prefix))]
+		switch {
+		case b.status != status:
+		case !cut && b.size == int64(len(body)) && b.sum == sum:
+			return true
+		case cut && b.size >= int64(len(body)) && bytes.HasPrefix(b.prefix, prefix):
+			return true
+		}
+	}
+	return false
+}
+
+// noting is a http.ResponseWriter that notes what is written.
+type noting struct {
+	http.ResponseWriter
+	body bodyServed
+	sum  hash.Hash
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+
+func (n *noting) WriteHeader(status int) {
+	n.body.status = status
+	n.ResponseWriter.WriteHeader(status)
+}
+
+func (n *noting) Write(p []byte) (int, error) {
+	written, err := n.ResponseWriter.Write(p)
+	n.body.size += int64(written)
+	_, _ = n.sum.Write(p[:written])
+	room := prefixBytes - len(n.body.prefix)
+	n.body.prefix = append(n.body.prefix, p[:min(written, room)]...)
+	return written, err
+}
