@@ -41,7 +41,7 @@ for _ = 1, tonumber(ARGV[5]) do
 end
 
 -- What is to be written, beside what hosts hold.
-local hosts, sets, exact, shadow, counts = {}, {}, {}, {}, {}
+local hosts, names, sets, exact, shadow, counts = {}, {}, {}, {}, {}, {}
 local answers, n, added, bits, woken, member = {}, 0, 0, 0, 0, nil
 
 local function count(counter, by) counts[counter] = (counts[counter] or 0) + by end
@@ -80,11 +80,10 @@ local function admit(host, special, claimed, entry)
   host.delayed[#host.delayed + 1] = struct.pack('>I8', member) .. host.name .. '\0' .. entry
 end
 
--- visit says how a host that got items stands: due is when it becomes due, if it
--- does; kept that its state must not expire; fresh that it had nothing queued or
--- leased; woken that its lease is not the last of it any more.
+-- visit says how a host that got items stands, unless it is due: due is when it
+-- becomes so, if it does; kept that its state must not expire; fresh that it had
+-- nothing queued or leased; woken that its lease is not the last of it any more.
 local function visit(host)
-  if redis.call('ZSCORE', DUE, host.name) then return end
   if redis.call('ZSCORE', LEASED, host.name) then
     host.woken = redis.call('HGET', host.active, 's')
     return
@@ -136,8 +135,13 @@ while ARGV[at] do
   end
   if added > before then
     if limit ~= '' then host.spent = added - before end
-    visit(host)
-    hosts[#hosts + 1] = host
+    hosts[#hosts + 1], names[#names + 1] = host, host.name
+  end
+end
+if added > 0 then
+  local due = redis.call('ZMSCORE', DUE, unpack(names))
+  for i, host in ipairs(hosts) do
+    if not due[i] then visit(host) end
   end
 end
 

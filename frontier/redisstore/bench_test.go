@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 )
+
+// benchCallers is how many pages a worker completes at once.
+const benchCallers = 128
 
 // BenchmarkAddNew adds URLs that are new, as pages bring them: batch URLs of one
 // host in a call, from many callers, at a rate of false positives of 1e-6 and
@@ -29,7 +34,7 @@ func BenchmarkAddNew(b *testing.B) {
 			var next atomic.Int64
 			b.ResetTimer()
 			var group sync.WaitGroup
-			for range 64 {
+			for range benchCallers {
 				group.Go(func() {
 					for {
 						n := int(next.Add(1))
@@ -77,4 +82,84 @@ func benchPages(host, from, n int) []frontier.Item {
 		}
 	}
 	return items
+}
+
+// BenchmarkLinks offers the links of pages as a crawl meets them: one in ten is
+// new, the others name known URLs by Zipf's law, on a thousand hosts. An op is a
+// page of 50 links.
+func BenchmarkLinks(b *testing.B) {
+	const perPage = 50
+	for _, cache := range []int{NoSeenCache, 0} {
+		b.Run(fmt.Sprintf("cache=%t", cache == 0), func(b *testing.B) {
+			server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
+			s := openStore(b, Config{
+				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "bench", Delay: NoDelay, SeenCache: cache,
+			})
+			const warm = 2000 // pages before the clock starts
+			pages := linkStream(newRand(b), warm+b.N, perPage)
+			offerAll := func(pages [][]frontier.Item) {
+				var next atomic.Int64
+				var group sync.WaitGroup
+				for range benchCallers {
+					group.Go(func() {
+						for n := int(next.Add(1)); n <= len(pages); n = int(next.Add(1)) {
+							if _, err := s.offer(b.Context(), pages[n-1], true); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				group.Wait()
+			}
+			offerAll(pages[:warm])
+			cpu, log := usage(b, server)
+			own := ownCPU(b)
+			b.ResetTimer()
+			offerAll(pages[warm:])
+			b.StopTimer()
+			links := float64(b.N * perPage)
+			cpuAfter, logAfter := usage(b, server)
+			b.ReportMetric(links/b.Elapsed().Seconds(), "links/s")
+			b.ReportMetric(float64((cpuAfter-cpu).Nanoseconds())/1e3/links, "redis-µs/link")
+			b.ReportMetric(float64((ownCPU(b)-own).Nanoseconds())/1e3/links, "own-µs/link")
+			b.ReportMetric(float64(logAfter-log)/links, "aof-B/link")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// linkStream makes pages of links. Of the new ones four in five are of the page's
+// own host, as sites are mostly linked to themselves.
+func linkStream(rng *rand.Rand, pages, perPage int) [][]frontier.Item {
+	const hosts = 1000
+	rank := rand.NewZipf(rng, 1.1, 1, 1<<40)
+	known := benchPages(0, 0, 1)
+	stream := make([][]frontier.Item, pages)
+	for i := range stream {
+		links, own := make([]frontier.Item, perPage), rng.IntN(hosts)
+		for j := range links {
+			if rng.IntN(10) > 0 {
+				links[j] = known[rank.Uint64()%uint64(len(known))]
+				continue
+			}
+			host := own
+			if rng.IntN(5) == 0 {
+				host = rng.IntN(hosts)
+			}
+			links[j] = benchPages(host, len(known), 1)[0]
+			known = append(known, links[j])
+		}
+		stream[i] = links
+	}
+	return stream
+}
+
+// ownCPU returns the processor time that this process took.
+func ownCPU(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

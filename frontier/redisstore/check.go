@@ -75,7 +75,7 @@ var commands = []string{
 	"INFO", "LLEN KEY", "LPUSH KEY v", "LRANGE KEY 0 0", "LTRIM KEY 0 0", "PERSIST KEY", "PEXPIRE KEY 1", "RPUSH KEY v",
 	"SADD KEY v", "SCAN 0", "SCARD KEY", "SCRIPT LOAD s", "SET KEY v", "SETRANGE KEY 0 v", "SISMEMBER KEY v", "SMEMBERS KEY",
 	"SMISMEMBER KEY v", "SREM KEY v", "SSCAN KEY 0", "STRLEN KEY", "TIME", "UNLINK KEY", "WAIT 0 0", "ZADD KEY 1 v", "ZCARD KEY",
-	"ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
+	"ZMSCORE KEY v", "ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
 }
 
 // checkCommands asks a server whether its user may run every command, on keys of

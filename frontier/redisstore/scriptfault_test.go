@@ -262,7 +262,7 @@ func (b *scriptBench) plan(c *call, n int) {
 }
 
 var readCommands = []string{
-	"EXISTS", "GETRANGE", "HGET", "HGETALL", "HLEN", "HMGET", "LLEN", "LRANGE", "SCARD", "SISMEMBER", "TIME", "ZCARD", "ZRANGE", "ZSCORE",
+	"EXISTS", "GETRANGE", "HGET", "HGETALL", "HLEN", "HMGET", "LLEN", "LRANGE", "SCARD", "SISMEMBER", "TIME", "ZCARD", "ZMSCORE", "ZRANGE", "ZSCORE",
 }
 
 // checkReadFirst checks that commands read every key before the first write of

@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// faultyAdd is a run of add.lua with something of every kind: two hosts of one
+// partition, all that makes an item special, one that is promoted.
+type faultyAdd struct {
+	*scriptBench
+	items         []frontier.Item
+	base          map[string]string // dump before it
+	before, after map[string]string // contents
+	log           []string
+}
+
+// newFaultyAdd looks for items whose bits lie in different blocks, so that one
+// call of the script takes them all.
+func newFaultyAdd(t *testing.T) *faultyAdd {
+	b := &faultyAdd{scriptBench: newScriptBench(t)}
+	other := ""
+	for n := 0; other == "" || b.partition(other) != b.partition(faultHost); n++ {
+		other = fmt.Sprintf("h%d.test", n)
+	}
+	empty := b.dump()
+	for n := 0; ; n += 20 {
+		known := testPages(other, n, n+1)
+		mustAdd(t, b.Store, known)
+		known[0].Class = frontier.Exact
+		b.items = slices.Concat(testPages(faultHost, n+1, n+6), testPages(other, n+6, n+10), known)
+		b.items[1].Priority, b.items[2].Delay, b.items[6].Class = frontier.PrioritySeed, time.Minute, frontier.Exact
+		b.base, b.before = b.dump(), b.contents()
+		b.planAdd(0)
+		mustAdd(t, b.Store, b.items)
+		b.planAdd(-1)
+		b.log = b.admin.LRange(t.Context(), "log:add", 0, -1).Val()
+		b.admin.Del(t.Context(), "log:add")
+		b.after = b.contents()
+		calls := 0
+		for _, line := range b.log {
+			if strings.HasPrefix(line, "HMGET ") && strings.HasSuffix(line, "f") {
+				calls++
+			}
+		}
+		if calls == 1 {
+			return b
+		}
+		b.restore(empty)
+	}
+}
+
+// planAdd has the n-th command of add.lua fail; 0: none; below 0: nor are they logged.
+func (b *faultyAdd) planAdd(n int) { b.plan(&call{script: addScript}, n) }
+
+// queued reports whether an item has an entry, ready or delayed.
+func (b *faultyAdd) queued(it frontier.Item) bool {
+	p := b.partition(it.Host)
+	for priority := range frontier.Priorities {
+		for _, entry := range b.admin.LRange(b.Context(), p.queue(priority, it.Host), 0, -1).Val() {
+			if got, err := decodeEntry(entry, it.Host, b.hasher); err == nil && got.URL == it.URL {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(b.admin.ZRange(b.Context(), p.delayed, 0, -1).Val(), func(member string) bool {
+		_, path, _ := strings.Cut(it.URL, it.Host)
+		return strings.HasSuffix(member, path)
+	})
+}
+
+// TestAddFaults makes each command of add.lua fail once. A script that fails
+// before it writes has done nothing, and a repeat does all. Whatever failed
+// later, no URL is known that is not queued: offered again, all of them are.
+func TestAddFaults(t *testing.T) {
+	b := newFaultyAdd(t)
+	first := slices.IndexFunc(b.log, func(line string) bool {
+		command, _, _ := strings.Cut(line, " ")
+		return !slices.Contains(readCommands, command)
+	})
+	for n, line := range b.log {
+		b.restore(b.base)
+		b.planAdd(n + 1)
+		if _, err := b.Add(t.Context(), b.items); err == nil || !strings.Contains(err.Error(), "planned fault") {
+			t.Fatalf("command %d, %s, was to fail: %v", n+1, line, err)
+		}
+		b.planAdd(-1)
+		if diff := contentsDiff(b.contents(), b.before); n <= first && diff != "" {
+			t.Errorf("after a fault in command %d, %s: %s", n+1, line, diff)
+		}
+		mustAdd(t, b.Store, b.items)
+		for _, it := range b.items {
+			if !b.queued(it) {
+				t.Errorf("after a fault in command %d, %s, %q is known and not queued", n+1, line, it.URL)
+			}
+		}
+		if diff := contentsDiff(b.contents(), b.after); n <= first && diff != "" {
+			t.Errorf("a repeat after a fault in command %d, %s: %s", n+1, line, diff)
+		}
+	}
+}
