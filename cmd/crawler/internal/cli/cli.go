@@ -184,7 +184,7 @@ many new URLs its filter may have swallowed.
 			root.AddCommand(c)
 		}
 	}
-	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s))
+	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s), newDelete(s))
 	add("look", newStatus(s), newReport(s), newExplain(s), newOutput(s), newExport(s), newConfig(s))
 	add("plan", size.Command(s.liveFilter), dedup.Command(), newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})

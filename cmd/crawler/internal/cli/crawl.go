@@ -89,7 +89,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) { // not of a directory that was removed
-			err = fmt.Errorf("%w\nwhat was committed is safe in %s", err, p.title())
+			err = fmt.Errorf("%w\nwhat was committed is safe in %s", p.withRemedy(err), p.title())
 		}
 		return &exitError{exitFailed, err}
 	}

@@ -74,8 +74,8 @@ type filterView interface {
 	// Probe asks for up to n random fingerprints, fewer when ctx ends, and
 	// returns how many of them the filter claimed to know.
 	Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error)
-	// Know marks URLs as known without queueing them, and returns how many were new.
-	Know(ctx context.Context, prints []bloomstore.Fingerprint) (fresh int, err error)
+	// know marks URLs as known without queueing them, and returns how many were new.
+	know(ctx context.Context, urls []knownURL) (fresh int, err error)
 }
 
 // closeView is what an engine tells of one URL, of its books and of its records.
@@ -99,6 +99,9 @@ type upkeep interface {
 	Err() error
 	Close() error
 }
+
+// knownURL is a URL that is to be known: canonical, with its host key.
+type knownURL struct{ host, url string }
 
 // sharing is what is said of a crawl that workers share.
 type sharing struct {

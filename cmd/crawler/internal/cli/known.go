@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 )
 
@@ -27,10 +26,10 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, lines.close()) }()
 	var known, fresh, malformed uint64
-	prints := make([]bloomstore.Fingerprint, 0, knownBatch)
+	urls := make([]knownURL, 0, knownBatch)
 	flush := func() error {
-		n, err := ses.store.Know(ctx, prints)
-		known, fresh, prints = known+uint64(len(prints)), fresh+uint64(n), prints[:0]
+		n, err := ses.store.know(ctx, urls)
+		known, fresh, urls = known+uint64(len(urls)), fresh+uint64(n), urls[:0]
 		return err
 	}
 	for {
@@ -46,7 +45,7 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 			// Not as a seed: https is not guessed, for what is marked by mistake is lost.
 			url, parseErr := ses.canon.Parse(line.text)
 			if parseErr == nil {
-				prints = append(prints, ses.store.Hasher().Fingerprint(url.String()))
+				urls = append(urls, knownURL{ses.canon.HostKey(url), url.String()})
 			} else {
 				err = errors.New(at(line) + seedFault(line.text, parseErr))
 			}
@@ -56,7 +55,7 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 				fmt.Fprintf(w, "not known: %v\n", err)
 			}
 		}
-		if len(prints) == knownBatch {
+		if len(urls) == knownBatch {
 			if err := flush(); err != nil {
 				return err
 			}

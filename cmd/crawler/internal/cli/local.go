@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -106,6 +107,14 @@ var _ engine = localEngine{}
 
 // sharing implements upkeep: there is one process at most.
 func (localEngine) sharing(context.Context) (*sharing, error) { return nil, nil }
+
+func (l localEngine) know(ctx context.Context, urls []knownURL) (fresh int, err error) {
+	prints := make([]bloomstore.Fingerprint, len(urls))
+	for i, u := range urls {
+		prints[i] = l.Hasher().Fingerprint(u.url)
+	}
+	return l.Know(ctx, prints)
+}
 
 func (l localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, error) {
 	return l.Store.FilterLayers(), nil

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // place is where a crawl is: its home, and the directory that it has on this
@@ -30,6 +32,14 @@ func (at place) missing() string {
 		return "no crawl in " + at.dir
 	}
 	return "no crawl " + at.title()
+}
+
+// withRemedy adds to an error what makes a lost filter anew.
+func (at place) withRemedy(err error) error {
+	if errors.Is(err, frontier.ErrFilterLost) {
+		return fmt.Errorf("%w\n'%s' makes it anew", err, at.command("rebuild"))
+	}
+	return err
 }
 
 // command returns the line of a command about this crawl.

@@ -11,17 +11,21 @@ import (
 
 // newRebuild makes a lost filter anew.
 func newRebuild(s streams) *cobra.Command {
-	var dir string
+	var crawl target
 	cmd := &cobra.Command{
-		Use:   "rebuild [--dir DIR]",
-		Short: "Make the filter anew from queue and outcomes, after its file was lost",
-		Args:  cobra.NoArgs,
+		Use:   "rebuild [--dir DIR | --redis URL --name NAME]",
+		Short: "Make the filter anew, after it was lost",
+		Long: `Make the filter anew, after it was lost. It is made of the queue and of the
+outcomes in the crawl's directory. Redis has no outcomes: there the records say
+what was crawled, and those of all workers must be here. A URL that is in none
+of them is new to the crawl afterwards.`,
+		Args: cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, &dir)
+	crawl.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := existing(cmd.Context(), dir)
+		at, err := crawl.existing(cmd.Context())
 		if err != nil {
 			return err
 		}

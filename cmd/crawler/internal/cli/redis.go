@@ -3,8 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -106,6 +109,11 @@ func (h *sharedHome) open(ctx context.Context, p *plan, o opening) (engine, erro
 	config.Delay, config.LeaseTTL = orNone(p.delay, redisstore.NoDelay), p.leaseTTL()
 	config.MaxPerHost, config.MaxQueued, config.Hosts = uint64(p.maxPerHost), uint64(p.maxQueued), p.sharedLimits
 	config.Logger = o.log
+	if o.purpose == toRebuild {
+		if err := h.rebuild(ctx, o.log); err != nil {
+			return nil, err
+		}
+	}
 	if o.purpose != toCrawl {
 		store, err := redisstore.Inspect(ctx, config)
 		if err != nil {
@@ -150,6 +158,40 @@ func (h *sharedHome) openOutput(p *plan, o outputs, output *lateOutput) error {
 	return err
 }
 
+// rebuild makes the filter anew, by the records of all workers.
+func (h *sharedHome) rebuild(ctx context.Context, log *slog.Logger) error {
+	dirs, err := findJournals([]string{h.shelf()})
+	if err == nil {
+		err = oneCrawl(dirs)
+	}
+	if err != nil {
+		return usage(fmt.Errorf("the records of all workers are wanted: %w", err))
+	}
+	made, err := redisstore.Rebuild(ctx, h.config(), recorded(merged{ctx: ctx, dirs: dirs}))
+	if err != nil {
+		return h.explain(err)
+	}
+	if made.Partitions > 0 {
+		log.Warn("counters were lost too, and begin at zero", slog.Int("partitions", made.Partitions))
+	}
+	return nil
+}
+
+// recorded are the URLs that records are of.
+func recorded(records recordSource) iter.Seq2[redisstore.Known, error] {
+	return func(yield func(redisstore.Known, error) bool) {
+		for line, err := range records.Lines() {
+			var r struct{ URL, Host string }
+			if err == nil {
+				err = json.Unmarshal(line, &r)
+			}
+			if !yield(redisstore.Known{Host: r.Host, URL: r.URL}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // newWorkerName names this process: HOST-PID-RANDOM.
 func newWorkerName() string {
 	host, _ := os.Hostname()
@@ -172,7 +214,7 @@ func (h *sharedHome) explain(err error) error {
 	case errors.Is(err, redisstore.ErrNoCrawl):
 		return usage(errors.New(place{home: h}.missing()))
 	}
-	return &exitError{exitFailed, fmt.Errorf("%s: %w", h.title(), err)}
+	return &exitError{exitFailed, fmt.Errorf("%s: %w", h.title(), place{home: h}.withRemedy(err))}
 }
 
 func (l *layers) sharedLimits(host string) redisstore.HostLimits {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
+
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 )
@@ -147,4 +149,54 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 		c.full()
 	}
 	return n, err
+}
+
+// Who deletes a crawl on a terminal types its name.
+func TestDeleteAsks(t *testing.T) {
+	_, flags := sharedCrawl(t)
+	for _, test := range []struct {
+		typed, want string
+		code        int
+	}{{"d\r", "nothing was removed", exitFailed}, {"c\r", "is removed", exitOK}} {
+		terminal, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := terminal.WriteString(test.typed); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), append([]string{"delete"}, flags...), tty, &out, &errs)
+		if code != test.code || !strings.Contains(out.String()+errs.String(), test.want) {
+			t.Errorf("%q: exit code %d, want %d: %s%s", test.typed, code, test.code, &out, &errs)
+		}
+		_, _ = tty.Close(), terminal.Close()
+	}
+}
+
+// A filter that was lost is made anew of the records: nothing that was crawled
+// is new.
+func TestRebuildShared(t *testing.T) {
+	server, flags := sharedCrawl(t)
+	keys, err := server.Client().Keys(t.Context(), "{*}f0.*").Result()
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("keys of the filter: %q (%v)", keys, err)
+	}
+	if err := server.Client().Del(t.Context(), keys...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	crawl := slices.Concat([]string{"crawl"}, flags, []string{"--retries", "0", "--connect-to", "*.test=" + site(t), "http://a.test/a"})
+	if code, _, errs := run(t, "", crawl...); code != exitFailed || !strings.Contains(errs, "filter lost") || !strings.Contains(errs, "crawler rebuild") {
+		t.Errorf("without a filter: exit code %d: %s", code, errs)
+	}
+	if code, _, errs := run(t, "", append([]string{"rebuild", "--dir", t.TempDir()}, flags...)...); code != exitUsage || !strings.Contains(errs, "the records of all workers are wanted") {
+		t.Errorf("without records: exit code %d: %s", code, errs)
+	}
+	code, out, errs := run(t, "", append([]string{"rebuild"}, flags...)...)
+	if code != exitOK || !strings.HasSuffix(out, " holds 7 URLs again\n") {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := run(t, "", crawl...); code != exitOK || !strings.Contains(errs, "  added       7 = 0 queued + 0 leased + 7 done + 0 failed\n") {
+		t.Errorf("with a filter again: exit code %d: %s", code, errs)
+	}
 }

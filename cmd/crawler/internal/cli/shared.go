@@ -133,9 +133,6 @@ func (o *options) checkShared(given map[string]string) (errs []error) {
 		errs = append(errs, fmt.Errorf("--worker is %q, want 1 to %d letters, digits, dots, underscores and dashes", o.worker, maxWorkerName))
 	}
 	if o.redis != "" {
-		if o.known != "" {
-			errs = append(errs, errors.New("--known is of a crawl in a directory, not in Redis"))
-		}
 		return errs
 	}
 	for _, name := range slices.Sorted(slices.Values(sharedOnly)) {

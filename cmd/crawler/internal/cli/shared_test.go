@@ -44,6 +44,8 @@ func TestSharedFlagFaults(t *testing.T) {
 		{[]string{"crawl", "--partitions", "0", "http://a.test/"}, "--partitions is 0, want 1 to 16384"},
 		{[]string{"crawl", "--redis-wait", "-1", "http://a.test/"}, "--redis-wait is -1, want 0 or more"},
 		{[]string{"crawl", "--worker", "a b", "http://a.test/"}, `--worker is "a b", want 1 to 64`},
+		{[]string{"delete"}, "no crawl is named: want --redis and --name"},
+		{[]string{"delete", "--redis", "redis://127.0.0.1:1", "--name", "a"}, "nobody to ask: --yes removes it"},
 		{[]string{"export"}, "no records: name the directories of workers, or --redis and --name"},
 	} {
 		code, out, errs := run(t, "", test.args...)

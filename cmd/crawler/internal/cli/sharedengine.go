@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
@@ -38,9 +37,12 @@ func (e *sharedEngine) Probe(ctx context.Context, n uint64) (claimed, probes uin
 	return claimed, probes, err
 }
 
-// Know implements filterView.
-func (e *sharedEngine) Know(context.Context, []bloomstore.Fingerprint) (int, error) {
-	return 0, errors.ErrUnsupported // checkShared says so before
+func (e *sharedEngine) know(ctx context.Context, urls []knownURL) (fresh int, err error) {
+	known := make([]redisstore.Known, len(urls))
+	for i, u := range urls {
+		known[i] = redisstore.Known{Host: u.host, URL: u.url}
+	}
+	return e.Know(ctx, known)
 }
 
 // sharing implements upkeep.

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
+)
+
+// newDelete removes a shared crawl.
+func newDelete(s streams) *cobra.Command {
+	var shared sharedFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete --redis URL --name NAME [--yes]",
+		Short: "Remove a crawl from Redis",
+		Long: `Remove a crawl from Redis, with its queue, its filter and what it knows of each
+host. The records in its workers' directories stay. A crawl in a directory is
+removed with that.`,
+		Args: cobra.NoArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	shared.addTo(cmd.Flags())
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	complete(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		home, err := shared.wanted(cmd.Flags())
+		if err != nil {
+			return usage(err)
+		}
+		if home == nil {
+			return usage(errors.New("no crawl is named: want --redis and --name"))
+		}
+		if !yes {
+			if err := s.confirm(ctx, home); err != nil {
+				return err
+			}
+		}
+		keys, err := redisstore.Delete(ctx, home.config())
+		if err != nil {
+			return home.explain(err)
+		}
+		fmt.Fprintf(s.out, "%s is removed: %s\n", home.title(), human.Plural(uint64(keys), "key"))
+		return nil
+	}
+	return cmd
+}
+
+// confirm has a person type the crawl's name.
+func (s streams) confirm(ctx context.Context, home *sharedHome) error {
+	in, ok := s.in.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return usage(errors.New("nobody to ask: --yes removes it"))
+	}
+	fmt.Fprintf(s.err, "This removes %s for good. Type its name to go on: ", home.title())
+	line, _ := bufio.NewReader(interruptible(ctx, in)).ReadString('\n')
+	if strings.TrimSpace(line) != home.name {
+		return &exitError{exitFailed, errors.New("nothing was removed")}
+	}
+	return nil
+}
