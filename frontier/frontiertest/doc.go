@@ -44,5 +44,6 @@
 //     delay has passed but which nobody asked for since).
 //
 // A store that cannot undo the links of a completion that fails afterwards
-// says so by LinksFirst, one that keeps no outcome of what is done by ForgetsDone.
+// says so by LinksFirst, one that keeps no outcome of what is done by ForgetsDone,
+// one whose leases are of no use to another process by KeepsLeases.
 package frontiertest

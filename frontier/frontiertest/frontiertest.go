@@ -38,6 +38,10 @@ type LinksFirst interface{ LinksFirst() }
 // more, in another round, for it may have been a false positive.
 type ForgetsDone interface{ ForgetsDone() }
 
+// KeepsLeases is a Crawl whose leases belong to the process that asked for them:
+// when it is opened again they are in nobody's hands, and run out.
+type KeepsLeases interface{ KeepsLeases() }
+
 // Options say what kind of crawl a case needs. The suite always sets LeaseTTL,
 // Now and Output.
 type Options struct {

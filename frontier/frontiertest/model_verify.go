@@ -73,6 +73,12 @@ func (p *player) verifyStats() {
 
 func (p *player) verifyStatus(k *known) {
 	status := p.wantState(k.item, k.state)
+	if _, forgets := p.Crawl.(ForgetsDone); forgets && k.state == frontier.Done {
+		if !status.InFilter {
+			p.failf("%q is done and not in the filter", cut(k.item.URL))
+		}
+		return
+	}
 	if !status.InFilter || status.Round != k.item.Round {
 		p.failf("%q: in filter %t, round %d, want true, %d", cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
 	}
@@ -93,7 +99,7 @@ func (p *player) verifyStatus(k *known) {
 }
 
 // restart closes or kills the crawl and opens it again. Leases either outlive
-// that or are taken back, all of them.
+// that or are taken back, all of them, or run out.
 func (p *player) restart() {
 	old, ok := p.Crawl.(Reopener)
 	if !ok {
@@ -112,11 +118,27 @@ func (p *player) restart() {
 	p.Crawl = crawl
 	p.last = nil
 	p.expire()
+	if _, keeps := p.Crawl.(KeepsLeases); keeps {
+		p.runOut()
+		p.verify()
+		return
+	}
 	p.grant(frontier.LeaseRequest{})
 	if leased := p.ledger.stats.Leased; leased > 0 && p.books().Leased == 0 || leased == 0 && p.forgot() {
 		p.takenBack(how)
 	}
 	p.verify()
+}
+
+// runOut waits until nobody holds anything any more.
+func (p *player) runOut() {
+	now := p.clock.Now()
+	last := now
+	for _, h := range p.holdings() {
+		last = later(last, h.deadline)
+	}
+	p.clock.advance((last.Sub(now) + tick).Truncate(tick))
+	p.expire()
 }
 
 // forgot reports whether the store lost the leases, when none of them holds an item.

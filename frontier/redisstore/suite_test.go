@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 
@@ -19,6 +20,7 @@ type crawl struct {
 
 func (crawl) LinksFirst()  {}
 func (crawl) ForgetsDone() {}
+func (crawl) KeepsLeases() {}
 
 // Reopen implements frontiertest.Reopener.
 func (c crawl) Reopen() (frontiertest.Crawl, error) {
@@ -32,46 +34,124 @@ func (c crawl) Reopen() (frontiertest.Crawl, error) {
 func (c crawl) Crash() (frontiertest.Crawl, error) {
 	cfg := c.cfg
 	cfg.FilterKeys, cfg.FPR, cfg.Partitions = 0, 0, 0
-	if cfg.Delay == 0 {
-		cfg.Delay = NoDelay
-	}
-	s, err := Open(c.t.Context(), cfg)
-	if err != nil {
-		return nil, err
-	}
-	c.t.Cleanup(func() { _ = s.Close() })
-	return crawl{s, c.t}, nil
+	return openAgain(c.t, cfg), nil
 }
 
 // crawlsOn returns what opens crawls on a server or cluster for the suite.
 func crawlsOn(at redis.UniversalOptions, partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
-	var last atomic.Int64
 	return func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
-		cfg := Config{
-			Redis: &at, Name: fmt.Sprintf("suite-%d", last.Add(1)),
-			FilterKeys: opt.FilterKeys, FPR: 1e-9, NoGrowth: opt.FilterKeys > 0, Partitions: partitions,
-			Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,
-		}
-		if cfg.FilterKeys == 0 {
-			cfg.FilterKeys = 100_000
-		} else {
-			cfg.FPR = 0.01
-		}
-		if cfg.Delay == 0 {
-			cfg.Delay = NoDelay
-		}
-		s, err := Open(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return crawl{s, t}
+		return openCrawl(t, at, partitions, opt)
 	}
+}
+
+var lastCrawl atomic.Int64
+
+// openCrawl opens a new crawl as the suite asks for it.
+func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt frontiertest.Options) frontiertest.Crawl {
+	cfg := Config{
+		Redis: &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
+		FilterKeys: opt.FilterKeys, FPR: 1e-9, NoGrowth: opt.FilterKeys > 0, Partitions: partitions,
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,
+	}
+	if cfg.FilterKeys == 0 {
+		cfg.FilterKeys = 100_000
+	} else {
+		cfg.FPR = 0.01
+	}
+	return openAgain(t, cfg)
+}
+
+// openAgain opens a crawl. What other nodes answered counts as durable at once:
+// the suite breaks no node.
+func openAgain(t testing.TB, cfg Config) crawl {
+	if cfg.Delay == 0 {
+		cfg.Delay = NoDelay
+	}
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.durable = 0
+	return crawl{s, t}
 }
 
 // TestSuite holds crawls on one server to the contract. Their user may run no
 // command but those that a Store asks for at its start, on no keys but a crawl's.
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": crawlUser(commands)}})
-	frontiertest.Run(t, crawlsOn(asCrawlUser(server.Addr()), 4))
+	for _, partitions := range suitePartitions() {
+		t.Run(fmt.Sprintf("partitions=%d", partitions), func(t *testing.T) {
+			frontiertest.Run(t, crawlsOn(asCrawlUser(server.Addr()), partitions))
+		})
+	}
+}
+
+// TestSuiteOnCluster holds crawls on a cluster of three primaries to it.
+func TestSuiteOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{})
+	for _, partitions := range suitePartitions() {
+		t.Run(fmt.Sprintf("partitions=%d", partitions), func(t *testing.T) {
+			frontiertest.Run(t, crawlsOn(redis.UniversalOptions{Addrs: cluster.Addrs()}, partitions))
+		})
+	}
+}
+
+// suitePartitions are the numbers of partitions to run the suite with. Each case
+// makes a crawl, and 256 partitions take a while to make.
+func suitePartitions() []int {
+	if *proof {
+		return []int{1, 4, 256}
+	}
+	return []int{4}
+}
+
+// TestModel makes random calls and compares with a map.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	model(t, redis.UniversalOptions{Addrs: []string{server.Addr()}})
+}
+
+func TestModelOnCluster(t *testing.T) {
+	t.Parallel()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{})
+	model(t, redis.UniversalOptions{Addrs: cluster.Addrs()})
+}
+
+func model(t *testing.T, at redis.UniversalOptions) {
+	runs, steps := 3, 300
+	if *proof {
+		runs, steps = 30, 2000
+	}
+	first := uint64(*seed)
+	if first == 0 {
+		first = rand.Uint64N(1 << 48)
+	} else {
+		runs = 1
+	}
+	for i := range runs {
+		frontiertest.Model(t, crawlsOn(at, 8), first+uint64(i), steps)
+		if t.Failed() {
+			break
+		}
+	}
+}
+
+func BenchmarkStore(b *testing.B) {
+	server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
+	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
+		opt.Now = nil // the server's clock
+		return openCrawl(b, redis.UniversalOptions{Addrs: []string{server.Socket()}}, 256, opt)
+	})
+}
+
+func BenchmarkStoreOnCluster(b *testing.B) {
+	cluster := servers.RedisCluster(b, servers.ClusterOptions{Node: servers.RedisOptions{AppendOnly: true}})
+	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
+		opt.Now = nil
+		return openCrawl(b, redis.UniversalOptions{Addrs: cluster.Addrs()}, 256, opt)
+	})
 }
