@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
@@ -38,14 +40,69 @@ func corners(t *testing.T, set testweb.Hardships, canary int) *testweb.Web {
 
 // TestCorners crawls every corner of the test web that needs no sockets.
 func TestCorners(t *testing.T) {
+	for name, change := range map[string]func(*fetcher.Config){
+		"defaults":          func(*fetcher.Config) {},
+		"links from tokens": func(c *fetcher.Config) { c.FastLinks, c.HostConcurrency = true, 4 },
+		"little memory": func(c *fetcher.Config) {
+			largest := fetcher.LargestShare(c.Client, false)
+			c.Memory = budget.New(3*largest, largest)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				web := corners(t, testweb.Everything&^wireOnly, 0)
+				w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second})
+				cfg := w.cornerConfig(web)
+				change(&cfg)
+				w.crawl(cfg, web.Seeds()...)
+				judge(t, w, web, testweb.Manners{Delay: time.Second, Tolerance: time.Nanosecond})
+			})
+		})
+	}
+}
+
+// cornerConfig is a worker that crawls web without sockets.
+func (w *world) cornerConfig(web *testweb.Web) fetcher.Config {
+	cfg := w.config()
+	cfg.Client = clientOf(w.t, get.Config{Transport: streamWire{web.Handler()}, MaxBodyBytes: 256 << 10})
+	cfg.Rules, cfg.Sitemaps = anywhere, true
+	return cfg
+}
+
+// TestCornersByTwoWorkers: on one store, with its leases short and failing.
+func TestCornersByTwoWorkers(t *testing.T) {
+	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
 		web := corners(t, testweb.Everything&^wireOnly, 0)
-		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second})
-		cfg := w.config()
-		cfg.Client = clientOf(t, get.Config{Transport: streamWire{web.Handler()}, MaxBodyBytes: 256 << 10})
-		cfg.Rules, cfg.Sitemaps = anywhere, true
-		w.crawl(cfg, web.Seeds()...)
-		judge(t, w, web, testweb.Manners{Delay: time.Second, Tolerance: time.Nanosecond})
+		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: 20 * time.Second})
+		cfg := w.cornerConfig(web)
+		w.seed(w.worker(cfg), web.Seeds()...)
+		cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Random(rng.Uint64(), 0.02, 100*time.Millisecond))
+		ends := make(chan error, 2)
+		for range 2 {
+			crawl := w.worker(cfg)
+			go func() {
+				_, err := crawl.Run(t.Context())
+				ends <- err
+			}()
+		}
+		for range 2 {
+			if err := <-ends; err != nil {
+				t.Error(err)
+			}
+		}
+		w.balanced()
+		report, err := web.Compare(&w.sink.lines)
+		if err == nil {
+			err = report.Err()
+		}
+		if err != nil {
+			t.Errorf("records: %v", err)
+		}
+		verdict := web.Judge(web.Log(), testweb.Manners{Delay: time.Second, Tolerance: time.Nanosecond})
+		if verdict.TooEarly+verdict.Disallowed+verdict.Unannounced+verdict.Unknown+verdict.Trapped > 0 {
+			t.Errorf("manners: %v", verdict.Err())
+		}
 	})
 }
 

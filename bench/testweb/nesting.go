@@ -20,8 +20,8 @@ var nesting = hardship{
 			p := s.page(path)
 			title := p.titleOf()
 			p.document(title, []byte("<!DOCTYPE html><title>"+title+"</title>"+open+
-				"<a href='/bottom"+path+"'>bottom</a>"+strings.Repeat("</"+tags[0]+">", levels)+"<a href='/behind"+path+"'>behind</a>"))
-			s.pages("/bottom"+path, "/behind"+path)
+				"<a href='/bottom"+path+"'>bottom</a><noscript><a href='/bare"+path+"'>bare</a></noscript>"+strings.Repeat("</"+tags[0]+">", levels)+"<a href='/behind"+path+"'>behind</a>"))
+			s.pages("/bottom"+path, "/bare"+path, "/behind"+path)
 		}
 		entry.html(paths...)
 	},

@@ -21,7 +21,6 @@ var malformedRobots = hardship{
 			{name: "html", text: "<!DOCTYPE html>\n<html>\n<body>\n<h1>Welcome</h1>\nDisallow: /\n</body>\n</html>\n", open: true},
 			{name: "unknown", text: "Host: example.test\nUser-agent: *\nClean-param: ref /\nNoindex: /\nRequest-rate: 1/10\nthis is no line\nDisallow: /closed\n"},
 			{name: "blank", text: "User-agent: * # everybody\n\n\n  # nothing yet\n\n\tDisallow\t:\t/closed # here\n\n"},
-			{name: "merged", text: "User-agent: TOKEN\nDisallow: /closed\n\nUser-agent: *\nDisallow: /\n\nuser-agent: UPPER\nDisallow: /also\n"},
 			{name: "shared", text: "User-agent: otherbot\nUser-agent: TOKEN\nDisallow: /closed\n\nUser-agent: *\nDisallow: /\n"},
 			{name: "version", text: "User-agent: TOKEN/2.1 (+http://corners.test/)\nDisallow: /closed\n\nUser-agent: *\nDisallow: /\n"},
 			{name: "other", text: "User-agent: TOKEN-images\nDisallow: /\n\nUser-agent: TOKENX\nDisallow: /\n\nUser-agent: *\nDisallow: /closed\n"},
@@ -40,7 +39,14 @@ var malformedRobots = hardship{
 				s.closed("/closed")
 			}
 		}
-		s := c.site("robots-escapes.corner.test")
+		s := c.site("robots-groups.corner.test")
+		s.robots(tokens.Replace("User-agent: TOKEN\nDisallow: /first\n\nUser-agent: *\nDisallow: /\n\nUser-agent: otherbot\nUser-agent: UPPER/3\n" +
+			"Disallow: /second\nAllow: /first/open\n\nUser-agent: TOKEN\nSitemap: http://sitemaps.test/all.xml\nDisallow: /third$\n"))
+		s.enter("/", "/first", "/first/open", "/second", "/third", "/third/open")
+		s.closed("/first", "/second", "/third")
+		s.pages("/first/open", "/third/open")
+
+		s = c.site("robots-escapes.corner.test")
 		s.robots("User-agent: *\nDisallow: /f%c3%bcr\nDisallow: /naïf\nDisallow: /%7Eada\nDisallow: /q?*b=%2F\n").typed("application/octet-stream")
 		s.enter("/", "/für", "/na%C3%AFf/x", "/~ada", "/q?a=1&b=%2F", "/~eve")
 		s.closed("/f%C3%BCr", "/na%C3%AFf/x", "/~ada", "/q?a=1&b=%2F")

@@ -17,7 +17,7 @@ var sitemaps = hardship{
 	bit: Sitemaps, name: "sitemaps",
 	doc: "sitemaps of all kinds, and pages that only they name: for crawls with --sitemaps",
 	corner: func(c *corners) {
-		c.site("sitemaps.test").add("/all.xml", optional).html().fares("client_error", 404).status = 404 // rulesGroups names it
+		c.site("sitemaps.test").add("/all.xml", optional).html().fares("client_error", 404).status = 404 // two robots.txt name it
 
 		s := c.siteWithMaps("maps-named.corner.test", "/maps/index.xml", "/list.txt")
 		s.sitemap("/maps/index.xml", indexOf(s.at("/maps/inner.xml"), s.at("/maps/b.xml.gz")))

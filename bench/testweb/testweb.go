@@ -36,6 +36,26 @@
 //   - reads HTML only, at most Config.MaxBodyBytes of a body;
 //   - does not give up a host before ten failures in a row.
 //
+// # Corners
+//
+// Some hardships (Corners) bring hosts of their own, each URL of which is written
+// by hand and all of which are found from one page. For these a correct crawl
+// besides
+//
+//   - takes 500 KiB of a robots.txt, and five redirects to it; asks again for one
+//     that cannot be had, and for no page of its host meanwhile;
+//   - obeys nofollow in X-Robots-Tag, robots meta elements and links;
+//   - takes the sitemaps that robots.txt names, or /sitemap.xml, if that hardship
+//     is there; 50 MiB and 50,000 entries of each;
+//   - reads pages in the charset, and follows the links, that the HTML standard
+//     says, without scripts: of areas, frames, refreshes and <link rel=next> too;
+//   - refuses URLs of more than 2,048 bytes, with one path segment more than four
+//     times, with more than 32 parameters, or with a date before 1900 or more
+//     than five years ahead (Web.Refused counts what is refused);
+//   - removes session ids: PHPSESSID, jsessionid, sid and their like;
+//   - takes up to 256 KiB of header, and no body that drips;
+//   - connects to no private address (Canaries, Web.ServeDNS).
+//
 // What depends on the order, such as how a page of a dead host fails, is judged
 // by count and reason (Expectation.OrderFree).
 package testweb

@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-var seed = flag.Uint64("seed", 1, "seed of the webs under test")
+var (
+	seed  = flag.Uint64("seed", 1, "seed of the webs under test")
+	proof = flag.Bool("proof", false, "unpack the bombs wholly: 3.4 GB")
+)
 
 func newWeb(t testing.TB, cfg Config) *Web {
 	t.Helper()
