@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ type site struct {
 	*testweb.Web
 	addr string
 	made time.Time // what the log counts from
+
+	stalled atomic.Int64 // the longest that this process did not get to run, in ns
 
 	mu       sync.Mutex
 	requests int
@@ -49,12 +52,35 @@ func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed crawler is nothing to report
 	server.Config.ReadHeaderTimeout = time.Minute
 	server.Start()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.watch(stop)
+	}()
 	t.Cleanup(func() {
+		close(stop)
+		<-stopped
 		server.CloseClientConnections()
 		server.Close()
 	})
 	s.addr = server.Listener.Addr().String()
 	return s
+}
+
+// watch notes how late this process is when it has something to do.
+func (s *site) watch(stop <-chan struct{}) {
+	const pause = 2 * time.Millisecond
+	for {
+		slept := time.Now()
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+		}
+		if late := int64(time.Since(slept) - pause); late > s.stalled.Load() {
+			s.stalled.Store(late)
+		}
+	}
 }
 
 func (s *site) count() {

@@ -1,0 +1,103 @@
+package proofs
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// TestWholeWeb: a crawl of a web with every hardship records what a correct
+// crawl finds, refuses as many links for the same reasons, is polite to every
+// host, and dials nothing that it must not.
+func TestWholeWeb(t *testing.T) {
+	t.Parallel()
+	// In a small run nothing that is waited for by design: robots.txt that
+	// cannot be had is tried for 70 s, a body that drips for 10 s, and retries
+	// of a page go on for 20 s.
+	waits := sized(testweb.Dead|testweb.FailingRobots|testweb.Endless|testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None)
+	canaries, err := testweb.ListenCanaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = canaries.Close() })
+	seed := newSeed(t)
+	web := serveSite(t, testweb.Config{
+		Seed: seed, Hosts: sized(5, 200), Pages: sized(60, 20_000), Hardships: testweb.Everything &^ waits,
+		MeanBytes: sized(4<<10, 14<<10), MaxBodyBytes: maxBody, CrawlDelay: hostDelay() * 3 / 2, LargestShare: sized(0.3, 0.01),
+		CanaryPort: canaries.Port,
+	}, nil)
+	names := web.serveNames(t, canaries.Harmless)
+	flags := append(hardFlags(web), "--sitemaps", "--dns", names, "--allow-net", "127.8.0.1/32")
+	for i, flag := range flags { // addresses and names of the web's own are for the name server and the guard
+		if flag == "*="+web.addr {
+			flags[i] = "*.test=" + web.addr
+		}
+	}
+	flags = append(flags, "--connect-to", "*.example="+web.addr)
+	seeds := web.Seeds()
+	c := newCrawl(t, append(flags, seeds...)...)
+	began := time.Now()
+	c.finish()
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+
+	written := records(t, c.dir)
+	report, err := web.Compare(bytes.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	figure(t, "records", "%d, expected %d and %d that depend on the order: %d missing, %d unexpected, %d twice",
+		report.Records, report.Expected, report.Optional, report.Missing, report.Unexpected, report.Duplicates)
+	figure(t, "outcomes", "%s", counts(report.Outcomes))
+	lines, stats := parse(t, written), c.stats()
+	checkOutcomes(t, stats, lines) // sitemaps that robots.txt names are found on no page
+	refused, byReason := make(map[string]uint64), make(map[string]int)
+	for reason, n := range stats.Refused {
+		refused[string(reason)], byReason[string(reason)] = n, int(n)
+	}
+	if err := web.CompareRefused(refused); err != nil {
+		t.Error(err)
+	}
+	figure(t, "refused", "%s", counts(byReason))
+	judgeManners(t, web, lines, 0)
+	if err := canaries.Err(); err != nil {
+		t.Error(err)
+	}
+	figure(t, "look-ups", "%d; no address dialled that must not be", len(web.Lookups()))
+	if e := command(t, c.bin, "status", "--audit", "--dir", c.dir).wait(); e.code != 0 {
+		t.Errorf("the audit ends with exit code %d:\n%s%s", e.code, e.stdout, e.stderr)
+	}
+}
+
+// serveNames serves the names of a web, and the web at one more place; it
+// returns where the name server is.
+func (s *site) serveNames(t *testing.T, more net.Listener) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		serving.Wait()
+	})
+	conn, err := testweb.ListenDNS(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, serve := range []func() error{
+		func() error { return s.ServeDNS(ctx, conn) }, func() error { return s.Web.Serve(ctx, more) },
+	} {
+		serving.Go(func() {
+			if err := serve(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return conn.LocalAddr().String()
+}
