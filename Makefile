@@ -6,7 +6,7 @@ SHELL := bash
 MODULE := github.com/bloomfrontier/crawler
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
-NESTED := bench/peers
+NESTED := bench/peers bench/warccheck
 
 FUZZTIME ?= 5s
 BENCHCOPIES ?= 10

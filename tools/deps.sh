@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # deps.sh: install what the tests need beside Go, as Debian packages.
+#   deps.sh [proof]    proof: what the proofs can do without, npm
 # It changes nothing when all is there. Where it may not install, it says what
 # is missing and fails.
 set -euo pipefail
@@ -14,6 +15,9 @@ needs=(
   "redis-server                         redis-server"
   "postgres                             postgresql"
 )
+if [[ ${1:-} == proof ]]; then
+  needs=("npm npm") # installs warcio, which reads our WARC files
+fi
 
 # there reports whether a file or command is there. Debian keeps the programs of
 # the Postgres server out of PATH.

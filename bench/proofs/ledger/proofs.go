@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // A proof is one section of the document.
 type proof struct {
@@ -10,19 +13,31 @@ type proof struct {
 
 // batch is what one go test runs for a proof.
 type batch struct {
-	pkg   string
-	tests string // what -run takes
-	race  bool   // under the race detector
-	fixed bool   // the tests have one size only, and no flag -proof
+	pkg    string
+	tests  string // what -run takes, or -fuzz
+	race   bool   // under the race detector
+	fixed  bool   // the tests have one size only, and no flag -proof
+	fuzz   bool   // tests is one fuzz target, which runs for fuzzTime
+	nested bool   // the package is a module of its own
 }
+
+// fuzzTime is how long each fuzz target of a proof runs.
+const fuzzTime = "1m"
 
 // args returns the arguments of the go command; more come after "test".
 func (b batch) args(more ...string) []string {
-	args := append([]string{"test"}, more...)
+	pkg, args := b.pkg, []string{"test"}
+	if b.nested {
+		pkg, args = ".", []string{"-C", path.Clean(b.pkg), "test"}
+	}
+	args = append(args, more...)
 	if b.race {
 		args = append(args, "-race")
 	}
-	args = append(args, "-count=1", "-timeout=0", "-run", b.tests, b.pkg)
+	if b.fuzz {
+		return append(args, "-run", "^$", "-fuzz", b.tests, "-fuzztime", fuzzTime, pkg)
+	}
+	args = append(args, "-count=1", "-timeout=0", "-run", b.tests, pkg)
 	if !b.fixed {
 		args = append(args, "-args", "-proof")
 	}
@@ -78,5 +93,58 @@ var proofs = []proof{
 		"6. Bad input",
 		"Each of these is answered by one clear message and its exit code; nothing is lost, and the crawl then ends with the exact set.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBadInput$", fixed: true}},
+	},
+	{
+		"7. robots.txt",
+		"The rules of RFC 9309 and the edge cases that Google publishes, as a table; the status of an answer over time under a fake clock; and against Google's matcher (grobotstxt), by random files and by fuzzing, wherever both should agree: where not is in the comment of package robots.",
+		[]batch{
+			{pkg: "./fetcher/robots", tests: "^Test", fixed: true},
+			{pkg: "./fetcher/robots", tests: "^FuzzAgreesWithGoogle$", fuzz: true},
+			{pkg: "./fetcher", tests: "^TestRobots", fixed: true},
+		},
+	},
+	{
+		"8. Canonical URLs",
+		"A table of the cases of the WHATWG standard; any two spellings that the standard makes one are one; by fuzzing, the form of a form is itself, joining does not depend on how the base was spelled, and the fast path equals the slow one.",
+		[]batch{
+			{pkg: "./frontier/canon", tests: "^Test", fixed: true},
+			{pkg: "./frontier/canon", tests: "^FuzzParse$", fuzz: true},
+			{pkg: "./frontier/canon", tests: "^FuzzJoin$", fuzz: true},
+		},
+	},
+	{
+		"9. Hostile pages",
+		"1,000 pages at once that are made to be dear, with no more than 600 MB of memory and an end; links of deep, broken and wrongly labelled pages; sitemaps, answers and headers without end, bombs in all codings. The parsers of pages, sitemaps, headers and proxies by fuzzing.",
+		[]batch{
+			{pkg: "./fetcher/extract", tests: "^Test"},
+			{pkg: "./fetcher/extract", tests: "^FuzzHTML$", fuzz: true},
+			{pkg: "./fetcher/sitemap", tests: "^Test"},
+			{pkg: "./fetcher/sitemap", tests: "^FuzzRead$", fuzz: true},
+			{pkg: "./fetcher/get", tests: "^(TestBombs|TestOddCodings|TestHeaderFlood|TestEndlessBody|TestDripOnTheWire|TestLimitsInTime)$", fixed: true},
+			{pkg: "./fetcher/get", tests: "^FuzzParseProxy$", fuzz: true},
+			{pkg: "./fetcher", tests: "^TestMemory$", fixed: true},
+		},
+	},
+	{
+		"10. The guard",
+		"No address of the special ranges of the IANA registries is dialled, whatever its spelling: as a page, robots.txt, sitemap, redirect or through a proxy, nor when a name changes its address between two look-ups. And no other address is refused.",
+		[]batch{
+			{pkg: "./fetcher/get", tests: "^(TestGuard|TestAllowNet|TestSpellings|TestNamesOfSpecialAddresses|TestRedirectIntoTheHouse|TestRebinding|TestProxyGetsNoSpecialAddress|TestPrivateAddressIsNotDialled|TestEndsInNumber)", fixed: true},
+			{pkg: "./fetcher", tests: "^(TestCornersOnTheWire|TestAddressIsFinal|TestHostileOrigins)$", fixed: true},
+		},
+	},
+	{
+		"11. Kept answers",
+		"A crawl that keeps all answers is killed 25 times with SIGKILL, within a write, a rotation and a commit among others. Each answer that has a record is in the WARC files once, where the record says, as it was served; no other is. gowarc's strict validation accepts every record; warcio reads the same out of files with answers of every kind.",
+		[]batch{
+			{pkg: "./bench/proofs", tests: "^TestArchiveKilled$"},
+			{pkg: "./fetcher/warc", tests: "^Test", fixed: true},
+			{pkg: "./bench/warccheck", tests: "^Test", nested: true},
+		},
+	},
+	{
+		"12. The whole test web",
+		"The binary crawls 20,000 pages with every hardship, and the corners where robots.txt, sitemaps, bodies, headers, names and addresses are hostile. What does not depend on the order is exact, the rest is right by number and reason; the refusals too. Nobody is asked too early, no forbidden address is dialled, the audit balances.",
+		[]batch{{pkg: "./bench/proofs", tests: "^TestWholeWeb$"}, {pkg: "./fetcher", tests: "^TestCorners", fixed: true}},
 	},
 }

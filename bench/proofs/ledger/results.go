@@ -23,6 +23,7 @@ type result struct {
 	action  string // pass, fail or skip
 	seconds float64
 	lines   []string // figures and what it logged
+	fuzzed  string   // how far a fuzz target came, in its last words
 }
 
 // event is a line of `go test -json`.
@@ -37,6 +38,9 @@ type event struct {
 
 // logged is a line that a test logged, behind its place in the source.
 var logged = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)\n$`)
+
+// fuzzed is how far a fuzz target came.
+var fuzzed = regexp.MustCompile(`^fuzz: elapsed: .*(execs: \d+)`)
 
 func parse(stream io.Reader) (*results, error) {
 	r := &results{tests: make(map[string]*result)}
@@ -64,11 +68,17 @@ func (r *results) take(e event) {
 	switch e.Action {
 	case "pass", "fail", "skip":
 		t.action, t.seconds = e.Action, e.Elapsed
+		if t.fuzzed != "" {
+			t.lines = append(t.lines, t.fuzzed)
+		}
 	case "attr":
 		t.lines = append(t.lines, fmt.Sprintf("%s: %s", strings.ReplaceAll(e.Key, "-", " "), e.Value))
 	case "output":
 		if found := logged.FindStringSubmatch(e.Output); found != nil && !strings.HasPrefix(found[1], "-seed ") {
 			t.lines = append(t.lines, found[1])
+		}
+		if found := fuzzed.FindStringSubmatch(e.Output); found != nil {
+			t.fuzzed = found[1]
 		}
 	}
 }

@@ -38,6 +38,30 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// TestFuzzed: of a fuzz target the last words count; its line and that of a
+// module of its own are commands.
+func TestFuzzed(t *testing.T) {
+	const said = `
+{"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 0s, gathering baseline coverage: 0/211 completed\n"}
+{"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 3s, execs: 48035 (16008/sec), new interesting: 18 (total: 229)\n"}
+{"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 4s, execs: 68648 (20308/sec), new interesting: 27 (total: 238)\n"}
+{"Action":"pass","Test":"FuzzA","Elapsed":4.04}`
+	r, err := parse(strings.NewReader(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	r.write(&got, batch{pkg: "./p", tests: "^FuzzA$", fuzz: true})
+	const want = "\n```\ngo test -v -run '^$' -fuzz '^FuzzA$' -fuzztime 1m ./p\n```\n\n* FuzzA: **pass** in 4.0 s\n  * execs: 68648\n"
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	}
+	const nested = "go -C p/q test -v -count=1 -timeout=0 -run ^Test . -args -proof"
+	if got := (batch{pkg: "./p/q", tests: "^Test", nested: true}).line(); got != nested {
+		t.Errorf("line %q, want %q", got, nested)
+	}
+}
+
 // TestMany: what passes in hundreds is counted; what fails is shown all the same.
 func TestMany(t *testing.T) {
 	r := &results{tests: map[string]*result{"TestA": {action: "fail", lines: make([]string, most+3)}}}
