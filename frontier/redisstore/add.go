@@ -67,8 +67,9 @@ type answers struct {
 	under map[*partition]*epoch
 }
 
-// Add implements frontier.Store. With frontier.ErrUnavailable it may be an
-// frontier.ErrFull too: the server is out of memory.
+// Add implements frontier.Store. An error that is a frontier.ErrUnavailable may
+// be a frontier.ErrFull too: the server is out of memory. With Config.Wait it is
+// also an error when so many replicas do not have in time what was added.
 func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
 	got, err := s.offer(ctx, items, false)
 	if err != nil {
@@ -77,7 +78,30 @@ func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verd
 	if err := s.countOffer(ctx, got); err != nil {
 		return nil, err
 	}
+	if s.cfg.Wait > 0 {
+		if err := s.replicated(ctx, got); err != nil {
+			return nil, err
+		}
+	}
 	return got.verdicts, nil
+}
+
+// replicated is nil when Config.Wait replicas have what answers rely on.
+func (s *Store) replicated(ctx context.Context, got answers) error {
+	confirmed := make(map[*epoch]bool)
+	for p, ep := range got.under {
+		if ep == nil {
+			return errEpoch
+		}
+		if confirmed[ep] {
+			continue
+		}
+		if err := s.confirm(ctx, ep, p); err != nil {
+			return err
+		}
+		confirmed[ep] = true
+	}
+	return nil
 }
 
 // offer answers items, and queues those that are new. What is added is counted;

@@ -168,7 +168,12 @@ func TestAddersRace(t *testing.T) {
 						n := rng.IntN(urls)
 						batch, which = append(batch, pages[n]), append(which, n)
 					}
-					for i, v := range mustAdd(t, s, batch) {
+					verdicts, err := s.Add(t.Context(), batch)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for i, v := range verdicts {
 						if v.Answer == frontier.Added {
 							added[which[i]].Add(1)
 						}
@@ -217,6 +222,21 @@ func TestAddOrder(t *testing.T) {
 		if err != nil || item.URL != pages[i].URL {
 			t.Fatalf("place %d has %q (%v), want %q", i, item.URL, err, pages[i].URL)
 		}
+	}
+}
+
+// TestAddMany offers more in one call than is asked at once.
+func TestAddMany(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.FilterKeys = 100_000
+	s := openStore(t, cfg)
+	pages := testPages("a.test", 0, 2*maxGroupAsks+100)
+	if got := answersOf(mustAdd(t, s, append(pages, pages...))); got[frontier.Added] != len(pages) || got[frontier.Seen] != len(pages) {
+		t.Errorf("%d pages offered twice: %v", len(pages), got)
+	}
+	last := s.client.LIndex(t.Context(), s.partition("a.test").queue(1, "a.test"), -1).Val()
+	if item, err := decodeEntry(last, "a.test", s.hasher); err != nil || item.URL != pages[len(pages)-1].URL {
+		t.Errorf("the last that is queued is %q (%v), want %q", item.URL, err, pages[len(pages)-1].URL)
 	}
 }
 
@@ -373,6 +393,19 @@ func TestFilterWentBack(t *testing.T) {
 	}
 	if queue := dumpQueue(t, s); len(queue) != 1000 {
 		t.Errorf("%d URLs are queued, want 1000", len(queue))
+	}
+}
+
+// TestAddWaits asks for a replica that there is not.
+func TestAddWaits(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.Wait = 1
+	s := openStore(t, cfg)
+	if _, err := s.Add(t.Context(), testPages("a.test", 0, 3)); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Errorf("without a replica: %v, want %v", err, frontier.ErrUnavailable)
+	}
+	if queue := dumpQueue(t, s); len(queue) != 3 {
+		t.Errorf("%d items are queued, want 3", len(queue))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
@@ -80,15 +81,19 @@ func (s *Store) gather(ctx context.Context, n *node) {
 	var grp *group
 	for {
 		g.mu.Lock()
-		if grp != nil {
-			g.free = append(g.free, grp)
-		}
 		if len(g.waiting) == 0 {
+			if grp != nil {
+				grp.forget()
+				g.free = append(g.free, grp)
+			}
 			g.groups--
 			g.mu.Unlock()
 			return
 		}
-		grp = g.nextGroup(s, n)
+		if grp == nil {
+			grp = g.freeGroup(s, n)
+		}
+		g.fill(grp)
 		g.mu.Unlock()
 		generation := s.seen.generation() // before anything is asked
 		grp.decide(ctx)
@@ -96,23 +101,26 @@ func (s *Store) gather(ctx context.Context, n *node) {
 	}
 }
 
-// nextGroup takes what waits, up to about maxGroupAsks.
-func (g *gatherer) nextGroup(s *Store, n *node) *group {
-	var grp *group
-	if last := len(g.free) - 1; last >= 0 {
-		grp, g.free = g.free[last], g.free[:last]
-	} else {
-		grp = &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
+// freeGroup returns a group that is not in use.
+func (g *gatherer) freeGroup(s *Store, n *node) *group {
+	last := len(g.free) - 1
+	if last < 0 {
+		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
 	}
+	grp := g.free[last]
+	g.free = g.free[:last]
+	return grp
+}
+
+// fill hands what waits to a group, up to about maxGroupAsks.
+func (g *gatherer) fill(grp *group) {
 	size, count := 0, 0
 	for count < len(g.waiting) && size < maxGroupAsks {
 		size += len(g.waiting[count].asks)
 		count++
 	}
 	grp.offerings = append(grp.offerings[:0], g.waiting[:count]...)
-	clear(g.waiting[copy(g.waiting, g.waiting[count:]):])
-	g.waiting = g.waiting[:len(g.waiting)-count]
-	return grp
+	g.waiting = slices.Delete(g.waiting, 0, count)
 }
 
 // group is what is decided together on one node. Its buffers are used again.
@@ -131,18 +139,35 @@ type group struct {
 	bytes  []byte          // of these
 }
 
+// forget keeps nothing of what callers offered.
+func (g *group) forget() {
+	clear(g.offerings[:cap(g.offerings)])
+	clear(g.open[:cap(g.open)])
+	clear(g.tests[:cap(g.tests)])
+	clear(g.unsure[:cap(g.unsure)])
+	clear(g.later[:cap(g.later)])
+	g.blocks = nil
+}
+
 // maxAsked bounds how often an ask is asked again because the filter grew, or
 // the same URL came several times.
 const maxAsked = 16
 
-// decide answers all asks of the group, each by a verdict or an error.
+// decide answers all asks of the group, each by a verdict or an error, in the
+// order in which they were offered.
 func (g *group) decide(ctx context.Context) {
-	g.open = g.open[:0]
 	for _, o := range g.offerings {
 		for i := range o.asks {
-			g.open = append(g.open, &o.asks[i])
+			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller's are more
+				g.decideOpen(ctx)
+			}
 		}
 	}
+	g.decideOpen(ctx)
+}
+
+// decideOpen answers the asks that are open, and leaves none.
+func (g *group) decideOpen(ctx context.Context) {
 	for range maxAsked {
 		if len(g.open) == 0 {
 			return
@@ -159,6 +184,7 @@ func (g *group) failOpen(err error) {
 	for _, a := range g.open {
 		a.fail(err)
 	}
+	g.open = g.open[:0]
 }
 
 func (a *ask) fail(err error) {
