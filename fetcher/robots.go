@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -130,6 +131,9 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 			return nil
 		}
 		answer.Release()
+		if host := h.cfg.Canon.HostKey(next); host != h.lease.Host {
+			h.cfg.Logger.Debug("robots.txt redirects to another host", slog.String("origin", origin), slog.String("host", host))
+		}
 		target, patience = next, forever // to begin anew would come to the same point
 	}
 }

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// docs/web-policy.md has a row for each flag that says how a crawl treats the
+// web, with its default and whether it is fixed.
+func TestWebPolicyHasEveryDefault(t *testing.T) {
+	type row struct {
+		fixed   bool
+		ofTable string
+	}
+	rows := make(map[string]row)
+	for _, found := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)`( ∗)? \\| ([^|]*) \\|").FindAllStringSubmatch(readText(t, "docs/web-policy.md"), -1) {
+		if _, twice := rows[found[1]]; twice {
+			t.Errorf("--%s has two rows", found[1])
+		}
+		rows[found[1]] = row{found[2] != "", found[3]}
+	}
+	for _, sec := range new(options).newFlags() {
+		sec.flags.VisitAll(func(f *pflag.Flag) {
+			whole := slices.Contains([]string{"Scope", "Politeness", "Requests"}, sec.title)
+			if f.Hidden || !whole && !slices.Contains(form.Names, f.Name) {
+				return
+			}
+			want := show(f)
+			switch {
+			case f.Name == "user-agent":
+				want = "crawler/VERSION"
+			case want == "":
+				want = "—"
+			}
+			got, known := rows[f.Name]
+			delete(rows, f.Name)
+			if !known || got.ofTable != want {
+				t.Errorf("--%s has the default %q there, want %q", f.Name, got.ofTable, want)
+			}
+			if fixed := slices.Contains(fixedFlags, f.Name); got.fixed != fixed {
+				t.Errorf("--%s is marked as fixed there: %t, want %t", f.Name, got.fixed, fixed)
+			}
+		})
+	}
+	for name := range rows {
+		t.Errorf("it has a row for --%s, which is no flag of the web's", name)
+	}
+}
+
+// It lists the parameters that are removed, and the reasons for a refusal.
+func TestWebPolicyHasLists(t *testing.T) {
+	page := readText(t, "docs/web-policy.md")
+	listed := strings.Fields(blocks(t, "docs/web-policy.md", "text")[0])
+	if !slices.Equal(listed, canon.DefaultStrip()) {
+		t.Errorf("it lists the parameters %v, want %v", listed, canon.DefaultStrip())
+	}
+	for _, reason := range []frontier.Reason{
+		frontier.ReasonScope, frontier.ReasonExcluded, frontier.ReasonDepth, frontier.ReasonHops, frontier.ReasonHostLimit, frontier.ReasonDomain,
+		frontier.ReasonScheme, frontier.ReasonMalformed, frontier.ReasonTooLong, frontier.ReasonTooMany, frontier.ReasonNofollow,
+		frontier.ReasonRepeats, frontier.ReasonParams, frontier.ReasonCalendar,
+	} {
+		if !strings.Contains(page, "`"+string(reason)+"`") {
+			t.Errorf("it does not name the reason %s", reason)
+		}
+	}
+}
