@@ -102,7 +102,7 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	}
 	saved := &scriptBench{T: t, Store: b.Store, admin: other.Client()}
 	before := saved.dump()
-	b.durable = 2 * time.Second
+	b.durable = 500 * time.Millisecond
 	added := make(chan error, 1)
 	go func() { // once the links are there, they go
 		for {

@@ -199,3 +199,16 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaseKnowsItsEpoch: a host that was seen to be due before the server was
+// replaced is not lent after it, though nobody has looked meanwhile.
+func TestLeaseKnowsItsEpoch(t *testing.T) {
+	t.Parallel()
+	b := newScriptBench(t)
+	b.add(0, 3, 0)
+	b.admin.HSet(t.Context(), b.partition(faultHost).meta, fieldEpoch, "another")
+	c := b.leaseCall(frontier.LeaseID{9})
+	if b.runAll(t.Context(), []*call{c}); c.err != nil || integer(at(list(c.reply), 0)) != 0 {
+		t.Errorf("lease in an epoch that is new to the partition: %v, %v", c.reply, c.err)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -72,10 +74,67 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 			continue
 		}
 		sum, err := s.readTotals(ctx)
-		if err != nil || sum.pages == limit {
+		if err != nil || sum.pages >= limit {
 			return err
 		}
 	}
+}
+
+// TestEmptyIsNeverEarly: while one URL at a time leads to the next, on another
+// node, nobody is told that nothing is left.
+func TestEmptyIsNeverEarly(t *testing.T) {
+	t.Parallel()
+	const steps = 1500
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{})
+	cfg := Config{
+		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: "test", Partitions: 12, FilterKeys: 10_000, Delay: NoDelay,
+	}
+	walker, watcher := openStore(t, cfg), openStore(t, cfg)
+	walker.durable = 0
+	page := func(n int) []frontier.Item { return testPages(fmt.Sprintf("h%d.test", n%61), n, n+1) }
+	mustAdd(t, walker, page(0))
+	walked := make(chan error, 1)
+	go func() { walked <- walk(t.Context(), walker, steps, page) }()
+	for looks := 1; ; looks++ {
+		empty, err := watcher.empty(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-walked:
+			if err != nil {
+				t.Fatal(err)
+			}
+			if empty, err := watcher.empty(t.Context()); err != nil || !empty {
+				t.Errorf("at the end: empty %t, %v", empty, err)
+			}
+			return
+		default:
+			if left := watcher.counter(t, fieldDone); empty && left < steps {
+				t.Fatalf("look %d: empty before the end", looks)
+			}
+		}
+	}
+}
+
+// walk completes one page after the other, each with a link to the next.
+func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Item) error {
+	for n := 0; n < steps; {
+		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(1)})
+		if err != nil {
+			return err
+		}
+		for _, l := range grant.Leases {
+			done := finish(l.Items[0])
+			if n++; n < steps {
+				done.Links = page(n)
+			}
+			if err := s.Complete(ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // TestPagesLock: one holder at a time; a lock whose holder died runs out, and one

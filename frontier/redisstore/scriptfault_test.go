@@ -110,6 +110,11 @@ func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *
 	)
 }
 
+func (b *scriptBench) readyCall() *call {
+	members := b.admin.ZRange(b.Context(), b.partition(faultHost).delayed, 0, -1).Val()
+	return b.call(readyScript, nil, asArgs(members)...)
+}
+
 func (b *scriptBench) retryCall() *call {
 	p := b.partition(faultHost)
 	args := []any{}
@@ -172,16 +177,14 @@ var faultScenarios = []scenario{
 	{"ready", func(b *scriptBench) *call {
 		b.add(0, 9, time.Minute)
 		b.clock = b.clock.Add(time.Minute)
-		members := b.admin.ZRange(b.Context(), b.partition(faultHost).delayed, 0, -1).Val()
-		return b.call(readyScript, nil, asArgs(members)...)
+		return b.readyCall()
 	}, 9, nil},
 	{"ready while leased", func(b *scriptBench) *call {
 		b.add(0, 9, time.Minute)
 		b.add(9, 12, 0)
 		b.lend()
 		b.clock = b.clock.Add(time.Minute)
-		members := b.admin.ZRange(b.Context(), b.partition(faultHost).delayed, 0, -1).Val()
-		return b.call(readyScript, nil, asArgs(members)...)
+		return b.readyCall()
 	}, 12, nil},
 	{"retry", func(b *scriptBench) *call {
 		b.add(0, 4, 0)

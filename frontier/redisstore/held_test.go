@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// numberedItems returns items with numbers from up to, not including, to.
+func numberedItems(from, to int) (items []numberedItem) {
+	for n := from; n < to; n++ {
+		items = append(items, numberedItem{int64(n), frontier.Item{URL: fmt.Sprint(n), Fingerprint: bloomstore.Fingerprint{byte(n), byte(n >> 8)}}})
+	}
+	return items
+}
+
+// TestHoldingReceives: the replies to two top-ups may overlap and overtake each
+// other; each item is received once.
+func TestHoldingReceives(t *testing.T) {
+	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
+	h.grant(numberedItems(1, 4), nil, time.Time{})
+	h.receive(numberedItems(3, 8))
+	h.receive(numberedItems(4, 6))
+	if got, want := urlsOf(h.since(1)), []string{"2", "3", "4", "5", "6", "7"}; !slices.Equal(got, want) {
+		t.Errorf("handed out after the first: %q, want %q", got, want)
+	}
+	if h.next() != 8 || h.open() != 7 {
+		t.Errorf("the next is %d of %d open ones, want 8 of 7", h.next(), h.open())
+	}
+}
+
+// TestHoldingForgets: what a caller has long known is not kept for repeats.
+func TestHoldingForgets(t *testing.T) {
+	const items = 3 * maxRecent
+	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
+	h.receive(numberedItems(1, items+1))
+	for known := 0; known <= items; known += 7 {
+		if got := h.since(known); len(got) != items-known {
+			t.Fatalf("%d items handed out after the first %d, want %d", len(got), known, items-known)
+		}
+	}
+	if got := urlsOf(h.since(items - 2)); !slices.Equal(got, []string{fmt.Sprint(items - 1), fmt.Sprint(items)}) {
+		t.Errorf("the last two are %q", got)
+	}
+	if len(h.recent) > maxRecent+7 {
+		t.Errorf("%d items are kept, want about %d", len(h.recent), maxRecent)
+	}
+}
+
+// TestHoldingsSweep: leases are forgotten at their deadline, not before.
+func TestHoldingsSweep(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	var table holdings
+	for n := range 5 {
+		h := newHolding(frontier.LeaseID{byte(n)}, nil, "a.test")
+		h.grant(nil, nil, now.Add(time.Duration(n)*time.Second))
+		table.put(h)
+	}
+	table.get(frontier.LeaseID{4}).settle(nil, frontier.HostUpdate{End: true})
+	if got := table.live(now); got != 3 {
+		t.Errorf("%d leases are live, want 3: one ran out, one ended", got)
+	}
+	table.sweep(now.Add(2 * time.Second))
+	for n := range 5 {
+		if kept := table.get(frontier.LeaseID{byte(n)}) != nil; kept != (n > 2) {
+			t.Errorf("after 2s a lease of %ds is kept: %t", n, kept)
+		}
+	}
+}

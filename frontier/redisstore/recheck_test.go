@@ -1,0 +1,110 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestScriptsLookAgain: what was true when a caller looked may not be when its
+// script runs. Each script looks again and then does nothing.
+func TestScriptsLookAgain(t *testing.T) {
+	for name, prepare := range map[string]func(*scriptBench) *call{
+		"lease of a host that is not due": func(b *scriptBench) *call {
+			b.add(0, 5, 0)
+			b.must(b.completeCall(b.lend(), 1, "1"), "complete")
+			return b.leaseCall(frontier.LeaseID{9})
+		},
+		"lease of a host that another has": func(b *scriptBench) *call {
+			b.add(0, 20, 0)
+			b.lend()
+			return b.leaseCall(frontier.LeaseID{9})
+		},
+		"lease of a host with nothing to do": func(b *scriptBench) *call {
+			b.add(0, 5, time.Minute)
+			return b.leaseCall(frontier.LeaseID{9})
+		},
+		"extend under an id that ran out": func(b *scriptBench) *call {
+			b.add(0, 20, 0)
+			id := b.lend()
+			b.clock = b.clock.Add(10 * time.Second)
+			return b.call(extendScript, nil, id[:], 10_000, 11, 20, 100, "")
+		},
+		"complete under an id that ran out": func(b *scriptBench) *call {
+			b.add(0, 20, 0)
+			id := b.lend()
+			b.clock = b.clock.Add(10 * time.Second)
+			return b.completeCall(id, 1, "1")
+		},
+		"complete under another id": func(b *scriptBench) *call {
+			b.add(0, 20, 0)
+			b.lend()
+			return b.completeCall(frontier.LeaseID{9}, 1, "1")
+		},
+		"expire of a lease that was extended": func(b *scriptBench) *call {
+			b.add(0, 20, 0)
+			id := b.lend()
+			b.clock = b.clock.Add(9 * time.Second)
+			b.must(b.call(extendScript, nil, id[:], 10_000, 11, 10, 100, ""), "extend")
+			b.clock = b.clock.Add(9 * time.Second)
+			return b.call(expireScript, nil, 1000, 20)
+		},
+		"expire of a lease that was taken back": func(b *scriptBench) *call {
+			b.add(0, 20, 0)
+			b.lend()
+			b.clock = b.clock.Add(10 * time.Second)
+			b.must(b.call(expireScript, nil, 1000, 20), "expire")
+			return b.call(expireScript, nil, 1000, 20)
+		},
+		"ready before the time": func(b *scriptBench) *call {
+			b.add(0, 5, time.Minute)
+			b.clock = b.clock.Add(time.Minute - time.Millisecond)
+			return b.readyCall()
+		},
+		"ready twice": func(b *scriptBench) *call {
+			b.add(0, 5, time.Minute)
+			b.clock = b.clock.Add(time.Minute)
+			c := b.readyCall()
+			b.must(c, "ready")
+			return c
+		},
+		"retry of what was retried": func(b *scriptBench) *call {
+			b.add(0, 5, 0)
+			b.must(b.completeCall(b.lend(), 1, "1"), "complete")
+			c := b.retryCall()
+			b.must(c, "retry")
+			return c
+		},
+		"retry of what is not the first any more": func(b *scriptBench) *call {
+			b.add(0, 20, 0)
+			id := b.lend()
+			b.must(b.completeCall(id, 1, ""), "complete")
+			c := b.retryCall()
+			b.must(c, "retry")
+			b.must(b.completeCall(id, 5, ""), "complete")
+			return c
+		},
+		"hold in an epoch that is known": func(b *scriptBench) *call {
+			p := b.partition(faultHost)
+			return &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{10_000}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newScriptBench(t)
+			c := prepare(b)
+			before := b.contents()
+			c.reply = nil
+			if b.runAll(t.Context(), []*call{c}); c.err != nil {
+				t.Fatal(c.err)
+			}
+			if n := integer(at(list(c.reply), 0)) + integer(c.reply); n != 0 {
+				t.Errorf("it replied %v", c.reply)
+			}
+			if diff := contentsDiff(b.contents(), before); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
