@@ -3,6 +3,7 @@ package fetcher
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -34,8 +35,12 @@ func (h *holding) offerSitemaps(origin string) error {
 		_, err := h.cfg.Store.Add(h.hard, items)
 		return err
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		h.Wake()
+		return nil
+	case errors.Is(err, frontier.ErrFull): // it is with them as with links then: they are refused
+		h.cfg.Logger.Warn("store full, sitemaps refused", slog.String("origin", origin))
 		return nil
 	}
 	if h.hard.Err() == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
@@ -77,7 +78,14 @@ func TestCornersByTwoWorkers(t *testing.T) {
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: 20 * time.Second})
 		cfg := w.cornerConfig(web)
 		w.seed(w.worker(cfg), web.Seeds()...)
-		cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Random(rng.Uint64(), 0.02, 100*time.Millisecond))
+		faults := frontiertest.Random(rng.Uint64(), 0.02, 100*time.Millisecond)
+		cfg.Store = frontiertest.NewFaulty(w.store, func(op frontiertest.Op, call int) frontiertest.Fault {
+			f := faults(op, call)
+			if f.Err == frontier.ErrFull { // sitemaps would be refused, and their pages not found
+				f.Err = frontier.ErrUnavailable
+			}
+			return f
+		})
 		ends := make(chan error, 2)
 		for range 2 {
 			crawl := w.worker(cfg)
@@ -141,6 +149,29 @@ func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
 	}
 	t.Logf("%d records of %d, %d more optional, %d requests, outcomes %v, refused %v",
 		report.Records, report.Expected, report.Optional, verdict.Requests, report.Outcomes, refused)
+}
+
+// TestFullStoreRefusesSitemaps: the crawl goes on without them.
+func TestFullStoreRefusesSitemaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/robots.txt": {contents: "text/plain", body: "Sitemap: http://a.test/map.xml\n"},
+			"http://a.test/":           links("/b"),
+		}))
+		cfg := w.config()
+		cfg.Sitemaps = true
+		w.seed(w.worker(cfg), "http://a.test/")
+		cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Script(map[frontiertest.Op][]frontiertest.Fault{
+			frontiertest.OpAdd: {{Err: frontier.ErrFull}},
+		}))
+		if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Errorf("Run ended with %q, %v, want %q", end, err, fetcher.Empty)
+		}
+		w.sink.of(t, "http://a.test/b")
+		if n := w.wire.count("http://a.test/map.xml"); n > 0 {
+			t.Errorf("a sitemap that was refused is asked for %d times", n)
+		}
+	})
 }
 
 // streamWire answers by calling a handler, whose body comes while it is written:
