@@ -91,8 +91,12 @@ func (s *Store) nodeOf(ctx context.Context, p *partition) (*node, error) {
 	}
 	s.nodes.mu.Unlock()
 	p.misplaced.Store(false)
-	if before := p.node.Swap(n); before != nil && before != n {
-		s.epochChanged()
+	switch p.node.Load() {
+	case n:
+	case nil:
+		p.node.Store(n)
+	default:
+		s.changeEpoch(func() { p.node.Store(n) })
 	}
 	return n, nil
 }
@@ -151,8 +155,7 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 		return nil, errEpoch
 	}
 	if ep != old {
-		n.epoch.Store(ep)
-		s.epochChanged()
+		s.changeEpoch(func() { n.epoch.Store(ep) })
 	}
 	return ep, nil
 }
@@ -315,6 +318,9 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if !replied { // the network's, the pool's, or a time-out
 		if errors.Is(err, redis.ErrClosed) {
 			return frontier.ErrClosed
+		}
+		if s.nodes.cluster != nil { // the node may be gone for good
+			s.nodes.cluster.ReloadState(ctx)
 		}
 		return fmt.Errorf("%w: %w", frontier.ErrUnavailable, err)
 	}

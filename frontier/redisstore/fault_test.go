@@ -1,0 +1,237 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// expedition is a crawl of a small world by several workers, each a Store of its
+// own, while something is done to the servers. Page n links to 2n+1 and 2n+2, and
+// to some that are known, so that page 0 leads to all of them. It knows what
+// nobody can take back: when hosts were asked, and which records were written.
+type expedition struct {
+	*testing.T
+	pages, hosts int
+	delay        time.Duration
+	ttl          time.Duration // of leases
+	batch        int           // items completed at once
+	stores       []*Store
+	over         atomic.Bool // nothing is done to the servers any more
+
+	mu      sync.Mutex
+	asked   map[string]time.Time // the last start of each host
+	records map[string]int       // by URL
+	lost    int                  // leases
+	held    int                  // calls that were answered unavailable
+	failed  error                // the first error that no fault explains
+}
+
+func newExpedition(t *testing.T, cfg Config, workers, pages int) *expedition {
+	e := &expedition{
+		T: t, pages: pages, hosts: 40, delay: 4 * time.Millisecond, batch: 1,
+		asked: make(map[string]time.Time), records: make(map[string]int),
+	}
+	e.ttl = cmp.Or(cfg.LeaseTTL, time.Second)
+	cfg.Delay, cfg.LeaseTTL = e.delay, e.ttl
+	for range workers {
+		cfg.Output = new(countingOutput)
+		e.stores = append(e.stores, openStore(t, cfg))
+	}
+	return e
+}
+
+func (e *expedition) page(n int) frontier.Item {
+	host := fmt.Sprintf("h%d.test", n%e.hosts)
+	return frontier.Item{URL: fmt.Sprintf("https://%s/page/%d", host, n), Host: host, Priority: frontier.PriorityPage}
+}
+
+func (e *expedition) links(item frontier.Item) (links []frontier.Item) {
+	var n int
+	if _, err := fmt.Sscanf(item.URL, "https://"+item.Host+"/page/%d", &n); err != nil {
+		e.Error(err)
+	}
+	for _, to := range []int{2*n + 1, 2*n + 2, rand.IntN(n + 1), rand.IntN(n + 1)} {
+		if to < e.pages {
+			links = append(links, e.page(to))
+		}
+	}
+	return links
+}
+
+// seed adds the first page, again and again until the store answers: a server
+// may have forgotten it.
+func (e *expedition) seed(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, err := e.stores[0].Add(ctx, []frontier.Item{e.page(0)})
+		if err == nil || !e.passes(ctx, err) {
+			return
+		}
+	}
+}
+
+// run crawls until chaos, which does something to the servers, has returned and
+// nothing is left.
+func (e *expedition) run(limit time.Duration, chaos func(ctx context.Context)) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), limit)
+	defer cancel()
+	e.seed(ctx)
+	var group sync.WaitGroup
+	for _, s := range e.stores {
+		for range 2 {
+			group.Go(func() { e.work(ctx, s) })
+		}
+	}
+	chaos(ctx)
+	e.seed(ctx)
+	e.over.Store(true)
+	group.Wait()
+	if ctx.Err() != nil {
+		e.Fatalf("the crawl has not ended within %v: %d of %d pages, %d calls held", limit, len(e.records), e.pages, e.held)
+	}
+	if e.failed != nil {
+		e.Fatal(e.failed)
+	}
+	e.Logf("%d records of %d pages, %d leases lost, %d calls held", e.recordsWritten(), len(e.records), e.lost, e.held)
+}
+
+func (e *expedition) recordsWritten() (sum int) {
+	for _, n := range e.records {
+		sum += n
+	}
+	return sum
+}
+
+// passes reports whether an error is one to wait out, and waits.
+func (e *expedition) passes(ctx context.Context, err error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case errors.Is(err, frontier.ErrLeaseLost):
+		e.lost++
+		return false
+	case errors.Is(err, frontier.ErrUnavailable):
+		e.held++
+		_ = sleep(ctx, 20*time.Millisecond)
+		return true
+	}
+	if ctx.Err() == nil && e.failed == nil {
+		e.failed = err
+	}
+	return false
+}
+
+// work is one worker's loop.
+func (e *expedition) work(ctx context.Context, s *Store) {
+	for ctx.Err() == nil {
+		over, asked := e.over.Load(), time.Now()
+		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(3), InFlight: 1})
+		if err != nil {
+			if !e.passes(ctx, err) {
+				return
+			}
+			continue
+		}
+		if grant.Empty && over {
+			return
+		}
+		var group sync.WaitGroup
+		for _, l := range grant.Leases {
+			group.Go(func() { e.visit(ctx, s, l, asked.Add(e.ttl)) })
+		}
+		group.Wait()
+		if len(grant.Leases) == 0 {
+			_ = sleep(ctx, min(max(grant.Wait, time.Millisecond), 50*time.Millisecond))
+		}
+	}
+}
+
+// visit works on a lease. It starts nothing in the last moments of it.
+func (e *expedition) visit(ctx context.Context, s *Store, l frontier.Lease, deadline time.Time) {
+	var done []frontier.Completion
+	update := frontier.HostUpdate{Due: e.delay, Delay: e.delay}
+	for i, item := range l.Items {
+		late := time.Now().After(deadline.Add(-100 * time.Millisecond))
+		if !late {
+			e.start(item.Host)
+			done = append(done, e.fetched(item))
+			_ = sleep(ctx, e.delay)
+		}
+		update.End = late || i == len(l.Items)-1
+		if len(done) < e.batch && !update.End {
+			continue
+		}
+		if !e.complete(ctx, s, l.ID, done, update) || update.End {
+			return
+		}
+		done = nil
+	}
+}
+
+// fetched is the completion of an item.
+func (e *expedition) fetched(item frontier.Item) frontier.Completion {
+	done := finish(item)
+	done.Links = e.links(item)
+	done.Record = func(frontier.LinkCounts) error { return e.record(item.URL, 1) }
+	done.Void = func() error { return e.record(item.URL, -1) }
+	return done
+}
+
+// complete repeats a completion until it is answered.
+func (e *expedition) complete(ctx context.Context, s *Store, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) bool {
+	for ctx.Err() == nil {
+		err := s.Complete(ctx, id, done, update)
+		if err == nil {
+			return true
+		}
+		if !e.passes(ctx, err) {
+			return false
+		}
+	}
+	return false
+}
+
+// start asks a host for a page.
+func (e *expedition) start(host string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if gap := now.Sub(e.asked[host]); gap < e.delay {
+		e.Errorf("%s is asked %v after the last time, want %v or more", host, gap, e.delay)
+	}
+	e.asked[host] = now
+}
+
+func (e *expedition) record(url string, n int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.records[url] += n
+	return nil
+}
+
+// wantEverything checks that every page has a record and is done once.
+func (e *expedition) wantEverything() {
+	e.Helper()
+	missing := 0
+	for n := range e.pages {
+		if e.records[e.page(n).URL] < 1 {
+			missing++
+		}
+	}
+	if missing > 0 {
+		e.Errorf("%d of %d pages have no record", missing, e.pages)
+	}
+	stats := wantBooks(e.T, e.stores[0])
+	if want := uint64(e.pages); stats.Done != want || stats.Added != want || stats.Records != want {
+		e.Errorf("%d pages: the books are %+v, records %d", e.pages, stats.Books, stats.Records)
+	}
+}

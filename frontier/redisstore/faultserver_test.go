@@ -1,0 +1,170 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// logWatch knows how long a server's log was at any time of its last seconds.
+type logWatch struct {
+	server *servers.RedisServer
+	at     []time.Time
+	size   []int64
+}
+
+// look notes how long the log is with all that was answered so far.
+func (w *logWatch) look(t *testing.T) {
+	now := time.Now()
+	if err := w.server.FlushAOF(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(w.server.AOFDir(), "*.incr.aof"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("logs are %q (%v), want one", files, err)
+	}
+	info, err := os.Stat(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.at, w.size = append(w.at, now), append(w.size, info.Size())
+}
+
+// since returns how long the log was at a time, or later if nobody looked before.
+func (w *logWatch) since(from time.Time) int64 {
+	for i, at := range w.at {
+		if at.After(from) {
+			return w.size[i]
+		}
+	}
+	return w.size[len(w.size)-1]
+}
+
+// TestServerLosesItsLastMoments kills the server in the middle of a crawl and
+// cuts its log at a random byte of the last two seconds, some times: everything is
+// found again, the books balance, and no host is asked too early.
+func TestServerLosesItsLastMoments(t *testing.T) {
+	t.Parallel()
+	rng := newRand(t)
+	rounds, pages := 2, 2500
+	if *proof {
+		rounds, pages = 10, 25_000
+	}
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	cfg := config(server)
+	cfg.FilterKeys = uint64(pages)
+	e := newExpedition(t, cfg, 3, pages)
+	forgot, cut := 0, int64(0)
+	e.run(time.Duration(60+20*rounds)*time.Second, func(ctx context.Context) {
+		for range rounds {
+			// From its restart on the server lends nothing for as long as a lease lasts.
+			w := &logWatch{server: server}
+			for until := time.Now().Add(e.ttl + 500*time.Millisecond + time.Duration(rng.Int64N(1e9))); time.Now().Before(until); {
+				w.look(t)
+				_ = sleep(ctx, 20*time.Millisecond)
+			}
+			if err := server.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			before := w.since(time.Now().Add(-2 * time.Second))
+			if err := server.CutAOF(func(size int64) int64 {
+				keep := before + rng.Int64N(size-before+1)
+				cut += size - keep
+				return keep
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			if e.forgotten(ctx) {
+				forgot++
+			}
+			e.seed(ctx)
+		}
+	})
+	t.Logf("%d bytes of log were cut, in %d of %d rounds URLs that were added were forgotten", cut, forgot, rounds)
+	if *proof && forgot == 0 {
+		t.Error("nothing was ever forgotten: this shows nothing")
+	}
+	e.wantEverything()
+}
+
+// forgotten reports whether the servers count less than workers were told.
+func (e *expedition) forgotten(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		losses, err := e.stores[1].Lost(ctx)
+		if err == nil {
+			return len(losses) > 0
+		}
+		if !e.passes(ctx, err) {
+			break
+		}
+	}
+	return false
+}
+
+// TestFullServerDrains: a server without memory refuses to add, and lends,
+// extends and completes on.
+func TestFullServerDrains(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 100))
+	mustAdd(t, s, testPages("b.test", 0, 100))
+	lease := func() frontier.Lease {
+		t.Helper()
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+		if err != nil || len(grant.Leases) != 1 {
+			t.Fatalf("Lease: %+v, %v", grant, err)
+		}
+		return grant.Leases[0]
+	}
+	first := lease()
+	limit := func(bytes string) {
+		t.Helper()
+		if err := server.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("1mb")
+	linking := finish(first.Items[0])
+	linking.Links = testPages("c.test", 0, 10)
+	for what, call := range map[string]func() error{
+		"Add": func() error { _, err := s.Add(t.Context(), testPages("c.test", 0, 1)); return err },
+		"Complete with links": func() error {
+			return s.Complete(t.Context(), first.ID, []frontier.Completion{linking}, frontier.HostUpdate{})
+		},
+	} {
+		if err := call(); !errors.Is(err, frontier.ErrFull) || !errors.Is(err, frontier.ErrUnavailable) {
+			t.Errorf("%s without memory = %v, want %v and %v", what, err, frontier.ErrFull, frontier.ErrUnavailable)
+		}
+	}
+	second := lease()
+	for _, l := range []frontier.Lease{first, second} {
+		if _, err := s.Extend(t.Context(), l.ID, frontier.TopUp{Items: 40, Known: len(l.Items)}); err != nil {
+			t.Errorf("Extend without memory: %v", err)
+		}
+		var done []frontier.Completion
+		for _, item := range l.Items[1:] {
+			done = append(done, finish(item))
+		}
+		if err := s.Complete(t.Context(), l.ID, done, frontier.HostUpdate{Blob: []byte("blob")}); err != nil {
+			t.Errorf("Complete without memory: %v", err)
+		}
+	}
+	limit("0")
+	if err := s.Complete(t.Context(), first.ID, []frontier.Completion{linking}, frontier.HostUpdate{End: true}); err != nil {
+		t.Errorf("Complete with links, with memory again: %v", err)
+	}
+	if stats := wantBooks(t, s); stats.Added != 210 || stats.Done != 63 {
+		t.Errorf("the books are %+v, want 210 added, 63 done", stats.Books)
+	}
+}
