@@ -33,10 +33,10 @@ type adder struct {
 	queued       atomic.Int64 // about how many items the crawl has queued; with Config.MaxQueued
 }
 
-// epochChanged forgets what this process believes because of answers of an
-// epoch that is over.
-func (s *Store) epochChanged() {
-	s.seen.forget()
+// changeEpoch makes an epoch known that is not the one in which servers answered
+// before, and forgets what this process believes because of their answers.
+func (s *Store) changeEpoch(begin func()) {
+	s.seen.change(begin)
 	s.scope.forget()
 	s.places.forget()
 }
@@ -130,8 +130,9 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 			return answers{}, err
 		}
 		got.parts[i] = a.part
+		ep := n.epoch.Load() // before the cache is asked, which a new one empties
 		if links && !a.exact && !a.sampled && s.seen.has(a.print) {
-			got.rely(a.part, n.epoch.Load())
+			got.rely(a.part, ep)
 			continue // the zero Verdict is Seen
 		}
 		a.item = *it

@@ -266,11 +266,14 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 }
 
 // finish puts what the store knows into the seen cache, and lets the callers go.
+// What a node says of a partition that moved away meanwhile is not relied on.
 func (g *group) finish(generation uint64) {
+	single := g.s.nodes.single != nil
 	for _, o := range g.offerings {
 		for i := range o.asks {
 			a := &o.asks[i]
-			if a.err == nil && !a.exact && !a.sampled && a.verdict.Answer != frontier.Refused {
+			known := a.err == nil && a.verdict.Answer != frontier.Refused && (single || a.part.node.Load() == g.node)
+			if known && !a.exact && !a.sampled {
 				g.s.seen.add(a.print, generation)
 			}
 		}

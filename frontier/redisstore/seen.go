@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -15,8 +16,10 @@ import (
 type seenCache struct {
 	words  []atomic.Uint64 // 0: empty
 	sets   uint64
-	gen    atomic.Uint64 // words of an earlier one match nothing
 	victim atomic.Uint32 // turns around the places of a set
+
+	changing sync.Mutex
+	gen      atomic.Uint64 // words of an earlier one match nothing; odd while it changes
 }
 
 // seenWays is the number of words in a set.
@@ -32,7 +35,7 @@ func newSeenCache(size int) *seenCache {
 	return &seenCache{words: make([]atomic.Uint64, sets*seenWays), sets: sets}
 }
 
-// generation numbers the time between two calls of forget. What is learnt from
+// generation numbers the time between two calls of change. What is learnt from
 // an answer belongs to the generation in which it was asked for.
 func (c *seenCache) generation() uint64 {
 	if c == nil {
@@ -41,11 +44,18 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// forget empties the cache.
-func (c *seenCache) forget() {
-	if c != nil {
-		c.gen.Add(1)
+// change empties the cache, and makes something happen that ends the truth of
+// what was in it: nobody sees the one without the other.
+func (c *seenCache) change(happen func()) {
+	if c == nil {
+		happen()
+		return
 	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.gen.Add(1)
+	happen()
+	c.gen.Add(1)
 }
 
 // place returns the set of a fingerprint, by its first half, and the word that
@@ -63,7 +73,11 @@ func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if c == nil {
 		return false
 	}
-	set, word := c.place(fp, c.gen.Load())
+	generation := c.gen.Load()
+	if generation%2 == 1 {
+		return false
+	}
+	set, word := c.place(fp, generation)
 	for i := range set {
 		if set[i].Load() != word {
 			continue
@@ -79,7 +93,7 @@ func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 // add remembers fp, which the store knew in a generation. It takes the place of
 // one in the hindmost half of its set.
 func (c *seenCache) add(fp bloomstore.Fingerprint, generation uint64) {
-	if c == nil {
+	if c == nil || generation%2 == 1 {
 		return
 	}
 	set, word := c.place(fp, generation)

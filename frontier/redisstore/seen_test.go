@@ -43,7 +43,7 @@ func TestSeenCache(t *testing.T) {
 		}
 	}
 	before := c.generation()
-	c.forget()
+	c.change(func() {})
 	if c.has(fp) {
 		t.Error("the cache has what it was told to forget")
 	}
@@ -55,9 +55,15 @@ func TestSeenCache(t *testing.T) {
 	if !c.has(fp) {
 		t.Error("the cache learns nothing after it was told to forget")
 	}
+	c.change(func() {
+		c.add(fp, c.generation())
+		if c.has(fp) {
+			t.Error("the cache has something while it changes")
+		}
+	})
 	none := newSeenCache(0)
 	none.add(fp, none.generation())
-	none.forget()
+	none.change(func() {})
 	if none.has(fp) {
 		t.Error("no cache has something")
 	}
@@ -116,7 +122,7 @@ func TestSeenCacheRaces(t *testing.T) {
 						c.add(fp, c.generation())
 					}
 				}
-				c.forget()
+				c.change(func() {})
 			}
 		})
 	}
