@@ -158,6 +158,7 @@ func (o *options) checkRanges() (errs []error) {
 	fault(o.retries < 0 || o.retries > 100, "retries", o.retries, "0 to 100")
 	fault(o.deadAfter < 0, "dead-after", o.deadAfter, "0 or more")
 	fault(o.checkpoint < 0, "checkpoint-adds", o.checkpoint, "0 or more")
+	fault(o.leaseTime != 0 && o.leaseTime < 2*time.Second, "lease-time", o.leaseTime, "2s or more")
 	errs = append(errs, o.webOptions.checkRanges()...)
 	fault(o.userAgent == "", "user-agent", `""`, "a name that site owners can look up")
 	return errs

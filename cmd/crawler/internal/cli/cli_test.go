@@ -198,7 +198,7 @@ func TestResumeLineOfWorker(t *testing.T) {
 	}
 	r := &result{session: &session{plan: &plan{options: o, layers: l, place: place{home, "n.crawl/h-1"}}}}
 	r.fed.all = true
-	want := `crawler crawl --redis redis://h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
+	want := program() + ` crawl --redis redis://h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
 	if got := r.resumeLine(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

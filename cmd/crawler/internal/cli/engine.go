@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -141,5 +142,7 @@ type location struct {
 }
 
 // leaseTTL is how long a worker may hold a host: longer than two requests of
-// the longest kind.
-func (o *options) leaseTTL() time.Duration { return max(time.Minute, 2*o.timeout+10*time.Second) }
+// the longest kind, unless a test wants another.
+func (o *options) leaseTTL() time.Duration {
+	return cmp.Or(o.leaseTime, max(time.Minute, 2*o.timeout+10*time.Second))
+}

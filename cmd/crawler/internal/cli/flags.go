@@ -69,6 +69,7 @@ type options struct {
 	logFormat   string
 	checkpoint  int
 	crashAt     string
+	leaseTime   time.Duration
 	cpuProfile  string
 	admin       string
 	redisWait   int
@@ -175,7 +176,8 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
 	f.IntVar(&o.checkpoint, "checkpoint-adds", 0, "write the filter to disk after so many added URLs; for tests")
 	f.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")
-	for _, name := range []string{"crash-at", "checkpoint-adds", "cpu-profile"} {
+	f.DurationVar(&o.leaseTime, "lease-time", 0, "how long a worker may hold a host; for tests")
+	for _, name := range []string{"crash-at", "checkpoint-adds", "cpu-profile", "lease-time"} {
 		_ = f.MarkHidden(name)
 	}
 }

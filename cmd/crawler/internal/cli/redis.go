@@ -108,7 +108,7 @@ func (h *sharedHome) open(ctx context.Context, p *plan, o opening) (engine, erro
 	config := h.config()
 	config.Delay, config.LeaseTTL = orNone(p.delay, redisstore.NoDelay), p.leaseTTL()
 	config.MaxPerHost, config.MaxQueued, config.Hosts = uint64(p.maxPerHost), uint64(p.maxQueued), p.sharedLimits
-	config.Logger = o.log
+	config.Logger, config.Crash = o.log, o.crash
 	if o.purpose == toRebuild {
 		if err := h.rebuild(ctx, o.log); err != nil {
 			return nil, err

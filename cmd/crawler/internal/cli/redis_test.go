@@ -186,7 +186,7 @@ func TestRebuildShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	crawl := slices.Concat([]string{"crawl"}, flags, []string{"--retries", "0", "--connect-to", "*.test=" + site(t), "http://a.test/a"})
-	if code, _, errs := run(t, "", crawl...); code != exitFailed || !strings.Contains(errs, "filter lost") || !strings.Contains(errs, "crawler rebuild") {
+	if code, _, errs := run(t, "", crawl...); code != exitFailed || !strings.Contains(errs, "filter lost") || !strings.Contains(errs, program()+" rebuild --redis ") {
 		t.Errorf("without a filter: exit code %d: %s", code, errs)
 	}
 	if code, _, errs := run(t, "", append([]string{"rebuild", "--dir", t.TempDir()}, flags...)...); code != exitUsage || !strings.Contains(errs, "the records of all workers are wanted") {

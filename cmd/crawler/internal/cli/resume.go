@@ -12,7 +12,7 @@ import (
 )
 
 // forOneRun are flags that the line which resumes does not repeat.
-var forOneRun = []string{"dir", "seeds", "max-time", "crash-at", "checkpoint-adds", "save-rotate", "cpu-profile"}
+var forOneRun = []string{"dir", "seeds", "max-time", "crash-at", "checkpoint-adds", "save-rotate", "cpu-profile", "lease-time"}
 
 // resumeLine is the command that goes on with the crawl: with the flags of this
 // run that the crawl does not keep itself, with the seeds if not all were read,
