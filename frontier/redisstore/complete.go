@@ -133,12 +133,14 @@ func (c *completing) run(ctx context.Context) error {
 	if err := c.follow(ctx); err != nil {
 		return err
 	}
+	c.cfg.Crash("offered")
 	for range maxEpochs {
 		under, err := c.stand(ctx)
 		if err == nil {
 			if err = c.record(); err != nil {
 				return err
 			}
+			c.cfg.Crash("recorded")
 			err = c.commit(ctx, under)
 		}
 		if !errors.Is(err, errEpoch) {
@@ -274,6 +276,7 @@ func (t *todo) counts() (n frontier.LinkCounts) {
 func (c *completing) commit(ctx context.Context, under *epoch) error {
 	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
 	c.runAll(ctx, []*call{made})
+	c.cfg.Crash("completed")
 	if errors.Is(made.err, errEpoch) && made.ran == nil {
 		return made.err
 	}

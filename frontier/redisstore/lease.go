@@ -202,6 +202,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.T
 		}}
 	}
 	l.runAll(ctx, calls)
+	l.cfg.Crash("leased")
 	waits := make(map[*partition]time.Duration) // the last answer of each counts
 	for i, h := range tries {
 		wait, err := l.tried(h, calls[i], asked)
