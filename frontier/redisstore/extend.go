@@ -25,9 +25,10 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	if h == nil || !h.current(s.now()) {
 		return frontier.Extension{}, frontier.ErrLeaseLost
 	}
-	open := min(topUp.Items, h.open()+maxTopUp)
+	held := h.open()
+	open := min(topUp.Items, held+maxTopUp)
 	most, until := math.MaxInt32, time.Time{}
-	if open > h.open() {
+	if open > held {
 		paused, err := s.paused(ctx)
 		if err != nil {
 			return frontier.Extension{}, err

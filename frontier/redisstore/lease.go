@@ -212,7 +212,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.T
 		waits[h.part] = wait
 	}
 	for p, wait := range waits {
-		l.schedule.lent(p, asked, min(wait, l.cfg.LeaseTTL))
+		l.schedule.lent(p, asked, wait)
 	}
 	return failed
 }

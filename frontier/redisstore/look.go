@@ -69,12 +69,7 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 			}
 			reply := list(peek.reply)
 			s.schedule.saw(peek.part, newReport(peek.part, reply, asked, answered))
-			todo := s.upkeep(peek.part, list(at(reply, 4)), list(at(reply, 5)))
-			if integer(at(reply, 6)) == 1 {
-				hold := &call{part: peek.part, script: holdScript, keys: []string{peek.part.meta}, args: []any{millis(s.cfg.LeaseTTL)}}
-				todo = append(todo, hold)
-			}
-			if len(todo) > 0 {
+			if todo := s.upkeep(peek.part, reply); len(todo) > 0 {
 				upkeep = append(upkeep, todo...)
 				parts = append(parts, peek.part) // it may have more hosts due then
 			}
@@ -123,10 +118,13 @@ func waitOf(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// upkeep returns the calls that take back the leases of hosts and queue the
-// members of delayed.
-func (s *Store) upkeep(p *partition, hosts, members []any) (calls []*call) {
-	for _, host := range hosts {
+// upkeep returns the calls that do what a partition answered to peek: take back
+// leases that ran out, queue delayed items that are ready, hold a new epoch.
+func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
+	if integer(at(reply, 6)) == 1 {
+		calls = append(calls, &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{millis(s.cfg.LeaseTTL)}})
+	}
+	for _, host := range list(at(reply, 4)) {
 		host := text(host)
 		delay, _ := s.cfg.limits(host)
 		calls = append(calls, &call{
@@ -135,7 +133,7 @@ func (s *Store) upkeep(p *partition, hosts, members []any) (calls []*call) {
 		})
 	}
 	byHost := make(map[string]*call)
-	for _, member := range members {
+	for _, member := range list(at(reply, 5)) {
 		host, ok := hostOfDelayed(text(member))
 		if !ok {
 			continue // not ours: a host key has no zero byte

@@ -17,7 +17,8 @@ const maxLook = time.Second
 type schedule struct {
 	mu     sync.Mutex
 	parts  []prospect  // by number
-	due    []candidate // hosts that were due when they were looked at, the longest first
+	due    []candidate // hosts that were due when they were looked at
+	sorted bool        // due has the longest due first
 	around time.Time   // when toLook was last asked
 }
 
@@ -121,7 +122,7 @@ func (s *schedule) saw(p *partition, r report) {
 	}
 	s.due = slices.DeleteFunc(s.due, func(c candidate) bool { return c.part == p })
 	s.due = append(s.due, r.due...)
-	slices.SortStableFunc(s.due, func(a, b candidate) int { return cmp.Compare(a.since, b.since) })
+	s.sorted = s.sorted && len(r.due) == 0
 }
 
 // take returns up to n hosts that were due, the longest first. The caller says
@@ -129,6 +130,10 @@ func (s *schedule) saw(p *partition, r report) {
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.sorted {
+		slices.SortStableFunc(s.due, func(a, b candidate) int { return cmp.Compare(a.since, b.since) })
+		s.sorted = true
+	}
 	n = min(n, len(s.due))
 	taken := slices.Clone(s.due[:n])
 	s.due = slices.Delete(s.due, 0, n)
