@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,17 @@ type Recount struct {
 	Hosts    uint64 // with something queued or leased
 	Exact    uint64 // fingerprints known exactly
 	Known    uint64 // counted, not found: keys of the filter that were never added, see Know
+
+	Faults []string // where one structure contradicts another; at most maxFaults
+}
+
+// maxFaults bounds what a Recount tells of contradictions.
+const maxFaults = 20
+
+func (r *Recount) fault(p *partition, host, what string) {
+	if len(r.Faults) < maxFaults {
+		r.Faults = append(r.Faults, fmt.Sprintf("partition %d: host %q %s", p.number, host, what))
+	}
 }
 
 // Audit implements frontier.Inspector. Done is the counter: nothing is kept of
@@ -122,11 +134,16 @@ func (c *recounting) complete() bool {
 	return subset(c.due.Val(), c.waiting) && subset(c.leased.Val(), c.waiting) && subset(c.failing.Val(), c.failed)
 }
 
-func subset(part, whole []string) bool {
-	in := make(map[string]bool, len(whole))
-	for _, s := range whole {
+func setOf(list []string) map[string]bool {
+	in := make(map[string]bool, len(list))
+	for _, s := range list {
 		in[s] = true
 	}
+	return in
+}
+
+func subset(part, whole []string) bool {
+	in := setOf(whole)
 	for _, s := range part {
 		if !in[s] {
 			return false
@@ -136,6 +153,7 @@ func subset(part, whole []string) bool {
 }
 
 func (c *recounting) addTo(r *Recount) {
+	due, leased := setOf(c.due.Val()), setOf(c.leased.Val())
 	addMeta(&r.Counters, c.meta.Val())
 	known, _ := strconv.ParseUint(c.meta.Val()[fieldKnown], 10, 64)
 	r.Known += known
@@ -161,10 +179,28 @@ func (c *recounting) addTo(r *Recount) {
 		if items+open+aside > 0 {
 			busy[host] = true
 		}
+		c.checkHost(r, host, items, due[host], leased[host], len(c.leases[i].Val()) > 0)
 	}
 	r.Hosts += uint64(len(busy))
 	for _, length := range c.failures {
 		r.Failed += uint64(length.Val())
+	}
+}
+
+// checkHost holds to each other what says where a host is: it is due if it has
+// ready items and nobody holds it, and leased if there is a lease.
+func (c *recounting) checkHost(r *Recount, host string, items uint64, due, leased, lease bool) {
+	switch {
+	case leased != lease && leased:
+		r.fault(c.part, host, "has a deadline and no lease")
+	case leased != lease:
+		r.fault(c.part, host, "has a lease and no deadline")
+	case due && leased:
+		r.fault(c.part, host, "is due and leased")
+	case due && items == 0:
+		r.fault(c.part, host, "is due and has no items")
+	case !due && !leased && items > 0:
+		r.fault(c.part, host, fmt.Sprintf("has %d ready items and is never due", items))
 	}
 }
 

@@ -63,19 +63,8 @@ func wantBooks(t *testing.T, s *Store) frontier.Stats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Counters.Balance(); err != nil {
-		t.Error(err)
-	}
-	for _, term := range []struct {
-		name             string
-		counted, recount uint64
-	}{
-		{"queued", r.Counters.Queued, r.Queued}, {"leased", r.Counters.Leased, r.Leased}, {"failed", r.Counters.Failed, r.Failed},
-		{"delayed", r.Counters.Delayed, r.Delayed}, {"hosts", r.Counters.Hosts, r.Hosts},
-	} {
-		if term.counted != term.recount {
-			t.Errorf("%s is %d by its counter, %d by its structures", term.name, term.counted, term.recount)
-		}
+	if wrong := contradictions(&r); len(wrong) > 0 {
+		t.Errorf("wrong: %q: %+v", wrong, r)
 	}
 	return r.Counters
 }

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -9,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
 
@@ -71,7 +74,15 @@ func openAgain(t testing.TB, cfg Config) crawl {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() {
+		r, err := s.Recount(context.WithoutCancel(t.Context()))
+		if err != nil && !errors.Is(err, frontier.ErrClosed) {
+			t.Error(err)
+		} else if wrong := contradictions(&r); err == nil && len(wrong) > 0 {
+			t.Errorf("%s: %q", cfg.Name, wrong)
+		}
+		_ = s.Close()
+	})
 	s.durable = 0
 	return crawl{s, t}
 }

@@ -1,0 +1,219 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestRecountNamesCorruption damages each structure and each counter, and wants
+// the terms named that it is part of, and no others.
+func TestRecountNamesCorruption(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	cfg.Partitions = 2
+	s := openStore(t, cfg)
+	variety(t, s)
+	wantBooks(t, s)
+	admin := server.Client()
+	ctx := t.Context()
+	// variety ends every second lease: h0 is free or leased by chance.
+	var free, leased string
+	for _, host := range []string{"h0.test", "h1.test", "h2.test", "h3.test", "h4.test", "h5.test"} {
+		if admin.Exists(ctx, s.partition(host).active(host)).Val() == 1 {
+			leased = host
+		} else {
+			free = host
+		}
+	}
+	if free == "" || leased == "" {
+		t.Fatalf("free is %q, leased %q", free, leased)
+	}
+	atFree, atLeased := s.partition(free), s.partition(leased)
+	member := func(p *partition, host string) string {
+		for _, m := range admin.ZRange(ctx, p.delayed, 0, -1).Val() {
+			if name, _ := hostOfDelayed(m); name == host {
+				return m
+			}
+		}
+		t.Fatalf("%s has nothing delayed", host)
+		return ""
+	}
+	field := func(kind string) string {
+		for _, f := range admin.HKeys(ctx, atLeased.active(leased)).Val() {
+			if strings.Trim(f, "0123456789") == kind && f != kind {
+				return f
+			}
+		}
+		t.Fatalf("the lease of %s has no field %q", leased, kind)
+		return ""
+	}
+	count := func(counter string) func() {
+		return func() { admin.HIncrBy(ctx, atFree.meta, counter, 1) }
+	}
+	for name, c := range map[string]struct {
+		damage func()
+		want   string
+	}{
+		"queue":             {func() { admin.LPop(ctx, atFree.queue(1, free)) }, "queued"},
+		"due":               {func() { admin.ZRem(ctx, atFree.due, free) }, "never due"},
+		"due and leased":    {func() { admin.ZAdd(ctx, atLeased.due, redis.Z{Member: leased}) }, "due and leased"},
+		"due for nothing":   {func() { admin.Del(ctx, atFree.queue(1, free)) }, "queued due and has no items"},
+		"deadline":          {func() { admin.ZRem(ctx, atLeased.leased, leased) }, "no deadline"},
+		"delayed":           {func() { admin.ZRem(ctx, atFree.delayed, member(atFree, free)) }, "queued delayed"},
+		"lease's open":      {func() { admin.HDel(ctx, atLeased.active(leased), field("")) }, "leased"},
+		"lease's retried":   {func() { admin.HDel(ctx, atLeased.active(leased), field("r")) }, "queued delayed"},
+		"lease":             {func() { admin.Del(ctx, atLeased.active(leased)) }, "queued leased delayed no lease"},
+		"failed":            {func() { admin.LPop(ctx, atFree.failed(free)) }, "failed"},
+		"failed hosts":      {func() { admin.SRem(ctx, atFree.failedHosts, free) }, "failed"},
+		"counter of queued": {count(fieldQueued), "queued added"},
+		"counter of leased": {count(fieldLeased), "leased added"},
+		"counter of failed": {count(fieldFailed), "failed added"},
+		"counter of done":   {count(fieldDone), "added"},
+		"counter of hosts":  {count(fieldHosts), "hosts"},
+		"counter of seen":   {count(fieldSeen), "found"},
+		"counter of added":  {count(s.added), "added"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dump := dumpAll(t, admin)
+			c.damage()
+			if got := wrongTerms(t, s); got != c.want {
+				t.Errorf("named: %q, want %q", got, c.want)
+			}
+			restoreAll(t, admin, dump)
+			if got := wrongTerms(t, s); got != "" {
+				t.Fatalf("named after the repair: %q", got)
+			}
+		})
+	}
+}
+
+// contradictions returns the terms of the books that a Recount finds wrong, and
+// where one structure contradicts another.
+func contradictions(r *Recount) (wrong []string) {
+	differ := func(term string, a, b uint64) {
+		if a != b {
+			wrong = append(wrong, term)
+		}
+	}
+	differ("queued", r.Queued, r.Counters.Queued)
+	differ("leased", r.Leased, r.Counters.Leased)
+	differ("failed", r.Failed, r.Counters.Failed)
+	differ("delayed", r.Delayed, r.Counters.Delayed)
+	differ("hosts", r.Hosts, r.Counters.Hosts)
+	if balance, ok := errors.AsType[*frontier.BalanceError](r.Counters.Balance()); ok {
+		wrong = append(wrong, balance.Term)
+	}
+	return append(wrong, r.Faults...)
+}
+
+// wrongTerms returns the contradictions of a crawl, shortened.
+func wrongTerms(t *testing.T, s *Store) string {
+	t.Helper()
+	r, err := s.Recount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := contradictions(&r)
+	for i := range wrong {
+		for _, what := range []string{"never due", "due and leased", "due and has no items", "no deadline", "no lease"} {
+			if strings.Contains(wrong[i], what) {
+				wrong[i] = what
+			}
+		}
+	}
+	return strings.Join(wrong, " ")
+}
+
+// dumpAll returns everything in a database, restoreAll puts it back.
+func dumpAll(t *testing.T, admin *redis.Client) map[string]string {
+	t.Helper()
+	dump := make(map[string]string)
+	for _, key := range admin.Keys(t.Context(), "{*").Val() {
+		dump[key] = admin.Dump(t.Context(), key).Val()
+	}
+	return dump
+}
+
+func restoreAll(t *testing.T, admin *redis.Client, dump map[string]string) {
+	t.Helper()
+	for key, value := range dump {
+		if err := admin.RestoreReplace(t.Context(), key, 0, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAuditCountsTheFilter: what the filter holds is estimated without its
+// counter, and bits that are gone are missed.
+func TestAuditCountsTheFilter(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	cfg.Partitions = 1
+	s := openStore(t, cfg)
+	mustAdd(t, s, testPages("a.test", 0, 8000))
+	sigmas := func() float64 {
+		audit, err := s.Audit(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return math.Abs(audit.Added-float64(audit.Counters.Added)) / audit.AddedErr
+	}
+	if off := sigmas(); off > 5 { // an accident in a million runs
+		t.Errorf("the estimate is %.1fσ off", off)
+	}
+	key := s.parts[0].chain().SegmentKey(0, 0)
+	length := server.Client().StrLen(t.Context(), key).Val()
+	if err := server.Client().SetRange(t.Context(), key, length/2, string(make([]byte, length/2))).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if off := sigmas(); off < 10 {
+		t.Errorf("with half of the bits gone the estimate is %.1fσ off, want more", off)
+	}
+}
+
+// TestProbe: as many random fingerprints are claimed as the fill says.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.FilterKeys, cfg.FPR, cfg.NoGrowth = 4000, 0.05, true
+	s := openStore(t, cfg)
+	const probes = 20_000
+	if claimed, asked, err := s.Probe(t.Context(), probes); err != nil || asked != probes || claimed != 0 {
+		t.Errorf("an empty filter claims %d of %d (%v), want 0 of %d", claimed, asked, err, probes)
+	}
+	for h := range 40 {
+		mustAdd(t, s, testPages(strings.Repeat("h", h+1)+".test", 0, 100))
+	}
+	stats, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed, asked, err := s.Probe(t.Context(), probes)
+	p := stats.Filter.FPR
+	if limit := 5 * math.Sqrt(p*(1-p)/probes); err != nil || asked != probes || math.Abs(float64(claimed)/probes-p) > limit+0.05*p {
+		t.Errorf("%d of %d are claimed (%v), want %.4f ± %.4f of them", claimed, asked, err, p, limit)
+	}
+	layers, err := s.FilterLayers(t.Context())
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("layers are %+v (%v), want 1", layers, err)
+	}
+	if l := layers[0]; l.Keys != stats.Filter.Keys || l.Capacity < 4000 || l.Fill < 0.1 || l.Fill > 0.9 || l.Hashes == 0 {
+		t.Errorf("the layer is %+v, the filter has %+v", l, stats.Filter)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, asked, err := s.Probe(ctx, 1<<40); err != nil || asked == 1<<40 {
+		t.Errorf("Probe in 50ms = %d, %v, want fewer and no error", asked, err)
+	}
+}
