@@ -62,11 +62,10 @@ type spot struct {
 	location    string
 	plain       func(out io.Writer) error // writes the body before it is packed
 	packed      func(out io.Writer) error // writes it as it is sent; nil: as plain
-	isLive      bool                      // packed, or plain, must reach the client while it is written
+	isLive      bool                      // the body may have no end: it is sent while it is written
 
 	fails     int // requests that are answered badly before a good answer; forever
 	badStatus int // of these, or one of those below
-	wait      time.Duration
 	tries     int // so far; Web.mu guards it
 
 	limit   int64 // how much of the body is read; 0: Config.MaxBodyBytes
@@ -308,7 +307,7 @@ func (p *spot) typed(contentType string) *spot {
 // answer decides the answer to a request that comes after try others.
 func (p *spot) answer(a *answer, try int) {
 	a.status, a.contentType, a.location = p.status, p.contentType, p.location
-	a.header, a.wait = p.header, p.wait
+	a.header = p.header
 	a.stream, a.isLive = p.packed, p.isLive
 	if a.stream == nil {
 		a.stream = p.plain
@@ -323,9 +322,6 @@ func (p *spot) answer(a *answer, try int) {
 		a.cut, a.wait = cutClose, 10*time.Minute
 	}
 }
-
-// expectation returns what a correct crawl records of p.
-func (p *spot) expectation() Expectation { return p.want }
 
 // digest returns the SHA-256 of what a correct crawl reads of p, and false if
 // its body is not judged.

@@ -55,7 +55,7 @@ func (w *Web) expect(t target) Expectation {
 	e := Expectation{URL: w.url(t), OrderFree: true}
 	switch t.kind {
 	case aSpot:
-		return t.spot.expectation()
+		return t.spot.want
 	case aHop:
 		e.Outcome, e.Status = "redirect", w.hopStatus(t.page, t.part)
 		e.RedirectTo = w.url(w.afterHop(t.page, t.part))

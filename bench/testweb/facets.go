@@ -1,0 +1,54 @@
+package testweb
+
+import (
+	"fmt"
+	"strings"
+)
+
+// facets: a shop adds one filter after the other to the query. Each page of n
+// filters links to two of n+8, so that few pages come to the limit.
+var facets = hardship{
+	bit: Facets, name: "facets",
+	doc: "a shop whose pages add parameters to the query without end",
+	corner: func(c *corners) {
+		const step = 8
+		s := c.site("facets.corner.test")
+		further := func(query string, side int) string {
+			filters := strings.Split(query, "&")
+			if query == "" {
+				filters = nil
+			}
+			for range step {
+				filters = append(filters, fmt.Sprintf("f%d=%c", len(filters), 'a'+side))
+			}
+			return strings.Join(filters, "&")
+		}
+		links := func(query string) (links []string) {
+			return []string{"?" + further(query, 0), "?" + further(query, 1)}
+		}
+		s.enter("/shop", links("")...)
+		var fill func(query string, filters int)
+		fill = func(query string, filters int) {
+			for side := range 2 {
+				next := further(query, side)
+				p := s.page("/shop?"+next, links(next)...)
+				if filters+step < maxParameters {
+					fill(next, filters+step)
+				} else {
+					p.refuses("parameters", 2)
+				}
+			}
+		}
+		fill("", 0)
+		s.beyond = func(path string) *spot {
+			query, is := strings.CutPrefix(path, "/shop?f0=")
+			if !is {
+				return nil
+			}
+			return newSpot().html(links("f0=" + query)...)
+		}
+	},
+}
+
+// maxParameters is how many a query may have.
+const maxParameters = 32

@@ -1,0 +1,39 @@
+package testweb
+
+import (
+	"fmt"
+	"strings"
+)
+
+// longURLs: a link that grows each time, and links at and beyond the limit.
+var longURLs = hardship{
+	bit: LongURLs, name: "long-urls",
+	doc: "URLs that grow without end, or are too long at once",
+	corner: func(c *corners) {
+		const host = "long.corner.test"
+		s := c.site(host)
+		longest := "/at/" + strings.Repeat("x", maxURLBytes-len("http://"+host+"/at/"))
+		s.enter("/", "/grows/", longest, longest+"x", "/much/"+strings.Repeat("x", 100_000)).refuses("too_long", 2)
+		s.pages(longest)
+		const piece = "0123456789/0123456789/" // each time with another number: no segment repeats
+		path := "/grows/"
+		for n := 0; ; n++ {
+			next := strings.ReplaceAll(strings.Repeat(piece, 20), "/", fmt.Sprintf("-%d", n)) + "/"
+			p := s.page(path, next)
+			if len("http://"+host+path+next) > maxURLBytes {
+				p.refuses("too_long", 1)
+				break
+			}
+			path += next
+		}
+		s.beyond = func(path string) *spot {
+			if len("http://"+host+path) <= maxURLBytes {
+				return nil
+			}
+			return newSpot().html("and-on/")
+		}
+	},
+}
+
+// maxURLBytes is how long a URL may be.
+const maxURLBytes = 2048

@@ -1,0 +1,29 @@
+package testweb
+
+import "strings"
+
+// repeatedPaths: a link that lacks its leading slash leads one folder deeper
+// each time.
+var repeatedPaths = hardship{
+	bit: RepeatedPaths, name: "repeated-paths",
+	doc: "relative links that lead ever deeper: /a/b/a/b/",
+	corner: func(c *corners) {
+		s := c.site("repeats.corner.test")
+		s.enter("/", "a/b/")
+		for n := 1; n <= maxRepeats; n++ {
+			p := s.page("/"+strings.Repeat("a/b/", n), "a/b/")
+			if n == maxRepeats {
+				p.refuses("repeated_path", 1)
+			}
+		}
+		s.beyond = func(path string) *spot {
+			if strings.Count(path, "a/b/") <= maxRepeats {
+				return nil
+			}
+			return newSpot().html("a/b/")
+		}
+	},
+}
+
+// maxRepeats is how often one segment may stand in a path.
+const maxRepeats = 4
