@@ -48,9 +48,9 @@ const (
 type Class uint8
 
 const (
-	Bulk  Class = iota
-	Exact       // seeds, by default
-	Sitemap     // not a page but a list of URLs: exact too, there are few of them
+	Bulk    Class = iota
+	Exact         // seeds, by default
+	Sitemap       // not a page but a list of URLs: exact too, there are few of them
 )
 
 // Verdict answers an offered URL.
