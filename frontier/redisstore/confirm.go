@@ -73,6 +73,12 @@ func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 		s.runAll(ctx, []*call{c})
 		return c.err
 	}
+	// What a node that took over has got of the other's writes nobody knows.
+	if n, err := s.nodeOf(ctx, p); err != nil {
+		return err
+	} else if n != ep.node {
+		return errEpoch
+	}
 	// WAIT is about what its own connection wrote: one pipeline is one connection,
 	// and what others wrote before goes to the replicas before.
 	pipe := ep.node.client.Pipeline()

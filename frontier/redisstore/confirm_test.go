@@ -155,3 +155,38 @@ func TestConfirmByReplicas(t *testing.T) {
 		t.Errorf("%d items are done, want 2", got)
 	}
 }
+
+// TestConfirmNoticesFailover: a replica takes over the other node while the page
+// waits for replicas. The links are offered again, to the one that took over.
+func TestConfirmNoticesFailover(t *testing.T) {
+	t.Parallel()
+	b := newClusterBench(t, 1, 1)
+	b.cfg.Wait = 2
+	if err := b.complete(t.Context(), 0, b.away); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Fatalf("with one of two replicas: %v, want %v", err, frontier.ErrUnavailable)
+	}
+	b.cfg.Wait = 1
+	primary, err := b.cluster.PrimaryOf(t.Context(), b.partition(b.away).meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica, err := b.cluster.ReplicaOf(t.Context(), primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.cluster.Failover(t.Context(), replica), b.cluster.AwaitOK(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the completion", func() bool {
+		err := b.complete(t.Context(), 0, b.away)
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	for field, want := range map[string]int64{fieldDone: 1, fieldQueued: 5} {
+		if got := b.counter(t, field); got != want {
+			t.Errorf("%s is %d, want %d", field, got, want)
+		}
+	}
+}
