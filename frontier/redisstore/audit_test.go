@@ -146,6 +146,9 @@ func dumpAll(t *testing.T, admin *redis.Client) map[string]string {
 
 func restoreAll(t *testing.T, admin *redis.Client, dump map[string]string) {
 	t.Helper()
+	for _, key := range admin.Keys(t.Context(), "{*").Val() {
+		admin.Del(t.Context(), key)
+	}
 	for key, value := range dump {
 		if err := admin.RestoreReplace(t.Context(), key, 0, value).Err(); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -299,6 +300,15 @@ var holds = []string{
 	"MISCONF ", "NOREPLICAS ", "UNKILLABLE ", "ERR max number of clients",
 }
 
+// endOf returns why a context has ended; nil: it has not. A connection's deadline
+// is the context's, and can be noticed a moment before that is.
+func endOf(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return context.Cause(ctx)
+}
+
 // classify says what an error of a client is to callers: an end of their own
 // context, frontier.ErrUnavailable for what passes, itself for what does not.
 // Errors of clients name no credentials.
@@ -306,8 +316,8 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if ended := endOf(ctx); ended != nil {
+		return ended
 	}
 	for _, own := range []error{frontier.ErrUnavailable, frontier.ErrFilterLost, frontier.ErrParamsMismatch, ErrServer} {
 		if errors.Is(err, own) {

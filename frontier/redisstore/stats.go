@@ -189,7 +189,7 @@ func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, er
 			batch[i] = redisbits.Ask{Print: print, Chain: s.parts[random.Uint64()%uint64(len(s.parts))].chain()}
 		}
 		if err := reader.Read(ctx, batch); err != nil {
-			if ctx.Err() != nil {
+			if endOf(ctx) != nil {
 				break
 			}
 			return claimed, probes, s.classify(ctx, err)
