@@ -170,3 +170,42 @@ func answerInfo(conn net.Conn) {
 		}
 	}
 }
+
+// TestDocumentedUser: the user that docs/operations.md makes can crawl.
+func TestDocumentedUser(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "ACL SETUSER crawl ")
+	rules, _, ended := strings.Cut(rest, "\n\n")
+	if !found || !ended {
+		t.Fatal("the page makes no user")
+	}
+	rules = strings.Replace(strings.Join(strings.Fields(rules), " "), ">PASSWORD", ">"+crawlPassword, 1)
+	for name, at := range map[string]func() (addrs []string, admin *redis.Client){
+		"server": func() ([]string, *redis.Client) {
+			server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": "crawl " + rules}})
+			return []string{server.Addr()}, server.Client()
+		},
+		"cluster": func() ([]string, *redis.Client) {
+			node := servers.RedisOptions{Config: map[string]string{"user": "crawl " + rules}}
+			cluster := servers.RedisCluster(t, servers.ClusterOptions{Node: node})
+			return cluster.Addrs(), cluster.Nodes[0].Client()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addrs, admin := at()
+			opt := asCrawlUser(addrs...)
+			s := openStore(t, Config{Redis: &opt, Name: "test", Partitions: 4, Delay: NoDelay})
+			variety(t, s)
+			for _, command := range [][]any{{"flushall"}, {"keys", "*"}, {"config", "get", "*"}} {
+				dryRun := append([]any{"acl", "dryrun", "crawl"}, command...)
+				if answer := admin.Do(t.Context(), dryRun...).Val(); answer == "OK" || answer == nil {
+					t.Errorf("may the user run %v? %v", command, answer)
+				}
+			}
+		})
+	}
+}
