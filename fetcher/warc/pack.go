@@ -24,17 +24,34 @@ type Packed struct {
 	place   Place         // where it was
 }
 
-// level is the one that costs a crawl least; level 3 saves a twentieth of the
-// bytes for a sixth more time (BenchmarkLevel in bench/warccheck).
-const level = gzip.BestSpeed
+// packer is a pool of compressors of one level.
+type packer struct{ sync.Pool }
 
-var (
-	packers = sync.Pool{New: func() any {
-		z, _ := gzip.NewWriterLevel(nil, level) // the level is valid
+func newPacker(level int) *packer {
+	return &packer{sync.Pool{New: func() any {
+		z, _ := gzip.NewWriterLevel(nil, level) // the levels below are valid
 		return z
-	}}
-	rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	}}}
+}
+
+// What each record is packed with is what costs a crawl least (BenchmarkLevel
+// in bench/warccheck).
+var (
+	// text is for what compresses: level 3 saves a twentieth of the bytes for a
+	// sixth more time.
+	text = newPacker(gzip.BestSpeed)
+	// dense is for what is compressed already, but for its header: as small as
+	// by level 1, for a sixth of the time.
+	dense = newPacker(gzip.HuffmanOnly)
+	// stored is for what is so small that a code of its own costs more time than
+	// the bytes are worth: requests above all.
+	stored = newPacker(gzip.NoCompression)
 )
+
+// smallBlock is the longest block that is stored.
+const smallBlock = 1 << 10
+
+var rooms = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // maxRoom is the largest buffer that is kept for the next Packed.
 const maxRoom = 1 << 20
@@ -61,13 +78,14 @@ func Pack(url string, wire *get.Wire) (*Packed, error) {
 	if wire.Truncated {
 		response.truncated = "length"
 	}
-	response.payload = payload(wire.Response)
-	if err := p.add(&response, wire.Response); err != nil {
+	body, is := payload(wire.Response)
+	response.payload = body
+	if err := p.add(&response, wire.Response, is); err != nil {
 		return nil, err
 	}
 	request := header{kind: "request", content: "application/http;msgtype=request", id: newID(), url: url, at: wire.Started,
 		remote: wire.Remote, concurrent: response.id}
-	if err := p.add(&request, wire.Request); err != nil {
+	if err := p.add(&request, wire.Request, text); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -90,15 +108,19 @@ func packInfo(info Info, file string, now time.Time) (*Packed, error) {
 		}
 	}
 	p := newPacked()
-	return p, p.add(&header{kind: "warcinfo", content: "application/warc-fields", id: newID(), at: now, file: file}, block)
+	return p, p.add(&header{kind: "warcinfo", content: "application/warc-fields", id: newID(), at: now, file: file}, block, text)
 }
 
-// add appends one record: one gzip member.
-func (p *Packed) add(h *header, block []byte) error {
-	z := packers.Get().(*gzip.Writer)
-	defer packers.Put(z)
+// add appends one record: one gzip member, by the packer for its block.
+func (p *Packed) add(h *header, block []byte, by *packer) error {
+	if len(block) <= smallBlock {
+		by = stored
+	}
+	z := by.Get().(*gzip.Writer)
+	defer by.Put(z)
 	z.Reset(p.members)
-	for _, part := range [][]byte{h.append(nil, block), block, []byte("\r\n\r\n")} {
+	var room [1 << 10]byte
+	for _, part := range [][]byte{h.append(room[:0], block), block, []byte("\r\n\r\n")} {
 		if _, err := z.Write(part); err != nil {
 			return err
 		}
@@ -177,19 +199,46 @@ func newID() string {
 }
 
 // payload returns the body of an answer, nil if there is none that a digest
-// could be made of. With a transfer coding on there is not: the standard wants
-// it taken off first, most tools that check digests leave it on, and a record
-// without a payload digest is right for both.
-func payload(answer []byte) []byte {
+// could be made of, and what packs it best. With a transfer coding on there is
+// no digest: the standard wants it taken off first, most tools that check
+// digests leave it on, and a record without a payload digest is right for both.
+func payload(answer []byte) (body []byte, by *packer) {
+	by, framed := text, false
 	for line := range bytes.Lines(answer) {
 		answer = answer[len(line):]
 		if len(bytes.TrimRight(line, "\r\n")) == 0 {
-			return answer
+			if framed {
+				return nil, by
+			}
+			return answer, by
 		}
-		name, _, _ := bytes.Cut(line, []byte(":"))
-		if bytes.EqualFold(bytes.TrimSpace(name), []byte("Transfer-Encoding")) {
-			return nil
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch value = bytes.TrimSpace(value); strings.ToLower(string(bytes.TrimSpace(name))) {
+		case "transfer-encoding":
+			framed = true
+		case "content-encoding":
+			if !strings.EqualFold(string(value), "identity") {
+				by = dense
+			}
+		case "content-type":
+			if isDense(strings.ToLower(string(value))) {
+				by = dense
+			}
 		}
 	}
-	return nil
+	return nil, by
+}
+
+// isDense reports whether what has this content type is compressed already.
+func isDense(contentType string) bool {
+	kind, form, _ := strings.Cut(contentType, "/")
+	switch kind {
+	case "audio", "video", "font":
+		return true
+	case "image":
+		return !strings.HasPrefix(form, "svg")
+	case "application":
+		return strings.HasPrefix(form, "zip") || strings.HasPrefix(form, "gzip") || strings.HasPrefix(form, "pdf")
+	}
+	return false
 }

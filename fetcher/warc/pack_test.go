@@ -126,3 +126,26 @@ func FuzzPack(f *testing.F) {
 		}
 	})
 }
+
+// TestPackedByContent: what compresses is compressed, what is dense already or
+// small costs no search for repetitions; all of it comes back.
+func TestPackedByContent(t *testing.T) {
+	html := strings.Repeat("<p>the same again</p>", 1000)
+	long := func(field string) int {
+		t.Helper()
+		answer := "HTTP/1.1 200 OK\r\n" + field + "\r\n\r\n" + html
+		all := packed(t, "http://a.test/", &get.Wire{Request: []byte("GET / HTTP/1.1\r\n\r\n"), Response: []byte(answer)})
+		if string(all[1].block) != answer {
+			t.Errorf("%s: the answer came back changed", field)
+		}
+		return int(all[2].place.Offset - all[1].place.Offset)
+	}
+	for field, dense := range map[string]bool{
+		"Content-Type: text/html": false, "Content-Encoding: identity": false, "Content-Type: image/svg+xml": false, "Content-Type: application/json": false,
+		"content-encoding:gzip": true, "Content-Type: Image/PNG": true, "Content-Type: application/pdf": true, "Content-Type: video/mp4": true,
+	} {
+		if size := long(field); size > len(html)/4 != dense {
+			t.Errorf("%s: %d bytes of %d, want a search for repetitions: %t", field, size, len(html), !dense)
+		}
+	}
+}
