@@ -41,6 +41,7 @@ type card struct {
 	ID         string            `json:"id"`  // begins the crawl's keys
 	Key        hexKey            `json:"key"` // of the fingerprints: not for outsiders of the crawl
 	Partitions int               `json:"partitions"`
+	LeaseMS    int64             `json:"lease_ms"` // how long all workers' leases last
 	Filter     filterCard        `json:"filter"`
 	Settings   frontier.Settings `json:"settings"`
 }
@@ -65,7 +66,7 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 func newCard(cfg *Config) card {
 	return card{
 		Format: Format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
-		Partitions: cfg.Partitions, Filter: filterCard{cfg.FilterKeys, cfg.FPR, cfg.NoGrowth}, Settings: cfg.Settings,
+		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterKeys, cfg.FPR, cfg.NoGrowth}, Settings: cfg.Settings,
 	}
 }
 
@@ -89,7 +90,7 @@ func parseCard(name, text string) (c card, err error) {
 	if c.Format != Format {
 		return c, mismatch("crawl %q has format %d, this program reads format %d", name, c.Format, Format)
 	}
-	if c.Partitions < 1 || c.Partitions > maxPartitions || c.ID == "" {
+	if c.Partitions < 1 || c.Partitions > maxPartitions || c.LeaseMS < 1000 || c.ID == "" {
 		return c, mismatch("crawl %q has a damaged card", name)
 	}
 	return c, nil
@@ -187,6 +188,7 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 	s.card, s.hasher = c, bloomstore.NewHasher(bloomstore.Key(c.Key))
 	s.cfg.FilterKeys, s.cfg.FPR, s.cfg.NoGrowth = c.Filter.Keys, c.Filter.FPR, c.Filter.NoGrowth
 	s.cfg.Partitions, s.cfg.Settings = c.Partitions, c.Settings
+	s.cfg.LeaseTTL = time.Duration(c.LeaseMS) * time.Millisecond
 	s.acknowledged = make([]atomic.Uint64, s.cfg.Partitions)
 	return s.makePartitions()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -189,5 +190,16 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 		if has, err := s.Claim(t.Context(), "g", "two", 1); err != nil || has {
 			t.Errorf("claim %d of two = %t, %v", i, has, err)
 		}
+	}
+}
+
+// TestLeaseTTLIsTheCreators: a worker that joins takes it over.
+func TestLeaseTTLIsTheCreators(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.LeaseTTL = 20 * time.Second
+	openStore(t, cfg)
+	cfg.LeaseTTL = 5 * time.Second
+	if s := openStore(t, cfg); s.cfg.LeaseTTL != 20*time.Second {
+		t.Errorf("leases last %v, want the creator's 20s", s.cfg.LeaseTTL)
 	}
 }

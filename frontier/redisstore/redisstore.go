@@ -38,9 +38,12 @@ type Config struct {
 	NoGrowth   bool              // fixed: one layer gets the whole FPR, and beyond FilterKeys the rate rises
 	Partitions int               // fixed: what the hosts are spread over, at most 16384; 0 means 256, or what the crawl has
 
-	Delay      time.Duration // of hosts whose HostUpdate has not said; 0 means 1 s, NoDelay none
-	LeaseTTL   time.Duration // 0 means 60 s
-	MaxPerHost uint64        // items added to one host over the whole crawl; 0: no limit
+	Delay time.Duration // of hosts whose HostUpdate has not said; 0 means 1 s, NoDelay none
+	// LeaseTTL is how long a lease lasts; 0 means 60 s. That of the process that
+	// creates the crawl holds for all: who notices that a server lost its last
+	// moments must know how long others may still be at work.
+	LeaseTTL   time.Duration
+	MaxPerHost uint64 // items added to one host over the whole crawl; 0: no limit
 	// MaxQueued is about how many items may wait in the whole crawl: outlinks
 	// beyond it are refused. Workers know the sum of the others as of their last
 	// heartbeat, so it can be passed by what all add within a second. 0: no limit.
