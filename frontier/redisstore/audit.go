@@ -28,9 +28,9 @@ type Recount struct {
 // maxFaults bounds what a Recount tells of contradictions.
 const maxFaults = 20
 
-func (r *Recount) fault(p *partition, host, what string) {
+func (r *Recount) fault(p *partition, format string, args ...any) {
 	if len(r.Faults) < maxFaults {
-		r.Faults = append(r.Faults, fmt.Sprintf("partition %d: host %q %s", p.number, host, what))
+		r.Faults = append(r.Faults, fmt.Sprintf("partition %d: ", p.number)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -155,6 +155,11 @@ func subset(part, whole []string) bool {
 func (c *recounting) addTo(r *Recount) {
 	due, leased := setOf(c.due.Val()), setOf(c.leased.Val())
 	addMeta(&r.Counters, c.meta.Val())
+	for field, value := range c.meta.Val() {
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n < 0 {
+			r.fault(c.part, "counter %q is %d", field, n) // the sums leave it out
+		}
+	}
 	known, _ := strconv.ParseUint(c.meta.Val()[fieldKnown], 10, 64)
 	r.Known += known
 	busy := make(map[string]bool)
@@ -192,15 +197,15 @@ func (c *recounting) addTo(r *Recount) {
 func (c *recounting) checkHost(r *Recount, host string, items uint64, due, leased, lease bool) {
 	switch {
 	case leased != lease && leased:
-		r.fault(c.part, host, "has a deadline and no lease")
+		r.fault(c.part, "host %q has a deadline and no lease", host)
 	case leased != lease:
-		r.fault(c.part, host, "has a lease and no deadline")
+		r.fault(c.part, "host %q has a lease and no deadline", host)
 	case due && leased:
-		r.fault(c.part, host, "is due and leased")
+		r.fault(c.part, "host %q is due and leased", host)
 	case due && items == 0:
-		r.fault(c.part, host, "is due and has no items")
+		r.fault(c.part, "host %q is due and has no items", host)
 	case !due && !leased && items > 0:
-		r.fault(c.part, host, fmt.Sprintf("has %d ready items and is never due", items))
+		r.fault(c.part, "host %q has %d ready items and is never due", host, items)
 	}
 }
 

@@ -76,6 +76,7 @@ func TestRecountNamesCorruption(t *testing.T) {
 		"failed":            {func() { admin.LPop(ctx, atFree.failed(free)) }, "failed"},
 		"failed hosts":      {func() { admin.SRem(ctx, atFree.failedHosts, free) }, "failed"},
 		"counter of queued": {count(fieldQueued), "queued added"},
+		"negative counter":  {func() { admin.HSet(ctx, atFree.meta, fieldPages, -1) }, "negative"},
 		"counter of leased": {count(fieldLeased), "leased added"},
 		"counter of failed": {count(fieldFailed), "failed added"},
 		"counter of done":   {count(fieldDone), "added"},
@@ -129,6 +130,9 @@ func wrongTerms(t *testing.T, s *Store) string {
 			if strings.Contains(wrong[i], what) {
 				wrong[i] = what
 			}
+		}
+		if strings.HasSuffix(wrong[i], `counter "pages" is -1`) {
+			wrong[i] = "negative"
 		}
 	}
 	return strings.Join(wrong, " ")

@@ -107,6 +107,7 @@ func TestNodeLosesItsLastMoments(t *testing.T) {
 			if err := node.Restart(); err != nil {
 				t.Fatal(err)
 			}
+			mend(ctx, t, node)
 			if err := cluster.AwaitOK(ctx); err != nil {
 				t.Fatal(err)
 			}

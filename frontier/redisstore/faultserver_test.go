@@ -15,6 +15,7 @@ import (
 // logWatch knows how long a server's log was at any time of its last seconds.
 type logWatch struct {
 	server *servers.RedisServer
+	file   string
 	at     []time.Time
 	size   []int64
 }
@@ -26,14 +27,47 @@ func (w *logWatch) look(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(w.server.AOFDir(), "*.incr.aof"))
-	if err != nil || len(files) != 1 {
+	if err != nil || len(files) == 0 {
 		t.Fatalf("logs are %q (%v), want one", files, err)
+	}
+	if len(files) > 1 { // it is being written anew
+		return
+	}
+	if files[0] != w.file {
+		*w = logWatch{server: w.server, file: files[0]}
 	}
 	info, err := os.Stat(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.at, w.size = append(w.at, now), append(w.size, info.Size())
+}
+
+// mend has a server that was started with a cut log write it anew. Else the rest
+// of a transaction that was cut stays at its end, and is taken at the next start
+// for the beginning of the transaction that follows (a fault of Redis, see
+// docs/operations.md).
+func mend(ctx context.Context, t *testing.T, server *servers.RedisServer) {
+	t.Helper()
+	if err := server.Client().BgRewriteAOF(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		going, err := server.Info("persistence", "aof_rewrite_in_progress")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join(server.AOFDir(), "*.incr.aof"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if going == "0" && len(files) == 1 {
+			return
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // since returns how long the log was at a time, or later if nobody looked before.
@@ -83,6 +117,7 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 			if err := server.Restart(); err != nil {
 				t.Fatal(err)
 			}
+			mend(ctx, t, server)
 			if e.forgotten(ctx) {
 				forgot++
 			}
