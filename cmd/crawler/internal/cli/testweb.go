@@ -68,7 +68,7 @@ func newTestweb(s streams) *cobra.Command {
 func testwebLong() string {
 	var b strings.Builder
 	b.WriteString("Serve a synthetic web that knows what a correct crawl finds, or judge any crawler's\ncrawl of it.\n\nHardships:\n")
-	testweb.DescribeHardships(func(name, doc string) { fmt.Fprintf(&b, "  %-10s %s\n", name, doc) })
+	testweb.DescribeHardships(func(name, doc string) { fmt.Fprintf(&b, "  %-16s %s\n", name, doc) })
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
@@ -76,6 +76,9 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	hard, err := testweb.ParseHardships(f.hardships)
 	if err != nil {
 		return usage(err)
+	}
+	if hard&testweb.Addresses != 0 {
+		return usage(errors.New("--hardships has addresses, which need a name server and listeners that only our own tests start: leave them out, as in everything,-addresses"))
 	}
 	cfg := testweb.Config{
 		Seed: f.seed, Hosts: f.hosts, Pages: f.pages, Hardships: hard,
@@ -104,7 +107,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 		return &exitError{exitFailed, err}
 	}
 	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.pages, f.hosts, listener.Addr(),
-		crawlLine(web, listener.Addr().String()))
+		crawlLine(web, hard, listener.Addr().String()))
 	if err := web.Serve(ctx, listener); err != nil {
 		return &exitError{exitFailed, err}
 	}
@@ -112,9 +115,13 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 }
 
 // crawlLine is the command that crawls web.
-func crawlLine(web *testweb.Web, addr string) string {
-	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms --connect-to '*=%s' %s",
-		program(), addr, strings.Join(web.Seeds(), " "))
+func crawlLine(web *testweb.Web, hard testweb.Hardships, addr string) string {
+	more := ""
+	if hard&testweb.Sitemaps != 0 {
+		more = " --sitemaps"
+	}
+	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms%s --connect-to '*=%s' %s",
+		program(), more, addr, strings.Join(web.Seeds(), " "))
 }
 
 func writeExpected(web *testweb.Web, name string) error {
