@@ -75,7 +75,9 @@ bench: build bin/peers ## our speed against a bare loop and colly on real HTML, 
 	$(call step,bare loop against crawler against colly)
 	@site=$$(mktemp -d); trap 'rm -r "$$site"' EXIT; \
 	bin/peers layout -dir "$$site" -copies $(BENCHCOPIES); \
-	bin/peers compare -dir "$$site" -crawler bin/crawler
+	bin/peers compare -dir "$$site" -crawler bin/crawler; \
+	echo 'the same sent with gzip:'; \
+	bin/peers compare -dir "$$site" -crawler bin/crawler -gzip
 	$(call step,Go benchmarks)
 	@go test -run '^$$' -bench . -benchmem ./...
 

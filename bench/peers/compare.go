@@ -62,6 +62,7 @@ func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	dir := flags.String("dir", "", "the folder of HTML files")
 	crawler := flags.String("crawler", "", "the crawler binary")
 	rounds := flags.Int("rounds", 3, "how often each crawls the site")
+	packed := flags.Bool("gzip", false, "the server sends answers with gzip, as most do")
 	least := flags.Float64("least", 0, "fail when crawler's share of the bare loop's rate is below this")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -69,7 +70,7 @@ func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	if *dir == "" || *crawler == "" || *rounds < 1 {
 		return errors.New("compare: want -dir, -crawler and at least one round")
 	}
-	url, stop, err := serveElsewhere(ctx, *dir)
+	url, stop, err := serveElsewhere(ctx, *dir, *packed)
 	if err != nil {
 		return err
 	}

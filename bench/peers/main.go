@@ -82,7 +82,7 @@ func crawl(ctx context.Context, args []string, stdout io.Writer) error {
 		return fmt.Errorf("-workers is %d, want 1 or more", *workers)
 	}
 	if *dir != "" {
-		url, stop, err := serveElsewhere(ctx, *dir)
+		url, stop, err := serveElsewhere(ctx, *dir, false)
 		if err != nil {
 			return err
 		}

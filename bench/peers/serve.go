@@ -23,6 +23,7 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("peers serve", flag.ContinueOnError)
 	dir := flags.String("dir", "", "the folder to serve")
 	listen := flags.String("listen", "127.0.0.1:0", "address and port; port 0 picks a free one")
+	packed := flags.Bool("gzip", false, "send answers with gzip")
 	child := flags.Bool("child", false, "stop when standard input ends: the parent is gone")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -43,7 +44,11 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 		// Ends with the process at the latest: a read of stdin takes no context.
 		go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }()
 	}
-	server := &http.Server{Handler: site.Handler(*dir), ReadHeaderTimeout: 10 * time.Second}
+	handler := site.Handler(*dir)
+	if *packed {
+		handler = coded(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if _, err := fmt.Fprintf(stdout, "http://%s/\n", listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
@@ -57,12 +62,12 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 // serveElsewhere serves dir from a process of its own, so that neither the
 // crawler's memory nor its garbage collector sees the server, and returns the
 // URL and what ends the process.
-func serveElsewhere(ctx context.Context, dir string) (url string, stop func(), err error) {
+func serveElsewhere(ctx context.Context, dir string, packed bool) (url string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", nil, err
 	}
-	server := exec.CommandContext(ctx, self, "serve", "-child", "-dir", dir)
+	server := exec.CommandContext(ctx, self, "serve", "-child", "-dir", dir, fmt.Sprintf("-gzip=%t", packed))
 	server.Stderr = os.Stderr
 	stdin, err := server.StdinPipe()
 	if err != nil {
