@@ -157,6 +157,7 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	}
 	if ep != old {
 		s.changeEpoch(func() { n.epoch.Store(ep) })
+		s.spawn(func(ctx context.Context) { s.renewLog(ctx, ep) })
 	}
 	return ep, nil
 }

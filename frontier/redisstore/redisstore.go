@@ -151,7 +151,8 @@ type Store struct {
 	layout *redisbits.Layout // of the filter of every partition
 	parts  []*partition      // by number
 	nodes  nodes
-	number int // of this worker within the crawl; 0: no worker
+	worker bool // not only looking
+	number int  // of this worker within the crawl; 0: no worker, or not one yet
 
 	background
 	heart
@@ -200,6 +201,7 @@ func newStore(cfg Config) *Store {
 
 // begin connects, joins the crawl, and starts what runs beside callers.
 func (s *Store) begin(ctx context.Context, worker bool) error {
+	s.worker = worker
 	if err := s.connect(ctx); err != nil {
 		return err
 	}

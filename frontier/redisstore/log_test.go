@@ -1,0 +1,66 @@
+package redisstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestHalfTransactionsStayForgotten cuts a server's log in the middle of what
+// add.lua did, and restarts it twice: the first time it forgets the whole, the
+// second time it must not remember a half.
+func TestHalfTransactionsStayForgotten(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	cfg := config(server)
+	cfg.Partitions = 1
+	s := openStore(t, cfg)
+	add := func(from, to int) {
+		t.Helper()
+		_, err := s.Add(t.Context(), testPages("a.test", from, to))
+		for errors.Is(err, frontier.ErrUnavailable) { // connections of the server before
+			_, err = s.Add(t.Context(), testPages("a.test", from, to))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(0, 5)
+	awaitLog(t, s)
+	add(5, 10)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	const exec = len("*1\r\n$4\r\nEXEC\r\n")
+	if err := server.CutAOF(func(size int64) int64 { return size - int64(exec) - 10 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	add(10, 15)
+	awaitLog(t, s)
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	add(15, 16)
+	queued := s.client.LLen(t.Context(), s.parts[0].queue(1, "a.test")).Val()
+	if counted := counter(t, s, fieldQueued); queued != 11 || counted != queued {
+		t.Errorf("%d items are queued and %d counted, want 11", queued, counted)
+	}
+}
+
+// awaitLog returns when the server's log was seen to in this epoch.
+func awaitLog(t *testing.T, s *Store) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		ep := s.nodes.single.epoch.Load()
+		if s.client.HGet(t.Context(), s.parts[0].meta, fieldLog).Val() == ep.run &&
+			s.client.InfoMap(t.Context(), "persistence").Item("Persistence", "aof_rewrite_in_progress") == "0" {
+			return
+		}
+	}
+	t.Fatal("the server's log is not written anew")
+}
