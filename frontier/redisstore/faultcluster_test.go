@@ -77,7 +77,7 @@ func (e *expedition) moveSlot(ctx context.Context, cluster *servers.Cluster, slo
 func TestNodeLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
-	rounds, pages, window := 1, 120, 500*time.Millisecond
+	rounds, pages, window := 1, 2000, 500*time.Millisecond
 	if *proof {
 		rounds, pages, window = 10, 8000, 2*time.Second
 	}
