@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -104,8 +105,8 @@ type recounting struct {
 	due, leased, failing *redis.StringSliceCmd
 	delayed              *redis.StringSliceCmd
 	exact                *redis.IntCmd
-	queues, failures     []*redis.IntCmd         // of each of waiting three; of each of failed one
-	leases               []*redis.StringSliceCmd // of each of waiting
+	queues, failures     []*redis.IntCmd             // of each of waiting three; of each of failed one
+	leases               []*redis.MapStringStringCmd // of each of waiting
 }
 
 func newRecounting(p *partition, waiting, failed []string) *recounting {
@@ -122,7 +123,7 @@ func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
 		for priority := range frontier.Priorities {
 			c.queues = append(c.queues, pipe.LLen(ctx, p.queue(priority, host)))
 		}
-		c.leases = append(c.leases, pipe.HKeys(ctx, p.active(host)))
+		c.leases = append(c.leases, pipe.HGetAll(ctx, p.active(host)))
 	}
 	for _, host := range c.failed {
 		c.failures = append(c.failures, pipe.LLen(ctx, p.failed(host)))
@@ -177,10 +178,10 @@ func (c *recounting) addTo(r *Recount) {
 			items += uint64(length.Val())
 		}
 		r.Queued += items
-		open, aside, retried := countActive(c.leases[i].Val())
+		open, aside, delayed := countActive(c.leases[i].Val())
 		r.Leased += open
 		r.Queued += aside
-		r.Delayed += retried
+		r.Delayed += delayed
 		if items+open+aside > 0 {
 			busy[host] = true
 		}
@@ -210,9 +211,9 @@ func (c *recounting) checkHost(r *Recount, host string, items uint64, due, lease
 }
 
 // countActive counts the fields of a lease's hash, see host.lua: items that are
-// handed out, aside, and of those the ones that are to be tried again.
-func countActive(fields []string) (open, aside, retried uint64) {
-	for _, field := range fields {
+// handed out, aside, and of those the ones that count as delayed.
+func countActive(lease map[string]string) (open, aside, delayed uint64) {
+	for field, value := range lease {
 		number := field
 		switch field[0] {
 		case 'g', 'r':
@@ -223,13 +224,15 @@ func countActive(fields []string) (open, aside, retried uint64) {
 		}
 		switch field[0] {
 		case 'r':
-			retried++
 			aside++
+			if !strings.HasPrefix(value, "0:") {
+				delayed++
+			}
 		case 'g':
 			aside++
 		default:
 			open++
 		}
 	}
-	return open, aside, retried
+	return open, aside, delayed
 }

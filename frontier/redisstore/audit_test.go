@@ -224,3 +224,26 @@ func TestProbe(t *testing.T) {
 		t.Errorf("Probe in 50ms = %d, %v, want fewer and no error", asked, err)
 	}
 }
+
+// TestRecountOfRetriedUnderLease: what failed under a lease that goes on, and is
+// offered again, waits for its end, and not for a time.
+func TestRecountOfRetriedUnderLease(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
+	mustAdd(t, s, testPages("a.test", 0, 3))
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := finish(grant.Leases[0].Items[0])
+	failed.Outcome = frontier.Network
+	if err := s.Complete(t.Context(), grant.Leases[0].ID, []frontier.Completion{failed}, frontier.HostUpdate{}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Retry(t.Context(), "a.test"); err != nil || n != 1 {
+		t.Fatalf("Retry = %d, %v", n, err)
+	}
+	if stats := wantBooks(t, s); stats.Queued != 1 || stats.Delayed != 0 {
+		t.Errorf("the books are %+v, %d delayed, want 1 queued, 0 delayed", stats.Books, stats.Delayed)
+	}
+}
