@@ -35,6 +35,7 @@ type team struct {
 
 	killEvery time.Duration // this process kills a worker so often; 0: never
 	mostKills int           // and no more than so many
+	trouble   func() error  // what happens to the servers meanwhile; nil: nothing
 }
 
 // worker is one of a team.
@@ -103,8 +104,18 @@ func (m *team) run(n int) {
 	for range n {
 		m.join("")
 	}
-	for len(m.working) > 0 {
+	troubled := make(chan error, 1)
+	if m.trouble != nil {
+		go func() { troubled <- m.trouble() }()
+	} else {
+		troubled <- nil
+	}
+	for calm := false; len(m.working) > 0 || !calm; {
 		select {
+		case err := <-troubled:
+			if calm = true; err != nil {
+				m.t.Fatal(err)
+			}
 		case w := <-m.ended:
 			m.bury(w)
 		case <-kills:

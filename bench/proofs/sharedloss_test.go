@@ -1,0 +1,177 @@
+package proofs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// reached returns a channel that is closed when a web has got n more requests.
+func reached(web *site, n int) <-chan struct{} {
+	there := make(chan struct{})
+	web.ringAfter(n, func() { close(there) })
+	return there
+}
+
+// await returns when a channel is closed, or ctx ends.
+func await(ctx context.Context, there <-chan struct{}) error {
+	select {
+	case <-there:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// powerCut kills a server and takes from its log at least half of what it wrote
+// within a time before, at a random byte: what a power failure leaves of a log
+// that is synced every second. It returns how many bytes went.
+func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration) (cut int64, err error) {
+	before, err := server.AOFSize()
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(within)
+	if err := server.Kill(); err != nil {
+		return 0, err
+	}
+	after, err := server.AOFSize()
+	if err != nil {
+		return 0, err
+	}
+	half := (after - before) / 2
+	cut = half + rng.Int64N(half+1)
+	return cut, server.CutAOF(func(size int64) int64 { return size - cut })
+}
+
+// judgeLoss is judge for a crawl whose servers forgot something: what a worker
+// was told may have been forgotten, and found again by another.
+func (m *team) judgeLoss(web *site) {
+	m.t.Helper()
+	audit := m.judge(web)
+	for _, fault := range audit.faults {
+		if fault != lostTerm {
+			m.t.Errorf("the audit says that %s does not balance:\n%s", fault, audit.text)
+		}
+	}
+	if audit.noted {
+		m.t.Errorf("the audit leaves something out:\n%s", audit.text)
+	}
+}
+
+// TestSharedServerLoss: the one Redis of a crawl is killed in the middle, with the
+// end of its log gone. The crawl goes on by itself from what is left, and its
+// records are exactly the expected ones; no host is asked too early.
+func TestSharedServerLoss(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	web := hardWeb(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 6))
+	m := newTeam(t, server.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)))...)
+	var cuts []int64
+	m.trouble = func() error {
+		for range sized(1, 5) {
+			if err := await(t.Context(), reached(web, sized(200, 3000))); err != nil {
+				return err
+			}
+			cut, err := powerCut(server, rng, time.Second)
+			if err != nil {
+				return err
+			}
+			cuts = append(cuts, cut)
+			if err := server.Restart(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	began := time.Now()
+	m.run(3)
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	figure(t, "cut", "%d bytes of the log", cuts)
+	m.judgeLoss(web)
+}
+
+// TestSharedClusterLoss: each node of a cluster is killed in turn, with the end of
+// its log gone, and started again. Pages of other nodes were not completed before
+// what they linked to there was safe: the records are exactly the expected ones.
+func TestSharedClusterLoss(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Node: servers.RedisOptions{AppendOnly: true}})
+	web := hardWeb(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 7))
+	m := newTeam(t, cluster.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)))...)
+	var cuts []int64
+	m.trouble = func() error {
+		for _, node := range cluster.Nodes[:sized(1, 3)] {
+			if err := await(t.Context(), reached(web, sized(200, 4000))); err != nil {
+				return err
+			}
+			cut, err := powerCut(node, rng, time.Second)
+			if err != nil {
+				return err
+			}
+			cuts = append(cuts, cut)
+			if err := errors.Join(node.Restart(), cluster.AwaitOK(t.Context())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	began := time.Now()
+	m.run(3)
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	figure(t, "cut", "%d bytes of the nodes' logs", cuts)
+	m.judgeLoss(web)
+}
+
+// TestSharedFailover: primaries of a cluster die, and their replicas take over,
+// under a crawl whose pages wait for one replica: the records are exactly the
+// expected ones.
+func TestSharedFailover(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})
+	web := hardWeb(t, seed)
+	rng := rand.New(rand.NewPCG(seed, 8))
+	m := newTeam(t, cluster.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)), "--redis-wait", "1")...)
+	m.trouble = func() error {
+		for _, primary := range cluster.Nodes[:sized(1, 3)] {
+			if err := await(t.Context(), reached(web, sized(200, 4000))); err != nil {
+				return err
+			}
+			if err := failOver(t.Context(), cluster, primary); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	began := time.Now()
+	m.run(3)
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	m.judgeLoss(web)
+}
+
+// failOver kills a primary, has its replica take over by itself, and starts the
+// old primary again, as a replica.
+func failOver(ctx context.Context, cluster *servers.Cluster, primary *servers.RedisServer) error {
+	replica, err := cluster.ReplicaOf(ctx, primary)
+	if err != nil {
+		return err
+	}
+	if err := primary.Kill(); err != nil {
+		return err
+	}
+	if err := cluster.AwaitPrimary(ctx, replica); err != nil {
+		return fmt.Errorf("after the death of %s: %w", primary.Addr(), err)
+	}
+	return errors.Join(primary.Restart(), cluster.AwaitOK(ctx))
+}
