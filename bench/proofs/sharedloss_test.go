@@ -103,6 +103,9 @@ func TestSharedServerLoss(t *testing.T) {
 // its log gone, and started again. Pages of other nodes were not completed before
 // what they linked to there was safe: the records are exactly the expected ones.
 func TestSharedClusterLoss(t *testing.T) {
+	if testing.Short() && !*proof {
+		t.Skip("a cluster takes its time: without -short, or with -proof")
+	}
 	t.Parallel()
 	seed := newSeed(t)
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Node: servers.RedisOptions{AppendOnly: true}})
@@ -137,6 +140,9 @@ func TestSharedClusterLoss(t *testing.T) {
 // under a crawl whose pages wait for one replica: the records are exactly the
 // expected ones.
 func TestSharedFailover(t *testing.T) {
+	if testing.Short() && !*proof {
+		t.Skip("a cluster takes its time: without -short, or with -proof")
+	}
 	t.Parallel()
 	seed := newSeed(t)
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})

@@ -1,0 +1,165 @@
+package proofs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// hub is a web of one page, which links to one page on each of many hosts.
+type hub struct {
+	addr   string
+	leaves []string // URLs of the pages it links to
+
+	asked  chan struct{} // closed: the hub's page is asked for
+	answer chan struct{} // closed: that is answered
+}
+
+const hubURL = "http://hub.test/"
+
+func serveHub(t *testing.T, leaves int) *hub {
+	t.Helper()
+	h := &hub{asked: make(chan struct{}), answer: make(chan struct{})}
+	var page strings.Builder
+	for n := range leaves {
+		h.leaves = append(h.leaves, fmt.Sprintf("http://leaf-%d.test/", n))
+		fmt.Fprintf(&page, "<a href=%q>leaf</a>\n", h.leaves[n])
+	}
+	asked := sync.OnceFunc(func() { close(h.asked) })
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch {
+		case r.URL.Path == "/robots.txt":
+			http.NotFound(w, r)
+		case r.Host == "hub.test":
+			asked()
+			_ = await(r.Context(), h.answer)
+			_, _ = io.WriteString(w, page.String())
+		}
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // who does not wait any more is nothing to report
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	h.addr = server.Listener.Addr().String()
+	return h
+}
+
+// withoutReplica stops the replica of a primary that has nothing of the hub's nor
+// of the crawl as a whole, once it has all that its primary has. It returns both.
+func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, replica *servers.RedisServer, err error) {
+	for _, node := range cluster.Nodes[:3] {
+		hub, err := node.Client().Keys(ctx, "*hub.test*").Result()
+		if err != nil {
+			return nil, nil, err
+		}
+		crawl, err := node.Client().Keys(ctx, "crawler:*").Result()
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(hub)+len(crawl) == 0 {
+			primary = node
+		}
+	}
+	if primary == nil {
+		return nil, nil, errors.New("every primary has something of the hub's or of the crawl as a whole")
+	}
+	if replica, err = cluster.ReplicaOf(ctx, primary); err != nil {
+		return nil, nil, err
+	}
+	// WAIT is about what its own connection wrote: with a key of this node's slots.
+	if err := primary.Client().Do(ctx, "wait", 1, 10_000).Err(); err != nil {
+		return nil, nil, err
+	}
+	return primary, replica, errors.Join(replica.FlushAOF(ctx), replica.Kill())
+}
+
+// TestSharedFailoverNames: a page is done whose links one primary took, before
+// that dies and a replica takes over that does not have them. What the audit
+// names as lost is as much as has no record in the end; with --redis-wait 1 the
+// page is not done before, and nothing is missing.
+func TestSharedFailoverNames(t *testing.T) {
+	t.Parallel()
+	for wait := range sized(1, 2) { // what waits takes its time
+		t.Run(fmt.Sprintf("redis-wait=%d", wait), func(t *testing.T) {
+			t.Parallel()
+			proveFailoverNames(t, wait)
+		})
+	}
+}
+
+func proveFailoverNames(t *testing.T, wait int) {
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})
+	web := serveHub(t, sized(60, 600))
+	flags := []string{"--scope", "any", "--connect-to", "*=" + web.addr, "--lease-time", "20s",
+		"--partitions", "32", "--urls", "20000", "--log-level", "warn", "--redis-wait", strconv.Itoa(wait), hubURL}
+	m := newTeam(t, cluster.URL(), rand.New(rand.NewPCG(1, 1)), append([]string{"--max-pages", "1"}, flags...)...)
+	ctx := t.Context()
+	var primary, replica *servers.RedisServer
+	failOver := func() error {
+		if err := errors.Join(primary.Kill(), replica.Restart()); err != nil {
+			return err
+		}
+		return errors.Join(cluster.AwaitPrimary(ctx, replica), primary.Restart(), cluster.AwaitOK(ctx))
+	}
+	m.trouble = func() (err error) {
+		defer close(web.answer)
+		if err = await(ctx, web.asked); err == nil {
+			primary, replica, err = withoutReplica(ctx, cluster)
+		}
+		return err
+	}
+	if wait > 0 { // the page is not done before
+		alone := m.trouble
+		m.trouble = func() error {
+			if err := alone(); err != nil {
+				return err
+			}
+			time.Sleep(3 * time.Second) // without waiting for a replica it would be
+			return failOver()
+		}
+	}
+	m.run(1)
+	if wait == 0 {
+		if err := failOver(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.flags, m.trouble, m.over = flags, nil, false
+	m.run(1)
+	recorded := make(map[string]bool)
+	for _, l := range parse(t, m.export()) {
+		recorded[l.URL] = true
+	}
+	missing := 0
+	for _, leaf := range web.leaves {
+		if !recorded[leaf] {
+			missing++
+		}
+	}
+	audit := m.audit()
+	figure(t, "missing", "%d of %d, %s: %d", missing, len(web.leaves), lostTerm, audit.lost)
+	switch {
+	case !recorded[hubURL]:
+		t.Error("the page that links to the others has no record")
+	case wait == 1 && missing > 0:
+		t.Errorf("%d pages are missing, want none: what they are linked from waited for a replica", missing)
+	case wait == 0 && (missing == 0 || audit.lost != uint64(missing) || audit.code == 0):
+		t.Errorf("%d pages are missing, the audit names %d and ends with exit code %d; want some, as many, and not 0:\n%s",
+			missing, audit.lost, audit.code, audit.text)
+	}
+}

@@ -1,0 +1,56 @@
+package proofs
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// TestSharedSpeed: two workers on one Redis fetch at least 0.8 of the pages that
+// one crawler with the embedded store fetches in the same time on this machine,
+// which Redis and the web's server share with them. The better of three runs of
+// each counts, by turns: what else the machine does makes single ones slower.
+func TestSharedSpeed(t *testing.T) {
+	if !*proof {
+		t.Skip("a rate, measured with -proof only")
+	}
+	const least = 0.8
+	seed := newSeed(t)
+	cfg := testweb.Config{Seed: seed, Hosts: 400, Pages: 20_000, Hardships: testweb.None, LargestShare: 0.01}
+	embedded, shared := 0.0, 0.0
+	for range 3 {
+		embedded = max(embedded, embeddedRate(t, cfg))
+		shared = max(shared, sharedRate(t, cfg))
+	}
+	figure(t, "embedded", "%.0f pages/s", embedded)
+	figure(t, "two-workers", "%.0f pages/s", shared)
+	figure(t, "ratio", "%.2f", shared/embedded)
+	if shared < least*embedded {
+		t.Errorf("two workers on Redis make %.0f pages/s, %.2f of the %.0f of the embedded store; want %v", shared, shared/embedded, embedded, least)
+	}
+}
+
+func speedFlags(web *site) []string {
+	return append(web.flags(), append([]string{"--delay", "0", "--urls", strconv.Itoa(filterSize), "--log-level", "warn"}, web.Seeds()...)...)
+}
+
+func embeddedRate(t *testing.T, cfg testweb.Config) float64 {
+	web := serveSite(t, cfg, nil)
+	c := newCrawl(t, speedFlags(web)...)
+	began := time.Now()
+	c.finish()
+	return float64(len(web.pages())) / time.Since(began).Seconds()
+}
+
+func sharedRate(t *testing.T, cfg testweb.Config) float64 {
+	web := serveSite(t, cfg, nil)
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	m := newTeam(t, server.URL(), rand.New(rand.NewPCG(cfg.Seed, 9)), speedFlags(web)...)
+	began := time.Now()
+	m.run(2)
+	return float64(len(web.pages())) / time.Since(began).Seconds()
+}
