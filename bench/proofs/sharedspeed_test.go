@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bench/testweb"
@@ -41,16 +40,21 @@ func speedFlags(web *site) []string {
 func embeddedRate(t *testing.T, cfg testweb.Config) float64 {
 	web := serveSite(t, cfg, nil)
 	c := newCrawl(t, speedFlags(web)...)
-	began := time.Now()
 	c.finish()
-	return float64(len(web.pages())) / time.Since(began).Seconds()
+	return pageRate(web)
 }
 
 func sharedRate(t *testing.T, cfg testweb.Config) float64 {
 	web := serveSite(t, cfg, nil)
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	m := newTeam(t, server.URL(), rand.New(rand.NewPCG(cfg.Seed, 9)), speedFlags(web)...)
-	began := time.Now()
 	m.run(2)
-	return float64(len(web.pages())) / time.Since(began).Seconds()
+	return pageRate(web)
+}
+
+// pageRate returns how many pages a second a web was asked for, from the first to
+// the last of them.
+func pageRate(web *site) float64 {
+	log := web.pages()
+	return float64(len(log)-1) / (log[len(log)-1].Start - log[0].Start).Seconds()
 }

@@ -147,4 +147,9 @@ var proofs = []proof{
 		"The binary crawls 20,000 pages with every hardship, and the corners where robots.txt, sitemaps, bodies, headers, names and addresses are hostile. What does not depend on the order is exact, the rest is right by number and reason; the refusals too. Nobody is asked too early, no forbidden address is dialled, the audit balances.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestWholeWeb$"}, {pkg: "./fetcher", tests: "^TestCorners", fixed: true}},
 	},
+	{
+		"13. Workers that share a crawl",
+		"Four workers on one Redis crawl 20,000 pages with every hardship; every two seconds one is killed and replaced, some between record and completion and right after it. Merged, their records are the expected ones, each once; the audit balances and nothing acknowledged is lost. The same on servers that are killed and lose the end of their log, on a cluster whose nodes do, and on one whose primaries fail over. What a failover loses without --redis-wait is as much as the audit names. Two workers make at least 0.8 of the pages a second of the embedded store.",
+		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
+	},
 }
