@@ -9,21 +9,32 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: ledger FILE")
+	only := flag.String("only", "", "run the sections whose title this `REGEXP` matches, and keep the others as they are in the file")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: ledger [-only REGEXP] FILE")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	which, err := regexp.Compile(*only)
+	if flag.NArg() != 1 || err != nil {
+		flag.Usage()
 		os.Exit(2)
 	}
-	holds, err := run(os.Args[1], os.Stderr)
+	holds, err := run(flag.Arg(0), which, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ledger:", err)
 		os.Exit(1)
@@ -33,26 +44,72 @@ func main() {
 	}
 }
 
-// run runs all proofs and writes file; it reports whether all of them hold.
-func run(file string, progress io.Writer) (holds bool, err error) {
-	var out bytes.Buffer
-	out.WriteString(machine())
+// run runs the proofs that only matches and writes file anew after each; it
+// reports whether all of them hold. Each section says of which commit it is.
+func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err error) {
+	before, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	sections := sectionsOf(string(before))
 	holds = true
 	for _, p := range proofs {
+		if !only.MatchString(p.title) {
+			continue
+		}
 		fmt.Fprintf(progress, "==> %s\n", p.title)
-		fmt.Fprintf(&out, "\n## %s\n\n%s\n", p.title, p.claim)
-		for _, b := range p.batches {
-			began := time.Now()
-			results, err := b.run()
-			if err != nil {
-				return false, err
-			}
-			holds = holds && results.hold()
-			results.write(&out, b)
-			fmt.Fprintf(progress, "%-4s %s %s (%v)\n", results.verdict(), b.pkg, b.tests, time.Since(began).Round(time.Second))
+		section, held, err := p.run(progress)
+		if err != nil {
+			return false, err
+		}
+		holds = holds && held
+		sections[p.title] = section
+		if err := os.WriteFile(file, []byte(document(sections)), 0o644); err != nil {
+			return false, err
 		}
 	}
-	return holds, os.WriteFile(file, out.Bytes(), 0o644)
+	return holds, nil
+}
+
+// run returns the section of a proof, and whether it holds.
+func (p proof) run(progress io.Writer) (section string, holds bool, err error) {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s\n\nRun on %s at commit %s.\n", p.claim, time.Now().UTC().Format(time.DateOnly),
+		output("git", "describe", "--tags", "--always", "--dirty"))
+	holds = true
+	for _, b := range p.batches {
+		began := time.Now()
+		results, err := b.run()
+		if err != nil {
+			return "", false, err
+		}
+		holds = holds && results.hold()
+		results.write(&out, b)
+		fmt.Fprintf(progress, "%-4s %s %s (%v)\n", results.verdict(), b.pkg, b.tests, time.Since(began).Round(time.Second))
+	}
+	return out.String(), holds, nil
+}
+
+// document puts the sections that there are in their order.
+func document(sections map[string]string) string {
+	var b strings.Builder
+	b.WriteString(head())
+	for _, p := range proofs {
+		if section, ok := sections[p.title]; ok {
+			fmt.Fprintf(&b, "\n## %s\n\n%s", p.title, section)
+		}
+	}
+	return b.String()
+}
+
+// sectionsOf takes a document apart, by titles.
+func sectionsOf(document string) map[string]string {
+	sections := make(map[string]string)
+	for _, part := range strings.Split(document, "\n## ")[1:] {
+		title, section, _ := strings.Cut(part, "\n\n")
+		sections[title] = section
+	}
+	return sections
 }
 
 // run runs the tests of a batch. That a test fails is a result, no error.
@@ -75,12 +132,10 @@ func (b batch) run() (*results, error) {
 	return results, nil
 }
 
-// machine returns the head of the document: what was run, and on what.
-func machine() string {
+// head returns the head of the document: what was run, and on what.
+func head() string {
 	var b strings.Builder
 	b.WriteString("# Proofs\n\nMade by `make proof`. Each section has the line that runs it again; where a seed is given, `-seed N` behind `-args` draws the same.\n\n")
-	fmt.Fprintf(&b, "* commit: %s\n", output("git", "describe", "--tags", "--always", "--dirty"))
-	fmt.Fprintf(&b, "* date: %s\n", time.Now().UTC().Format(time.DateOnly))
 	fmt.Fprintf(&b, "* Go: %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	fmt.Fprintf(&b, "* machine: %d cores, %s, %s\n", runtime.NumCPU(), field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"))
 	return b.String()

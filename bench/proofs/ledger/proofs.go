@@ -148,6 +148,36 @@ var proofs = []proof{
 		[]batch{{pkg: "./bench/proofs", tests: "^TestWholeWeb$"}, {pkg: "./fetcher", tests: "^TestCorners", fixed: true}},
 	},
 	{
+		"13. The filter in Redis",
+		"The suite of all filters on a server, on a cluster and from two processes. The false-positive rate is the one that was asked for, by at least 100/p probes and within 5σ, for even hosts and for those of Zipf's law, also of a filter that grew eightfold. Memory is what the calculator says. A filter of which anything is evicted, flushed, cut or replaced is an error, never an empty one.",
+		[]batch{
+			{pkg: "./bloomstore/redisbits", tests: "^(TestConformance|TestCluster|TestLostReply|TestGrowthIsExact)$"},
+			{pkg: "./bloomstore/redisbits", tests: "^(TestFalsePositiveRate|TestRateOfLayers|TestMemory|TestBeyond32Bits)$"},
+			{pkg: "./bloomstore/redisbits", tests: "^(TestLost|TestReplacedSegment|TestOtherParameters|TestEviction|TestOutOfMemory)"},
+		},
+	},
+	{
+		"14. The frontier in Redis",
+		"The suite of all frontiers and its model run on a server and on a cluster of three primaries; each command of each script is made to fail once, and the reply to each script is lost once: nothing is half done. Workers that race to add the same URLs, some of them killed while they do: each URL is queued once, and no bit is set without an entry.",
+		[]batch{
+			{pkg: "./frontier/redisstore", tests: "^(TestSuite|TestModel|TestScriptFaults|TestAddFaults|TestLostReplies|TestAddAfterLostReply)"},
+			{pkg: "./frontier/redisstore", tests: "^(TestAddersRace|TestKilledAdders|TestMaxPagesAcrossWorkers|TestEmptyIsNeverEarly)"},
+		},
+	},
+	{
+		"15. Redis loses, moves and fails over",
+		"The server is killed and its log cut at a random byte of the last two seconds; a primary fails over to a replica; a slot moves under load; memory runs out; the filter is lost and made anew. The books balance, what rolled back is found again, no host is asked too early, stale leases are refused, and what could not be kept is named.",
+		[]batch{
+			{pkg: "./frontier/redisstore", tests: "^(TestServerLosesItsLastMoments|TestNodeLosesItsLastMoments|TestFailoverWithWait|TestFailoverNamesWhatIsLost)$"},
+			{pkg: "./frontier/redisstore", tests: "^(TestSlotsMoveUnderLoad|TestFullServerDrains|TestEpoch|TestRebuild|TestHalfTransactions)"},
+		},
+	},
+	{
+		"16. Many workers",
+		"Four worker processes share the crawl of 20,000 pages on 200 hosts; every two seconds one is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories is the exact set, each record once; nobody is asked too early; the audit balances. The same with a node that is killed and restarted, and with a primary that fails over: exact with --redis-wait 1; with 0 the audit names what is missing.",
+		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
+	},
+	{
 		"13. Workers that share a crawl",
 		"Four workers on one Redis crawl 20,000 pages with every hardship; every two seconds one is killed and replaced, some between record and completion and right after it. Merged, their records are the expected ones, each once; the audit balances and nothing acknowledged is lost. The same on servers that are killed and lose the end of their log, on a cluster whose nodes do, and on one whose primaries fail over. What a failover loses without --redis-wait is as much as the audit names. Two workers make at least 0.8 of the pages a second of the embedded store.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
