@@ -6,11 +6,14 @@ import (
 	_ "embed"
 	"errors"
 	mathrand "math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // totals are counters summed over the partitions. Those of one partition are of
@@ -88,9 +91,10 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 	return err == nil && second.ended+second.queued+second.leased == first.ended, err
 }
 
-// sum says of a grant what the counters say.
+// sum says of a grant what the counters say. Who got items knows that the crawl
+// goes on; a lease that is granted again may have none left.
 func (l *loan) sum(ctx context.Context) error {
-	lent := len(l.grant.Leases) > 0
+	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
 	if lent && l.request.MaxPages == 0 {
 		return nil
 	}
