@@ -177,9 +177,4 @@ var proofs = []proof{
 		"Four worker processes share the crawl of 20,000 pages on 200 hosts; every two seconds one is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories is the exact set, each record once; nobody is asked too early; the audit balances. The same with a node that is killed and restarted, and with a primary that fails over: exact with --redis-wait 1; with 0 the audit names what is missing.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
 	},
-	{
-		"13. Workers that share a crawl",
-		"Four workers on one Redis crawl 20,000 pages with every hardship; every two seconds one is killed and replaced, some between record and completion and right after it. Merged, their records are the expected ones, each once; the audit balances and nothing acknowledged is lost. The same on servers that are killed and lose the end of their log, on a cluster whose nodes do, and on one whose primaries fail over. What a failover loses without --redis-wait is as much as the audit names. Two workers make at least 0.8 of the pages a second of the embedded store.",
-		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
-	},
 }
