@@ -52,13 +52,14 @@ func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err 
 		return false, err
 	}
 	sections := sectionsOf(string(before))
+	commit := output("git", "describe", "--tags", "--always", "--dirty") // before the file changes
 	holds = true
 	for _, p := range proofs {
 		if !only.MatchString(p.title) {
 			continue
 		}
 		fmt.Fprintf(progress, "==> %s\n", p.title)
-		section, held, err := p.run(progress)
+		section, held, err := p.run(commit, progress)
 		if err != nil {
 			return false, err
 		}
@@ -72,10 +73,9 @@ func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err 
 }
 
 // run returns the section of a proof, and whether it holds.
-func (p proof) run(progress io.Writer) (section string, holds bool, err error) {
+func (p proof) run(commit string, progress io.Writer) (section string, holds bool, err error) {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s\n\nRun on %s at commit %s.\n", p.claim, time.Now().UTC().Format(time.DateOnly),
-		output("git", "describe", "--tags", "--always", "--dirty"))
+	fmt.Fprintf(&out, "%s\n\nRun on %s at commit %s.\n", p.claim, time.Now().UTC().Format(time.DateOnly), commit)
 	holds = true
 	for _, b := range p.batches {
 		began := time.Now()
