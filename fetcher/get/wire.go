@@ -68,20 +68,23 @@ func isInterim(received []byte) bool {
 }
 
 // chunkedLen returns the length of the chunked body that received begins with,
-// its trailer included; all of received if that does not end in it.
+// its trailer included; all of received if that does not end in it. The end is
+// where net/http sees one: an empty line right behind the last chunk, or the
+// first two line ends in a row.
 func chunkedLen(received []byte) int {
 	all := bytes.NewReader(received)
 	from := bufio.NewReader(all)
 	if _, err := io.Copy(io.Discard, httputil.NewChunkedReader(from)); err != nil {
 		return len(received)
 	}
-	for { // the trailer: lines up to an empty one
-		line, err := from.ReadSlice('\n')
-		if err != nil {
-			return len(received)
-		}
-		if len(bytes.TrimRight(line, "\r\n")) == 0 {
-			return len(received) - all.Len() - from.Buffered()
-		}
+	end := len(received) - all.Len() - from.Buffered()
+	trailer := received[end:]
+	if bytes.HasPrefix(trailer, []byte("\r\n")) {
+		return end + len("\r\n")
 	}
+	last := bytes.Index(trailer, []byte("\r\n\r\n"))
+	if last < 0 {
+		return len(received)
+	}
+	return end + last + len("\r\n\r\n")
 }
