@@ -261,7 +261,9 @@ func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
 // config is a worker of this world with the defaults.
 func (w *world) config() fetcher.Config {
 	w.t.Helper()
-	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: get.DefaultTimeout})
+	// One limit of time, not two that end at one moment: the wire could not tell
+	// whether the crawler gave up or the answer came too late.
+	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: 2 * get.DefaultTimeout})
 	if err != nil {
 		w.t.Fatal(err)
 	}
