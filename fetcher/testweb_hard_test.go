@@ -88,31 +88,7 @@ func TestCornersByTwoWorkers(t *testing.T) {
 			}
 			return f
 		})
-		ends := make(chan error, 2)
-		for range 2 {
-			crawl := w.worker(cfg)
-			go func() {
-				_, err := crawl.Run(t.Context())
-				ends <- err
-			}()
-		}
-		for range 2 {
-			if err := <-ends; err != nil {
-				t.Error(err)
-			}
-		}
-		w.balanced()
-		report, err := web.Compare(&w.sink.lines)
-		if err == nil {
-			err = report.Err()
-		}
-		if err != nil {
-			t.Errorf("records: %v", err)
-		}
-		verdict := web.Judge(web.Log(), testweb.Manners{Delay: time.Second, Tolerance: time.Nanosecond})
-		if verdict.TooEarly+verdict.Disallowed+verdict.Unannounced+verdict.Unknown+verdict.Trapped > 0 {
-			t.Errorf("manners: %v", verdict.Err())
-		}
+		w.crawlByTwo(cfg, web)
 	})
 }
 

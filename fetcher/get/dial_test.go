@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,6 +64,9 @@ func newStreet(t *testing.T) *street {
 		}()
 		t.Cleanup(func() { l.Close(); <-done })
 		return s
+	}
+	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
+		t.Fatal("no port that is free on 127.0.0.1 and 127.0.0.2")
 	}
 	t.Skip("no port that is free on 127.0.0.1 and 127.0.0.2")
 	return nil
