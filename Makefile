@@ -59,11 +59,14 @@ race: build ## all tests under the race detector, with servers required
 	for module in $(NESTED); do (cd $$module && go test -race -short ./...); done
 
 # Rates and memory are measured without the detector, which is slow and blind to
-# them: these packages skip such tests in the run above.
+# them: these packages skip such tests in the run above. So do the crawls on
+# clusters that lose nodes, which take their time and are processes anyway.
 .PHONY: plain
-plain: ## the statistics and the memory that the race detector gets in the way of
+plain: build ## the statistics, memory and clusters that the race detector gets in the way of
 	$(call step,go test without -race)
-	@CRAWLER_TEST_SERVERS=require go test ./bloomstore/... ./bench/dedup
+	@export CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
+	go test ./bloomstore/... ./bench/dedup; \
+	go test -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
 
 # Not part of test: it looks for faults that nobody knows yet, and finds them in
 # whatever commit comes by. What it found is in testdata/fuzz, which test runs.
@@ -72,27 +75,38 @@ fuzz: ## each fuzz target for FUZZTIME (5s)
 	$(call step,fuzz each target for $(FUZZTIME))
 	@tools/fuzz.sh $(FUZZTIME)
 
+BENCHBUDGET ?= 9m
+
 .PHONY: bench
-bench: build bin/peers ## our speed against a bare loop and colly on real HTML, then the Go benchmarks
+bench: deps build ## what filters and stores really do here, into bench/RESULTS.md (ten minutes)
+	@bin/crawler bench all --budget $(BENCHBUDGET) --report bench
+
+.PHONY: bench-peers
+bench-peers: build bin/peers ## our speed against a bare loop and colly on real HTML
 	$(call step,bare loop against crawler against colly)
 	@site=$$(mktemp -d); trap 'rm -r "$$site"' EXIT; \
 	bin/peers layout -dir "$$site" -copies $(BENCHCOPIES); \
 	bin/peers compare -dir "$$site" -crawler bin/crawler; \
 	echo 'the same sent with gzip:'; \
 	bin/peers compare -dir "$$site" -crawler bin/crawler -gzip
-	$(call step,Go benchmarks)
-	@go test -run '^$$' -bench . -benchmem ./...
 
-.PHONY: bench-full
-bench-full: ## the same with six runs for benchstat, a site ten times as large, and the long ones
-	@$(MAKE) --no-print-directory bench BENCHCOPIES=100
-	$(call step,Go benchmarks six times)
+.PHONY: bench-go
+bench-go: ## the Go benchmarks six times, for benchstat
 	@go test -run '^$$' -bench . -benchmem -count 6 -timeout 0 ./... | tee bin/bench.txt
 	@$(TOOL) benchstat bin/bench.txt
+
+.PHONY: bench-full
+bench-full: bench ## the same, all comparisons, and the long ones: 100 million URLs (hours)
+	$(call step,a hundred million URLs: memory and rate)
+	@bin/crawler bench fpr memory --n 100M --fpr 1e-6 --budget 8h --report bin/bench-full
+	$(call step,the filter in Redis: a hundred million URLs and two starts)
+	@go test ./bench -run '^$$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
+	$(call step,the embedded store: starts with a hundred million known URLs)
+	@go test ./frontier/localstore -run '^$$' -bench Restart -benchtime 1x -timeout 0 -size 100000000
+	@$(MAKE) --no-print-directory bench-peers BENCHCOPIES=100
+	@$(MAKE) --no-print-directory bench-go
 	$(call step,a million pages)
 	@CRAWLER_BIN=$(CURDIR)/bin/crawler go test ./bench -v -run '^$$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
-	$(call step,a start with ten million known URLs)
-	@go test ./frontier/localstore -run '^$$' -bench Restart -benchtime 1x -timeout 0 -size 10000000
 	$(call step,dedup of ten million lines)
 	@go test ./bench/dedup -run '^$$' -bench . -benchtime 1x -timeout 0 -urls 10000000
 

@@ -7,6 +7,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // Archive keeps answers as they were on the wire.
@@ -14,8 +15,11 @@ type Archive interface {
 	// Wants reports whether an answer is kept. It is called by many goroutines
 	// at once.
 	Wants(answer *get.Response) bool
-	// Append keeps an answer and says where. The store calls it as it does
-	// with records: from one goroutine at a time, right before the record.
+	// WantsRobots reports whether the answers to requests for a robots.txt are kept.
+	WantsRobots() bool
+	// Append keeps an answer and says where. The store calls it right before
+	// the record that points to the answer; to that of a robots.txt none does,
+	// and it is called as the answer comes: by many goroutines at once.
 	Append(packed *warc.Packed) (warc.Place, error)
 }
 
@@ -29,6 +33,7 @@ func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Co
 	if err != nil {
 		return v.storeFailed(fmt.Errorf("pack the answer of %s: %w", v.item.URL, err))
 	}
+	v.packed = int64(packed.Len())
 	write := done.Record
 	done.Record = func(links frontier.LinkCounts) error {
 		place, err := v.cfg.Archive.Append(packed)
@@ -39,4 +44,20 @@ func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Co
 		return write(links)
 	}
 	return done
+}
+
+// keepRobots keeps the answer to a request for a robots.txt. It is durable with
+// the next record of whatever host; until then a crash cuts it off.
+func (h *holding) keepRobots(url canon.URL, answer *get.Response) error {
+	if h.cfg.Archive == nil || answer.Wire == nil || !h.cfg.Archive.WantsRobots() {
+		return nil
+	}
+	packed, err := warc.Pack(url.String(), answer.Wire)
+	if err == nil {
+		_, err = h.cfg.Archive.Append(packed)
+	}
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", url, err)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -278,6 +279,85 @@ func TestOutage(t *testing.T) {
 			w.resume(setUp)
 		})
 	}
+}
+
+// TestOutageHoldsUpRequests: no more pages come than there is room for while none
+// can be completed, however many hosts a worker has.
+func TestOutageHoldsUpRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts, pages, refs = 4, 9, 4000
+		many := make([]string, refs)
+		for i := range many {
+			many[i] = fmt.Sprintf("/%d/%s", i, strings.Repeat("x", 1000))
+		}
+		full := links(many...)
+		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+			return full, strings.HasSuffix(url, "/seed")
+		}})
+		cfg := w.config()
+		cfg.Rules.MaxDepth = fetcher.SeedsOnly
+		var seeds []string
+		for i := range hosts * pages {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test/%d/seed", i%hosts, i/hosts))
+		}
+		w.seed(w.worker(cfg), seeds...)
+		begun := time.Now()
+		cfg.Store = frontiertest.NewFaulty(w.store, func(op frontiertest.Op, _ int) frontiertest.Fault {
+			if op == frontiertest.OpComplete && time.Since(begun) < 10*time.Minute {
+				return frontiertest.Fault{Err: frontier.ErrUnavailable}
+			}
+			return frontiertest.Fault{}
+		})
+		cfg.OnRefused, cfg.FastLinks = func(fetcher.Refused) {}, true
+		if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Empty {
+			t.Fatalf("Run ended with %q, %v", end, err)
+		}
+		w.balanced()
+		early := 0
+		for _, c := range w.wire.log() {
+			if !c.robots() && c.start.Sub(begun) < 9*time.Minute {
+				early++
+			}
+		}
+		// 4 MB of URLs each, and what was under way when that became too much.
+		if least, most := 64/5, 64/4+hosts; early < least || early > most {
+			t.Errorf("%d pages came during the outage, want %d to %d", early, least, most)
+		}
+	})
+}
+
+// blobs notes the blobs that a store gets.
+type blobs struct {
+	frontiertest.Crawl
+	mu  sync.Mutex
+	got [][]byte
+}
+
+func (b *blobs) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	b.mu.Lock()
+	b.got = append(b.got, update.Blob)
+	b.mu.Unlock()
+	return b.Crawl.Complete(ctx, id, done, update)
+}
+
+// TestBlobOutlivesOutage: what a worker learnt of a host is told again when the
+// completion that told it did not come through, long before the lease ends.
+func TestBlobOutlivesOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/robots.txt": crawlDelay("0"),
+			"http://a.test/1":          page("one"), "http://a.test/2": page("two"), "http://a.test/3": page("three"),
+		}))
+		cfg := w.config()
+		heard := &blobs{Crawl: w.store}
+		cfg.Store = frontiertest.NewFaulty(heard, frontiertest.Script(map[frontiertest.Op][]frontiertest.Fault{
+			frontiertest.OpComplete: {{Err: frontier.ErrUnavailable}},
+		}))
+		w.crawl(cfg, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+		if len(heard.got) < 3 || heard.got[0] == nil {
+			t.Errorf("of %d completions the first that came through has no blob", len(heard.got))
+		}
+	})
 }
 
 type failingSink struct{ err error }

@@ -30,6 +30,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
@@ -47,6 +48,7 @@ type Config struct {
 
 	Worker     string // names this worker in status output; empty: "crawler"
 	Rules      Rules
+	Exact      *exact.Rules // which URLs no false positive of a filter may drop; nil: seeds
 	Politeness politeness.Policy
 	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
 	UserAgent  string                      // its first token is what robots.txt calls us; empty: "crawler"
@@ -73,7 +75,7 @@ type Config struct {
 	// Client must capture then.
 	Archive Archive
 
-	// FastLinks reads links from tokens and builds no document: a third of the
+	// FastLinks reads links from tokens and builds no document: a tenth of the
 	// work. The links are the same but within SVG and MathML (package extract).
 	FastLinks bool
 
@@ -133,12 +135,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.Rules.Trap.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	c.Rules.Trap.Year = cmp.Or(c.Rules.Trap.Year, trap.ThisYear(time.Now()))
-	if c.Canon == nil {
-		if c.Canon, err = canon.New(canon.Options{}); err != nil {
-			errs = append(errs, err)
-		}
-	}
+	errs = append(errs, c.completeRules())
 	c.Worker = cmp.Or(c.Worker, "crawler")
 	c.UserAgent = cmp.Or(c.UserAgent, "crawler")
 	c.Concurrency = cmp.Or(c.Concurrency, 64)
@@ -159,6 +156,19 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
+// completeRules makes what the config leaves out of the rules and of the form of URLs.
+func (c *Config) completeRules() error {
+	c.Rules.Trap.Year = cmp.Or(c.Rules.Trap.Year, trap.ThisYear(time.Now()))
+	var errs [2]error
+	if c.Canon == nil {
+		c.Canon, errs[0] = canon.New(canon.Options{})
+	}
+	if c.Exact == nil {
+		c.Exact, errs[1] = exact.ParseRules("seeds")
+	}
+	return errors.Join(errs[:]...)
+}
+
 // Crawl is one worker of a crawl.
 type Crawl struct {
 	cfg     Config
@@ -166,6 +176,7 @@ type Crawl struct {
 	limiter *rate.Limiter // nil: no limit
 	roster  roster
 	barrier barrier
+	backlog backlog
 
 	slots   chan struct{} // hosts being asked
 	readers chan struct{} // bodies being read: what that takes is not in Config.Memory

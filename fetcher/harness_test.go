@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -29,17 +30,12 @@ import (
 // are judged to the nanosecond, and a goroutine that a Run left behind fails
 // its test.
 
-var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
 
 // dice returns the chance of a test and prints how to have it again.
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
-	}
-	t.Logf("replay with -seed=%d", s)
-	return rand.New(rand.NewPCG(s, 2))
+	return rand.New(rand.NewPCG(bloomtest.Seed(t), 2))
 }
 
 // fewer returns a quarter of n under -short.

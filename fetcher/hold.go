@@ -78,7 +78,7 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 
 // visitRoom is how many visits of one host may be unfinished at once: more than
 // its requests, so that a host is asked on while a page waits for the disk.
-func visitRoom(hostConcurrency int) int { return 4*hostConcurrency + 12 }
+func visitRoom(hostConcurrency int) int { return 8*hostConcurrency + 12 }
 
 // fullBatch is the size of a first batch behind which there may be more.
 const fullBatch = 32
@@ -121,7 +121,7 @@ func (h *holding) next(stop context.Context) bool {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL || h.dead()
-	short := len(h.pending) < 2*h.rules.HostConcurrency
+	short := len(h.pending) < 4*h.rules.HostConcurrency
 	if short && h.full && young && len(h.shelved) < maxShelved {
 		h.prefetch(stop)
 	}

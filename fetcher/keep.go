@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
 // keep makes the lease last until ctx ends: neither a slow page nor a slow
@@ -101,7 +102,7 @@ func (h *holding) batch() int {
 	if delay := h.host.Delay(); delay > 0 {
 		return int(min(max(h.lease.TTL/delay, 1), 2*fullBatch))
 	}
-	return max(2*fullBatch, 8*h.rules.HostConcurrency)
+	return max(2*fullBatch, 16*h.rules.HostConcurrency)
 }
 
 // note files an error of the store: the lease is over.
@@ -126,6 +127,8 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		h.release()
 		h.roster.leave(h) // before the host's due time is told: no start may slip between
 	}
+	stage.Store.Begin()
+	defer stage.None.Begin()
 	h.tally.storing.Add(1)
 	defer h.tally.storing.Add(-1)
 	err := h.whileUnavailable(func() error {
@@ -134,7 +137,13 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 			return nil
 		}
 		// Not bounded by a context, but by the lease: then the store says so.
-		return h.cfg.Store.Complete(context.Background(), h.lease.ID, done, update)
+		err := h.cfg.Store.Complete(context.Background(), h.lease.ID, done, update)
+		if err != nil && update.Blob != nil {
+			h.mu.Lock()
+			h.changed = true // for all that is known, nobody has it
+			h.mu.Unlock()
+		}
+		return err
 	})
 	if err != nil {
 		h.note(err)

@@ -69,6 +69,6 @@ func (p *Page) Add(ref string) error {
 		p.links.refuseLink(url, reason)
 		return fmt.Errorf("%w: %s: %s", ErrNotOffered, url, reason)
 	}
-	p.links.push(url, frontier.PriorityPage, frontier.Bulk)
+	p.links.push(url, frontier.PriorityPage)
 	return nil
 }

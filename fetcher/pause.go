@@ -39,10 +39,18 @@ func (b *barrier) opening() <-chan struct{} {
 	return b.open
 }
 
+// opening returns what is closed when requests may start, nil if they may now.
+func (c *Crawl) opening() <-chan struct{} {
+	if opening := c.barrier.opening(); opening != nil {
+		return opening
+	}
+	return c.backlog.opening()
+}
+
 // await waits until requests may start, and reports whether it had to. The
 // host's slot, which the caller has a share of, is free meanwhile.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
-	for opening := h.barrier.opening(); opening != nil; opening = h.barrier.opening() {
+	for opening := h.opening(); opening != nil; opening = h.opening() {
 		h.dropSlot()
 		select {
 		case <-opening:

@@ -322,6 +322,25 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// TestOwnMaxRetryAfter: how long a host is believed that asks to be left alone is
+// its own policy's affair, for its items too.
+func TestOwnMaxRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const busy = "http://own.test/"
+		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
+			return reply{status: http.StatusServiceUnavailable, header: map[string]string{"Retry-After": "36000"}}, url == busy && try == 0
+		}})
+		cfg := w.config()
+		own := politeness.Policy{RetryBase: time.Second, MaxRetryAfter: time.Minute, Jitter: politeness.NoJitter}
+		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{Politeness: &own} }
+		begun := time.Now()
+		w.crawl(cfg, busy)
+		if took := time.Since(begun); w.wire.count(busy) != 2 || took < time.Minute || took > 10*time.Minute {
+			t.Errorf("%d requests in %v, want 2 in little more than a minute", w.wire.count(busy), took)
+		}
+	})
+}
+
 // TestOwnDelayOfHost: what Config.Hosts says of a host holds for it alone.
 func TestOwnDelayOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
 // access says what robots.txt of an origin says about a path. When it could not
@@ -105,6 +106,8 @@ func (h *holding) robotsDue(now time.Time) time.Duration {
 func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 	h.tally.ruling.Add(1)
 	defer h.tally.ruling.Add(-1)
+	stage.Fetch.Begin()
+	defer stage.None.Begin()
 	origin := url.Origin()
 	target, err := h.cfg.Canon.Parse(origin + "/robots.txt")
 	if err != nil {
@@ -115,6 +118,11 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		answer, err := h.requestRobots(stop, target, patience)
 		if err != nil {
 			return h.robotsFailed(origin, err)
+		}
+		if err := h.keepRobots(target, answer); err != nil {
+			answer.Release()
+			h.note(err)
+			return errStop
 		}
 		next, follow := h.robotsTarget(target, answer, hop)
 		if !follow {

@@ -12,6 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 // SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
@@ -75,6 +76,8 @@ func (r Rules) filter(url string) frontier.Reason {
 type linkSet struct {
 	*holding
 	from        *frontier.Item
+	found       exact.Found    // how the links are
+	class       frontier.Class // Sitemap: they are no pages but lists of URLs
 	depth, hops int
 	items       []frontier.Item
 	refused     map[frontier.Reason]uint64
@@ -134,9 +137,9 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 		case link.Nofollow:
 			l.refuseNofollow(link.URL, "rel=nofollow")
 		case link.Kind.Asset():
-			l.add(link.URL, frontier.PriorityAsset, frontier.Bulk)
+			l.add(link.URL, frontier.PriorityAsset)
 		default:
-			l.add(link.URL, frontier.PriorityPage, frontier.Bulk)
+			l.add(link.URL, frontier.PriorityPage)
 		}
 	}
 }
@@ -147,19 +150,21 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 }
 
 // add offers a link, if the rules let it pass.
-func (l *linkSet) add(url canon.URL, priority frontier.Priority, class frontier.Class) {
+func (l *linkSet) add(url canon.URL, priority frontier.Priority) {
 	if reason := l.judge(url); reason != "" {
 		l.refuseLink(url, reason)
 		return
 	}
-	l.push(url, priority, class)
+	l.push(url, priority)
 }
 
-func (l *linkSet) push(url canon.URL, priority frontier.Priority, class frontier.Class) {
-	l.items = append(l.items, frontier.Item{
+func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
+	item := frontier.Item{
 		URL: url.String(), Host: l.cfg.Canon.HostKey(url), Depth: uint16(l.depth), Hops: uint8(min(l.hops, 255)),
-		Priority: priority, Class: class, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
-	})
+		Priority: priority, Class: l.class, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
+	}
+	item.Class = l.cfg.Exact.Class(&item, l.found)
+	l.items = append(l.items, item)
 }
 
 // judge returns why the crawl's rules refuse a link, or "".
@@ -212,11 +217,19 @@ func (l *linkSet) scoped(host string) bool {
 
 // addRedirect offers the target of a redirect. That of a seed is a seed: it
 // opens its scope, so that example.org → www.example.org does not end a crawl.
+// In general a target counts as found like what redirects to it.
 func (l *linkSet) addRedirect(target canon.URL) {
+	switch l.from.Class {
+	case frontier.Sitemap:
+		l.class = frontier.Sitemap
+	case frontier.Listed:
+		l.found = exact.BySitemap
+	}
 	if l.from.Priority != frontier.PrioritySeed {
-		l.add(target, l.from.Priority, l.from.Class)
+		l.add(target, l.from.Priority)
 		return
 	}
+	l.found = exact.BySeed
 	if l.hops > l.cfg.Rules.maxHops() {
 		l.refuseLink(target, frontier.ReasonHops)
 		return
@@ -230,7 +243,7 @@ func (l *linkSet) addRedirect(target canon.URL) {
 	if l.err != nil {
 		return
 	}
-	l.push(target, frontier.PrioritySeed, frontier.Exact)
+	l.push(target, frontier.PrioritySeed)
 }
 
 // SeedAnswer says what became of one seed.
@@ -261,10 +274,9 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
 		hosts[url.Host()] = true
 		at = append(at, i)
-		items = append(items, frontier.Item{
-			URL: url.String(), Host: c.cfg.Canon.HostKey(url),
-			Priority: frontier.PrioritySeed, Class: frontier.Exact,
-		})
+		item := frontier.Item{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
+		item.Class = c.cfg.Exact.Class(&item, exact.BySeed)
+		items = append(items, item)
 	}
 	if len(items) == 0 {
 		return answers, nil

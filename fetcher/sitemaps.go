@@ -10,6 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/fetcher/sitemap"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 const (
@@ -92,20 +93,20 @@ func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 // however deep indexes nest: that counts as redirects do.
 func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
-	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1}
-	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1}
+	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
+	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap}
 	v.readers <- struct{}{}
 	_, err := sitemap.Read(bytes.NewReader(v.answer.Body), func(entry sitemap.Entry) bool {
-		links, class := &pages, frontier.Bulk
+		links := &pages
 		if entry.Kind == sitemap.Sitemap {
-			links, class = &files, frontier.Sitemap
+			links = &files
 		}
 		url, err := v.cfg.Canon.Join(v.url, entry.URL)
 		if err != nil {
 			links.refuseReference(entry.URL, err)
 			return true
 		}
-		links.add(url, frontier.PriorityPage, class)
+		links.add(url, frontier.PriorityPage)
 		return links.err == nil
 	})
 	<-v.readers

@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
 // visit requests one item and completes it. It closes began when the request
@@ -26,6 +27,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) 
 		h.mu.Unlock()
 		<-h.room
 	}()
+	stage.Fetch.Begin()
 	at := time.Now()
 	started := func() { // may be called late, from another goroutine
 		h.mu.Lock()
@@ -65,6 +67,9 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) 
 		h.tally.finished.Add(1)
 		h.tally.count(pagesOf, item.Host, 1)
 	}
+	weight := v.weight(&done)
+	h.backlog.add(weight)
+	defer h.backlog.add(-weight)
 	h.mu.Lock()
 	end := h.closing && h.outstanding == 1 && len(h.pending) == 0
 	h.mu.Unlock()
@@ -104,6 +109,7 @@ type visited struct {
 
 	answer  *get.Response // nil: none came
 	share   *budget.Share // of the memory; nil: there is no limit
+	packed  int64         // bytes of the answer for the archive
 	refused []Refused     // links, for Config.OnRefused
 }
 
@@ -126,6 +132,8 @@ func (h *holding) finished(item frontier.Item, outcome frontier.Outcome, r *reco
 	c := frontier.Completion{Item: item.Fingerprint, Outcome: outcome, Status: r.Status, Page: r.Status > 0}
 	if h.cfg.Sink != nil {
 		c.Record = func(links frontier.LinkCounts) error {
+			stage.Record.Begin()
+			defer stage.Store.Begin() // whose goroutine this is
 			r.LinksFound, r.LinksAdded = links.Found, links.Added
 			return h.cfg.Sink.Append(r)
 		}
@@ -198,7 +206,7 @@ func (v *visited) answered() frontier.Completion {
 		v.tally.errors.Add(1)
 		v.tally.count(errorsOf, v.item.Host, 1)
 		r.Error = "status " + statusText(answer.Status)
-		return v.again(outcome, min(answer.RetryAfter, v.cfg.Politeness.MaxRetryAfter), r)
+		return v.again(outcome, min(answer.RetryAfter, v.policy.MaxRetryAfter), r)
 	}
 	switch {
 	case outcome == frontier.OK && v.item.Class == frontier.Sitemap:
@@ -220,13 +228,15 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if extractable(answer.ContentType) {
 		options := extract.Options{
 			Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks, Assets: v.cfg.Assets, ProductToken: v.token,
-			Room: v.room(), GiveUp: v.impatience(),
+			Room: v.room(), GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin,
 		}
 		if v.cfg.OnRefused != nil {
 			options.OnRefused = func(text string, err error) { links.detail(text, reasonOf(err), err.Error()) }
 		}
 		v.readers <- struct{}{}
+		stage.Parse.Begin()
 		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
+		stage.Judge.Begin()
 		<-v.readers
 		if err != nil {
 			r.Error = err.Error()
@@ -238,6 +248,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	}
 	if v.cfg.OnPage != nil {
 		page.links = &links
+		stage.Handle.Begin()
 		err := v.cfg.OnPage(v.hard, page)
 		switch {
 		case err != nil && v.hard.Err() != nil: // it was told to stop
@@ -255,6 +266,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 
 // describe notes the body of an answer.
 func (v *visited) describe(r *record.Record) {
+	stage.Record.Begin()
 	r.Bytes, r.Truncated = int64(len(v.answer.Body)), v.answer.Truncated
 	if v.answer.Damage != nil {
 		r.Error = v.answer.Damage.Error()

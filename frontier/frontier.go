@@ -27,9 +27,10 @@ type Store interface {
 	// Add offers items and answers each, index for index. Of any number of
 	// callers racing on one URL at most one is answered Added in a round, and
 	// exactly one item is then queued. Equal URLs within one call count as
-	// offered in order. Only URL, Host, Depth, Hops, Priority, Class, Delay and
-	// Referrer of an item are read. On error some of items may have been added;
-	// offering them again is safe and answers Seen for those.
+	// offered in order. Only URL, Host, Depth, Hops, Priority, Class, Delay,
+	// Referrer, Decision and, with New, Promoted and Again, Round of an item are
+	// read. On error some of items may have been added; offering them again is
+	// safe and answers Seen for those.
 	Add(ctx context.Context, items []Item) ([]Verdict, error)
 
 	// Lease hands out at most len(request.IDs) due hosts, each to this caller
@@ -156,6 +157,39 @@ type HostUpdate struct {
 // MaxBlob is the largest HostUpdate.Blob in bytes.
 const MaxBlob = 24 << 10
 
+// Outbox is implemented by a Store beside which an exact set can decide what is
+// new. It keeps, together with the queue, what that set could not be told or
+// asked while it was away, until a relay brings it there: in order, and once
+// though several do.
+type Outbox interface {
+	// Notes returns at most n of the oldest notes of one partition, and how it
+	// is told that they were delivered. None: nothing waits anywhere.
+	Notes(ctx context.Context, n int) (NoteBatch, error)
+	// Delivered drops a batch's notes and counts, in the same step, what became
+	// of those links in it that were not added. It changes nothing and returns
+	// false when they are gone, because another relay was faster or the store
+	// lost them.
+	Delivered(ctx context.Context, batch NoteBatch, seen uint64, refused []Refusal) (bool, error)
+	// Waits reports index for index which exact items are queued or leased, by
+	// Host and Fingerprint. From the step on in which it is completed an item
+	// does not wait.
+	Waits(ctx context.Context, items []Item) ([]bool, error)
+}
+
+// NoteBatch is the oldest part of what one partition's outbox holds.
+type NoteBatch struct {
+	Notes     []Note
+	Partition int
+	Receipt   string // the store's own
+}
+
+// Note is a link that is not decided yet or, with an Outcome, the end of an item.
+type Note struct {
+	Item    Item
+	Outcome Outcome
+	Status  int // HTTP status, with Outcome; 0 for none
+}
+
 // Disposition says what is to become of a leased item.
 type Disposition uint8
 
@@ -175,6 +209,9 @@ type Completion struct {
 	RetryIn     time.Duration // with Retry
 	Links       []Item        // outlinks that the worker's own rules let pass
 	Refused     []Refusal     // outlinks that they did not
+	// Untold: the exact set could not be told that the item is finished. The
+	// outbox gets a Note of it in the step that completes it.
+	Untold bool
 	// Record, unless nil, writes the record of a finished item to the store's
 	// Output. The store calls it at most once for a completion, one at a time
 	// with all other records, after the links' verdicts are known and before
@@ -191,7 +228,8 @@ type Completion struct {
 	LinkRefused func(link int, reason Reason)
 }
 
-// LinkCounts are the books of one page: Found = Added + Seen + Refused.
+// LinkCounts are the books of one page: Found = Added + Seen + Refused. Links
+// that are Deferred are in none of them.
 type LinkCounts struct{ Found, Added, Seen, Refused uint64 }
 
 // Refusal counts links that were refused for one reason.

@@ -15,6 +15,7 @@ type Item struct {
 	Hops        uint8                  // redirects since the last link
 	Priority    Priority
 	Class       Class
+	Decision    Decision      // what an exact set said of it before it was offered
 	Attempts    uint8         // requests that failed so far, in this round
 	Deliveries  uint8         // leases it was lost in; at MaxDeliveries it is not fetched any more
 	Round       uint32        // how often it was legitimately offered before; 0 the first time
@@ -51,6 +52,31 @@ const (
 	Bulk    Class = iota
 	Exact         // seeds, by default
 	Sitemap       // not a page but a list of URLs: exact too, there are few of them
+	Listed        // what a sitemap lists, if that is to be exact (package exact)
+)
+
+// Decision is what an exact set beside the store decided about an offered item
+// (package exact). The filter is not asked then, but its bits are set. Only a
+// store that is an Outbox takes another Decision than Undecided.
+type Decision uint8
+
+const (
+	Undecided Decision = iota // nobody was asked: the store decides
+	Known                     // it is Seen
+	// New: it is queued, unless it waits or is leased already, so that a repeat
+	// is safe. When the filter claims to know it, that was a false positive:
+	// Stats.Recovered.
+	New
+	// Promoted is New where the item may have been offered as a bulk item
+	// before, so that a claim of the filter proves nothing: Stats.Promoted.
+	Promoted
+	// Again is New for an item that the set has had before: its window is over,
+	// or the store lost it. It is queued with Item.Round.
+	Again
+	// Later: the set cannot be asked now. Among a Completion's Links it becomes
+	// a Note in the outbox, in the step that completes the page; elsewhere it is
+	// an error.
+	Later
 )
 
 // Verdict answers an offered URL.
@@ -63,9 +89,10 @@ type Verdict struct {
 type Answer uint8
 
 const (
-	Seen    Answer = iota // known, or a false positive of the filter
-	Added                 // new, and queued by this call
-	Refused               // neither queued nor remembered
+	Seen     Answer = iota // known, or a false positive of the filter
+	Added                  // new, and queued by this call
+	Refused                // neither queued nor remembered
+	Deferred               // not decided yet: a Note of the Outbox, in no books
 )
 
 func (a Answer) String() string {
@@ -74,6 +101,8 @@ func (a Answer) String() string {
 		return "added"
 	case Refused:
 		return "refused"
+	case Deferred:
+		return "deferred"
 	default:
 		return "seen"
 	}

@@ -58,6 +58,9 @@ type Stats struct {
 	// can tell whether they were bulk items before: these are queued once more,
 	// in a round of their own. It includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
+	// Outbox counts the notes that wait in the outbox. Their links are not in
+	// the books yet.
+	Outbox uint64 `json:"outbox,omitempty"`
 }
 
 // ShadowStats are what the filter did with an exact sample of all URLs, one in

@@ -2,6 +2,7 @@ package sizing
 
 import (
 	"math"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -250,5 +251,14 @@ func TestQueueMemory(t *testing.T) {
 	}
 	if low, _ := QueueMemory(10, 1000); low != 10*(67+341) {
 		t.Errorf("10 URLs can be on 10 hosts only: %d", low)
+	}
+}
+
+// What Go allocates is what it rounds the capacity of a grown slice up to.
+func TestGoAllocation(t *testing.T) {
+	for size := 1; size < 100_000; size += 1 + size/50 {
+		if got, want := goAllocation(uint64(size)), cap(append([]byte(nil), make([]byte, size)...)); got != uint64(want) {
+			t.Errorf("%d bytes: %d, %s allocates %d", size, got, runtime.Version(), want)
+		}
 	}
 }

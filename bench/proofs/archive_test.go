@@ -23,7 +23,7 @@ import (
 
 // TestArchiveKilled: a crawl that keeps all answers, killed again and again
 // and resumed, ends with each answer that has a record in its WARC files once,
-// where the record says, as it was served, and with no other.
+// where the record says, as it was served, and with no other but those of robots.txt.
 func TestArchiveKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -107,7 +107,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, answers := make(map[string]bool), 0
+	ids, answers, robots := make(map[string]bool), 0, []warcRecord(nil)
 	for _, file := range files {
 		name := filepath.ToSlash(filepath.Join("warc", filepath.Base(file)))
 		answer := "" // the id of the last one
@@ -129,7 +129,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 				at := place{name, r.offset}
 				l, known := wanted[at]
 				if !known {
-					t.Errorf("%+v has an answer of %s that no record points to", at, r.fields["WARC-Target-URI"])
+					robots = append(robots, r)
 					continue
 				}
 				delete(wanted, at)
@@ -152,8 +152,45 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	for at, l := range wanted {
 		t.Errorf("%s: no answer at %+v", l.URL, at)
 	}
-	figure(t, "answers", "%d in %d files, %d of them cut, all as they were served; %d records", answers, len(files), cut, len(lines))
+	checkRobots(t, robots, saw)
+	figure(t, "answers", "%d in %d files, %d of them cut, %d of them of robots.txt, all as they were served; %d records", answers, len(files), cut, len(robots), len(lines))
 	return files
+}
+
+// checkRobots holds answers that no record points to: they must be those of a
+// robots.txt, or of where one redirects to, as they were served and no more often.
+func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
+	t.Helper()
+	asked := make(map[string]bool) // where a robots.txt redirects to
+	for _, r := range answers {
+		response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.block)), nil)
+		if err != nil {
+			t.Errorf("%s: %v", r.target(), err)
+			continue
+		}
+		if at, err := url.Parse(r.target()); err == nil && response.Header.Get("Location") != "" {
+			if next, err := at.Parse(response.Header.Get("Location")); err == nil {
+				asked[next.String()] = true
+			}
+		}
+		if err := r.answers(line{URL: r.target(), Status: response.StatusCode}, saw); err != nil {
+			t.Errorf("%s: %v", r.target(), err)
+		}
+	}
+	times := make(map[string]int)
+	for _, r := range answers {
+		target := r.target()
+		times[target]++
+		if !strings.HasSuffix(target, "/robots.txt") && !asked[target] {
+			t.Errorf("there is an answer of %s that no record points to", target)
+		}
+		if served := saw.times(target); times[target] > served {
+			t.Errorf("%s was served %d times, and is there more often", target, served)
+		}
+	}
+	if len(answers) == 0 {
+		t.Error("no robots.txt was kept")
+	}
 }
 
 // place is where an answer is.
@@ -192,6 +229,8 @@ func readWARC(t *testing.T, file string) (all []warcRecord) {
 	return all
 }
 
+func (r *warcRecord) target() string { return r.fields["WARC-Target-URI"] }
+
 func (r *warcRecord) read(member io.Reader) error {
 	text, err := io.ReadAll(member)
 	if err != nil {
@@ -217,8 +256,8 @@ func (r *warcRecord) read(member io.Reader) error {
 
 // answers returns how the record is not the answer of a line, as it was served.
 func (r *warcRecord) answers(l line, saw *served) error {
-	if target := r.fields["WARC-Target-URI"]; target != l.URL {
-		return fmt.Errorf("it is one of %s", target)
+	if r.target() != l.URL {
+		return fmt.Errorf("it is one of %s", r.target())
 	}
 	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.block)), nil)
 	if err != nil {

@@ -155,6 +155,7 @@ type line struct {
 	Outcome    string
 	Status     int
 	Attempts   int
+	Round      uint32
 	FetchedAt  time.Time `json:"fetched_at"`
 	LinksFound uint64    `json:"links_found"`
 	LinksAdded uint64    `json:"links_added"`

@@ -58,6 +58,13 @@ func (s *served) has(url string, status int, body []byte, cut bool) bool {
 	return false
 }
 
+// times returns how often a URL was answered.
+func (s *served) times(url string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.answers[url])
+}
+
 // noting is a http.ResponseWriter that notes what is written.
 type noting struct {
 	http.ResponseWriter

@@ -31,11 +31,16 @@ type team struct {
 	over    bool           // a worker found that nothing is left
 	deaths  map[string]int // workers that died, by what killed them
 	points  []kill         // where workers that come next kill themselves
+	gaveUp  int            // workers that said that they cannot go on
 	reused  int            // directories that a second worker went on with
 
 	killEvery time.Duration // this process kills a worker so often; 0: never
 	mostKills int           // and no more than so many
 	trouble   func() error  // what happens to the servers meanwhile; nil: nothing
+
+	joined   func(*worker)     // is told of each worker; nil: nobody is
+	whenOver func()            // is called when a worker found that nothing is left; nil: nothing is
+	mayFail  func(string) bool // whether a worker may give up and say so; nil: none may
 }
 
 // worker is one of a team.
@@ -45,11 +50,14 @@ type worker struct {
 	kill kill // what ends it; zero: nothing, or this process
 }
 
+// crawlName is the name of crawls that are shared.
+const crawlName = "proof"
+
 // newTeam returns a team that will crawl on the Redis at url.
 func newTeam(t *testing.T, url string, rng *rand.Rand, flags ...string) *team {
 	t.Helper()
 	return &team{
-		t: t, bin: crawlerBinary(t), name: []string{"--redis", url, "--name", "proof"}, flags: flags,
+		t: t, bin: crawlerBinary(t), name: []string{"--redis", url, "--name", crawlName}, flags: flags,
 		shelf: filepath.Join(t.TempDir(), "proof.crawl"), rng: rng, deaths: make(map[string]int),
 	}
 }
@@ -77,6 +85,9 @@ func (m *team) join(dir string) {
 	named := []string{"--dir", dir, "--worker", fmt.Sprintf("worker-%d", m.started)}
 	w.process = command(m.t, m.bin, slices.Concat([]string{"crawl"}, m.name, named, w.kill.flags(), m.flags)...)
 	m.working = append(m.working, w)
+	if m.joined != nil {
+		m.joined(w)
+	}
 	waited := make(chan struct{})
 	go func() {
 		_ = w.cmd.Wait() // how it ended is in its state
@@ -143,10 +154,14 @@ func (m *team) bury(w *worker) {
 			dir = w.dir
 		}
 		m.join(dir)
+	case state.ExitCode() != 0 && m.mayFail != nil && m.mayFail(w.stderr.String()):
+		m.gaveUp++
 	case state.ExitCode() != 0:
 		m.t.Fatalf("a worker ended with exit code %d, want 0; stderr:\n%s", state.ExitCode(), &w.stderr)
 	default:
-		m.over = true
+		if m.over = true; m.whenOver != nil {
+			m.whenOver()
+		}
 	}
 }
 

@@ -103,58 +103,54 @@ func TestSharedServerLoss(t *testing.T) {
 // its log gone, and started again. Pages of other nodes were not completed before
 // what they linked to there was safe: the records are exactly the expected ones.
 func TestSharedClusterLoss(t *testing.T) {
-	if testing.Short() && !*proof {
-		t.Skip("a cluster takes its time: without -short, or with -proof")
-	}
-	t.Parallel()
-	seed := newSeed(t)
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{Node: servers.RedisOptions{AppendOnly: true}})
-	web := hardWeb(t, seed)
+	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
-	m := newTeam(t, cluster.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)))...)
 	var cuts []int64
-	m.trouble = func() error {
-		for _, node := range cluster.Nodes[:sized(1, 3)] {
-			if err := await(t.Context(), reached(web, sized(200, 4000))); err != nil {
-				return err
-			}
-			cut, err := powerCut(node, rng, time.Second)
-			if err != nil {
-				return err
-			}
-			cuts = append(cuts, cut)
-			if err := errors.Join(node.Restart(), cluster.AwaitOK(t.Context())); err != nil {
-				return err
-			}
+	befallCluster(t, seed, rng, 0, func(cluster *servers.Cluster, node *servers.RedisServer) error {
+		cut, err := powerCut(node, rng, time.Second)
+		if err != nil {
+			return err
 		}
-		return nil
-	}
-	began := time.Now()
-	m.run(3)
-	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+		cuts = append(cuts, cut)
+		return errors.Join(node.Restart(), cluster.AwaitOK(t.Context()))
+	})
 	figure(t, "cut", "%d bytes of the nodes' logs", cuts)
-	m.judgeLoss(web)
 }
 
 // TestSharedFailover: primaries of a cluster die, and their replicas take over,
 // under a crawl whose pages wait for one replica: the records are exactly the
 // expected ones.
 func TestSharedFailover(t *testing.T) {
+	seed := newClusterSeed(t)
+	befallCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
+		return failOver(t.Context(), cluster, primary)
+	})
+}
+
+// newClusterSeed is newSeed for a test that crawls on a cluster.
+func newClusterSeed(t *testing.T) uint64 {
+	t.Helper()
 	if testing.Short() && !*proof {
 		t.Skip("a cluster takes its time: without -short, or with -proof")
 	}
 	t.Parallel()
-	seed := newSeed(t)
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})
+	return newSeed(t)
+}
+
+// befallCluster has three workers crawl on a cluster, whose primaries have so many
+// replicas each that every page waits for all of them, and judges what they leave.
+// Meanwhile happens befalls one primary after the other.
+func befallCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, happens func(*servers.Cluster, *servers.RedisServer) error) {
+	t.Helper()
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})
 	web := hardWeb(t, seed)
-	rng := rand.New(rand.NewPCG(seed, 8))
-	m := newTeam(t, cluster.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)), "--redis-wait", "1")...)
+	m := newTeam(t, cluster.URL(), rng, sharedFlags(web, "--partitions", strconv.Itoa(sized(32, 256)), "--redis-wait", strconv.Itoa(replicas))...)
 	m.trouble = func() error {
 		for _, primary := range cluster.Nodes[:sized(1, 3)] {
 			if err := await(t.Context(), reached(web, sized(200, 4000))); err != nil {
 				return err
 			}
-			if err := failOver(t.Context(), cluster, primary); err != nil {
+			if err := happens(cluster, primary); err != nil {
 				return err
 			}
 		}

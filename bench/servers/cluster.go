@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -34,7 +33,7 @@ type Cluster struct {
 }
 
 // RedisCluster starts a Redis Cluster that ends with the test, like Redis.
-func RedisCluster(t testing.TB, opt ClusterOptions) *Cluster {
+func RedisCluster(t TB, opt ClusterOptions) *Cluster {
 	t.Helper()
 	cluster, err := StartRedisCluster(t.Context(), opt)
 	return started(t, cluster, err)

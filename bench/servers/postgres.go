@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
@@ -50,7 +49,7 @@ type PostgresServer struct {
 
 // Postgres starts a Postgres server that ends with the test. Without its
 // programs the test is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
-func Postgres(t testing.TB, opt PostgresOptions) *PostgresServer {
+func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 	t.Helper()
 	server, err := StartPostgres(t.Context(), opt)
 	return started(t, server, err)

@@ -4,7 +4,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -35,7 +34,7 @@ type drop struct {
 
 // Proxy starts a proxy in front of the server at a TCP address. It ends with
 // the test.
-func Proxy(t testing.TB, upstream string) *ProxyServer {
+func Proxy(t TB, upstream string) *ProxyServer {
 	t.Helper()
 	p, err := StartProxy(upstream)
 	return started(t, p, err)

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -60,7 +59,7 @@ const adminUser = "servers"
 
 // Redis starts a Redis server that ends with the test. Without redis-server the
 // test is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
-func Redis(t testing.TB, opt RedisOptions) *RedisServer {
+func Redis(t TB, opt RedisOptions) *RedisServer {
 	t.Helper()
 	server, err := StartRedis(t.Context(), opt)
 	return started(t, server, err)

@@ -9,6 +9,7 @@
 package servers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"testing"
 	"time"
 )
 
@@ -31,10 +31,23 @@ const (
 	stopTimeout = 30 * time.Second
 )
 
+// TB is what a server asks of the test that it belongs to: a part of testing.TB.
+// Programs that start servers for themselves are spared the package testing.
+type TB interface {
+	Helper()
+	Context() context.Context
+	Cleanup(func())
+	Failed() bool
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Skip(args ...any)
+}
+
 // started gives t a server that ends with the test, or ends the test: skipped
 // when the server's program is missing, failed when CRAWLER_TEST_SERVERS is
 // "require" or for any other reason.
-func started[S interface{ Close() error }](t testing.TB, server S, err error) S {
+func started[S interface{ Close() error }](t TB, server S, err error) S {
 	t.Helper()
 	switch {
 	case err == nil:

@@ -105,7 +105,7 @@ func BenchmarkLevel(b *testing.B) {
 			level int
 			make  func(level int) packer
 		}{
-			{"klauspost", -3, klauspost}, {"klauspost", 1, klauspost}, {"klauspost", 2, klauspost}, {"klauspost", 3, klauspost}, {"klauspost", 5, klauspost},
+			{"klauspost", -3, klauspost}, {"klauspost", -2, klauspost}, {"klauspost", 0, klauspost}, {"klauspost", 1, klauspost}, {"klauspost", 2, klauspost}, {"klauspost", 3, klauspost}, {"klauspost", 5, klauspost},
 			{"stdlib", 1, stdlib}, {"stdlib", 6, stdlib},
 		} {
 			b.Run(fmt.Sprintf("gzip=%t/by=%s/level=%d", coded, c.name, c.level), func(b *testing.B) {

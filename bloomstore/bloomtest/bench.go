@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 )
 
 // Bench measures the filters that open returns, fresh and empty each time and
@@ -16,8 +17,8 @@ import (
 func Bench(b *testing.B, open func(b *testing.B) bloomstore.Filter) {
 	const batch = 100
 	rng := rand.New(rand.NewPCG(1, 0))
-	known := fillRandom(rng, make([]bloomstore.Fingerprint, Keys))
-	unknown := fillRandom(rng, make([]bloomstore.Fingerprint, Keys))
+	known := bloomrate.Random(rng, make([]bloomstore.Fingerprint, Keys))
+	unknown := bloomrate.Random(rng, make([]bloomstore.Fingerprint, Keys))
 	full := sync.OnceValue(func() bloomstore.Filter {
 		filter := open(b)
 		if _, err := filter.AddIfAbsent(b.Context(), known); err != nil {

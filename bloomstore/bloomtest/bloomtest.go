@@ -10,7 +10,6 @@ package bloomtest
 
 import (
 	"context"
-	"encoding/binary"
 	"flag"
 	"fmt"
 	"math"
@@ -18,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 )
 
 // What Run expects of the filters it is given.
@@ -100,15 +100,7 @@ func isProof() bool {
 // prints returns n random fingerprints. Real ones are keyed hashes, so random
 // ones are as good.
 func (t *trial) prints(n int) []bloomstore.Fingerprint {
-	return fillRandom(t.rng, make([]bloomstore.Fingerprint, n))
-}
-
-func fillRandom(rng *rand.Rand, prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
-	for i := range prints {
-		binary.LittleEndian.PutUint64(prints[i][:8], rng.Uint64())
-		binary.LittleEndian.PutUint64(prints[i][8:], rng.Uint64())
-	}
-	return prints
+	return bloomrate.Random(t.rng, make([]bloomstore.Fingerprint, n))
 }
 
 // falseLimit returns the number of false positives that looking up n keys gives

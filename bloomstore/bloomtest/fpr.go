@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 )
 
 // FPR measures the false-positive rate of a filter that open makes for n keys at
@@ -30,7 +31,7 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 // 100/p or more.
 //
 // σ is that of the count, widened by how much the fill of one filter of optimal
-// size differs from the mean by chance.
+// size differs from the mean by chance: see bloomrate.Spread.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	if err := newTrial(t).probe(t.Context(), filter, p, n, probes); err != nil {
@@ -39,23 +40,11 @@ func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) 
 }
 
 func (t *trial) probe(ctx context.Context, filter bloomstore.Filter, p float64, n, probes uint64) error {
-	hits := uint64(0)
-	batch := make([]bloomstore.Fingerprint, 4096)
-	for left := probes; left > 0; left -= uint64(len(batch)) {
-		batch = batch[:min(uint64(len(batch)), left)]
-		known, err := filter.Contains(ctx, fillRandom(t.rng, batch))
-		if err != nil {
-			return err
-		}
-		for _, claimed := range known {
-			if claimed {
-				hits++
-			}
-		}
+	hits, err := bloomrate.Probe(ctx, filter, bloomrate.RandomKeys(t.rng), probes)
+	if err != nil {
+		return err
 	}
-	mean := p * float64(probes)
-	sigma := math.Sqrt(mean*(1-p) + math.Pow(mean*fillSpread(p, n), 2))
-	rate, off := float64(hits)/float64(probes), (float64(hits)-mean)/sigma
+	rate, off := float64(hits)/float64(probes), bloomrate.Deviation(hits, probes, p, bloomrate.Spread(p, n))
 	t.logf("claimed %d of %d probes, a rate of %.4g, %+.2fσ from %.4g", hits, probes, rate, off, p)
 	if math.Abs(off) > 5 {
 		return fmt.Errorf("false-positive rate %.4g with %d keys (%d of %d probes), %+.1fσ from %.4g, want within 5σ",
@@ -66,22 +55,6 @@ func (t *trial) probe(ctx context.Context, filter bloomstore.Filter, p float64, 
 
 // fill adds n random keys.
 func (t *trial) fill(ctx context.Context, filter bloomstore.Filter, n uint64) error {
-	batch := make([]bloomstore.Fingerprint, 4096)
-	for left := n; left > 0; left -= uint64(len(batch)) {
-		batch = batch[:min(uint64(len(batch)), left)]
-		if _, err := filter.AddIfAbsent(ctx, fillRandom(t.rng, batch)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fillSpread returns the standard deviation, relative to p, of the rates of
-// filters with n keys. Half of the m bits are set, give or take
-// √(m·e^(-λ)·(1-(1+λ)e^(-λ))) with λ = ln 2 (the variance of occupancy), and the
-// rate is the k-th power of that share, k = log2(1/p), m = nk/ln 2.
-func fillSpread(p float64, n uint64) float64 {
-	k := max(-math.Log2(p), 1)
-	m := float64(n) * k / math.Ln2
-	return k * 2 * math.Sqrt((1-(1+math.Ln2)/2)/2/m)
+	_, err := bloomrate.Fill(ctx, filter, bloomrate.RandomKeys(t.rng), n)
+	return err
 }

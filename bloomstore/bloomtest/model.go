@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 )
 
 // modelRun compares random operations with a map.
@@ -76,7 +77,7 @@ func (m *model) run(ctx context.Context) error {
 // some of them twice.
 func (m *model) batch() []bloomstore.Fingerprint {
 	batch := make([]bloomstore.Fingerprint, m.rng.IntN(201))
-	fillRandom(m.rng, batch)
+	bloomrate.Random(m.rng, batch)
 	for i := range batch {
 		switch m.rng.IntN(4) {
 		case 0:

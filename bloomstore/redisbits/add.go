@@ -86,7 +86,7 @@ func (f *Filter) follow(ctx context.Context, call *addCall, reply addReply) erro
 		return call.chain.Refresh(ctx, f.client)
 	case reply.full:
 		return call.chain.Extend(ctx, f.client, call.layers)
-	case reply.room >= 0 && uint64(reply.room) <= f.layout.Layer(call.layers-1).Capacity/2:
+	case reply.room >= 0 && f.layout.Ahead(call.layers-1, uint64(reply.room)):
 		_, err := call.chain.Prepare(ctx, f.client)
 		return err
 	}

@@ -262,8 +262,8 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 }
 
 // Prepare makes one segment of the layer that the chain will have next, if one is
-// missing, and reports whether now all are there. Whoever adds calls it from half
-// the capacity on, so that Extend finds the work done.
+// missing, and reports whether now all are there. Whoever adds calls it when the
+// layer is Ahead, so that Extend finds the work done.
 func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
 	if number := c.Layers(); c.layout.Grows(number) {
 		return c.prepare(ctx, client, number)

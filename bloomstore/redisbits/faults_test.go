@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -115,6 +116,40 @@ func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 		if due := c.verifyDue(at(step.after)); due != step.due {
 			t.Errorf("after %v: due is %t, want %t", step.after, due, step.due)
 		}
+	}
+}
+
+// TestReadsOfABrokenConnection: what could not be looked at is looked at once by
+// the next read that can, however long the outage.
+func TestReadsOfABrokenConnection(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	proxy := servers.Proxy(t, server.Addr())
+	client := redis.NewClient(&redis.Options{
+		Addr: proxy.Addr(), MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	defer client.Close()
+	f := open(t, client, Config{Name: "unreachable", Capacity: 100, Partitions: 1})
+	c, r := f.chains[0], NewReader(client)
+	asks := []Ask{{Chain: c}}
+	proxy.Down()
+	for range 3 {
+		c.checked.Store(0) // a second has passed
+		if err := r.Read(t.Context(), asks); err == nil {
+			t.Fatal("a read through a proxy that is down has no error")
+		}
+		if len(r.due) > 0 {
+			t.Fatalf("%d chains are still to be verified by a read that failed", len(r.due))
+		}
+	}
+	proxy.Up()
+	h := c.header
+	h.id[0] ^= 1
+	if err := dial(t, server).SetRange(t.Context(), c.SegmentKey(0, 0), 0, string(h.encode())).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Read(t.Context(), asks); !errors.Is(err, bloomstore.ErrParamsMismatch) {
+		t.Errorf("Read of a segment that was replaced meanwhile: %v, want an ErrParamsMismatch", err)
 	}
 }
 

@@ -108,6 +108,22 @@ func (l *Layout) Layer(number int) *Layer {
 	return l.layers[number]
 }
 
+// aheadPerMiB is for how many keys of room in a layer each MiB of the next one is
+// made ahead. Redis makes a MiB in a fraction of a millisecond; more than these
+// nobody adds in that time.
+const aheadPerMiB = 128
+
+// Ahead reports whether a layer with room for so many more keys is so full that
+// the next one should be made ready. It is late: what is made ready takes memory,
+// and a filter with as many keys as it is made for, spread evenly, needs none.
+func (l *Layout) Ahead(number int, room uint64) bool {
+	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
+		return false
+	}
+	next := l.Layer(number + 1)
+	return room <= uint64(next.Segments)*uint64(next.SegmentBytes)>>20*aheadPerMiB
+}
+
 // Layer is the shape of one layer of a chain: equal segments, each a Redis
 // string of a header and blocks. All bits of a fingerprint lie in one block. Its
 // methods are pure and safe for concurrent use.

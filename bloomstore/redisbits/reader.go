@@ -129,6 +129,7 @@ func (r *Reader) Read(ctx context.Context, asks []Ask) error {
 	for len(asks) > 0 {
 		n := r.fill(ctx, asks, &blocks)
 		if err := r.exec(ctx); err != nil {
+			r.postpone()
 			return err
 		}
 		r.answer(asks[:n])
@@ -223,13 +224,18 @@ func (r *Reader) verify(ctx context.Context) error {
 	if len(r.due) == 0 {
 		return nil
 	}
-	due := r.due
-	r.due = r.due[:0]
-	err := verify(ctx, r.client, due)
-	if err != nil {
-		for _, c := range due {
-			c.checked.Store(0)
-		}
+	if err := verify(ctx, r.client, r.due); err != nil {
+		r.postpone()
+		return err
 	}
-	return err
+	r.due = r.due[:0]
+	return nil
+}
+
+// postpone leaves what is due to the next read of its chain, by whichever Reader.
+func (r *Reader) postpone() {
+	for _, c := range r.due {
+		c.checked.Store(0)
+	}
+	r.due = r.due[:0]
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // Stats describe chains as of about one moment. What it says of the fill comes
@@ -105,18 +107,21 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, tiers []*tie
 		return s, 0, err
 	}
 	blockBits := float64(shape.BlockBytes * 8)
-	var rate, keys moments
+	var rate, keys, noise moments
 	err = sampleBlocks(ctx, client, tiers, sample, func(set int) {
 		fill := float64(set) / blockBits
 		s.Fill += fill / float64(sample)
 		rate.add(math.Pow(fill, float64(shape.Hashes)))
 		// A full block says only that it has many keys; it counts as nearly full.
 		keys.add(-math.Log1p(-min(fill, 1-1/(2*blockBits))) * blockBits / float64(shape.Hashes))
+		// That of one block is an estimate itself, however many of them are read.
+		_, own := sizing.Cardinality(min(uint64(set), uint64(blockBits)-1), uint64(blockBits), uint(shape.Hashes))
+		noise.add(own * own)
 	})
 	blocks := float64(s.Bits) / blockBits
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
-	return s, keys.stderr() * blocks, err
+	return s, math.Sqrt(math.Pow(keys.stderr()*blocks, 2) + noise.mean()*blocks), err
 }
 
 // sumKeys adds up the counts of the records for the layer that layers names.

@@ -161,14 +161,19 @@ func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answers N DIR: so many records of a crawl have an answer, each where its
-// record says, and the files have no other answers.
+// answers N DIR [ROBOTS]: so many records of a crawl have an answer, each where
+// its record says, and the files have no other answers but so many of a robots.txt.
 func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: answers N DIR")
+	if neg || len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: answers N DIR [ROBOTS]")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
+	wantRobots := 0
+	if len(args) == 3 {
+		wantRobots, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
 	pointed := 0
 	for line := range strings.Lines(ts.ReadFile(filepath.Join(args[1], "pages.jsonl"))) {
 		var r struct {
@@ -194,7 +199,7 @@ func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	files, err := filepath.Glob(ts.MkAbs(filepath.Join(args[1], "warc", "*.warc.gz")))
 	ts.Check(err)
-	there := 0
+	there, robots := 0, 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		ts.Check(err)
@@ -203,9 +208,10 @@ func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 		whole, err := io.ReadAll(z)
 		ts.Check(err)
 		there += bytes.Count(whole, []byte("WARC-Type: response\r\n"))
+		robots += bytes.Count(whole, []byte("/robots.txt\r\n")) / 2 // its answer and its request
 	}
-	if pointed != want || there != want {
-		ts.Fatalf("%d records point to answers, the files have %d, want %d of both", pointed, there, want)
+	if pointed != want || there != want+robots || robots != wantRobots {
+		ts.Fatalf("%d records point to answers, want %d; the files have %d, %d of them of a robots.txt, want %d", pointed, want, there, robots, wantRobots)
 	}
 }
 

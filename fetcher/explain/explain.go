@@ -20,6 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 // Sources are what an explanation is made from. Canon, Inspector, Fingerprint
@@ -34,6 +35,8 @@ type Sources struct {
 	Fingerprint func(url string) bloomstore.Fingerprint // under the crawl's key
 	Now         time.Time
 
+	// Exact says which URLs are exact.
+	Exact *exact.Rules
 	// Given is how many URLs the filter was told to know that were never added
 	// (--known).
 	Given uint64
@@ -90,7 +93,7 @@ func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	print := s.Fingerprint(e.Canonical)
 	e.Fingerprint = hex.EncodeToString(print[:])
 	q := query{src: &s, out: e, url: url}
-	for _, ask := range []func(context.Context) error{q.askStore, q.askRecords, q.askRules, q.askRobots, q.askAddress} {
+	for _, ask := range []func(context.Context) error{q.askStore, q.askRecords, q.askRules, q.askClass, q.askRobots, q.askAddress} {
 		if err := ask(ctx); err != nil {
 			return nil, fmt.Errorf("explain %q: %w", e.Canonical, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 var update = flag.Bool("update", false, "write testdata/explanations.txt anew")
@@ -108,6 +109,14 @@ func robotsOf(fetched time.Time, answers ...int) func(context.Context, canon.URL
 
 func queueOf(ahead, waiting uint64, delay time.Duration) func(context.Context, string, string) (Queue, error) {
 	return func(context.Context, string, string) (Queue, error) { return Queue{ahead, waiting, delay}, nil }
+}
+
+func exactly(rules ...exact.Rule) *exact.Rules {
+	all, err := exact.NewRules(rules...)
+	if err != nil {
+		panic(err)
+	}
+	return all
 }
 
 func addressOf(err error) func(context.Context, string) error {
@@ -205,6 +214,20 @@ var explanations = []struct {
 		s.Rules.MaxDepth, s.Queue, s.CheckHost = 2, queueOf(11, 340, 0), addressOf(nil)
 		s.Trail = trailOf(record.Record{URL: list}, record.Record{URL: root})
 	}},
+	{"exact by its form", page, func(_ *crawl, s *Sources) {
+		s.Exact = exactly(exact.Rule{Text: "seeds"}, exact.Rule{Name: "pages", Text: "re=/page$"})
+	}},
+	{"exact as it may be found", page, func(_ *crawl, s *Sources) {
+		s.Exact = exactly(exact.Rule{Text: "host=*.gov"}, exact.Rule{Text: "seeds"}, exact.Rule{Text: "depth<=1"})
+	}},
+	{"exact as it was found", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1, Class: 4}}
+		s.Exact = exactly(exact.Rule{Text: "depth<=1"})
+	}},
+	{"not exact", page, func(c *crawl, s *Sources) {
+		c.status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1}}
+		s.Exact = exactly(exact.Rule{Text: "seeds"})
+	}},
 	{"queued: delayed, of a page without a record", page, func(c *crawl, s *Sources) {
 		c.status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
 			Item: frontier.Item{Depth: 1, Hops: 1, Attempts: 2, Deliveries: 1, Round: 1, Priority: frontier.PriorityAsset, Referrer: referrerTo(list)}}
@@ -240,7 +263,7 @@ var explanations = []struct {
 	}},
 	{"done: address", page, func(c *crawl, s *Sources) {
 		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Address}
-		s.Trail = trailOf(record.Record{URL: page, Error: "h.example is 10.0.0.1, a private address (--allow-private)"})
+		s.Trail = trailOf(record.Record{URL: page, Error: "h.example is 10.0.0.1, a private address (--allow-private, or --allow-net 10.0.0.1/32)"})
 	}},
 	{"done: type, without records", page, func(c *crawl, _ *Sources) {
 		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Type, Status: 200}

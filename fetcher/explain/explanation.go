@@ -18,6 +18,7 @@ type Explanation struct {
 	Fingerprint string         `json:"fingerprint,omitempty"` // 32 hex digits
 	Host        string         `json:"host,omitempty"`        // host key
 	Rules       []Check        `json:"rules,omitempty"`       // as they hold for a link now, in their order
+	Class       *Class         `json:"class,omitempty"`
 	Robots      *Robots        `json:"robots,omitempty"`
 	Address     *Address       `json:"address,omitempty"`
 	Filter      *Filter        `json:"filter,omitempty"`
@@ -37,6 +38,13 @@ type Check struct {
 	Asked   []string        `json:"asked,omitempty"`   // scope: the keys any one of which would do
 	By      string          `json:"by,omitempty"`      // what decided: a scope key or an expression
 	Words   string          `json:"words"`
+}
+
+// Class says who decides whether the URL is new.
+type Class struct {
+	Name  string `json:"name"`           // "bulk": the filter; of the others an exact store decides
+	Rule  string `json:"rule,omitempty"` // of --exact, that gives it
+	Words string `json:"words"`
 }
 
 // Answer is what a rule says.

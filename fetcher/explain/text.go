@@ -27,6 +27,9 @@ func (e *Explanation) WriteTo(w io.Writer) (int64, error) {
 	for _, c := range e.Rules {
 		t.line(c.Rule, string(c.Answer)+": "+c.Words)
 	}
+	if e.Class != nil {
+		t.line("exact", e.Class.Words)
+	}
 	if r := e.Robots; r != nil {
 		t.line("robots", fmt.Sprintf("%s (%s/robots.txt): %s", r.Access, r.Origin, r.Words))
 	}

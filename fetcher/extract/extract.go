@@ -54,6 +54,9 @@ type Options struct {
 	// which takes time in proportion to the page. nil: never.
 	GiveUp func() bool
 
+	// Resolving is called when the references were found, before they become
+	// URLs; nil: nobody wants to know.
+	Resolving func()
 	// OnRefused is told each reference that is no link, and why, unless it is
 	// nil. Those that are TooMany it is not told.
 	OnRefused func(text string, err error)
@@ -119,6 +122,9 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 		readTokens(text, found)
 	} else {
 		walk(page.root, found)
+	}
+	if opt.Resolving != nil {
+		opt.Resolving()
 	}
 	found.finish(page, base, charset.query)
 	return page, nil

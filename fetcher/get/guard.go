@@ -14,14 +14,27 @@ type AddressError struct {
 }
 
 func (e *AddressError) Error() string {
-	kind := "special"
-	if ip, err := netip.ParseAddr(e.Addr); err == nil && (ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()) {
-		kind = "private"
+	kind, allow := "special", "--allow-private"
+	if ip, err := netip.ParseAddr(e.Addr); err == nil {
+		if ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+			kind = "private"
+		}
+		allow += ", or" + allowNet(ip.WithZone(""))
 	}
 	if e.Host == e.Addr {
-		return fmt.Sprintf("%s is a %s address (--allow-private)", e.Host, kind)
+		return fmt.Sprintf("%s is a %s address (%s)", e.Host, kind, allow)
 	}
-	return fmt.Sprintf("%s is %s, a %s address (--allow-private)", e.Host, e.Addr, kind)
+	return fmt.Sprintf("%s is %s, a %s address (%s)", e.Host, e.Addr, kind, allow)
+}
+
+// allowNet returns the flags that let ip pass and nothing else: one for the
+// address that it embeds too.
+func allowNet(ip netip.Addr) string {
+	flags := " --allow-net " + netip.PrefixFrom(ip, ip.BitLen()).String()
+	if inner, translated := embedded(ip); translated {
+		flags += allowNet(inner)
+	}
+	return flags
 }
 
 // guard judges addresses: nobody's public web server is in any range of the

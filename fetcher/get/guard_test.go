@@ -49,12 +49,13 @@ func TestPrivateAddressIsNotDialled(t *testing.T) {
 func TestCheckHost(t *testing.T) {
 	c := guarded(t, Config{ConnectTo: []Rule{{Pattern: "*.test", Addr: "127.0.0.1"}}})
 	for host, want := range map[string]string{
-		"127.0.0.1":      "127.0.0.1 is a private address (--allow-private)",
-		"[::1]":          "::1 is a private address (--allow-private)",
-		"224.0.0.1":      "224.0.0.1 is a special address (--allow-private)",
-		"8.8.8.8":        "",
-		"a.test":         "",
-		"[2606:4700::1]": "",
+		"127.0.0.1":         "127.0.0.1 is a private address (--allow-private, or --allow-net 127.0.0.1/32)",
+		"[::1]":             "::1 is a private address (--allow-private, or --allow-net ::1/128)",
+		"224.0.0.1":         "224.0.0.1 is a special address (--allow-private, or --allow-net 224.0.0.1/32)",
+		"8.8.8.8":           "",
+		"a.test":            "",
+		"[2606:4700::1]":    "",
+		"[64:ff9b::7f00:1]": "64:ff9b::7f00:1 is a special address (--allow-private, or --allow-net 64:ff9b::7f00:1/128 --allow-net 127.0.0.1/32)",
 	} {
 		err := c.CheckHost(t.Context(), host)
 		if got := errorText(err); got != want {
@@ -64,7 +65,7 @@ func TestCheckHost(t *testing.T) {
 	if err := c.CheckHost(t.Context(), "localhost"); err == nil || !strings.HasPrefix(err.Error(), "localhost is ") {
 		t.Errorf("CheckHost(localhost) = %v", err)
 	}
-	if got, want := (&AddressError{"localhost", "127.0.0.1"}).Error(), "localhost is 127.0.0.1, a private address (--allow-private)"; got != want {
+	if got, want := (&AddressError{"localhost", "127.0.0.1"}).Error(), "localhost is 127.0.0.1, a private address (--allow-private, or --allow-net 127.0.0.1/32)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if err := client(t, Config{}).CheckHost(t.Context(), "127.0.0.1"); err != nil {

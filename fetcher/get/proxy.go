@@ -60,6 +60,9 @@ func parseProxy(raw string, roots *x509.CertPool) (*proxy, error) {
 		return nil, errProxyURL
 	}
 	p.address = net.JoinHostPort(u.Hostname(), port)
+	if _, _, err := net.SplitHostPort(p.address); err != nil { // url.Parse lets a lone bracket pass
+		return nil, errProxyURL
+	}
 	password, _ := u.User.Password()
 	switch p.socks = u.Scheme == "socks5"; {
 	case p.socks && (len(u.User.Username()) > 255 || len(password) > 255):

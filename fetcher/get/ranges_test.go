@@ -135,6 +135,28 @@ func TestAllowNet(t *testing.T) {
 	}
 }
 
+// TestAddressErrorSaysWhatAllows: with the networks that the message names the
+// address is dialled, and no other of its range.
+func TestAddressErrorSaysWhatAllows(t *testing.T) {
+	for _, p := range append(special4, special6...) {
+		first, last := ends(p)
+		for _, ip := range []netip.Addr{first, last, first.WithZone("eth0")} {
+			text := (&AddressError{Host: "a.test", Addr: ip.String()}).Error()
+			var allow []netip.Prefix
+			for _, flag := range strings.Split(strings.TrimSuffix(text, ")"), "--allow-net ")[1:] {
+				allow = append(allow, netip.MustParsePrefix(strings.TrimSpace(flag)))
+			}
+			g := newGuard(Config{AllowNet: allow})
+			if !g.permits(ip) {
+				t.Errorf("%s: %s is not dialled with it", text, ip)
+			}
+			if first != last && g.permits(first) && g.permits(last) {
+				t.Errorf("%s: all of %s is dialled with it", text, p)
+			}
+		}
+	}
+}
+
 // dialled counts the connections to a port of every address of the loopback.
 func dialled(t *testing.T) (port string, count *atomic.Int32) {
 	t.Helper()

@@ -20,20 +20,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
 
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
-	}
-	t.Logf("replay with -seed=%d", s)
-	return rand.New(rand.NewPCG(s, 3))
+	return rand.New(rand.NewPCG(bloomtest.Seed(t), 3))
 }
 
 const dir = "out"

@@ -19,7 +19,7 @@ const peekBytes = 1 << 10
 // input is a file on its way to its text.
 type input struct {
 	wire  *bounded // as it came
-	plain *bounded // uncompressed; nil: not opened
+	plain *bounded // uncompressed; nil: not opened, or no gzip after all
 	gzip  bool
 	limit int64 // of either, in bytes
 }
@@ -32,7 +32,6 @@ func newInput(r io.Reader, limit int64) *input {
 // no XML.
 func (in *input) open() (text *bufio.Reader, lines bool, err error) {
 	wire := bufio.NewReaderSize(in.wire, 4<<10)
-	in.plain = in.wire
 	text = wire
 	if magic, _ := wire.Peek(2); bytes.Equal(magic, []byte("\x1f\x8b")) {
 		in.gzip = true
@@ -42,6 +41,8 @@ func (in *input) open() (text *bufio.Reader, lines bool, err error) {
 		}
 		in.plain = &bounded{from: z, left: in.limit}
 		text = bufio.NewReaderSize(in.plain, 4<<10)
+	} else {
+		in.plain = in.wire
 	}
 	begin, err := text.Peek(peekBytes)
 	if len(begin) == 0 && err != nil && err != io.EOF {

@@ -127,8 +127,9 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// TestPackedByContent: what compresses is compressed, what is dense already or
-// small costs no search for repetitions; all of it comes back.
+// TestPackedByContent: what compresses is compressed, what is dense already
+// costs no search for repetitions, what is coded or small not even a count of
+// its bytes; all of it comes back.
 func TestPackedByContent(t *testing.T) {
 	html := strings.Repeat("<p>the same again</p>", 1000)
 	long := func(field string) int {
@@ -140,12 +141,21 @@ func TestPackedByContent(t *testing.T) {
 		}
 		return int(all[2].place.Offset - all[1].place.Offset)
 	}
-	for field, dense := range map[string]bool{
-		"Content-Type: text/html": false, "Content-Encoding: identity": false, "Content-Type: image/svg+xml": false, "Content-Type: application/json": false,
-		"content-encoding:gzip": true, "Content-Type: Image/PNG": true, "Content-Type: application/pdf": true, "Content-Type: video/mp4": true,
+	const text, dense, stored = "text", "dense", "stored"
+	for fields, want := range map[string]string{
+		"Content-Type: text/html": text, "Content-Encoding: identity": text, "Content-Type: image/svg+xml": text, "Content-Type: application/json": text,
+		"Content-Type: Image/PNG": dense, "Content-Type: application/pdf": dense, "Content-Type: video/mp4": dense,
+		"content-encoding:gzip": stored, "Content-Encoding: br\r\nContent-Type: font/woff2": stored, "Content-Type: image/png\r\nContent-Encoding: gzip": stored,
 	} {
-		if size := long(field); size > len(html)/4 != dense {
-			t.Errorf("%s: %d bytes of %d, want a search for repetitions: %t", field, size, len(html), !dense)
+		got := text
+		switch size := long(fields); {
+		case size > len(html):
+			got = stored
+		case size > len(html)/4:
+			got = dense
+		}
+		if got != want {
+			t.Errorf("%q is packed as %s, want %s", fields, got, want)
 		}
 	}
 }

@@ -7,6 +7,8 @@ var benchmarks = []struct{ name, base, ref string }{
 	{"parse/changed", "", "HTTPS://www.Example.org:443/docs/../guide/%7euser/a b.html?utm_source=x&lang=en#top"},
 	{"parse/idn", "", "https://bücher.example/straße?q=ä"},
 	{"parse/punycode", "", "https://xn--bcher-kva.example/strasse?q=a"},
+	{"parse/cyrillic", "", "https://пример.рф/страница"},
+	{"join/idn", "https://xn--bcher-kva.example/a/", "https://bücher.example/strasse?q=a"},
 	{"parse/ipv4", "", "http://127.0.0.1:8080/docs/guide.html"},
 	{"parse/userinfo", "", "https://user:password@www.example.org/docs/guide/introduction.html?page=2"},
 	{"join/absolute", "https://www.example.org/docs/", "https://www.example.org/docs/guide/introduction.html"},

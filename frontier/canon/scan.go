@@ -91,18 +91,23 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 	return b.appendPath(append(buf, '/'), s)
 }
 
-// appendPlain appends host and port if they are plain, and returns what follows
-// them; else buf is spoilt and s is returned whole.
+// appendPlain appends host and port if they are plain, but for IDNA labels, and
+// returns what follows them; else buf is spoilt and s is returned whole.
 func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest string, plain bool) {
 	host, i := len(buf), 0
 	for i < len(s) && hostByte[s[i]] != 0 {
 		buf = append(buf, hostByte[s[i]])
 		i++
 	}
-	b.hostEnd = len(buf)
-	if !isPlainHost(buf[host:]) {
-		return buf, s, false
+	if i < len(s) && s[i] >= utf8.RuneSelf || !isPlainHost(buf[host:]) {
+		i = nameLen(s)
+		name, done := nameByIDNA(s[:i])
+		if !done {
+			return buf, s, false
+		}
+		buf = append(buf[:host], name...)
 	}
+	b.hostEnd = len(buf)
 	if i < len(s) && s[i] == ':' {
 		n, port := 0, 0
 		for i++; i+n < len(s) && '0' <= s[i+n] && s[i+n] <= '9' && n < len("65535"); n++ {

@@ -307,6 +307,7 @@ func statsDiff(got, want frontier.Stats) string {
 	compare("retries", got.Retries, want.Retries)
 	compare("records", got.Records, want.Records)
 	compare("hosts", got.Hosts, want.Hosts)
+	compare("outbox", got.Outbox, want.Outbox)
 	diff = append(diff, countsDiff("refused", got.Refused, want.Refused)...)
 	diff = append(diff, countsDiff("outcome", got.Outcomes, want.Outcomes)...)
 	if got.Paused != want.Paused {

@@ -51,6 +51,7 @@ type Options struct {
 	FilterKeys uint64           // size the filter for so many keys, without growth; 0: so that no case sees a false positive
 	Now        func() time.Time // the store's clock; safe for concurrent use
 	Output     frontier.Output  // where Completion.Record writes to
+	ExactSet   bool             // of a frontier.Outbox: an exact set decides about exact items
 }
 
 // A testCase holds a crawl to one part of the contract. check makes the crawls
@@ -77,7 +78,7 @@ func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
 
 func allCases() []testCase {
 	var all []testCase
-	for _, cases := range [][]testCase{addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases} {
+	for _, cases := range [][]testCase{addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases} {
 		all = append(all, cases...)
 	}
 	return all

@@ -3,6 +3,7 @@ package frontiertest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -36,6 +37,9 @@ type Memory struct {
 	mu       sync.Mutex
 	stats    frontier.Stats                    // all but what Stats counts when asked
 	entries  map[bloomstore.Fingerprint]*entry // every URL that was ever added
+	past     []*entry                          // finished, and replaced in entries by a later offer of their URL
+	outbox   []frontier.Note                   // in order
+	told     uint64                            // notes that were in the outbox and were delivered
 	hosts    map[string]*host                  // every host that ever had one
 	leases   map[frontier.LeaseID]*lease       // ended ones too, until their deadline
 	admitted map[string]bool                   // scope keys
@@ -43,7 +47,10 @@ type Memory struct {
 	seq      uint64                            // of the last entry
 }
 
-var _ Crawl = (*Memory)(nil)
+var (
+	_ Crawl           = (*Memory)(nil)
+	_ frontier.Outbox = (*Memory)(nil)
+)
 
 // entry is one URL that was added.
 type entry struct {
@@ -94,6 +101,9 @@ func (m *Memory) Join(given frontier.Settings) (*Memory, error) {
 	return m, nil
 }
 
+// Hasher returns the hasher of the crawl's fingerprints.
+func (m *Memory) Hasher() bloomstore.Hasher { return m.hasher }
+
 // Add implements frontier.Store.
 func (m *Memory) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
 	m.mu.Lock()
@@ -102,6 +112,9 @@ func (m *Memory) Add(ctx context.Context, items []frontier.Item) ([]frontier.Ver
 	verdicts, err := d.offer(ctx, items)
 	if err != nil {
 		return nil, err
+	}
+	if len(d.notes) > 0 {
+		return nil, fmt.Errorf("frontiertest: %q is to be decided later, and is no link of a page", d.notes[0].Item.URL)
 	}
 	if err := d.commit(ctx, m.cfg.Now()); err != nil {
 		return nil, err
@@ -199,6 +212,9 @@ type draft struct {
 	prints  map[bloomstore.Fingerprint]bool
 	perHost map[string]uint64
 	books   frontier.Books // found, seen and refused; added is len(added)
+	notes   []frontier.Note
+
+	recovered, promoted uint64
 }
 
 func (m *Memory) newDraft() *draft {
@@ -215,14 +231,26 @@ func (d *draft) offer(ctx context.Context, items []frontier.Item) ([]frontier.Ve
 	verdicts := make([]frontier.Verdict, len(items))
 	for i, item := range items {
 		item.Fingerprint = d.m.hasher.Fingerprint(item.URL)
+		if item.Decision == frontier.Undecided {
+			item.Round = 0
+		}
 		verdict, err := d.judge(ctx, item)
 		if err != nil {
 			return nil, err
 		}
 		verdicts[i] = verdict
+		if verdict.Answer == frontier.Deferred {
+			d.notes = append(d.notes, noteOf(item))
+			continue
+		}
 		d.books.Found++
 		switch verdict.Answer {
 		case frontier.Added:
+			if item.Decision != frontier.Undecided {
+				if err := d.decided(ctx, &item); err != nil {
+					return nil, err
+				}
+			}
 			d.added = append(d.added, item)
 			d.prints[item.Fingerprint] = true
 			d.perHost[item.Host]++
@@ -242,11 +270,13 @@ func (d *draft) judge(ctx context.Context, item frontier.Item) (frontier.Verdict
 	case len(item.URL) > frontier.MaxURLBytes:
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}, nil
 	}
-	seen, err := d.m.seen(ctx, item.Fingerprint, item.Class)
-	if err != nil {
+	seen, err := d.seen(ctx, item)
+	switch {
+	case err != nil:
 		return frontier.Verdict{}, err
-	}
-	if seen || d.prints[item.Fingerprint] {
+	case item.Decision == frontier.Later:
+		return frontier.Verdict{Answer: frontier.Deferred}, nil
+	case seen || d.prints[item.Fingerprint]:
 		return frontier.Verdict{Answer: frontier.Seen}, nil
 	}
 	added := d.perHost[item.Host]
@@ -257,22 +287,6 @@ func (d *draft) judge(ctx context.Context, item frontier.Item) (frontier.Verdict
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}, nil
 	}
 	return frontier.Verdict{Answer: frontier.Added}, nil
-}
-
-// seen says whether the filter for a bulk item, the exact map for any other,
-// claims to know it.
-func (m *Memory) seen(ctx context.Context, fp bloomstore.Fingerprint, class frontier.Class) (bool, error) {
-	if m.entries[fp] != nil {
-		return true, nil
-	}
-	if m.cfg.Filter == nil || class != frontier.Bulk {
-		return false, nil
-	}
-	known, err := m.cfg.Filter.Contains(ctx, []bloomstore.Fingerprint{fp})
-	if err != nil {
-		return false, err
-	}
-	return known[0], nil
 }
 
 // commit makes the draft take effect. On error nothing did but bits in the filter.
@@ -298,8 +312,11 @@ func (d *draft) commit(ctx context.Context, now time.Time) error {
 		}
 		e := &entry{seq: m.seq, item: frontier.Item{
 			URL: item.URL, Fingerprint: item.Fingerprint, Host: item.Host, Depth: item.Depth, Hops: item.Hops,
-			Priority: item.Priority, Class: item.Class, Referrer: item.Referrer,
+			Priority: item.Priority, Class: item.Class, Round: item.Round, Referrer: item.Referrer,
 		}}
+		if before := m.entries[item.Fingerprint]; before != nil {
+			m.past = append(m.past, before)
+		}
 		m.entries[item.Fingerprint] = e
 		m.enqueue(e, notBefore)
 	}
@@ -309,5 +326,8 @@ func (d *draft) commit(ctx context.Context, now time.Time) error {
 	for reason, n := range d.books.Refused {
 		m.stats.Refused[reason] += n
 	}
+	m.stats.Recovered += d.recovered
+	m.stats.Promoted += d.promoted
+	m.outbox = append(m.outbox, d.notes...)
 	return nil
 }

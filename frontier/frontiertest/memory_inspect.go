@@ -28,6 +28,7 @@ func (m *Memory) Stats(context.Context) (frontier.Stats, error) {
 			}
 		}
 	}
+	stats.Outbox = uint64(len(m.outbox))
 	stats.Filter = frontier.FilterStats{Keys: uint64(len(m.entries)), Layers: 1}
 	return stats, nil
 }
@@ -39,7 +40,7 @@ func (m *Memory) Lookup(ctx context.Context, key, url string) (frontier.Status, 
 	now := m.cfg.Now()
 	m.expire(now)
 	fp := m.hasher.Fingerprint(url)
-	claimed, err := m.seen(ctx, fp, frontier.Bulk)
+	claimed, err := m.claims(ctx, fp)
 	if err != nil {
 		return frontier.Status{}, err
 	}
@@ -64,7 +65,8 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire(m.cfg.Now())
-	audit := frontier.Audit{Counters: m.stats.Books, Added: float64(len(m.entries))}
+	all := slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries))
+	audit := frontier.Audit{Counters: m.stats.Books, Added: float64(len(all))}
 	audit.Counters.Refused = maps.Clone(m.stats.Refused)
 	for _, h := range m.hosts {
 		audit.Queued += uint64(len(h.queue))
@@ -72,7 +74,7 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 			audit.Leased += uint64(h.lease.open())
 		}
 	}
-	for _, e := range m.entries {
+	for _, e := range all {
 		switch e.state {
 		case frontier.Done:
 			audit.Done++
@@ -99,7 +101,7 @@ func (m *Memory) list(state frontier.State, key string) []frontier.Item {
 	defer m.mu.Unlock()
 	m.expire(m.cfg.Now())
 	var found []*entry
-	for _, e := range m.entries {
+	for _, e := range slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries)) {
 		if e.state == state && state != frontier.Done && (key == "" || e.item.Host == key) {
 			found = append(found, e)
 		}

@@ -70,7 +70,7 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 		grant.Leases = append(grant.Leases, granted)
 	}
 	grant.Paused = m.stats.Paused
-	grant.Empty = m.stats.Queued+m.stats.Leased == 0
+	grant.Empty = m.stats.Queued+m.stats.Leased == 0 && len(m.outbox) == 0
 	grant.Limited = m.stats.Queued > 0 && m.allowance(request.MaxPages) == 0
 	grant.Wait = m.wait(now)
 	return grant, nil
@@ -159,6 +159,9 @@ func (m *Memory) wait(now time.Time) time.Duration {
 		if !l.ended {
 			sooner(l.expiryDue())
 		}
+	}
+	if first.IsZero() && len(m.outbox) > 0 {
+		return time.Second // for what a relay may add
 	}
 	return max(first.Sub(now), 0)
 }
@@ -304,8 +307,15 @@ func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records
 		if err != nil {
 			return 0, err
 		}
+		if c.Untold && c.Disposition == frontier.Finish {
+			note := noteOf(d.m.entries[c.Item].item)
+			note.Outcome, note.Status = c.Outcome, c.Status
+			d.notes = append(d.notes, note)
+		}
 		for i, verdict := range verdicts {
-			counts.Found++
+			if verdict.Answer != frontier.Deferred {
+				counts.Found++
+			}
 			switch verdict.Answer {
 			case frontier.Added:
 				counts.Added++

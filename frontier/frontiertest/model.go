@@ -35,8 +35,12 @@ func modelRun(seed uint64, steps int) testCase {
 			LeaseTTL:   10*time.Second + 50*time.Millisecond,
 			Delay:      []time.Duration{0, tick, time.Second, 4 * time.Second}[rng.IntN(4)],
 			MaxPerHost: []uint64{0, 20}[rng.IntN(2)],
+			ExactSet:   seed%2 == 1,
 		}
 		p := &player{driver: open(opt), rng: rng, ledger: newLedger(opt)}
+		if opt.ExactSet {
+			_, p.beside = p.Crawl.(frontier.Outbox)
+		}
 		p.start = p.clock.Now()
 		p.ledger.opt = p.opt
 		defer p.explain()
@@ -54,6 +58,7 @@ type player struct {
 	*driver
 	rng    *rand.Rand
 	ledger *ledger
+	beside bool // an exact set decides about exact items
 	start  time.Time
 	trace  []string
 	lost   []*holding // some that ran out or were ended
@@ -105,6 +110,7 @@ func (p *player) step() {
 	}{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
 		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {2, p.retry}, {2, p.admit}, {4, p.verify}, {1, p.restart},
+		{4, p.relay},
 	}
 	total := 0
 	for _, m := range moves {
@@ -173,6 +179,7 @@ func (p *player) item() frontier.Item {
 	case 2, 3, 4:
 		item.Delay = tick + p.ticks(200)
 	}
+	p.decide(&item)
 	return item
 }
 
@@ -239,7 +246,7 @@ func (p *player) extendOne() {
 // completion returns a random completion of k; writes counts the calls of its
 // record and counts what they were told.
 func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) frontier.Completion {
-	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.items(4)}
+	c := frontier.Completion{Item: k.item.Fingerprint, Links: p.links(4)}
 	if p.chance(30) {
 		c.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: uint64(p.rng.IntN(3))}}
 	}
@@ -252,6 +259,7 @@ func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) 
 		outcomes := []frontier.Outcome{frontier.OK, frontier.OK, frontier.Redirect, frontier.Robots, frontier.Network, frontier.ServerError}
 		c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
 		c.Status, c.Page = p.rng.IntN(600), c.Outcome == frontier.OK
+		c.Untold = p.beside && p.chance(20)
 		if p.chance(80) {
 			c.Record = func(links frontier.LinkCounts) error {
 				*writes++

@@ -62,6 +62,7 @@ func (p *player) verifyStats() {
 		}
 	}
 	want.Hosts = uint64(len(hosts))
+	want.Outbox = uint64(len(p.ledger.notes))
 	got := p.books()
 	if diff := statsDiff(got, want); diff != "" {
 		p.failf("Stats: %s", diff)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
 // offer is an item on its way in, with what can be computed outside the committer.
@@ -40,6 +41,8 @@ func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verd
 	offers := s.offers(items)
 	verdicts := make([]frontier.Verdict, len(items))
 	err := s.do(ctx, &op{change: func(g *group) error {
+		stage.Dedup.Begin()
+		defer stage.Store.Begin()
 		for i := range offers {
 			v, err := g.add(&offers[i])
 			if err != nil {
@@ -77,6 +80,13 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 			return frontier.Verdict{}, err
 		}
 	}
+	if known && it.Class != frontier.Bulk {
+		if renewed, err := g.renew(o); err != nil {
+			return frontier.Verdict{}, err
+		} else if renewed {
+			return frontier.Verdict{Answer: frontier.Added}, nil
+		}
+	}
 	if known {
 		books.Seen++
 		return frontier.Verdict{Answer: frontier.Seen}, nil
@@ -99,26 +109,27 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 
 // admit queues a new item and sees to it that it is known from now on.
 func (g *group) admit(h *host, o *offer) {
-	it := o.item
 	if layer, added := g.filter.Add(o.print); added { // an exact key may have all its bits set
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
 		g.journaled++
 	}
-	if it.Class != frontier.Bulk {
-		g.set(exactKey(o.print), []byte{byte(it.Class)})
-		if g.exact == nil {
-			g.exact = make(map[bloomstore.Fingerprint]bool)
-		}
-		g.exact[o.print] = true
+	if class := o.item.Class; class != frontier.Bulk {
+		g.writeExact(o.print, exactKeyRow{class: class})
 	}
+	g.queueNew(h, o, 0)
+	h.added++
+}
+
+// queueNew queues an item that counts as added, in a round.
+func (g *group) queueNew(h *host, o *offer, round uint32) {
+	it := o.item
 	fresh := frontier.Item{URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
-		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer}
+		Priority: it.Priority, Class: it.Class, Round: round, Referrer: it.Referrer}
 	if it.Delay > 0 {
 		g.delay(h, &fresh, micros(it.Delay))
 	} else {
 		g.enqueue(h, &fresh)
 	}
-	h.added++
 	g.meta.Stats.Added++
 	g.meta.Stats.Queued++
 }

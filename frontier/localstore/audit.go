@@ -26,7 +26,7 @@ type Recount struct {
 	Queued   uint64                      // rows of queues and of delayed items, but what leases hold
 	Delayed  uint64                      // part of Queued
 	Leased   uint64                      // rows of queues that lease rows name
-	Failed   uint64                      // rows of failed items
+	Failed   uint64                      // rows of failed items, and failed rounds whose window is over
 	Hosts    uint64                      // hosts with any of those but failed
 	Outcomes map[frontier.Outcome]uint64 // rows of outcomes
 
@@ -81,7 +81,8 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 		return Recount{}, err
 	}
 	defer c.rows.Close()
-	steps := []func() error{c.readCounters, c.readLeases, c.countHosts, c.countDelayed, c.countFailed, c.countOutcomes, c.countOther}
+	steps := []func() error{c.readCounters, c.readLeases, c.countHosts, c.countDelayed, c.countFailed, c.countOutcomes,
+		c.countExact, c.countKnown}
 	for _, step := range steps {
 		if err := errors.Join(ctx.Err(), step()); err != nil {
 			return Recount{}, err
@@ -100,6 +101,7 @@ type recounter struct {
 	delayed uint64 // by the rows of hosts
 	indexed uint64 // hosts that must be in tableDue
 	failed  uint64 // rows of outcomes that point to a failed item
+	renewed uint64 // rounds whose window was over when their URL was offered again
 	out     Recount
 }
 
@@ -314,11 +316,14 @@ func (c *recounter) countFailed() error {
 
 func (c *recounter) countOutcomes() error {
 	err := c.scan(c.rows, tableOutcome, func(key, value []byte) error {
-		o, err := decodeOutcome(value)
-		if err != nil || len(key) != 1+len(bloomstore.Fingerprint{}) {
-			return fatal("read an outcome", errRow)
+		print, err := printOf(key)
+		if err != nil {
+			return err
 		}
-		print := bloomstore.Fingerprint(key[1:])
+		o, err := decodeOutcome(value)
+		if err != nil {
+			return fatal("read an outcome", err)
+		}
 		c.check(print)
 		c.out.Outcomes[o.outcome]++
 		if o.outcome.State() == frontier.Failed {
@@ -335,27 +340,49 @@ func (c *recounter) countOutcomes() error {
 	return err
 }
 
-// countOther asks the filter for the keys that stand in no book.
-func (c *recounter) countOther() error {
-	for _, letter := range []byte{tableExact, tableKnown} {
-		err := c.scan(c.rows, letter, func(key, _ []byte) error {
-			if len(key) != 1+len(bloomstore.Fingerprint{}) {
-				return fatal("read a key", errRow)
-			}
-			c.check(bloomstore.Fingerprint(key[1:]))
-			return nil
-		})
+// countExact takes the rounds of exact keys whose windows are over. What became
+// of a round before the last is in no other row: those that ended done were
+// counted as failures.
+func (c *recounter) countExact() error {
+	return c.scan(c.rows, tableExact, func(key, value []byte) error {
+		print, err := printOf(key)
 		if err != nil {
 			return err
 		}
+		row, err := decodeExact(value)
+		if err != nil {
+			return fatal("read an exact key", err)
+		}
+		c.check(print)
+		c.renewed += row.done + row.failed
+		c.out.Failed += row.failed
+		c.out.Done.Add(frontier.ReferrerOf(print), row.done)
+		c.out.Failures.Add(frontier.ReferrerOf(print), -row.done)
+		return nil
+	})
+}
+
+// countKnown asks the filter for the keys that stand in no book.
+func (c *recounter) countKnown() error {
+	return c.scan(c.rows, tableKnown, func(key, _ []byte) error {
+		print, err := printOf(key)
+		c.check(print)
+		return err
+	})
+}
+
+// printOf returns the fingerprint in a key of a table that has nothing else there.
+func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
+	if len(key) != 1+len(print) {
+		return print, fatal("read a key", errRow)
 	}
-	return nil
+	return bloomstore.Fingerprint(key[1:]), nil
 }
 
 // estimate derives from the fill how many URLs were added. A new URL that the
 // filter claimed to know has all its bits set like one that was added, so that
 // the expected number of those is taken off, but for exact ones, which were
-// added all the same.
+// added all the same. What a later round added has its bits since the first.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)
@@ -365,6 +392,6 @@ func (c *recounter) estimate(filter membits.Stats) {
 	for _, l := range filter.Layers {
 		lost += l.Estimate * sizing.LostWhileFilling(uint64(math.Round(l.Estimate)), l.Bits, l.Hashes)
 	}
-	c.out.Added = filter.Estimate - lost + float64(c.meta.Stats.Recovered) - float64(c.meta.Known)
+	c.out.Added = filter.Estimate - lost + float64(c.meta.Stats.Recovered) - float64(c.meta.Known) + float64(c.renewed)
 	c.out.AddedErr = math.Sqrt(filter.StdErr*filter.StdErr + lost)
 }

@@ -73,6 +73,15 @@ func StoredSettings(filesystem vfs.FS, dir string) (frontier.Settings, error) {
 	return c.Settings, err
 }
 
+// StoredID returns the id of the crawl in dir.
+func StoredID(filesystem vfs.FS, dir string) ([16]byte, error) {
+	if filesystem == nil {
+		filesystem = vfs.Default
+	}
+	c, err := readCard(filesystem, dir)
+	return c.ID, err
+}
+
 func readCard(filesystem vfs.FS, dir string) (c card, err error) {
 	name := filesystem.PathJoin(dir, cardFile)
 	f, err := filesystem.Open(name)

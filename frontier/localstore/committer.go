@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
 // op is one call waiting for the committer.
@@ -30,9 +31,9 @@ type group struct {
 	batch    *pebble.Batch
 	dirty    []*host
 	journal  []byte
-	exact    map[bloomstore.Fingerprint]bool // keys added as exact or made known by this group
+	exact    map[bloomstore.Fingerprint]bool // keys that this group added as exact, made known or offers again
 	sampled  map[bloomstore.Fingerprint]bool // what it added to the sample
-	retried  map[uint64]bool                 // failed rows that this group offers again, by their numbers
+	retried  map[uint64]bool                 // failed rows that this group removed, by their numbers
 	taken    map[string]uint64               // how many keys groups have, as far as this group gave some away
 	placed   map[string]bool                 // the places that it gave away
 	records  bool                            // something was written to the output
@@ -45,6 +46,7 @@ type group struct {
 
 // run is the committer.
 func (s *Store) run() {
+	stage.Store.Begin()
 	defer close(s.stopped)
 	ops := make([]*op, 0, maxGroup)
 	for {

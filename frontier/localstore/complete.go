@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
 // Complete implements frontier.Store: links, completions, records and host in
@@ -124,6 +125,8 @@ func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offe
 
 // follow adds the links of a completion and counts them.
 func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.LinkCounts, err error) {
+	stage.Dedup.Begin()
+	defer stage.Store.Begin()
 	for i := range links {
 		v, err := g.add(&links[i])
 		if err != nil {
@@ -166,6 +169,9 @@ func (g *group) conclude(h *host, item *frontier.Item, c *frontier.Completion, c
 		stats.Pages++
 	}
 	row := outcome{outcome: c.Outcome, status: c.Status, round: item.Round}
+	if item.Class != frontier.Bulk {
+		row.finished = g.now
+	}
 	if c.Outcome.State() == frontier.Failed {
 		row.seq = g.nextSeq()
 		g.scratch = appendEntry(g.scratch[:0], item)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"strings"
 	"sync"
 )
 
@@ -59,10 +60,7 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 		if seq > last || g.retried[seq] {
 			return true, nil
 		}
-		if g.retried == nil {
-			g.retried = make(map[uint64]bool)
-		}
-		g.retried[seq] = true
+		g.dropFailed(seq)
 		h, err := g.hostOf(string(hostOfFailed(key)))
 		if err != nil {
 			return false, err
@@ -73,6 +71,7 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 		}
 		g.remove(key)
 		g.remove(outcomeKey(item.Fingerprint))
+		g.markExact(item.Fingerprint)
 		g.remove(blobKey(h.key))
 		item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
 		g.enqueue(h, &item)
@@ -84,21 +83,33 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 	return n, next, err
 }
 
-// scopeCache remembers keys that are open: they stay so.
+// scopeCache remembers which keys are open, and stay so, and which were not
+// when they were last looked up.
 type scopeCache struct {
-	mu   sync.RWMutex
-	open map[string]struct{}
+	mu     sync.RWMutex
+	open   map[string]struct{}
+	closed map[string]struct{}
+	opened uint64 // how often keys were opened: what was looked up before may be open now
 }
 
 const maxScopeCache = 1 << 16
 
 func (c *scopeCache) has(key string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	_, ok := c.open[key]
-	return ok
+	open, known, _ := c.look(key)
+	return known && open
 }
 
+// look reports whether a key is open, if that is known; if not, what is found
+// can be remembered with shut and the number returned.
+func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, open = c.open[key]
+	_, closed := c.closed[key]
+	return open, open || closed, c.opened
+}
+
+// add remembers that a key is open.
 func (c *scopeCache) add(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,6 +117,21 @@ func (c *scopeCache) add(key string) {
 		c.open = make(map[string]struct{})
 	}
 	c.open[key] = struct{}{}
+	delete(c.closed, key)
+	c.opened++
+}
+
+// shut remembers that a key is not open, unless any was opened since look.
+func (c *scopeCache) shut(key string, opened uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opened != opened {
+		return
+	}
+	if c.closed == nil || len(c.closed) >= maxScopeCache {
+		c.closed = make(map[string]struct{})
+	}
+	c.closed[strings.Clone(key)] = struct{}{}
 }
 
 // Admit implements frontier.Scope.
@@ -141,7 +167,8 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	}
 	open := make([]bool, len(keys))
 	for i, key := range keys {
-		if open[i] = s.scope.has(key); open[i] {
+		was, known, opened := s.scope.look(key)
+		if open[i] = was; known {
 			continue
 		}
 		row, err := s.get(scopeKey(key))
@@ -150,6 +177,8 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 		}
 		if open[i] = row != nil; open[i] {
 			s.scope.add(key)
+		} else {
+			s.scope.shut(key, opened)
 		}
 	}
 	return open, nil

@@ -19,7 +19,7 @@ const (
 	tableLease   = 'l' // lease id -> lease row
 	tableOutcome = 'o' // fingerprint -> outcome row
 	tableFailed  = 'f' // host key, 0, sequence -> entry
-	tableExact   = 'x' // fingerprint -> class
+	tableExact   = 'x' // fingerprint -> exact key row
 	tableJournal = 'j' // sequence -> adds since the filter's checkpoint
 	tableScope   = 's' // scope key -> nothing
 	tableQuota   = 'g' // group -> keys it has, uvarint; group, 0, key -> nothing

@@ -54,10 +54,7 @@ func (g *group) know(print bloomstore.Fingerprint) (added bool, err error) {
 	}
 	g.set(knownKey(print), nil)
 	if !added { // its row cannot be read yet, and the group's journal lacks it
-		if g.exact == nil {
-			g.exact = make(map[bloomstore.Fingerprint]bool)
-		}
-		g.exact[print] = true
+		g.markExact(print)
 	}
 	if print.Sampled() {
 		g.set(shadowKey(print), nil)

@@ -47,6 +47,11 @@ type Config struct {
 	LeaseTTL   time.Duration // 0 means 60 s
 	MaxPerHost uint64        // items added to one host over the whole crawl; 0: no limit
 
+	// Windows say for each class how long a finished exact key counts as seen,
+	// from its completion; 0: for ever. Then it is new again when it is offered,
+	// in the next round, whatever MaxPerHost says.
+	Windows [maxClass + 1]time.Duration
+
 	// Hosts says what differs for one host key; nil: nothing.
 	Hosts func(host string) HostLimits
 
@@ -90,6 +95,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.CheckpointAdds < 0 {
 		errs = append(errs, fmt.Errorf("localstore: CheckpointAdds is %d, want 0 or more", c.CheckpointAdds))
 	}
+	errs = append(errs, c.checkWindows())
 	switch c.Delay {
 	case 0:
 		c.Delay = time.Second

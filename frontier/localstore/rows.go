@@ -127,6 +127,8 @@ type outcome struct {
 	status  int
 	round   uint32
 	seq     uint64 // of its row in tableFailed; 0 for a done item
+	// finished is when, of an exact item; 0: nobody noted it.
+	finished int64
 }
 
 // outcomes numbers the outcomes for their rows: only append.
@@ -144,7 +146,11 @@ func appendOutcome(b []byte, o outcome) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(o.status))
 	b = binary.AppendUvarint(b, uint64(o.round))
-	return binary.AppendUvarint(b, o.seq)
+	b = binary.AppendUvarint(b, o.seq)
+	if o.finished != 0 {
+		b = binary.AppendVarint(b, o.finished)
+	}
+	return b
 }
 
 func decodeOutcome(b []byte) (o outcome, err error) {
@@ -164,6 +170,13 @@ func decodeOutcome(b []byte) (o outcome, err error) {
 		return o, errRow
 	}
 	o.status, o.round, o.seq = int(v[0]), uint32(v[1]), v[2]
+	if len(b) > 0 {
+		finished, n := binary.Varint(b)
+		if n <= 0 {
+			return o, errRow
+		}
+		o.finished = finished
+	}
 	return o, nil
 }
 

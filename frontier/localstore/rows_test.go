@@ -68,10 +68,15 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 		}
 		o := outcome{
 			outcome: rapid.SampledFrom(outcomes[1:]).Draw(t, "outcome"), status: rapid.IntRange(0, 999).Draw(t, "status"),
-			round: rapid.Uint32().Draw(t, "round"), seq: number.Draw(t, "seq"),
+			round: rapid.Uint32().Draw(t, "round"), seq: number.Draw(t, "seq"), finished: rapid.Int64().Draw(t, "finished"),
 		}
 		if got, err := decodeOutcome(appendOutcome(nil, o)); err != nil || got != o {
 			t.Errorf("outcome %+v, %v, want %+v", got, err, o)
+		}
+		x := exactKeyRow{class: frontier.Class(rapid.IntRange(1, maxClass).Draw(t, "class")),
+			done: rapid.Uint64Range(0, 3).Draw(t, "rounds done"), failed: rapid.Uint64Range(0, 3).Draw(t, "rounds failed")}
+		if got, err := decodeExact(appendExact(nil, x)); err != nil || got != x {
+			t.Errorf("exact key %+v, %v, want %+v", got, err, x)
 		}
 		at := place{frontier.Priority(rapid.IntRange(0, frontier.Priorities-1).Draw(t, "p")), number.Draw(t, "at")}
 		l := lease{host: &host{key: rapid.StringN(1, 30, -1).Draw(t, "key")}, inFlight: rapid.IntRange(1, math.MaxInt32).Draw(t, "in flight"),
@@ -141,6 +146,8 @@ func FuzzRows(f *testing.F) {
 	f.Add(appendHost(nil, &host{due: 1 << 50, added: 7}))
 	f.Add(appendLease(nil, &lease{host: &host{key: "a.test"}, inFlight: 3, aside: []place{{1, 300}}}))
 	f.Add(appendOutcome(nil, outcome{outcome: frontier.Network, status: 503, seq: 9}))
+	f.Add(appendOutcome(nil, outcome{outcome: frontier.OK, status: 200, finished: 1 << 50}))
+	f.Add(appendExact(nil, exactKeyRow{class: 4, done: 3, failed: 1}))
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if it, err := decodeEntry(row, "a.test", hasher); err == nil {
 			if again, err := decodeEntry(appendEntry(nil, &it), "a.test", hasher); err != nil || again != it {
@@ -156,6 +163,11 @@ func FuzzRows(f *testing.F) {
 		if o, err := decodeOutcome(row); err == nil {
 			if again, err := decodeOutcome(appendOutcome(nil, o)); err != nil || again != o {
 				t.Errorf("%q says %+v, written again %+v, %v", row, o, again, err)
+			}
+		}
+		if x, err := decodeExact(row); err == nil {
+			if again, err := decodeExact(appendExact(nil, x)); err != nil || again != x {
+				t.Errorf("%q says %+v, written again %+v, %v", row, x, again, err)
 			}
 		}
 		if l, err := decodeLease(row); err == nil && len(l.host) > len(row) {

@@ -62,6 +62,11 @@ func (r *reopener) again() (frontiertest.Crawl, error) {
 
 // openSuite opens a fresh store as the suite asks for it.
 func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) frontiertest.Crawl {
+	return openWith(t, fs, dir, opt, func(*Config) {})
+}
+
+// openWith is openSuite with a configuration that change has changed.
+func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, change func(*Config)) frontiertest.Crawl {
 	cfg := Config{
 		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now,
 		Filter:     membits.Config{Capacity: 100_000},
@@ -74,6 +79,7 @@ func openSuite(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options) fr
 	if opt.FilterKeys > 0 {
 		cfg.Filter = membits.Config{Capacity: opt.FilterKeys, Growth: membits.GrowthOff, Shards: 1}
 	}
+	change(&cfg)
 	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ type ask struct {
 	exact   bool
 	sampled bool // is in the shadow sample
 	link    bool // is refused when the queue is full
+	full    bool // it is, and an exact set decided: refused unless it waits
 
 	next    *ask   // the same URL, offered later in one group
 	under   *epoch // in which it was decided
@@ -118,8 +119,12 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 	asks := make(map[*node]*offering)
 	for i := range items {
 		it := &items[i]
-		if reason := refusal(it); reason != "" {
-			got.verdicts[i] = frontier.Verdict{Answer: frontier.Refused, Reason: reason}
+		verdict, answered, err := s.answer(it, links)
+		if err != nil {
+			return answers{}, err
+		}
+		if answered {
+			got.verdicts[i] = verdict
 			continue
 		}
 		a := ask{print: s.hasher.Fingerprint(it.URL), host: s.hasher.Fingerprint(it.Host), at: i, link: links}
@@ -135,7 +140,7 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 			got.rely(a.part, ep)
 			continue // the zero Verdict is Seen
 		}
-		a.item = *it
+		a.item = offered(it)
 		if asks[n] == nil {
 			asks[n] = new(offering)
 		}
@@ -176,11 +181,19 @@ func (got *answers) rely(p *partition, ep *epoch) {
 // offerAgain offers items whose answers may not stand any more, and returns what
 // is true now: what was answered added before stays so.
 func (s *Store) offerAgain(ctx context.Context, items []frontier.Item, links bool, before answers) (answers, error) {
+	items, stand := standing(items, before)
 	got, err := s.offer(ctx, items, links)
 	if err != nil {
 		return answers{}, err
 	}
 	for i := range items {
+		if stand[i] {
+			got.verdicts[i], got.parts[i] = before.verdicts[i], before.parts[i]
+			if p := got.parts[i]; p != nil {
+				got.rely(p, before.under[p])
+			}
+			continue
+		}
 		if before.verdicts[i].Answer != frontier.Added {
 			continue
 		}

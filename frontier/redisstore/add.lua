@@ -8,7 +8,9 @@
 -- ARGV     2 how many layers the caller knows  3 what the newest is made for, ''
 --          if it takes whatever comes  4 the field of meta that counts what the
 --          caller adds  5 n, and n special items, five arguments each: which one,
---          counting from 1; letters: x exact, s in the shadow sample, z delayed;
+--          counting from 1; letters: x exact, or what an exact set decided: n it is
+--          new, p likewise but perhaps not to the filter, r in another round; with
+--          these q, to be refused unless it waits; s in the shadow sample; z delayed;
 --          the fingerprint; how many bytes of its entry go before the round; the
 --          delay, ms
 --          then for each host: the host key; the index of its state; the most
@@ -18,7 +20,7 @@
 --          changes there, '' if a layer claims it; these bytes as read, and with
 --          its bits set; the entry. No two items change the same byte
 -- returns  a string with a letter for each item: a added, s seen, h refused by the
---          host's limit, f the layer is full, t bits were lost: test again; then
+--          host's limit, q because of q, f the layer is full, t bits were lost: test again; then
 --          how many keys the layer still takes, -1 if whatever comes; then how many
 --          hosts wait that did not. Or, and then nothing was written, 'stale' or 'lost'
 -- cost     O(items); two commands for an item that is new, one for one that is seen,
@@ -30,11 +32,15 @@ if not record[1] then return {'lost', -1, 0} end
 if record[1] ~= layers then return {'stale', -1, 0} end
 local room = capacity == '' and math.huge or tonumber(capacity) - tonumber(record[2] or 0)
 
+-- What counts an exact item that the filter claims to know.
+local claims = {x = 'promoted', p = 'promoted', n = 'recovered', r = 'renewed'}
+
 local specials, at = {}, 6
 for _ = 1, tonumber(ARGV[5]) do
   local letters = ARGV[at + 1]
   specials[tonumber(ARGV[at])] = {
-    exact = letters:find('x', 1, true), sampled = letters:find('s', 1, true), delayed = letters:find('z', 1, true),
+    exact = letters:match('[xnpr]'), full = letters:find('q', 1, true),
+    sampled = letters:find('s', 1, true), delayed = letters:find('z', 1, true),
     print = ARGV[at + 2], cut = tonumber(ARGV[at + 3]), delay = tonumber(ARGV[at + 4]),
   }
   at = at + 5
@@ -65,11 +71,12 @@ local function shade(special, claimed, answer)
 end
 
 -- admit notes a special item that is new, and returns its entry if it is ready.
--- An exact item that the filter claims was a bulk item before, or is a false
--- positive: it gets a round of its own.
+-- An exact item that is promoted was a bulk item before, or is a false positive:
+-- it gets a round of its own, unless it has one.
 local function admit(host, special, claimed, entry)
-  if claimed then
-    count('promoted', 1)
+  local claim = claimed and claims[special.exact]
+  if claim then count(claim, 1) end
+  if claim == 'promoted' and entry:byte(1) % 128 < 64 then
     entry = string.char(entry:byte(1) + 64) .. entry:sub(2, special.cut) .. '\1' .. entry:sub(special.cut + 1)
   end
   if special.exact then exact[#exact + 1] = special.print end
@@ -116,7 +123,8 @@ while ARGV[at] do
       n = n + 1
       local special, known = specials[n], not block
       if special and special.exact then known = redis.call('SISMEMBER', KEYS[5], special.print) == 1 end
-      local answer = block == nil and 't' or known and 's' or left <= 0 and 'h' or block and bits >= room and 'f' or 'a'
+      local answer = block == nil and 't' or known and 's' or special and special.full and 'q'
+        or left <= 0 and 'h' or block and bits >= room and 'f' or 'a'
       if special and special.sampled and answer ~= 'f' and answer ~= 't' then shade(special, not block, answer) end
       if answer == 'a' then
         added, left = added + 1, left - 1

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -190,7 +189,10 @@ func (b *callBuilder) specials(items []pending) {
 		a := item.ask
 		letters := ""
 		if a.exact {
-			letters += "x"
+			letters += decisionLetters[a.item.Decision]
+		}
+		if a.full {
+			letters += "q"
 		}
 		if a.sampled {
 			letters += "s"
@@ -298,6 +300,8 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 			g.settle(item.ask, frontier.Verdict{Answer: frontier.Seen}, c.ran)
 		case 'h':
 			g.settle(item.ask, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}, c.ran)
+		case 'q':
+			g.settle(item.ask, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, c.ran)
 		default:
 			full = full || letters[i] == 'f'
 			g.later = append(g.later, item.ask)
@@ -306,7 +310,7 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	if full {
 		return g.s.classify(ctx, p.chain().Extend(ctx, g.s.client, items[0].test.Layers()))
 	}
-	if capacity, _ := strconv.ParseInt(items[0].test.Capacity(), 10, 64); room >= 0 && room < capacity/2 {
+	if room >= 0 && g.s.layout.Ahead(items[0].test.Layers()-1, uint64(room)) {
 		g.s.prepare(p)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -22,19 +23,24 @@ type faultyAdd struct {
 
 // newFaultyAdd looks for items whose bits lie in different blocks, so that one
 // call of the script takes them all.
-func newFaultyAdd(t *testing.T) *faultyAdd {
-	b := &faultyAdd{scriptBench: newScriptBench(t)}
+func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAdd {
+	b := &faultyAdd{scriptBench: newScriptBench(t, cfg)}
 	other := ""
 	for n := 0; other == "" || b.partition(other) != b.partition(faultHost); n++ {
 		other = fmt.Sprintf("h%d.test", n)
 	}
 	empty := b.dump()
 	for n := 0; ; n += 20 {
-		known := testPages(other, n, n+1)
+		known := testPages(other, n, n+3)
 		mustAdd(t, b.Store, known)
-		known[0].Class = frontier.Exact
-		b.items = slices.Concat(testPages(faultHost, n+1, n+6), testPages(other, n+6, n+10), known)
-		b.items[1].Priority, b.items[2].Delay, b.items[6].Class = frontier.PrioritySeed, time.Minute, frontier.Exact
+		b.items = slices.Concat(testPages(faultHost, n+3, n+8), testPages(other, n+8, n+12), known)
+		b.items[1].Priority, b.items[2].Delay = frontier.PrioritySeed, time.Minute
+		for i, decision := range map[int]frontier.Decision{4: frontier.Again, 6: frontier.New, 9: frontier.Promoted, 10: frontier.New, 11: frontier.Again} {
+			b.items[i].Class = frontier.Exact
+			if b.cfg.ExactSet {
+				b.items[i].Decision = decision
+			}
+		}
 		b.base, b.before = b.dump(), b.contents()
 		b.planAdd(0)
 		mustAdd(t, b.Store, b.items)
@@ -77,8 +83,13 @@ func (b *faultyAdd) queued(it frontier.Item) bool {
 // TestAddFaults makes each command of add.lua fail once. A script that fails
 // before it writes has done nothing, and a repeat does all. Whatever failed
 // later, no URL is known that is not queued: offered again, all of them are.
-func TestAddFaults(t *testing.T) {
-	b := newFaultyAdd(t)
+func TestAddFaults(t *testing.T) { testAddFaults(t, config) }
+
+// TestAddFaultsBesideExactSet is the same where an exact set decided.
+func TestAddFaultsBesideExactSet(t *testing.T) { testAddFaults(t, exactConfig) }
+
+func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {
+	b := newFaultyAdd(t, cfg)
 	first := slices.IndexFunc(b.log, func(line string) bool {
 		command, _, _ := strings.Cut(line, " ")
 		return !slices.Contains(readCommands, command)

@@ -3,12 +3,15 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // Recount is what the structures of a crawl hold, beside its counters: of one
@@ -20,7 +23,9 @@ type Recount struct {
 	Failed   uint64
 	Delayed  uint64
 	Hosts    uint64 // with something queued or leased
-	Exact    uint64 // fingerprints known exactly
+	Exact    uint64 // fingerprints known exactly; beside an exact set those of exact items that are queued or leased
+	Outbox   uint64 // notes
+	Renewed  uint64 // counted, not found: exact items offered again that were queued although the filter knew them
 	Known    uint64 // counted, not found: keys of the filter that were never added, see Know
 
 	Faults []string // where one structure contradicts another; at most maxFaults
@@ -38,20 +43,49 @@ func (r *Recount) fault(p *partition, format string, args ...any) {
 // Audit implements frontier.Inspector. Done is the counter: nothing is kept of
 // finished URLs but their records. Added is estimated from a sample of the
 // filter's blocks: the items that were queued although it knew them on top, those
-// of Know off.
+// of Know off. So are those that it claimed to know when they were new, of which
+// the blocks look as if they had been added: as many as it does on average.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.Recount(ctx)
 	if err != nil {
 		return frontier.Audit{}, err
 	}
-	filter, err := s.survey(ctx)
+	added, stderr, err := s.EstimateAdded(ctx, r)
 	if err != nil {
 		return frontier.Audit{}, err
 	}
 	return frontier.Audit{
 		Counters: r.Counters.Books, Queued: r.Queued, Leased: r.Leased, Done: r.Counters.Done, Failed: r.Failed,
-		Added: filter.Estimate + float64(r.Counters.Promoted) - float64(r.Known), AddedErr: filter.StdErr,
+		Added: added, AddedErr: stderr,
 	}, nil
+}
+
+// EstimateAdded returns how many items were added, estimated as Audit says, and the
+// standard error of that. Of r it reads the counters.
+func (s *Store) EstimateAdded(ctx context.Context, r Recount) (added, stderr float64, err error) {
+	filter, err := s.survey(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	claimed := 0.0
+	for i, layer := range filter.Layers {
+		claimed += claimedWhileFilling(layer, s.layout.Layer(i).BlockBytes*8)
+	}
+	more := float64(r.Counters.Promoted+r.Counters.Recovered+r.Renewed) - float64(r.Known)
+	return filter.Estimate - claimed + more, math.Sqrt(filter.StdErr*filter.StdErr + claimed), nil
+}
+
+// claimedWhileFilling returns how many of the keys in a layer it claimed to know
+// when they came, on average.
+func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed float64) {
+	const steps = 64
+	for i := range steps {
+		keys := layer.Estimate * (float64(i) + 0.5) / steps
+		if keys > 0 {
+			claimed += layer.Estimate / steps * sizing.BlockedFalsePositiveRate(float64(layer.Bits)/keys, blockBits, uint(layer.Hashes))
+		}
+	}
+	return claimed
 }
 
 // Recount counts what the structures hold. Each partition is read in one
@@ -104,7 +138,7 @@ type recounting struct {
 	meta                 *redis.MapStringStringCmd
 	due, leased, failing *redis.StringSliceCmd
 	delayed              *redis.StringSliceCmd
-	exact                *redis.IntCmd
+	exact, outbox        *redis.IntCmd
 	queues, failures     []*redis.IntCmd             // of each of waiting three; of each of failed one
 	leases               []*redis.MapStringStringCmd // of each of waiting
 }
@@ -118,7 +152,7 @@ func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
 	c.meta = pipe.HGetAll(ctx, p.meta)
 	c.due, c.leased = pipe.ZRange(ctx, p.due, 0, -1), pipe.ZRange(ctx, p.leased, 0, -1)
 	c.delayed, c.failing = pipe.ZRange(ctx, p.delayed, 0, -1), pipe.SMembers(ctx, p.failedHosts)
-	c.exact = pipe.SCard(ctx, p.exact)
+	c.exact, c.outbox = pipe.SCard(ctx, p.exact), pipe.LLen(ctx, p.outbox)
 	for _, host := range c.waiting {
 		for priority := range frontier.Priorities {
 			c.queues = append(c.queues, pipe.LLen(ctx, p.queue(priority, host)))
@@ -161,8 +195,17 @@ func (c *recounting) addTo(r *Recount) {
 			r.fault(c.part, "counter %q is %d", field, n) // the sums leave it out
 		}
 	}
-	known, _ := strconv.ParseUint(c.meta.Val()[fieldKnown], 10, 64)
-	r.Known += known
+	counter := func(field string) uint64 {
+		n, _ := strconv.ParseUint(c.meta.Val()[field], 10, 64)
+		return n
+	}
+	r.Known += counter(fieldKnown)
+	r.Renewed += counter(fieldRenewed)
+	notes := uint64(c.outbox.Val())
+	r.Outbox += notes
+	if counted := counter(fieldOutbox); notes != counted {
+		r.fault(c.part, "the outbox has %d notes, counted are %d", notes, counted)
+	}
 	busy := make(map[string]bool)
 	for _, member := range c.delayed.Val() {
 		if host, ok := hostOfDelayed(member); ok {

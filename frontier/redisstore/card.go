@@ -43,6 +43,7 @@ type card struct {
 	Partitions int               `json:"partitions"`
 	LeaseMS    int64             `json:"lease_ms"` // how long all workers' leases last
 	Filter     filterCard        `json:"filter"`
+	ExactSet   bool              `json:"exact_set,omitempty"`
 	Settings   frontier.Settings `json:"settings"`
 }
 
@@ -58,7 +59,7 @@ func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:
 
 func (k *hexKey) UnmarshalText(text []byte) error {
 	if n, err := hex.Decode(k[:], text); err != nil || n != len(k) || len(text) != 2*len(k) {
-		return fmt.Errorf("%q is not 32 hex digits", text)
+		return errors.New("the key is not 32 hex digits") // which nobody is to see
 	}
 	return nil
 }
@@ -66,7 +67,8 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 func newCard(cfg *Config) card {
 	return card{
 		Format: Format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
-		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterKeys, cfg.FPR, cfg.NoGrowth}, Settings: cfg.Settings,
+		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterKeys, cfg.FPR, cfg.NoGrowth},
+		ExactSet: cfg.ExactSet, Settings: cfg.Settings,
 	}
 }
 
@@ -104,6 +106,12 @@ func (c *card) accept(cfg *Config, worker bool) error {
 			return err
 		}
 	}
+	switch {
+	case worker && c.ExactSet && !cfg.ExactSet:
+		return mismatch("crawl %q was created with an exact set beside it, not without one", cfg.Name)
+	case worker && !c.ExactSet && cfg.ExactSet:
+		return mismatch("crawl %q was created without an exact set beside it, not with one", cfg.Name)
+	}
 	given := filterCard{cfg.FilterKeys, cfg.FPR, c.Filter.NoGrowth}
 	if worker {
 		given.NoGrowth = cfg.NoGrowth
@@ -136,17 +144,27 @@ func (e mismatchError) Is(target error) bool { return target == frontier.ErrPara
 // StoredSettings returns the settings of the crawl cfg.Name; ErrNoCrawl if
 // there is none. Only Redis and Name of cfg are read.
 func StoredSettings(ctx context.Context, cfg Config) (frontier.Settings, error) {
+	c, err := storedCard(ctx, cfg)
+	return c.Settings, err
+}
+
+// StoredHasher is StoredSettings for the hasher of the crawl's fingerprints.
+func StoredHasher(ctx context.Context, cfg Config) (bloomstore.Hasher, error) {
+	c, err := storedCard(ctx, cfg)
+	return bloomstore.NewHasher(bloomstore.Key(c.Key)), err
+}
+
+func storedCard(ctx context.Context, cfg Config) (card, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
-		return nil, err
+		return card{}, err
 	}
 	s := newStore(cfg)
 	defer s.Close()
 	if err := s.connect(ctx); err != nil {
-		return nil, err
+		return card{}, err
 	}
-	c, err := s.readCard(ctx)
-	return c.Settings, err
+	return s.readCard(ctx)
 }
 
 // readCard returns the crawl's card, or ErrNoCrawl.
@@ -159,6 +177,16 @@ func (s *Store) readCard(ctx context.Context) (card, error) {
 		return card{}, s.classify(ctx, err)
 	}
 	return parseCard(s.cfg.Name, text)
+}
+
+// Card returns what Recreate makes the crawl again from. The key of its
+// fingerprints is in it: whoever has that can make URLs that collide.
+func (s *Store) Card() ([]byte, error) {
+	text, err := json.Marshal(s.card)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err)
+	}
+	return text, nil
 }
 
 // join reads the crawl's card. A worker writes it if there is none: of workers
@@ -187,7 +215,7 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 	}
 	s.card, s.hasher = c, bloomstore.NewHasher(bloomstore.Key(c.Key))
 	s.cfg.FilterKeys, s.cfg.FPR, s.cfg.NoGrowth = c.Filter.Keys, c.Filter.FPR, c.Filter.NoGrowth
-	s.cfg.Partitions, s.cfg.Settings = c.Partitions, c.Settings
+	s.cfg.Partitions, s.cfg.ExactSet, s.cfg.Settings = c.Partitions, c.ExactSet, c.Settings
 	s.cfg.LeaseTTL = time.Duration(c.LeaseMS) * time.Millisecond
 	s.acknowledged = make([]atomic.Uint64, s.cfg.Partitions)
 	return s.makePartitions()

@@ -191,7 +191,7 @@ func TestDocumentedUser(t *testing.T) {
 		},
 		"cluster": func() ([]string, *redis.Client) {
 			node := servers.RedisOptions{Config: map[string]string{"user": "crawl " + rules}}
-			cluster := servers.RedisCluster(t, servers.ClusterOptions{Node: node})
+			cluster := servers.RedisCluster(t, servers.ClusterOptions{Node: node, NodeTimeout: calm})
 			return cluster.Addrs(), cluster.Nodes[0].Client()
 		},
 	} {

@@ -64,6 +64,8 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
 	case c.Record != nil && s.cfg.Output == nil:
 		return fmt.Errorf("redisstore: completion of %x has a record, but the store no output", c.Item[:4])
+	case c.Untold && !s.cfg.ExactSet:
+		return fmt.Errorf("redisstore: completion of %x is untold, but there is no exact set", c.Item[:4])
 	}
 	return nil
 }
@@ -254,7 +256,9 @@ func (c *completing) refused() error {
 // counts returns the books of a page.
 func (t *todo) counts() (n frontier.LinkCounts) {
 	for _, v := range t.item.pending.links.verdicts {
-		n.Found++
+		if v.Answer != frontier.Deferred {
+			n.Found++
+		}
 		switch v.Answer {
 		case frontier.Added:
 			n.Added++
@@ -275,7 +279,7 @@ func (t *todo) counts() (n frontier.LinkCounts) {
 // is relied on (any, if that is nil).
 func (c *completing) commit(ctx context.Context, under *epoch) error {
 	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
-	c.runAll(ctx, []*call{made})
+	c.runTogether(ctx, made, c.h)
 	c.cfg.Crash("completed")
 	if errors.Is(made.err, errEpoch) && made.ran == nil {
 		return made.err
@@ -293,12 +297,48 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 			c.schedule.wake(c.h.part)
 		}
 		return nil
+	case verdict == 3: // records stay: they are all that is left of these items
+		return c.errGone(c.h.part)
 	}
 	return c.refused()
 }
 
 func (c *completing) keys() []string {
-	return append(c.h.part.hostKeys(c.h.host), c.h.part.failed(c.h.host), c.h.part.failedHosts)
+	p := c.h.part
+	keys := append(p.hostKeys(c.h.host), p.failed(c.h.host), p.failedHosts)
+	if c.cfg.ExactSet {
+		keys = append(keys, p.exact, p.outbox)
+	}
+	return keys
+}
+
+// Places among the arguments of complete.lua, of which the first is ARGV[2].
+const (
+	argEnd       = 4
+	argBlobGiven = 5
+	argBlob      = 6
+	argItems     = 7 // where completions begin
+)
+
+// maxJoinedArgs is how many arguments a call has at least that no other is joined
+// to: some fifty completions.
+const maxJoinedArgs = 1024
+
+// joinCompletions makes a call of complete.lua do what the next one of its lease
+// would do after it, and reports whether it can.
+func joinCompletions(c, next *call) bool {
+	ended := c.args[argEnd] == any("1")
+	if ended || len(c.args) >= maxJoinedArgs || c.under != nil && next.under != nil && c.under != next.under {
+		return false
+	}
+	given, blob := c.args[argBlobGiven], c.args[argBlob]
+	copy(c.args, next.args[:argItems])
+	if next.args[argBlobGiven] != any("1") {
+		c.args[argBlobGiven], c.args[argBlob] = given, blob
+	}
+	c.args = append(c.args, next.args[argItems:]...)
+	c.under = cmp.Or(c.under, next.under)
+	return true
 }
 
 // args returns the arguments of complete.lua, from ARGV[2].
@@ -308,7 +348,7 @@ func (c *completing) args() []any {
 		oneIf(c.update.End), oneIf(c.update.Blob != nil), c.update.Blob,
 	}
 	for _, t := range c.todo {
-		what, argument := "back", any("")
+		what, argument, leaves := "back", any(""), any("")
 		switch {
 		case t.Disposition == frontier.Retry:
 			what, argument = "retry", millis(t.RetryIn)
@@ -317,11 +357,18 @@ func (c *completing) args() []any {
 		case t.Disposition == frontier.Finish:
 			what = "done"
 		}
-		args = append(args, t.item.number, what, argument)
+		if t.Disposition == frontier.Finish {
+			leaves = c.exactPrint(&t.item.item)
+		}
+		args = append(args, t.item.number, what, argument, leaves)
 		at := len(args)
 		args = append(args, 0)
 		args = t.appendCounters(args)
 		args[at] = (len(args) - at - 1) / 2
+		at = len(args)
+		args = append(args, 0)
+		args = t.appendNotes(args)
+		args[at] = len(args) - at - 1
 	}
 	return args
 }

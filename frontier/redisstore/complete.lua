@@ -1,28 +1,30 @@
 -- complete.lua: make completions of a lease take effect, with what its worker
 -- learnt of the host; what the lease completed before is passed over.
--- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any
+-- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any;
+--          beside an exact set 12 exact, 13 outbox
 -- ARGV     2 the host key  3 the lease's id  4 the host is due in so many ms
 --          5 its delay, ms  6 "1": the lease ends  7 "1": the blob is 8, else it
 --          stays  then for each completion the item's number; done, failed, retry
 --          or back; its argument: of failed what goes before the entry, of retry
---          the ms until it is ready; n; and n counters of meta, each with an amount
+--          the ms until it is ready; its fingerprint if it leaves exact, else '';
+--          n, and n counters of meta, each with an amount; n, and n notes
 -- returns  1: done  0: the lease is not held, nothing was done  2: likewise, but a
---          completion ended this lease
--- cost     O(completions and their counters), O(items of the lease) at its end
+--          completion ended this lease  3: likewise, but the partition was lost
+-- cost     O(completions, their counters and notes), O(items of the lease) at its end
 local id, ending = ARGV[3], ARGV[6] == '1'
-local FAILED, FAILEDHOSTS = KEYS[10], KEYS[11]
+local FAILED, FAILEDHOSTS, EXACT, OUTBOX = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 
 local lease = redis.call('HMGET', ACTIVE, 'i', 'a', 'x', 's')
-local state = redis.call('HMGET', STATE, 'e', 'y', 'd')
+local state = redis.call('HMGET', STATE, 'e', 'y', 'd', 'u')
 local runsOut = deadline(lease[1], id)
 if not runsOut then
   local mine = state[1] and state[1]:sub(1, 16) == id and tonumber(state[1]:sub(17)) > now()
-  return mine and 2 or 0
+  return mine and 2 or redis.call('HEXISTS', META, 'epoch') == 1 and 0 or 3
 end
 
 -- What becomes of the items: those of gone leave active, those of back and again
 -- go aside, and failed is for the failed list.
-local gone, leave, back, again, failed = {}, {}, {}, {}, {}
+local gone, leave, back, again, failed, prints, notes = {}, {}, {}, {}, {}, {}, {}
 
 local function settle(number, what, argument)
   local entry = redis.call('HGET', ACTIVE, number)
@@ -49,17 +51,24 @@ end
 
 local at = 9
 while at <= #ARGV do
-  local n = tonumber(ARGV[at + 3])
+  local counters = at + 5
+  local noted = counters + 2 * tonumber(ARGV[at + 4])
+  local last = noted + tonumber(ARGV[noted])
   if settle(ARGV[at], ARGV[at + 1], ARGV[at + 2]) then
-    for i = at + 4, at + 3 + 2 * n, 2 do add(ARGV[i], tonumber(ARGV[i + 1])) end
+    if ARGV[at + 3] ~= '' then prints[#prints + 1] = ARGV[at + 3] end
+    for i = counters, noted - 1, 2 do add(ARGV[i], tonumber(ARGV[i + 1])) end
+    for i = noted + 1, last do notes[#notes + 1] = ARGV[i] end
   end
-  at = at + 4 + 2 * n
+  at = last + 1
 end
+add('outbox', #notes)
 
 if #failed > 0 then
   redis.call('LLEN', FAILED)
   redis.call('SCARD', FAILEDHOSTS)
 end
+if #prints > 0 then redis.call('SCARD', EXACT) end
+if #notes > 0 then redis.call('LLEN', OUTBOX) end
 local due, write = soon() + tonumber(ARGV[4]), nil
 local fields = {} -- of active
 if ending then
@@ -87,11 +96,15 @@ elseif #leave > 0 then
 end
 local sums = totals()
 
-local learnt = {'u', int(due)}
+local learnt = {}
+-- Between requests a due time that does not lie ahead says nothing.
+if ending or tonumber(ARGV[4]) > 0 or tonumber(state[4] or 0) > now() then learnt[1], learnt[2] = 'u', int(due) end
 if ARGV[5] ~= state[2] then learnt[#learnt + 1], learnt[#learnt + 2] = 'y', ARGV[5] end
 if ARGV[7] == '1' then learnt[#learnt + 1], learnt[#learnt + 2] = 'b', ARGV[8] end
 if ending then learnt[#learnt + 1], learnt[#learnt + 2] = 'e', id .. int(runsOut) end
-redis.call('HSET', STATE, unpack(learnt))
+all('HSET', STATE, learnt)
+all('RPUSH', OUTBOX, notes)
+all('SREM', EXACT, prints)
 all('RPUSH', FAILED, failed)
 if #failed > 0 then redis.call('SADD', FAILEDHOSTS, HOST) end
 if ending then

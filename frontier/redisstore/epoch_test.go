@@ -15,13 +15,13 @@ type epochBench struct {
 	server *servers.RedisServer
 }
 
-func newEpochBench(t *testing.T) *epochBench {
+func newEpochBench(t *testing.T, configs ...func(*servers.RedisServer) Config) *epochBench {
 	b := &epochBench{
 		scriptBench: &scriptBench{T: t, clock: time.UnixMilli(1_700_000_000_000)},
 		server:      servers.Redis(t, servers.RedisOptions{AppendOnly: true, Config: map[string]string{"appendfsync": "always"}}),
 	}
 	b.admin = b.server.Client()
-	cfg := config(b.server)
+	cfg := append(configs, config)[0](b.server)
 	cfg.Now = func() time.Time { return b.clock }
 	cfg.LeaseTTL, cfg.Delay = 10*time.Second, 2*time.Second
 	b.Store = openStore(t, cfg)

@@ -28,7 +28,7 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 	if *proof {
 		moves, pages = 40, 15_000
 	}
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{})
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
 	cfg := clusterConfig(cluster)
 	e := newExpedition(t, cfg, 3, pages)
 	for _, s := range e.stores {
@@ -230,13 +230,18 @@ func TestFailoverNamesWhatIsLost(t *testing.T) {
 }
 
 // queuedURLs returns the URLs that are queued, as List tells them.
-func queuedURLs(t *testing.T, s *Store) map[string]bool {
-	queued := make(map[string]bool)
-	if err := s.List(t.Context(), frontier.Queued, "", func(item frontier.Item) bool {
-		queued[item.URL] = true
-		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
+func queuedURLs(t *testing.T, s *Store) (queued map[string]bool) {
+	t.Helper()
+	eventually(t, "a list of what is queued", func() bool {
+		queued = make(map[string]bool)
+		err := s.List(t.Context(), frontier.Queued, "", func(item frontier.Item) bool {
+			queued[item.URL] = true
+			return true
+		})
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	return queued
 }

@@ -16,12 +16,16 @@ import (
 type gatherer struct {
 	mu      sync.Mutex
 	waiting []*offering
+	asks    int      // of those
 	groups  int      // on their way
 	free    []*group // whose buffers are not in use
 }
 
 const (
-	maxGroups    = 2    // of one node on their way at once: one's work here is done beside the other's there
+	// maxGroups is how many groups of one node may be on their way at once: the
+	// work of one is done here beside that of the other there. The second must
+	// be full: what is asked together costs the server less.
+	maxGroups    = 2
 	maxGroupAsks = 4096 // beyond so many an offering waits for the next group
 )
 
@@ -54,7 +58,8 @@ func (s *Store) submit(n *node, o *offering) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, o)
-	if g.groups == maxGroups {
+	g.asks += len(o.asks)
+	if g.groups == maxGroups || g.groups > 0 && g.asks < maxGroupAsks {
 		return
 	}
 	started := s.spawn(func(ctx context.Context) { s.gather(ctx, n) })
@@ -65,7 +70,7 @@ func (s *Store) submit(n *node, o *offering) {
 	for _, o := range g.waiting { // the store is closed
 		o.fail(frontier.ErrClosed)
 	}
-	g.waiting = nil
+	g.waiting, g.asks = nil, 0
 }
 
 func (o *offering) fail(err error) {
@@ -120,6 +125,7 @@ func (g *gatherer) fill(grp *group) {
 		count++
 	}
 	grp.offerings = append(grp.offerings[:0], g.waiting[:count]...)
+	g.asks -= size
 	g.waiting = slices.Delete(g.waiting, 0, count)
 }
 
@@ -216,6 +222,7 @@ func (g *group) round(ctx context.Context) error {
 		case full && a.link && !a.exact && !test.Known:
 			g.settle(a, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, ep)
 		default:
+			a.full = full && a.link && a.item.Decision != frontier.Undecided
 			g.unsure = append(g.unsure, pending{ask: a, test: test})
 		}
 	}
@@ -259,7 +266,7 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
-			exact = true
+			exact = exact || !g.s.cfg.ExactSet // else an exact item is queued beside a bulk one
 		}
 		a = follower
 	}

@@ -30,9 +30,10 @@ type partition struct {
 	due         string // sorted set, host by due time: has ready items and is held by nobody
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by when they are ready: see delayedMember
-	exact       string // set of fingerprints that are exact
+	exact       string // set of fingerprints that are exact; with Config.ExactSet of exact items that are queued or leased
 	shadow      string // set of sampled fingerprints
 	failedHosts string // set of hosts that have failed items
+	outbox      string // list of notes: see appendNote
 
 	filter    atomic.Pointer[redisbits.Chain] // its record is meta, its segments are meta + "0.0" and so on
 	preparing atomic.Bool                     // the filter's next layer is being made
@@ -67,8 +68,12 @@ const (
 	fieldOutcome         = "o:"    // and an outcome
 	fieldHosts           = "hosts" // with something queued or leased
 	fieldPromoted        = "promoted"
-	fieldKnown           = "known" // keys of the filter that were never added, see Know
-	fieldSeq             = "z"     // of the last member of partition.delayed
+	fieldRecovered       = "recovered"
+	fieldRenewed         = "renewed" // items offered Again that were queued although the filter knew them
+	fieldOutbox          = "outbox"  // notes in partition.outbox
+	fieldTold            = "told"    // notes that were in it and were delivered
+	fieldKnown           = "known"   // keys of the filter that were never added, see Know
+	fieldSeq             = "z"       // of the last member of partition.delayed
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
 	fieldShadowForgotten = "sh:forgotten"
@@ -81,7 +86,7 @@ func newPartition(crawl string, number int) *partition {
 	return &partition{
 		number: number, tag: tag,
 		meta: tag + "f", due: tag + "d", leased: tag + "l", delayed: tag + "z",
-		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F",
+		exact: tag + "x", shadow: tag + "s", failedHosts: tag + "F", outbox: tag + "o",
 	}
 }
 

@@ -41,7 +41,7 @@ func TestKeysAreDescribed(t *testing.T) {
 			t.Errorf("key %q is a %s, docs/redis-keys.md says %q of %q", key, got, want, described)
 		}
 	}
-	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "TF", "Tb00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
+	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "To", "TF", "Tb00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
 		"crawler:{NAME}", "crawler:{NAME}:scope"} {
 		if !met[one] {
 			t.Errorf("the crawl left no key like %q: the test does not see whether it is described", one)
@@ -62,8 +62,8 @@ func TestKeysAreDescribed(t *testing.T) {
 
 // leaveEverything makes a crawl that has something in every key.
 func leaveEverything(t *testing.T) *Store {
-	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.MaxPerHost = 30
+	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
+	cfg.MaxPerHost = 60
 	s := openStore(t, cfg)
 	if err := s.Admit(t.Context(), []string{"a.test"}); err != nil {
 		t.Fatal(err)
@@ -85,11 +85,14 @@ func leaveEverything(t *testing.T) *Store {
 		case 1:
 			pages[i].Delay = time.Minute
 		case 2:
-			pages[i].Class = frontier.Exact
+			pages[i].Class, pages[i].Decision = frontier.Exact, frontier.New
 		}
 	}
 	mustAdd(t, s, pages)
 	mustAdd(t, s, pages[:10])
+	for _, decision := range []frontier.Decision{frontier.New, frontier.Promoted, frontier.Again} {
+		mustAdd(t, s, decided(decision, 0, pages[9+decision:10+decision]))
+	}
 	for _, end := range []bool{true, false} {
 		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1), InFlight: 2})
 		if err != nil || len(grant.Leases) != 1 {
@@ -97,11 +100,21 @@ func leaveEverything(t *testing.T) *Store {
 		}
 		l := grant.Leases[0]
 		err = s.Complete(t.Context(), l.ID, []frontier.Completion{
-			{Item: l.Items[1].Fingerprint, Outcome: frontier.OK, Page: true, Refused: []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 1}}},
+			{Item: l.Items[1].Fingerprint, Outcome: frontier.OK, Page: true, Untold: true, Refused: []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 1}}},
 			{Item: l.Items[2].Fingerprint, Outcome: frontier.Network},
 			{Item: l.Items[3].Fingerprint, Disposition: frontier.Retry, RetryIn: time.Second},
 			{Item: l.Items[4].Fingerprint, Disposition: frontier.GiveBack},
 		}, frontier.HostUpdate{Blob: []byte("robots"), End: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := s.Notes(t.Context(), 1)
+		if err != nil || len(batch.Notes) != 1 {
+			t.Fatalf("%d notes, %v, want 1", len(batch.Notes), err)
+		}
+		if end {
+			_, err = s.Delivered(t.Context(), batch, 1, nil)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func newLeaser(parts []*partition) leaser {
 }
 
 var leaserScripts = []*script{
-	peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript, confirmScript, retryScript,
+	peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript, confirmScript, retryScript, deliveredScript,
 }
 
 // firstEpoch notes the epoch in which a partition is created, so that it is not

@@ -39,11 +39,11 @@ func (o *countingOutput) write(frontier.LinkCounts) error {
 	return nil
 }
 
-func newLostReply(t *testing.T) *lostReply {
+func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *lostReply {
 	c := &lostReply{T: t, clock: time.UnixMilli(1_700_000_000_000)}
 	server := servers.Redis(t, servers.RedisOptions{})
 	c.proxy = servers.Proxy(t, server.Addr())
-	cfg := config(server)
+	cfg := append(configs, config)[0](server)
 	cfg.Redis = &redis.UniversalOptions{Addrs: []string{c.proxy.Addr()}}
 	cfg.Now = func() time.Time { return c.clock }
 	cfg.LeaseTTL = 10 * time.Second

@@ -21,6 +21,7 @@ type node struct {
 	look   sync.Mutex    // held to begin an epoch: scripts are loaded once
 	epoch  atomic.Pointer[epoch]
 	gatherer
+	courier
 }
 
 // epoch is one uninterrupted life of a node, as this process knows it: the

@@ -161,7 +161,7 @@ func TestClassifyReplies(t *testing.T) {
 // TestPartitionsMove opens a store on one address of a cluster, and moves a
 // partition's slot while it is used.
 func TestPartitionsMove(t *testing.T) {
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3})
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3, NodeTimeout: calm})
 	cfg := Config{
 		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()[:1]}, Name: "test", Partitions: 8, FilterKeys: 10_000, Delay: NoDelay,
 	}

@@ -20,6 +20,7 @@ import (
 // one moment, those of two are not.
 type totals struct {
 	queued, leased, pages uint64
+	noted                 uint64 // in outboxes
 	ended                 uint64 // done, failed, and failed that were offered again: it only grows
 	at                    time.Time
 }
@@ -28,6 +29,9 @@ type totals struct {
 func (t *totals) allowance(maxPages uint64) int {
 	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
 }
+
+// left returns how much there is that more may come of.
+func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
 // totalsCache spares callers who ask often the reading of every partition.
 type totalsCache struct {
@@ -55,20 +59,24 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	pipe := s.client.Pipeline()
 	replies := make([]*redis.SliceCmd, len(s.parts))
 	for i, p := range s.parts {
-		replies[i] = pipe.HMGet(ctx, p.meta, "queued", "leased", "pages", "done", "failed", "rounds")
+		replies[i] = pipe.HMGet(ctx, p.meta, fieldEpoch, "queued", "leased", "pages", "done", "failed", "rounds", fieldOutbox)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return totals{}, s.classify(ctx, err)
 	}
-	for _, reply := range replies {
-		var n [6]uint64
-		for i, value := range reply.Val() {
+	for p, reply := range replies {
+		if at(reply.Val(), 0) == nil {
+			return totals{}, s.errGone(s.parts[p])
+		}
+		var n [7]uint64
+		for i, value := range reply.Val()[1:] {
 			n[i], _ = strconv.ParseUint(text(value), 10, 64)
 		}
 		sum.queued += n[0]
 		sum.leased += n[1]
 		sum.pages += n[2]
 		sum.ended += n[3] + n[4] + n[5]
+		sum.noted += n[6]
 	}
 	s.totals.mu.Lock()
 	s.totals.last = sum
@@ -76,19 +84,19 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	return sum, nil
 }
 
-// empty reports whether nothing was queued or leased at some moment during the
-// call. Items move between partitions, so that one reading of all of them may
+// empty reports whether nothing was queued, leased or noted at some moment during
+// the call. A note leaves the outbox when what it led to has been added. Items move between partitions, so that one reading of all of them may
 // miss one in each. But what ended and what was ever added (which is what ended
 // and what is queued or leased) only grow: if all that had been added when a
 // second reading was over had ended before it began, then nothing was left in
 // between.
 func (s *Store) empty(ctx context.Context) (bool, error) {
 	first, err := s.readTotals(ctx)
-	if err != nil || first.queued+first.leased > 0 {
+	if err != nil || first.left() > 0 {
 		return false, err
 	}
 	second, err := s.readTotals(ctx)
-	return err == nil && second.ended+second.queued+second.leased == first.ended, err
+	return err == nil && second.ended+second.left() == first.ended, err
 }
 
 // sum says of a grant what the counters say. Who got items knows that the crawl
@@ -111,7 +119,7 @@ func (l *loan) sum(ctx context.Context) error {
 		}
 		l.grant.Limited = limited(&recent)
 	}
-	if !lent && recent.queued+recent.leased == 0 {
+	if !lent && recent.left() == 0 {
 		l.grant.Empty, err = l.empty(ctx)
 	}
 	return err

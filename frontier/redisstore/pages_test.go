@@ -84,11 +84,19 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 // node, nobody is told that nothing is left.
 func TestEmptyIsNeverEarly(t *testing.T) {
 	t.Parallel()
-	const steps = 1500
-	cluster := servers.RedisCluster(t, servers.ClusterOptions{})
-	cfg := Config{
-		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: "test", Partitions: 12, FilterKeys: 10_000, Delay: NoDelay,
+	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
+	for _, exactSet := range []bool{false, true} { // then each link goes through the outbox
+		t.Run(fmt.Sprintf("exactSet=%t", exactSet), func(t *testing.T) {
+			emptyIsNeverEarly(t, Config{
+				Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: fmt.Sprint(exactSet),
+				ExactSet: exactSet, Partitions: 12, FilterKeys: 10_000, Delay: NoDelay,
+			})
+		})
 	}
+}
+
+func emptyIsNeverEarly(t *testing.T, cfg Config) {
+	const steps = 1000
 	walker, watcher := openStore(t, cfg), openStore(t, cfg)
 	walker.durable = 0
 	page := func(n int) []frontier.Item { return testPages(fmt.Sprintf("h%d.test", n%61), n, n+1) }
@@ -129,12 +137,34 @@ func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.It
 			if n++; n < steps {
 				done.Links = page(n)
 			}
+			if s.cfg.ExactSet {
+				done.Links = decided(frontier.Later, 0, done.Links)
+			}
 			if err := s.Complete(ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
+				return err
+			}
+			if err := relayOne(ctx, s); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// relayOne brings the first note of an outbox into the queue, if there is any.
+func relayOne(ctx context.Context, s *Store) error {
+	if !s.cfg.ExactSet {
+		return nil
+	}
+	batch, err := s.Notes(ctx, 1)
+	if err != nil || len(batch.Notes) == 0 {
+		return err
+	}
+	if _, err := s.Add(ctx, decided(frontier.New, 0, []frontier.Item{batch.Notes[0].Item})); err != nil {
+		return err
+	}
+	_, err = s.Delivered(ctx, batch, 0, nil)
+	return err
 }
 
 // TestPagesLock: one holder at a time; a lock whose holder died runs out, and one

@@ -36,7 +36,7 @@ local lost, untilLost = upTo(KEYS[3], tonumber(ARGV[3]))
 local ready, untilReady = upTo(KEYS[4], tonumber(ARGV[3]))
 -- Before the end of a hold nobody is due.
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'hold')
-local new = known[1] ~= EPOCH
+local new = known[1] and known[1] ~= EPOCH -- nil: the partition was lost
 local held = (tonumber(known[2]) or 0) - now()
 if held > 0 and (#due > 0 or untilDue >= 0) then
   due, untilDue = {}, math.max(held, untilDue)

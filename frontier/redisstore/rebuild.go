@@ -23,19 +23,21 @@ type Known struct {
 // Rebuilt says what Rebuild has made.
 type Rebuilt struct {
 	URLs uint64 // different ones that the filter knows now
-	// Partitions whose counters were gone: what could be counted was counted
-	// anew, all other counters begin at zero.
+	// Partitions whose counters were gone: what the queues and the records tell
+	// was counted anew, all other counters begin at zero.
 	Partitions int
 }
 
 // Rebuild makes the filter of the crawl cfg.Name anew, after bits of it were
-// lost: from records, which are the URLs of all records that its workers ever
-// wrote, and from what is queued, leased, failed or known exactly. A URL that is
-// in none of these is new to the crawl afterwards. When it is broken off it has to
-// be called again; until then the crawl cannot be opened.
+// lost: from records, which are all that its workers ever wrote, and from what is
+// queued, leased, failed or known exactly. A URL that is in none of these is new to
+// the crawl afterwards. Where the counters were lost too, in some partitions or
+// after Recreate in all, they are made of the same; so are lists of failed items.
+// It keeps some hundred bytes for each of those items in memory. When it is broken
+// off it has to be called again; until then the crawl cannot be opened.
 //
 // ErrNoCrawl: there is none of that name. frontier.ErrLocked: it has live workers.
-func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Known, error]) (made Rebuilt, err error) {
+func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (made Rebuilt, err error) {
 	s, err := openShut(ctx, cfg)
 	if err != nil {
 		return made, err
@@ -48,7 +50,7 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Known, error]) (
 	if err := s.shut(ctx, rebuilding); err != nil {
 		return made, err
 	}
-	r := &rebuild{Store: s, filler: newFiller(s), fresh: make([]uint64, len(s.parts))}
+	r := &rebuild{Store: s, filler: newFiller(s), fresh: make([]uint64, len(s.parts)), pasts: make([]*past, len(s.parts))}
 	for _, step := range []func(context.Context) error{r.clear, r.fillFromStructures, r.fillFromRecords(records), r.restore} {
 		if err := step(ctx); err != nil {
 			return made, err
@@ -57,7 +59,11 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Known, error]) (
 	for _, n := range r.fresh {
 		made.URLs += n
 	}
-	made.Partitions = len(r.bare)
+	for _, p := range r.pasts {
+		if p != nil {
+			made.Partitions++
+		}
+	}
 	return made, s.classify(ctx, s.client.HDel(ctx, s.cfg.cardKey(), closedField).Err())
 }
 
@@ -65,8 +71,8 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Known, error]) (
 type rebuild struct {
 	*Store
 	*filler
-	fresh []uint64     // different URLs, by partition
-	bare  []*partition // whose counters are gone
+	fresh []uint64 // different URLs, by partition
+	pasts []*past  // of the partitions whose counters are gone
 }
 
 // clear removes the old filters and makes empty ones. Counters stay.
@@ -88,7 +94,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 			return r.classify(ctx, err)
 		}
 		if !slices.Contains(fields, fieldEpoch) { // it is there from the first day on
-			r.bare = append(r.bare, p)
+			r.pasts[p.number] = newPast()
 		}
 		fields = slices.DeleteFunc(fields, func(field string) bool {
 			return field != "head" && field != "layers" && !strings.HasPrefix(field, "keys")
@@ -110,15 +116,24 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
 		var failed error
 		err := r.List(ctx, state, "", func(item frontier.Item) bool {
-			failed = r.put(ctx, r.partition(item.Host), item.Fingerprint, r.count)
+			p := r.partition(item.Host)
+			r.pasts[p.number].meet(&item, state)
+			failed = r.put(ctx, p, item.Fingerprint, r.count)
 			return failed == nil
 		})
 		if err := errors.Join(err, failed); err != nil {
 			return err
 		}
 	}
+	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
+	if r.cfg.ExactSet { // those in exact were listed
+		sets = func(p *partition) []string { return []string{p.shadow} }
+		if err := r.restoreExact(ctx); err != nil {
+			return err
+		}
+	}
 	for _, p := range r.parts {
-		for _, key := range []string{p.exact, p.shadow} {
+		for _, key := range sets(p) {
 			if err := r.fillFromSet(ctx, p, key); err != nil {
 				return err
 			}
@@ -148,45 +163,6 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 			return nil
 		}
 	}
-}
-
-func (r *rebuild) fillFromRecords(records iter.Seq2[Known, error]) func(context.Context) error {
-	return func(ctx context.Context) error {
-		for known, err := range records {
-			if err != nil {
-				return err
-			}
-			if err := r.put(ctx, r.partition(known.Host), r.hasher.Fingerprint(known.URL), r.count); err != nil {
-				return err
-			}
-		}
-		return r.flush(ctx, r.count)
-	}
-}
-
-// restore counts anew where counters are gone. What the filter knows was added;
-// what of it is in no queue is done.
-func (r *rebuild) restore(ctx context.Context) error {
-	for _, p := range r.bare {
-		var found Recount
-		if err := r.recountPartition(ctx, p, &found); err != nil {
-			return err
-		}
-		added := max(r.fresh[p.number], found.Queued+found.Leased+found.Failed)
-		err := r.client.HSet(ctx, p.meta,
-			fieldAdded+"0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
-			fieldDone, added-found.Queued-found.Leased-found.Failed, fieldDelayed, found.Delayed, fieldHosts, found.Hosts,
-			fieldEpoch, "restored", // so that a hold begins: a lease may have been forgotten
-		).Err()
-		if err != nil {
-			return r.classify(ctx, err)
-		}
-	}
-	if len(r.bare) == 0 {
-		return nil
-	}
-	// Who added what is not known any more: workers that are gone are owed nothing.
-	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
 }
 
 // Know marks URLs as known without queueing them: from now on they are answered

@@ -69,11 +69,11 @@ func wantBooks(t *testing.T, s *Store) frontier.Stats {
 	return r.Counters
 }
 
-// knownOf is what a caller of Rebuild knows of items.
-func knownOf(items []frontier.Item) iter.Seq2[Known, error] {
-	return func(yield func(Known, error) bool) {
+// recordsOf is what a caller of Rebuild knows of items that are done.
+func recordsOf(items []frontier.Item) iter.Seq2[Ended, error] {
+	return func(yield func(Ended, error) bool) {
 		for _, item := range items {
-			if !yield(Known{Host: item.Host, URL: item.URL}, nil) {
+			if !yield(Ended{Item: item, Outcome: frontier.OK, Status: 200}, nil) {
 				return
 			}
 		}
@@ -126,7 +126,7 @@ func TestRebuild(t *testing.T) {
 				}
 				return err != nil
 			})
-			if _, err := Rebuild(t.Context(), cfg, knownOf(nil)); !errors.Is(err, frontier.ErrLocked) || !strings.Contains(err.Error(), s.self.Name) {
+			if _, err := Rebuild(t.Context(), cfg, recordsOf(nil)); !errors.Is(err, frontier.ErrLocked) || !strings.Contains(err.Error(), s.self.Name) {
 				t.Errorf("Rebuild beside a worker = %v, want %v that names it", err, frontier.ErrLocked)
 			}
 			if err := s.Close(); err != nil {
@@ -138,14 +138,14 @@ func TestRebuild(t *testing.T) {
 
 			// The first try is broken off: nobody can use half of a filter.
 			half := errors.New("half")
-			_, err := Rebuild(t.Context(), cfg, func(yield func(Known, error) bool) { yield(Known{}, half) })
+			_, err := Rebuild(t.Context(), cfg, func(yield func(Ended, error) bool) { yield(Ended{}, half) })
 			if !errors.Is(err, half) {
 				t.Fatalf("Rebuild = %v, want %v", err, half)
 			}
 			if s, err := Open(t.Context(), cfg); !errors.Is(err, frontier.ErrFilterLost) {
 				t.Errorf("Open after half a Rebuild = %v, %v, want %v", s, err, frontier.ErrFilterLost)
 			}
-			made, err := Rebuild(t.Context(), cfg, knownOf(done))
+			made, err := Rebuild(t.Context(), cfg, recordsOf(done))
 			if err != nil || made.Partitions != c.bare {
 				t.Fatalf("Rebuild = %+v, %v, want %d partitions without counters", made, err, c.bare)
 			}
@@ -171,7 +171,7 @@ func TestRebuild(t *testing.T) {
 
 func TestRebuildNothing(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	if _, err := Rebuild(t.Context(), cfg, knownOf(nil)); !errors.Is(err, ErrNoCrawl) {
+	if _, err := Rebuild(t.Context(), cfg, recordsOf(nil)); !errors.Is(err, ErrNoCrawl) {
 		t.Errorf("Rebuild = %v, want %v", err, ErrNoCrawl)
 	}
 }
@@ -182,8 +182,8 @@ func TestKnow(t *testing.T) {
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
 	mustAdd(t, s, testPages("a.test", 0, 50))
 	known := slices.Collect(func(yield func(Known) bool) {
-		for k := range knownOf(slices.Concat(testPages("a.test", 25, 1000), testPages("b.test", 0, 1000))) {
-			yield(k)
+		for _, item := range slices.Concat(testPages("a.test", 25, 1000), testPages("b.test", 0, 1000)) {
+			yield(Known{Host: item.Host, URL: item.URL})
 		}
 	})
 	for round, want := range []int{1950, 0} {
@@ -237,7 +237,7 @@ func TestDelete(t *testing.T) {
 	if s, err := Open(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
 		t.Errorf("Open of a crawl that is being deleted = %v, %v, want %v", s, err, ErrNoCrawl)
 	}
-	if _, err := Rebuild(t.Context(), cfg, knownOf(nil)); !errors.Is(err, ErrNoCrawl) {
+	if _, err := Rebuild(t.Context(), cfg, recordsOf(nil)); !errors.Is(err, ErrNoCrawl) {
 		t.Errorf("Rebuild of a crawl that is being deleted = %v, want %v", err, ErrNoCrawl)
 	}
 	mine := 0

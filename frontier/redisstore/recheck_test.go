@@ -93,18 +93,65 @@ func TestScriptsLookAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newScriptBench(t)
-			c := prepare(b)
-			before := b.contents()
-			c.reply = nil
-			if b.runAll(t.Context(), []*call{c}); c.err != nil {
-				t.Fatal(c.err)
-			}
-			if n := integer(at(list(c.reply), 0)) + integer(c.reply); n != 0 {
-				t.Errorf("it replied %v", c.reply)
-			}
-			if diff := contentsDiff(b.contents(), before); diff != "" {
-				t.Error(diff)
-			}
+			b.wantNothing(prepare(b))
+		})
+	}
+}
+
+// wantNothing checks that a call does nothing, and says so.
+func (b *scriptBench) wantNothing(c *call) {
+	b.Helper()
+	before := b.contents()
+	c.reply = nil
+	if b.runAll(b.Context(), []*call{c}); c.err != nil {
+		b.Fatal(c.err)
+	}
+	if n := integer(at(list(c.reply), 0)) + integer(c.reply); n > 0 {
+		b.Errorf("it replied %v", c.reply)
+	}
+	if diff := contentsDiff(b.contents(), before); diff != "" {
+		b.Error(diff)
+	}
+}
+
+// TestScriptsLookAgainBesideExactSet is the same for what is done there only.
+func TestScriptsLookAgainBesideExactSet(t *testing.T) {
+	for name, prepare := range map[string]func(*scriptBench) *call{
+		"notes delivered before": func(b *scriptBench) *call {
+			c := b.noteCall()
+			b.must(c, "delivered")
+			return c
+		},
+		"fewer notes": func(b *scriptBench) *call {
+			c := b.noteCall()
+			b.admin.LTrim(b.Context(), b.partition(faultHost).outbox, 0, 1)
+			return c
+		},
+		"other notes in their place": func(b *scriptBench) *call {
+			c := b.noteCall() // the server goes back in time, and others come
+			b.admin.LSet(b.Context(), b.partition(faultHost).outbox, 1, "another")
+			return c
+		},
+		"the same notes again": func(b *scriptBench) *call {
+			c := b.noteCall()
+			same := b.admin.LRange(b.Context(), b.partition(faultHost).outbox, 0, 2).Val()
+			b.must(c, "delivered")
+			b.admin.LPush(b.Context(), b.partition(faultHost).outbox, same[2], same[1], same[0])
+			return c
+		},
+		"retry of what waits again": func(b *scriptBench) *call {
+			b.add(0, 4, 0)
+			b.must(b.completeCall(b.lend(), 1, "1"), "complete")
+			c := b.retryCall()
+			b.renew()
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newScriptBench(t, exactConfig)
+			b.add(4, 20, 0)
+			b.wantNothing(prepare(b))
 		})
 	}
 }

@@ -37,6 +37,7 @@ type Config struct {
 	FPR        float64           // fixed: false-positive rate never passed (see NoGrowth), in [1e-12, 1); 0 means 1e-6, or what the crawl has
 	NoGrowth   bool              // fixed: one layer gets the whole FPR, and beyond FilterKeys the rate rises
 	Partitions int               // fixed: what the hosts are spread over, at most 16384; 0 means 256, or what the crawl has
+	ExactSet   bool              // fixed: an exact set beside the store decides about exact items (package exact), and bulk items only are Undecided
 
 	Delay time.Duration // of hosts whose HostUpdate has not said; 0 means 1 s, NoDelay none
 	// LeaseTTL is how long a lease lasts; 0 means 60 s. That of the process that
@@ -163,6 +164,7 @@ type Store struct {
 
 	adder
 	leaser
+	noted noted
 }
 
 // Open joins the crawl cfg.Name as a worker, or creates it, and keeps the
@@ -240,6 +242,11 @@ func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx,
 // Close ends what the store started. It gives back no lease: what a worker
 // still holds it has to end itself, or it runs out.
 func (s *Store) Close() error { return s.close() }
+
+// errGone reports a partition of which its server knows nothing.
+func (s *Store) errGone(p *partition) error {
+	return fmt.Errorf("redisstore: partition %d of crawl %q is gone from its server: %w", p.number, s.cfg.Name, frontier.ErrFilterLost)
+}
 
 // Name returns the crawl's name.
 func (s *Store) Name() string { return s.cfg.Name }

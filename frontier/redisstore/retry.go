@@ -113,13 +113,13 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 		}
 		args := []any{r.host}
 		for _, value := range r.head {
-			entry, err := s.nextRound(value, r.host)
+			item, err := s.nextRound(value, r.host)
 			if err != nil {
 				return 0, err
 			}
-			args = append(args, value, entry)
+			args = append(args, value, appendEntry(nil, &item), s.exactPrint(&item))
 		}
-		keys := append(p.hostKeys(r.host), p.failed(r.host), p.failedHosts)
+		keys := append(p.hostKeys(r.host), p.failed(r.host), p.failedHosts, p.exact)
 		calls = append(calls, &call{part: p, script: retryScript, keys: keys, args: args})
 		of = append(of, r)
 	}
@@ -127,25 +127,25 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 	for i, c := range calls {
 		if c.err != nil {
 			err = errors.Join(err, c.err)
-		} else if integer(c.reply) == 1 { // else somebody was faster: look again
+		} else if n := integer(c.reply); n >= 0 { // else somebody was faster: look again
 			of[i].left -= int64(len(of[i].head))
-			total += len(of[i].head)
+			total += int(n)
 		}
 	}
 	s.schedule.wake(p)
 	return total, err
 }
 
-// nextRound returns the entry of a failed item as it is offered again.
-func (s *Store) nextRound(value, host string) ([]byte, error) {
+// nextRound returns a failed item as it is offered again.
+func (s *Store) nextRound(value, host string) (frontier.Item, error) {
 	_, _, entry, err := splitFailed(value)
 	var item frontier.Item
 	if err == nil {
 		item, err = decodeEntry(entry, host, s.hasher)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
+		return item, fmt.Errorf("%w: failed item of host %q: %q", err, host, value)
 	}
 	item.Round, item.Attempts, item.Deliveries = item.Round+1, 0, 0
-	return appendEntry(nil, &item), nil
+	return item, nil
 }

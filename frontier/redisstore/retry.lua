@@ -1,51 +1,74 @@
 -- retry.lua: offer the first failed items of a host again. Those that failed
--- under the lease that has the host now stay aside until it ends.
--- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any
--- ARGV     2 the host key, then for each item its failed value and its new entry
--- returns  1, or 0 if the failed items are not these any more
+-- under the lease that has the host now stay aside until it ends. Those whose URL
+-- waits again already stay failed, and go behind all others.
+-- KEYS     as in host.lua; 10 the host's failed items, 11 the hosts that have any,
+--          12 exact
+-- ARGV     2 the host key, then for each item its failed value, its new entry, and
+--          its fingerprint if exact is to have it, else ''
+-- returns  how many were offered, or -1 if the failed items are not these any more
 -- cost     O(items)
-local FAILED, FAILEDHOSTS = KEYS[10], KEYS[11]
-local n = (#ARGV - 2) / 2
+local FAILED, FAILEDHOSTS, EXACT = KEYS[10], KEYS[11], KEYS[12]
+local n = (#ARGV - 2) / 3
 for i, value in ipairs(redis.call('LRANGE', FAILED, 0, n - 1)) do
-  if value ~= ARGV[2 * i + 1] then return 0 end
+  if value ~= ARGV[3 * i] then return -1 end
 end
 local total = redis.call('LLEN', FAILED)
-if total < n then return 0 end
+if total < n then return -1 end
 redis.call('SCARD', FAILEDHOSTS)
 local lease = redis.call('HMGET', ACTIVE, 'n', 'a', 'x')
 local was = standing()
 
+-- Of one URL that failed in several rounds the last goes on.
+local prints, waits, stay, kept = {}, {}, {}, {}
+for i = n, 1, -1 do
+  local print = ARGV[3 * i + 2]
+  if print ~= '' then
+    kept[i] = waits[print] or redis.call('SISMEMBER', EXACT, print) == 1
+    if kept[i] then
+      stay[#stay + 1] = ARGV[3 * i]
+    else
+      waits[print], prints[#prints + 1] = true, print
+    end
+  end
+end
+local offered = n - #stay
+if offered == 0 and total == n then return 0 end
+
 local mine = lease[1] and math.max(n - (total - lease[3]), 0) or 0 -- failed under the lease
 local queues, aside = {{}, {}, {}}, {}
 for i = 1, n do
-  local entry = ARGV[2 * i + 2]
-  if i <= n - mine then
+  local entry = not kept[i] and ARGV[3 * i + 1]
+  if entry and i <= n - mine then
     local queue = queues[queueOf(entry)]
     queue[#queue + 1] = entry
-  else
+  elseif entry then
     aside[#aside + 1], aside[#aside + 2] = 'r' .. int(lease[1] + i - (n - mine)), '0:' .. entry
   end
 end
-if not was.counted or not lease[1] and was.waiting + was.delayed == 0 then add('hosts', 1) end
-add('failed', -n)
-add('queued', n)
-add('rounds', n)
+local waiting = #aside / 2
+if offered > 0 and (not was.counted or not lease[1] and was.waiting + was.delayed == 0) then add('hosts', 1) end
+add('failed', -offered)
+add('queued', offered)
+add('rounds', offered)
 local sums = totals()
 
 for i, queue in ipairs(QUEUES) do all('RPUSH', queue, queues[i]) end
-if mine > 0 then
+if lease[1] and mine + #stay > 0 then
   aside[#aside + 1], aside[#aside + 2] = 'n', int(lease[1] + mine)
-  aside[#aside + 1], aside[#aside + 2] = 'a', lease[2] + mine
-  aside[#aside + 1], aside[#aside + 2] = 'x', lease[3] - mine
+  aside[#aside + 1], aside[#aside + 2] = 'a', lease[2] + waiting
+  aside[#aside + 1], aside[#aside + 2] = 'x', lease[3] - mine + #stay
   all('HSET', ACTIVE, aside)
 end
-if not was.counted then redis.call('HDEL', ACTIVE, 's') end
+all('SADD', EXACT, prints)
+if offered > 0 and not was.counted then redis.call('HDEL', ACTIVE, 's') end
+all('RPUSH', FAILED, stay)
 redis.call('LTRIM', FAILED, n, -1)
-if total == n then redis.call('SREM', FAILEDHOSTS, HOST) end
+if total == n and #stay == 0 then redis.call('SREM', FAILEDHOSTS, HOST) end
+if offered == 0 then return 0 end
 redis.call('HDEL', STATE, 'b')
 redis.call('PERSIST', STATE)
 if not lease[1] and not was.listed then
   redis.call('ZADD', DUE, int(math.max(was.due, now())), HOST)
 end
 all('HSET', META, sums)
-return 1
+return offered

@@ -27,7 +27,7 @@ local redis = (function(real)
     if plan == 0 then real.call('RPUSH', 'log:NAME', command .. ' ' .. key) end
     if key then return real.call(command, key, ...) end
     return real.call(command)
-  end}
+  end, sha1hex = real.sha1hex}
 end)(redis)
 `
 
@@ -47,11 +47,11 @@ type scriptBench struct {
 	clock time.Time
 }
 
-func newScriptBench(t *testing.T) *scriptBench {
+func newScriptBench(t *testing.T, configs ...func(*servers.RedisServer) Config) *scriptBench {
 	b := &scriptBench{T: t, clock: time.UnixMilli(1_700_000_000_000)}
 	server := servers.Redis(t, servers.RedisOptions{})
 	b.admin = server.Client()
-	cfg := config(server)
+	cfg := append(configs, config)[0](server)
 	cfg.Now = func() time.Time { return b.clock }
 	cfg.Delay = time.Second
 	cfg.edit = func(script, text string) string { return strings.ReplaceAll(faulty, "NAME", script) + text }
@@ -73,6 +73,9 @@ func (b *scriptBench) add(from, to int, delay time.Duration) {
 	for i := range items {
 		items[i].Priority = frontier.Priority(i % frontier.Priorities)
 		items[i].Delay = delay
+		if b.cfg.ExactSet {
+			items[i].Class, items[i].Decision = frontier.Exact, frontier.New
+		}
 	}
 	mustAdd(b, b.Store, items)
 }
@@ -94,20 +97,71 @@ func (b *scriptBench) must(c *call, what string) {
 	if b.runAll(b.Context(), []*call{c}); c.err != nil {
 		b.Fatalf("%s: %v", what, c.err)
 	}
-	if n := integer(at(list(c.reply), 0)) + integer(c.reply); n == 0 {
+	if n := integer(at(list(c.reply), 0)) + integer(c.reply); n <= 0 {
 		b.Fatalf("%s replied %v", what, c.reply)
 	}
 }
 
 // completions are arguments of complete.lua: one of each kind.
 func (b *scriptBench) completeCall(id frontier.LeaseID, first int, end string) *call {
+	args := []any{id[:], 500, 2000, end, "1", "blob",
+		first, "done", "", b.leaves(first), 2, "o:ok", 1, "pages", 1}
+	args = append(args, b.notes(first)...)
+	args = append(args, first+1, "failed", appendFailed(nil, frontier.Network, 0), b.leaves(first+1), 1, "o:network", 1)
+	args = append(args, b.notes(first+1)...)
+	args = append(args, first+2, "retry", 60_000, "", 0, 0, first+3, "back", "", "", 1, "found", 7, 0)
+	return b.call(completeScript, b.completeKeys(), args...)
+}
+
+func (b *scriptBench) completeKeys() []string {
 	p := b.partition(faultHost)
-	return b.call(completeScript, []string{p.failed(faultHost), p.failedHosts}, id[:], 500, 2000, end, "1", "blob",
-		first, "done", "", 2, "o:ok", 1, "pages", 1,
-		first+1, "failed", appendFailed(nil, frontier.Network, 0), 1, "o:network", 1,
-		first+2, "retry", 60_000, 0,
-		first+3, "back", "", 1, "found", 7,
-	)
+	return []string{p.failed(faultHost), p.failedHosts, p.exact, p.outbox}
+}
+
+// leaves returns what complete.lua takes out of exact for a leased item.
+func (b *scriptBench) leaves(number int) any {
+	b.Helper()
+	entry := b.admin.HGet(b.Context(), b.partition(faultHost).active(faultHost), strconv.Itoa(number)).Val()
+	item, err := decodeEntry(entry, faultHost, b.hasher)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return b.exactPrint(&item)
+}
+
+// notes returns a count and so many notes for complete.lua, beside an exact set.
+func (b *scriptBench) notes(number int) []any {
+	if !b.cfg.ExactSet {
+		return []any{0}
+	}
+	item := testPages("noted.test", number, number+1)[0]
+	return []any{2, appendNote(nil, &item, "", 0), appendNote(nil, &item, frontier.OK, 200)}
+}
+
+// renew queues the first item that failed anew, because its window is over.
+func (b *scriptBench) renew() {
+	b.Helper()
+	item, err := b.nextRound(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
+	if err != nil {
+		b.Fatal(err)
+	}
+	item.Decision = frontier.Again
+	mustAdd(b, b.Store, []frontier.Item{item})
+}
+
+// noteCall makes notes, and the call that takes some of them off.
+func (b *scriptBench) noteCall() *call {
+	b.Helper()
+	b.must(b.completeCall(b.lend(), 1, "1"), "complete")
+	batch, err := b.Notes(b.Context(), 3)
+	if err != nil || len(batch.Notes) != 3 {
+		b.Fatalf("%d notes, %v", len(batch.Notes), err)
+	}
+	c, err := b.deliveredCall(batch, 1, []frontier.Refusal{{Reason: frontier.ReasonHostLimit, Count: 1}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
 }
 
 func (b *scriptBench) readyCall() *call {
@@ -119,13 +173,13 @@ func (b *scriptBench) retryCall() *call {
 	p := b.partition(faultHost)
 	args := []any{}
 	for _, value := range b.admin.LRange(b.Context(), p.failed(faultHost), 0, -1).Val() {
-		entry, err := b.nextRound(value, faultHost)
+		item, err := b.nextRound(value, faultHost)
 		if err != nil {
 			b.Fatal(err)
 		}
-		args = append(args, value, entry)
+		args = append(args, value, appendEntry(nil, &item), b.exactPrint(&item))
 	}
-	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts}, args...)
+	return b.call(retryScript, []string{p.failed(faultHost), p.failedHosts, p.exact}, args...)
 }
 
 // faultScenarios are the runs of scripts. Ten items of fifteen are handed out in
@@ -148,8 +202,7 @@ var faultScenarios = []scenario{
 	{"complete the last", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		p := b.partition(faultHost)
-		return b.call(completeScript, []string{p.failed(faultHost), p.failedHosts}, id[:], 500, 2000, "", "", "", 1, "done", "", 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "", "", "", 1, "done", "", b.leaves(1), 0, 0)
 	}, 1, []int{0}},
 	{"complete and end", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -160,8 +213,7 @@ var faultScenarios = []scenario{
 	{"complete everything and end", func(b *scriptBench) *call {
 		b.add(0, 1, 0)
 		id := b.lend()
-		p := b.partition(faultHost)
-		return b.call(completeScript, []string{p.failed(faultHost), p.failedHosts}, id[:], 500, 2000, "1", "", "", 1, "done", "", 0)
+		return b.call(completeScript, b.completeKeys(), id[:], 500, 2000, "1", "", "", 1, "done", "", b.leaves(1), 0, 0)
 	}, 1, []int{0}},
 	{"expire", func(b *scriptBench) *call {
 		b.add(0, 15, 0)
@@ -202,16 +254,47 @@ var faultScenarios = []scenario{
 	}, 8, []int{0, 1}},
 }
 
+// exactScenarios are runs of scripts beside an exact set.
+var exactScenarios = []scenario{
+	{"delivered", func(b *scriptBench) *call {
+		b.add(0, 15, 0)
+		return b.noteCall()
+	}, 15, []int{0}},
+	{"retry beside what waits", func(b *scriptBench) *call {
+		b.add(0, 8, 0)
+		b.must(b.completeCall(b.lend(), 1, "1"), "complete")
+		b.clock = b.clock.Add(time.Second)
+		b.must(b.completeCall(b.lend(), 1, ""), "complete")
+		tried := b.retryCall()
+		b.renew()
+		return tried
+	}, 8, []int{0, 1}},
+}
+
 // TestScriptFaults makes each command of each script fail once. A script that
 // fails before it writes has done nothing, and a repeat does all. After its
 // first write nothing can fail for what the data are, because every key was read
 // before as what it is written as; and whatever failed all the same, no item
 // would be lost: each is written to its new place before it leaves the old one.
-func TestScriptFaults(t *testing.T) {
+func TestScriptFaults(t *testing.T) { testScriptFaults(t, faultScenarios, config) }
+
+// TestScriptFaultsBesideExactSet is the same for what also keeps who waits, and
+// the outbox.
+func TestScriptFaultsBesideExactSet(t *testing.T) {
+	scenarios := exactScenarios
 	for _, sc := range faultScenarios {
+		if strings.HasPrefix(sc.name, "complete") || strings.HasPrefix(sc.name, "retry") {
+			scenarios = append(scenarios, sc)
+		}
+	}
+	testScriptFaults(t, scenarios, exactConfig)
+}
+
+func testScriptFaults(t *testing.T, scenarios []scenario, cfg func(*servers.RedisServer) Config) {
+	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			b := newScriptBench(t)
+			b := newScriptBench(t, cfg)
 			tried := sc.prepare(b)
 			base, before := b.dump(), b.contents()
 			after, log := b.logged(tried)

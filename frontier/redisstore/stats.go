@@ -131,6 +131,10 @@ func counterOf(stats *frontier.Stats, field string) *uint64 {
 		return &stats.Records
 	case fieldPromoted:
 		return &stats.Promoted
+	case fieldRecovered:
+		return &stats.Recovered
+	case fieldOutbox:
+		return &stats.Outbox
 	case fieldShadowNew:
 		return &stats.Shadow.New
 	case fieldShadowLost:

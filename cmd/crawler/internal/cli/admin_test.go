@@ -85,6 +85,7 @@ func TestMetrics(t *testing.T) {
 		`crawler_urls{state="queued"}`: 0, `crawler_urls{state="leased"}`: 0, `crawler_urls{state="done"}`: float64(st.Stats.Done),
 		`crawler_urls{state="failed"}`: float64(st.Stats.Failed), `crawler_urls_delayed`: 0, `crawler_records_total`: float64(st.Stats.Records),
 		`crawler_retries_total`: float64(st.Stats.Retries), `crawler_hosts`: 0, `crawler_paused`: 0, `crawler_recovered_total`: 0,
+		`crawler_promoted_total`: 0, `crawler_outbox`: 0,
 		`crawler_filter_keys`: float64(st.Stats.Filter.Keys), `crawler_filter_capacity_keys`: float64(st.Stats.Filter.Capacity),
 		`crawler_filter_layers`: 1, `crawler_filter_bytes`: float64(st.Stats.Filter.Bytes), `crawler_filter_false_positive_ratio`: st.Stats.Filter.FPR,
 		`crawler_shadow_urls_total{verdict="new"}`: float64(st.Stats.Shadow.New), `crawler_shadow_urls_total{verdict="lost"}`: 0,

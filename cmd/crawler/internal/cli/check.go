@@ -19,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 // plan is a crawl as the command line asks for it, found good. Nothing is
@@ -47,7 +48,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		errs = append(errs, l.adopt(p.stored, p.keeper()))
 	}
 	p.checked, err = o.check()
-	errs = append(append(errs, err), o.checkShared(l.from)...)
+	errs = slices.Concat(errs, []error{err}, o.checkShared(l.from), o.checkTier())
 	if o.seeds != "" && o.seeds != "-" {
 		if _, err := os.Stat(o.seeds); err != nil {
 			errs = append(errs, fmt.Errorf("seeds: %w", err))
@@ -64,6 +65,18 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 	return p, nil
 }
 
+// settings returns what is fixed when the crawl is created. A crawl that was
+// created before there was some flag has what is its default.
+func (p *plan) settings(form string, more ...string) frontier.Settings {
+	s := p.layers.settings(form, more...)
+	for name := range s {
+		if _, stored := p.stored[name]; p.stored != nil && !stored && p.from[name] == "" {
+			delete(s, name)
+		}
+	}
+	return s
+}
+
 // place returns where the crawl is to be.
 func (o *options) place(args []string) (place, error) {
 	if shared, err := o.home(); err != nil {
@@ -78,13 +91,15 @@ func (o *options) place(args []string) (place, error) {
 			return place{}, err
 		}
 	}
-	return inDirectory(dir), nil
+	db, err := o.database()
+	return place{directory{dir, db}, dir}, err
 }
 
 // checked is what options that were found good are parsed into.
 type checked struct {
 	includeRE, excludeRE []*regexp.Regexp
 	scopeMode            canon.ScopeMode
+	windows              exact.Windows
 	canon                *canon.Canonicalizer
 	client               *get.Client
 	bodies               *budget.Budget // memory for those of all requests
@@ -113,6 +128,8 @@ func (o *options) check() (c checked, err error) {
 	c.excludeRE, err = compileAll("exclude", o.exclude)
 	keep(err)
 	c.canon, err = canon.New(o.canonOptions())
+	keep(err)
+	c.windows, err = o.parseWindows()
 	keep(err)
 	c.client, err = o.newClient()
 	keep(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/dedup"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 )
@@ -184,9 +185,10 @@ many new URLs its filter may have swallowed.
 			root.AddCommand(c)
 		}
 	}
-	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s), newDelete(s))
+	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s),
+		newReconcile(s), newMigrate(s), newDelete(s))
 	add("look", newStatus(s), newReport(s), newExplain(s), newOutput(s), newExport(s), newConfig(s))
-	add("plan", size.Command(s.liveFilter), dedup.Command(), newTestweb(s), newVersion(s))
+	add("plan", size.Command(s.liveFilter), dedup.Command(), bench.Command(version()), newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }

@@ -73,6 +73,10 @@ func (p *plan) effective() (all []effective) {
 			if e.Value != "" {
 				e.Value = p.home.(*sharedHome).where
 			}
+		case "postgres":
+			if db, err := p.database(); err == nil && db != nil {
+				e.Value = db.where
+			}
 		case "header":
 			var shown []string
 			for _, header := range p.headers {

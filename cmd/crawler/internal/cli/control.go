@@ -89,7 +89,11 @@ func (ses *session) handleRetry(w http.ResponseWriter, r *http.Request) {
 func (ses *session) handleStatus(w http.ResponseWriter, r *http.Request) {
 	stats, err := ses.store.Stats(r.Context())
 	progress := ses.crawl.Progress()
-	reply(w, status{Running: true, Stats: stats, Progress: &progress}, err)
+	st := status{Running: true, Stats: stats, Progress: &progress}
+	if err == nil {
+		st.Exact, err = ses.store.exactKeys(r.Context())
+	}
+	reply(w, st, err)
 }
 
 func reply(w http.ResponseWriter, v any, err error) {

@@ -39,7 +39,7 @@ JSON for each URL.
 With --redis and --name a crawl lives in a Redis, and any number of workers on
 any machines share it: the first command creates it, the same command joins it.
 Each worker has a directory of its own for its records; crawler export merges
-them.`,
+them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
 		Example: `  crawler crawl --max-pages 100 https://go.dev/
   crawler crawl --seeds hosts.txt.gz --scope domain --dir archive.crawl
   crawler crawl --dir archive.crawl --concurrency 200
@@ -88,8 +88,12 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		err = closeErr
 	}
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) { // not of a directory that was removed
-			err = fmt.Errorf("%w\nwhat was committed is safe in %s", p.withRemedy(err), p.title())
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a directory that was removed
+		case errors.Is(err, frontier.ErrFilterLost):
+			err = p.withRemedy(err)
+		default:
+			err = fmt.Errorf("%w\nwhat was committed is safe in %s", err, p.title())
 		}
 		return &exitError{exitFailed, err}
 	}
@@ -174,6 +178,8 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 	defer stop(nil)
 	var err error
 	ses.stop = stop
+	defer context.AfterFunc(run, ses.store.letGo)()
+	defer ses.store.relay(ctx)()
 	if ses.monitor, err = ses.newMonitor(ctx, c, begun); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
@@ -21,10 +22,11 @@ func newDelete(s streams) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "delete --redis URL --name NAME [--yes]",
-		Short: "Remove a crawl from Redis",
+		Short: "Remove a crawl from Redis, and from Postgres",
 		Long: `Remove a crawl from Redis, with its queue, its filter and what it knows of each
-host. The records in its workers' directories stay. A crawl in a directory is
-removed with that.`,
+host, and from Postgres with its exact keys and the records that are there. The
+records in its workers' directories stay. A crawl in a directory is removed with
+that.`,
 		Args: cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
@@ -46,14 +48,41 @@ removed with that.`,
 				return err
 			}
 		}
-		keys, err := redisstore.Delete(ctx, home.config())
+		keys, err := home.remove(ctx)
 		if err != nil {
-			return home.explain(err)
+			return err
 		}
 		fmt.Fprintf(s.out, "%s is removed: %s\n", home.title(), human.Plural(uint64(keys), "key"))
 		return nil
 	}
 	return cmd
+}
+
+// remove deletes the crawl wherever it is, and returns how many keys Redis had.
+// What one of the two has lost is no error.
+func (h *sharedHome) remove(ctx context.Context) (keys int, err error) {
+	settings, err := h.fixed(ctx)
+	if _, lost := errors.AsType[*lostCrawl](err); err != nil && !lost {
+		return 0, err
+	}
+	if settings[exactSetting] != "" && h.db == nil {
+		return 0, h.errNoTier()
+	}
+	inPostgres := pgstore.ErrNoCrawl
+	if h.db != nil { // first: without its queue nobody would know of it
+		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.db.dsn, Crawl: h.name})
+		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
+			return 0, h.db.explain(inPostgres)
+		}
+	}
+	keys, err = redisstore.Delete(ctx, h.config())
+	if errors.Is(err, redisstore.ErrNoCrawl) && inPostgres == nil {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, h.explain(err)
+	}
+	return keys, nil
 }
 
 // confirm has a person type the crawl's name.

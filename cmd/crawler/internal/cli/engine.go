@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -96,6 +97,13 @@ type upkeep interface {
 	Counters(ctx context.Context) (frontier.Stats, error)
 	// sharing says who works on the crawl; nil: it is none that many may work on.
 	sharing(ctx context.Context) (*sharing, error)
+	// exactKeys counts the keys of an exact set beside the engine; nil: there is
+	// none, or nobody said where.
+	exactKeys(ctx context.Context) (*view.ExactKeys, error)
+	// relay brings such a set and the engine together until stop is called.
+	relay(ctx context.Context) (stop func())
+	// letGo ends a wait for such a set that holds up the engine's end.
+	letGo()
 	// Err returns why the engine cannot be used any more; nil: it can.
 	Err() error
 	Close() error

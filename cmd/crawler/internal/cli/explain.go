@@ -77,6 +77,7 @@ func (ses *session) explain(ctx context.Context, raw string, running bool) (*exp
 	sources := explain.Sources{
 		Canon: ses.canon, Scope: ses.store, Quota: ses.store, Inspector: one, Fingerprint: ses.store.Hasher().Fingerprint, Now: now,
 		Rules: explain.Rules(ses.linkRules()),
+		Exact: ses.options.exact.Rules,
 		Given: one.at.known, More: one.hostLimit, Layers: one.layers, Queue: one.queue,
 		Robots: func(_ context.Context, url canon.URL) (*robots.State, error) {
 			return fetcher.RobotsOf(one.at.hostBlob, url.Origin(), now)

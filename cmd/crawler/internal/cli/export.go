@@ -28,7 +28,7 @@ has such in it; bring those of other machines here first.
 Some URL may have been fetched and not completed when its worker died. With
 --redis and --name the crawl says which still wait to be fetched again, and
 those have no record yet; the default DIR is then ./NAME.crawl. Nobody should
-work on the crawl meanwhile.`,
+work on the crawl meanwhile. With --sink postgres the records come from there.`,
 		Example: `  crawler export --redis redis://10.0.0.5 --name archive archive.crawl > pages.jsonl
   crawler export archive.crawl other-machine/archive.crawl > pages.jsonl`,
 		DisableFlagsInUseLine: true,
@@ -41,6 +41,13 @@ work on the crawl meanwhile.`,
 		home, err := shared.wanted(cmd.Flags())
 		if err != nil {
 			return usage(err)
+		}
+		inRows, err := home.inRows(ctx)
+		if err != nil {
+			return err
+		}
+		if inRows {
+			return visitCrawl(ctx, place{home: home}, s, nil, func(ses *session) error { return ses.printRecords(ctx, s.out) })
 		}
 		dirs, err := exported(args, home)
 		if err != nil {
@@ -66,6 +73,24 @@ work on the crawl meanwhile.`,
 		return nil
 	}
 	return cmd
+}
+
+// inRows reports whether the records of the crawl are rows of a Postgres.
+func (h *sharedHome) inRows(ctx context.Context) (bool, error) {
+	if h == nil {
+		return false, nil
+	}
+	settings, err := h.fixed(ctx)
+	return settings["sink"] == sinkPostgres, err
+}
+
+// printRecords prints the crawl's records, wherever they are.
+func (ses *session) printRecords(ctx context.Context, w io.Writer) error {
+	records, err := ses.store.records(ctx)
+	if err != nil {
+		return err
+	}
+	return printLines(ctx, records.Lines(), w)
 }
 
 // exported returns the workers' directories that a command line names, or those

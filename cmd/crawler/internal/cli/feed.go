@@ -26,11 +26,34 @@ type seedCounts struct {
 // offerFunc offers seeds; with check their names are looked up first.
 type offerFunc func(ctx context.Context, seeds []string, check bool) ([]seedReply, error)
 
+// patient offers seeds again until the store can be asked, or ctx ends: a Redis
+// that is away for a minute is no end of a crawl that is still being fed.
+func (offer offerFunc) patient(stderr io.Writer) offerFunc {
+	return func(ctx context.Context, seeds []string, check bool) ([]seedReply, error) {
+		const least, most = 100 * time.Millisecond, 10 * time.Second
+		for wait := least; ; wait = min(2*wait, most) {
+			replies, err := offer(ctx, seeds, check)
+			if !errors.Is(err, frontier.ErrUnavailable) {
+				return replies, err
+			}
+			if wait == least {
+				fmt.Fprintf(stderr, "seeds wait: %v\n", err)
+			}
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+}
+
 // feed offers all seeds of r. Seeds that are refused are reported at once, and
 // do not end it.
 func feed(ctx context.Context, r *seedReader, offer offerFunc, stderr io.Writer) (seedCounts, error) {
 	var counts seedCounts
 	var batch []seedLine
+	offer = offer.patient(stderr)
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil

@@ -30,6 +30,8 @@ type options struct {
 	urls           human.Count
 	fpr            human.Rate
 	growth         human.Switch
+	exact          ruleList
+	sink           string
 	partitions     int // of a shared crawl
 	form           form.Flags
 
@@ -39,6 +41,8 @@ type options struct {
 	webOptions
 
 	// free to change
+	window      []string // but where Postgres has the exact keys
+	noMigrate   bool
 	seeds       string
 	known       string
 	dirFlag     string
@@ -81,7 +85,7 @@ type options struct {
 // a crawl is created, and a later run with another value is refused.
 var fixedFlags = []string{
 	"scope", "include", "exclude", "max-depth", "max-per-host", "host-key", "delay", "max-crawl-delay",
-	"latency-factor", "host-concurrency", "robots", "urls", "fpr", "growth",
+	"latency-factor", "host-concurrency", "robots", "urls", "fpr", "growth", "exact", "sink",
 	"strip-param", "keep-param", "sort-query",
 	"sitemaps", "assets", "max-hosts-per-domain", "max-url-bytes", "max-path-repeats", "max-params", "max-years-ahead",
 }
@@ -95,7 +99,7 @@ func (o *options) newFlags() []section {
 	sections := []section{
 		{title: "Seeds and output", declare: o.outputFlags}, {title: "Scope", declare: o.scopeFlags},
 		{title: "Politeness", declare: o.politeFlags}, {title: "Requests", declare: o.requestFlags},
-		{title: "Filter and canonical form", declare: o.filterFlags},
+		{title: "Filter and canonical form", declare: o.filterFlags}, {title: "URLs that must not be dropped", declare: o.exactFlags},
 		{title: "A crawl that workers share", declare: o.sharedCrawlFlags}, {title: "This run", declare: o.runFlags},
 	}
 	for i := range sections {
@@ -157,7 +161,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.connectTo, "connect-to", nil, "`PATTERN=ADDR[:PORT]`: connect to ADDR for hosts that match (repeatable)")
 	f.BoolVar(&o.private, "allow-private", false, "request private, loopback and other special addresses too")
 	o.connectionFlags(f)
-	f.BoolVar(&o.fastLinks, "fast-links", true, "read links from tokens, a third of the work; =false parses whole documents, which differs within SVG and MathML")
+	f.BoolVar(&o.fastLinks, "fast-links", true, "read links from tokens, about a twelfth of the work; =false parses whole documents, which differs within SVG and MathML")
 }
 
 func (o *options) filterFlags(f *pflag.FlagSet) {

@@ -46,9 +46,9 @@ func addSections(cmd *cobra.Command, sections []section) {
 		fmt.Fprintf(w, `
 * fixed when the crawl is created: a later run need not repeat it, and is
   refused with another value.
-With --redis the fixed flags, --max-pages and --max-queued are about the whole
-crawl; each other flag is about its own worker, also --rate, --concurrency and
---max-time.
+With --redis the fixed flags, --window, --max-pages and --max-queued are about
+the whole crawl; each other flag is about its own worker, also --rate,
+--concurrency, --max-time and how to reach Redis and Postgres.
 Each flag can also stand in --config FILE (YAML; "hosts:" has what differs for
 some hosts) or in the environment, as in %sDELAY=2s.
 `, envPrefix)
@@ -76,6 +76,7 @@ func complete(cmd *cobra.Command) {
 	if cmd.Flags().Lookup("redis") != nil {
 		_ = cmd.MarkFlagFilename("redis-ca")
 		_ = cmd.MarkFlagFilename("redis-password-file")
+		_ = cmd.MarkFlagFilename("postgres-password-file")
 	}
 }
 

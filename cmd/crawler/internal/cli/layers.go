@@ -122,7 +122,14 @@ func (l *layers) readFile(name string) error {
 		case l.flags.Lookup(key.Value) == nil || slices.Contains([]string{"config", "help", "json"}, key.Value):
 			errs = append(errs, fmt.Errorf("%s: unknown key %q", source, key.Value))
 		default:
-			values, err := scalars(node)
+			read := scalars
+			switch key.Value {
+			case "exact":
+				read = ruleTexts
+			case "window":
+				read = windowTexts
+			}
+			values, err := read(node)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %s: %w", source, key.Value, err))
 				break
@@ -165,7 +172,7 @@ func scalars(node *yaml.Node) ([]string, error) {
 // nobody gave.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
-	for _, name := range slices.Concat(fixedFlags, sharedFixed) {
+	for _, name := range slices.Concat(fixedFlags, sharedFixed, tierFixed) {
 		text, ok := stored[name]
 		if !ok {
 			continue

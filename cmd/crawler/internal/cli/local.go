@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
@@ -14,36 +15,36 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
-// directory is the home of a crawl that one process runs, without a server.
-type directory string
-
-var _ home = directory("")
-
-func (d directory) title() string       { return string(d) }
-func (d directory) keeper() string      { return crawlFile }
-func (d directory) engineName() string  { return "" }
-func (d directory) arguments() []string { return []string{"--dir", shellQuote(string(d))} }
-
-func (d directory) fixed(context.Context) (frontier.Settings, error) {
-	return localstore.StoredSettings(nil, string(d))
+// directory is the home of a crawl that one process runs, without a server that
+// it could not do without.
+type directory struct {
+	path string
+	db   *database // that has its records; nil: nobody named one
 }
 
-func (d directory) open(_ context.Context, p *plan, o opening) (engine, error) {
+var _ home = directory{}
+
+func (d directory) title() string      { return d.path }
+func (d directory) keeper() string     { return crawlFile }
+func (d directory) engineName() string { return "" }
+
+func (d directory) arguments() []string {
+	return append([]string{"--dir", shellQuote(d.path)}, d.db.arguments()...)
+}
+
+func (d directory) fixed(context.Context) (frontier.Settings, error) {
+	return localstore.StoredSettings(nil, d.path)
+}
+
+func (d directory) open(ctx context.Context, p *plan, o opening) (engine, error) {
 	open := localstore.Open
-	output := func(position frontier.Position) (_ frontier.Output, err error) {
-		config := o.config()
-		config.Dir = string(d)
-		if p.save != "none" || hasArchive(position) {
-			config.Archive, err = o.archive(string(d), func(c warc.Config) (*warc.Writer, error) { return warc.Open(c, position) })
-			if err != nil {
-				return nil, err
-			}
+	var inRows *rowOutput
+	output := func(position frontier.Position) (frontier.Output, error) { return d.openOutput(p, o.outputs, position) }
+	if p.sink == sinkPostgres {
+		inRows = new(rowOutput)
+		output = func(position frontier.Position) (frontier.Output, error) {
+			return inRows.open(d, p, o.outputs, position)
 		}
-		files, err := record.Open(config, position)
-		if err != nil {
-			return nil, err
-		}
-		return o.records(files), nil
 	}
 	switch o.purpose {
 	case toRebuild:
@@ -52,15 +53,41 @@ func (d directory) open(_ context.Context, p *plan, o opening) (engine, error) {
 		output = nil
 	}
 	store, err := open(localstore.Config{
-		Dir: string(d), Settings: p.settings(p.canon.Form()), Filter: p.localFilter(),
+		Dir: d.path, Settings: p.settings(p.canon.Form()), Filter: p.localFilter(),
 		Delay: orNone(p.delay, localstore.NoDelay), LeaseTTL: p.leaseTTL(),
-		MaxPerHost: uint64(p.maxPerHost), Hosts: p.localLimits, CheckpointAdds: p.checkpoint, Crash: o.crash, Logger: o.log,
+		MaxPerHost: uint64(p.maxPerHost), Windows: p.windows, Hosts: p.localLimits, CheckpointAdds: p.checkpoint, Crash: o.crash, Logger: o.log,
 		OpenOutput: output,
 	})
 	if err != nil {
 		return nil, d.explain(err)
 	}
-	return localEngine{store, string(d)}, nil
+	e := localEngine{store, d.path, inRows}
+	if err := inRows.connect(ctx, d, p, store.ID(), o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// openOutput opens the files of records, and of answers if there are or shall be any.
+func (d directory) openOutput(p *plan, o outputs, position frontier.Position) (_ frontier.Output, err error) {
+	config := o.config()
+	config.Dir = d.path
+	if config.Archive, err = d.openArchive(p, o, position); err != nil {
+		return nil, err
+	}
+	files, err := record.Open(config, position)
+	if err != nil {
+		return nil, err
+	}
+	return o.records(files), nil
+}
+
+// openArchive opens the files of answers; nil: there are none, nor shall be any.
+func (d directory) openArchive(p *plan, o outputs, position frontier.Position) (frontier.Output, error) {
+	if p.save == "none" && !hasArchive(position) {
+		return nil, nil
+	}
+	return o.archive(d.path, func(c warc.Config) (*warc.Writer, error) { return warc.Open(c, position) })
 }
 
 // explain says what to do about a directory that cannot be opened.
@@ -69,9 +96,9 @@ func (d directory) explain(err error) error {
 	switch {
 	case errors.As(err, &settings):
 		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
-			"leave them out to resume, or begin another crawl with another --dir", d, differences(settings)))
+			"leave them out to resume, or begin another crawl with another --dir", d.path, differences(settings)))
 	case errors.Is(err, frontier.ErrLocked):
-		return &exitError{exitFailed, fmt.Errorf("%s is in use by another crawler", d)}
+		return &exitError{exitFailed, fmt.Errorf("%s is in use by another crawler", d.path)}
 	}
 	return &exitError{exitFailed, err}
 }
@@ -100,7 +127,8 @@ func (l *layers) localLimits(host string) localstore.HostLimits {
 // localEngine is an embedded frontier.
 type localEngine struct {
 	*localstore.Store
-	dir string
+	dir  string
+	rows *rowOutput // nil: its records are files
 }
 
 var _ engine = localEngine{}
@@ -120,7 +148,25 @@ func (l localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, erro
 	return l.Store.FilterLayers(), nil
 }
 
+// exactKeys implements upkeep: they are in the store itself.
+func (localEngine) exactKeys(context.Context) (*view.ExactKeys, error) { return nil, nil }
+
+// relay implements upkeep.
+func (localEngine) relay(context.Context) (stop func()) { return func() {} }
+
+// letGo implements upkeep.
+func (l localEngine) letGo() { l.rows.letGo() }
+
+// Close implements upkeep.
+func (l localEngine) Close() error {
+	l.letGo()
+	return errors.Join(l.Store.Close(), l.rows.close())
+}
+
 func (l localEngine) records(ctx context.Context) (recordSource, error) {
+	if l.rows != nil {
+		return l.rows.source(ctx, l.dir)
+	}
 	end, err := l.Position(ctx)
 	return record.Reader{Dir: l.dir, End: end}, err
 }
@@ -133,7 +179,12 @@ func (l localEngine) locate(ctx context.Context, host, url string) (location, er
 	where := location{
 		Status: at.Status, queue: explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
 		hostAdded: at.HostAdded, hostMost: at.HostMost, hostBlob: at.HostBlob, known: at.Known,
-		records: record.Reader{Dir: l.dir, End: at.Position}, layers: make([]explain.Layer, len(at.Claims)),
+		layers: make([]explain.Layer, len(at.Claims)),
+	}
+	if l.rows == nil {
+		where.records = record.Reader{Dir: l.dir, End: at.Position}
+	} else if l.rows.set != nil {
+		where.records = rows{ctx: ctx, set: l.rows.set}
 	}
 	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // it may have grown meanwhile
 		where.layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}

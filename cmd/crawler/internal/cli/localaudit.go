@@ -22,12 +22,26 @@ func (l localEngine) audit(ctx context.Context) (audit, error) {
 	if err != nil {
 		return audit{}, err
 	}
-	end := append(frontier.Position{}, books.Position...) // never nil, which would be all
-	records, err := countRecords(ctx, record.Reader{Dir: l.dir, End: end}.Lines())
+	source, err := l.recordsAt(ctx, books.Position)
+	if err != nil {
+		return audit{}, err
+	}
+	records, err := countRecords(ctx, source.Lines())
 	if ctx.Err() != nil {
 		return audit{}, ctx.Err()
 	}
 	return judge(&books, &records, err), nil
+}
+
+// recordsAt returns the records that were committed when the files ended so.
+func (l localEngine) recordsAt(ctx context.Context, end frontier.Position) (recordSource, error) {
+	if l.rows == nil {
+		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // never nil, which would be all
+	}
+	if l.rows.set == nil {
+		return nil, errRowsElsewhere(l.dir)
+	}
+	return rows{ctx: ctx, set: l.rows.set}.completed(l)
 }
 
 // recordCounts are what the records of a crawl add up to.

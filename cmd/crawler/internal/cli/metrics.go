@@ -61,6 +61,8 @@ var (
 	metricFPR       = gauge("filter_false_positive_ratio", "probability that a new URL is taken for a known one now, from the fill")
 	metricShadow    = counter("shadow_urls_total", "URLs of the exact sample, 1 in 1024, by what the filter did with them", "verdict")
 	metricRecovered = counter("recovered_total", "new exact URLs that the filter claimed to know: false positives without harm")
+	metricPromoted  = counter("promoted_total", "exact URLs that the filter claimed to know and that may have been bulk URLs: queued once more")
+	metricOutbox    = gauge("outbox", "what Postgres is still to be told or asked")
 )
 
 // Of this process.
@@ -80,7 +82,7 @@ var (
 var metricFamilies = []family{
 	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
 	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,
-	metricFPR, metricShadow, metricRecovered, metricRequests, metricErrors, metricBody, metricFinished, metricLost,
+	metricFPR, metricShadow, metricRecovered, metricPromoted, metricOutbox, metricRequests, metricErrors, metricBody, metricFinished, metricLost,
 	metricLeases, metricSlots, metricBlocked, metricBuild,
 }
 
@@ -118,6 +120,7 @@ func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
 		{metricPages, stats.Pages}, {metricRetries, stats.Retries}, {metricRecords, stats.Records}, {metricHosts, stats.Hosts},
 		{metricKeys, stats.Filter.Keys}, {metricCapacity, stats.Filter.Capacity}, {metricLayers, uint64(stats.Filter.Layers)},
 		{metricBytes, stats.Filter.Bytes}, {metricRecovered, stats.Recovered},
+		{metricPromoted, stats.Promoted}, {metricOutbox, stats.Outbox},
 	} {
 		send(of.family, float64(of.value))
 	}

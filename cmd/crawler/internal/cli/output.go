@@ -3,20 +3,24 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
+	"iter"
 	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
 // newOutput prints the records of a crawl.
 func newOutput(s streams) *cobra.Command {
 	var dir, temp string
+	var postgres postgresFlags
 	var referrers bool
 	cmd := &cobra.Command{
-		Use:   "output [--dir DIR] [--referrers]",
+		Use:   "output [--dir DIR] [--postgres URL] [--referrers]",
 		Short: "Print the records of a crawl, of all its files",
 		Long: `Print the records of a crawl, running or not: of all its files in their order,
 packed ones too, and only those that are committed. Each is there once for each
@@ -26,12 +30,23 @@ round of its URL.`,
 		DisableFlagsInUseLine: true,
 	}
 	addDir(cmd, &dir)
+	postgres.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what --referrers sorts, some 250 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := existing(cmd.Context(), dir)
 		if err != nil {
 			return err
+		}
+		if at, err = postgres.beside(at, cmd.Flags()); err != nil {
+			return err
+		}
+		settings, err := at.fixed(cmd.Context())
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		if settings["sink"] == sinkPostgres {
+			return at.printRows(cmd.Context(), s.out, referrers)
 		}
 		reader, err := committedRecords(cmd.Context(), at, s)
 		if err != nil {
@@ -40,9 +55,31 @@ round of its URL.`,
 		if referrers {
 			return reader.JoinReferrers(s.out, temp)
 		}
-		return printRecords(cmd.Context(), reader, s.out)
+		return printLines(cmd.Context(), reader.Lines(), s.out)
 	}
 	return cmd
+}
+
+// printRows prints the records of a crawl that are rows of a Postgres: nobody
+// who runs the crawl need be asked.
+func (at place) printRows(ctx context.Context, w io.Writer, referrers bool) error {
+	if referrers {
+		return usage(errors.New("--referrers is for records in files: join rows in Postgres"))
+	}
+	d := at.home.(directory)
+	id, err := localstore.StoredID(nil, d.path)
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	if d.db == nil {
+		return errRowsElsewhere(at.title())
+	}
+	set, err := d.db.inspect(ctx, rowsName(id))
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	return printLines(ctx, rows{ctx: ctx, set: set}.Lines(), w)
 }
 
 // committedRecords returns the records that a crawl in a directory has committed now.
@@ -63,9 +100,10 @@ func (ses *session) handlePosition(w http.ResponseWriter, r *http.Request) {
 	reply(w, end, err)
 }
 
-func printRecords(ctx context.Context, reader record.Reader, w io.Writer) error {
+// printLines copies records.
+func printLines(ctx context.Context, lines iter.Seq2[[]byte, error], w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
-	for line, err := range reader.Lines() {
+	for line, err := range lines {
 		if err == nil {
 			err = ctx.Err()
 		}

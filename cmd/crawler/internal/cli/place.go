@@ -21,7 +21,7 @@ type place struct {
 	dir string
 }
 
-func inDirectory(dir string) place { return place{directory(dir), dir} }
+func inDirectory(dir string) place { return place{directory{path: dir}, dir} }
 
 // file returns the path of a file in the place's directory.
 func (at place) file(name string) string { return filepath.Join(at.dir, name) }

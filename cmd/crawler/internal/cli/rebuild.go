@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +20,10 @@ func newRebuild(s streams) *cobra.Command {
 		Long: `Make the filter anew, after it was lost. It is made of the queue and of the
 outcomes in the crawl's directory. Redis has no outcomes: there the records say
 what was crawled, and those of all workers must be here. A URL that is in none
-of them is new to the crawl afterwards.`,
+of them is new to the crawl afterwards.
+
+With --postgres the exact URLs that wait are queued again, and a crawl that Redis
+has lost altogether is made again: only what waited and was not exact is lost.`,
 		Args: cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
@@ -29,16 +34,37 @@ of them is new to the crawl afterwards.`,
 		if err != nil {
 			return err
 		}
+		if home, shared := at.home.(*sharedHome); shared {
+			if err := home.recreate(cmd.Context(), s.out); err != nil {
+				return err
+			}
+		}
 		ses, err := openStored(cmd.Context(), at, s, toRebuild)
 		if err != nil {
 			return err
 		}
-		stats, err := ses.store.Stats(cmd.Context())
-		if err = errors.Join(err, ses.close()); err != nil {
+		if err := errors.Join(ses.rebuilt(cmd.Context(), s.out), ses.close()); err != nil {
 			return &exitError{exitFailed, err}
 		}
-		fmt.Fprintf(s.out, "the filter of %s holds %s URLs again\n", at.title(), human.Commas(stats.Filter.Keys))
 		return nil
 	}
 	return cmd
+}
+
+// rebuilt ends a rebuild: exact keys that wait are offered again.
+func (ses *session) rebuilt(ctx context.Context, w io.Writer) error {
+	e, shared := ses.store.(*sharedEngine)
+	if shared && e.exactElsewhere {
+		done, err := ses.reconcile(ctx, true)
+		if err != nil {
+			return err
+		}
+		printReconciled(w, done)
+	}
+	stats, err := ses.store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "the filter of %s holds %s URLs again\n", ses.title(), human.Commas(stats.Filter.Keys))
+	return nil
 }

@@ -3,20 +3,20 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
@@ -24,9 +24,10 @@ import (
 type sharedHome struct {
 	sharedFlags
 	options *redis.UniversalOptions
-	where   string // the URL without its secrets
-	dir     string // what has the directories of workers; empty: NAME.crawl
-	id      string // of the crawl, once it was opened
+	where   string    // the URL without its secrets
+	dir     string    // what has the directories of workers; empty: NAME.crawl
+	id      string    // of the crawl, once it was opened
+	db      *database // that has its exact keys; nil: nobody named one
 }
 
 var _ home = (*sharedHome)(nil)
@@ -83,7 +84,7 @@ func (h *sharedHome) arguments() []string {
 			line = append(line, file.flag, shellQuote(file.name))
 		}
 	}
-	return line
+	return append(line, h.db.arguments()...)
 }
 
 // config is how the crawl is reached.
@@ -95,7 +96,7 @@ func (h *sharedHome) config() redisstore.Config {
 func (h *sharedHome) fixed(ctx context.Context) (frontier.Settings, error) {
 	settings, err := redisstore.StoredSettings(ctx, h.config())
 	if errors.Is(err, redisstore.ErrNoCrawl) {
-		return nil, nil
+		return h.lost(ctx)
 	}
 	if err != nil {
 		return nil, h.explain(err)
@@ -109,8 +110,9 @@ func (h *sharedHome) open(ctx context.Context, p *plan, o opening) (engine, erro
 	config.Delay, config.LeaseTTL = orNone(p.delay, redisstore.NoDelay), p.leaseTTL()
 	config.MaxPerHost, config.MaxQueued, config.Hosts = uint64(p.maxPerHost), uint64(p.maxQueued), p.sharedLimits
 	config.Logger, config.Crash = o.log, o.crash
+	learnt := newMemory(p)
 	if o.purpose == toRebuild {
-		if err := h.rebuild(ctx, o.log); err != nil {
+		if err := h.rebuild(ctx, p, learnt, o.log); err != nil {
 			return nil, err
 		}
 	}
@@ -119,10 +121,19 @@ func (h *sharedHome) open(ctx context.Context, p *plan, o opening) (engine, erro
 		if err != nil {
 			return nil, h.explain(err)
 		}
-		h.id = store.ID()
-		return &sharedEngine{store, h}, nil
+		if err := learnt.restore(ctx, store); err != nil {
+			return nil, errors.Join(h.explain(err), store.Close())
+		}
+		return h.look(ctx, p, store, o)
+	}
+	if h.db == nil && p.stored[exactSetting] != "" {
+		return nil, h.errNoTier()
 	}
 	config.Settings = p.settings(p.canon.Form(), sharedFixed...)
+	if config.ExactSet = h.db != nil; config.ExactSet {
+		config.Settings = p.settings(p.canon.Form(), slices.Concat(sharedFixed, tierFixed)...)
+		config.Settings[exactSetting] = "postgres"
+	}
 	config.FilterKeys, config.FPR, config.NoGrowth = uint64(p.urls), float64(p.fpr), !bool(p.growth)
 	p.worker = cmp.Or(p.worker, newWorkerName())
 	config.Partitions, config.Wait, config.Worker = p.partitions, p.redisWait, p.worker
@@ -133,63 +144,97 @@ func (h *sharedHome) open(ctx context.Context, p *plan, o opening) (engine, erro
 		return nil, h.explain(err)
 	}
 	h.id = store.ID()
-	err = h.openOutput(p, o.outputs, output)
-	if err != nil {
-		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
+	e := &sharedEngine{Store: store, home: h, log: o.log, rows: p.sink == sinkPostgres}
+	if err := e.work(ctx, p, o, output); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
-	return &sharedEngine{store, h}, nil
+	return e, nil
 }
 
-// openOutput opens the journal of a worker, whose directory it may choose, and
-// the answers beside it.
-func (h *sharedHome) openOutput(p *plan, o outputs, output *lateOutput) error {
-	config, answers := o.config(), new(lateOutput)
-	if p.save != "none" {
-		config.Archive = answers
+// look opens what stands beside a crawl that is asked or steered. Where Postgres
+// is needed whoever needs it says so.
+func (h *sharedHome) look(ctx context.Context, p *plan, store *redisstore.Store, o opening) (engine, error) {
+	h.id = store.ID()
+	e := &sharedEngine{Store: store, home: h, log: o.log, rows: p.sink == sinkPostgres, exactElsewhere: p.stored[exactSetting] != ""}
+	if h.db == nil || !e.exactElsewhere {
+		return e, nil
 	}
-	journal, dir, err := h.card().openJournal(p.dir, config)
+	keys, err := h.db.inspect(ctx, h.name)
+	if errors.Is(err, frontier.ErrUnavailable) {
+		o.log.Warn("no word of exact keys", slog.Any("err", err))
+		return e, nil
+	}
+	if err == nil {
+		e.tier, err = p.newTier(store, keys, exact.NewBreaker(keys, 0), nil, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// work opens what a worker has beside the queue: its exact keys, its records.
+func (e *sharedEngine) work(ctx context.Context, p *plan, o opening, output *lateOutput) error {
+	if e.home.db == nil {
+		_, err := e.home.openOutput(p, o.outputs, output, nil)
+		return err
+	}
+	card, err := e.Card()
 	if err != nil {
 		return err
 	}
-	p.dir, output.Output = dir, o.records(journal)
-	if p.save != "none" { // now that the directory is nobody else's
-		answers.Output, err = o.archive(dir, warc.OpenWhole)
+	keys, err := e.home.db.open(ctx, p, pgstore.Config{Crawl: e.home.name, Identity: e.ID(), Windows: p.windows, Card: card})
+	if err != nil {
+		return err
+	}
+	set := exact.NewBreaker(keys, 0)
+	e.tier = &tier{set: keys} // closed with the engine from now on
+	told, err := e.home.openOutput(p, o.outputs, output, set)
+	if err != nil {
+		return err
+	}
+	made, err := p.newTier(e.Store, keys, set, told, o)
+	if err == nil {
+		e.tier = made
 	}
 	return err
 }
 
-// rebuild makes the filter anew, by the records of all workers.
-func (h *sharedHome) rebuild(ctx context.Context, log *slog.Logger) error {
-	dirs, err := findJournals([]string{h.shelf()})
-	if err == nil {
-		err = oneCrawl(dirs)
+// openOutput opens the journal of a worker, whose directory it may choose, and
+// the answers beside it. With a set it returns the output that tells this what
+// became of exact items, before whose records or, with --sink postgres, with
+// these: the journal only keeps others out of the directory then.
+func (h *sharedHome) openOutput(p *plan, o outputs, output *lateOutput, set *exact.Breaker) (told *exact.Output, err error) {
+	config, answers := o.config(), new(lateOutput)
+	inRows := set != nil && p.sink == sinkPostgres
+	if p.save != "none" && !inRows {
+		config.Archive = answers
 	}
+	journal, dir, err := h.card().openJournal(p.dir, config)
 	if err != nil {
-		return usage(fmt.Errorf("the records of all workers are wanted: %w", err))
+		return nil, &exitError{exitFailed, err}
 	}
-	made, err := redisstore.Rebuild(ctx, h.config(), recorded(merged{ctx: ctx, dirs: dirs}))
-	if err != nil {
-		return h.explain(err)
-	}
-	if made.Partitions > 0 {
-		log.Warn("counters were lost too, and begin at zero", slog.Int("partitions", made.Partitions))
-	}
-	return nil
-}
-
-// recorded are the URLs that records are of.
-func recorded(records recordSource) iter.Seq2[redisstore.Known, error] {
-	return func(yield func(redisstore.Known, error) bool) {
-		for line, err := range records.Lines() {
-			var r struct{ URL, Host string }
-			if err == nil {
-				err = json.Unmarshal(line, &r)
-			}
-			if !yield(redisstore.Known{Host: r.Host, URL: r.URL}, err) || err != nil {
-				return
-			}
+	p.dir = dir
+	if p.save != "none" { // now that the directory is nobody else's
+		if answers.Output, err = o.archive(dir, openWorkerArchive); err != nil {
+			return nil, &exitError{exitFailed, errors.Join(err, journal.Close())}
 		}
 	}
+	switch {
+	case inRows:
+		beside := exact.OutputConfig{Set: set, Rows: true, Crash: o.crash}
+		if p.save != "none" {
+			beside.Files = answers
+		}
+		told = exact.NewOutput(beside)
+		output.Output = o.records(rowFiles{rowSink{told}, journal})
+	case set != nil:
+		told = exact.NewOutput(exact.OutputConfig{Set: set, Files: o.records(journal), Crash: o.crash})
+		output.Output = told
+	default:
+		output.Output = o.records(journal)
+	}
+	return told, nil
 }
 
 // newWorkerName names this process: HOST-PID-RANDOM.

@@ -215,6 +215,14 @@ func (at place) newReport(stats frontier.Stats) *view.Report {
 	return r
 }
 
+// exactOf is the account of exact URLs; nil: there is nothing to say of them.
+func exactOf(stats frontier.Stats, keys *view.ExactKeys) *view.Exact {
+	if keys == nil && stats.Recovered+stats.Promoted+stats.Outbox == 0 {
+		return nil
+	}
+	return &view.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
+}
+
 // promises returns which of the promises the counters show to be broken.
 func promises(stats frontier.Stats) error {
 	err := stats.Balance()
@@ -241,7 +249,9 @@ func (ses *session) measure(ctx context.Context, r *view.Report, stats frontier.
 		}
 	}
 	r.FPR = falsePositives(stats, p, chain)
-	return nil
+	keys, err := ses.store.exactKeys(ctx)
+	r.Exact = exactOf(stats, keys)
+	return err
 }
 
 // writeReport replaces the report in a crawl's directory.

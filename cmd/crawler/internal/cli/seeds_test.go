@@ -10,8 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // readSeeds reads all seeds of a file with this content, and its faults.
@@ -160,6 +165,40 @@ func FuzzSeedFile(f *testing.F) {
 			if text, _, _ := strings.Cut(seed, " :"); text != strings.TrimSpace(text) || strings.Contains(text, "\n") {
 				t.Errorf("seed %q", seed)
 			}
+		}
+	})
+}
+
+// TestSeedsOutliveAnOutage: seeds that meet a store which is away wait for it, in
+// their order, and none is counted twice.
+func TestSeedsOutliveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var got []string
+		offer := func(_ context.Context, seeds []string, _ bool) ([]seedReply, error) {
+			if time.Since(begun) < time.Hour {
+				return nil, fmt.Errorf("%w: connection refused", frontier.ErrUnavailable)
+			}
+			got = append(got, seeds...)
+			replies := make([]seedReply, len(seeds))
+			for i := range replies {
+				replies[i].Answer = frontier.Added.String()
+			}
+			return replies, nil
+		}
+		var stderr strings.Builder
+		counts, err := feed(t.Context(), &seedReader{args: []string{"http://a.test/", "http://b.test/"}}, offer, &stderr)
+		if err != nil || counts.added != 2 || !slices.Equal(got, []string{"http://a.test/", "http://b.test/"}) {
+			t.Errorf("fed %q: %+v, %v", got, counts, err)
+		}
+		if n := strings.Count(stderr.String(), "seeds wait"); n != 1 {
+			t.Errorf("stderr says %d times that seeds wait, want once:\n%s", n, stderr.String())
+		}
+		begun = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := feed(ctx, &seedReader{args: []string{"http://c.test/"}}, offer, &stderr); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("fed until ctx ended: %v", err)
 		}
 	})
 }

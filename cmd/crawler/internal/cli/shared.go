@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,26 +16,23 @@ type sharedFlags struct {
 	name         string
 	redisCA      string
 	passwordFile string
+	postgresFlags
 }
 
 // connectionFlags are the names of sharedFlags.
-var connectionFlags = []string{"redis", "name", "redis-ca", "redis-password-file"}
+var connectionFlags = []string{"redis", "name", "redis-ca", "redis-password-file", "postgres", "postgres-password-file"}
 
 func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.redis, "redis", "", "`URL` of the Redis that workers share the crawl in: redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, unix:///PATH")
 	flags.StringVar(&f.name, "name", "", "the crawl's `NAME` in that Redis")
 	flags.StringVar(&f.redisCA, "redis-ca", "", "trust the certificates in `FILE`, with rediss://")
 	flags.StringVar(&f.passwordFile, "redis-password-file", "", "read the password from `FILE`")
+	f.postgresFlags.addTo(flags)
 }
 
 // fromEnvironment takes what is not on the command line.
-func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) (err error) {
-	for _, name := range connectionFlags {
-		if text := os.Getenv(envName(name)); text != "" && !flags.Changed(name) {
-			err = errors.Join(err, flags.Set(name, text))
-		}
-	}
-	return err
+func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) error {
+	return adoptEnvironment(flags, connectionFlags...)
 }
 
 // wanted is home, of flags or the environment.
@@ -63,7 +59,9 @@ func (f *sharedFlags) home() (*sharedHome, error) {
 	case !crawlName.MatchString(f.name) || strings.Trim(f.name, ".") == "":
 		errs = append(errs, fmt.Errorf("--name is %q, want 1 to 64 letters, digits, dots, underscores and dashes", f.name))
 	}
-	password, err := f.password()
+	password, err := readPassword("redis-password-file", f.passwordFile)
+	errs = append(errs, err)
+	db, err := f.database()
 	errs = append(errs, err)
 	var h *sharedHome
 	if f.redis != "" {
@@ -73,6 +71,7 @@ func (f *sharedFlags) home() (*sharedHome, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	h.db = db
 	return h, nil
 }
 
@@ -82,22 +81,6 @@ func (f *sharedFlags) lonely() error {
 		return errors.New("--redis-ca and --redis-password-file want --redis")
 	}
 	return nil
-}
-
-// password reads the password's file; the end of its line is no part of it.
-func (f *sharedFlags) password() (string, error) {
-	if f.passwordFile == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(f.passwordFile)
-	if err != nil {
-		return "", fmt.Errorf("--redis-password-file: %w", err)
-	}
-	password := strings.TrimRight(string(text), "\r\n")
-	if password == "" {
-		return "", fmt.Errorf("--redis-password-file: %s is empty", f.passwordFile)
-	}
-	return password, nil
 }
 
 // sharedFixed are fixed flags that only a shared crawl has.

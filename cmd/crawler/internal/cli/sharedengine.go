@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/explain"
@@ -15,6 +16,12 @@ import (
 type sharedEngine struct {
 	*redisstore.Store
 	home *sharedHome
+	tier *tier // nil: exact keys are in Redis, or elsewhere
+	// exactElsewhere: they are in a Postgres that nobody named, or that does not
+	// answer somebody who only looks.
+	exactElsewhere bool
+	rows           bool // its records are rows
+	log            *slog.Logger
 }
 
 var _ engine = (*sharedEngine)(nil)
@@ -83,11 +90,21 @@ func (e *sharedEngine) journals() ([]string, error) {
 
 // records implements closeView: those of the workers whose directories are here.
 func (e *sharedEngine) records(ctx context.Context) (recordSource, error) {
+	if e.rows {
+		return e.rowSource(ctx)
+	}
 	dirs, err := e.journals()
 	if err == nil && len(dirs) == 0 {
 		err = errors.New("no records here: name what has the workers' directories with --dir")
 	}
 	return merged{ctx, dirs, waiting(ctx, e)}, err
+}
+
+func (e *sharedEngine) rowSource(ctx context.Context) (recordSource, error) {
+	if e.tier == nil {
+		return nil, errRowsElsewhere(e.home.title())
+	}
+	return rows{ctx: ctx, set: e.tier.set}, nil
 }
 
 func (e *sharedEngine) locate(ctx context.Context, host, url string) (location, error) {
@@ -108,6 +125,15 @@ func (e *sharedEngine) locate(ctx context.Context, host, url string) (location, 
 		if i < len(layers) { // else the partition has grown meanwhile
 			where.layers[i].Fill, where.layers[i].FPR = layers[i].Fill, layers[i].FPR
 		}
+	}
+	if err := e.tier.complete(ctx, url, &where.Status); err != nil {
+		return location{}, err
+	}
+	if e.rows {
+		if e.tier != nil {
+			where.records = rows{ctx: ctx, set: e.tier.set}
+		}
+		return where, nil
 	}
 	dirs, err := e.journals()
 	if len(dirs) > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -20,6 +21,7 @@ type status struct {
 	Stats    frontier.Stats    `json:"stats"`
 	Progress *fetcher.Progress `json:"progress,omitempty"` // of the process that runs it
 	Shared   *sharing          `json:"shared,omitempty"`
+	Exact    *view.ExactKeys   `json:"exact,omitempty"` // keys of an exact set in Postgres
 }
 
 // newStatus says where a crawl stands.
@@ -74,6 +76,9 @@ func (ses *session) status(ctx context.Context) (st status, err error) {
 	if st.Stats, err = ses.store.Stats(ctx); err != nil {
 		return st, err
 	}
+	if st.Exact, err = ses.store.exactKeys(ctx); err != nil {
+		return st, err
+	}
 	st.Shared, err = ses.store.sharing(ctx)
 	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
 	return st, err
@@ -82,6 +87,7 @@ func (ses *session) status(ctx context.Context) (st status, err error) {
 // print says it for people.
 func (st *status) print(w io.Writer, at place) error {
 	r := at.newReport(st.Stats)
+	r.Exact = exactOf(st.Stats, st.Exact)
 	r.End = fmt.Sprintf("%s, %s", stateOf(st.Running, st.Stats), human.Plural(st.Stats.Pages, "page"))
 	if err := r.WriteSummary(w); err != nil {
 		return err

@@ -32,7 +32,11 @@ func (t *target) existing(ctx context.Context) (place, error) {
 	if shared != nil {
 		return *shared, nil
 	}
-	return existing(ctx, t.dir)
+	at, err := existing(ctx, t.dir)
+	if err != nil {
+		return at, err
+	}
+	return t.postgresFlags.beside(at, t.flags)
 }
 
 // sharedPlace returns the place of the crawl if it is shared. A directory that

@@ -199,6 +199,9 @@ func (a archive) Wants(answer *get.Response) bool {
 	return a.all || answer.Status/100 == 2 && slices.Contains(get.HTMLTypes(), answer.ContentType)
 }
 
+// WantsRobots implements fetcher.Archive: a robots.txt is no page.
+func (a archive) WantsRobots() bool { return a.all }
+
 // archiveConfig says where answers go, and what the files say of the crawl.
 func (o *options) archiveConfig(dir string, crash func(string)) warc.Config {
 	return warc.Config{

@@ -58,6 +58,7 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 		Store: ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink, Worker: p.worker,
 		Sitemaps: p.sitemaps, Assets: p.assets, Memory: p.bodies, Archive: ses.archived(),
 		Rules:      p.linkRules(),
+		Exact:      p.options.exact.Rules,
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
 		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
 		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: p.grace,
@@ -149,6 +150,8 @@ func differences(settings *frontier.SettingsError) string {
 		switch d.Name {
 		case formSetting:
 			form = fmt.Sprintf("  the canonical form of URLs is %q there, %q here", d.Stored, d.Given)
+		case exactSetting:
+			lines = append(lines, "  exact keys "+keeperOf(d.Stored)+" there, "+keeperOf(d.Given)+" here")
 		case hostsSetting:
 			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", d.Stored, d.Given))
 		default:
@@ -159,6 +162,14 @@ func differences(settings *frontier.SettingsError) string {
 		lines = append(lines, form)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// keeperOf says in words who keeps the exact keys.
+func keeperOf(exactSet string) string {
+	if exactSet == "" {
+		return "are in Redis (no --postgres)"
+	}
+	return "are in Postgres (--postgres)"
 }
 
 // crashHook returns what ends the process like kill -9 the N-th time that a

@@ -38,7 +38,31 @@ type Report struct {
 	Top    *TopHosts       `json:"top_hosts,omitempty"`
 	Filter *Filter         `json:"filter,omitempty"`
 	FPR    *FalsePositives `json:"false_positives,omitempty"`
+	Exact  *Exact          `json:"exact,omitempty"`
 }
+
+// Exact is what became of the URLs that no false positive may drop.
+type Exact struct {
+	Keys *ExactKeys `json:"keys,omitempty"` // nil: they are in the queue's own store
+	// Recovered counts new ones that the filter claimed to know: false positives
+	// that did no harm. Promoted counts those that may have been bulk URLs before.
+	Recovered uint64 `json:"recovered"`
+	Promoted  uint64 `json:"promoted"`
+	Outbox    uint64 `json:"outbox"` // what Postgres is still to be told or asked
+}
+
+// ExactKeys counts the keys of an exact set in Postgres.
+type ExactKeys struct {
+	Pending uint64  `json:"pending"` // decided to be new, and not known to be queued
+	Queued  uint64  `json:"queued"`
+	Done    uint64  `json:"done"`
+	Failed  uint64  `json:"failed"`
+	Lag     float64 `json:"cleanup_lag_s"`   // since when the oldest key that is over waits to be forgotten
+	Fault   string  `json:"fault,omitempty"` // why they could not be counted
+}
+
+// total returns how many keys there are.
+func (k *ExactKeys) total() uint64 { return k.Pending + k.Queued + k.Done + k.Failed }
 
 // Run is what one run of a worker did.
 type Run struct {

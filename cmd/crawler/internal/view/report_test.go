@@ -51,6 +51,7 @@ func full() *Report {
 			Shadow:    &Figure{P: 0, Low: 0, High: 7.5e-4, Trials: 4_882},
 			Lost:      &Lost{Expected: 1.16, Low: 1.15, High: 1.17},
 		},
+		Exact: &Exact{Keys: &ExactKeys{Pending: 1, Queued: 234_567, Done: 900_000, Failed: 432, Lag: 90}, Recovered: 2, Promoted: 3, Outbox: 17},
 	}
 }
 

@@ -28,6 +28,9 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", comma(s.Added), comma(s.Known), comma(s.Refused)))
 	}
 	r.writeBooks(&b)
+	if r.Exact != nil {
+		r.Exact.write(&b, r.FPR)
+	}
 	if len(r.Limits) > 0 {
 		fact(&b, "limited by", limitsInLine(r.Limits))
 	}
@@ -100,6 +103,35 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	if r.Fault != "" {
 		fact(b, "FAULT", printable(r.Fault))
 	}
+}
+
+// write prints the exact keys, and the false positives among them beside what
+// the filter promises.
+func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
+	if k := e.Keys; k != nil && k.Fault != "" {
+		fact(b, "exact", printable(k.Fault))
+	} else if k != nil {
+		words := fmt.Sprintf("%s = %s pending + %s queued + %s done + %s failed",
+			plural(k.total(), "key"), comma(k.Pending), comma(k.Queued), comma(k.Done), comma(k.Failed))
+		if k.Lag > 0 {
+			words += fmt.Sprintf(", clean-up %s behind", span(time.Duration(k.Lag*float64(time.Second))))
+		}
+		fact(b, "exact", words)
+	}
+	if e.Outbox > 0 {
+		fact(b, "outbox", comma(e.Outbox)+" to be brought to Postgres")
+	}
+	words := plural(e.Recovered, "false positive")
+	if k := e.Keys; k != nil && k.total() > 0 {
+		words += fmt.Sprintf(" (%.2g of the keys)", float64(e.Recovered)/float64(k.total()))
+	}
+	if filter != nil && filter.Estimated != nil {
+		words += fmt.Sprintf("; the filter's rate is %.2g now", filter.Estimated.P)
+	}
+	if e.Promoted > 0 {
+		words += fmt.Sprintf("; %s promoted", comma(e.Promoted))
+	}
+	fact(b, "recovered", words)
 }
 
 // limitsInLine names what limited a run: "politeness 81%, network 12%".

@@ -13,19 +13,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/bloomfrontier/crawler/bench/axes"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
-)
-
-// The lines differ by dashes and by lightness, so that they can be told apart
-// in grey print too.
-var (
-	solid  = []vg.Length(nil)
-	dashed = []vg.Length{vg.Points(6), vg.Points(3)}
-	dotted = []vg.Length{vg.Points(1.5), vg.Points(3)}
-
-	black = color.Gray{Y: 0}
-	grey  = color.Gray{Y: 140}
 )
 
 const plotWidth, plotHeight = 25 * vg.Centimeter, 11.5 * vg.Centimeter
@@ -64,7 +54,7 @@ func (r report) draw(canvas vg.CanvasSizer) error {
 
 // plotLost draws the rate and the share lost over how full the filter is.
 func (r report) plotLost() (*plot.Plot, error) {
-	p := logPlot(fmt.Sprintf("Made for %s URLs at p = %.3g", human.Commas(r.Filter.Keys), r.rate),
+	p := axes.Logarithmic(fmt.Sprintf("Made for %s URLs at p = %.3g", human.Commas(r.Filter.Keys), r.rate),
 		"URLs offered, in multiples of n", "share of URLs")
 	floor := r.rate * 1e-4
 	var multiples []float64
@@ -78,10 +68,10 @@ func (r report) plotLost() (*plot.Plot, error) {
 		shade  color.Gray
 		dashes []vg.Length
 	}{
-		{"taken for known now, without growth", func(f fillReport) float64 { return f.Fixed.FPR }, black, solid},
-		{"lost so far, without growth", func(f fillReport) float64 { return f.Fixed.LostShare }, grey, solid},
-		{"taken for known now, growing", func(f fillReport) float64 { return f.Growing.FPR }, black, dashed},
-		{"lost so far, growing", func(f fillReport) float64 { return f.Growing.LostShare }, grey, dashed},
+		{"taken for known now, without growth", func(f fillReport) float64 { return f.Fixed.FPR }, axes.Black, axes.Solid},
+		{"lost so far, without growth", func(f fillReport) float64 { return f.Fixed.LostShare }, axes.Grey, axes.Solid},
+		{"taken for known now, growing", func(f fillReport) float64 { return f.Growing.FPR }, axes.Black, axes.Dashed},
+		{"lost so far, growing", func(f fillReport) float64 { return f.Growing.LostShare }, axes.Grey, axes.Dashed},
 	} {
 		var points plotter.XYs
 		for _, f := range states {
@@ -92,7 +82,7 @@ func (r report) plotLost() (*plot.Plot, error) {
 		if len(points) < 2 {
 			continue // a tiny filter loses nothing before it is full
 		}
-		if err := addLine(p, line.name, points, line.shade, line.dashes); err != nil {
+		if err := axes.AddLine(p, line.name, points, line.shade, line.dashes); err != nil {
 			return nil, err
 		}
 	}
@@ -104,13 +94,13 @@ func (r report) plotLost() (*plot.Plot, error) {
 	}
 	p.Y.Min = floor
 	p.Y.Max = 1000 * min(p.Y.Max, 1) // room for the legend
-	p.Y.Tick.Marker = decades{most: 1}
+	p.Y.Tick.Marker = axes.Decades{Most: 1}
 	return p, nil
 }
 
 // plotCost draws bytes per URL over p.
 func (r report) plotCost() (*plot.Plot, error) {
-	p := logPlot(fmt.Sprintf("Memory for one of %s URLs of %d bytes", human.Commas(r.Filter.Keys), r.urlBytes),
+	p := axes.Logarithmic(fmt.Sprintf("Memory for one of %s URLs of %d bytes", human.Commas(r.Filter.Keys), r.urlBytes),
 		"p", "bytes per URL")
 	const least, most = 1e-10, 0.1
 	curves := []struct {
@@ -119,15 +109,15 @@ func (r report) plotCost() (*plot.Plot, error) {
 		shade  color.Gray
 		dashes []vg.Length
 	}{
-		{"information bound", sizing.InformationBound, grey, dotted},
+		{"information bound", sizing.InformationBound, axes.Grey, axes.Dotted},
 		{"Bloom filter", func(p float64) float64 {
 			m, _ := sizing.OptimalBits(r.Filter.Keys, p)
 			return float64(m) / float64(r.Filter.Keys)
-		}, black, solid},
+		}, axes.Black, axes.Solid},
 		{fmt.Sprintf("in Redis, blocks of %d bits", r.Redis.Segments.BlockBits), func(p float64) float64 {
 			bits, _ := sizing.ExactBlockedBits(p, r.Redis.Segments.BlockBits)
 			return bits
-		}, black, dashed},
+		}, axes.Black, axes.Dashed},
 	}
 	for _, curve := range curves {
 		var points plotter.XYs
@@ -135,7 +125,7 @@ func (r report) plotCost() (*plot.Plot, error) {
 			rate := math.Pow(10, exponent)
 			points = append(points, plotter.XY{X: rate, Y: curve.bits(rate) / 8})
 		}
-		if err := addLine(p, curve.name, points, curve.shade, curve.dashes); err != nil {
+		if err := axes.AddLine(p, curve.name, points, curve.shade, curve.dashes); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +135,7 @@ func (r report) plotCost() (*plot.Plot, error) {
 	p.Legend.Left = true
 	p.X.Min, p.X.Max = least, most
 	p.Y.Min, p.Y.Max = 0.2, 500
-	p.X.Tick.Marker, p.Y.Tick.Marker = decades{every: 2, most: 1}, decades{most: math.Inf(1)}
+	p.X.Tick.Marker, p.Y.Tick.Marker = axes.Decades{Every: 2, Most: 1}, axes.Decades{Most: math.Inf(1)}
 	return p, nil
 }
 
@@ -160,7 +150,7 @@ func (r report) addStores(p *plot.Plot, least, most float64) error {
 		if err != nil {
 			return err
 		}
-		line.Color, line.Width = grey, vg.Points(0.8)
+		line.Color, line.Width = axes.Grey, vg.Points(0.8)
 
 		at := plotter.XY{X: least * 1.3, Y: s.BytesPerKey}
 		label, err := plotter.NewLabels(plotter.XYLabels{
@@ -180,55 +170,4 @@ func (r report) addStores(p *plot.Plot, least, most float64) error {
 		p.Add(line, label)
 	}
 	return nil
-}
-
-func logPlot(title, x, y string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Title.Padding = vg.Points(6)
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.Legend.TextStyle.Font.Size = vg.Points(8)
-	p.Legend.ThumbnailWidth = vg.Points(28)
-	p.Legend.Padding = vg.Points(2)
-	grid := plotter.NewGrid()
-	light := color.Gray{Y: 225}
-	grid.Horizontal.Color, grid.Vertical.Color = light, light
-	p.Add(grid)
-	return p
-}
-
-func addLine(p *plot.Plot, name string, points plotter.XYs, shade color.Gray, dashes []vg.Length) error {
-	line, err := plotter.NewLine(points)
-	if err != nil {
-		return err
-	}
-	line.Color, line.Dashes, line.Width = shade, dashes, vg.Points(1.5)
-	p.Add(line)
-	p.Legend.Add(name, line)
-	return nil
-}
-
-// decades marks powers of ten up to most, and labels every so many of them.
-type decades struct {
-	every int // 0 means as many as there is room for
-	most  float64
-}
-
-func (d decades) Ticks(low, high float64) (ticks []plot.Tick) {
-	first, last := int(math.Ceil(math.Log10(low)-1e-9)), int(math.Floor(math.Log10(min(high, d.most))+1e-9))
-	every := d.every
-	if every == 0 {
-		every = 1 + (last-first)/8
-	}
-	for exponent := first; exponent <= last; exponent++ {
-		tick := plot.Tick{Value: math.Pow(10, float64(exponent))}
-		if exponent%every == 0 {
-			tick.Label = fmt.Sprintf("%.0e", tick.Value)
-			if exponent >= -2 && exponent <= 4 {
-				tick.Label = fmt.Sprintf("%g", tick.Value)
-			}
-		}
-		ticks = append(ticks, tick)
-	}
-	return ticks
 }

@@ -68,7 +68,7 @@ func (r report) writeMemory(b *strings.Builder) {
 	fmt.Fprintf(b, "In memory (one machine), %s\n", r.growth())
 	facts(b, [][2]string{
 		{"layout", fmt.Sprintf("%d filters of %s bits, k = %d", m.Shards, human.Commas(m.ShardBits), m.Hashes)},
-		{"memory", fmt.Sprintf("%s, %.3f bits per URL", human.IBytes(m.Bytes), m.BitsPerKey)},
+		{"memory", fmt.Sprintf("%s, %.3f bits per URL; an allocation of %s", human.IBytes(m.Bytes), m.BitsPerKey, human.IBytes(m.Allocated))},
 	})
 }
 

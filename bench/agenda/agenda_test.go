@@ -1,0 +1,117 @@
+package agenda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloomfrontier/crawler/bench/report"
+)
+
+// diary is a Watcher that writes down what it is told.
+type diary struct {
+	told   []string
+	shares []float64
+}
+
+func (d *diary) Begin(s *Step)               { d.told = append(d.told, "begin "+s.Name) }
+func (d *diary) Progress(share float64)      { d.shares = append(d.shares, share) }
+func (d *diary) End(s *Step, found string)   { d.told = append(d.told, "end "+s.Name+": "+found) }
+func section() *report.Section               { return report.NewSection("x", "X", "") }
+func missing(s *report.Section) (all string) { return strings.Join(words(s), "; ") }
+
+func words(s *report.Section) (all []string) {
+	for _, m := range s.Missing {
+		all = append(all, m.What+": "+m.Why)
+	}
+	return all
+}
+
+// sleeper returns a step that takes so long.
+func sleeper(s *report.Section, name string, cost, takes time.Duration) *Step {
+	return &Step{Section: s, Name: name, Cost: cost, Run: func(ctx context.Context, turn *Turn) error {
+		turn.Found("slept")
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("asleep: %w", ctx.Err())
+		case <-time.After(takes):
+			return nil
+		}
+	}}
+}
+
+func TestRunsInOrder(t *testing.T) {
+	s, d := section(), new(diary)
+	if err := Run(t.Context(), time.Minute, []*Step{sleeper(s, "a", 1, 0), sleeper(s, "b", 3, 0)}, d); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"begin a", "end a: slept", "begin b", "end b: slept"}, d.told); diff != "" || missing(s) != "" {
+		t.Errorf("(-want +got):\n%s\nmissing: %s", diff, missing(s))
+	}
+	if n := len(d.shares); n != 2 || d.shares[0] > d.shares[1] || d.shares[n-1] < 0.7 {
+		t.Errorf("progress %v", d.shares)
+	}
+}
+
+// TestFailedStep: the others go on, and the report says why one is missing.
+func TestFailedStep(t *testing.T) {
+	s, d, trouble := section(), new(diary), errors.New("trouble")
+	failing := &Step{Section: s, Name: "a", Cost: 1, Run: func(context.Context, *Turn) error { return trouble }}
+	err := Run(t.Context(), time.Minute, []*Step{failing, sleeper(s, "b", 1, 0)}, d)
+	if !errors.Is(err, trouble) || missing(s) != "a: trouble" || d.told[len(d.told)-1] != "end b: slept" {
+		t.Errorf("error %v, missing %q, told %q", err, missing(s), d.told)
+	}
+}
+
+// TestInterrupted: what is under way and what comes after is named, and the
+// error is the context's.
+func TestInterrupted(t *testing.T) {
+	s, d := section(), new(diary)
+	ctx, cancel := context.WithCancel(t.Context())
+	steps := []*Step{sleeper(s, "a", 1, 0), sleeper(s, "b", 1, time.Hour), sleeper(s, "c", 1, 0)}
+	under := steps[1].Run
+	steps[1].Run = func(ctx context.Context, turn *Turn) error { cancel(); return under(ctx, turn) }
+	err := Run(ctx, time.Minute, steps, d)
+	if !errors.Is(err, context.Canceled) || missing(s) != "b: interrupted; c: interrupted" {
+		t.Errorf("error %v, missing %q", err, missing(s))
+	}
+}
+
+// TestBudget: it is kept, whatever a step asks for, and is no failure.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, begun := section(), time.Now()
+		err := Run(t.Context(), time.Minute, []*Step{sleeper(s, "a", 1, 10*time.Second), sleeper(s, "b", 1, time.Hour), sleeper(s, "c", 1, 0)}, new(diary))
+		if took := time.Since(begun); err != nil || took != time.Minute || missing(s) != "b: the budget was used up; c: the budget was used up" {
+			t.Errorf("error %v after %v, missing %q", err, took, missing(s))
+		}
+	})
+}
+
+// TestShares: each step gets its part of what the ones before it left.
+func TestShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, left := section(), make(map[string]time.Duration)
+		steps := []*Step{sleeper(s, "a", time.Second, 20*time.Second), sleeper(s, "b", time.Second, 0), sleeper(s, "c", 2*time.Second, 0)}
+		for _, step := range steps {
+			sleep := step.Run
+			step.Run = func(ctx context.Context, turn *Turn) error {
+				left[step.Name] = turn.Left().Round(time.Second)
+				return sleep(ctx, turn)
+			}
+		}
+		if err := Run(t.Context(), 2*time.Minute, steps, new(diary)); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]time.Duration{"a": 30 * time.Second, "b": 33 * time.Second, "c": 100 * time.Second}
+		if diff := cmp.Diff(want, left); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

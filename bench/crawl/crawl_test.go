@@ -1,0 +1,106 @@
+package crawl
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+)
+
+type silent struct{}
+
+func (silent) Begin(*agenda.Step)       {}
+func (silent) Progress(float64)         {}
+func (silent) End(*agenda.Step, string) {}
+
+// program returns the crawler that CRAWLER_BIN names, or builds one.
+func program(t *testing.T) Program {
+	t.Helper()
+	bin := os.Getenv("CRAWLER_BIN")
+	if bin == "" {
+		bin = filepath.Join(t.TempDir(), "crawler")
+		build := exec.Command("go", "build", "-o", bin, "github.com/bloomfrontier/crawler/cmd/crawler")
+		if said, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build crawler: %v\n%s", err, said)
+		}
+	}
+	return func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, bin, args...) }
+}
+
+func TestCrawl(t *testing.T) {
+	bin := program(t)
+	t.Run("measures", func(t *testing.T) { measures(t, bin) })
+	t.Run("counts differ", func(t *testing.T) { countsDiffer(t, bin) })
+}
+
+func measures(t *testing.T, bin Program) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"index.html":     `<a href="a.html">a</a> <a href="sub/#part">sub</a> <a href="http://elsewhere.invalid/">not followed</a>`,
+		"a.html":         `<a href="index.html">back</a> <a href="text.txt">no page</a> <a href="sub">redirects</a>`,
+		"text.txt":       "text",
+		"sub/index.html": `<a href="../a.html?x=1&amp;y=2">the same file, another page</a>`,
+	} {
+		name = filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := t.TempDir()
+	section, steps := Steps(Config{Pages: 200, HTML: folder, Dir: left, Program: bin})
+	if err := agenda.Run(t.Context(), time.Minute, steps, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"200 pages, 10 hosts": 200, "200 pages, 20 hosts": 200, "HTML folder": 5}
+	for _, row := range section.Tables[0].Rows {
+		if name := row[0].Text; *row[1].Value != want[name] {
+			t.Errorf("%s: %s pages, want %g", name, row[1].Text, want[name])
+		}
+		delete(want, row[0].Text)
+		for i, cell := range row[3:5] {
+			if cell.Value == nil || *cell.Value <= 0 {
+				t.Errorf("%s: %s is %q, want more than 0", row[0].Text, section.Tables[0].Columns[3+i], cell.Text)
+			}
+		}
+	}
+	if len(want) > 0 || len(section.Tables[1].Rows) != len(section.Tables[0].Rows) {
+		t.Errorf("rows are missing: %v", want)
+	}
+	if entries, err := os.ReadDir(left); err != nil || len(entries) > 0 {
+		t.Errorf("%v is left behind, %v", entries, err)
+	}
+}
+
+func TestSites(t *testing.T) {
+	var names []string
+	for _, site := range sites(Config{Pages: 250_000, HTML: "x"}) {
+		names = append(names, site.name())
+	}
+	want := "10,000 pages, 10 hosts; 10,000 pages, 1,000 hosts; 100,000 pages, 10 hosts; 100,000 pages, 10,000 hosts; " +
+		"250,000 pages, 10 hosts; 250,000 pages, 25,000 hosts; HTML folder"
+	if got := strings.Join(names, "; "); got != want {
+		t.Errorf("sites %q, want %q", got, want)
+	}
+}
+
+// countsDiffer: a crawler that finds less than the loop is not measured.
+func countsDiffer(t *testing.T, whole Program) {
+	_, steps := Steps(Config{Pages: 100, Dir: t.TempDir(), Program: func(ctx context.Context, args ...string) *exec.Cmd {
+		if args[0] == "crawl" {
+			args = append(args, "--max-pages", "10")
+		}
+		return whole(ctx, args...)
+	}})
+	err := agenda.Run(t.Context(), time.Minute, steps, silent{})
+	if err == nil || !strings.Contains(err.Error(), "do not compare") {
+		t.Errorf("error %v, want one about rates that do not compare", err)
+	}
+}

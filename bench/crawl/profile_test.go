@@ -1,0 +1,51 @@
+package crawl
+
+import (
+	"bytes"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/internal/stage"
+)
+
+// TestStageTimes profiles this process at work in two stages and in none.
+func TestStageTimes(t *testing.T) {
+	var profile bytes.Buffer
+	if err := pprof.StartCPUProfile(&profile); err != nil {
+		t.Skip(err) // the test itself is being profiled
+	}
+	spin := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); {
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		stage.Parse.Begin()
+		spin(400 * time.Millisecond)
+		stage.Record.Begin()
+		spin(200 * time.Millisecond)
+		stage.None.Begin()
+		spin(200 * time.Millisecond)
+	}()
+	<-done
+	pprof.StopCPUProfile()
+	whole := bytes.Clone(profile.Bytes())
+	times, err := stageTimes(&profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"parse", "record", other} {
+		if times[name] < 10*time.Millisecond { // on a loaded machine it gets less than it spins
+			t.Errorf("%s has %v, want more: %v", name, times[name], times)
+		}
+	}
+	if _, err := stageTimes(bytes.NewReader(whole[:len(whole)/2])); err == nil {
+		t.Error("half a profile is no error")
+	}
+	if _, err := stageTimes(strings.NewReader("no profile")); err == nil {
+		t.Error("no profile is no error")
+	}
+}

@@ -1,0 +1,50 @@
+package fpr
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// draws are the keys of a case: random fingerprints, spread over its partitions
+// as its hosts are.
+type draws struct {
+	rng     *rand.Rand
+	weights []uint64 // of each partition; nil: fingerprints as they come
+	most    uint64   // the largest weight
+	loads   []uint64 // keys drawn so far; nil without weights
+}
+
+func newDraws(c Case, rng *rand.Rand) *draws {
+	d := &draws{rng: rng}
+	if c.Hosts > 0 {
+		d.weights = sizing.ZipfLoads(c.Keys, c.Hosts, c.Partitions)
+		d.most = slices.Max(d.weights)
+		d.loads = make([]uint64, c.Partitions)
+	}
+	return d
+}
+
+// keys is a bloomrate.Keys. Where partitions have weights it rejects a
+// fingerprint as often as its partition is lighter than the heaviest: which
+// partition a fingerprint belongs to says nothing of its bits.
+func (d *draws) keys(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
+	if d.weights == nil {
+		return bloomrate.Random(d.rng, prints)
+	}
+	for i := range prints {
+		for {
+			bloomrate.Random(d.rng, prints[i:i+1])
+			partition := redisbits.PartitionOf(prints[i], len(d.weights))
+			if d.rng.Uint64N(d.most) < d.weights[partition] {
+				d.loads[partition]++
+				break
+			}
+		}
+	}
+	return prints
+}

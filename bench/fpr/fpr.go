@@ -1,0 +1,283 @@
+// Package fpr measures how often sets of fingerprints take a new key for a known
+// one, when they are full and while they are filled, beside what package sizing
+// says, and holds them to it.
+//
+// It owns the cases, the sets it can open and the theory of their layouts. How
+// an error is counted and what chance explains is package bloomrate's.
+package fpr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+)
+
+// Config says what to measure. Its zero value is nothing: there are no subjects.
+type Config struct {
+	Keys     uint64    // offered to each set; 0 means 250,000
+	Rates    []float64 // nil means 5 %, 1 %, 0.1 %, 1e-4 and 1e-6
+	Seed     uint64    // of all keys
+	Subjects []Subject
+}
+
+// Subject is one kind of set.
+type Subject struct {
+	Name string
+	// Add and Probe are roughly what a key costs: they decide the shares of the budget.
+	Add, Probe time.Duration
+	// Probes is up to how many keys are probed beyond the 100/p that a rate
+	// needs, for a narrower interval.
+	Probes uint64
+	// Hosts: the keys of one host stay together, so hosts of unequal size matter.
+	Hosts bool
+	// Exact: it never errs, so that one rate is as good as all.
+	Exact  bool
+	Open   func(ctx context.Context, c Case) (Set, error)
+	Theory func(c Case, loads []uint64) Theory // nil for an exact one
+}
+
+// Set is a set that is measured. Close gives up what it takes.
+type Set interface {
+	bloomstore.Filter
+	Close(ctx context.Context) error
+}
+
+// Case is one measurement of a set.
+type Case struct {
+	Keys       uint64  // that are offered
+	Capacity   uint64  // keys that the set is made for
+	FPR        float64 // that it is made for
+	Growth     bool
+	Partitions int    // that the keys are spread over; 0: as the set does by itself
+	Hosts      uint64 // over which Zipf's law spreads the keys; 0: even
+}
+
+// Name tells the case from others of its subject.
+func (c Case) Name() string {
+	name := fmt.Sprintf("p = %g", c.FPR)
+	switch {
+	case c.Hosts > 0:
+		name += ", Zipf hosts"
+	case c.Growth:
+		name += fmt.Sprintf(", grown ×%d", c.growth())
+	}
+	return name
+}
+
+// growth returns how many times as many keys are offered as the set is made for.
+func (c Case) growth() uint64 { return (c.Keys + c.Capacity/2) / c.Capacity }
+
+// probes returns how many probes make a rate: a hundred errors are expected.
+func (c Case) probes() uint64 { return uint64(math.Ceil(100 / c.FPR)) }
+
+// Theory is what a set should do.
+type Theory struct {
+	FPR  float64 // that a new key is claimed when all keys were offered
+	Lost float64 // share of the keys that were claimed when they came
+	// Slack is how far off the formulas may be, relative to a rate.
+	Slack float64
+}
+
+// limit is how many σ no chance explains: passed once in 3.5 million figures.
+const limit = 5
+
+// rates are what is measured where nothing else is asked for.
+var rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
+
+// Steps returns the steps of the whole measurement, and their section.
+func Steps(config Config) (*report.Section, []*agenda.Step) {
+	config.Keys = cmp.Or(config.Keys, 250_000)
+	if config.Rates == nil {
+		config.Rates = rates
+	}
+	m := newMeasurement(config)
+	var steps []*agenda.Step
+	for _, s := range config.Subjects {
+		for _, c := range config.cases(s) {
+			steps = append(steps, m.step(s, c, config.Seed+uint64(len(steps))))
+		}
+	}
+	return m.section, steps
+}
+
+// cases returns what is measured of s. Growth and unequal hosts are measured at
+// two rates: what differs from the others is the layers, not the rate.
+func (config Config) cases(s Subject) (all []Case) {
+	if s.Exact {
+		n := max(config.Keys/exactShare, 1)
+		return []Case{{Keys: n, Capacity: n}}
+	}
+	for _, p := range config.Rates {
+		all = append(all, Case{Keys: config.Keys, Capacity: config.Keys, FPR: p})
+	}
+	for _, p := range config.Rates {
+		if p > 0.01 || p < 1e-4 {
+			continue
+		}
+		for _, growth := range []uint64{2, 8} {
+			all = append(all, Case{Keys: config.Keys, Capacity: max(config.Keys/growth, 1), FPR: p, Growth: true})
+		}
+		if s.Hosts {
+			all = append(all, Case{Keys: config.Keys, Capacity: config.Keys, FPR: p, Growth: true,
+				Partitions: zipfPartitions, Hosts: max(config.Keys/100, 1)})
+		}
+	}
+	return all
+}
+
+// exactShare: stores get so many times fewer keys than filters, which are faster.
+const exactShare = 10
+
+// zipfPartitions are those of a crawl in Redis, by default.
+const zipfPartitions = 256
+
+// measurement is a run under way.
+type measurement struct {
+	section        *report.Section
+	full, filling  *report.Table
+	bound, theory  *report.Promise
+	exact, forgets *report.Promise
+	plot           *report.Plot
+	marks          map[string]*report.Line
+}
+
+func newMeasurement(config Config) *measurement {
+	s := report.NewSection("fpr", "False positives", fmt.Sprintf(
+		`Each set is filled with %d random fingerprints (real ones are keyed hashes, so random ones are as good) and asked for
+others: 100/p at least; where the budget was not enough for that it stands under what is missing. Intervals are of 95 %%
+(Wilson). Theory is package sizing for the layout as it is, sub-filters in memory and blocks of segments in Redis, whose
+sizes are rounded up: few keys get more bits than they need. A promise counts as broken by a deviation of %dσ, which
+chance makes once in 3.5 million figures, beside the 0.2 %% (memory) and 1 %% (Redis) that the formulas may be off. The
+filters of the exact stores are far too small on purpose, and claim nearly all keys; pgstore has none.`, config.Keys, limit))
+	m := &measurement{section: s, marks: make(map[string]*report.Line)}
+	m.bound = s.Promise("a new key is taken for a known one with a probability of at most p")
+	m.theory = s.Promise("rates are what `crawler size` says, neither more nor less")
+	m.exact = s.Promise("exact stores lose nothing, and claim nothing")
+	m.forgets = s.Promise("no key that was added is denied")
+	m.full = s.Table("Claimed when full", "set", "keys", "p", "probes", "claimed", "measured", "95 % interval", "theory", "measured / theory", "σ")
+	m.filling = s.Table("Lost while filling", "set", "keys", "p", "lost", "share", "95 % interval", "theory", "measured / theory", "σ")
+	m.plot = s.Plot(report.Plot{Title: "False-positive rate measured, over theory", X: "p asked for", Y: "measured / theory", LinearY: true})
+	return m
+}
+
+// step returns the measurement of one case.
+func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
+	name := s.Name
+	if !s.Exact {
+		name += ", " + c.Name()
+	}
+	return &agenda.Step{Section: m.section, Name: name, Cost: s.cost(c), Run: func(ctx context.Context, turn *agenda.Turn) error {
+		return m.run(ctx, turn, s, c, seed)
+	}}
+}
+
+// goal is how many probes are made if there is time.
+func (s Subject) goal(c Case) uint64 {
+	const narrow = 1e5 // so many errors leave a relative σ of 0.3 %
+	return max(c.probes(), min(uint64(narrow/c.FPR), s.Probes))
+}
+
+// run measures one case and reports it.
+func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c Case, seed uint64) (err error) {
+	set, err := s.Open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, set.Close(context.WithoutCancel(ctx))) }()
+	draws := newDraws(c, rand.New(rand.NewPCG(seed, 0)))
+	share := float64(time.Duration(c.Keys)*s.Add) / float64(max(s.cost(c), 1))
+	lost, _, err := chunks(c.Keys, func(n uint64) (uint64, error) {
+		return bloomrate.Fill(ctx, set, draws.keys, n)
+	}, func(done uint64) bool {
+		turn.Progress(share * float64(done) / float64(c.Keys))
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.checkKnown(ctx, set, s, c, seed); err != nil {
+		return err
+	}
+	if s.Exact {
+		claimed, err := bloomrate.Probe(ctx, set, draws.keys, min(c.Keys, sample))
+		if err == nil {
+			m.reportExact(turn, s, c, lost, claimed)
+		}
+		return err
+	}
+	theory := s.Theory(c, draws.loads)
+	m.reportLost(s, c, lost, theory)
+	goal := s.goal(c)
+	claimed, probes, err := chunks(goal, func(n uint64) (uint64, error) {
+		return bloomrate.Probe(ctx, set, draws.keys, n)
+	}, func(done uint64) bool {
+		turn.Progress(share + (1-share)*float64(done)/float64(goal))
+		return turn.Left() > 0 || done < min(c.probes(), owed)
+	})
+	if probes < c.probes() {
+		m.section.Miss(s.Name+", "+c.Name(), fmt.Sprintf("the budget was enough for %.2g/p probes only, not 100/p", float64(probes)*c.FPR))
+	}
+	if probes > 0 && (err == nil || ctx.Err() != nil) { // what was probed until then counts
+		m.reportFull(turn, s, c, claimed, probes, theory)
+	}
+	return err
+}
+
+// cost is about what the case takes.
+func (s Subject) cost(c Case) time.Duration {
+	cost := time.Duration(c.Keys) * s.Add
+	if !s.Exact {
+		cost += time.Duration(s.goal(c)) * s.Probe
+	}
+	return cost
+}
+
+// owed is how many of the 100/p probes are made although the time is up: they
+// take seconds, and a rate without them says little.
+const owed = 1_000_000
+
+// chunk is how many keys are counted between two looks at the clock.
+const chunk = 1 << 15
+
+// chunks adds up count of n keys, as long as more agrees.
+func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint64) bool) (sum, done uint64, err error) {
+	for done < n {
+		some := min(chunk, n-done)
+		counted, err := count(some)
+		if err != nil {
+			return sum, done, err
+		}
+		sum, done = sum+counted, done+some
+		if !more(done) {
+			break
+		}
+	}
+	return sum, done, nil
+}
+
+// sample is of how many keys a set is asked one by one.
+const sample = 1000
+
+// checkKnown asks for some of the keys that were added, drawn once more.
+func (m *measurement) checkKnown(ctx context.Context, set Set, s Subject, c Case, seed uint64) error {
+	again, n := newDraws(c, rand.New(rand.NewPCG(seed, 0))), min(c.Keys, sample)
+	known, err := bloomrate.Probe(ctx, set, again.keys, n)
+	if err != nil {
+		return err
+	}
+	fault := ""
+	if known < n {
+		fault = fmt.Sprintf("%s: %d of %d keys that were added are denied", s.Name, n-known, n)
+	}
+	m.forgets.Hold(fault)
+	return nil
+}

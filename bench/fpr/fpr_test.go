@@ -1,0 +1,348 @@
+package fpr
+
+import (
+	"context"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+var seed = flag.Uint64("seed", 0, "replay random tests with this seed; 0: a new one")
+
+// silent is a Watcher that tells nobody.
+type silent struct{}
+
+func (silent) Begin(*agenda.Step)       {}
+func (silent) Progress(float64)         {}
+func (silent) End(*agenda.Step, string) {}
+
+// measure runs all steps of config.
+func measure(t *testing.T, config Config) *report.Section {
+	t.Helper()
+	if config.Seed = *seed; config.Seed == 0 {
+		config.Seed = rand.Uint64()
+	}
+	t.Logf("replay with -seed=%d", config.Seed)
+	section, steps := Steps(config)
+	if err := agenda.Run(t.Context(), 5*time.Minute, steps, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range section.Missing {
+		t.Errorf("missing: %s: %s", m.What, m.Why)
+	}
+	return section
+}
+
+// broken returns what of a section's promises does not hold, a line each.
+func broken(s *report.Section) string {
+	var all []string
+	for _, p := range s.Promises {
+		all = append(all, p.Broken...)
+	}
+	return strings.Join(all, "\n")
+}
+
+// quick is Memory for fewer probes.
+func quick() Subject {
+	s := Memory()
+	s.Probes = 400_000
+	return s
+}
+
+// TestMemoryKeepsPromises: at 5σ a sound filter is refused once in a million runs.
+func TestMemoryKeepsPromises(t *testing.T) {
+	s := measure(t, Config{Keys: 50_000, Rates: []float64{0.05, 0.01, 1e-3}, Subjects: []Subject{quick()}})
+	if faults := broken(s); faults != "" {
+		t.Error(faults)
+	}
+	if rows := len(s.Tables[0].Rows); rows != 3+2*2 {
+		t.Errorf("%d rows, want 3 rates and growth twice at 2 of them", rows)
+	}
+	for _, p := range s.Promises {
+		if (p.Checks == 0) != strings.Contains(p.Name, "exact") {
+			t.Errorf("%s: %d figures", p.Name, p.Checks)
+		}
+	}
+}
+
+// mutant is a set with a fault in how it is told of, or asks for, a key.
+type mutant struct {
+	Set
+	seen func(bloomstore.Fingerprint) bloomstore.Fingerprint // what stands for a key
+	lies func(bloomstore.Fingerprint) (claims, denies bool)
+}
+
+func (m *mutant) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	return m.Set.AddIfAbsent(ctx, m.stand(prints))
+}
+
+func (m *mutant) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	known, err := m.Set.Contains(ctx, m.stand(prints))
+	for i, fp := range prints {
+		claims, denies := m.lies(fp)
+		known[i] = (known[i] || claims) && !denies
+	}
+	return known, err
+}
+
+func (m *mutant) stand(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
+	stands := make([]bloomstore.Fingerprint, len(prints))
+	for i, fp := range prints {
+		stands[i] = m.seen(fp)
+	}
+	return stands
+}
+
+// smaller has a set made for fewer keys, or for another rate, than it should be.
+func smaller(change func(*Case)) Subject {
+	s := quick()
+	open := s.Open
+	s.Open = func(ctx context.Context, c Case) (Set, error) { change(&c); return open(ctx, c) }
+	return s
+}
+
+// mutated has a set with a fault.
+func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
+	s := quick()
+	open := s.Open
+	s.Open = func(ctx context.Context, c Case) (Set, error) {
+		set, err := open(ctx, c)
+		return &mutant{set, seen, lies}, err
+	}
+	return s
+}
+
+func itself(fp bloomstore.Fingerprint) bloomstore.Fingerprint { return fp }
+func honest(bloomstore.Fingerprint) (claims, denies bool)     { return false, false }
+
+// own is a filter in a test's own hands.
+type own struct {
+	bits   []uint64
+	m      uint64
+	hashes uint
+	at     func(fp bloomstore.Fingerprint, i uint, m uint64) uint64
+}
+
+func (o *own) Close(context.Context) error { return nil }
+
+func (o *own) AddIfAbsent(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	added := make([]bool, len(prints))
+	for i, fp := range prints {
+		added[i] = !o.claims(fp)
+		for h := range o.hashes {
+			at := o.at(fp, h, o.m)
+			o.bits[at/64] |= 1 << (at % 64)
+		}
+	}
+	return added, nil
+}
+
+func (o *own) Contains(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	known := make([]bool, len(prints))
+	for i, fp := range prints {
+		known[i] = o.claims(fp)
+	}
+	return known, nil
+}
+
+func (o *own) claims(fp bloomstore.Fingerprint) bool {
+	for h := range o.hashes {
+		if at := o.at(fp, h, o.m); o.bits[at/64]>>(at%64)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// textbook has a filter of one piece, with so many hash functions fewer than is
+// best, and positions that at chooses.
+func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
+	s := quick()
+	s.Open = func(_ context.Context, c Case) (Set, error) {
+		m, k := sizing.OptimalBits(c.Capacity, c.FPR)
+		return &own{bits: make([]uint64, m/64+1), m: m, hashes: k - fewer, at: at}, nil
+	}
+	s.Theory = func(c Case, _ []uint64) Theory {
+		m, k := sizing.OptimalBits(c.Capacity, c.FPR)
+		return Theory{FPR: sizing.ExactFalsePositiveRate(c.Keys, m, k), Lost: sizing.LostWhileFilling(c.Keys, m, k), Slack: 0.002}
+	}
+	return s
+}
+
+// apart draws each position by itself.
+func apart(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
+	x := half(fp, 0) + uint64(i)*(half(fp, 8)|1)
+	x = (x ^ x>>32) * 0xd6e8feb86659fd93
+	x = (x ^ x>>32) * 0xd6e8feb86659fd93
+	return (x ^ x>>32) % m
+}
+
+// together takes each second position from beside the one before.
+func together(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
+	return (apart(fp, i/2, m) + uint64(i%2)) % m
+}
+
+func half(fp bloomstore.Fingerprint, from int) (x uint64) {
+	for _, b := range fp[from : from+8] {
+		x = x<<8 | uint64(b)
+	}
+	return x
+}
+
+// TestFindsFaults: sets with one fault each break the promise that is named,
+// and one that has none in the same hands breaks none.
+func TestFindsFaults(t *testing.T) {
+	const bound, theory, known = 0, 1, 3 // the promises, in the order of the section
+	for _, c := range []struct {
+		fault   string
+		subject Subject
+		p       float64
+		breaks  []int
+	}{
+		{"none", textbook(0, apart), 0.05, nil},
+		{"one hash too few", textbook(1, apart), 0.05, []int{bound, theory}},
+		{"correlated positions", textbook(0, together), 0.01, []int{bound, theory}},
+		{"made for half of the keys", smaller(func(c *Case) { c.Capacity /= 2 }), 0.01, []int{bound, theory}},
+		{"made for twice the keys", smaller(func(c *Case) { c.Capacity *= 2 }), 0.01, []int{theory}},
+		{"looks at too few bytes", mutated(func(fp bloomstore.Fingerprint) bloomstore.Fingerprint {
+			clear(fp[3:])
+			return fp
+		}, honest), 1e-3, []int{bound, theory}},
+		{"claims a key in 256", mutated(itself, func(fp bloomstore.Fingerprint) (bool, bool) { return fp[3] == 7, false }), 1e-3, []int{bound, theory}},
+		{"forgets a key in 32", mutated(itself, func(fp bloomstore.Fingerprint) (bool, bool) { return false, fp[3]%32 == 7 }), 0.01, []int{known}},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			c.subject.Probes = 1_000_000
+			m := newMeasurement(Config{Keys: 50_000})
+			random := *seed
+			if random == 0 {
+				random = rand.Uint64()
+			}
+			t.Logf("replay with -seed=%d", random)
+			step := m.step(c.subject, Case{Keys: 50_000, Capacity: 50_000, FPR: c.p}, random)
+			if err := agenda.Run(t.Context(), time.Minute, []*agenda.Step{step}, silent{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range c.breaks {
+				if p := m.section.Promises[i]; len(p.Broken) == 0 {
+					t.Errorf("%q is %s", p.Name, p.Verdict())
+				}
+			}
+			if faults := broken(m.section); c.breaks == nil && faults != "" {
+				t.Error(faults)
+			}
+		})
+	}
+}
+
+// TestFindsLostExactKeys: one key in a thousand is enough.
+func TestFindsLostExactKeys(t *testing.T) {
+	sound := Subject{Name: "sound", Exact: true, Open: func(context.Context, Case) (Set, error) { return closing{bloomtest.Exact()}, nil }}
+	loses := sound
+	loses.Open = func(context.Context, Case) (Set, error) {
+		return &mutant{closing{bloomtest.Exact()}, func(fp bloomstore.Fingerprint) bloomstore.Fingerprint {
+			if half(fp, 0)%1000 == 0 {
+				return bloomstore.Fingerprint{}
+			}
+			return fp
+		}, honest}, nil
+	}
+	if faults := broken(measure(t, Config{Keys: 200_000, Subjects: []Subject{sound}})); faults != "" {
+		t.Error(faults)
+	}
+	if faults := broken(measure(t, Config{Keys: 200_000, Subjects: []Subject{loses}})); !strings.Contains(faults, "new keys were taken for known ones") {
+		t.Errorf("broken: %q", faults)
+	}
+	claims := sound
+	claims.Open = func(context.Context, Case) (Set, error) {
+		return &mutant{closing{bloomtest.Exact()}, itself, func(fp bloomstore.Fingerprint) (claims, denies bool) { return half(fp, 0)%10 == 0, false }}, nil
+	}
+	if faults := broken(measure(t, Config{Keys: 20_000, Subjects: []Subject{claims}})); !strings.Contains(faults, "keys that were never added") {
+		t.Errorf("broken: %q", faults)
+	}
+}
+
+// TestPostgres: the exact tier loses and claims nothing, and no crawl is left.
+func TestPostgres(t *testing.T) {
+	server := servers.Postgres(t, servers.PostgresOptions{})
+	s := measure(t, Config{Keys: 50_000, Subjects: []Subject{Postgres(server.DSN())}})
+	if faults := broken(s); faults != "" {
+		t.Error(faults)
+	}
+	for _, p := range s.Promises {
+		if want := strings.Contains(p.Name, "exact") || strings.Contains(p.Name, "denied"); (p.Checks > 0) != want {
+			t.Errorf("%s: %d figures", p.Name, p.Checks)
+		}
+	}
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var left int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.crawl").Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d crawls left behind, %v", left, err)
+	}
+}
+
+type closing struct{ bloomstore.Filter }
+
+func (closing) Close(context.Context) error { return nil }
+
+// TestRedis: the filter of even and of Zipf hosts and the exact keys of both
+// stores keep what is promised, and nothing is left behind.
+func TestRedis(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	options := &redis.UniversalOptions{Addrs: []string{server.Socket()}}
+	filter := Redis(server.Client())
+	filter.Probes = 0
+	s := measure(t, Config{Keys: 20_000, Rates: []float64{0.05, 0.01}, Subjects: []Subject{filter, Shared(options), Local(t.TempDir())}})
+	if faults := broken(s); faults != "" {
+		t.Error(faults)
+	}
+	for _, p := range s.Promises {
+		if p.Checks == 0 {
+			t.Errorf("%s: nothing was held to it", p.Name)
+		}
+	}
+	if keys, err := server.Client().Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("left behind: %q, %v", keys, err)
+	}
+}
+
+// TestZipfDraws: partitions get keys in proportion to what their hosts have.
+func TestZipfDraws(t *testing.T) {
+	c := Case{Keys: 100_000, Hosts: 1000, Partitions: 16}
+	d := newDraws(c, rand.New(rand.NewPCG(1, 1)))
+	d.keys(make([]bloomstore.Fingerprint, c.Keys))
+	for i, load := range d.loads {
+		want := float64(d.weights[i])
+		if math.Abs(float64(load)-want) > 6*math.Sqrt(want) {
+			t.Errorf("partition %d has %d keys, want about %.0f", i, load, want)
+		}
+	}
+}
+
+// TestBudgetIsStated: a rate without its hundred errors is named as missing.
+func TestBudgetIsStated(t *testing.T) {
+	section, steps := Steps(Config{Keys: 1000, Rates: []float64{1e-9}, Subjects: []Subject{Memory()}})
+	if err := agenda.Run(t.Context(), 200*time.Millisecond, steps, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(section.Missing) == 0 || !strings.Contains(section.Missing[0].Why, "budget") {
+		t.Errorf("missing: %+v", section.Missing)
+	}
+}

@@ -1,0 +1,192 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// holdEnv makes the test binary the process that holds what it says.
+const holdEnv = "CRAWLER_BENCH_HOLD"
+
+func TestMain(m *testing.M) {
+	if order := os.Getenv(holdEnv); order != "" {
+		if err := Hold(order, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// ourselves is a Child.
+func ourselves(ctx context.Context, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Err = errors.Join(cmd.Err, err)
+	cmd.Env = append(os.Environ(), holdEnv+"="+args[0])
+	return cmd
+}
+
+// silent is a Watcher that tells nobody.
+type silent struct{}
+
+func (silent) Begin(*agenda.Step)       {}
+func (silent) Progress(float64)         {}
+func (silent) End(*agenda.Step, string) {}
+
+// weigh runs all steps of config.
+func weigh(t *testing.T, config Config) *report.Section {
+	t.Helper()
+	section, steps := Steps(config)
+	if err := agenda.Run(t.Context(), 5*time.Minute, steps, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	return section
+}
+
+// scale weighs nothing, but says so.
+func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(float64)) (Weight, error) {
+	return func(_ context.Context, n uint64, _ func(float64)) (Weight, error) {
+		return Weight{Bytes: bytes(n), By: "hand"}, nil
+	}
+}
+
+// TestHoldsToPrediction: 5 % off is kept, more is not, and what is not ours is
+// only shown.
+func TestHoldsToPrediction(t *testing.T) {
+	ten := func(n uint64) (float64, float64) { return 10 * float64(n), 12 * float64(n) }
+	for _, c := range []struct {
+		each  float64
+		ours  bool
+		fault string
+	}{
+		{9.51, true, ""}, {12.59, true, ""}, {11, true, ""},
+		{9.49, true, "-5.1 % of the 10"}, {12.61, true, "+5.1 % of the 12"}, {100, false, ""},
+	} {
+		subject := Subject{Name: "store", Ours: c.ours, Predict: ten, Weigh: scale(func(n uint64) float64 { return c.each * float64(n) })}
+		s := weigh(t, Config{Keys: 1000, Subjects: []Subject{subject}})
+		faults := strings.Join(s.Promises[0].Broken, "\n")
+		if (faults != "") != (c.fault != "") || !strings.Contains(faults, c.fault) {
+			t.Errorf("%g bytes each: %q, want %q", c.each, faults, c.fault)
+		}
+		if c.ours != (s.Promises[0].Checks == 1) {
+			t.Errorf("%d figures were held to the promise", s.Promises[0].Checks)
+		}
+	}
+}
+
+// TestSizes: a table for each power of ten, and what is too large is named.
+func TestSizes(t *testing.T) {
+	subject := Subject{Name: "store", Most: smallest, Weigh: scale(func(n uint64) float64 { return float64(n) })}
+	s := weigh(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
+	if len(s.Tables) != 3 || len(s.Tables[0].Rows) != 1 || len(s.Tables[1].Rows)+len(s.Tables[2].Rows) != 0 {
+		t.Errorf("%d tables", len(s.Tables))
+	}
+	if len(s.Missing) != 2 {
+		t.Errorf("missing: %+v", s.Missing)
+	}
+}
+
+// TestInProcess weighs a filter and a map in processes of their own.
+func TestInProcess(t *testing.T) {
+	if raceEnabled {
+		t.Skip("weighs the race detector too")
+	}
+	all := InProcess(ourselves, []float64{1e-6})
+	s := weigh(t, Config{Keys: smallest, Subjects: []Subject{all[0], all[2]}})
+	if len(s.Missing) > 0 || len(s.Promises[0].Broken) > 0 || s.Promises[0].Checks != 1 {
+		t.Errorf("missing %+v, broken %q, %d figures", s.Missing, s.Promises[0].Broken, s.Promises[0].Checks)
+	}
+}
+
+// TestHoldRefuses: a child that fails says why.
+func TestHoldRefuses(t *testing.T) {
+	_, err := weighChild(ourselves, held{Kind: "nothing"})(t.Context(), 1000, nil)
+	if err == nil || !strings.Contains(err.Error(), "no such thing") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestRedis weighs what is small and quick, and leaves nothing behind.
+func TestRedis(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	options := &redis.UniversalOptions{Addrs: []string{server.Socket()}}
+	open := func(context.Context) (RedisServer, error) {
+		return RedisServer{options, func() error { return nil }}, nil
+	}
+	for i, subject := range InRedis(open, []float64{1e-6}, false) {
+		if i == 2 || i == 3 {
+			continue // queues of other shapes
+		}
+		weight, err := subject.Weigh(t.Context(), 2000, func(float64) {})
+		if err != nil {
+			t.Fatalf("%s: %v", subject.Name, err)
+		}
+		if each := weight.Bytes / 2000; !(each > 1 && each < 1000) || weight.Keys <= 0 {
+			t.Errorf("%s: %+v of 2000 items", subject.Name, weight)
+		}
+		if n, err := server.Client().DBSize(t.Context()).Result(); err != nil || n > 0 {
+			t.Fatalf("%s leaves %d keys behind (%v)", subject.Name, n, err)
+		}
+	}
+}
+
+func TestPostgres(t *testing.T) {
+	server := servers.Postgres(t, servers.PostgresOptions{})
+	const n = 5000
+	least, most := []float64{urlBytes + 80, 60, urlBytes}, []float64{600, 200, 400} // of the subjects, each
+	for i, subject := range InPostgres(server.DSN()) {
+		weight, err := subject.Weigh(t.Context(), n, func(float64) {})
+		if each := weight.Bytes / n; err != nil || each < least[i] || each > most[i] {
+			t.Errorf("%s: %g bytes each by %s, %v; want %g to %g", subject.Name, each, weight.By, err, least[i], most[i])
+		}
+	}
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var left int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.crawl").Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d crawls left behind, %v", left, err)
+	}
+}
+
+func TestOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	for _, subject := range OnDisk(dir) {
+		weight, err := subject.Weigh(t.Context(), 2000, func(float64) {})
+		if err != nil || weight.Bytes < 2000*20 {
+			t.Errorf("%s: %+v, %v", subject.Name, weight, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestURLs: all different, all as long as promised.
+func TestURLs(t *testing.T) {
+	seen := make(map[string]bool)
+	for i := range uint64(5000) {
+		url := urlOf(i)
+		if seen[url] || len(url) != urlBytes {
+			t.Fatalf("URL %d is %q of %d bytes, seen %t", i, url, len(url), seen[url])
+		}
+		seen[url] = true
+	}
+}

@@ -1,0 +1,162 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
+)
+
+// InPostgres returns the exact tier, whose schema the database at dsn gets, and
+// what people keep in Postgres.
+func InPostgres(dsn string) []Subject {
+	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (Weight, error)) func(context.Context, uint64, func(float64)) (Weight, error) {
+		return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
+			conn, err := pgx.Connect(ctx, dsn)
+			if err != nil {
+				return Weight{}, err
+			}
+			defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+			return weigh(ctx, conn, n, progress)
+		}
+	}
+	return []Subject{
+		{Name: "exact keys in Postgres, waiting (disk)", Most: most, Add: 60 * time.Microsecond, Weigh: on(tier{dsn, 1}.weigh)},
+		{Name: "exact keys in Postgres, finished (disk)", Most: most, Add: 90 * time.Microsecond, Weigh: on(tier{dsn, turns}.weigh)},
+		{Name: "Postgres table of URLs (disk)", Most: most, Add: 15 * time.Microsecond, Weigh: on(weighTable)},
+	}
+}
+
+// turns is how often keys are finished, and their tables vacuumed, while an
+// exact tier is filled: a tenth of the keys waits at a time.
+const turns = 10
+
+// tier is an exact tier that gets its keys in so many turns: those of a turn are
+// finished before the next. In one turn, all keep waiting.
+type tier struct {
+	dsn   string
+	turns uint64
+}
+
+// weigh weighs what the keys take in tables and indexes: finished ones where
+// they stay; waiting ones with what is needed to queue them.
+func (t tier) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
+	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
+	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}
+	set, err := pgstore.Open(ctx, config)
+	if err != nil {
+		return Weight{}, err
+	}
+	defer func() {
+		set.Close()
+		err = errors.Join(err, pgstore.Delete(context.WithoutCancel(ctx), config))
+	}()
+	var id int
+	if err := conn.QueryRow(ctx, "SELECT id FROM crawler.crawl WHERE name = $1", name).Scan(&id); err != nil {
+		return Weight{}, err
+	}
+	for turn := range t.turns {
+		from, to := n*turn/t.turns, n*(turn+1)/t.turns
+		prints, err := decide(ctx, set, from, to, func(share float64) { progress((float64(turn) + share) / float64(t.turns)) })
+		if err != nil {
+			return Weight{}, err
+		}
+		if t.turns > 1 {
+			if err := finish(ctx, set, prints); err != nil {
+				return Weight{}, err
+			}
+		}
+		// The server does so by itself in the hours that a crawl takes.
+		if _, err := conn.Exec(ctx, fmt.Sprintf("VACUUM crawler.exact_key_%d, crawler.exact_waiting_%[1]d, crawler.exact_pending_%[1]d", id)); err != nil {
+			return Weight{}, err
+		}
+	}
+	sizes, by := "pg_total_relation_size('crawler.exact_key_%d')", "pg_total_relation_size of exact_key"
+	if t.turns == 1 {
+		sizes += " + pg_total_relation_size('crawler.exact_waiting_%[1]d') + pg_total_relation_size('crawler.exact_pending_%[1]d')"
+		by = "the same of all three tables"
+	}
+	var bytes int64
+	err = conn.QueryRow(ctx, "SELECT "+fmt.Sprintf(sizes, id)).Scan(&bytes)
+	return Weight{Bytes: float64(bytes), By: by}, err
+}
+
+// tierBatch is how many keys an exact tier is given at once.
+const tierBatch = 500
+
+// decide has the keys from the one to before the other decided and queued, and
+// returns them.
+func decide(ctx context.Context, set exact.Set, from, to uint64, progress func(share float64)) (all []exact.Ref, err error) {
+	rng := rand.New(rand.NewPCG(from, 0))
+	for at := from; at < to; at += tierBatch {
+		var keys []exact.Key
+		var refs []exact.Ref
+		for i := at; i < min(at+tierBatch, to); i++ {
+			key := exact.Key{Fingerprint: randomPrint(rng), URL: urlOf(i), Class: frontier.Exact, Depth: 3, Priority: frontier.PriorityPage}
+			keys, refs = append(keys, key), append(refs, exact.Ref{Fingerprint: key.Fingerprint})
+		}
+		if _, err := set.Decide(ctx, keys); err != nil {
+			return nil, err
+		}
+		if err := set.Queued(ctx, refs); err != nil {
+			return nil, err
+		}
+		all = append(all, refs...)
+		progress(float64(at-from) / float64(to-from))
+	}
+	return all, nil
+}
+
+// finish has keys finished in no order, as hosts and workers have them.
+func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
+	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for len(keys) > 0 {
+		n := min(tierBatch, len(keys))
+		var ends []exact.Finished
+		for _, key := range keys[:n] {
+			ends = append(ends, exact.Finished{Ref: key, Class: frontier.Exact, Outcome: frontier.OK, Status: 200})
+		}
+		if err := set.Finish(ctx, ends, nil); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+// weighTable weighs a table with a primary key of URLs, and the index of that.
+func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
+	table := fmt.Sprintf("crawler_bench_%d", rand.Uint64())
+	if _, err := conn.Exec(ctx, "CREATE TABLE "+table+" (url text PRIMARY KEY)"); err != nil {
+		return Weight{}, err
+	}
+	defer func() {
+		_, dropped := conn.Exec(context.WithoutCancel(ctx), "DROP TABLE "+table)
+		err = errors.Join(err, dropped)
+	}()
+	i := uint64(0)
+	_, err = conn.CopyFrom(ctx, pgx.Identifier{table}, []string{"url"}, pgx.CopyFromFunc(func() ([]any, error) {
+		if i == n {
+			return nil, nil
+		}
+		if i%1000 == 0 {
+			progress(float64(i) / float64(n))
+		}
+		i++
+		return []any{urlOf(i)}, nil
+	}))
+	if err != nil {
+		return Weight{}, err
+	}
+	var bytes int64
+	err = conn.QueryRow(ctx, "SELECT pg_total_relation_size($1::regclass)", table).Scan(&bytes)
+	return Weight{Bytes: float64(bytes), By: "pg_total_relation_size"}, err
+}

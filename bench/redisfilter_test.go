@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+var filterKeys = flag.Uint64("filter.keys", 100_000, "keys of BenchmarkRedisFilter")
+
+// BenchmarkRedisFilter fills a filter for one error in a million, in a Redis that
+// logs what it does, probes it with 100/p keys, or as many as it has if those are
+// fewer, and restarts the server: as it is then, with what its log has since it
+// last rewrote it, and with one just rewritten. It reports keys/s,
+// errors in a million probes with the ends of their 95 % interval, and for both
+// starts how long Redis loads and from how many bytes. What the filter takes of
+// memory is weighed by `crawler bench memory`. The long one:
+//
+//	go test ./bench -run '^$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
+//
+// The embedded store's starts are package localstore's BenchmarkRestart.
+func BenchmarkRedisFilter(b *testing.B) {
+	for b.Loop() {
+		redisFilter(b, *filterKeys)
+	}
+}
+
+func redisFilter(b *testing.B, n uint64) {
+	const p = 1e-6
+	server := servers.Redis(b, servers.RedisOptions{AppendOnly: true})
+	config := redisbits.Config{Name: "long", Capacity: n, FPR: p}
+	filter := openFilter(b, server, config)
+
+	began := time.Now()
+	var group errgroup.Group
+	for i := range uint64(fillers) {
+		group.Go(func() error {
+			_, err := bloomrate.Fill(b.Context(), filter, drawn(i), n/fillers)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(n)/time.Since(began).Seconds(), "keys/s")
+
+	probes := min(uint64(100/p), max(n, 1_000_000))
+	claimed, err := bloomrate.Probe(b.Context(), filter, drawn(fillers), probes)
+	if err != nil {
+		b.Fatal(err)
+	}
+	lo, hi := sizing.Interval(claimed, probes)
+	b.ReportMetric(float64(claimed)/float64(probes)*1e6, "errors/M")
+	b.ReportMetric(lo*1e6, "errors/M-low")
+	b.ReportMetric(hi*1e6, "errors/M-high")
+
+	restart(b, server, "asis")
+	rewriteLog(b, server)
+	restart(b, server, "rewritten")
+	const sample = 10_000
+	asked := min(n/fillers, sample)
+	known, err := bloomrate.Probe(b.Context(), openFilter(b, server, config), drawn(0), asked)
+	if err != nil || known != asked {
+		b.Fatalf("after the restarts %d of %d keys are known, %v", known, asked, err)
+	}
+}
+
+// fillers are the callers that fill the filter at once.
+const fillers = 4
+
+// drawn returns random keys, the same for the same seed.
+func drawn(seed uint64) bloomrate.Keys { return bloomrate.RandomKeys(rand.New(rand.NewPCG(seed, 0))) }
+
+// openFilter joins the filter, or creates it, by a client of its own: the
+// server's own does not survive its restart.
+func openFilter(b *testing.B, server *servers.RedisServer, config redisbits.Config) bloomstore.Filter {
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.Socket(), ReadTimeout: time.Minute})
+	b.Cleanup(func() { _ = client.Close() }) // a client that is closed has nothing to lose
+	filter, err := redisbits.Open(b.Context(), client, config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return filter
+}
+
+// restart stops the server in good order and reports how long it takes from its
+// start to its first answer.
+func restart(b *testing.B, server *servers.RedisServer, what string) {
+	size, err := server.AOFSize()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	if err := server.Restart(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(time.Since(began).Seconds(), "s/start-"+what)
+	b.ReportMetric(float64(size)/1e6, "MB-log-"+what)
+}
+
+// rewriteLog has the server write its log anew, and waits for that.
+func rewriteLog(b *testing.B, server *servers.RedisServer) {
+	if err := server.Client().BgRewriteAOF(b.Context()).Err(); err != nil {
+		b.Fatal(err)
+	}
+	for {
+		running, err := server.Info("persistence", "aof_rewrite_in_progress")
+		if err != nil {
+			b.Fatal(err)
+		}
+		scheduled, err := server.Info("persistence", "aof_rewrite_scheduled")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if running == "0" && scheduled == "0" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Cell is one figure of a table, for people and for programs.
+type Cell struct {
+	Text  string   `json:"text"`
+	Value *float64 `json:"value,omitempty"` // nil: words
+}
+
+// Words returns a cell that is no number.
+func Words(text string) Cell { return Cell{Text: text} }
+
+// Number returns a cell with value, printed in digits significant digits.
+func Number(value float64, digits int) Cell {
+	return Cell{fmt.Sprintf("%.*g", digits, value), finite(value)}
+}
+
+// Fixed returns a cell with value, printed with so many decimals.
+func Fixed(value float64, decimals int) Cell {
+	return Cell{humanize.CommafWithDigits(roundTo(value, decimals), decimals), finite(value)}
+}
+
+// Count returns a cell with a number of things.
+func Count(n uint64) Cell {
+	value := float64(n)
+	return Cell{humanize.Comma(int64(min(n, math.MaxInt64))), &value}
+}
+
+// Percent returns a cell with a share, printed as a percentage with its sign.
+func Percent(share float64) Cell {
+	return Cell{fmt.Sprintf("%+.1f %%", 100*share), finite(share)}
+}
+
+// Between returns a cell with the ends of an interval; it has no value.
+func Between(lo, hi float64) Cell {
+	return Words(fmt.Sprintf("%.3g … %.3g", lo, hi))
+}
+
+// finite returns value, or nothing for what JSON has no word for.
+func finite(value float64) *float64 {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return nil
+	}
+	return &value
+}
+
+func roundTo(value float64, decimals int) float64 {
+	scale := math.Pow(10, float64(decimals))
+	return math.Round(value*scale) / scale
+}

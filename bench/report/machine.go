@@ -1,0 +1,84 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Machine is where a run took place.
+type Machine struct {
+	Go        string `json:"go"`
+	OS        string `json:"os"`
+	Arch      string `json:"arch"`
+	Kernel    string `json:"kernel"`    // empty: not known
+	Processor string `json:"processor"` // empty: not known
+	Cores     int    `json:"cores"`
+	Memory    uint64 `json:"memory"` // 0: not known
+}
+
+// ThisMachine describes the machine. Only Linux tells all of it.
+func ThisMachine() Machine {
+	m := Machine{
+		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),
+		Processor: field("/proc/cpuinfo", "model name"),
+	}
+	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.Kernel = strings.TrimSpace(string(kernel))
+	}
+	if kilobytes, isKB := strings.CutSuffix(field("/proc/meminfo", "MemTotal"), " kB"); isKB {
+		n, _ := strconv.ParseUint(kilobytes, 10, 64) // 0 where it is no number
+		m.Memory = n << 10
+	}
+	return m
+}
+
+func (m Machine) String() string {
+	parts := []string{fmt.Sprintf("%d cores", m.Cores)}
+	if m.Processor != "" {
+		parts = append(parts, m.Processor)
+	}
+	if m.Memory > 0 {
+		parts = append(parts, humanize.IBytesN(m.Memory, 3))
+	}
+	return strings.Join(append(parts, strings.TrimSpace(m.OS+" "+m.Kernel)+" "+m.Arch), ", ")
+}
+
+// field returns the first value of that name in a file of lines "name : value",
+// empty if there is none.
+func field(file, name string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Commit returns the commit that this program was built from, with "-dirty" when
+// the tree had other changes; empty if the build does not say.
+func Commit() string {
+	build, _ := debug.ReadBuildInfo()
+	if build == nil {
+		return ""
+	}
+	settings := make(map[string]string)
+	for _, s := range build.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit := settings["vcs.revision"]
+	if commit != "" && settings["vcs.modified"] == "true" {
+		commit += "-dirty"
+	}
+	return commit
+}

@@ -1,0 +1,147 @@
+// Package report is what a benchmark run leaves: tables, plots and kept or
+// broken promises, with the machine, the versions and the command they belong to.
+//
+// It owns the form of report.json, from which the Markdown, the text for a
+// terminal and the plots are made. It measures nothing but the machine. A report
+// is valid at any time: what is not there yet is named as missing.
+package report
+
+import (
+	"slices"
+	"time"
+)
+
+// Format is the version of report.json.
+const Format = 1
+
+// Report is one run. Sizes are in bytes and times in seconds.
+type Report struct {
+	Format   int        `json:"format"`
+	Command  string     `json:"command"`
+	Version  string     `json:"version"`
+	Commit   string     `json:"commit"` // empty: not known
+	Began    time.Time  `json:"began"`
+	Took     float64    `json:"took"`
+	Budget   float64    `json:"budget"`
+	Seed     uint64     `json:"seed"`
+	Machine  Machine    `json:"machine"`
+	Servers  []Server   `json:"servers"`
+	Sections []*Section `json:"sections"`
+}
+
+// Server is a program that took part.
+type Server struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Private bool   `json:"private"` // started for this run, and used by nobody else
+}
+
+// Section is one subject of a report.
+type Section struct {
+	Name     string     `json:"name"` // of the subcommand
+	Title    string     `json:"title"`
+	About    string     `json:"about"` // how it was measured
+	Promises []*Promise `json:"promises"`
+	Tables   []*Table   `json:"tables"`
+	Plots    []*Plot    `json:"plots"`
+	Missing  []Missing  `json:"missing"`
+}
+
+// Promise is something that the measured figures must hold to.
+type Promise struct {
+	Name   string   `json:"name"`
+	Checks int      `json:"checks"` // figures that were held to it
+	Broken []string `json:"broken"` // those that do not keep it, in words
+}
+
+// Missing is a measurement that is not there.
+type Missing struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Table is a table, with a caption.
+type Table struct {
+	Title   string   `json:"title"`
+	Columns []string `json:"columns"`
+	Rows    [][]Cell `json:"rows"`
+}
+
+// NewSection returns a section without figures.
+func NewSection(name, title, about string) *Section {
+	return &Section{Name: name, Title: title, About: about,
+		Promises: []*Promise{}, Tables: []*Table{}, Plots: []*Plot{}, Missing: []Missing{}}
+}
+
+// Promise adds a promise that nothing was held to yet.
+func (s *Section) Promise(name string) *Promise {
+	p := &Promise{Name: name, Broken: []string{}}
+	s.Promises = append(s.Promises, p)
+	return p
+}
+
+// Table adds a table without rows.
+func (s *Section) Table(title string, columns ...string) *Table {
+	t := &Table{Title: title, Columns: columns, Rows: [][]Cell{}}
+	s.Tables = append(s.Tables, t)
+	return t
+}
+
+// Plot adds a plot without lines.
+func (s *Section) Plot(p Plot) *Plot {
+	p.Lines = []*Line{}
+	s.Plots = append(s.Plots, &p)
+	return s.Plots[len(s.Plots)-1]
+}
+
+// Miss says that a measurement is not there.
+func (s *Section) Miss(what, why string) { s.Missing = append(s.Missing, Missing{what, why}) }
+
+// Row adds a row; missing cells at its end are empty.
+func (t *Table) Row(cells ...Cell) {
+	for len(cells) < len(t.Columns) {
+		cells = append(cells, Cell{})
+	}
+	t.Rows = append(t.Rows, cells)
+}
+
+// Hold holds one figure to the promise; fault says in what it does not keep it,
+// and is empty when it does.
+func (p *Promise) Hold(fault string) {
+	p.Checks++
+	if fault != "" {
+		p.Broken = append(p.Broken, fault)
+	}
+}
+
+// Verdict is the state of a promise in one word.
+func (p *Promise) Verdict() string {
+	switch {
+	case len(p.Broken) > 0:
+		return "broken"
+	case p.Checks == 0:
+		return "not measured"
+	default:
+		return "kept"
+	}
+}
+
+// Broken returns what keeps a promise no longer, in words.
+func (r *Report) Broken() []string {
+	var broken []string
+	for _, s := range r.Sections {
+		for _, p := range s.Promises {
+			broken = slices.Concat(broken, p.Broken)
+		}
+	}
+	return broken
+}
+
+// Missing returns what all sections miss.
+func (r *Report) Missing() []Missing {
+	var missing []Missing
+	for _, s := range r.Sections {
+		missing = slices.Concat(missing, s.Missing)
+	}
+	return missing
+}

@@ -1,0 +1,182 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write testdata again")
+
+// madeUp is a report with something of everything.
+func madeUp() *Report {
+	s := NewSection("fpr", "False positives", "Filled and probed. It is a long sentence that has to be broken somewhere, since nobody reads lines without end.")
+	kept, broken := s.Promise("a new key is taken for a known one with a probability of at most p"), s.Promise("exact stores lose nothing")
+	s.Promise("no key that was added is denied")
+	kept.Hold("")
+	kept.Hold("")
+	broken.Hold("")
+	broken.Hold("localstore: 3 of 100 new keys were taken for known ones")
+	table := s.Table("Claimed when full", "set", "keys", "p", "95 % interval", "theory")
+	table.Row(Words("membits"), Count(1_000_000), Number(0.012345, 3), Between(0.0121, 0.0126), Fixed(1.5, 2))
+	table.Row(Words("a | b"), Count(1000), Number(math.Inf(1), 3))
+	s.Table("Nothing came", "set", "keys")
+	plot := s.Plot(Plot{Title: "Rates", X: "p", Y: "measured"})
+	plot.Line("theory", Dashed).Points = []Point{{X: 1e-6, Y: 1e-6}, {X: 0.1, Y: 0.1}}
+	marks := plot.Line("membits", Marks)
+	marks.Add(Point{X: 0.01, Y: 0.0123, Low: 0.0121, High: 0.0126})
+	marks.Add(Point{X: 0.01, Y: 0}) // has no place
+	s.Plot(Plot{Title: "Empty", X: "x", Y: "y"}).Line("nothing", Solid)
+	s.Miss("redisbits", "redis-server is not installed")
+	return &Report{
+		Format: Format, Command: "crawler bench fpr --n 1M", Version: "v1.2.3", Commit: "0123abc", Seed: 42, Took: 12.34, Budget: 60,
+		Began:    time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC),
+		Machine:  Machine{Go: "go1.26.8", OS: "linux", Arch: "amd64", Kernel: "6.1", Processor: "A chip", Cores: 2, Memory: 8 << 30},
+		Servers:  []Server{{Name: "Redis", Version: "7.0.15", Private: true}, {Name: "Postgres", Version: "15.1"}},
+		Sections: []*Section{s},
+	}
+}
+
+// golden compares text with a file of testdata.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it):\n%s", name, diff)
+	}
+}
+
+func TestMarkdown(t *testing.T) { golden(t, "report.md", madeUp().Markdown()) }
+
+func TestText(t *testing.T) {
+	text := madeUp().Text()
+	golden(t, "report.txt", text)
+	for line := range strings.Lines(text) {
+		if strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
+			t.Errorf("line ends in blanks: %q", line)
+		}
+	}
+}
+
+// TestRoundTrip: report.json is all of the report, and a plot lies beside it.
+func TestRoundTrip(t *testing.T) {
+	dir, want := filepath.Join(t.TempDir(), "new", "folder"), madeUp()
+	if err := want.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read again (-want +got):\n%s", diff)
+	}
+	if got.Markdown() != want.Markdown() {
+		t.Error("what was read gives another page")
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range names {
+		names[i] = filepath.Base(names[i])
+	}
+	if diff := cmp.Diff([]string{MarkdownFile, "fpr-1.svg", JSONFile}, names); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"another format": `{"format": 99}`, "no JSON": `{`, "nothing": ``,
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, JSONFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), JSONFile) {
+			t.Errorf("%s: error %v, want one that names the file", name, err)
+		}
+	}
+	if _, err := Read(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an empty folder: error %v", err)
+	}
+}
+
+// TestWriteFails: a folder that cannot be made is an error, not a panic.
+func TestWriteFails(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := madeUp().Write(name); err == nil {
+		t.Error("written into a file")
+	}
+}
+
+// TestPlots: plots are SVG with the words in them, whatever their points.
+func TestPlots(t *testing.T) {
+	for name, p := range map[string]Plot{
+		"one mark":         {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1}}}}},
+		"linear":           {Title: "title", X: "p", Y: "y", LinearY: true, Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1, Low: 0.5, High: 2}}}}},
+		"a level":          {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Solid, Points: []Point{{X: 0.1, Y: 5}, {X: 1, Y: 5}}}}},
+		"far below and up": {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Dotted, Points: []Point{{X: 1e-12, Y: 1e-12}, {X: 1e12, Y: 1e12}}}}},
+		"below its x":      {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1e-6, Low: 1e-9, High: 2e-6}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svg, err := p.SVG()
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := wordsOf(t, svg)
+			for _, want := range []string{"title", "series", "p", "y"} {
+				if !strings.Contains(words, want+"\n") {
+					t.Errorf("%q is not in it: %q", want, words)
+				}
+			}
+		})
+	}
+}
+
+func wordsOf(t *testing.T, svg []byte) string {
+	t.Helper()
+	var words strings.Builder
+	for decoder := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return words.String()
+		}
+		if err != nil {
+			t.Fatalf("no XML: %v", err)
+		}
+		if data, isText := token.(xml.CharData); isText {
+			words.Write(data)
+			words.WriteByte('\n')
+		}
+	}
+}
+
+func TestThisMachine(t *testing.T) {
+	if m := ThisMachine(); m.Cores < 1 || m.Go == "" || !strings.Contains(m.String(), m.Arch) {
+		t.Errorf("%+v", m)
+	}
+}

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// What Write makes in its folder, beside the plots.
+const (
+	JSONFile     = "report.json"
+	MarkdownFile = "RESULTS.md"
+)
+
+// Write puts report.json, RESULTS.md and an SVG for each plot into dir, which it
+// makes if needed. Each file is written as a whole or not at all.
+func (r *Report) Write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	keep := func(name string, content []byte) { errs = append(errs, replace(filepath.Join(dir, name), content)) }
+	keep(JSONFile, append(text, '\n'))
+	for _, s := range r.Sections {
+		for i, p := range s.Plots {
+			if !p.drawable() {
+				continue
+			}
+			svg, err := p.SVG()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("plot %q: %w", p.Title, err))
+				continue
+			}
+			keep(s.plotFile(i), svg)
+		}
+	}
+	keep(MarkdownFile, []byte(r.Markdown()))
+	return errors.Join(errs...)
+}
+
+// plotFile names the SVG of a section's i-th plot.
+func (s *Section) plotFile(i int) string { return s.Name + "-" + strconv.Itoa(i+1) + ".svg" }
+
+// Read returns the report that Write put into dir.
+func Read(dir string) (*Report, error) {
+	name := filepath.Join(dir, JSONFile)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if r.Format != Format {
+		return nil, fmt.Errorf("%s has format %d, want %d", name, r.Format, Format)
+	}
+	return r, nil
+}
+
+// replace writes a file beside its place and moves it there.
+func replace(name string, content []byte) error {
+	partial := name + ".part"
+	if err := os.WriteFile(partial, content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(partial, name)
+}

@@ -1,0 +1,96 @@
+package speed
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// waiting is how many items are queued, and stay so.
+const waiting = 32 * hosts
+
+// pages measures a store with n callers.
+func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, subject Subject, n int, keys uint64) (err error) {
+	o, err := subject.Open(ctx, keys+waiting)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.Close(context.WithoutCancel(ctx))) }()
+	const filled = 1000
+	for first := uint64(0); first < waiting; first += filled {
+		if _, err := o.Offer(ctx, first, min(filled, waiting-first)); err != nil {
+			return err
+		}
+	}
+	q := queue{store: o.Store}
+	q.known.Store(waiting)
+	rate := 0.0
+	for i, links := range pageLinks {
+		m := o.measure(ctx, n, keys/32+1, turn.Left()/time.Duration(len(pageLinks)-i), func(ctx context.Context, _ uint64, timed timer) (uint64, error) {
+			return q.turn(ctx, links, timed)
+		})
+		if m.err != nil {
+			return m.err
+		}
+		turn.Progress(float64(i+1) / float64(len(pageLinks)))
+		rate = m.rate()
+		table.Row(append([]report.Cell{report.Words(subject.Name), report.Count(uint64(n)), report.Count(links),
+			report.Count(m.items), report.Fixed(rate, 0)}, m.cells()...)...)
+	}
+	turn.Found("%.3g pages/s with %d links each", rate, pageLinks[len(pageLinks)-1])
+	return nil
+}
+
+// queue is a store whose items are leased and completed.
+type queue struct {
+	store frontier.Store
+	known atomic.Uint64 // links that were offered
+}
+
+// turn leases a host, completes its items as pages and gives it back. It returns
+// how many items there were.
+func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, error) {
+	var id frontier.LeaseID
+	_, _ = rand.Read(id[:])
+	grant, err := q.store.Lease(ctx, frontier.LeaseRequest{Worker: "bench", IDs: []frontier.LeaseID{id}, InFlight: 1})
+	if err != nil {
+		return 0, err
+	}
+	if len(grant.Leases) == 0 { // others have what is due
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(time.Millisecond):
+			return 0, nil
+		}
+	}
+	lease := grant.Leases[0]
+	for i := range lease.Items {
+		done := frontier.Completion{
+			Item: lease.Items[i].Fingerprint, Outcome: frontier.OK, Status: 200, Page: true, Links: q.links(links),
+		}
+		update := frontier.HostUpdate{End: i == len(lease.Items)-1}
+		if err := timed(func() error {
+			return q.store.Complete(ctx, lease.ID, []frontier.Completion{done}, update)
+		}); err != nil {
+			return uint64(i), err
+		}
+	}
+	return uint64(len(lease.Items)), nil
+}
+
+// links returns the links of a page: one is new.
+func (q *queue) links(n uint64) []frontier.Item {
+	fresh := q.known.Add(1) - 1
+	items := make([]frontier.Item, 0, n)
+	for i := range n - 1 {
+		items = append(items, itemOf((fresh*n+i)%waiting))
+	}
+	return append(items, itemOf(fresh))
+}

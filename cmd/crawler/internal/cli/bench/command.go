@@ -1,0 +1,227 @@
+// Package bench is the subcommand `crawler bench`: what the filters and stores
+// really do on this machine, beside what `crawler size` says.
+//
+// It owns the command's flags, the servers that are measured and what people see
+// meanwhile. What is measured is in packages below bench, and so is the form of
+// the report.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/memory"
+	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+)
+
+// options are the flags of the command.
+type options struct {
+	redis    string
+	postgres string
+	keys     human.Count
+	fpr      human.Rate
+	html     string
+	dir      string
+	budget   time.Duration
+	seed     uint64
+	json     bool
+
+	version string
+}
+
+// subjects are what can be measured, in the order in which it is.
+var subjects = []struct {
+	name  string
+	steps func(o *options, h *host) (*report.Section, []*agenda.Step)
+}{
+	{"fpr", fprSteps},
+	{"memory", memorySteps},
+	{"seen", seenSteps},
+	{"frontier", frontierSteps},
+	{"crawl", crawlSteps},
+}
+
+// Command returns the command, with its flags; version is that of the program.
+func Command(version string) *cobra.Command {
+	o := &options{version: version}
+	var chosen []string
+	command := &cobra.Command{
+		Use:   "bench [" + strings.Join(names(), "|") + "|all]...",
+		Short: "Measure what filters and stores really do here",
+		Long: `crawler bench measures how often the filters err and what the stores take, on this
+machine, beside what crawler size says of them. Servers that no flag names it
+starts for itself, where their programs are installed; what it cannot run it says.
+
+A promise that does not hold is exit code 1. Ctrl-C ends a run with a report of
+what was measured until then.`,
+		Example: `  crawler bench                                  all there is, in five minutes
+  crawler bench fpr --n 10M --budget 1h
+  crawler bench --redis redis://10.0.0.5:6379/3 --report out`,
+		Args: func(_ *cobra.Command, args []string) (err error) {
+			chosen, err = choose(args)
+			return errors.Join(err, o.check())
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), chosen, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+		ValidArgs: append(names(), "all"),
+	}
+	f := command.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.redis, "redis", "", "measure in the Redis of this `URL`, which others may use meanwhile (default one of its own)")
+	f.StringVar(&o.postgres, "postgres", "", "measure in the Postgres of this `URL`, which gets the schema crawler (default one of its own)")
+	f.Var(&o.keys, "n", "URLs or keys of the largest measurement (default 1M, for fpr 250k)")
+	f.Var(&o.fpr, "fpr", "false-positive rate of the filters (default several)")
+	f.StringVar(&o.html, "html", "", "crawl the HTML files in `DIR`, too")
+	f.DurationVar(&o.budget, "budget", 5*time.Minute, "time that all of it may take")
+	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
+	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	command.AddCommand(&cobra.Command{
+		Use: "hold", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return memory.Hold(args[0], cmd.OutOrStdout()) },
+	})
+	command.AddCommand(crawlParts()...)
+	return command
+}
+
+func names() []string {
+	var all []string
+	for _, s := range subjects {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+// choose returns the names that args ask for: all without any.
+func choose(args []string) ([]string, error) {
+	if len(args) == 0 || slices.Contains(args, "all") {
+		args = names()
+	}
+	var errs []error
+	for _, name := range args {
+		if !slices.Contains(names(), name) {
+			errs = append(errs, fmt.Errorf("%q is nothing to measure, want %s or all", name, strings.Join(names(), ", ")))
+		}
+	}
+	return args, errors.Join(errs...)
+}
+
+func (o *options) check() error {
+	var errs []error
+	if o.budget <= 0 {
+		errs = append(errs, fmt.Errorf("--budget is %v, want more than 0", o.budget))
+	}
+	if o.keys > maxKeys || o.keys != 0 && o.keys < minKeys {
+		errs = append(errs, fmt.Errorf("--n is %s, want from %d to %s", &o.keys, minKeys, human.Commas(maxKeys)))
+	}
+	if o.fpr != 0 && o.fpr < minFPR {
+		errs = append(errs, fmt.Errorf("--fpr is %s, want at least %g", &o.fpr, minFPR))
+	}
+	return errors.Join(append(errs, checkURLs(o.redis, o.postgres))...)
+}
+
+// What --n takes: of fewer keys nothing can be told, and more are a machine's memory.
+const (
+	minKeys = 1000
+	maxKeys = 10_000_000_000
+	minFPR  = 1e-12 // that filters can be made for
+)
+
+// run measures, and prints the report.
+func (o *options) run(ctx context.Context, chosen []string, out, progress io.Writer) (err error) {
+	if o.seed == 0 {
+		o.seed = rand.Uint64() >> 1
+	}
+	r := &report.Report{
+		Format: report.Format, Command: o.line(chosen), Version: o.version, Commit: report.Commit(), Began: time.Now().UTC(),
+		Budget: o.budget.Seconds(), Seed: o.seed, Machine: report.ThisMachine(), Servers: []report.Server{},
+	}
+	h, err := openHost(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	r.Servers = append(r.Servers, h.servers...)
+	var steps []*agenda.Step
+	for _, s := range subjects {
+		if !slices.Contains(chosen, s.name) {
+			continue
+		}
+		section, more := s.steps(o, h)
+		r.Sections = append(r.Sections, section)
+		steps = append(steps, more...)
+	}
+	watch := newWatch(progress, r, o.dir)
+	measured := agenda.Run(ctx, o.budget-time.Since(r.Began), steps, watch)
+	watch.close()
+	return errors.Join(o.finish(r, out), verdict(ctx, r, measured))
+}
+
+// finish prints and writes the report.
+func (o *options) finish(r *report.Report, out io.Writer) error {
+	r.Took = time.Since(r.Began).Seconds()
+	var errs []error
+	if o.dir != "" {
+		errs = append(errs, r.Write(o.dir))
+	}
+	if o.json {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return errors.Join(append(errs, encoder.Encode(r))...)
+	}
+	_, err := io.WriteString(out, r.Text())
+	return errors.Join(append(errs, err)...)
+}
+
+// verdict is the error of a run that did not end well. Of one whose ctx ended it
+// is that alone, unless a promise was broken before.
+func verdict(ctx context.Context, r *report.Report, measured error) error {
+	broken := r.Broken()
+	switch {
+	case ctx.Err() != nil && len(broken) == 0:
+		return ctx.Err()
+	case ctx.Err() != nil:
+		measured = nil
+	}
+	if len(broken) == 0 {
+		return measured
+	}
+	return errors.Join(fmt.Errorf("%s broken:\n  %s", human.Plural(uint64(len(broken)), "promise"), strings.Join(broken, "\n  ")), measured)
+}
+
+// line is the command as one would type it, without secrets.
+func (o *options) line(chosen []string) string {
+	line := []string{"crawler", "bench", strings.Join(chosen, " ")}
+	if o.redis != "" {
+		line = append(line, "--redis", withoutSecrets(o.redis))
+	}
+	if o.postgres != "" {
+		line = append(line, "--postgres", withoutSecrets(o.postgres))
+	}
+	if o.keys != 0 {
+		line = append(line, "--n", o.keys.String())
+	}
+	if o.fpr != 0 {
+		line = append(line, "--fpr", o.fpr.String())
+	}
+	if o.html != "" {
+		line = append(line, "--html", o.html)
+	}
+	line = append(line, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
+	if o.dir != "" {
+		line = append(line, "--report", o.dir)
+	}
+	return strings.Join(line, " ")
+}

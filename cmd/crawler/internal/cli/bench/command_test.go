@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+)
+
+// command runs `crawler bench` with args.
+func command(ctx context.Context, progress io.Writer, args ...string) (stdout string, err error) {
+	c := Command("test")
+	var out bytes.Buffer
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(progress)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err = c.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"nonsense", []string{`"nonsense" is nothing to measure`, "fpr, memory"}},
+		{"fpr --n 10", []string{"--n is 10"}},
+		{"fpr --n many", []string{"whole number"}},
+		{"fpr --budget -1s --fpr 1e-13", []string{"--budget is -1s", "--fpr is 1e-13"}},
+		{"fpr --redis http://secret@x --postgres mysql://secret@y", []string{"--redis: ", "--postgres: "}},
+		{"fpr --unknown", []string{"unknown"}},
+	} {
+		out, err := command(t.Context(), io.Discard, strings.Fields(c.args)...)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", c.args, err, want)
+			}
+		}
+		if out != "" || err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: printed %q, error %v", c.args, out, err)
+		}
+	}
+}
+
+// TestPipe: a line for each step, no bar, and the report.
+func TestPipe(t *testing.T) {
+	t.Setenv("PATH", "") // without servers: it says so
+	dir, progress := t.TempDir(), new(bytes.Buffer)
+	out, err := command(t.Context(), progress, "fpr", "--n", "10k", "--fpr", "5%", "--budget", "1m", "--seed", "7", "--report", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Claimed when full", "membits", "kept", "--seed 7", "missing: redisbits and redisstore: no --redis is given, and redis-server is not installed"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	for line := range strings.Lines(progress.String()) {
+		if !strings.HasPrefix(line, "fpr: ") || strings.ContainsAny(line, "\r\x1b") {
+			t.Errorf("told %q", line)
+		}
+	}
+	r, err := report.Read(dir)
+	if err != nil || len(r.Sections) != 1 || len(r.Sections[0].Tables[0].Rows) != 1 || r.Took <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestInterrupted: the report is valid, says what is missing, and the error is
+// that of the context.
+func TestInterrupted(t *testing.T) {
+	t.Setenv("PATH", "")
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := command(ctx, writer(func(string) { cancel() }), "fpr", "--n", "10k", "--budget", "1m", "--report", dir)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	r, err := report.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := len(r.Sections[0].Tables[0].Rows); rows != 1 || !strings.Contains(r.Text(), ": interrupted") {
+		t.Errorf("%d rows in\n%s", rows, r.Text())
+	}
+	if _, err := os.Stat(filepath.Join(dir, report.MarkdownFile)); err != nil {
+		t.Error(err)
+	}
+}
+
+// writer calls itself with what is written.
+type writer func(string)
+
+func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
+
+// TestBrokenPromise: it is an error, which names it, also when the run was
+// interrupted after that.
+func TestBrokenPromise(t *testing.T) {
+	s := report.NewSection("x", "X", "")
+	s.Promise("all is well").Hold("the filter: too many")
+	r := &report.Report{Sections: []*report.Section{s}}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{t.Context(), ended} {
+		if err := verdict(ctx, r, ctx.Err()); err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 promise broken:\n  the filter: too many") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// TestReportGrows: what is measured is on disk before the next step begins.
+func TestReportGrows(t *testing.T) {
+	dir, s := t.TempDir(), report.NewSection("x", "X", "")
+	r := &report.Report{Format: report.Format, Began: time.Now(), Sections: []*report.Section{s}}
+	table := s.Table("T", "a")
+	step := func(name string, run func()) *agenda.Step {
+		return &agenda.Step{Section: s, Name: name, Run: func(context.Context, *agenda.Turn) error { run(); return nil }}
+	}
+	first := step("first", func() { table.Row(report.Count(1)) })
+	second := step("second", func() {
+		if kept, err := report.Read(dir); err != nil || len(kept.Sections[0].Tables[0].Rows) != 1 {
+			t.Errorf("%+v, %v", kept, err)
+		}
+	})
+	if err := agenda.Run(t.Context(), time.Minute, []*agenda.Step{first, second}, newWatch(io.Discard, r, dir)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLineHasNoSecrets(t *testing.T) {
+	o := &options{redis: "redis://u:se@cret@host:1/2?x=secret", postgres: "postgres://u:secret@host/db", budget: time.Minute, keys: 1000, fpr: 0.5}
+	line := o.line([]string{"fpr"})
+	if strings.Contains(line, "cret") || !strings.Contains(line, "redis://host:1/2") || !strings.Contains(line, "postgres://host/db") {
+		t.Error(line)
+	}
+}
+
+// TestSpeeds: a row for each way to ask each set that can be had; the others are
+// named as missing. Postgres is found without a PATH, where Debian has it.
+func TestSpeeds(t *testing.T) {
+	t.Setenv("PATH", "")
+	dir := t.TempDir()
+	out, err := command(t.Context(), io.Discard, "seen", "frontier", "--n", "1000", "--budget", "2m", "--report", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Read(dir)
+	if err != nil || len(r.Sections) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	rows := []int{2 * 3 * 2 * 2, 3 * 2} // sets, callers, links a call, new and known; callers, links a page
+	if !strings.Contains(out, "pgstore: no --postgres") {
+		rows[0] += 3 * 3 * 2
+	}
+	for i, want := range rows {
+		if rows := len(r.Sections[i].Tables[0].Rows); rows != want {
+			t.Errorf("%s: %d rows, want %d", r.Sections[i].Name, rows, want)
+		}
+	}
+	for _, want := range []string{"redisbits and redisstore: no --redis", "redisstore: no --redis"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}

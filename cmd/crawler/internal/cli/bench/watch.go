@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+)
+
+// watch shows a run as it goes: a line for each step, and on a terminal a bar
+// below them. It keeps the report on disk as it grows, so that what ends the
+// program leaves one. It is an agenda.Watcher.
+type watch struct {
+	out   io.Writer
+	bar   *progressbar.ProgressBar // nil: no terminal
+	began time.Time                // of the step
+
+	report *report.Report
+	dir    string // of the report; empty: nowhere
+}
+
+// barSteps is how fine the bar is.
+const barSteps = 1000
+
+func newWatch(out io.Writer, r *report.Report, dir string) *watch {
+	w := &watch{out: out, report: r, dir: dir}
+	if f, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
+		w.bar = progressbar.NewOptions(barSteps, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(20),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(true))
+	}
+	return w
+}
+
+// Begin implements agenda.Watcher.
+func (w *watch) Begin(s *agenda.Step) {
+	w.began = time.Now()
+	if w.bar != nil {
+		w.bar.Describe(s.Section.Name + ": " + s.Name)
+	}
+}
+
+// Progress implements agenda.Watcher.
+func (w *watch) Progress(share float64) {
+	if w.bar != nil {
+		_ = w.bar.Set(int(share * barSteps)) // a terminal that is gone is no error
+	}
+}
+
+// End implements agenda.Watcher.
+func (w *watch) End(s *agenda.Step, found string) {
+	if w.bar != nil {
+		_ = w.bar.Clear()
+	}
+	fmt.Fprintf(w.out, "%s: %s: %s (%v)\n", s.Section.Name, s.Name, found, time.Since(w.began).Round(100*time.Millisecond))
+	if w.dir == "" {
+		return
+	}
+	w.report.Took = time.Since(w.report.Began).Seconds()
+	if err := w.report.Write(w.dir); err != nil {
+		fmt.Fprintf(w.out, "the report so far: %v\n", err)
+		w.dir = "" // once is enough: the last write says it too
+	}
+}
+
+func (w *watch) close() {
+	if w.bar != nil {
+		_ = w.bar.Clear()
+	}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bloomfrontier/crawler/frontier/exact"
+)
+
+func (o *options) exactFlags(f *pflag.FlagSet) {
+	_ = o.exact.Set("seeds")
+	f.Var(&o.exact, "exact", "`RULES`: which URLs no false positive may drop: none, or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all")
+	f.StringArrayVar(&o.window, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); fixed where Postgres has the keys")
+	f.Var(newChoice(&o.sink, "jsonl", sinkPostgres), "sink", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres")
+	f.BoolVar(&o.noMigrate, "no-migrate", false, "leave the schema in Postgres as it is; crawler migrate brings it up to date")
+}
+
+// tierFixed are flags that are fixed where Postgres has the exact keys.
+var tierFixed = []string{"window"}
+
+// checkTier returns the faults of flags that want a Postgres, and of one that
+// nothing wants.
+func (o *options) checkTier() (errs []error) {
+	switch {
+	case o.sink == sinkPostgres && o.postgres == "":
+		errs = append(errs, errors.New("--sink postgres wants --postgres"))
+	case o.sink != sinkPostgres && o.postgres != "" && o.redis == "":
+		errs = append(errs, errors.New("--postgres without --redis wants --sink postgres: the exact keys of a crawl in a directory are there"))
+	}
+	if len(o.window) > 0 && o.redis != "" && o.postgres == "" {
+		errs = append(errs, errors.New("--window with --redis wants --postgres: Redis does not note when a URL was finished"))
+	}
+	return errs
+}
+
+// parseWindows returns the windows that --window names, by the rules of --exact.
+func (o *options) parseWindows() (exact.Windows, error) {
+	return exact.ParseWindows(strings.Join(o.window, ","), o.exact.Rules)
+}
+
+// ruleList is a flag for rules of the exact tier, as package exact reads them.
+// Each may have the name of its class before it: "gov: host=*.gov".
+type ruleList struct{ *exact.Rules }
+
+var _ pflag.SliceValue = (*ruleList)(nil)
+
+func (l *ruleList) Type() string { return "RULES" }
+
+func (l *ruleList) String() string {
+	if l.Rules == nil { // pflag asks a zero list
+		return ""
+	}
+	return l.Rules.String()
+}
+
+func (l *ruleList) Set(text string) error { return l.Replace([]string{text}) }
+
+func (l *ruleList) Append(text string) error { return l.Replace(append(l.GetSlice(), text)) }
+
+// className is what stands before a rule that has a name.
+var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
+
+// Replace implements pflag.SliceValue: each text is one named rule, or a list of
+// rules without names.
+func (l *ruleList) Replace(texts []string) error {
+	var rules []exact.Rule
+	var errs []error
+	for _, text := range texts {
+		if named := className.FindStringSubmatch(text); named != nil {
+			rules = append(rules, exact.Rule{Name: named[1], Text: named[2]})
+			continue
+		}
+		some, err := exact.ParseRules(text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		rules = append(rules, some.Given()...)
+	}
+	made, err := exact.NewRules(rules...)
+	if err = errors.Join(append(errs, err)...); err == nil {
+		l.Rules = made
+	}
+	return err
+}
+
+func (l *ruleList) GetSlice() []string {
+	texts := []string{}
+	for _, rule := range l.Given() {
+		text := rule.Text
+		if rule.Name != "" && rule.Name != rule.Text {
+			text = rule.Name + ": " + text
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// ruleTexts returns what the config file has for --exact: a list of rules, of
+// which any can be "NAME: RULE".
+func ruleTexts(node *yaml.Node) (texts []string, err error) {
+	items := []*yaml.Node{node}
+	if node.Kind == yaml.SequenceNode {
+		items = node.Content
+	}
+	for _, item := range items {
+		if item.Kind == yaml.ScalarNode {
+			texts = append(texts, item.Value)
+			continue
+		}
+		if item.Kind != yaml.MappingNode {
+			return nil, errors.New("want rules, each alone or as \"name: rule\"")
+		}
+		for key, rule := range pairs(item) {
+			text := key.Value + ": " + rule.Value
+			if rule.Kind != yaml.ScalarNode || !className.MatchString(text) {
+				return nil, errors.New("want \"name: rule\" with a name of letters, digits, - and _")
+			}
+			texts = append(texts, text)
+		}
+	}
+	return texts, nil
+}
+
+// windowTexts returns what the config file has for --window: classes with times,
+// or what the flag takes.
+func windowTexts(node *yaml.Node) (texts []string, err error) {
+	if node.Kind != yaml.MappingNode {
+		return scalars(node)
+	}
+	for class, window := range pairs(node) {
+		if window.Kind != yaml.ScalarNode {
+			return nil, errors.New("want classes with times, such as \"seeds: 24h\"")
+		}
+		texts = append(texts, class.Value+"="+window.Value)
+	}
+	return texts, nil
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Every fault of the flags of the exact tier is one clear line.
+func TestExactFlagFaults(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--exact", "seeds,everything"}, `exact rule "everything": want one of seeds,`},
+		{[]string{"--exact", "depth<=x"}, `"x" is no depth`},
+		{[]string{"--exact", "a: seeds", "--window", "b=1h"}, `no class has the name "b"; want one of a, sitemap-files`},
+		{[]string{"--window", "seeds=soon"}, `"soon" is no duration`},
+		{[]string{"--window", "seeds"}, "want a class and how long"},
+	} {
+		code, _, errs := run(t, "", slices.Concat([]string{"crawl", "--dir", t.TempDir()}, test.args, []string{"http://a.test/"})...)
+		if code != exitUsage || !strings.Contains(errs, test.want) {
+			t.Errorf("%q: exit code %d, want %d and %q, got %s", test.args, code, exitUsage, test.want, errs)
+		}
+	}
+}
+
+// The config file has rules with the names of their classes, and windows by
+// those names.
+func TestExactConfig(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "c.yaml")
+	text := "exact:\n  - seeds,sitemaps\n  - gov: host=*.gov\n  - 're=/a{1,2}/'\nwindow:\n  gov: 24h\n  seeds: 7d\n"
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := new(options)
+	flags := crawlFlags(o)
+	if err := flags.Set("config", name); err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLayers(flags, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"seeds", "sitemaps", "gov: host=*.gov", "re=/a{1,2}/"}; !slices.Equal(o.exact.GetSlice(), want) {
+		t.Errorf("rules %q, want %q", o.exact.GetSlice(), want)
+	}
+	windows, err := o.parseWindows()
+	if err != nil || windows[4] != 24*time.Hour || windows[frontier.Exact] != 7*24*time.Hour {
+		t.Errorf("windows %v, %v", windows, err)
+	}
+	stored := l.settings("form")
+	again := new(options)
+	l, err = readLayers(crawlFlags(again), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.adopt(stored, "test"); err != nil || again.exact.Name(4) != "gov" {
+		t.Errorf("adopted %q (%v)", again.exact.GetSlice(), err)
+	}
+	for _, wrong := range []string{"exact: {gov: [a]}", "exact: [[seeds]]", "exact: [{'a b': all}]", "window: {seeds: [1h]}", "exact: [seeds, seeds]"} {
+		if err := os.WriteFile(name, []byte(wrong), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		flags := crawlFlags(new(options))
+		if err := flags.Set("config", name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readLayers(flags, nil); err == nil || !strings.Contains(err.Error(), ":1: ") {
+			t.Errorf("%s: %v, want a fault with its line", wrong, err)
+		}
+	}
+}
+
+// A crawl of an earlier version has no rules among its settings: it is resumed
+// with the default, and refused with others.
+func TestExactOfAnOlderCrawl(t *testing.T) {
+	address := site(t)
+	dir := crawled(t, address, "--max-depth", "0", "http://a.test/")
+	card := filepath.Join(dir, crawlFile)
+	text, err := os.ReadFile(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := strings.Replace(string(text), `    "exact": "[\"seeds\"]",`+"\n", "", 1)
+	if older == string(text) {
+		t.Fatalf("%s has no rules", text)
+	}
+	if err := os.WriteFile(card, []byte(older), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--connect-to", "*.test="+address); code != exitOK {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	code, _, errs := run(t, "", "crawl", "--dir", dir, "--exact", "all")
+	if code != exitUsage || !strings.Contains(errs, "--exact") {
+		t.Errorf("with other rules: exit code %d: %s", code, errs)
+	}
+}
+
+// A window that is over lets a seed be fetched again, once, and explain says
+// why a URL is exact.
+func TestWindow(t *testing.T) {
+	address := site(t)
+	dir := crawled(t, address, "--max-depth", "0", "--exact", "first: host=a.test", "--window", "first=1s", "http://a.test/ok")
+	again := func(args ...string) string {
+		code, _, errs := run(t, "", slices.Concat([]string{"crawl", "--dir", dir, "--connect-to", "*.test=" + address}, args)...)
+		if code != exitOK {
+			t.Fatalf("exit code %d: %s", code, errs)
+		}
+		return errs
+	}
+	records := func() int {
+		_, out, _ := run(t, "", "output", "--dir", dir)
+		return strings.Count(out, "\n")
+	}
+	if again("http://a.test/ok"); records() != 1 {
+		t.Errorf("%d records without a window, want 1", records())
+	}
+	for deadline := time.Now().Add(10 * time.Second); records() < 2; {
+		if time.Now().After(deadline) {
+			t.Fatal("the seed never became new again")
+		}
+		again("--window", "first=1s", "http://a.test/ok")
+	}
+	if _, out, _ := run(t, "", "output", "--dir", dir); !strings.Contains(out, `"round":1`) {
+		t.Errorf("records %s, want one of round 1", out)
+	}
+	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK {
+		t.Errorf("audit: exit code %d: %s%s", code, out, errs)
+	}
+	if _, out, _ := run(t, "", "explain", "--dir", dir, "http://a.test/ok"); !strings.Contains(out, "yes: host=a.test (class first)") {
+		t.Errorf("explain says %s", out)
+	}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// lossPages are the pages of a lossySite.
+const lossPages = 120
+
+func lossPage(n int) string { return fmt.Sprintf("http://h%d.test/p/%d", n%5, n) }
+
+// failsAlways reports whether a page of a lossySite has no good answer.
+func failsAlways(n int) bool { return n%10 == 7 }
+
+// lossySite serves pages that link to each other over five hosts. When it was
+// asked for so many of them it reports that, once.
+func lossySite(t *testing.T, after int64) (connectTo string, reached <-chan struct{}) {
+	var asked atomic.Int64
+	reach := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(path.Base(r.URL.Path))
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		if asked.Add(1) == after {
+			close(reach)
+		}
+		if failsAlways(n) {
+			http.Error(w, "never", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		for _, to := range []int{n + 1, n + 2, n + 3, 2 * n} {
+			if to < lossPages {
+				fmt.Fprintf(w, "<a href=%s>on</a> ", lossPage(to))
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	return "*.test=" + server.Listener.Addr().String(), reach
+}
+
+// Redis loses everything in the middle of a crawl: its workers end and say what to
+// do, nobody can begin another crawl of that name by mistake, and the books of what
+// is made again balance. Where all URLs are exact it ends with the expected set,
+// each URL once.
+func TestRedisEmptied(t *testing.T) {
+	flush := func(s *servers.RedisServer) error { return s.Client().FlushAll(t.Context()).Err() }
+	restart := func(s *servers.RedisServer) error {
+		if err := s.Kill(); err != nil {
+			return err
+		}
+		return s.Restart() // it keeps no files
+	}
+	for _, c := range []struct {
+		sink, exact string
+		lose        func(*servers.RedisServer) error
+	}{{"jsonl", "all", flush}, {"postgres", "all", restart}, {"jsonl", "seeds", restart}} {
+		t.Run("sink="+c.sink+"/exact="+c.exact, func(t *testing.T) {
+			s := *seed
+			if s == 0 {
+				s = rand.Uint64()
+			}
+			t.Logf("replay with -seed=%d", s)
+			rng := rand.New(rand.NewPCG(s, 6))
+			connectTo, reached := lossySite(t, 10+rng.Int64N(lossPages/2))
+			queue := servers.Redis(t, servers.RedisOptions{})
+			database := servers.Postgres(t, servers.PostgresOptions{})
+			t.Chdir(t.TempDir())
+			named := []string{"--redis", queue.URL(), "--name", "lost", "--postgres", database.DSN()}
+			crawl := slices.Concat([]string{"crawl"}, named, []string{"--urls", "1000", "--partitions", "4", "--delay", "2ms",
+				"--latency-factor", "0", "--retries", "0", "--lease-time", "2s", "--max-hosts-per-domain", "9",
+				"--exact", c.exact, "--sink", c.sink, "--connect-to", connectTo})
+			seeds := []string{lossPage(0), lossPage(1), lossPage(2), lossPage(3), lossPage(4)}
+			var first, second bytes.Buffer
+			one, two := started(&first, slices.Concat(crawl, seeds)...), started(&second, slices.Concat(crawl, seeds)...)
+			select {
+			case <-reached:
+			case <-one:
+				t.Fatalf("a worker ended early: %s", &first)
+			}
+			if err := c.lose(queue); err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range []struct {
+				code <-chan int
+				errs *bytes.Buffer
+			}{{one, &first}, {two, &second}} {
+				code := <-w.code
+				if errs := w.errs.String(); code != exitFailed || !strings.Contains(errs, " rebuild --redis ") {
+					t.Errorf("a worker ended with exit code %d: %s", code, errs)
+				}
+			}
+
+			for _, command := range [][]string{append(crawl, seeds...), crawl, append([]string{"status"}, named...)} {
+				code, _, errs := run(t, "", command...)
+				if code != exitFailed || !strings.Contains(errs, "Postgres knows the crawl lost on") || !strings.Contains(errs, " waited there at ") ||
+					!strings.Contains(errs, " rebuild --redis ") || !strings.Contains(errs, " delete --redis ") {
+					t.Errorf("%s: exit code %d: %s", command[0], code, errs)
+				}
+			}
+			out := must(t, append([]string{"rebuild"}, named...)...)
+			if !strings.Contains(out, "is made again. About ") || c.exact == "all" && !strings.Contains(out, "and about 0 others are lost") || !strings.Contains(out, " queued again, 0 refused\n") {
+				t.Errorf("rebuild: %s", out)
+			}
+			audited := append([]string{"status", "--audit"}, named...)
+			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
+				t.Errorf("audit after rebuild: %s", out)
+			}
+			begun := time.Now()
+			if code, _, errs := run(t, "", crawl...); code != exitOK {
+				t.Fatalf("resumed: exit code %d: %s", code, errs)
+			}
+			t.Logf("resumed for %v", time.Since(begun))
+			exported := must(t, append([]string{"export"}, named...)...)
+			if c.exact == "all" {
+				wantPages(t, exported)
+			}
+			for _, url := range seeds {
+				if n := recordsOf(exported)[url]; n != 1 {
+					t.Errorf("the seed %s has %d records", url, n)
+				}
+			}
+			if out := must(t, audited...); !strings.Contains(out, "the books balance\n") {
+				t.Errorf("audit at the end: %s", out)
+			}
+			if out := must(t, append([]string{"retry"}, named...)...); c.exact == "all" && !strings.Contains(out, fmt.Sprint(lossPages/10)) {
+				t.Errorf("retry: %s, want the %d that failed", out, lossPages/10)
+			}
+		})
+	}
+}
+
+// wantPages checks that every page of a lossySite has one record.
+func wantPages(t *testing.T, exported string) {
+	t.Helper()
+	records := recordsOf(exported)
+	for n := range lossPages {
+		url := lossPage(n)
+		if records[url] != 1 {
+			t.Errorf("%s has %d records", url, records[url])
+		}
+		delete(records, url)
+	}
+	for url, n := range records {
+		t.Errorf("%s has %d records and is no page", url, n)
+	}
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+)
+
+// newReconcile offers all exact keys that wait to the queue again.
+func newReconcile(s streams) *cobra.Command {
+	var shared sharedFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "reconcile --redis URL --name NAME --postgres URL [--json]",
+		Short: "Queue exact URLs again that Redis has lost",
+		Long: `Queue exact URLs again that Redis has lost: Postgres knows all that wait, and the
+queue passes over those that it has. It is safe at any time, also while workers
+run, and by several at once.`,
+		Args: cobra.NoArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	shared.addTo(cmd.Flags())
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	complete(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		home, err := shared.wanted(cmd.Flags())
+		if err != nil {
+			return usage(err)
+		}
+		if home == nil || home.db == nil {
+			return usage(errors.New("no crawl is named: want --redis, --name and --postgres"))
+		}
+		var done exact.Reconciled
+		err = visitCrawl(cmd.Context(), place{home: home}, s, nil, func(ses *session) (err error) {
+			done, err = ses.reconcile(cmd.Context(), false)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(s.out).Encode(done)
+		}
+		printReconciled(s.out, done)
+		return nil
+	}
+	return cmd
+}
+
+func printReconciled(w io.Writer, done exact.Reconciled) {
+	fmt.Fprintf(w, "%s from the outbox, %s offered: %s queued again, %s refused\n", human.Plural(done.Notes, "note"),
+		human.Plural(done.Offered.Offered, "key"), human.Commas(done.Added), human.Commas(done.Refused))
+}
+
+// reconcile offers the exact keys that wait again. refill: those too that somebody
+// else would be about to offer, were anybody there.
+func (ses *session) reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
+	e, ok := ses.store.(*sharedEngine)
+	switch {
+	case !ok || e.tier == nil:
+		return exact.Reconciled{}, fmt.Errorf("%s has no exact keys in Postgres, or that does not answer", ses.title())
+	case refill:
+		return e.tier.Refill(ctx, nil)
+	}
+	return e.tier.Reconcile(ctx, nil)
+}

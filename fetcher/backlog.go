@@ -1,0 +1,43 @@
+package fetcher
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// maxBacklog is how many bytes may wait for the store before no more requests
+// start: some thousand pages with their links, or a few that are made of links.
+// What is under way then still adds to it.
+const maxBacklog = 64 << 20
+
+// backlog counts the bytes of pages that wait for the store to complete them,
+// and shuts its barrier while they are too many: a store that is away for
+// minutes must not fill the memory. Its zero value is empty.
+type backlog struct {
+	mu    sync.Mutex
+	bytes int64
+	barrier
+}
+
+func (b *backlog) add(bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bytes += bytes
+	b.set(b.bytes > maxBacklog)
+}
+
+// weight is about how many bytes a completion holds until it is made.
+func (v *visited) weight(done *frontier.Completion) int64 {
+	const record = 1 << 10
+	n := record + v.packed + int64(cap(done.Links))*int64(unsafe.Sizeof(frontier.Item{}))
+	for i := range done.Links {
+		n += int64(len(done.Links[i].URL))
+	}
+	n += int64(cap(v.refused)) * int64(unsafe.Sizeof(Refused{}))
+	for i := range v.refused {
+		n += int64(len(v.refused[i].URL))
+	}
+	return n
+}

@@ -1,0 +1,182 @@
+package extract
+
+import (
+	"bytes"
+
+	"golang.org/x/net/html/atom"
+)
+
+// The grammar of a tag, as html.Tokenizer reads it.
+
+// tagName returns the name in a tag, "<a href=x>"; 0 for an unknown one. It
+// spares the copy that the tokenizer makes of every name.
+func tagName(tag []byte) atom.Atom {
+	name := tag[1:skipTo(tag, 1, afterName)]
+	if hasUpper(name) {
+		name = lower(name)
+	}
+	return atom.Lookup(name)
+}
+
+// attributeName returns the name of an attribute if any element reads it, else "".
+func attributeName(key []byte) string {
+	switch string(key) {
+	case "href":
+		return "href"
+	case "src":
+		return "src"
+	case "rel":
+		return "rel"
+	case "name":
+		return "name"
+	case "content":
+		return "content"
+	case "http-equiv":
+		return "http-equiv"
+	case "type":
+		return "type"
+	case "srcset":
+		return "srcset"
+	case "imagesrcset":
+		return "imagesrcset"
+	case "poster":
+		return "poster"
+	case "data":
+		return "data"
+	case "background":
+		return "background"
+	case "xlink:href":
+		return "xlink:href"
+	}
+	if hasUpper(key) {
+		return attributeName(lower(key))
+	}
+	return ""
+}
+
+// scanTag returns the length of the tag that b begins with, and how many
+// attributes it has, those of one name counted apart. The tag of a page that is
+// cut is all of b.
+func scanTag(b []byte) (size int, attributes int64) {
+	for c := newCursor(b); ; attributes++ {
+		switch end, _, _ := c.attribute(); {
+		case end > 0:
+			return end, attributes
+		case end == 0:
+			return len(b), attributes
+		}
+	}
+}
+
+// tagEnd returns the length of the tag that b begins with, 0 if it does not end.
+func tagEnd(b []byte) int {
+	for c := newCursor(b); ; {
+		if end, _, _ := c.attribute(); end >= 0 {
+			return end
+		}
+	}
+}
+
+// cursor is a place in a tag, between two attributes.
+type cursor struct {
+	b  []byte
+	at int
+}
+
+// newCursor returns the place behind the name of the start or end tag that b
+// begins with.
+func newCursor(b []byte) cursor { return cursor{b, skipTo(b, len("</"), afterName)} }
+
+// attribute returns the next attribute, as it is spelled. At the end of the tag
+// it returns where that is instead, 0 when the text ends before it; else end is
+// negative.
+func (c *cursor) attribute() (end int, key, value []byte) {
+	b, i := c.b, c.at
+	for i < len(b) && (isSpace(b[i]) || b[i] == '/') {
+		i++
+	}
+	switch {
+	case i >= len(b):
+		return 0, nil, nil
+	case b[i] == '>':
+		return i + 1, nil, nil
+	}
+	start := i
+	i = skipTo(b, i+1, afterKey) // even a =, which begins a name here
+	key = b[start:i]
+	i = skipSpace(b, i)
+	if i < len(b) && b[i] == '=' {
+		start = skipSpace(b, i+1)
+		if i = skipValue(b, start); i <= len(b) && i > start {
+			value = b[start:i]
+			if q := value[0]; q == '"' || q == '\'' {
+				value = bytes.TrimSuffix(value[1:], value[:1])
+			}
+		}
+	}
+	c.at = i
+	return -1, key, value
+}
+
+// skipValue returns the index behind the value that begins at b[i].
+func skipValue(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' && b[i] != '\'' {
+		return skipTo(b, i, afterValue)
+	}
+	end := bytes.IndexByte(b[i+1:], b[i])
+	if end < 0 {
+		return len(b)
+	}
+	return i + 1 + end + 1
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	return i
+}
+
+// skipTo returns the index of the first byte from b[i] on that ends something.
+func skipTo(b []byte, i int, ends uint8) int {
+	for i < len(b) && tagByte[b[i]]&ends == 0 {
+		i++
+	}
+	return i
+}
+
+// What a byte in a tag ends.
+const (
+	afterName uint8 = 1 << iota
+	afterKey
+	afterValue // without quotes
+)
+
+var tagByte = [256]uint8{
+	' ': afterName | afterKey | afterValue, '\t': afterName | afterKey | afterValue, '\n': afterName | afterKey | afterValue,
+	'\f': afterName | afterKey | afterValue, '\r': afterName | afterKey | afterValue, '>': afterName | afterKey | afterValue,
+	'/': afterName | afterKey, '=': afterKey,
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func hasUpper(b []byte) bool {
+	for _, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			return true
+		}
+	}
+	return false
+}
+
+// lower returns b with its ASCII letters in lower case: no others are folded in
+// names.
+func lower(b []byte) []byte {
+	b = bytes.Clone(b)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return b
+}

@@ -1,0 +1,94 @@
+package extract
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// readByTokenizer is what readTokens has to equal: html.Tokenizer reads all.
+func readByTokenizer(text []byte, found *collector) {
+	z := html.NewTokenizer(bytes.NewReader(text))
+	for drawing := 0; ; {
+		kind := z.Next()
+		if kind == html.ErrorToken {
+			return
+		}
+		token := z.Token()
+		switch {
+		case kind == html.EndTagToken && token.DataAtom == atom.Svg && drawing > 0:
+			drawing--
+		case kind != html.StartTagToken && kind != html.SelfClosingTagToken:
+		case token.DataAtom == atom.Noscript:
+			z.NextIsNotRawText()
+		case token.DataAtom == atom.Svg:
+			drawing++
+		case token.DataAtom == atom.Title && drawing == 0 && !found.hasTitle:
+			text := ""
+			if z.Next() == html.TextToken {
+				text = string(z.Text())
+			}
+			found.setTitle(text)
+		case found.reads(token.DataAtom):
+			found.element(token.DataAtom, token.Attr)
+		}
+	}
+}
+
+// said is what a collector has heard.
+type said struct {
+	References []string
+	Title      string
+	Rest       []string
+}
+
+func collected(text []byte, read func([]byte, *collector)) said {
+	found := newCollector(Options{Assets: true, ProductToken: "foobot"})
+	read(text, found)
+	s := said{Title: found.title, Rest: []string{found.base, found.canonical, found.refresh}}
+	for _, r := range found.references {
+		s.References = append(s.References, r.kind.String()+" "+r.text+map[bool]string{true: " nofollow"}[r.nofollow])
+	}
+	return s
+}
+
+func sameTokens(t *testing.T, text []byte) {
+	t.Helper()
+	if diff := cmp.Diff(collected(text, readByTokenizer), collected(text, readTokens)); diff != "" {
+		t.Fatalf("readTokens differs from the tokenizer (-tokenizer +readTokens):\n%s\n%q", diff, text)
+	}
+}
+
+// pieces of which a page is made that is hard to read.
+var pieces = strings.Split("<a href=|<A HREF='|<img src=\"|<area\nhref = |<link rel=canonical href=|<meta name=robots content=|"+
+	"<script>|</script>|</SCRIPT |<script src=|<!--|-->|--!>|<!-->|<!--->|--|!|<!|<?|<!DOCTYPE html>|<![CDATA[|]]>|"+
+	"<title>|</title>|<TITLE\t>|<svg>|</svg>|<svg/>|<style>|</style>|<textarea>|</textarea>|<iframe src=x>|</iframe>|"+
+	"<noscript>|</noscript>|<plaintext>|<xmp>|</xmp>|<noframes>|</noframes>|<noembed>|</noembed>|</|<|>|/>|/|=|'|\"| |\r\n|\r|\x00|"+
+	"&amp;|&|&copy=1|&copy;|&notit;|&#38;|&#x26|&amp|a|b.html?x=1|#f| rel=nofollow | background=u|<td background=|<base href=|"+
+	"<lin\u212A href=|<meta http-equiv=refresh content='0;url=|</a x='>'>|</svg a=\">\">|<frame src=|é|<ſcript>", "|")
+
+// TestTokensEqualTokenizer compares readTokens with html.Tokenizer on texts that
+// are no HTML at all.
+func TestTokensEqualTokenizer(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seedFlag)
+	dice := rand.New(rand.NewPCG(*seedFlag, 3))
+	for range 50 * *pagesFlag {
+		var text []byte
+		for range 1 + dice.IntN(25) {
+			text = append(text, pieces[dice.IntN(len(pieces))]...)
+		}
+		sameTokens(t, text)
+	}
+}
+
+func FuzzTokens(f *testing.F) {
+	for i := range len(pieces) {
+		f.Add([]byte(strings.Join(pieces[i:min(i+8, len(pieces))], "")))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { sameTokens(t, text) })
+}

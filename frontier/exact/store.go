@@ -1,0 +1,279 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Queue is a whole frontier beside which a set can decide: redisstore's, or one
+// in memory.
+type Queue interface {
+	frontier.Store
+	frontier.Scope
+	frontier.Quota
+	frontier.Inspector
+	frontier.Control
+	frontier.Outbox
+}
+
+// Config says what a Store stands on. All but Output, Now, Crash and Logger is
+// required.
+type Config struct {
+	Queue  Queue
+	Set    *Breaker
+	Rules  *Rules
+	Hasher bloomstore.Hasher                // of the crawl
+	Host   func(url string) (string, error) // the host key of a canonical URL
+	Output *Output                          // the queue's; nil: no item is finished through this Store
+	Now    func() time.Time                 // nil means time.Now; tests
+	Crash  func(point string)               // called at the points where a crash is worth a test; nil: nothing
+	Logger *slog.Logger                     // nil discards
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	missing := func(is bool, name string) {
+		if is {
+			errs = append(errs, fmt.Errorf("exact: %s is missing", name))
+		}
+	}
+	missing(c.Queue == nil, "Queue")
+	missing(c.Set == nil, "Set")
+	missing(c.Rules == nil, "Rules")
+	missing(c.Host == nil, "Host")
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Crash == nil {
+		c.Crash = func(string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Output == nil {
+		c.Output = NewOutput(OutputConfig{Set: c.Set})
+	}
+	return c, errors.Join(errs...)
+}
+
+// Store is a frontier whose exact items are decided by a set, and whose bulk
+// items are the queue's alone. It asks the set before an exact item is offered
+// to the queue, which then does not ask its filter, and tells it what became of
+// the item before the queue hears that. It is safe for concurrent use.
+//
+// Items that the set knows as waiting and the queue does not are brought back by
+// a Relay. One must run, in any process, or a crawl that a crash left with such
+// items does not end.
+type Store struct {
+	Queue
+	cfg    Config
+	leases leases
+	idle   idleness
+}
+
+var _ Queue = (*Store)(nil)
+
+// New returns a Store. Its error names what cfg lacks.
+func New(cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Queue: cfg.Queue, cfg: cfg}, nil
+}
+
+// Add implements frontier.Store. While the set is away it takes no exact item:
+// ErrUnavailable. After another error too the items that the set has decided to
+// be new are queued, by a relay.
+func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	mine := s.exactOf(items)
+	if mine == nil {
+		return s.Queue.Add(ctx, items)
+	}
+	d, err := s.decide(ctx, keysOf(mine))
+	if err != nil {
+		return nil, err
+	}
+	d.apply(mine, s.cfg.Now())
+	verdicts, err := s.Queue.Add(ctx, mine)
+	if err != nil {
+		return nil, err
+	}
+	s.cfg.Crash("offered")
+	heard := hearing{}
+	for i := range mine {
+		heard.note(&mine[i], verdicts[i].Answer != frontier.Refused)
+	}
+	if s.cfg.Now().Sub(d.at) > freshFor {
+		heard.dropRefused()
+	}
+	s.settle(ctx, heard)
+	return verdicts, nil
+}
+
+// Where says where the set has a canonical URL.
+func (s *Store) Where(ctx context.Context, url string) (Status, error) {
+	return s.cfg.Set.Lookup(ctx, s.cfg.Hasher.Fingerprint(url))
+}
+
+// isExact reports whether the set decides about an item. What the queue refuses
+// in any case the set is not asked about.
+func isExact(it *frontier.Item) bool {
+	return it.Class != frontier.Bulk && it.URL != "" && len(it.URL) <= frontier.MaxURLBytes &&
+		it.Host != "" && it.Priority < frontier.Priorities
+}
+
+// exactOf returns a copy of items in which the exact ones bear their
+// fingerprints; nil if there are none.
+func (s *Store) exactOf(items []frontier.Item) (mine []frontier.Item) {
+	for i := range items {
+		if !isExact(&items[i]) {
+			continue
+		}
+		if mine == nil {
+			mine = slices.Clone(items)
+		}
+		mine[i].Fingerprint = s.cfg.Hasher.Fingerprint(items[i].URL)
+	}
+	return mine
+}
+
+// keysOf returns the keys of exact items, each once.
+func keysOf(batches ...[]frontier.Item) (keys []Key) {
+	asked := map[bloomstore.Fingerprint]bool{}
+	for _, items := range batches {
+		for i := range items {
+			it := &items[i]
+			if !isExact(it) || asked[it.Fingerprint] {
+				continue
+			}
+			asked[it.Fingerprint] = true
+			keys = append(keys, Key{
+				Fingerprint: it.Fingerprint, URL: it.URL, Class: it.Class,
+				Depth: it.Depth, Hops: it.Hops, Priority: it.Priority,
+			})
+		}
+	}
+	return keys
+}
+
+// decisions are what the set said of keys that it was asked about together.
+type decisions struct {
+	of map[bloomstore.Fingerprint]decided
+	at time.Time // no later than the set's
+}
+
+// decided is what the set said of one key, as the queue is told it.
+type decided struct {
+	decision frontier.Decision
+	round    uint32
+}
+
+// decide asks the set about keys.
+func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
+	d := decisions{of: make(map[bloomstore.Fingerprint]decided, len(keys)), at: s.cfg.Now()}
+	answers, err := s.cfg.Set.Decide(ctx, keys)
+	if err != nil {
+		return d, fmt.Errorf("exact: decide about %d URLs: %w", len(keys), err)
+	}
+	for i, key := range keys {
+		d.of[key.Fingerprint] = s.cfg.Rules.decided(answers[i], key.Class)
+	}
+	s.cfg.Crash("decided")
+	return d, nil
+}
+
+// decided turns the set's answer about a key of a class into what the queue is
+// told.
+func (r *Rules) decided(answer Answer, class frontier.Class) decided {
+	switch {
+	case !answer.New:
+		return decided{decision: frontier.Known}
+	case !answer.First:
+		return decided{frontier.Again, answer.Round}
+	case r.Pure(class):
+		return decided{frontier.New, answer.Round}
+	default:
+		return decided{frontier.Promoted, answer.Round}
+	}
+}
+
+// isNew reports whether an item is to be queued.
+func isNew(decision frontier.Decision) bool {
+	return decision == frontier.New || decision == frontier.Promoted || decision == frontier.Again
+}
+
+// Who was told that a key is new may offer it for freshFor; a relay leaves it
+// alone for staleAfter, and has to offer what nobody did.
+const (
+	freshFor   = 10 * time.Second
+	staleAfter = time.Minute
+)
+
+// apply writes the decisions into exact items that bear their fingerprints. What
+// was new too long ago counts as known: the relay offers it.
+func (d decisions) apply(items []frontier.Item, now time.Time) {
+	stale := now.Sub(d.at) > freshFor
+	for i := range items {
+		it := &items[i]
+		if !isExact(it) {
+			continue
+		}
+		said := d.of[it.Fingerprint]
+		if it.Decision, it.Round = said.decision, said.round; stale && isNew(it.Decision) {
+			it.Decision = frontier.Known
+		}
+	}
+}
+
+// hearing is what the queue said of new keys: true: they wait there.
+type hearing map[Ref]bool
+
+// note notes what became of an item that was offered. Of equal items one is
+// enough.
+func (h hearing) note(it *frontier.Item, waits bool) {
+	if isExact(it) && isNew(it.Decision) {
+		ref := Ref{it.Fingerprint, it.Round}
+		h[ref] = h[ref] || waits
+	}
+}
+
+// dropRefused forgets what was refused. A relay may have offered it meanwhile,
+// with another answer.
+func (h hearing) dropRefused() {
+	maps.DeleteFunc(h, func(_ Ref, waits bool) bool { return !waits })
+}
+
+// settle tells the set which new keys the queue has, and which it refused. What
+// the set does not hear a relay finds out.
+func (s *Store) settle(ctx context.Context, heard hearing) {
+	var queued, refused []Ref
+	for ref, waits := range heard {
+		if waits {
+			queued = append(queued, ref)
+		} else {
+			refused = append(refused, ref)
+		}
+	}
+	if len(queued) > 0 {
+		s.unheard(ctx, "queued keys not marked", s.cfg.Set.Queued(ctx, queued))
+	}
+	if len(refused) > 0 {
+		s.unheard(ctx, "refused keys not withdrawn", s.cfg.Set.Withdraw(ctx, refused))
+	}
+	s.cfg.Crash("marked")
+}
+
+func (s *Store) unheard(ctx context.Context, what string, err error) {
+	if err != nil {
+		s.cfg.Logger.DebugContext(ctx, what, slog.Any("err", err))
+	}
+}

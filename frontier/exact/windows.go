@@ -1,0 +1,70 @@
+package exact
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Classes is how many classes there are: a store keeps them in four bits.
+const Classes = 16
+
+// Windows says for each class how long a finished key counts as seen, from its
+// completion on; 0: for ever. The key is new afterwards, in another round.
+type Windows [Classes]time.Duration
+
+// ParseWindows reads windows as in "seeds=24h,depth<=1=7d": classes by their
+// names in rules, each with a duration of time.ParseDuration or in days, at least a second; 0 is for ever.
+// It reports all faults at once.
+func ParseWindows(text string, rules *Rules) (Windows, error) {
+	var windows Windows
+	var errs []error
+	given := map[frontier.Class]bool{}
+	for _, part := range splitList(text) {
+		fault := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("window %q: "+format, append([]any{part}, args...)...))
+		}
+		at := strings.LastIndexByte(part, '=')
+		if at < 0 {
+			fault("want a class and how long its URLs count as seen, as in seeds=24h")
+			continue
+		}
+		class, ok := rules.ClassOf(part[:at])
+		if !ok {
+			fault("no class has the name %q; want one of %s", part[:at], strings.Join(rules.names(), ", "))
+			continue
+		}
+		window, err := parseWindow(part[at+1:])
+		switch {
+		case err != nil:
+			fault("%w", err)
+		case given[class]:
+			fault("the class has a window already")
+		}
+		given[class] = true
+		windows[class] = window
+	}
+	return windows, errors.Join(errs...)
+}
+
+// parseWindow reads a duration, which may end with days: 36h, 7d.
+func parseWindow(text string) (time.Duration, error) {
+	const day = 24 * time.Hour
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n <= uint64(maxWindow/day) {
+			return time.Duration(n) * day, nil
+		}
+	}
+	window, err := time.ParseDuration(text)
+	if err != nil || window != 0 && window < time.Second || window > maxWindow {
+		return 0, fmt.Errorf("%q is no duration from 1s to %dd, nor 0", text, maxWindow/day)
+	}
+	return window, nil
+}
+
+// maxWindow keeps a completion plus its window within what databases hold.
+const maxWindow = 36500 * 24 * time.Hour

@@ -1,0 +1,527 @@
+package frontiertest
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// outboxCases hold crawls to what an exact set beside them relies on. They pass
+// over a crawl that is no frontier.Outbox.
+var outboxCases = []testCase{
+	{"DecisionNewIsQueuedOnce", beside(decisionNewIsQueuedOnce)},
+	{"DecisionNewReturnsFromALostLease", beside(decisionNewReturnsFromALostLease)},
+	{"DecisionNewIsNeverDropped", beside(decisionNewIsNeverDropped)},
+	{"DecisionKnownIsSeen", beside(decisionKnownIsSeen)},
+	{"DecisionPromotedGetsARound", beside(decisionPromotedGetsARound)},
+	{"DecisionAgainKeepsItsRound", beside(decisionAgainKeepsItsRound)},
+	{"DecisionsOfOneCall", beside(decisionsOfOneCall)},
+	{"DecisionsAreRefusedByIndex", beside(decisionsAreRefusedByIndex)},
+	{"DecisionLaterIsForLinks", beside(decisionLaterIsForLinks)},
+	{"RetryPassesOverWhatWaits", beside(retryPassesOverWhatWaits)},
+	{"NotesComeWithTheirPage", beside(notesComeWithTheirPage)},
+	{"NotesOfALostLease", beside(notesOfALostLease)},
+	{"NotesOfTheUntold", beside(notesOfTheUntold)},
+	{"NotesAreInOrder", beside(notesAreInOrder)},
+	{"NotesKeepTheCrawlGoing", beside(notesKeepTheCrawlGoing)},
+	{"NotesOutliveARestart", beside(notesOutliveARestart)},
+	{"WaitsUntilCompleted", beside(waitsUntilCompleted)},
+	{"RacersQueueWhatIsNewOnce", beside(racersQueueWhatIsNewOnce)},
+	{"RacersDeliverEachNoteOnce", beside(racersDeliverEachNoteOnce)},
+}
+
+// outbox is a driver of a crawl beside an exact set.
+type outbox struct{ *driver }
+
+// beside makes a case of a check that crawls pass that are a frontier.Outbox.
+func beside(check func(open func(Options) outbox)) func(opener) {
+	return func(open opener) {
+		if _, ok := open(Options{ExactSet: true}).Crawl.(frontier.Outbox); !ok {
+			return
+		}
+		check(func(opt Options) outbox {
+			opt.ExactSet = true
+			return outbox{open(opt)}
+		})
+	}
+}
+
+// as returns an exact item with a decision.
+func as(decision frontier.Decision, item frontier.Item) frontier.Item {
+	item.Class, item.Decision = frontier.Exact, decision
+	return item
+}
+
+func allAs(decision frontier.Decision, items []frontier.Item) []frontier.Item {
+	for i := range items {
+		items[i] = as(decision, items[i])
+	}
+	return items
+}
+
+// again returns an exact item that is renewed in a round.
+func again(item frontier.Item, round uint32) frontier.Item {
+	item = as(frontier.Again, item)
+	item.Round = round
+	return item
+}
+
+// wantOffer checks how items are answered.
+func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Item) {
+	for i, verdict := range c.offer(items...) {
+		if verdict.Answer != want {
+			c.failf("%q with decision %d: %v %q, want %v", cut(items[i].URL), items[i].Decision, verdict.Answer, verdict.Reason, want)
+		}
+	}
+}
+
+// wantClaims checks what was counted of items that the filter claimed to know.
+func (c outbox) wantClaims(recovered, promoted uint64) {
+	stats := c.books()
+	c.want("recovered", stats.Recovered, recovered)
+	c.want("promoted", stats.Promoted, promoted)
+}
+
+// finish completes every item of a fresh lease, and ends it.
+func (c outbox) finish() frontier.Lease {
+	l := c.lease()
+	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
+	return l
+}
+
+// notes returns the first n notes of a partition that has any.
+func (c outbox) notes(n int) frontier.NoteBatch {
+	batch, err := c.Crawl.(frontier.Outbox).Notes(c.ctx, n)
+	c.must(err, "Notes")
+	if len(batch.Notes) > n {
+		c.failf("Notes returned %d notes, want at most %d", len(batch.Notes), n)
+	}
+	return batch
+}
+
+// delivered drops a batch and checks whether it was there.
+func (c outbox) delivered(want bool, batch frontier.NoteBatch, seen uint64, refused ...frontier.Refusal) {
+	dropped, err := c.Crawl.(frontier.Outbox).Delivered(c.ctx, batch, seen, refused)
+	c.must(err, "Delivered")
+	if dropped != want {
+		c.failf("Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
+	}
+}
+
+// wantNotes checks a batch: its notes' URLs, and that what they have of their
+// items is what was offered.
+func (c outbox) wantNotes(batch frontier.NoteBatch, want ...frontier.Item) {
+	var got []frontier.Item
+	for _, note := range batch.Notes {
+		got = append(got, note.Item)
+	}
+	c.wantItems("notes", got, want)
+	for i, item := range got {
+		want := want[i]
+		want.Fingerprint, want.Decision, want.Delay = item.Fingerprint, frontier.Undecided, 0
+		if item != want || item.Fingerprint == (frontier.Item{}).Fingerprint {
+			c.failf("the note is of %+v, want %+v", item, want)
+		}
+	}
+}
+
+func decisionNewIsQueuedOnce(open func(Options) outbox) {
+	c := open(Options{})
+	item := as(frontier.New, page("a.test", 1))
+	late := as(frontier.New, page("a.test", 2))
+	late.Delay = time.Minute
+	c.add(item, late)
+	c.wantOffer(frontier.Seen, item, late) // both wait
+	l := c.lease()
+	c.wantOffer(frontier.Seen, item)
+	c.complete(l.ID, frontier.HostUpdate{End: true}, retried(l.Items[0], time.Second))
+	c.wantOffer(frontier.Seen, item)
+	c.wantPlaces(2, 0, 0, 0)
+	c.wantClaims(0, 0)
+	c.complete(c.dueIn(time.Second).ID, frontier.HostUpdate{}, finished(l.Items[0]))
+	c.add(item) // who decided that it is new knows more than the filter
+	c.wantClaims(1, 0)
+	c.wantPlaces(2, 0, 1, 0)
+	c.wantOffer(frontier.Seen, item)
+	books := c.books()
+	c.want("seen", books.Seen, 5)
+	c.want("added", books.Added, 3)
+}
+
+func decisionNewReturnsFromALostLease(open func(Options) outbox) {
+	c := open(Options{LeaseTTL: 30 * time.Second})
+	item := as(frontier.New, page("a.test", 1))
+	c.add(item)
+	c.lease()
+	c.clock.advance(30 * time.Second)
+	c.wantOffer(frontier.Seen, item)
+	l := c.lease()
+	c.wantOffer(frontier.Seen, item)
+	c.complete(l.ID, frontier.HostUpdate{End: true}, givenBack(l.Items[0]))
+	c.wantOffer(frontier.Seen, item)
+	c.finish()
+	c.wantPlaces(0, 0, 1, 0)
+}
+
+// decisionNewIsNeverDropped fills a tiny filter until it claims nearly every URL.
+func decisionNewIsNeverDropped(open func(Options) outbox) {
+	c := open(Options{FilterKeys: 16})
+	for from := 0; from < 4000; from += 500 {
+		c.offer(pages("a.test", from, from+500)...)
+	}
+	added := c.books().Added
+	c.add(allAs(frontier.New, pages("a.test", 4000, 4100))...)
+	books := c.books()
+	c.want("added", books.Added, added+100)
+	if books.Recovered > 100 || books.Promoted > 0 || added < 4000 && books.Recovered == 0 {
+		c.failf("of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
+	}
+}
+
+func decisionKnownIsSeen(open func(Options) outbox) {
+	c := open(Options{})
+	item := as(frontier.Known, page("a.test", 1))
+	c.wantOffer(frontier.Seen, item, item)
+	c.wantState(item, frontier.Unknown)
+	item.Decision = frontier.New
+	c.add(item)
+	books := c.books()
+	c.want("found", books.Found, 3)
+	c.want("seen", books.Seen, 2)
+}
+
+func decisionPromotedGetsARound(open func(Options) outbox) {
+	c := open(Options{})
+	c.add(pages("a.test", 0, 2)...)
+	c.finish()
+	third := as(frontier.Promoted, page("a.test", 2))
+	inRound := as(frontier.Promoted, page("a.test", 1))
+	inRound.Round = 7
+	c.add(as(frontier.Promoted, page("a.test", 0)), inRound, third)
+	c.wantClaims(0, 2)
+	c.wantOffer(frontier.Seen, inRound, third)
+	rounds := map[string]uint32{page("a.test", 0).URL: 1, inRound.URL: 7, third.URL: 0}
+	for _, item := range c.finish().Items {
+		if want, ok := rounds[item.URL]; !ok || item.Round != want || item.Class != frontier.Exact {
+			c.failf("%q came in round %d as class %d, want round %d", item.URL, item.Round, item.Class, want)
+		}
+	}
+	c.wantPlaces(0, 0, 5, 0)
+}
+
+func decisionAgainKeepsItsRound(open func(Options) outbox) {
+	c := open(Options{})
+	item := page("a.test", 1)
+	c.add(as(frontier.New, item))
+	c.wantOffer(frontier.Seen, again(item, 0))
+	for _, round := range []uint32{0, 1, 2, 300, 1<<32 - 1} { // 0: the store lost it
+		c.finish()
+		c.add(again(item, round))
+		if got := c.wantState(item, frontier.Queued); got.Round != round {
+			c.failf("renewed in round %d, it is queued in round %d", round, got.Round)
+		}
+		c.wantOffer(frontier.Seen, again(item, round), as(frontier.New, item), as(frontier.Known, item))
+	}
+	l := c.lease()
+	if got := l.Items[0]; got.Round != 1<<32-1 || got.Class != frontier.Exact || got.Decision != frontier.Undecided {
+		c.failf("handed out %+v in the last round", got)
+	}
+	c.wantClaims(0, 0)
+	c.add(again(page("b.test", 1), 3)) // it was never here
+	c.wantClaims(0, 0)
+}
+
+// decisionsOfOneCall: equal URLs in one call count as offered in order.
+func decisionsOfOneCall(open func(Options) outbox) {
+	c := open(Options{})
+	bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
+	verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
+	for i, want := range []frontier.Answer{1, 0, 1, 0, 0, 0} {
+		if verdicts[i].Answer != want {
+			c.failf("item %d: %v, want %v", i, verdicts[i].Answer, want)
+		}
+	}
+	c.wantPlaces(2, 0, 0, 0)
+	c.wantClaims(0, 0)
+}
+
+func decisionsAreRefusedByIndex(open func(Options) outbox) {
+	c := open(Options{MaxPerHost: 2})
+	c.add(page("a.test", 0))
+	l := c.lease()
+	done := finished(l.Items[0])
+	done.Links = allAs(frontier.New, pages("b.test", 0, 4))
+	done.Links[0].Decision = frontier.Known
+	done.Links = append(done.Links, as(frontier.Later, frontier.Item{Host: "b.test"}))
+	var refused []string
+	done.LinkRefused = func(link int, reason frontier.Reason) { refused = append(refused, fmt.Sprint(link, " ", reason)) }
+	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
+	if want := []string{"3 max_per_host", "4 malformed"}; !slices.Equal(refused, want) {
+		c.failf("the links %q were refused, want %q", refused, want)
+	}
+	books := c.books()
+	c.want("found", books.Found, 6)
+	c.want("seen", books.Seen, 1)
+	c.want("outbox", books.Outbox, 0)
+	c.wantPlaces(2, 0, 1, 0)
+}
+
+func decisionLaterIsForLinks(open func(Options) outbox) {
+	c := open(Options{})
+	if verdicts, err := c.Add(c.ctx, []frontier.Item{as(frontier.Later, page("a.test", 1))}); err == nil {
+		c.failf("Add put off a decision: %v", verdicts)
+	}
+	books := c.books()
+	c.want("found", books.Found, 0)
+	c.want("outbox", books.Outbox, 0)
+}
+
+// retryPassesOverWhatWaits: an item that failed and whose URL was offered again
+// since is not offered once more while that waits.
+func retryPassesOverWhatWaits(open func(Options) outbox) {
+	c := open(Options{})
+	c.add(allAs(frontier.New, pages("a.test", 0, 3))...)
+	c.fail(frontier.HostUpdate{})
+	c.add(again(page("a.test", 1), 1))
+	n, err := c.Retry(c.ctx, "")
+	c.must(err, "Retry")
+	c.want("items offered again", uint64(n), 2)
+	c.wantPlaces(3, 0, 0, 1)
+	c.wantOffer(frontier.Seen, allAs(frontier.New, pages("a.test", 0, 3))...)
+	for _, item := range c.finish().Items {
+		if item.Round != 1 {
+			c.failf("%q came in round %d, want 1", item.URL, item.Round)
+		}
+	}
+	c.wantPlaces(0, 0, 3, 1)
+	c.add(again(page("a.test", 0), 2))
+}
+
+func notesComeWithTheirPage(open func(Options) outbox) {
+	c := open(Options{})
+	c.add(pages("a.test", 0, 2)...)
+	l := c.lease()
+	done := all(l.Items, finished)
+	rich := as(frontier.Later, frontier.Item{
+		URL: "https://b.test:8443/path;p?q=1", Host: "b.test", Depth: 300, Hops: 3, Round: 9,
+		Priority: frontier.PriorityAsset, Referrer: frontier.Referrer{1, 2, 255},
+	})
+	rich.Class = 15
+	done[0].Links = []frontier.Item{page("b.test", 0), rich, as(frontier.New, page("b.test", 1))}
+	var counts frontier.LinkCounts
+	done[0].Record = func(links frontier.LinkCounts) error { counts = links; return nil }
+	c.complete(l.ID, frontier.HostUpdate{}, done[0])
+	c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat notes nothing twice
+	c.complete(l.ID, frontier.HostUpdate{End: true})
+	if want := (frontier.LinkCounts{Found: 2, Added: 2}); counts != want {
+		c.failf("link counts %+v, want %+v", counts, want)
+	}
+	books := c.books()
+	c.want("outbox", books.Outbox, 1)
+	c.want("found", books.Found, 4)
+	c.wantState(rich, frontier.Unknown)
+	batch := c.notes(10)
+	c.wantNotes(batch, rich)
+	if note := batch.Notes[0]; note.Outcome != "" || note.Status != 0 {
+		c.failf("the note of a link has outcome %q, status %d", note.Outcome, note.Status)
+	}
+	c.wantNotes(c.notes(10), rich) // who reads takes nothing
+	c.delivered(true, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
+	c.delivered(false, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
+	books = c.books()
+	c.want("outbox", books.Outbox, 0)
+	c.want("found", books.Found, 7)
+	c.want("seen", books.Seen, 1)
+	c.want("refused", books.Refused[frontier.ReasonHostLimit], 2)
+	c.wantNotes(c.notes(10))
+	c.delivered(false, frontier.NoteBatch{}, 0)
+}
+
+func notesOfALostLease(open func(Options) outbox) {
+	c := open(Options{LeaseTTL: 30 * time.Second})
+	c.add(page("a.test", 0))
+	l := c.lease()
+	c.clock.advance(30 * time.Second)
+	done := finished(l.Items[0])
+	done.Links, done.Untold = []frontier.Item{as(frontier.Later, page("b.test", 0))}, true
+	c.lost(l.ID, done)
+	c.want("outbox", c.books().Outbox, 0)
+	c.wantNotes(c.notes(10))
+}
+
+func notesOfTheUntold(open func(Options) outbox) {
+	c := open(Options{})
+	items := allAs(frontier.New, pages("a.test", 0, 4))
+	c.add(items...)
+	l := c.lease()
+	done := all(l.Items, finished)
+	done[0].Untold, done[0].Status = true, 204
+	done[1].Untold, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
+	done[1].Links = []frontier.Item{as(frontier.Later, page("b.test", 0))}
+	done[3] = givenBack(l.Items[3])
+	done[3].Untold = true // it is not finished
+	c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
+	c.want("outbox", c.books().Outbox, 3)
+	ends := map[string]string{}
+	batch := c.notes(10)
+	for _, note := range batch.Notes {
+		ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, note.Item.Class)
+	}
+	for item, want := range map[*frontier.Item]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
+		if ends[item.URL] != want {
+			c.failf("the note of %q says %q, want %q", item.URL, ends[item.URL], want)
+		}
+	}
+	c.delivered(true, batch, 1)
+	c.add(items[0]) // done, and so it does not wait any more
+	c.add(items[1]) // failed
+	c.wantOffer(frontier.Seen, items[3])
+}
+
+func notesAreInOrder(open func(Options) outbox) {
+	c := open(Options{})
+	c.add(pages("a.test", 0, 3)...)
+	l := c.lease()
+	later := allAs(frontier.Later, pages("b.test", 0, 9))
+	for i, done := range all(l.Items, finished) {
+		done.Links = later[3*i : 3*i+3]
+		c.complete(l.ID, frontier.HostUpdate{}, done)
+	}
+	first, longer := c.notes(2), c.notes(5)
+	c.wantNotes(first, later[:2]...)
+	c.wantNotes(longer, later[:5]...)
+	c.delivered(true, first, 2)
+	c.delivered(false, first, 2)
+	c.delivered(false, longer, 5)
+	c.wantNotes(c.notes(100), later[2:]...)
+	for len(later) > 2 {
+		batch := c.notes(3)
+		c.wantNotes(batch, later[2:min(5, len(later))]...)
+		c.delivered(true, batch, uint64(len(batch.Notes)))
+		later = later[len(batch.Notes):]
+	}
+	books := c.books()
+	c.want("outbox", books.Outbox, 0)
+	c.want("found", books.Found, 3+9)
+}
+
+// notesKeepTheCrawlGoing: a crawl is not over while a relay may add to it.
+func notesKeepTheCrawlGoing(open func(Options) outbox) {
+	c := open(Options{})
+	c.add(page("a.test", 0))
+	l := c.lease()
+	done := finished(l.Items[0])
+	done.Links = []frontier.Item{as(frontier.Later, page("b.test", 0))}
+	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
+	if grant := c.idle(); grant.Empty || grant.Wait <= 0 {
+		c.failf("with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
+	}
+	batch := c.notes(1)
+	c.add(as(frontier.New, batch.Notes[0].Item))
+	c.delivered(true, batch, 0)
+	c.finish()
+	if grant := c.idle(); !grant.Empty {
+		c.failf("the crawl is not empty with nothing in its outbox")
+	}
+	c.want("found", c.books().Found, 2)
+}
+
+func notesOutliveARestart(open func(Options) outbox) {
+	c := open(Options{})
+	reopener, ok := c.Crawl.(Reopener)
+	if !ok {
+		return
+	}
+	item, later := as(frontier.New, page("b.test", 0)), as(frontier.Later, page("b.test", 1))
+	c.add(page("a.test", 0))
+	l := c.lease()
+	done := finished(l.Items[0])
+	done.Links = []frontier.Item{item, later}
+	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
+	reopened, err := reopener.Reopen()
+	c.must(err, "Reopen")
+	c.Crawl = reopened
+	c.want("outbox", c.books().Outbox, 1)
+	c.wantNotes(c.notes(1), later)
+	c.wantOffer(frontier.Seen, item)
+}
+
+func racersQueueWhatIsNewOnce(open func(Options) outbox) {
+	c := open(Options{})
+	const urls, hosts = 300, 3
+	wins := make([]atomic.Int32, urls)
+	c.race(racers, func(racer int) error {
+		for n := range urls {
+			item := as(frontier.New, page(fmt.Sprintf("h%d.test", n%hosts), n))
+			if racer%2 == 1 {
+				item.Decision, item.Round = frontier.Again, 1
+			}
+			verdicts, err := c.Add(c.ctx, []frontier.Item{item})
+			if err != nil {
+				return err
+			}
+			if verdicts[0].Answer == frontier.Added {
+				wins[n].Add(1)
+			}
+		}
+		return nil
+	})
+	for n := range wins {
+		if wins[n].Load() != 1 {
+			c.failf("%d racers were told that URL %d was added, want 1", wins[n].Load(), n)
+		}
+	}
+	c.wantPlaces(urls, 0, 0, 0)
+	c.wantClaims(0, 0)
+}
+
+func racersDeliverEachNoteOnce(open func(Options) outbox) {
+	c := open(Options{})
+	const hosts, links = 20, 15
+	for n := range hosts {
+		c.add(page(fmt.Sprintf("h%d.test", n), 0))
+	}
+	var noting atomic.Int64
+	noting.Store((racers + 3) / 4)
+	c.race(racers, func(racer int) error {
+		if racer%4 == 0 {
+			defer noting.Add(-1)
+			return c.noteLinks(links)
+		}
+		for {
+			last := noting.Load() == 0
+			batch, err := c.Crawl.(frontier.Outbox).Notes(c.ctx, 1+racer)
+			n := uint64(len(batch.Notes))
+			if err != nil || last && n == 0 {
+				return err
+			}
+			if _, err := c.Crawl.(frontier.Outbox).Delivered(c.ctx, batch, n, nil); err != nil {
+				return err
+			}
+		}
+	})
+	books := c.books()
+	c.want("seen", books.Seen, hosts*links)
+	c.want("outbox", books.Outbox, 0)
+	c.want("done", books.Done, hosts)
+}
+
+// noteLinks finishes what is leased to it, with links that are to be decided
+// later, until nothing is queued.
+func (c outbox) noteLinks(links int) error {
+	for {
+		grant, err := c.Lease(c.ctx, frontier.LeaseRequest{IDs: c.ids(1)})
+		if err != nil || len(grant.Leases) == 0 {
+			return err
+		}
+		l := grant.Leases[0]
+		done := finished(l.Items[0])
+		done.Links = allAs(frontier.Later, pages(l.Host, 1, links+1))
+		if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package frontiertest
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// seen says whether an item needs not be queued: an undecided one because its
+// URL is known, one that an exact set decided about because it waits.
+func (d *draft) seen(ctx context.Context, item frontier.Item) (bool, error) {
+	before := d.m.entries[item.Fingerprint]
+	switch {
+	case item.Decision == frontier.Known:
+		return true, nil
+	case item.Decision != frontier.Undecided:
+		return before.waits(), nil
+	case before != nil || item.Class != frontier.Bulk:
+		return before != nil, nil
+	}
+	return d.m.claims(ctx, item.Fingerprint)
+}
+
+// claims says whether the filter claims to know a fingerprint.
+func (m *Memory) claims(ctx context.Context, fp bloomstore.Fingerprint) (bool, error) {
+	if m.entries[fp] != nil || m.cfg.Filter == nil {
+		return m.entries[fp] != nil, nil
+	}
+	known, err := m.cfg.Filter.Contains(ctx, []bloomstore.Fingerprint{fp})
+	if err != nil {
+		return false, err
+	}
+	return known[0], nil
+}
+
+// decided counts an item that is queued because an exact set says so, and gives
+// it the round that it is queued in.
+func (d *draft) decided(ctx context.Context, item *frontier.Item) error {
+	claimed, err := d.m.claims(ctx, item.Fingerprint)
+	if err != nil || !claimed {
+		return err
+	}
+	switch item.Decision {
+	case frontier.New:
+		d.recovered++
+	case frontier.Promoted:
+		d.promoted++
+		item.Round = max(item.Round, 1) // what it was before may have had round 0
+	}
+	return nil
+}
+
+// noteOf returns the note of an item.
+func noteOf(item frontier.Item) frontier.Note {
+	item.Decision, item.Delay = frontier.Undecided, 0
+	return frontier.Note{Item: item}
+}
+
+// Notes implements frontier.Outbox.
+func (m *Memory) Notes(_ context.Context, n int) (frontier.NoteBatch, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	notes := append([]frontier.Note(nil), m.outbox[:min(n, len(m.outbox))]...)
+	return frontier.NoteBatch{Notes: notes, Receipt: strconv.FormatUint(m.told, 10)}, nil
+}
+
+// Delivered implements frontier.Outbox.
+func (m *Memory) Delivered(_ context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(batch.Notes)
+	if n == 0 || batch.Receipt != strconv.FormatUint(m.told, 10) || n > len(m.outbox) {
+		return false, nil
+	}
+	m.outbox = m.outbox[n:]
+	m.told += uint64(n)
+	m.stats.Found += seen
+	m.stats.Seen += seen
+	for _, refusal := range refused {
+		m.stats.Found += refusal.Count
+		m.stats.Refused[refusal.Reason] += refusal.Count
+	}
+	return true, nil
+}
+
+// waits reports whether an entry, nil for none, is queued or leased.
+func (e *entry) waits() bool {
+	return e != nil && (e.state == frontier.Queued || e.state == frontier.Leased)
+}
+
+// Waits implements frontier.Outbox.
+func (m *Memory) Waits(_ context.Context, items []frontier.Item) ([]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	waits := make([]bool, len(items))
+	for i := range items {
+		waits[i] = m.entries[items[i].Fingerprint].waits()
+	}
+	return waits, nil
+}

@@ -1,0 +1,230 @@
+package frontiertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// offering changes what is offered, by Add and as links.
+func (b *broken) offering(change func(*frontier.Item)) {
+	changed := func(items []frontier.Item) []frontier.Item {
+		items = slices.Clone(items)
+		for i := range items {
+			change(&items[i])
+		}
+		return items
+	}
+	b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		return b.Memory.Add(ctx, changed(items))
+	}
+	b.completing(func(c *frontier.Completion) { c.Links = changed(c.Links) })
+}
+
+// completing changes completions.
+func (b *broken) completing(change func(*frontier.Completion)) {
+	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+		done = slices.Clone(done)
+		for i := range done {
+			change(&done[i])
+		}
+		return b.Memory.Complete(ctx, id, done, update)
+	}
+}
+
+// completed runs after each completion, with its error.
+func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err error)) {
+	b.complete = func(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+		err := b.Memory.Complete(ctx, id, done, update)
+		b.locked(func(m *Memory) { then(m, done, err) })
+		return err
+	}
+}
+
+// decidedAs changes one decision into another.
+func decidedAs(from, to frontier.Decision) func(*frontier.Item) {
+	return func(item *frontier.Item) {
+		if item.Decision == from {
+			item.Decision = to
+		}
+	}
+}
+
+// brokenOutbox is broken with other methods of the outbox.
+type brokenOutbox struct {
+	*broken
+	notes     func(context.Context, int) (frontier.NoteBatch, error)
+	delivered func(context.Context, frontier.NoteBatch, uint64, []frontier.Refusal) (bool, error)
+	waits     func(frontier.State) bool // whether an item in that state waits
+}
+
+func (b *brokenOutbox) Notes(ctx context.Context, n int) (frontier.NoteBatch, error) {
+	return b.notes(ctx, n)
+}
+
+func (b *brokenOutbox) Delivered(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+	return b.delivered(ctx, batch, seen, refused)
+}
+
+func (b *brokenOutbox) Waits(ctx context.Context, items []frontier.Item) ([]bool, error) {
+	if b.waits == nil {
+		return b.Memory.Waits(ctx, items)
+	}
+	waits := make([]bool, len(items))
+	b.locked(func(m *Memory) {
+		for i := range items {
+			if e := m.entries[items[i].Fingerprint]; e != nil {
+				waits[i] = b.waits(e.state)
+			}
+		}
+	})
+	return waits, nil
+}
+
+// outboxMutants are crawls beside an exact set that are broken in one way each.
+var outboxMutants = []struct {
+	name     string
+	breakIt  func(*brokenOutbox)
+	caughtBy []string
+}{
+	{"asks the filter about what is new", func(b *brokenOutbox) { b.offering(decidedAs(frontier.New, frontier.Undecided)) },
+		[]string{"DecisionNewIsQueuedOnce"}},
+	{"queues what waits", func(b *brokenOutbox) {
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			verdicts, err := b.Memory.Add(ctx, items)
+			for i := range verdicts {
+				if items[i].Decision == frontier.New {
+					verdicts[i].Answer = frontier.Added
+				}
+			}
+			return verdicts, err
+		}
+	}, []string{"DecisionNewIsQueuedOnce", "DecisionNewReturnsFromALostLease", "RacersQueueWhatIsNewOnce", "NotesOutliveARestart"}},
+	{"queues what is known", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Known, frontier.New)) },
+		[]string{"DecisionKnownIsSeen", "DecisionsAreRefusedByIndex"}},
+	{"counts promoted items as recovered", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Promoted, frontier.New)) },
+		[]string{"DecisionPromotedGetsARound"}},
+	{"counts renewed items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },
+		[]string{"DecisionAgainKeepsItsRound"}},
+	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Item) { item.Round = 0 }) },
+		[]string{"DecisionAgainKeepsItsRound", "DecisionPromotedGetsARound", "NotesComeWithTheirPage", "RetryPassesOverWhatWaits"}},
+	{"leaves what is new to the exact map", func(b *brokenOutbox) {
+		b.offering(func(item *frontier.Item) {
+			if item.Decision == frontier.New {
+				item.Decision, item.Class = frontier.Undecided, frontier.Bulk
+			}
+		})
+	}, []string{"DecisionNewIsNeverDropped"}},
+	{"puts off decisions in Add", func(b *brokenOutbox) {
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			if items[0].Decision == frontier.Later {
+				return []frontier.Verdict{{Answer: frontier.Deferred}}, nil
+			}
+			return b.Memory.Add(ctx, items)
+		}
+	}, []string{"DecisionLaterIsForLinks"}},
+	{"retries what waits", func(b *brokenOutbox) {
+		b.retry = func(ctx context.Context, host string) (int, error) {
+			n, err := b.Memory.Retry(ctx, host)
+			return n + len(b.past), err
+		}
+	}, []string{"RetryPassesOverWhatWaits"}},
+	{"has what is finished wait", func(b *brokenOutbox) { b.waits = func(frontier.State) bool { return true } },
+		[]string{"WaitsUntilCompleted"}},
+	{"has what is leased not wait", func(b *brokenOutbox) { b.waits = func(s frontier.State) bool { return s == frontier.Queued } },
+		[]string{"WaitsUntilCompleted"}},
+	{"forgets the untold", func(b *brokenOutbox) { b.completing(func(c *frontier.Completion) { c.Untold = false }) },
+		[]string{"NotesOfTheUntold"}},
+	{"notes the links of a lost lease", func(b *brokenOutbox) {
+		b.completed(func(m *Memory, done []frontier.Completion, err error) {
+			if errors.Is(err, frontier.ErrLeaseLost) {
+				m.outbox = append(m.outbox, noteOf(done[0].Links[0]))
+			}
+		})
+	}, []string{"NotesOfALostLease"}},
+	{"notes links at every repeat", func(b *brokenOutbox) {
+		b.completed(func(m *Memory, done []frontier.Completion, err error) {
+			for _, c := range done {
+				for _, link := range c.Links {
+					if link.Decision == frontier.Later && len(m.outbox) == 1 {
+						m.outbox = append(m.outbox, noteOf(link))
+					}
+				}
+			}
+		})
+	}, []string{"NotesComeWithTheirPage", "NotesKeepTheCrawlGoing"}},
+	{"counts links that are put off", func(b *brokenOutbox) {
+		b.completed(func(m *Memory, done []frontier.Completion, err error) {
+			m.stats.Found += uint64(len(m.outbox))
+			m.stats.Seen += uint64(len(m.outbox))
+		})
+	}, []string{"NotesComeWithTheirPage"}},
+	{"returns notes out of order", func(b *brokenOutbox) {
+		b.notes = func(ctx context.Context, n int) (frontier.NoteBatch, error) {
+			batch, err := b.Memory.Notes(ctx, n)
+			slices.Reverse(batch.Notes)
+			return batch, err
+		}
+	}, []string{"NotesAreInOrder"}},
+	{"takes notes off when they are read", func(b *brokenOutbox) {
+		b.notes = func(ctx context.Context, n int) (frontier.NoteBatch, error) {
+			batch, err := b.Memory.Notes(ctx, n)
+			b.locked(func(m *Memory) { m.outbox = m.outbox[min(len(batch.Notes), len(m.outbox)):] })
+			return batch, err
+		}
+	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
+	{"believes every relay", func(b *brokenOutbox) {
+		b.delivered = func(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+			b.locked(func(m *Memory) { batch.Receipt = strconv.FormatUint(m.told, 10) })
+			return b.Memory.Delivered(ctx, batch, seen, refused)
+		}
+	}, []string{"NotesAreInOrder"}},
+	{"counts nothing of what was delivered", func(b *brokenOutbox) {
+		b.delivered = func(ctx context.Context, batch frontier.NoteBatch, _ uint64, _ []frontier.Refusal) (bool, error) {
+			return b.Memory.Delivered(ctx, batch, 0, nil)
+		}
+	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
+	{"is empty with notes", func(b *brokenOutbox) {
+		b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+			grant, err := b.Memory.Lease(ctx, request)
+			grant.Empty = len(grant.Leases) == 0
+			return grant, err
+		}
+	}, []string{"NotesKeepTheCrawlGoing"}},
+	{"forgets its notes", func(b *brokenOutbox) {
+		b.reopen = func() (Crawl, error) {
+			b.locked(func(m *Memory) { m.outbox = nil })
+			return b, nil
+		}
+	}, []string{"NotesOutliveARestart"}},
+}
+
+// TestSuiteSeesBrokenOutboxes is TestSuiteSeesBrokenStores for what an exact set
+// relies on.
+func TestSuiteSeesBrokenOutboxes(t *testing.T) {
+	for _, m := range outboxMutants {
+		t.Run(m.name, func(t *testing.T) {
+			open := func(opt Options) Crawl {
+				b := &brokenOutbox{broken: newBroken(opt)}
+				b.notes, b.delivered = b.Memory.Notes, b.Memory.Delivered
+				m.breakIt(b)
+				return b
+			}
+			for _, name := range m.caughtBy {
+				i := slices.IndexFunc(outboxCases, func(c testCase) bool { return c.name == name })
+				if i < 0 {
+					t.Fatalf("there is no case %s", name)
+				}
+				if err := outboxCases[i].run(t.Context(), open); err == nil {
+					t.Errorf("%s passes", name)
+				} else {
+					t.Logf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+}

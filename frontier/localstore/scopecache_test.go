@@ -1,0 +1,30 @@
+package localstore
+
+import "testing"
+
+// TestScopeCacheDropsWhatIsStale: a key that was looked up before another call
+// opened it must not be remembered as closed.
+func TestScopeCacheDropsWhatIsStale(t *testing.T) {
+	var c scopeCache
+	_, known, before := c.look("a.test")
+	if known {
+		t.Fatal("an empty cache knows a key")
+	}
+	c.add("a.test")
+	c.shut("a.test", before)
+	if open, known, _ := c.look("a.test"); !open || !known {
+		t.Errorf("opened, then shut by an older look: open %t, known %t", open, known)
+	}
+	_, _, now := c.look("b.test")
+	c.shut("b.test", now)
+	if open, known, _ := c.look("b.test"); open || !known {
+		t.Errorf("shut: open %t, known %t", open, known)
+	}
+	c.add("b.test")
+	if open, known, _ := c.look("b.test"); !open || !known {
+		t.Errorf("shut, then opened: open %t, known %t", open, known)
+	}
+	if _, closed := c.closed["b.test"]; closed {
+		t.Error("an open key is also remembered as closed")
+	}
+}

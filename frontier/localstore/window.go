@@ -1,0 +1,141 @@
+package localstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// exactKeyRow is what is kept of an exact key beside its queue entry or its
+// outcome: the class that it was last added with, and how its earlier rounds
+// ended whose windows are over. Rounds that Retry ended are in neither.
+type exactKeyRow struct {
+	class        frontier.Class
+	done, failed uint64
+}
+
+func appendExact(b []byte, row exactKeyRow) []byte {
+	b = append(b, byte(row.class))
+	if row.done+row.failed == 0 {
+		return b
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(b, row.done), row.failed)
+}
+
+func decodeExact(b []byte) (row exactKeyRow, err error) {
+	if len(b) == 0 {
+		return row, errRow
+	}
+	row.class, b = frontier.Class(b[0]), b[1:]
+	if len(b) == 0 {
+		return row, nil
+	}
+	for _, v := range []*uint64{&row.done, &row.failed} {
+		x, n := binary.Uvarint(b)
+		if n <= 0 {
+			return row, errRow
+		}
+		*v, b = x, b[n:]
+	}
+	return row, nil
+}
+
+// checkWindows returns what is wrong with Config.Windows.
+func (c *Config) checkWindows() error {
+	var errs []error
+	for class, window := range c.Windows {
+		switch {
+		case window < 0:
+			errs = append(errs, fmt.Errorf("localstore: the window of class %d is %v, want 0 or more", class, window))
+		case window > 0 && class == int(frontier.Bulk):
+			errs = append(errs, fmt.Errorf("localstore: bulk items have a window of %v: only the completion of exact ones is noted", window))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// renew queues an exact item once more, in the next round, if it is finished
+// and its window is over; what waits or is leased stays what it is. A key that
+// was finished while nobody noted when, as a bulk item is, has waited long
+// enough. Its errors are fatal.
+func (g *group) renew(o *offer) (renewed bool, err error) {
+	if g.cfg.Windows == [maxClass + 1]time.Duration{} {
+		return false, nil
+	}
+	if g.exact[o.print] { // its rows are those of before this group
+		return false, nil
+	}
+	row, err := g.get(outcomeKey(o.print))
+	if err != nil || row == nil {
+		return false, err
+	}
+	last, err := decodeOutcome(row)
+	if err != nil {
+		return false, fatal("read an outcome", err)
+	}
+	key, promoted, err := g.exactRow(o)
+	if err != nil {
+		return false, err
+	}
+	window := g.cfg.Windows[key.class]
+	if window == 0 || last.finished+micros(window) > g.now {
+		return false, nil
+	}
+	h, err := g.hostOf(o.item.Host)
+	if err != nil {
+		return false, err
+	}
+	if last.seq == 0 {
+		key.done++
+	} else { // Retry must not find it any more
+		key.failed++
+		g.remove(failedKey(h.key, last.seq))
+		g.dropFailed(last.seq)
+	}
+	if promoted {
+		g.meta.Stats.Promoted++
+	}
+	g.remove(outcomeKey(o.print))
+	key.class = o.item.Class
+	g.writeExact(o.print, key)
+	g.queueNew(h, o, last.round+1)
+	return true, nil
+}
+
+// exactRow returns the row of an offered exact key. promoted: it has none, for
+// it was added as a bulk item.
+func (g *group) exactRow(o *offer) (row exactKeyRow, promoted bool, err error) {
+	text, err := g.get(exactKey(o.print))
+	if err != nil || text == nil {
+		return exactKeyRow{class: o.item.Class}, true, err
+	}
+	if row, err = decodeExact(text); err != nil {
+		return row, false, fatal("read an exact key", err)
+	}
+	return row, false, nil
+}
+
+func (g *group) writeExact(print bloomstore.Fingerprint, row exactKeyRow) {
+	g.set(exactKey(print), appendExact(nil, row))
+	g.markExact(print)
+}
+
+// markExact notes that the rows of an exact key are not yet readable.
+func (g *group) markExact(print bloomstore.Fingerprint) {
+	if g.exact == nil {
+		g.exact = make(map[bloomstore.Fingerprint]bool)
+	}
+	g.exact[print] = true
+}
+
+// dropFailed keeps what else this group does from the failed row of this number.
+func (g *group) dropFailed(seq uint64) {
+	if g.retried == nil {
+		g.retried = make(map[uint64]bool)
+	}
+	g.retried[seq] = true
+}

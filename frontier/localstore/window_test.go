@@ -1,0 +1,323 @@
+package localstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+)
+
+var suiteWindows = [maxClass + 1]time.Duration{frontiertest.ClassWindow: frontiertest.Window}
+
+func TestWindows(t *testing.T) {
+	frontiertest.RunWindows(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+		return openWith(t, vfs.NewMem(), "crawl", opt, func(cfg *Config) { cfg.Windows = suiteWindows })
+	})
+}
+
+func TestWindowsOfNothing(t *testing.T) {
+	_, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Windows: [maxClass + 1]time.Duration{
+		frontier.Bulk: time.Hour, frontier.Exact: -time.Hour, frontier.Sitemap: time.Hour,
+	}})
+	if err == nil || strings.Count(err.Error(), "window of") != 2 {
+		t.Errorf("Open = %v, want two faults of Windows", err)
+	}
+}
+
+// A key that is known as a bulk one has no time of completion: as an exact one
+// of a class with a window it is offered once more, and counted apart.
+func TestWindowPromotesBulkKeys(t *testing.T) {
+	s := openWindows(t, vfs.NewMem(), time.Now)
+	bulk := frontier.Item{URL: "http://a.test/1", Host: "a.test", Priority: frontier.PriorityPage}
+	exact := bulk
+	exact.Class = frontiertest.ClassWindow
+	answer(t, s, bulk, frontier.Added)
+	answer(t, s, exact, frontier.Seen) // it waits
+	completeAll(t, s, 0, frontier.OK)
+	answer(t, s, bulk, frontier.Seen)
+	answer(t, s, exact, frontier.Added)
+	completeAll(t, s, 1, frontier.OK)
+	answer(t, s, exact, frontier.Seen)
+	stats, err := s.Counters(t.Context())
+	if err != nil || stats.Promoted != 1 || stats.Recovered != 0 {
+		t.Errorf("%d promoted, %d recovered (%v), want 1, 0", stats.Promoted, stats.Recovered, err)
+	}
+	checkRecount(t, s)
+}
+
+// What a group has changed cannot be read yet: within one, a failed key whose
+// window is over is offered again by whoever comes first, once.
+func TestWindowAndRetryInOneGroup(t *testing.T) {
+	item := frontier.Item{URL: "http://a.test/1", Host: "a.test", Class: frontiertest.ClassWindow}
+	add := func(g *group) error {
+		_, err := g.add(&g.offers([]frontier.Item{item})[0])
+		return err
+	}
+	retry := func(g *group) error {
+		lower, upper := table(tableFailed)
+		_, _, err := g.retry(lower, upper, g.meta.Seq)
+		return err
+	}
+	for name, calls := range map[string][]func(*group) error{"add first": {add, retry, add}, "retry first": {retry, add, retry}} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1.8e9, 0)
+			s := openWindows(t, vfs.NewMem(), func() time.Time { return now })
+			answer(t, s, item, frontier.Added)
+			completeAll(t, s, 0, frontier.Network)
+			now = now.Add(frontiertest.Window)
+			err := s.do(t.Context(), &op{change: func(g *group) error {
+				for _, call := range calls {
+					if err := call(g); err != nil {
+						return err
+					}
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRecount(t, s)
+			completeAll(t, s, 1, frontier.OK)
+			if grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: make([]frontier.LeaseID, 1)}); err != nil || !grant.Empty {
+				t.Errorf("%+v (%v), want nothing left", grant, err)
+			}
+		})
+	}
+}
+
+// TestWindowModel makes random calls about a few keys, some with a window,
+// beside a map that says what must come of them; now and then the process dies.
+func TestWindowModel(t *testing.T) {
+	runs, steps := 5, 400
+	if *proof {
+		runs, steps = 100, 2000
+	}
+	first, runs := firstSeed(runs)
+	for i := range runs {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Logf("replay with -seed=%d", seed)
+			newWindowModel(t, seed).run(steps)
+		})
+	}
+}
+
+// windowModel is what the test knows of the keys of a store.
+type windowModel struct {
+	t     *testing.T
+	rng   *rand.Rand
+	now   time.Time
+	fs    vfs.FS
+	store *Store
+	keys  []modelKey
+}
+
+type modelKey struct {
+	item     frontier.Item
+	state    frontier.State
+	round    uint32
+	finished time.Time
+}
+
+func newWindowModel(t *testing.T, seed uint64) *windowModel {
+	m := &windowModel{t: t, rng: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.8e9, 0), fs: vfs.NewMem()}
+	for n := range 12 {
+		host := fmt.Sprintf("h%d.test", n%3)
+		item := frontier.Item{URL: fmt.Sprintf("http://%s/%d", host, n), Host: host, Priority: frontier.PriorityPage}
+		item.Class = []frontier.Class{frontiertest.ClassWindow, frontiertest.ClassWindow, frontiertest.ClassForever, frontier.Bulk}[n/3]
+		m.keys = append(m.keys, modelKey{item: item})
+	}
+	m.open()
+	return m
+}
+
+func (m *windowModel) open() { m.store = openWindows(m.t, m.fs, func() time.Time { return m.now }) }
+
+func (m *windowModel) run(steps int) {
+	for range steps {
+		switch m.rng.IntN(10) {
+		default:
+			m.offer()
+		case 4, 5, 6:
+			m.work()
+		case 7:
+			m.now = m.now.Add(time.Duration(m.rng.Int64N(int64(frontiertest.Window))))
+		case 8:
+			m.retry()
+		case 9:
+			m.die()
+		}
+		if m.t.Failed() {
+			return
+		}
+	}
+	checkRecount(m.t, m.store)
+}
+
+// offer adds some keys, equal ones too.
+func (m *windowModel) offer() {
+	var items []frontier.Item
+	var want []frontier.Answer
+	for range 1 + m.rng.IntN(4) {
+		k := &m.keys[m.rng.IntN(len(m.keys))]
+		items, want = append(items, k.item), append(want, m.expect(k))
+	}
+	verdicts, err := m.store.Add(m.t.Context(), items)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for i, v := range verdicts {
+		if v.Answer != want[i] {
+			m.t.Fatalf("%s of class %d: %v, want %v", items[i].URL, items[i].Class, v.Answer, want[i])
+		}
+	}
+}
+
+// expect says what an offer of a key must be answered, and notes it.
+func (m *windowModel) expect(k *modelKey) frontier.Answer {
+	final := k.state == frontier.Done || k.state == frontier.Failed
+	over := final && k.item.Class == frontiertest.ClassWindow && m.now.Sub(k.finished) >= frontiertest.Window
+	switch {
+	case over:
+		k.round++
+	case k.state != frontier.Unknown:
+		return frontier.Seen
+	}
+	k.state = frontier.Queued
+	return frontier.Added
+}
+
+// work finishes some of what a lease holds.
+func (m *windowModel) work() {
+	id := frontier.LeaseID{}
+	for i := range id {
+		id[i] = byte(m.rng.Uint32())
+	}
+	grant, err := m.store.Lease(m.t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
+	if err != nil || len(grant.Leases) == 0 {
+		return
+	}
+	var done []frontier.Completion
+	for _, item := range grant.Leases[0].Items {
+		k := m.key(item.URL)
+		if k.state != frontier.Queued || k.round != item.Round {
+			m.t.Fatalf("%s of round %d is handed out, want %q of round %d", item.URL, item.Round, k.state, k.round)
+		}
+		outcome := []frontier.Outcome{frontier.OK, frontier.Network, ""}[m.rng.IntN(3)]
+		if outcome == "" { // it goes back with the lease
+			continue
+		}
+		k.state, k.finished = outcome.State(), m.now
+		done = append(done, frontier.Completion{Item: item.Fingerprint, Outcome: outcome})
+	}
+	if err := m.store.Complete(m.t.Context(), id, done, frontier.HostUpdate{End: true}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *windowModel) key(url string) *modelKey {
+	for i := range m.keys {
+		if m.keys[i].item.URL == url {
+			return &m.keys[i]
+		}
+	}
+	m.t.Fatalf("%s was never added", url)
+	return nil
+}
+
+func (m *windowModel) retry() {
+	want := 0
+	for i := range m.keys {
+		if k := &m.keys[i]; k.state == frontier.Failed {
+			k.state, k.round = frontier.Queued, k.round+1
+			want++
+		}
+	}
+	if n, err := m.store.Retry(m.t.Context(), ""); err != nil || n != want {
+		m.t.Fatalf("Retry = %d, %v, want %d", n, err, want)
+	}
+}
+
+// die ends the process where it is, or in order.
+func (m *windowModel) die() {
+	if m.rng.IntN(2) == 0 {
+		m.store.guard.fail(errKilled)
+	}
+	if err := m.store.Close(); (err == nil) != (m.store.Err() == nil) {
+		m.t.Fatal(err)
+	}
+	m.open()
+}
+
+func openWindows(t *testing.T, fs vfs.FS, now func() time.Time) *Store {
+	t.Helper()
+	s, err := Open(Config{Dir: "crawl", FS: fs, Now: now, Delay: NoDelay, Windows: suiteWindows, Filter: membits.Config{Capacity: 10_000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func answer(t *testing.T, s *Store, item frontier.Item, want frontier.Answer) {
+	t.Helper()
+	verdicts, err := s.Add(t.Context(), []frontier.Item{item})
+	if err != nil || verdicts[0].Answer != want {
+		t.Fatalf("%s of class %d: %v (%v), want %v", item.URL, item.Class, verdicts, err, want)
+	}
+}
+
+// completeAll finishes what one lease holds.
+func completeAll(t *testing.T, s *Store, round uint32, outcome frontier.Outcome) {
+	t.Helper()
+	id := frontier.LeaseID{byte(round), 1}
+	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{id}})
+	if err != nil || len(grant.Leases) != 1 {
+		t.Fatalf("%d leases (%v), want 1", len(grant.Leases), err)
+	}
+	var done []frontier.Completion
+	for _, item := range grant.Leases[0].Items {
+		if item.Round != round {
+			t.Errorf("%s is of round %d, want %d", item.URL, item.Round, round)
+		}
+		done = append(done, frontier.Completion{Item: item.Fingerprint, Outcome: outcome})
+	}
+	if err := s.Complete(t.Context(), id, done, frontier.HostUpdate{End: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkRecount holds a store's counters against its rows.
+func checkRecount(t *testing.T, s *Store) {
+	t.Helper()
+	r, err := s.Recount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, failures := r.Counters, uint64(0)
+	for outcome, n := range c.Outcomes {
+		if outcome.State() == frontier.Failed {
+			failures += n
+		}
+	}
+	if err := c.Balance(); err != nil {
+		t.Error(err)
+	}
+	if r.Queued != c.Queued || r.Leased != c.Leased || r.Done.Count != c.Done || r.Failed != c.Failed || r.Failures.Count != failures {
+		t.Errorf("counted %d queued, %d leased, %d done, %d failed, %d failures, the counters say %d, %d, %d, %d, %d",
+			r.Queued, r.Leased, r.Done.Count, r.Failed, r.Failures.Count, c.Queued, c.Leased, c.Done, c.Failed, failures)
+	}
+	if off := r.Added - float64(c.Added); off > 1+5*r.AddedErr || off < -1-5*r.AddedErr {
+		t.Errorf("added is estimated as %.1f ± %.1f, the counter says %d", r.Added, r.AddedErr, c.Added)
+	}
+	if r.Forgotten > 0 || len(r.Faults) > 0 {
+		t.Errorf("%d URLs forgotten, faults %q", r.Forgotten, r.Faults)
+	}
+}

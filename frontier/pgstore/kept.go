@@ -1,0 +1,69 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Waited is how many URLs waited in a crawl's queue at some moment.
+type Waited struct {
+	All   uint64 // queued or leased
+	Exact uint64 // of these exact ones
+}
+
+// Kept is what Postgres keeps of a crawl's queue, in case that is lost.
+type Kept struct {
+	Identity string
+	Card     []byte // Config.Card; nil: there was none
+	Waited
+	At time.Time // when Waited was noted, by the server's clock, UTC; zero: it never was
+}
+
+// Read returns what is kept of the crawl cfg.Crawl. It changes nothing.
+// ErrNoCrawl: there is none of that name. Only how to reach the server and Crawl
+// of cfg are read.
+func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return kept, err
+	}
+	s, err := connect(ctx, cfg)
+	if err != nil {
+		return kept, err
+	}
+	defer s.Close()
+	none := fmt.Errorf("%w: %q", ErrNoCrawl, cfg.Crawl)
+	switch version, err := s.version(ctx); {
+	case err != nil:
+		return kept, err
+	case version == 0: // nobody ever used this database
+		return kept, none
+	}
+	if err := s.checkSchema(ctx, false); err != nil {
+		return kept, err
+	}
+	var noted *time.Time
+	err = s.try(ctx, "read what is kept of the queue", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, keptSQL, cfg.Crawl).Scan(&kept.Identity, &kept.Card, &kept.All, &kept.Exact, &noted)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = none
+	}
+	if noted != nil {
+		kept.At = noted.UTC()
+	}
+	return kept, err
+}
+
+// Keep notes how many URLs wait in the crawl's queue now, unless another worker
+// did less than age ago.
+func (s *Store) Keep(ctx context.Context, waits Waited, age time.Duration) error {
+	return s.try(ctx, "note what waits in the queue", func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, keepSQL, s.crawl, waits.All, waits.Exact, age)
+		return err
+	})
+}

@@ -1,0 +1,47 @@
+package pgstore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// uuids are fingerprints as the driver encodes them fastest.
+type uuids = pgtype.FlatArray[pgtype.UUID]
+
+func uuid(print bloomstore.Fingerprint) pgtype.UUID { return pgtype.UUID{Bytes: print, Valid: true} }
+
+// A class is kept in one byte: a hexadecimal digit, which people can read.
+const digits = "0123456789abcdef"
+
+func digit(class frontier.Class) string { return digits[class : class+1] }
+
+func classOf(digit rune) (frontier.Class, error) {
+	at := strings.IndexRune(digits, digit)
+	if at < 0 {
+		return 0, fmt.Errorf("pgstore: class %q is no hexadecimal digit", digit)
+	}
+	return frontier.Class(at), nil
+}
+
+// letters stand for outcomes in one byte; the table crawler.exact_outcome has
+// them too.
+var letters = map[frontier.Outcome]string{
+	frontier.OK: "o", frontier.Redirect: "r", frontier.ClientError: "c",
+	frontier.Robots: "b", frontier.Address: "a", frontier.Type: "t",
+	frontier.ServerError: "s", frontier.Throttled: "l", frontier.Network: "n",
+	frontier.HostDead: "h", frontier.WorkerLost: "w", frontier.Handler: "e",
+}
+
+func outcomeOf(letter rune) (frontier.Outcome, error) {
+	for outcome, l := range letters {
+		if l == string(letter) {
+			return outcome, nil
+		}
+	}
+	return "", fmt.Errorf("pgstore: no outcome has the letter %q", letter)
+}

@@ -1,0 +1,123 @@
+package pgstore
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// schemaVersion is the newest migration in migrations.
+const schemaVersion = 1
+
+// migrateLock is the advisory lock of those who change the schema: "crawler" in
+// ASCII.
+const migrateLock = 0x637261776c6572
+
+// migrateTimeout bounds a migration, and the wait for another's.
+const migrateTimeout = 10 * time.Minute
+
+// Migrate brings the schema of a database up to date and returns the versions
+// that it had and has. Of several callers one does it and the others wait. Only
+// DSN and ConnectTimeout of cfg are read.
+//
+// ErrSchema: the schema is newer than this program.
+func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
+	cfg.Crawl = "none" // it is not asked for
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return 0, 0, err
+	}
+	s, err := connect(ctx, cfg)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.Close()
+	if from, err = s.version(ctx); err != nil {
+		return 0, 0, err
+	}
+	return from, schemaVersion, s.checkSchema(ctx, true)
+}
+
+// checkSchema returns nil when the schema is this program's, which with migrate
+// it sees to.
+func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
+	version, err := s.version(ctx)
+	switch {
+	case err != nil:
+		return err
+	case version > schemaVersion:
+		return fmt.Errorf("%w: the database has version %d, this program knows those up to %d: use a newer one",
+			ErrSchema, version, schemaVersion)
+	case version == schemaVersion:
+		return nil
+	case !migrate:
+		return fmt.Errorf("%w: the database has version %d, this program wants %d: run \"crawler migrate\"",
+			ErrSchema, version, schemaVersion)
+	}
+	return s.migrate(ctx)
+}
+
+// version returns the version of the database's schema, 0 for one without.
+func (s *Store) version(ctx context.Context) (version int64, err error) {
+	err = s.try(ctx, "read the schema's version", func(ctx context.Context) error {
+		err := s.pool.QueryRow(ctx, schemaVersionSQL).Scan(&version)
+		if reply, ok := errors.AsType[*pgconn.PgError](err); ok && (reply.Code == "42P01" || reply.Code == "3F000") {
+			version, err = 0, nil // no table, no schema
+		}
+		return err
+	})
+	return version, err
+}
+
+// migrate runs the migrations that are missing. The lock is its connection's
+// own and goes with it, whatever happens to the process.
+func (s *Store) migrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, migrateTimeout, errors.New("migrations take too long"))
+	defer cancel()
+	config := s.pool.Config().ConnConfig.Copy()
+	for _, timeout := range []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
+		config.RuntimeParams[timeout] = "0"
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return explain("connect to migrate", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrateLock)); err != nil {
+		return explain("wait for others to migrate", err)
+	}
+	// Where another has migrated meanwhile there is nothing to do, and perhaps
+	// nothing that this user may do.
+	if version, err := s.version(ctx); err != nil || version >= schemaVersion {
+		return err
+	}
+	if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS crawler"); err != nil {
+		return explain("create the schema", err)
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("pgstore: %w", err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName("crawler.migration"),
+		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return fmt.Errorf("pgstore: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return explain("migrate", err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+-- 00001_exact_tier.sql: crawls, templates of their tables, and the functions that make and drop these.
+-- A crawl has four tables of its own, crawler.exact_key_N and so on with N its id: made like the
+-- templates and with the templates' grants, and of no partitioned parent, so that making and
+-- dropping them locks nothing that another crawl uses.
+-- +goose Up
+
+CREATE TABLE crawler.crawl (
+	id       int PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+	name     text NOT NULL UNIQUE,
+	identity text NOT NULL,
+	floor    int NOT NULL DEFAULT 0,
+	created  timestamptz NOT NULL DEFAULT now(),
+	card     bytea,
+	waited   bigint,
+	exact    bigint,
+	noted    timestamptz
+);
+COMMENT ON COLUMN crawler.crawl.identity IS 'of the fingerprints: the id of the crawl in its queue';
+COMMENT ON COLUMN crawler.crawl.card IS 'what the queue is made again from; it has the secret key of the fingerprints; null: there is no queue beside';
+COMMENT ON COLUMN crawler.crawl.waited IS 'how many URLs waited in the queue, as of noted';
+COMMENT ON COLUMN crawler.crawl.exact IS 'how many of these were exact';
+COMMENT ON COLUMN crawler.crawl.floor IS 'round of keys that are not known: one above the highest round that was swept';
+
+CREATE TABLE crawler.exact_window (
+	crawl  int NOT NULL REFERENCES crawler.crawl ON DELETE CASCADE,
+	class  smallint NOT NULL,
+	length interval NOT NULL,
+	PRIMARY KEY (crawl, class)
+);
+COMMENT ON TABLE crawler.exact_window IS 'how long finished keys of a class count as seen; no row: for ever';
+
+CREATE TABLE crawler.exact_outcome (
+	letter "char" PRIMARY KEY,
+	name   text NOT NULL UNIQUE,
+	state  text NOT NULL
+);
+INSERT INTO crawler.exact_outcome (letter, name, state) VALUES
+	('o', 'ok', 'done'), ('r', 'redirect', 'done'), ('c', 'client_error', 'done'),
+	('b', 'robots', 'done'), ('a', 'address', 'done'), ('t', 'type', 'done'),
+	('s', 'server_error', 'failed'), ('l', 'throttled', 'failed'), ('n', 'network', 'failed'),
+	('h', 'host_dead', 'failed'), ('w', 'worker_lost', 'failed'), ('e', 'handler', 'failed');
+
+-- The columns stand in an order that leaves no gap: a finished key that stays for
+-- ever has 48 bytes, of which its fingerprint is 16 and Postgres' own header 24.
+CREATE TABLE crawler.exact_key (
+	fingerprint uuid PRIMARY KEY,
+	expires     timestamptz,
+	round       int NOT NULL,
+	http        smallint,
+	class       "char" NOT NULL,
+	outcome     "char"
+);
+CREATE INDEX ON crawler.exact_key (expires) WHERE expires IS NOT NULL;
+COMMENT ON TABLE crawler.exact_key IS 'every key: what it is known by, for as long as it counts as seen';
+COMMENT ON COLUMN crawler.exact_key.expires IS 'of a finished key: when its window is over; null: never';
+COMMENT ON COLUMN crawler.exact_key.class IS 'a hexadecimal digit';
+COMMENT ON COLUMN crawler.exact_key.outcome IS 'see crawler.exact_outcome; null: the key waits to be fetched';
+
+CREATE TYPE crawler.exact_finished AS (
+	expires timestamptz,
+	http    smallint,
+	class   "char",
+	outcome "char"
+);
+
+CREATE TABLE crawler.exact_waiting (
+	fingerprint uuid PRIMARY KEY,
+	depth       int NOT NULL,
+	hops        smallint NOT NULL,
+	priority    smallint NOT NULL,
+	url         text NOT NULL
+);
+COMMENT ON TABLE crawler.exact_waiting IS 'what is needed to queue a key, while it waits to be fetched';
+
+CREATE TABLE crawler.exact_pending (
+	fingerprint uuid PRIMARY KEY,
+	since       timestamptz NOT NULL,
+	was         crawler.exact_finished
+);
+CREATE INDEX ON crawler.exact_pending (since);
+COMMENT ON TABLE crawler.exact_pending IS 'the waiting keys that are not known to be queued';
+COMMENT ON COLUMN crawler.exact_pending.since IS 'when it was decided to be new, or a relay last took it up';
+COMMENT ON COLUMN crawler.exact_pending.was IS 'of a key whose window was over: what it was';
+
+CREATE TABLE crawler.record (
+	fingerprint uuid NOT NULL,
+	fetched     timestamptz NOT NULL,
+	round       int NOT NULL,
+	http        smallint,
+	outcome     text NOT NULL,
+	url         text NOT NULL,
+	record      json NOT NULL,
+	PRIMARY KEY (fingerprint, round)
+);
+COMMENT ON TABLE crawler.record IS 'what became of URLs, exact ones or all';
+COMMENT ON COLUMN crawler.record.record IS 'as written: json keeps every byte, jsonb would refuse some';
+
+-- +goose StatementBegin
+CREATE FUNCTION crawler.copy_table(template text, crawl int, options text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	leaf  text := template || '_' || crawl;
+	grant_ record;
+BEGIN
+	EXECUTE format('CREATE TABLE crawler.%I (LIKE crawler.%I INCLUDING ALL) WITH (%s)', leaf, template, options);
+	FOR grant_ IN
+		SELECT a.privilege_type, coalesce(quote_ident(r.rolname), 'PUBLIC') AS grantee
+		FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS a LEFT JOIN pg_roles r ON r.oid = a.grantee
+		WHERE c.oid = format('crawler.%I', template)::regclass AND a.grantee <> c.relowner
+	LOOP
+		EXECUTE format('GRANT %s ON crawler.%I TO %s', grant_.privilege_type, leaf, grant_.grantee);
+	END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION crawler.create_crawl(crawl_name text, crawl_identity text, crawl_card bytea, classes smallint[], windows interval[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	crawl int;
+BEGIN
+	INSERT INTO crawler.crawl (name, identity, card) VALUES (crawl_name, crawl_identity, crawl_card)
+	ON CONFLICT (name) DO NOTHING
+	RETURNING id INTO crawl;
+	IF crawl IS NULL THEN
+		RETURN; -- another worker was faster
+	END IF;
+	INSERT INTO crawler.exact_window (crawl, class, length)
+	SELECT crawl, w.class, w.length FROM unnest(classes, windows) AS w(class, length);
+	PERFORM crawler.copy_table('exact_key', crawl, 'autovacuum_vacuum_scale_factor = 0.1');
+	-- These two come and go: what they leave behind is cleaned up early.
+	PERFORM crawler.copy_table('exact_waiting', crawl, 'autovacuum_vacuum_scale_factor = 0.05');
+	PERFORM crawler.copy_table('exact_pending', crawl, 'autovacuum_vacuum_scale_factor = 0.05');
+	PERFORM crawler.copy_table('record', crawl, 'fillfactor = 100');
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION crawler.drop_crawl(crawl_name text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	crawl int;
+BEGIN
+	DELETE FROM crawler.crawl WHERE name = crawl_name RETURNING id INTO crawl;
+	IF crawl IS NULL THEN
+		RETURN false;
+	END IF;
+	EXECUTE format('DROP TABLE crawler.%I, crawler.%I, crawler.%I, crawler.%I', 'exact_key_' || crawl,
+		'exact_waiting_' || crawl, 'exact_pending_' || crawl, 'record_' || crawl);
+	RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE EXECUTE ON FUNCTION crawler.copy_table(text, int, text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION crawler.create_crawl(text, text, bytea, smallint[], interval[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION crawler.drop_crawl(text) FROM PUBLIC;

@@ -1,0 +1,10 @@
+-- count.sql: how many keys there are in each state. It reads everything.
+-- $1  time, null for the server's
+SELECT
+	(SELECT count(*) FROM crawler.exact_pending),
+	(SELECT count(*) FROM crawler.exact_waiting),
+	count(*) FILTER (WHERE o.state = 'done'),
+	count(*) FILTER (WHERE o.state = 'failed'),
+	coalesce($1::timestamptz, now()) - min(k.expires) FILTER (WHERE k.expires <= coalesce($1, now()))
+FROM crawler.exact_key AS k
+JOIN crawler.exact_outcome AS o ON o.letter = k.outcome;

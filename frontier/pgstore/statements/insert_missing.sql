@@ -1,0 +1,16 @@
+-- insert_missing.sql: insert keys that a look-up did not find, as pending; who gets one back owns it.
+-- $1  fingerprints, distinct and sorted by the caller, so that concurrent calls lock rows in one order
+-- $2  classes, index for index   $3  round   $4  time, null for the server's
+WITH fresh AS (
+	INSERT INTO crawler.exact_key (fingerprint, round, class)
+	SELECT t.fingerprint, $3, t.class::"char"
+	FROM unnest($1::uuid[], $2::text[]) AS t(fingerprint, class)
+	ON CONFLICT (fingerprint) DO NOTHING
+	RETURNING fingerprint
+), pending AS (
+	INSERT INTO crawler.exact_pending (fingerprint, since)
+	SELECT fingerprint, coalesce($4::timestamptz, now())
+	FROM fresh
+)
+SELECT fingerprint
+FROM fresh;

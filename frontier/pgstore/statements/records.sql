@@ -1,0 +1,7 @@
+-- records.sql: the next records, by fingerprint and round.
+-- $1, $2  fingerprint and round of the record before the first   $3  how many
+SELECT fingerprint, round, fetched, coalesce(http, 0), outcome, url, record::text
+FROM crawler.record
+WHERE (fingerprint, round) > ($1, $2)
+ORDER BY fingerprint, round
+LIMIT $3;

@@ -1,0 +1,6 @@
+-- status.sql: where one key is.
+-- $1  fingerprint   $2  time, null for the server's
+SELECT k.round, k.class, k.outcome, k.http, k.expires - coalesce($2::timestamptz, now()), p.fingerprint IS NOT NULL
+FROM crawler.exact_key AS k
+LEFT JOIN crawler.exact_pending AS p ON p.fingerprint = k.fingerprint
+WHERE k.fingerprint = $1;

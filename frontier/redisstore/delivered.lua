@@ -1,0 +1,23 @@
+-- delivered.lua: take the first notes of a partition off its outbox, and count
+-- what became of those links in them that were not added. A second relay that
+-- brought the same notes finds them gone.
+-- KEYS     1 meta, 2 outbox
+-- ARGV     2 how many notes  3 how many were delivered before them  4 the SHA-1 of
+--          all of them together; then counters of meta, each with an amount
+-- returns  1, or 0 if these are not the first notes any more
+-- cost     O(bytes of the notes)
+local META, OUTBOX, n = KEYS[1], KEYS[2], tonumber(ARGV[2])
+if tonumber(redis.call('HGET', META, 'told') or 0) ~= tonumber(ARGV[3]) then return 0 end
+local notes = redis.call('LRANGE', OUTBOX, 0, n - 1)
+if #notes < n or redis.sha1hex(table.concat(notes)) ~= ARGV[4] then return 0 end
+
+local counts = {told = n, outbox = -n}
+for i = 5, #ARGV, 2 do counts[ARGV[i]] = (counts[ARGV[i]] or 0) + tonumber(ARGV[i + 1]) end
+local names, fields = {}, {}
+for name in pairs(counts) do names[#names + 1] = name end
+for i, value in ipairs(redis.call('HMGET', META, unpack(names))) do
+  fields[2 * i - 1], fields[2 * i] = names[i], int((value or 0) + counts[names[i]])
+end
+redis.call('HSET', META, unpack(fields))
+redis.call('LTRIM', OUTBOX, n, -1)
+return 1

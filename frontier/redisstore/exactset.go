@@ -1,0 +1,136 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// decisionLetters are what add.lua calls what decides about an exact item: what
+// an exact set decided or, with none, partition.exact.
+var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
+
+// answer returns the verdict on an item that no server has to be asked about,
+// false for all others.
+func (s *Store) answer(it *frontier.Item, link bool) (v frontier.Verdict, answered bool, err error) {
+	if reason := refusal(it); reason != "" {
+		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
+	}
+	decided := it.Decision != frontier.Undecided
+	switch {
+	case !s.cfg.ExactSet && decided:
+		return v, false, fmt.Errorf("redisstore: %q comes with decision %d, but there is no exact set", it.URL, it.Decision)
+	case s.cfg.ExactSet && decided != (it.Class != frontier.Bulk):
+		return v, false, fmt.Errorf("redisstore: %q of class %d comes with decision %d of the exact set", it.URL, it.Class, it.Decision)
+	case it.Decision == frontier.Later && !link, it.Decision > frontier.Later:
+		return v, false, fmt.Errorf("redisstore: %q comes with decision %d", it.URL, it.Decision)
+	case it.Decision == frontier.Later:
+		return frontier.Verdict{Answer: frontier.Deferred}, true, nil
+	}
+	return v, it.Decision == frontier.Known, nil // the zero Verdict is Seen
+}
+
+// offered returns what is read of an offered item.
+func offered(it *frontier.Item) frontier.Item {
+	item := *it
+	item.Attempts, item.Deliveries = 0, 0
+	if item.Decision == frontier.Undecided {
+		item.Round = 0
+	}
+	return item
+}
+
+// standing says which answers to decided items need not be asked for again:
+// those of epochs that last, and refusals, for who decided has been told of them.
+// What is decided to be new may be finished by now, and would be queued once
+// more. It returns the items as they are to be offered again.
+func standing(items []frontier.Item, before answers) (again []frontier.Item, stand []bool) {
+	again, stand = items, make([]bool, len(items))
+	for i := range items {
+		if items[i].Decision == frontier.Undecided {
+			continue
+		}
+		p, verdict := before.parts[i], before.verdicts[i]
+		if p != nil && verdict.Answer != frontier.Refused {
+			if ep := before.under[p]; ep == nil || ep.node.epoch.Load() != ep {
+				continue
+			}
+		}
+		if &again[0] == &items[0] {
+			again = slices.Clone(items)
+		}
+		stand[i], again[i].Decision = true, frontier.Known
+	}
+	return again, stand
+}
+
+// exactPrint returns the fingerprint of an item that is in partition.exact while
+// it is queued or leased, empty for any other.
+func (s *Store) exactPrint(it *frontier.Item) any {
+	if !s.cfg.ExactSet || it.Class == frontier.Bulk {
+		return ""
+	}
+	return it.Fingerprint[:]
+}
+
+// Waits implements frontier.Outbox.
+func (s *Store) Waits(ctx context.Context, items []frontier.Item) ([]bool, error) {
+	pipe := s.client.Pipeline()
+	members := make([]*redis.BoolCmd, len(items))
+	for i := range items {
+		members[i] = pipe.SIsMember(ctx, s.partition(items[i].Host).exact, items[i].Fingerprint[:])
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, s.classify(ctx, err)
+	}
+	waits := make([]bool, len(items))
+	for i, member := range members {
+		waits[i] = member.Val()
+	}
+	return waits, nil
+}
+
+// restoreExact makes the sets of waiting exact items anew, from the queues.
+func (r *rebuild) restoreExact(ctx context.Context) error {
+	waiting := make([][]any, len(r.parts))
+	add := func(p *partition) error {
+		prints := waiting[p.number]
+		if waiting[p.number] = prints[:0]; len(prints) == 0 {
+			return nil
+		}
+		return r.classify(ctx, r.client.SAdd(ctx, p.exact, prints...).Err())
+	}
+	for _, p := range r.parts {
+		if err := r.client.Unlink(ctx, p.exact).Err(); err != nil {
+			return r.classify(ctx, err)
+		}
+	}
+	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
+		var failed error
+		err := r.List(ctx, state, "", func(item frontier.Item) bool {
+			if item.Class == frontier.Bulk {
+				return true
+			}
+			p := r.partition(item.Host)
+			waiting[p.number] = append(waiting[p.number], item.Fingerprint[:])
+			if len(waiting[p.number]) == fillBatch {
+				failed = add(p)
+			}
+			return failed == nil
+		})
+		if failed != nil || err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	for _, p := range r.parts {
+		if err := add(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

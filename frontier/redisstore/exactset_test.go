@@ -1,0 +1,280 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// exactConfig is config for a crawl beside an exact set.
+func exactConfig(server *servers.RedisServer) Config {
+	cfg := config(server)
+	cfg.ExactSet = true
+	return cfg
+}
+
+// decided returns items as an exact set's decisions about them.
+func decided(decision frontier.Decision, round uint32, items []frontier.Item) []frontier.Item {
+	items = slices.Clone(items)
+	for i := range items {
+		items[i].Class, items[i].Decision, items[i].Round = frontier.Exact, decision, round
+	}
+	return items
+}
+
+// strayPrints returns how the sets of waiting exact items differ from what the
+// queues and leases hold; nobody may change it meanwhile.
+func strayPrints(ctx context.Context, s *Store) (stray []string, err error) {
+	waiting := make(map[bloomstore.Fingerprint]string)
+	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
+		err := s.List(ctx, state, "", func(item frontier.Item) bool {
+			if item.Class != frontier.Bulk {
+				waiting[item.Fingerprint] = item.URL
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range s.parts {
+		prints, err := s.client.SMembers(ctx, p.exact).Result()
+		if err != nil {
+			return nil, err
+		}
+		for _, print := range prints {
+			fp := bloomstore.Fingerprint([]byte(print))
+			if _, ok := waiting[fp]; !ok {
+				stray = append(stray, fmt.Sprintf("%x does not wait", fp))
+			}
+			delete(waiting, fp)
+		}
+	}
+	return slices.AppendSeq(stray, maps.Values(waiting)), nil
+}
+
+func wantNoStray(t *testing.T, s *Store) {
+	t.Helper()
+	if stray, err := strayPrints(t.Context(), s); err != nil || len(stray) > 0 {
+		t.Errorf("the sets of waiting exact items differ from the queues: %q, %v", stray, err)
+	}
+}
+
+// TestExactSetIsFixed: workers agree on whether there is one, and who only looks
+// takes the crawl's.
+func TestExactSetIsFixed(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	for _, has := range []bool{false, true} {
+		cfg := config(server)
+		cfg.Name, cfg.ExactSet = fmt.Sprintf("exact-%t", has), has
+		openStore(t, cfg)
+		openStore(t, cfg)
+		cfg.ExactSet = !has
+		want := map[bool]string{true: "with an exact set", false: "without an exact set"}[has]
+		if _, err := Open(t.Context(), cfg); !errors.Is(err, frontier.ErrParamsMismatch) || !strings.Contains(err.Error(), want) {
+			t.Errorf("another answer to whether there is an exact set: %v, want an %v that says it", err, frontier.ErrParamsMismatch)
+		}
+		looking, err := Inspect(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if looking.cfg.ExactSet != has {
+			t.Errorf("who looks takes the crawl to have an exact set: %t", looking.cfg.ExactSet)
+		}
+		if err := looking.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDecisionsThatNobodyMade: no exact item is left to the filter, and no bulk
+// item is kept among those that wait. Nothing of such a call takes effect.
+func TestDecisionsThatNobodyMade(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	beside, alone := openStore(t, exactConfig(server)), config(server)
+	alone.Name = "alone"
+	page := testPages("a.test", 0, 1)[0]
+	exact, bulk, never := page, page, page
+	exact.Class, bulk.Decision, never.Class, never.Decision = frontier.Exact, frontier.New, frontier.Exact, frontier.Later+1
+	for _, c := range []struct {
+		s    *Store
+		item frontier.Item
+	}{
+		{beside, exact}, {beside, bulk}, {beside, never}, {beside, decided(frontier.Later, 0, []frontier.Item{page})[0]},
+		{openStore(t, alone), decided(frontier.Known, 0, []frontier.Item{page})[0]},
+	} {
+		if verdicts, err := c.s.Add(t.Context(), []frontier.Item{page, c.item}); err == nil {
+			t.Errorf("class %d with decision %d, exact set %t: %v, want an error", c.item.Class, c.item.Decision, c.s.cfg.ExactSet, verdicts)
+		}
+		if stats := wantBooks(t, c.s); stats.Found != 0 {
+			t.Errorf("class %d with decision %d: the books are %+v, want nothing found", c.item.Class, c.item.Decision, stats.Books)
+		}
+	}
+}
+
+// TestFullQueueRefusesDecided: what is decided to be new is refused by a full
+// queue as any link, unless it waits already: then nobody must take that back.
+func TestFullQueueRefusesDecided(t *testing.T) {
+	t.Parallel()
+	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
+	cfg.MaxQueued = 10
+	s := openStore(t, cfg)
+	mustAdd(t, s, decided(frontier.New, 0, testPages("a.test", 0, 10)))
+	for _, decision := range []frontier.Decision{frontier.New, frontier.Promoted, frontier.Again} {
+		got, err := s.offer(t.Context(), decided(decision, 1, testPages("a.test", 5, 15)), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range got.verdicts {
+			want := frontier.Verdict{Answer: frontier.Seen}
+			if i >= 5 {
+				want = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
+			}
+			if v != want {
+				t.Errorf("decision %d, link %d: %v %q, want %v %q", decision, i, v.Answer, v.Reason, want.Answer, want.Reason)
+			}
+		}
+	}
+	if got := answersOf(mustAdd(t, s, decided(frontier.Again, 1, testPages("a.test", 5, 15)))); got[frontier.Added] != 5 {
+		t.Errorf("what is no link: %v, want 5 added", got)
+	}
+	wantNoStray(t, s)
+}
+
+// TestBulkThenDecided: of one URL offered twice in one call, first as a bulk
+// item, the exact item is queued too: nothing says that the other one is it.
+func TestBulkThenDecided(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
+	page := testPages("a.test", 0, 1)
+	exact := decided(frontier.Promoted, 0, page)
+	for i, v := range mustAdd(t, s, slices.Concat(page, exact, page, exact)) {
+		if want := [4]frontier.Answer{frontier.Added, frontier.Added}[i]; v.Answer != want {
+			t.Errorf("offer %d: %v, want %v", i, v.Answer, want)
+		}
+	}
+	if stats := wantBooks(t, s); stats.Queued != 2 || stats.Promoted != 1 {
+		t.Errorf("the books are %+v, %d promoted, want 2 queued, 1 promoted", stats.Books, stats.Promoted)
+	}
+	wantNoStray(t, s)
+}
+
+// TestAuditOfDecided: items that were queued although the filter knew them are
+// not missed when what it holds is counted.
+func TestAuditOfDecided(t *testing.T) {
+	t.Parallel()
+	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
+	cfg.Partitions = 1
+	s := openStore(t, cfg)
+	bulk := testPages("a.test", 0, 2000)
+	mustAdd(t, s, bulk)
+	mustAdd(t, s, decided(frontier.New, 0, bulk[:500]))
+	mustAdd(t, s, decided(frontier.Promoted, 0, bulk[500:1000]))
+	mustAdd(t, s, decided(frontier.Again, 3, bulk[1000:1500]))
+	mustAdd(t, s, decided(frontier.Again, 3, testPages("a.test", 2000, 2500)))
+	stats := wantBooks(t, s)
+	if stats.Added != 4000 || stats.Recovered != 500 || stats.Promoted != 500 {
+		t.Errorf("%d added, %d recovered, %d promoted, want 4000, 500, 500", stats.Added, stats.Recovered, stats.Promoted)
+	}
+	audit, err := s.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := audit.Added - 4000; off > 5*audit.AddedErr || off < -5*audit.AddedErr {
+		t.Errorf("the filter has about %.0f ± %.0f URLs added, want 4000", audit.Added, audit.AddedErr)
+	}
+}
+
+// TestStandingAnswers: of decided links only those are offered again whose
+// answers may not stand; of these nothing was told to who decided.
+func TestStandingAnswers(t *testing.T) {
+	lasting, over := new(epoch), new(epoch)
+	for _, ep := range []*epoch{lasting, over} {
+		ep.node = new(node)
+	}
+	lasting.node.epoch.Store(lasting)
+	sure, doubtful := new(partition), new(partition)
+	item, full := decided(frontier.New, 0, testPages("a.test", 0, 1))[0], frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
+	items := []frontier.Item{item, item, item, testPages("a.test", 0, 1)[0], decided(frontier.Later, 0, []frontier.Item{item})[0]}
+	before := answers{
+		verdicts: []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Added}, full, {}, {Answer: frontier.Deferred}},
+		parts:    []*partition{sure, doubtful, doubtful, sure, nil},
+		under:    map[*partition]*epoch{sure: lasting, doubtful: over},
+	}
+	again, stand := standing(items, before)
+	if want := []bool{true, false, true, false, true}; !slices.Equal(stand, want) {
+		t.Errorf("standing are %v, want %v", stand, want)
+	}
+	for i, want := range []frontier.Decision{frontier.Known, frontier.New, frontier.Known, frontier.Undecided, frontier.Known} {
+		if again[i].Decision != want {
+			t.Errorf("item %d is offered again with decision %d, want %d", i, again[i].Decision, want)
+		}
+	}
+	if items[0].Decision != frontier.New {
+		t.Error("the caller's items were changed")
+	}
+}
+
+// TestRebuildBesideExactSet: what waits is known again, from the queues, and
+// nothing else is; the outbox stays.
+func TestRebuildBesideExactSet(t *testing.T) {
+	t.Parallel()
+	for _, bare := range []bool{false, true} {
+		t.Run(fmt.Sprintf("bare=%t", bare), func(t *testing.T) {
+			t.Parallel()
+			server := servers.Redis(t, servers.RedisOptions{})
+			cfg := exactConfig(server)
+			s := openStore(t, cfg)
+			items := decided(frontier.New, 0, testPages("a.test", 0, 1100))
+			mustAdd(t, s, items)
+			grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})
+			if err != nil || len(grant.Leases) != 1 {
+				t.Fatalf("%+v, %v", grant, err)
+			}
+			done := finish(grant.Leases[0].Items[0])
+			done.Untold, done.Links = true, decided(frontier.Later, 0, testPages("b.test", 0, 2))
+			if err := s.Complete(t.Context(), grant.Leases[0].ID, []frontier.Completion{done}, frontier.HostUpdate{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			p, admin := s.partition("a.test"), server.Client()
+			admin.Del(t.Context(), p.chain().SegmentKey(0, 0))
+			admin.SRem(t.Context(), p.exact, items[1].Fingerprint[:], s.hasher.Fingerprint(items[2].URL))
+			admin.SAdd(t.Context(), p.exact, "a stray one 0123")
+			if bare {
+				admin.Del(t.Context(), p.meta)
+			}
+			if _, err := Rebuild(t.Context(), cfg, recordsOf(nil)); err != nil {
+				t.Fatal(err)
+			}
+			again := openStore(t, cfg)
+			wantNoStray(t, again)
+			if stats := wantBooks(t, again); stats.Outbox != 3 {
+				t.Errorf("%d notes, want 3", stats.Outbox)
+			}
+			if got := answersOf(mustAdd(t, again, items)); got[frontier.Added] != 1 || got[frontier.Seen] != 1099 {
+				t.Errorf("offered again: %v, want what is done added, and 1099 seen", got)
+			}
+			batch, err := again.Notes(t.Context(), 9)
+			if err != nil || len(batch.Notes) != 3 {
+				t.Fatalf("%d notes, %v, want 3", len(batch.Notes), err)
+			}
+			if dropped, err := again.Delivered(t.Context(), batch, 2, nil); err != nil || !dropped {
+				t.Errorf("Delivered = %t, %v", dropped, err)
+			}
+			wantBooks(t, again)
+		})
+	}
+}

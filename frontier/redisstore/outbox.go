@@ -1,0 +1,201 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	//go:embed delivered.lua
+	deliveredLua    string
+	deliveredScript = newScript("delivered", "allow-oom", deliveredLua)
+)
+
+var _ frontier.Outbox = (*Store)(nil)
+
+// A note in partition.outbox is an item, and what its end was:
+//
+//	byte, bytes      outcome, empty for an item that is not decided yet
+//	2 bytes          HTTP status, big-endian
+//	uvarint, bytes   host key
+//	bytes            entry
+//
+// complete.lua appends notes, delivered.lua takes them off.
+func appendNote(b []byte, it *frontier.Item, outcome frontier.Outcome, status int) []byte {
+	b = append(b, byte(len(outcome)))
+	b = append(b, outcome...)
+	b = binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
+	b = binary.AppendUvarint(b, uint64(len(it.Host)))
+	b = append(b, it.Host...)
+	return appendEntry(b, it)
+}
+
+// decodeNote is the inverse of appendNote. Any string is answered by a note or by
+// errEntry.
+func (s *Store) decodeNote(value string) (n frontier.Note, err error) {
+	r := entryReader{rest: value}
+	n.Outcome = frontier.Outcome(r.bytes(int(r.byte())))
+	n.Status = int(r.byte())<<8 | int(r.byte())
+	host := r.bytes(int(r.uvarint(maxNoteHost)))
+	if r.damaged || n.Outcome != "" && n.Outcome.State() == frontier.Unknown {
+		return frontier.Note{}, errEntry
+	}
+	n.Item, err = decodeEntry(r.rest, host, s.hasher)
+	return n, err
+}
+
+// maxNoteHost bounds what is believed to be a host key.
+const maxNoteHost = 1 << 20
+
+// appendNotes appends the notes of a completion: its links that are to be decided
+// later, and the end of its item if nobody was told.
+func (t *todo) appendNotes(args []any) []any {
+	for i, v := range t.item.pending.links.verdicts {
+		if v.Answer == frontier.Deferred {
+			link := offered(&t.Links[i])
+			args = append(args, appendNote(nil, &link, "", 0))
+		}
+	}
+	if t.Untold && t.Disposition == frontier.Finish {
+		args = append(args, appendNote(nil, &t.item.item, t.Outcome, t.Status))
+	}
+	return args
+}
+
+// noted are partitions whose outboxes had notes when they were last looked at.
+type noted struct {
+	mu    sync.Mutex
+	parts []*partition
+}
+
+func (o *noted) next() *partition {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := len(o.parts) - 1
+	if last < 0 {
+		return nil
+	}
+	p := o.parts[last]
+	o.parts = o.parts[:last]
+	return p
+}
+
+// Notes implements frontier.Outbox. It goes around the partitions, each process
+// in an order of its own, so that relays seldom meet.
+func (s *Store) Notes(ctx context.Context, n int) (frontier.NoteBatch, error) {
+	for {
+		p := s.noted.next()
+		if p == nil {
+			some, err := s.lookForNotes(ctx)
+			if err != nil || !some {
+				return frontier.NoteBatch{}, err
+			}
+			continue
+		}
+		if batch, err := s.readNotes(ctx, p, n); err != nil || len(batch.Notes) > 0 {
+			return batch, err
+		}
+	}
+}
+
+// lookForNotes asks every partition whether it has notes, and reports whether any does.
+func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
+	pipe := s.client.Pipeline()
+	lengths := make([]*redis.IntCmd, len(s.parts))
+	for i, p := range s.parts {
+		lengths[i] = pipe.LLen(ctx, p.outbox)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return false, s.classify(ctx, err)
+	}
+	var parts []*partition
+	for i, length := range lengths {
+		if length.Val() > 0 {
+			parts = append(parts, s.parts[i])
+		}
+	}
+	rand.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	s.noted.mu.Lock()
+	s.noted.parts = parts
+	s.noted.mu.Unlock()
+	return len(parts) > 0, nil
+}
+
+// readNotes reads the first notes of a partition. The receipt says which they are:
+// how many were delivered before them, for two batches may be equal, and what is
+// in them, for a server that went back in time counts the same way again.
+func (s *Store) readNotes(ctx context.Context, p *partition, n int) (frontier.NoteBatch, error) {
+	batch := frontier.NoteBatch{Partition: p.number}
+	var told *redis.StringCmd
+	var values *redis.StringSliceCmd
+	_, err := s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		told = tx.HGet(ctx, p.meta, fieldTold)
+		values = tx.LRange(ctx, p.outbox, 0, int64(n)-1)
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return batch, s.classify(ctx, err)
+	}
+	if err := values.Err(); err != nil {
+		return batch, s.classify(ctx, err)
+	}
+	for _, value := range values.Val() {
+		note, err := s.decodeNote(value)
+		if err != nil {
+			return batch, fmt.Errorf("%w: note in partition %d: %q", err, p.number, value)
+		}
+		batch.Notes = append(batch.Notes, note)
+	}
+	sum := sha1.Sum([]byte(strings.Join(values.Val(), "")))
+	batch.Receipt = told.Val() + " " + hex.EncodeToString(sum[:])
+	return batch, nil
+}
+
+// Delivered implements frontier.Outbox.
+func (s *Store) Delivered(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+	if len(batch.Notes) == 0 {
+		return false, nil
+	}
+	c, err := s.deliveredCall(batch, seen, refused)
+	if err != nil {
+		return false, err
+	}
+	s.runAll(ctx, []*call{c})
+	return c.err == nil && integer(c.reply) == 1, c.err
+}
+
+func (s *Store) deliveredCall(batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (*call, error) {
+	told, sum, ok := strings.Cut(batch.Receipt, " ")
+	if !ok || batch.Partition < 0 || batch.Partition >= len(s.parts) {
+		return nil, fmt.Errorf("redisstore: no receipt of partition %d: %q", batch.Partition, batch.Receipt)
+	}
+	p := s.parts[batch.Partition]
+	before, _ := strconv.ParseUint(told, 10, 64)
+	args := []any{len(batch.Notes), before, sum}
+	other := seen
+	count := func(counter string, n uint64) {
+		if n > 0 {
+			args = append(args, counter, n)
+		}
+	}
+	count(fieldSeen, seen)
+	for _, r := range refused {
+		count(fieldRefused+string(r.Reason), r.Count)
+		other += r.Count
+	}
+	count(fieldOther, other)
+	return &call{part: p, script: deliveredScript, keys: []string{p.meta, p.outbox}, args: args}, nil
+}

@@ -1,0 +1,74 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed recreate.lua
+	recreateLua    string
+	recreateScript = redis.NewScript(recreateLua)
+)
+
+// ErrExists reports that there is a crawl of that name.
+var ErrExists = errors.New("redisstore: there is such a crawl")
+
+// Recreate makes the crawl cfg.Name again after its Redis has lost it, from what
+// its Card was: with the same id, key of fingerprints, sizes and settings. What
+// servers of a cluster still have of it is its own again. Nobody can open it
+// before Rebuild has made its filter.
+//
+// Only Redis, Name and Logger of cfg are read. ErrExists: it is not lost.
+// frontier.ErrParamsMismatch: the card is damaged, or of another version.
+func Recreate(ctx context.Context, cfg Config, card []byte) (err error) {
+	cfg, err = Config{Redis: cfg.Redis, Name: cfg.Name, Logger: cfg.Logger}.withDefaults()
+	if err != nil {
+		return err
+	}
+	if _, err := parseCard(cfg.Name, string(card)); err != nil {
+		return err
+	}
+	s := newStore(cfg)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	if err := s.checkServers(ctx); err != nil {
+		return err
+	}
+	made, err := recreateScript.Run(ctx, s.client, []string{cfg.cardKey()}, card, rebuilding).Int()
+	if err != nil {
+		return s.classify(ctx, err)
+	}
+	if made == 0 {
+		return fmt.Errorf("%w: %q", ErrExists, cfg.Name)
+	}
+	return nil
+}
+
+// Waiting returns how many items are queued or leased and, beside an exact set,
+// how many of these are exact: together what is lost with the servers, and what
+// that set can bring back.
+func (s *Store) Waiting(ctx context.Context) (all, exact uint64, err error) {
+	sum, err := s.readTotals(ctx)
+	if err != nil || !s.cfg.ExactSet {
+		return sum.queued + sum.leased, 0, err
+	}
+	pipe := s.client.Pipeline()
+	sizes := make([]*redis.IntCmd, len(s.parts))
+	for i, p := range s.parts {
+		sizes[i] = pipe.SCard(ctx, p.exact)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, 0, s.classify(ctx, err)
+	}
+	for _, size := range sizes {
+		exact += uint64(size.Val())
+	}
+	return sum.queued + sum.leased, exact, nil
+}

@@ -1,0 +1,177 @@
+package redisstore
+
+import (
+	"context"
+	"iter"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Ended is what became of an item in one round, as its record says.
+type Ended struct {
+	Item    frontier.Item    // of one that failed with what it takes to offer it again
+	Outcome frontier.Outcome // empty: the item waits in this round, or nobody knows how it ended
+	Status  int              // HTTP status, 0 for none
+}
+
+// fillFromRecords adds what records are of, and learns from them what counters
+// were where these are gone.
+func (r *rebuild) fillFromRecords(records iter.Seq2[Ended, error]) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for end, err := range records {
+			if err != nil {
+				return err
+			}
+			p := r.partition(end.Item.Host)
+			end.Item.Fingerprint = r.hasher.Fingerprint(end.Item.URL)
+			r.pasts[p.number].note(end)
+			if err := r.put(ctx, p, end.Item.Fingerprint, r.count); err != nil {
+				return err
+			}
+		}
+		return r.flush(ctx, r.count)
+	}
+}
+
+// past is what is learnt of a partition whose counters are gone. A nil one learns
+// nothing.
+type past struct {
+	counters map[string]uint64                 // that records tell of
+	met      map[bloomstore.Fingerprint]met    // items of structures that have a record too, perhaps
+	failed   map[bloomstore.Fingerprint]Ended  // by their last record that says so
+	rounds   map[bloomstore.Fingerprint]uint32 // the last one known of an item, unless that is 0
+}
+
+// met is an item that a structure holds.
+type met struct {
+	round uint32
+	waits bool // else it has failed
+}
+
+func newPast() *past {
+	return &past{
+		counters: make(map[string]uint64), met: make(map[bloomstore.Fingerprint]met),
+		failed: make(map[bloomstore.Fingerprint]Ended), rounds: make(map[bloomstore.Fingerprint]uint32),
+	}
+}
+
+// meet notes an item that a structure holds, if records may tell of it: it failed,
+// is in a later round, or was handed out to a worker.
+func (h *past) meet(it *frontier.Item, state frontier.State) {
+	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
+		return
+	}
+	h.met[it.Fingerprint] = met{it.Round, state != frontier.Failed}
+	h.reached(it)
+}
+
+func (h *past) reached(it *frontier.Item) {
+	if it.Round > 0 {
+		h.rounds[it.Fingerprint] = max(h.rounds[it.Fingerprint], it.Round)
+	}
+}
+
+// note notes a record. One of an item that waits in that round counts when the
+// item has ended.
+func (h *past) note(end Ended) {
+	if h == nil {
+		return
+	}
+	it := &end.Item
+	h.reached(it)
+	if m := h.met[it.Fingerprint]; end.Outcome == "" || m.waits && it.Round >= m.round {
+		return
+	}
+	h.counters[fieldRecords]++
+	h.counters[fieldOutcome+string(end.Outcome)]++
+	if end.Status > 0 {
+		h.counters[fieldPages]++
+	}
+	if end.Outcome.State() == frontier.Done {
+		h.counters[fieldDone]++
+		return
+	}
+	if before, is := h.failed[it.Fingerprint]; !is || before.Item.Round <= it.Round {
+		h.failed[it.Fingerprint] = end
+	}
+}
+
+// lost returns the failed items that are in no structure: the others are in a
+// list of failed ones, or were offered again since.
+func (h *past) lost() (lost []Ended) {
+	for print, end := range h.failed {
+		if _, is := h.met[print]; !is && h.rounds[print] <= end.Item.Round {
+			lost = append(lost, end)
+		}
+	}
+	return lost
+}
+
+// restore counts anew where counters are gone. What waits is counted, what is
+// done and what has failed the records say; all of it was added.
+func (r *rebuild) restore(ctx context.Context) error {
+	bare := false
+	for i, p := range r.parts {
+		if r.pasts[i] == nil {
+			continue
+		}
+		bare = true
+		if err := r.restorePartition(ctx, p, r.pasts[i]); err != nil {
+			return err
+		}
+	}
+	if !bare {
+		return nil
+	}
+	// Who added what is not known any more: workers that are gone are owed nothing.
+	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
+}
+
+func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) error {
+	if err := r.restoreFailed(ctx, p, h.lost()); err != nil {
+		return err
+	}
+	var found Recount
+	if err := r.recountPartition(ctx, p, &found); err != nil {
+		return err
+	}
+	added := found.Queued + found.Leased + found.Failed + h.counters[fieldDone]
+	fields := []any{
+		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
+		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.Outbox,
+		fieldEpoch, "restored", // so that a hold begins: a lease may have been forgotten
+	}
+	for field, n := range h.counters {
+		fields = append(fields, field, n)
+	}
+	// An item may have been added in several rounds, and a key of the filter in none.
+	if keys := r.fresh[p.number]; added > keys {
+		fields = append(fields, fieldRenewed, added-keys)
+	} else if added < keys {
+		fields = append(fields, fieldKnown, keys-added)
+	}
+	return r.classify(ctx, r.client.HSet(ctx, p.meta, fields...).Err())
+}
+
+// restoreFailed puts failed items into the lists of their hosts.
+func (r *rebuild) restoreFailed(ctx context.Context, p *partition, lost []Ended) error {
+	for len(lost) > 0 {
+		batch := lost[:min(len(lost), fillBatch)]
+		lost = lost[len(batch):]
+		_, err := r.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i := range batch {
+				end := &batch[i]
+				pipe.RPush(ctx, p.failed(end.Item.Host), appendEntry(appendFailed(nil, end.Outcome, end.Status), &end.Item))
+				pipe.SAdd(ctx, p.failedHosts, end.Item.Host)
+			}
+			return nil
+		})
+		if err != nil {
+			return r.classify(ctx, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package stage
+
+import (
+	"bytes"
+	"runtime/pprof"
+	"testing"
+)
+
+// TestBegin looks for labels in a profile of goroutines, which shows them.
+func TestBegin(t *testing.T) {
+	began, left, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	defer close(end)
+	go func() {
+		Parse.Begin()
+		go func() { // it inherits the label
+			close(began)
+			<-end
+		}()
+		None.Begin()
+		close(left)
+		<-end
+	}()
+	<-began
+	<-left
+	var profile bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(profile.Bytes(), []byte(`labels: {"stage":"parse"}`)); n != 1 {
+		t.Errorf("%d stacks have the label, want 1:\n%s", n, profile.String())
+	}
+}
+
+func BenchmarkBegin(b *testing.B) {
+	for b.Loop() {
+		Fetch.Begin()
+		None.Begin()
+	}
+}
