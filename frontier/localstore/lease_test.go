@@ -163,8 +163,8 @@ func TestRacersRetryOnce(t *testing.T) {
 // host due earlier and loses no time of those that wait.
 func TestClockNeverGoesBack(t *testing.T) {
 	fs := vfs.NewMem()
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	cfg := Config{Dir: "crawl", FS: fs, Delay: 10 * time.Second, Now: func() time.Time { return now }, Filter: membits.Config{Capacity: 1000}}
+	now := clockAt(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	cfg := Config{Dir: "crawl", FS: fs, Delay: 10 * time.Second, Now: now.Now, Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(-time.Hour)
+	now.Advance(-time.Hour)
 	if s, err = Open(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 		wait time.Duration
 		due  time.Duration
 	}{{0, 10 * time.Second}, {9 * time.Second, time.Second}, {time.Second, 0}} {
-		now = now.Add(tc.wait)
+		now.Advance(tc.wait)
 		status, err := s.Lookup(t.Context(), "a.test", "https://a.test/1")
 		if err != nil || status.HostDueIn != tc.due {
 			t.Errorf("the host is due in %v, %v, want %v", status.HostDueIn, err, tc.due)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,11 +68,11 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 	}
 	for name, calls := range map[string][]func(*group) error{"add first": {add, retry, add}, "retry first": {retry, add, retry}} {
 		t.Run(name, func(t *testing.T) {
-			now := time.Unix(1.8e9, 0)
-			s := openWindows(t, vfs.NewMem(), func() time.Time { return now })
+			now := clockAt(time.Unix(1.8e9, 0))
+			s := openWindows(t, vfs.NewMem(), now.Now)
 			answer(t, s, item, frontier.Added)
 			completeAll(t, s, 0, frontier.Network)
-			now = now.Add(frontiertest.Window)
+			now.Advance(frontiertest.Window)
 			err := s.do(t.Context(), &op{change: func(g *group) error {
 				for _, call := range calls {
 					if err := call(g); err != nil {
@@ -113,7 +114,7 @@ func TestWindowModel(t *testing.T) {
 type windowModel struct {
 	t     *testing.T
 	rng   *rand.Rand
-	now   time.Time
+	now   *testClock
 	fs    vfs.FS
 	store *Store
 	keys  []modelKey
@@ -127,7 +128,7 @@ type modelKey struct {
 }
 
 func newWindowModel(t *testing.T, seed uint64) *windowModel {
-	m := &windowModel{t: t, rng: rand.New(rand.NewPCG(seed, 3)), now: time.Unix(1.8e9, 0), fs: vfs.NewMem()}
+	m := &windowModel{t: t, rng: rand.New(rand.NewPCG(seed, 3)), now: clockAt(time.Unix(1.8e9, 0)), fs: vfs.NewMem()}
 	for n := range 12 {
 		host := fmt.Sprintf("h%d.test", n%3)
 		item := frontier.Item{URL: fmt.Sprintf("http://%s/%d", host, n), Host: host, Priority: frontier.PriorityPage}
@@ -138,7 +139,7 @@ func newWindowModel(t *testing.T, seed uint64) *windowModel {
 	return m
 }
 
-func (m *windowModel) open() { m.store = openWindows(m.t, m.fs, func() time.Time { return m.now }) }
+func (m *windowModel) open() { m.store = openWindows(m.t, m.fs, m.now.Now) }
 
 func (m *windowModel) run(steps int) {
 	for range steps {
@@ -148,7 +149,7 @@ func (m *windowModel) run(steps int) {
 		case 4, 5, 6:
 			m.work()
 		case 7:
-			m.now = m.now.Add(time.Duration(m.rng.Int64N(int64(frontiertest.Window))))
+			m.now.Advance(time.Duration(m.rng.Int64N(int64(frontiertest.Window))))
 		case 8:
 			m.retry()
 		case 9:
@@ -183,7 +184,7 @@ func (m *windowModel) offer() {
 // expect says what an offer of a key must be answered, and notes it.
 func (m *windowModel) expect(k *modelKey) frontier.Answer {
 	final := k.state == frontier.Done || k.state == frontier.Failed
-	over := final && k.item.Class == frontiertest.ClassWindow && m.now.Sub(k.finished) >= frontiertest.Window
+	over := final && k.item.Class == frontiertest.ClassWindow && m.now.Now().Sub(k.finished) >= frontiertest.Window
 	switch {
 	case over:
 		k.round++
@@ -214,7 +215,7 @@ func (m *windowModel) work() {
 		if outcome == "" { // it goes back with the lease
 			continue
 		}
-		k.state, k.finished = outcome.State(), m.now
+		k.state, k.finished = outcome.State(), m.now.Now()
 		done = append(done, frontier.Completion{Item: item.Fingerprint, Outcome: outcome})
 	}
 	if err := m.store.Complete(m.t.Context(), id, done, frontier.HostUpdate{End: true}); err != nil {
@@ -255,6 +256,20 @@ func (m *windowModel) die() {
 	}
 	m.open()
 }
+
+// testClock is the time of a store that the test sets: the store's own
+// goroutines read it too.
+type testClock struct{ nanos atomic.Int64 }
+
+func clockAt(at time.Time) *testClock {
+	c := &testClock{}
+	c.nanos.Store(at.UnixNano())
+	return c
+}
+
+func (c *testClock) Now() time.Time { return time.Unix(0, c.nanos.Load()) }
+
+func (c *testClock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
 
 func openWindows(t *testing.T, fs vfs.FS, now func() time.Time) *Store {
 	t.Helper()
