@@ -31,6 +31,9 @@ type PostgresOptions struct {
 	FSync bool
 	// Password is what clients have to show; empty lets them in without.
 	Password string
+	// WAL is an empty folder for the write-ahead log, which becomes the server's
+	// own: on a disk that a test can fill. Empty: beside the data.
+	WAL string
 	// Config are further settings of postgresql.conf, which win over ours.
 	Config map[string]string
 }
@@ -160,7 +163,7 @@ func (p *PostgresServer) initialise(ctx context.Context) error {
 		return err
 	}
 	if p.owner != nil {
-		for _, path := range []string{p.run, secret} {
+		for _, path := range []string{p.run, secret, cmp.Or(p.opt.WAL, p.run)} {
 			if err := os.Chown(path, int(p.owner.Uid), int(p.owner.Gid)); err != nil {
 				return err
 			}
@@ -170,8 +173,12 @@ func (p *PostgresServer) initialise(ctx context.Context) error {
 	if p.opt.Password != "" {
 		auth = "scram-sha-256"
 	}
-	initdb := p.as(exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), "-D", p.data(), "-U", "postgres",
-		"-E", "UTF8", "--locale=C", "--auth="+auth, "--pwfile="+secret, "--no-sync", "--no-instructions"))
+	args := []string{"-D", p.data(), "-U", "postgres",
+		"-E", "UTF8", "--locale=C", "--auth=" + auth, "--pwfile=" + secret, "--no-sync", "--no-instructions"}
+	if p.opt.WAL != "" {
+		args = append(args, "--waldir="+p.opt.WAL)
+	}
+	initdb := p.as(exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), args...))
 	if said, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w, saying:\n%s", err, tail(said))
 	}

@@ -52,11 +52,19 @@ var states = map[string]trouble{
 	"42P01": gone,
 }
 
+// noInitFile is what a server that was restarted on a full disk answers a new
+// connection. Postgres 15 calls it an internal error, by whose SQLSTATE it would
+// last; newer servers say in more words, and by the SQLSTATE, that the disk is full.
+const noInitFile = "could not write init file"
+
 // troubleOf is the one place that says what an error of the driver means.
 func troubleOf(err error) trouble {
 	if reply, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if t, ok := states[reply.Code]; ok {
 			return t
+		}
+		if reply.Code == "XX000" && strings.HasPrefix(reply.Message, noInitFile) {
+			return away
 		}
 		return states[reply.Code[:min(2, len(reply.Code))]] // fatal for those that are not there
 	}
