@@ -14,9 +14,9 @@ type StoreCost struct {
 	OnDisk      bool    `json:"on_disk"` // else in memory
 }
 
-// ExactStores returns what n URLs of urlBytes each (the mean) take in the exact
-// stores that people use for them, from how those lay out their data. The
-// formulas agree within 2 % with Go 1.26, Redis 7.0.15 and Postgres 15 where
+// ExactStores returns what n URLs of urlBytes each (the mean) take in our exact
+// tier and in the exact stores that people use for them, from how those lay out
+// their data. The formulas agree within 2 % with Go 1.26 and Redis 7.0.15 where
 // those were measured (10⁵ to 10⁶ keys). It panics if n or urlBytes is 0.
 func ExactStores(n uint64, urlBytes int) []StoreCost {
 	if n == 0 || urlBytes < 1 {
@@ -28,7 +28,7 @@ func ExactStores(n uint64, urlBytes int) []StoreCost {
 		{Name: "Go map of 16-byte fingerprints", BytesPerKey: goMap(n, 18432)},
 		{Name: "Redis SET of URLs", BytesPerKey: redisSet(n, urlBytes)},
 		{Name: "Redis SET of 8-byte hashes", BytesPerKey: redisSet(n, 8), FPR: float64(n) * collides64},
-		{Name: "Postgres row, keyed by fingerprint", BytesPerKey: postgresRow(urlBytes), OnDisk: true},
+		{Name: "exact tier in Postgres, finished", BytesPerKey: float64(TierFinished(n)) / float64(n), OnDisk: true},
 	}
 }
 
@@ -68,27 +68,4 @@ func redisSet(n uint64, memberBytes int) float64 {
 	}
 	slots := math.Exp2(math.Ceil(math.Log2(float64(n))))
 	return 32 + float64(sizeClass(uint64(memberBytes+header))) + 8*slots/float64(n)
-}
-
-// postgresRow returns the bytes of one row of the exact tier with the entry of
-// its primary key: tuple header and null bitmap 24, fixed columns 23, the URL
-// with its length, aligned to 8, and 4 for the line pointer, in pages of 8168
-// usable bytes; 28 for the index entry in pages that random inserts keep 70 % full.
-func postgresRow(urlBytes int) float64 {
-	length := 1
-	if urlBytes > 126 {
-		length = 4
-	}
-	row := (24+23+length+urlBytes+7)/8*8 + 4
-	const page, usable = 8192, 8168
-	inPage := max(usable/row, 1) // a row that exceeds a page is stored out of line; not for URLs
-	return page/float64(inPage) + 28/0.7
-}
-
-// QueueMemory returns the least and the most that a queue in Redis takes for
-// queued URLs on so many hosts: 67 to 120 bytes for a URL and 341 to 520 for a
-// host that has some (measured, Redis 7.0.15).
-func QueueMemory(queued, hosts uint64) (low, high uint64) {
-	hosts = min(hosts, queued)
-	return 67*queued + 341*hosts, 120*queued + 520*hosts
 }

@@ -11,14 +11,24 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // OnDisk returns the embedded store, in folders below dir: URLs that wait, which
 // the filter knows, and URLs that wait and are known exactly.
 func OnDisk(dir string) []Subject {
 	return []Subject{
-		{Name: "queue in localstore (disk)", Most: most, Add: 20 * time.Microsecond, Weigh: weighStore(dir, frontier.Bulk)},
-		{Name: "queue and exact keys in localstore (disk)", Most: most, Add: 20 * time.Microsecond, Weigh: weighStore(dir, frontier.Exact)},
+		{Name: "queue in localstore (disk)", Ours: true, Most: most, Add: 20 * time.Microsecond,
+			Weigh: weighStore(dir, frontier.Bulk), Predict: localQueue(false)},
+		{Name: "queue and exact keys in localstore (disk)", Ours: true, Most: most, Add: 20 * time.Microsecond,
+			Weigh: weighStore(dir, frontier.Exact), Predict: localQueue(true)},
+	}
+}
+
+func localQueue(exact bool) func(n uint64) (low, high float64) {
+	return func(n uint64) (low, high float64) {
+		least, most := sizing.LocalQueue(n, urlBytes, exact)
+		return float64(least), float64(most)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // InPostgres returns the exact tier, whose schema the database at dsn gets, and
@@ -29,8 +30,16 @@ func InPostgres(dsn string) []Subject {
 		}
 	}
 	return []Subject{
-		{Name: "exact keys in Postgres, waiting (disk)", Most: most, Add: 60 * time.Microsecond, Weigh: on(tier{dsn, 1}.weigh)},
-		{Name: "exact keys in Postgres, finished (disk)", Most: most, Add: 90 * time.Microsecond, Weigh: on(tier{dsn, turns}.weigh)},
+		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: most, Add: 60 * time.Microsecond, Weigh: on(tier{dsn, 1}.weigh),
+			Predict: func(n uint64) (low, high float64) {
+				least, most := sizing.TierWaiting(n, urlBytes)
+				return float64(least), float64(most)
+			}},
+		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: most, Add: 90 * time.Microsecond, Weigh: on(tier{dsn, turns}.weigh),
+			Predict: func(n uint64) (low, high float64) {
+				bytes := float64(sizing.TierFinished(n))
+				return bytes, bytes
+			}},
 		{Name: "Postgres table of URLs (disk)", Most: most, Add: 15 * time.Microsecond, Weigh: on(weighTable)},
 	}
 }

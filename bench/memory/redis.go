@@ -100,6 +100,25 @@ func connect(options *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewUniversalClient(&settings)
 }
 
+// filterBytes returns what the filters of all crawls take in a Redis: those of
+// partitions that many hosts are in grow while a queue is filled.
+func filterBytes(ctx context.Context, options *redis.UniversalOptions) (sum float64, err error) {
+	client := connect(options)
+	defer client.Close()
+	err = eachServer(ctx, client, func(ctx context.Context, server *redis.Client) error {
+		segments := server.Scan(ctx, 0, "{*:*}f[0-9]*.[0-9]*", 1000).Iterator()
+		for segments.Next(ctx) {
+			used, err := server.MemoryUsage(ctx, segments.Val()).Result()
+			if err != nil {
+				return err
+			}
+			sum += float64(used)
+		}
+		return segments.Err()
+	})
+	return sum, err
+}
+
 // observed is what a Redis says of itself.
 type observed struct {
 	memory float64 // used_memory
@@ -236,15 +255,15 @@ func crawlFilter(open OpenRedis, p float64) Subject {
 	}
 }
 
-// warm creates and deletes a crawl, so that the server has what it keeps once for
-// all crawls: scripts, and what its own interpreter takes.
+// warm creates a crawl, adds to it and deletes it, so that the server has what it
+// keeps once for all crawls: scripts, and what its own interpreter takes.
 func warm(ctx context.Context, server *redis.UniversalOptions) error {
 	config := crawlConfig(server, 1000, 1e-6)
 	store, err := redisstore.Open(ctx, config)
 	if err != nil {
 		return err
 	}
-	return errors.Join(store.Close(), deleter(config)(ctx))
+	return errors.Join(enqueue(ctx, store, 1, 1, func(float64) {}), store.Close(), deleter(config)(ctx))
 }
 
 func crawlConfig(server *redis.UniversalOptions, n uint64, p float64) redisstore.Config {
@@ -261,27 +280,44 @@ func deleter(config redisstore.Config) func(context.Context) error {
 	}
 }
 
-// crawlQueue weighs the URLs that wait in a crawl, beside its filter.
+// crawlQueue weighs the URLs that wait in a crawl, beside its filter and however
+// that grows.
 func crawlQueue(open OpenRedis, hosts uint64) Subject {
+	var before, after float64 // what the filter takes
+	fill := func(ctx context.Context, server *redis.UniversalOptions, n uint64, base func() error, progress func(float64)) (func(context.Context) error, error) {
+		if err := warm(ctx, server); err != nil {
+			return nil, err
+		}
+		config := crawlConfig(server, n, 1e-6)
+		store, err := redisstore.Open(ctx, config)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(store.Close(), base()); err != nil {
+			return deleter(config), err
+		}
+		if before, err = filterBytes(ctx, server); err != nil {
+			return deleter(config), err
+		}
+		if store, err = redisstore.Open(ctx, config); err != nil {
+			return deleter(config), err
+		}
+		if err := errors.Join(enqueue(ctx, store, n, hosts, progress), store.Close()); err != nil {
+			return deleter(config), err
+		}
+		after, err = filterBytes(ctx, server)
+		return deleter(config), err
+	}
 	return Subject{
 		Name: fmt.Sprintf("queue in Redis, %d hosts", hosts), Ours: true, Most: most, Add: 40 * time.Microsecond,
-		Weigh: weighRedis(open, func(ctx context.Context, server *redis.UniversalOptions, n uint64, base func() error, progress func(float64)) (func(context.Context) error, error) {
-			config := crawlConfig(server, n, 1e-6)
-			store, err := redisstore.Open(ctx, config)
-			if err != nil {
-				return nil, err
-			}
-			if err := errors.Join(store.Close(), base()); err != nil {
-				return deleter(config), err
-			}
-			if store, err = redisstore.Open(ctx, config); err != nil {
-				return deleter(config), err
-			}
-			return deleter(config), errors.Join(enqueue(ctx, store, n, hosts, progress), store.Close())
-		}),
+		Weigh: func(ctx context.Context, n uint64, progress func(float64)) (Weight, error) {
+			weight, err := weighRedis(open, fill)(ctx, n, progress)
+			grown := after - before
+			return Weight{Bytes: weight.Bytes - grown, By: weight.By + " beside the filter", Keys: weight.Keys - grown}, err
+		},
 		Predict: func(n uint64) (low, high float64) {
-			least, most := sizing.QueueMemory(n, hosts)
-			return float64(least), float64(most)
+			bytes := float64(sizing.RedisQueue(n, hosts, urlBytes))
+			return bytes, bytes
 		},
 	}
 }

@@ -16,8 +16,8 @@ const urlHosts = 1000
 func urlOf(i uint64) string { return itemOf(i, urlHosts).URL }
 
 // itemOf returns the i-th of the URLs of so many hosts: urlBytes long, all
-// different, for i up to 10¹². Its letters are as hard to compress as those of
-// few real ones.
+// different, for i up to 10¹², and found on some page. Its letters are as hard to
+// compress as those of few real ones.
 func itemOf(i, hosts uint64) frontier.Item {
 	host := "host" + padded(i%hosts, 6) + ".example.org"
 	url := make([]byte, 0, urlBytes)
@@ -32,7 +32,9 @@ func itemOf(i, hosts uint64) frontier.Item {
 			bits /= 26
 		}
 	}
-	return frontier.Item{URL: string(url), Host: host, Depth: 3, Priority: frontier.PriorityPage}
+	item := frontier.Item{URL: string(url), Host: host, Depth: 3, Priority: frontier.PriorityPage}
+	binary.LittleEndian.PutUint64(item.Referrer[:], letters.Uint64())
+	return item
 }
 
 // padded returns n in at least width digits.

@@ -66,10 +66,18 @@ type storeReport struct {
 	Times float64 `json:"times_the_filter"`
 }
 
+// queueReport is what URLs take that wait, beside the filter, in each place.
 type queueReport struct {
-	URLs uint64 `json:"urls"`
-	Low  uint64 `json:"bytes_low"`
-	High uint64 `json:"bytes_high"`
+	URLs  uint64 `json:"urls"`
+	Redis uint64 `json:"redis_memory"`
+	Disk  span   `json:"embedded_store_disk"`
+	Exact span   `json:"exact_tier_disk"` // of exact ones in Postgres, in addition to Redis
+}
+
+// span is the least and the most that something takes, in bytes.
+type span struct {
+	Least uint64 `json:"least"`
+	Most  uint64 `json:"most"`
 }
 
 type timeReport struct {
@@ -106,8 +114,10 @@ func newReport(o options, q question) report {
 		rate:     q.rate,
 	}
 	if o.queued > 0 {
-		low, high := sizing.QueueMemory(uint64(o.queued), hosts)
-		r.Queue = &queueReport{uint64(o.queued), low, high}
+		queued := uint64(o.queued)
+		r.Queue = &queueReport{URLs: queued, Redis: sizing.RedisQueue(queued, hosts, o.urlBytes)}
+		r.Queue.Disk.Least, r.Queue.Disk.Most = sizing.LocalQueue(queued, o.urlBytes, false)
+		r.Queue.Exact.Least, r.Queue.Exact.Most = sizing.TierWaiting(queued, o.urlBytes)
 	}
 	r.Redis = redis(o, q, hosts, r.Queue)
 	for _, store := range sizing.ExactStores(a.Keys, o.urlBytes) {
@@ -144,7 +154,7 @@ func redis(o options, q question, hosts uint64, queue *queueReport) redisReport 
 	}
 	r.UsedMemory = r.Zipf.Bytes
 	if queue != nil {
-		r.UsedMemory += queue.High
+		r.UsedMemory += queue.Redis
 	}
 	r.ForkHeadroom = r.UsedMemory
 	return r

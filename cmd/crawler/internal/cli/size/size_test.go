@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // command runs `crawler size` with args.
@@ -58,7 +59,7 @@ func TestText(t *testing.T) {
 		"Zipf, 1,000,000 hosts",
 		"BF.RESERVE crawl:seen 1e-06 1000000000 NONSCALING",
 		"Go map of 16-byte fingerprints",
-		"for 50,000,000 URLs that wait",
+		"A queue of 50,000,000 URLs of 80 bytes",
 		"rate                 64 pages/s",
 	} {
 		if !strings.Contains(out, want) {
@@ -97,8 +98,14 @@ func TestJSON(t *testing.T) {
 
 func TestQueueCounts(t *testing.T) {
 	r := reportOf(t, "--urls", "1M", "--queued", "500k", "--hosts", "1000")
-	if want := uint64(120*500_000 + 520*1000); r.Queue == nil || r.Queue.High != want || r.Redis.UsedMemory != r.Redis.Zipf.Bytes+want {
+	if want := sizing.RedisQueue(500_000, 1000, 80); r.Queue == nil || r.Queue.Redis != want || r.Redis.UsedMemory != r.Redis.Zipf.Bytes+want {
 		t.Errorf("queue %+v, used_memory %d, want the filter's %d and %d", r.Queue, r.Redis.UsedMemory, r.Redis.Zipf.Bytes, want)
+	}
+	if q := r.Queue; q.Disk.Least == 0 || q.Disk.Most < q.Disk.Least || q.Exact.Least == 0 || q.Exact.Most < q.Exact.Least {
+		t.Errorf("on disk: %+v, in Postgres: %+v", q.Disk, q.Exact)
+	}
+	if r := reportOf(t, "--urls", "1M"); r.Queue != nil {
+		t.Errorf("a queue of nothing: %+v", r.Queue)
 	}
 }
 

@@ -15,10 +15,13 @@ import (
 func (r report) text() string {
 	var b strings.Builder
 	for _, section := range []func(*strings.Builder){
-		r.writeFilter, r.writeFills, r.writeMemory, r.writeRedis, r.writeStores, r.writeTime,
+		r.writeFilter, r.writeFills, r.writeMemory, r.writeRedis, r.writeQueue, r.writeStores, r.writeTime,
 	} {
+		before := b.Len()
 		section(&b)
-		b.WriteByte('\n')
+		if b.Len() > before {
+			b.WriteByte('\n')
+		}
 	}
 	if len(r.Assumed) > 0 {
 		fmt.Fprintf(&b, "Not given and assumed: %s\n", strings.Join(r.Assumed, ", "))
@@ -96,12 +99,12 @@ func (r report) writeRedis(b *strings.Builder) {
 	t.AppendRow(table.Row{fmt.Sprintf("Zipf, %s", human.Plural(r.Time.Hosts, "host")), human.IBytes(x.Zipf.Bytes),
 		fmt.Sprintf("%.2f", x.Zipf.BitsPerURL), human.Commas(x.Zipf.Segments), x.Zipf.MaxLayers, human.OneIn(x.Zipf.FPR)})
 	render(b, t)
+	with := "Up to"
 	if r.Queue != nil {
-		fmt.Fprintf(b, "  The queue takes %s to %s more for %s that wait.\n",
-			human.IBytes(r.Queue.Low), human.IBytes(r.Queue.High), human.Plural(r.Queue.URLs, "URL"))
+		with = "With the queue up to"
 	}
-	fmt.Fprintf(b, "  Together up to %s, and while Redis saves or rewrites its file (fork) up to %s more.\n",
-		human.IBytes(x.UsedMemory), human.IBytes(x.ForkHeadroom))
+	fmt.Fprintf(b, "  %s %s, and while Redis saves or rewrites its file (fork) up to %s more.\n",
+		with, human.IBytes(x.UsedMemory), human.IBytes(x.ForkHeadroom))
 	blocks := newTable("block", "k", "bits per URL", "AOF per URL")
 	for _, block := range x.Blocks {
 		blocks.AppendRow(table.Row{human.Commas(uint64(block.Bits)) + " bits", block.Hashes,
@@ -110,6 +113,21 @@ func (r report) writeRedis(b *strings.Builder) {
 	render(b, blocks)
 	fmt.Fprintf(b, "  Where the Bloom module is installed: %s\n", r.Reserve)
 }
+
+func (r report) writeQueue(b *strings.Builder) {
+	q := r.Queue
+	if q == nil {
+		return
+	}
+	fmt.Fprintf(b, "A queue of %s of %d bytes, beside the filter\n", human.Plural(q.URLs, "URL"), r.urlBytes)
+	facts(b, [][2]string{
+		{"in Redis", human.IBytes(q.Redis) + " of used_memory, when all hosts have equally many"},
+		{"embedded store", q.Disk.text() + " of disk: logs, and what is not compacted yet"},
+		{"exact ones", "and " + q.Exact.text() + " of disk in Postgres, if all are"},
+	})
+}
+
+func (s span) text() string { return human.IBytes(s.Least) + " to " + human.IBytes(s.Most) }
 
 func (r report) writeStores(b *strings.Builder) {
 	fmt.Fprintf(b, "The same URLs (%d bytes each) in exact stores\n", r.urlBytes)
