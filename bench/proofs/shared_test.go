@@ -121,8 +121,14 @@ func (m *team) run(n int) {
 	} else {
 		troubled <- nil
 	}
+	var late <-chan time.Time
 	for calm := false; len(m.working) > 0 || !calm; {
+		if len(m.working) == 0 && late == nil {
+			late = time.After(2 * time.Minute)
+		}
 		select {
+		case <-late:
+			m.t.Fatal("all workers ended two minutes ago, and what was to trouble them waits for something still")
 		case err := <-troubled:
 			if calm = true; err != nil {
 				m.t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -297,7 +296,7 @@ func (s *Store) sumQueued(ctx context.Context) error {
 	for _, count := range counts {
 		n, err := count.Int64()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("redisstore: count the queue: %w", err)
+			return s.classify(ctx, err)
 		}
 		sum += n
 	}

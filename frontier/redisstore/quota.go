@@ -24,7 +24,7 @@ func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" 
 
 // Claim implements frontier.Quota.
 func (s *Store) Claim(ctx context.Context, group, key string, most uint64) (bool, error) {
-	place := group + "\x00" + key
+	life, place := s.places.current(), group+"\x00"+key
 	if s.places.has(place) {
 		return true, nil
 	}
@@ -33,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, group, key string, most uint64) (bool
 		return false, s.classify(ctx, err)
 	}
 	if has {
-		s.places.add([]string{place})
+		s.places.add(life, []string{place})
 	}
 	return has, nil
 }

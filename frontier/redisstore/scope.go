@@ -14,19 +14,21 @@ const maxScopeStep = 1000
 
 // Admit implements frontier.Scope.
 func (s *Store) Admit(ctx context.Context, keys []string) error {
+	life := s.scope.current()
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), maxScopeStep)]
 		keys = keys[len(some):]
 		if err := s.client.SAdd(ctx, s.cfg.scopeKey(), asArgs(some)...).Err(); err != nil {
 			return s.classify(ctx, err)
 		}
-		s.scope.add(some)
+		s.scope.add(life, some)
 	}
 	return nil
 }
 
 // Admitted implements frontier.Scope.
 func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
+	life := s.scope.current()
 	open := make([]bool, len(keys))
 	var ask []string
 	var at []int // where in keys
@@ -43,7 +45,7 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 		}
 		for i, answer := range answers {
 			if open[at[i]] = answer; answer {
-				s.scope.add(some[i : i+1])
+				s.scope.add(life, some[i:i+1])
 			}
 		}
 		ask, at = ask[len(some):], at[len(some):]
@@ -59,10 +61,12 @@ func asArgs(keys []string) []any {
 	return args
 }
 
-// scopeCache remembers keys that are open: they stay so.
+// scopeCache remembers keys that are open: they stay so, unless a server loses
+// its last moments.
 type scopeCache struct {
-	mu   sync.RWMutex
-	open map[string]struct{}
+	mu    sync.RWMutex
+	open  map[string]struct{}
+	lives uint64 // how often it was forgotten
 }
 
 const maxScopeCache = 1 << 16
@@ -74,15 +78,27 @@ func (c *scopeCache) has(key string) bool {
 	return ok
 }
 
+// current returns what add wants to hear from who asked a server thereafter.
+func (c *scopeCache) current() (life uint64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.lives
+}
+
 func (c *scopeCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = nil
+	c.lives++
 }
 
-func (c *scopeCache) add(keys []string) {
+// add remembers keys, unless what was heard in that life counts no more.
+func (c *scopeCache) add(life uint64, keys []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if life != c.lives {
+		return
+	}
 	for _, key := range keys {
 		if c.open == nil || len(c.open) >= maxScopeCache {
 			c.open = make(map[string]struct{})

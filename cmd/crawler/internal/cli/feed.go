@@ -26,24 +26,34 @@ type seedCounts struct {
 // offerFunc offers seeds; with check their names are looked up first.
 type offerFunc func(ctx context.Context, seeds []string, check bool) ([]seedReply, error)
 
-// patient offers seeds again until the store can be asked, or ctx ends: a Redis
-// that is away for a minute is no end of a crawl that is still being fed.
+// patient offers seeds again until the store can be asked, or ctx ends.
 func (offer offerFunc) patient(stderr io.Writer) offerFunc {
-	return func(ctx context.Context, seeds []string, check bool) ([]seedReply, error) {
-		const least, most = 100 * time.Millisecond, 10 * time.Second
-		for wait := least; ; wait = min(2*wait, most) {
-			replies, err := offer(ctx, seeds, check)
-			if !errors.Is(err, frontier.ErrUnavailable) {
-				return replies, err
-			}
-			if wait == least {
-				fmt.Fprintf(stderr, "seeds wait: %v\n", err)
-			}
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
+	return func(ctx context.Context, seeds []string, check bool) (replies []seedReply, err error) {
+		err = untilAvailable(ctx, stderr, "seeds wait", func() error {
+			replies, err = offer(ctx, seeds, check)
+			return err
+		})
+		return replies, err
+	}
+}
+
+// untilAvailable calls again while the store cannot be asked, and says once that
+// what waits: a Redis that is away for a minute is no end of a crawl that is
+// still being fed.
+func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
+	const least, most = 100 * time.Millisecond, 10 * time.Second
+	for wait := least; ; wait = min(2*wait, most) {
+		err := call()
+		if !errors.Is(err, frontier.ErrUnavailable) {
+			return err
+		}
+		if wait == least {
+			fmt.Fprintf(stderr, "%s: %v\n", waits, err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

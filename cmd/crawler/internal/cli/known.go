@@ -28,8 +28,12 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 	var known, fresh, malformed uint64
 	urls := make([]knownURL, 0, knownBatch)
 	flush := func() error {
-		n, err := ses.store.know(ctx, urls)
-		known, fresh, urls = known+uint64(len(urls)), fresh+uint64(n), urls[:0]
+		err := untilAvailable(ctx, w, "known URLs wait", func() error {
+			n, err := ses.store.know(ctx, urls)
+			fresh += uint64(n)
+			return err
+		})
+		known, urls = known+uint64(len(urls)), urls[:0]
 		return err
 	}
 	for {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // readSeeds reads all seeds of a file with this content, and its faults.
@@ -199,6 +200,53 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 		defer cancel()
 		if _, err := feed(ctx, &seedReader{args: []string{"http://c.test/"}}, offer, &stderr); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("fed until ctx ended: %v", err)
+		}
+	})
+}
+
+// away is the part of a store that marks URLs as known, when it can be asked.
+type away struct {
+	engine
+	until time.Time
+	known []string
+}
+
+func (a *away) know(_ context.Context, urls []knownURL) (fresh int, err error) {
+	for _, u := range urls {
+		if len(a.known) == 1 && time.Now().Before(a.until) {
+			return fresh, fmt.Errorf("%w: connection refused", frontier.ErrUnavailable)
+		}
+		if !slices.Contains(a.known, u.url) {
+			a.known = append(a.known, u.url)
+			fresh++
+		}
+	}
+	return fresh, nil
+}
+
+// TestKnownOutlivesAnOutage: so do the URLs of --known, also when some of them
+// were marked before the store went away.
+func TestKnownOutlivesAnOutage(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "known")
+	if err := os.WriteFile(name, []byte("http://a.test/\nhttp://b.test/\nhttp://a.test/\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := canon.New(canon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		store := &away{until: time.Now().Add(time.Hour)}
+		ses := &session{plan: &plan{options: &options{known: name}, checked: checked{canon: plain}}, store: store}
+		var stderr strings.Builder
+		if err := ses.know(t.Context(), &stderr); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"http://a.test/", "http://b.test/"}; !slices.Equal(store.known, want) {
+			t.Errorf("known are %q, want %q", store.known, want)
+		}
+		if n := strings.Count(stderr.String(), "known URLs wait"); n != 1 || !strings.Contains(stderr.String(), "3 URLs, 2 of them new here") {
+			t.Errorf("stderr, want the outage once and 2 new ones of 3:\n%s", stderr.String())
 		}
 	})
 }
