@@ -45,7 +45,8 @@ func main() {
 }
 
 // run runs the proofs that only matches and writes file anew after each; it
-// reports whether all of them hold. Each section says of which commit it is.
+// reports whether all of them hold. Each section says at
+// which commit it ran, and on what.
 func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err error) {
 	before, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +76,7 @@ func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err 
 // run returns the section of a proof, and whether it holds.
 func (p proof) run(commit string, progress io.Writer) (section string, holds bool, err error) {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s\n\nRun on %s at commit %s.\n", p.claim, time.Now().UTC().Format(time.DateOnly), commit)
+	fmt.Fprintf(&out, "%s\n\nRun on %s at commit %s: %s.\n", p.claim, time.Now().UTC().Format(time.DateOnly), commit, machine())
 	holds = true
 	for _, b := range p.batches {
 		began := time.Now()
@@ -93,7 +94,7 @@ func (p proof) run(commit string, progress io.Writer) (section string, holds boo
 // document puts the sections that there are in their order.
 func document(sections map[string]string) string {
 	var b strings.Builder
-	b.WriteString(head())
+	b.WriteString(head)
 	for _, p := range proofs {
 		if section, ok := sections[p.title]; ok {
 			fmt.Fprintf(&b, "\n## %s\n\n%s", p.title, section)
@@ -132,13 +133,13 @@ func (b batch) run() (*results, error) {
 	return results, nil
 }
 
-// head returns the head of the document: what was run, and on what.
-func head() string {
-	var b strings.Builder
-	b.WriteString("# Proofs\n\nMade by `make proof`. Each section has the line that runs it again; where a seed is given, `-seed N` behind `-args` draws the same.\n\n")
-	fmt.Fprintf(&b, "* Go: %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	fmt.Fprintf(&b, "* machine: %d cores, %s, %s\n", runtime.NumCPU(), field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"))
-	return b.String()
+// head is how the document begins.
+const head = "# Proofs\n\nMade by `make proof`. Each section has the line that runs it again; where a seed is given, `-seed N` behind `-args` draws the same.\n"
+
+// machine says what runs a proof.
+func machine() string {
+	return fmt.Sprintf("%s %s/%s, %d cores, %s, %s", runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"))
 }
 
 // output returns what a command prints in one line.
