@@ -18,7 +18,8 @@
 --          budget; n, and n runs of items: the index of their queue; n, and n items:
 --          the index of the segment; the first and last byte of what the item
 --          changes there, '' if a layer claims it; these bytes as read, and with
---          its bits set; the entry. No two items change the same byte
+--          its bits set, the same if it has them already; the entry. No two items
+--          change the same byte
 -- returns  a string with a letter for each item: a added, s seen, h refused by the
 --          host's limit, q because of q, f the layer is full, t bits were lost: test again; then
 --          how many keys the layer still takes, -1 if whatever comes; then how many
@@ -118,7 +119,7 @@ while ARGV[at] do
       if from ~= '' then
         local now, old = redis.call('GETRANGE', segment, from, ARGV[i + 2]), ARGV[i + 3]
         block = ARGV[i + 4]
-        if now ~= old then block = changed(now, old, block) end
+        if now ~= old then block = changed(now, old, block) elseif block == old then block = false end
       end
       n = n + 1
       local special, known = specials[n], not block

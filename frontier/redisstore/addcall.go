@@ -109,12 +109,13 @@ func (g *group) oneCall(items []pending, call int) int {
 			return n
 		}
 		old := item.test.Old()
-		if changed {
-			old = before.bytes
-		}
 		new := layer.Mask(g.keep(old), item.ask.print)
-		g.blocks[at] = block{new, call}
 		item.edit = newEdit(at, old, new)
+		if changed {
+			old, new = before.bytes, layer.Mask(g.keep(before.bytes), item.ask.print)
+			item.edit.rebase(at, old, new)
+		}
+		g.blocks[at] = block{new, call}
 	}
 	return len(items)
 }
@@ -126,20 +127,26 @@ func (g *group) keep(b []byte) []byte {
 	return g.bytes[at:len(g.bytes):len(g.bytes)]
 }
 
-// newEdit returns the shortest change that makes a block new. One that is new
-// already stays as a whole.
+// newEdit returns the shortest change that makes a block new.
 func newEdit(at place, old, new []byte) edit {
 	from, to := 0, len(new)
 	for from < to && old[from] == new[from] {
 		from++
 	}
-	if from == to {
-		from = 0
-	}
 	for to > from+1 && old[to-1] == new[to-1] {
 		to--
 	}
 	return edit{at.segment, at.offset + int64(from), at.offset + int64(to) - 1, old[from:to], new[from:to]}
+}
+
+// rebase makes e the same change of a block that an earlier call leaves as old.
+// Its bytes stay those in which bits were missing when the item was tested: where
+// the earlier call sets some of them but in the end does not, that is noticed. The
+// block of the earlier call may have been read later, when another worker had added
+// the item; then old has all bits, and the script finds it known.
+func (e *edit) rebase(at place, old, new []byte) {
+	from, to := e.from-at.offset, e.to-at.offset+1
+	e.old, e.new = old[from:to], new[from:to]
 }
 
 // call makes the call of add.lua for items of one partition, ordered by host.

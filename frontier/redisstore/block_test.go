@@ -1,0 +1,120 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// blockRace is a group of one worker, about a filter of one block, whose steps
+// the test takes.
+type blockRace struct {
+	*testing.T
+	group *group
+	ep    *epoch
+}
+
+func newBlockRace(t *testing.T, cfg Config) *blockRace {
+	t.Helper()
+	cfg.Partitions, cfg.FilterKeys = 1, 1
+	s := openStore(t, cfg)
+	n, err := s.nodeOf(t.Context(), s.parts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := s.epochOf(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &blockRace{t, &group{s: s, node: n}, ep}
+}
+
+// test has the group test an item by itself, before or after what else happens.
+func (r *blockRace) test(item frontier.Item) *ask {
+	r.Helper()
+	s := r.group.s
+	a := &ask{item: item, print: s.hasher.Fingerprint(item.URL), host: s.hasher.Fingerprint(item.Host), part: s.parts[0]}
+	tests := []redisbits.Ask{{Chain: a.part.chain(), Print: a.print}}
+	if err := redisbits.NewReader(r.group.node.client).Read(r.Context(), tests); err != nil {
+		r.Fatal(err)
+	}
+	if tests[0].Known {
+		r.Skipf("%s is a false positive", item.URL)
+	}
+	r.group.unsure = append(r.group.unsure, pending{ask: a, test: &tests[0]})
+	return a
+}
+
+// add has the group add what it tested, in one pipeline, and asks once more what
+// has to be.
+func (r *blockRace) add(ctx context.Context) {
+	r.group.add(ctx, r.ep)
+	for range maxAsked {
+		again := r.group.later
+		r.group.unsure, r.group.later = nil, nil
+		if len(again) == 0 {
+			return
+		}
+		r.group.reader = redisbits.NewReader(r.group.node.client)
+		r.group.open = again
+		if err := r.group.round(ctx); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// TestAddedBetweenTwoTests: a group tests two items whose bits meet in one block,
+// and between the two tests another worker adds the first. The test of the second
+// has read its bits; all the same the script has to find the first one known.
+func TestAddedBetweenTwoTests(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	r := newBlockRace(t, cfg)
+	other := openStore(t, r.group.s.cfg)
+	first, second := testPages("b.test", 1, 2), testPages("a.test", 2, 3) // calls are in the order of hosts
+	a := r.test(first[0])
+	if verdicts := mustAdd(t, other, first); verdicts[0].Answer != frontier.Added {
+		t.Fatalf("the other worker's item: %v", verdicts[0])
+	}
+	b := r.test(second[0])
+	r.add(t.Context())
+	if a.err != nil || a.verdict.Answer != frontier.Seen {
+		t.Errorf("the item that was added meanwhile: %v, %v, want seen", a.verdict, a.err)
+	}
+	if b.err != nil || b.verdict.Answer != frontier.Added {
+		t.Errorf("the other item: %v, %v, want added", b.verdict, b.err)
+	}
+	if got := counter(t, r.group.s, fieldQueued); got != 2 {
+		t.Errorf("%d items are queued, want 2", got)
+	}
+}
+
+// TestRefusedBesideAdded: of two items of a group whose bits meet in one block the
+// first is refused in the end. Bits that it would have set and did not are not
+// taken for those of the second, which is known from then on.
+func TestRefusedBesideAdded(t *testing.T) {
+	cfg := config(servers.Redis(t, servers.RedisOptions{}))
+	cfg.MaxPerHost = 1
+	for n := range 100 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			cfg.Name = fmt.Sprintf("test-%d", n)
+			r := newBlockRace(t, cfg)
+			if verdicts := mustAdd(t, r.group.s, testPages("a.test", 0, 1)); verdicts[0].Answer != frontier.Added {
+				t.Fatal(verdicts[0])
+			}
+			refused := r.test(testPages("a.test", 1, 2)[0])
+			page := testPages("b.test", 0, 1)
+			added := r.test(page[0])
+			r.add(t.Context())
+			if refused.verdict.Answer != frontier.Refused || added.verdict.Answer != frontier.Added {
+				t.Fatalf("%v, %v, want one refused and one added", refused.verdict, added.verdict)
+			}
+			if verdicts := mustAdd(t, openStore(t, r.group.s.cfg), page); verdicts[0].Answer != frontier.Seen {
+				t.Errorf("what was added is %v", verdicts[0])
+			}
+		})
+	}
+}
