@@ -30,6 +30,31 @@ func TestSharedSpeed(t *testing.T) {
 	figure(t, "ratio", "%.2f", shared/embedded)
 }
 
+// TestSharedOnce: workers find the same pages of a web without delays or hardships
+// at the same time. Nobody dies, so each page is asked for once.
+func TestSharedOnce(t *testing.T) {
+	seed := newSeed(t)
+	for i := range sized(2, 8) {
+		web := serveSite(t, testweb.Config{Seed: seed + uint64(i), Hosts: sized(60, 400), Pages: sized(2000, 20_000),
+			Hardships: testweb.None, LargestShare: 0.01}, nil)
+		server := servers.Redis(t, servers.RedisOptions{})
+		m := newTeam(t, server.URL(), rand.New(rand.NewPCG(seed, uint64(i))), speedFlags(web)...)
+		m.run(4)
+		checkOnce(t, web)
+	}
+}
+
+// checkOnce wants no page of a web asked for twice.
+func checkOnce(t *testing.T, web *site) {
+	t.Helper()
+	asked := make(map[string]int)
+	for _, request := range web.pages() {
+		if asked[request.url]++; asked[request.url] == 2 {
+			t.Errorf("%s was fetched again", request.url)
+		}
+	}
+}
+
 func speedFlags(web *site) []string {
 	return append(web.flags(), append([]string{"--delay", "0", "--urls", strconv.Itoa(filterSize), "--log-level", "warn"}, web.Seeds()...)...)
 }
@@ -46,6 +71,7 @@ func sharedRate(t *testing.T, cfg testweb.Config) float64 {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	m := newTeam(t, server.URL(), rand.New(rand.NewPCG(cfg.Seed, 9)), speedFlags(web)...)
 	m.run(2)
+	checkOnce(t, web)
 	return pageRate(web)
 }
 

@@ -194,5 +194,6 @@ func tierRate(t *testing.T, cfg testweb.Config, rules string) float64 {
 	m := newTeam(t, queue.URL(), rand.New(rand.NewPCG(cfg.Seed, 27)), append(speedFlags(web), "--exact", rules)...)
 	m.name = append(m.name, "--postgres", database.DSN())
 	m.run(2)
+	checkOnce(t, web)
 	return pageRate(web)
 }

@@ -71,7 +71,7 @@ func TestTierWindow(t *testing.T) {
 	t.Parallel()
 	web := serveSlow(t)
 	r := newTier(t, rand.New(rand.NewPCG(1, 1)), "--scope", "any", "--connect-to", "*="+web.addr, "--partitions", "16", "--urls", "1000",
-		"--delay", "10ms", "--lease-time", ms(lossLease), "--log-level", "warn", "--exact", "seeds", "--window", "seeds="+ms(window), pageURL, slowURL)
+		"--delay", "10ms", "--header-timeout", "1h", "--timeout", "1h", "--lease-time", ms(lossLease), "--log-level", "warn", "--exact", "seeds", "--window", "seeds="+ms(window), pageURL, slowURL)
 	before := 0 // requests for the slow one until it was answered
 	r.trouble = func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience())
