@@ -208,9 +208,10 @@ func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), 
 	}
 }
 
-// unlockPages gives the lock up. Without an answer it runs out.
+// unlockPages gives the lock up. Without an answer it runs out, and until then
+// nobody is handed anything: a server that stalls for a moment is waited for.
 func (s *Store) unlockPages(ctx context.Context, token string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pagesLockUse)
 	defer cancel()
 	_ = unlockScript.Run(ctx, s.client, []string{s.cfg.pagesKey()}, token).Err()
 }
