@@ -20,6 +20,7 @@ type Step struct {
 	Section *report.Section
 	Name    string        // unique within the section
 	Cost    time.Duration // roughly: decides its share of the budget
+	Long    bool          // comes after all that are not: where time lacks, its section has the small sizes
 	Run     func(ctx context.Context, turn *Turn) error
 }
 
@@ -52,12 +53,13 @@ func (t *Turn) Found(format string, args ...any) { t.found = fmt.Sprintf(format,
 // errBudget reports that a step took longer than all of the budget that was left.
 var errBudget = errors.New("the budget was used up")
 
-// Run runs steps in order and returns the errors of those that failed, together
+// Run runs steps in order, the long ones last, and returns the errors of those that failed, together
 // with ctx.Err(). What is missing afterwards is in the sections.
 func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher) error {
 	end := time.Now().Add(budget)
 	within, cancel := context.WithDeadlineCause(ctx, end, errBudget)
 	defer cancel()
+	steps = inOrder(steps)
 	var total, done, failed = cost(steps), time.Duration(0), []error(nil)
 	for i, s := range steps {
 		if why := ended(ctx, within); why != "" {
@@ -85,6 +87,17 @@ func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher
 		turn.Progress(1)
 	}
 	return errors.Join(append(failed, ctx.Err())...)
+}
+
+func inOrder(steps []*Step) (ordered []*Step) {
+	for _, long := range []bool{false, true} {
+		for _, s := range steps {
+			if s.Long == long {
+				ordered = append(ordered, s)
+			}
+		}
+	}
+	return ordered
 }
 
 // ended says why no more can be done, or nothing.

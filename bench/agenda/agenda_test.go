@@ -46,6 +46,18 @@ func sleeper(s *report.Section, name string, cost, takes time.Duration) *Step {
 	}}
 }
 
+func TestLongOnesComeLast(t *testing.T) {
+	s, d := section(), new(diary)
+	steps := []*Step{sleeper(s, "a", 1, 0), sleeper(s, "b", 1, 0), sleeper(s, "c", 1, 0), sleeper(s, "d", 1, 0)}
+	steps[0].Long, steps[2].Long = true, true
+	if err := Run(t.Context(), time.Minute, steps, d); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(d.told, " "); got != "begin b end b: slept begin d end d: slept begin a end a: slept begin c end c: slept" {
+		t.Error(got)
+	}
+}
+
 func TestRunsInOrder(t *testing.T) {
 	s, d := section(), new(diary)
 	if err := Run(t.Context(), time.Minute, []*Step{sleeper(s, "a", 1, 0), sleeper(s, "b", 3, 0)}, d); err != nil {

@@ -62,7 +62,7 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 		if site.Folder != "" {
 			cost = 10 * time.Second
 		}
-		steps = append(steps, &agenda.Step{Section: m.section, Name: site.name(), Cost: cost,
+		steps = append(steps, &agenda.Step{Section: m.section, Name: site.name(), Cost: cost, Long: site.Pages > smallest,
 			Run: func(ctx context.Context, turn *agenda.Turn) error { return m.run(ctx, turn, site) }})
 	}
 	return m.section, steps

@@ -127,7 +127,7 @@ func (m *measurement) table(n uint64) *report.Table {
 // step returns the weighing of one store.
 func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Step {
 	name := fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text)
-	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost,
+	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
 		Run: func(ctx context.Context, turn *agenda.Turn) error {
 			weight, err := s.Weigh(ctx, n, turn.Progress)
 			if err != nil {
