@@ -30,7 +30,7 @@ type holding struct {
 // completed; holding.mu guards it.
 type held struct {
 	class   frontier.Class
-	round   uint32     // of a bulk item 0, whatever it is
+	round   uint32
 	links   *decisions // of its exact links; nil: the set was not asked yet
 	end     *note      // of an exact item that was finished; nil: it was not
 	settled bool       // by a completion that was answered: a repeat does nothing
@@ -58,12 +58,7 @@ func (h *holding) keep(items []frontier.Item, asked time.Time, ttl time.Duration
 	h.deadline = asked.Add(ttl)
 	for i := range items {
 		it := &items[i]
-		before := h.items[it.Fingerprint]
-		if before != nil && before.settled && before.round != it.Round { // it is new again, and the lease still lasts
-			delete(h.items, it.Fingerprint)
-			before = nil
-		}
-		if it.Class != frontier.Bulk && before == nil {
+		if it.Class != frontier.Bulk && h.items[it.Fingerprint] == nil {
 			h.items[it.Fingerprint] = &held{class: it.Class, round: it.Round}
 		}
 	}
@@ -90,8 +85,7 @@ func (h *holding) settle(done []frontier.Completion, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range done {
-		it := h.item(done[i].Item)
-		*it = held{settled: true, round: it.round}
+		*h.item(done[i].Item) = held{settled: true}
 	}
 	if ended {
 		h.ended, h.items = true, map[bloomstore.Fingerprint]*held{}
