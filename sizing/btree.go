@@ -25,11 +25,7 @@ func leafPages(n float64, room int) float64 {
 	for range int(steps) {
 		split := step * float64(room) * pages[room]
 		for j := room; j > half-1; j-- {
-			below := 0.0
-			if j > 0 {
-				below = float64(j-1) * pages[j-1]
-			}
-			pages[j] += step * (below - float64(j)*pages[j])
+			pages[j] += step * (float64(j-1)*pages[j-1] - float64(j)*pages[j])
 		}
 		pages[half] += split
 		pages[room+1-half] += split
