@@ -26,8 +26,8 @@ type holding struct {
 	items    map[bloomstore.Fingerprint]*held
 }
 
-// held is an item of a lease that is exact, whose links are, or that was
-// completed; holding.mu guards it.
+// held is an item of a lease in the round it was handed out in; holding.mu guards
+// it.
 type held struct {
 	class   frontier.Class
 	round   uint32
@@ -58,7 +58,8 @@ func (h *holding) keep(items []frontier.Item, asked time.Time, ttl time.Duration
 	h.deadline = asked.Add(ttl)
 	for i := range items {
 		it := &items[i]
-		if it.Class != frontier.Bulk && h.items[it.Fingerprint] == nil {
+		// One that comes in another round is new again while the lease lasts.
+		if before := h.items[it.Fingerprint]; before == nil || before.round != it.Round {
 			h.items[it.Fingerprint] = &held{class: it.Class, round: it.Round}
 		}
 	}
@@ -85,7 +86,8 @@ func (h *holding) settle(done []frontier.Completion, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range done {
-		*h.item(done[i].Item) = held{settled: true}
+		it := h.item(done[i].Item)
+		*it = held{round: it.round, settled: true}
 	}
 	if ended {
 		h.ended, h.items = true, map[bloomstore.Fingerprint]*held{}

@@ -449,6 +449,32 @@ func TestRetried(t *testing.T) {
 	d.state(d.page(2), exact.Done, 1)
 }
 
+// TestNewAgainUnderOneLease: a key whose window is over is handed out again to who
+// holds the host still. Its links are decided about, and it is finished, as those
+// of any other.
+func TestNewAgainUnderOneLease(t *testing.T) {
+	d := newDesk(t, exact.Windows{4: 10 * time.Second}, 0)
+	d.offer(frontier.Added, d.page(2), d.page(6)) // the second keeps the host busy
+	l := d.lease()
+	at := slices.IndexFunc(l.Items, func(it frontier.Item) bool { return it.URL == d.page(2).URL })
+	c := d.completion(l.Items[at])
+	c.Links = nil
+	d.must(d.complete(l, c))
+	d.state(d.page(2), exact.Done, 0)
+	d.clock.advance(11 * time.Second)
+	d.offer(frontier.Added, d.page(2))
+	more, err := d.store.Extend(t.Context(), l.ID, frontier.TopUp{Items: 8, Known: len(l.Items)})
+	if err != nil || len(more.Items) != 1 || more.Items[0].Round != 1 {
+		t.Fatalf("%+v, %v, want round 1 of the first", more.Items, err)
+	}
+	c = d.completion(more.Items[0])
+	c.Links = []frontier.Item{d.page(5)}
+	d.must(d.complete(l, c))
+	d.wantDecisions(d.asked.made[len(d.asked.made)-1][0].Links, frontier.New)
+	d.state(d.page(5), exact.Queued, 0)
+	d.state(d.page(2), exact.Done, 1)
+}
+
 // TestReconcileAfterLoss: a queue that lost everything gets back what waits, in
 // its round.
 func TestReconcileAfterLoss(t *testing.T) {

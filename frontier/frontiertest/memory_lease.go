@@ -14,7 +14,8 @@ import (
 type lease struct {
 	id        frontier.LeaseID
 	host      *host
-	items     []*entry // every one ever handed out under it, in that order
+	items     []*entry        // every one ever handed out under it, in that order
+	handed    []frontier.Item // items as they were then: a repeat must not see what they are by now
 	completed map[*entry]bool
 	deadline  time.Time
 	inFlight  int
@@ -63,11 +64,9 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 			continue
 		}
 		// A repeat is told what is left: the lease runs from when it was granted.
-		granted := frontier.Lease{ID: id, Host: l.host.key, TTL: l.deadline.Sub(now), Blob: slices.Clone(l.host.blob)}
-		for _, e := range l.items {
-			granted.Items = append(granted.Items, e.item)
-		}
-		grant.Leases = append(grant.Leases, granted)
+		grant.Leases = append(grant.Leases, frontier.Lease{
+			ID: id, Host: l.host.key, Items: slices.Clone(l.handed), TTL: l.deadline.Sub(now), Blob: slices.Clone(l.host.blob),
+		})
 	}
 	grant.Paused = m.stats.Paused
 	grant.Empty = m.stats.Queued+m.stats.Leased == 0 && len(m.outbox) == 0
@@ -130,7 +129,7 @@ func (m *Memory) hand(l *lease, n int, maxPages uint64, now time.Time) {
 		}
 		n--
 		e.state, e.notBefore = frontier.Leased, time.Time{}
-		l.items = append(l.items, e)
+		l.items, l.handed = append(l.items, e), append(l.handed, e.item)
 		m.stats.Queued--
 		m.stats.Leased++
 	}
@@ -223,11 +222,7 @@ func (m *Memory) Extend(_ context.Context, id frontier.LeaseID, topUp frontier.T
 	if !m.stats.Paused {
 		m.hand(l, topUp.Items-l.open(), topUp.MaxPages, now)
 	}
-	extension := frontier.Extension{TTL: m.cfg.LeaseTTL}
-	for _, e := range l.items[min(topUp.Known, len(l.items)):] {
-		extension.Items = append(extension.Items, e.item)
-	}
-	return extension, nil
+	return frontier.Extension{TTL: m.cfg.LeaseTTL, Items: slices.Clone(l.handed[min(topUp.Known, len(l.handed)):])}, nil
 }
 
 // Complete implements frontier.Store.
