@@ -40,7 +40,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 			open = 0
 		} else if topUp.MaxPages > 0 {
 			var unlock func()
-			if most, until, unlock, err = s.reserve(ctx, topUp.MaxPages); err != nil {
+			if most, until, unlock, err = s.reserve(ctx, topUp.MaxPages, open-held); err != nil {
 				return frontier.Extension{}, err
 			}
 			defer unlock()

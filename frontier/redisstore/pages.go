@@ -132,7 +132,7 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
 		return nil
 	}
-	left, until, unlock, err := l.reserve(ctx, l.request.MaxPages)
+	left, until, unlock, err := l.reserve(ctx, l.request.MaxPages, len(l.fresh)*MaxBatch)
 	if err != nil {
 		return err
 	}
@@ -157,17 +157,34 @@ func (l *loan) lendLimited(ctx context.Context) error {
 
 // reserve locks what maxPages limits and returns how many items it leaves, until
 // a time. When others have the lock it leaves none for now.
-func (s *Store) reserve(ctx context.Context, maxPages uint64) (most int, until time.Time, unlock func(), err error) {
+func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most int, until time.Time, unlock func(), err error) {
 	until, unlock, err = s.lockPages(ctx)
 	if err != nil || unlock == nil {
 		return 0, until, func() {}, err
 	}
-	sum, err := s.readTotals(ctx)
-	if err != nil {
+	if most, err = s.allowance(ctx, maxPages, wanted); err != nil {
 		unlock()
 		return 0, until, nil, err
 	}
-	return sum.allowance(maxPages), until, unlock, nil
+	return most, until, unlock, nil
+}
+
+// allowance returns how many items maxPages leaves. Where that is less than what
+// is wanted, leases that ran out anywhere are taken back first: until then they
+// count, and who looks after them may be who died.
+func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
+	sum, err := s.readTotals(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if most := sum.allowance(maxPages); most >= wanted || sum.leased == 0 {
+		return most, nil
+	}
+	if err := s.look(ctx, s.parts, 1); err != nil {
+		return 0, err
+	}
+	sum, err = s.readTotals(ctx)
+	return sum.allowance(maxPages), err
 }
 
 const (

@@ -43,6 +43,39 @@ func TestMaxPagesAcrossWorkers(t *testing.T) {
 	}
 }
 
+// TestMaxPagesOfTheDead: what a worker held that is no more does not count when its
+// leases have run out, wherever they are.
+func TestMaxPagesOfTheDead(t *testing.T) {
+	t.Parallel()
+	server := servers.Redis(t, servers.RedisOptions{})
+	cfg := config(server)
+	cfg.LeaseTTL = 30 * time.Second
+	began, passed := time.Now(), time.Duration(0)
+	cfg.Now = func() time.Time { return began.Add(passed) }
+	s := openStore(t, cfg)
+	for h := range 5 {
+		mustAdd(t, s, testPages(fmt.Sprintf("h%d.test", h), 0, 60))
+	}
+	ids := leaseIDs(5)
+	lease := func(ids []frontier.LeaseID) []frontier.Lease {
+		t.Helper()
+		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: ids})
+		if err != nil || len(grant.Leases) != len(ids) {
+			t.Fatalf("%d hosts, %v, want %d", len(grant.Leases), err, len(ids))
+		}
+		return grant.Leases
+	}
+	lease(ids[:4])
+	passed = cfg.LeaseTTL / 2
+	alive := lease(ids[4:])[0]
+	passed = cfg.LeaseTTL + time.Second
+	has := len(alive.Items)
+	more, err := s.Extend(t.Context(), alive.ID, frontier.TopUp{Items: has + 20, Known: has, MaxPages: uint64(has + 10)})
+	if err != nil || len(more.Items) != 10 {
+		t.Errorf("%d more items, %v, want 10", len(more.Items), err)
+	}
+}
+
 // fetchAll completes what it can lease as pages until the limit is reached.
 func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	for {
