@@ -49,23 +49,24 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 	$(call step,archtest)
 	@go test ./internal/archtest
 
-# The race detector needs cgo; what the tests run as a process of its own is
-# the product, without.
+# The race detector needs cgo. It sees nothing of bench/proofs, whose tests run the
+# product in processes of its own: plain has them.
 .PHONY: race
 race: build ## all tests under the race detector, with servers required
 	$(call step,go test -race)
 	@export CGO_ENABLED=1 CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	go test -race -short ./...; \
+	go test -race -short $$(go list ./... | grep -v '/bench/proofs$$'); \
 	for module in $(NESTED); do (cd $$module && go test -race -short ./...); done
 
 # Rates and memory are measured without the detector, which is slow and blind to
-# them: these packages skip such tests in the run above. So do the crawls on
-# clusters that lose nodes, which take their time and are processes anyway.
+# them: these packages skip such tests in the run above. The crawls on clusters
+# that lose nodes come by themselves: they have times to keep.
 .PHONY: plain
-plain: build ## the statistics, memory and clusters that the race detector gets in the way of
+plain: build ## the statistics, memory and crawls that the race detector gets in the way of
 	$(call step,go test without -race)
 	@export CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	go test ./bloomstore/... ./bench/dedup; \
+	go test -short ./bench/proofs; \
 	go test -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
 
 # Not part of test: it looks for faults that nobody knows yet, and finds them in

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,29 +163,32 @@ func TestTierAway(t *testing.T) {
 	}
 }
 
-// hundredth matches about a hundredth of the URLs of an easy web.
-const hundredth = `://[^/]+/.*[058]7`
+// hundredth matches all URLs of four of 400 hosts. An expression that any link may
+// match to its end would cost the crawl more than its exact keys.
+const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103.*"
 
 // TestTierSpeed measures what exact keys cost a crawl: how many pages two workers
 // fetch in the time in which they fetch as many with none of the URLs exact, when
-// a hundredth is. The better of several runs of each counts, by turns. It judges
-// nothing: a rate is no promise.
+// a hundredth is, by turns. What others do on the machine is more than what the
+// keys cost, so the best runs count, and the middle pair. It judges nothing: a rate
+// is no promise.
 func TestTierSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")
 	}
 	seed := newSeed(t)
-	cfg := testweb.Config{Seed: seed, Hosts: 400, Pages: 20_000, Hardships: testweb.None, LargestShare: 0.01}
+	cfg := testweb.Config{Seed: seed, Hosts: 400, Pages: 60_000, Hardships: testweb.None, LargestShare: 0.01}
 	none, some := 0.0, 0.0
 	var ratios []float64
-	for range 5 {
-		with, without := tierRate(t, cfg, "re="+hundredth), tierRate(t, cfg, "none")
+	for range 7 {
+		with, without := tierRate(t, cfg, hundredth), tierRate(t, cfg, "none")
 		ratios = append(ratios, with/without)
 		some, none = max(some, with), max(none, without)
 	}
+	slices.Sort(ratios)
 	figure(t, "none", "%.0f pages/s", none)
 	figure(t, "hundredth", "%.0f pages/s", some)
-	figure(t, "ratio", "%.3f of the best runs; run by run %.3f", some/none, ratios)
+	figure(t, "ratio", "%.3f of the best runs; run by run %.3f in the middle, %.3f", some/none, ratios[len(ratios)/2], ratios)
 }
 
 func tierRate(t *testing.T, cfg testweb.Config, rules string) float64 {
