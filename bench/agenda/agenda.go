@@ -53,8 +53,9 @@ func (t *Turn) Found(format string, args ...any) { t.found = fmt.Sprintf(format,
 // errBudget reports that a step took longer than all of the budget that was left.
 var errBudget = errors.New("the budget was used up")
 
-// Run runs steps in order, the long ones last, and returns the errors of those that failed, together
-// with ctx.Err(). What is missing afterwards is in the sections.
+// Run runs steps in order, the long ones last, and returns the errors of those
+// that failed, together with ctx.Err(). What is missing afterwards is in the
+// sections.
 func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher) error {
 	end := time.Now().Add(budget)
 	within, cancel := context.WithDeadlineCause(ctx, end, errBudget)

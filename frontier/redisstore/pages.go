@@ -85,11 +85,11 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 }
 
 // empty reports whether nothing was queued, leased or noted at some moment during
-// the call. A note leaves the outbox when what it led to has been added. Items move between partitions, so that one reading of all of them may
-// miss one in each. But what ended and what was ever added (which is what ended
-// and what is queued or leased) only grow: if all that had been added when a
-// second reading was over had ended before it began, then nothing was left in
-// between.
+// the call. A note leaves the outbox when what it led to has been added. Items
+// move between partitions, so that one reading of all of them may miss one in
+// each. But what ended and what was ever added (which is what ended and what is
+// queued or leased) only grow: if all that had been added when a second reading
+// was over had ended before it began, then nothing was left in between.
 func (s *Store) empty(ctx context.Context) (bool, error) {
 	first, err := s.readTotals(ctx)
 	if err != nil || first.left() > 0 {
