@@ -179,7 +179,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	}
 	h.tally.robots.Add(1)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
-		URL: url.String(), Header: header, Started: started, Sent: started,
+		URL: url.String(), Header: header, Started: started, Sent: started, Permit: h.permit,
 		AnyType: true, MaxBody: robots.MaxBytes + 1,
 	})
 	if home {

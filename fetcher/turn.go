@@ -110,6 +110,18 @@ func (h *holding) turn(patience time.Duration) turn {
 	}
 }
 
+// permit keeps a request from being written under a lease that is over. Since its
+// turn came it may have waited for memory or a connection, or this process stood
+// still: the host can be another worker's by now.
+func (h *holding) permit() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost || !time.Now().Before(h.deadline) {
+		return errStop
+	}
+	return nil
+}
+
 // dueIn returns how long the host must still wait; mu is held.
 func (h *holding) dueIn(now time.Time) time.Duration {
 	return max(h.host.Due(now), h.notBefore.Sub(now), 0)

@@ -42,7 +42,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) 
 	if err == nil {
 		h.tally.requests.Add(1)
 		answer, err = h.cfg.Client.Get(h.hard, h.request(item, get.Request{
-			URL: item.URL, Header: h.rules.Header, Sent: started,
+			URL: item.URL, Header: h.rules.Header, Sent: started, Permit: h.permit,
 			Started: func() { started(); start() },
 			Grow:    growing(share),
 		}))

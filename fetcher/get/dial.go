@@ -89,7 +89,11 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.A
 	if err != nil {
 		return nil, netip.Addr{}, fmt.Errorf("%w: port %q", ErrURL, port)
 	}
-	return d.toAny(ctx, ips, uint16(number), via)
+	conn, ip, err := d.toAny(ctx, ips, uint16(number), via)
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	return &gated{Conn: conn}, ip, nil
 }
 
 // toAny connects to one of ips, which the caller has judged.

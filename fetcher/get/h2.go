@@ -77,9 +77,15 @@ type h2Conn struct {
 	closed func(*h2Conn)
 }
 
-// RoundTrip sends request once.
+// RoundTrip sends request once. Its permission it asks for itself: the connection
+// is that of other requests, too.
 func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	client := c.client.Load()
+	if permission := permissionOf(request.Context()); permission != nil {
+		if err := permission.err(); err != nil {
+			return nil, err
+		}
+	}
 	if !client.ReserveNewRequest() {
 		return nil, errNoConn{} // nothing was sent; net/http dials anew
 	}

@@ -25,7 +25,12 @@ type Request struct {
 	// right before the request is written. A slow connect lies between Started
 	// and Sent: who counts the later one too keeps the host's own view of the
 	// distance between two requests.
-	Sent    func()
+	Sent func()
+	// Permit, unless nil, is asked before the request is written, the last time
+	// right before: whatever else takes long, or the process standing still, lies
+	// before it. Its error keeps the request from being written, and Get from
+	// anything but ErrAborted with it. It is asked by several goroutines.
+	Permit  func() error
 	AnyType bool  // take any content type, whatever Config.Types says
 	MaxBody int64 // instead of Config.MaxBodyBytes; 0: that
 	// Grow, unless nil, is called before the answer's body takes more bytes of
@@ -35,7 +40,7 @@ type Request struct {
 }
 
 // Get makes one request. It returns an error unless a whole answer came: one
-// of ErrAborted (ctx ended), ErrStale, *AddressError, *Error, or an error that
+// of ErrAborted (ctx ended, or Request.Permit), ErrStale, *AddressError, *Error, or an error that
 // says why URL cannot be requested (ErrURL); Classify says what each means.
 // The caller releases the Response.
 func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
@@ -48,16 +53,20 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, c.config.Timeout, c.limits.errWhole)
 	defer stop()
-	f := &flight{limits: &c.limits, sent: request.Sent, cancel: cancel}
+	f := &flight{limits: &c.limits, sent: request.Sent, cancel: cancel, permission: &permission{ask: request.Permit}}
+	defer f.leaveGate()
 	if c.config.Capture {
 		f.capture = newCapture(c.maxCaptured(request))
 		defer f.capture.end()
 	}
-	hr = hr.WithContext(httptrace.WithClientTrace(ctx, f.trace()))
+	hr = hr.WithContext(httptrace.WithClientTrace(context.WithValue(ctx, permissionKey{}, f.permission), f.trace()))
 
 	start := time.Now()
 	if request.Started != nil {
 		request.Started()
+	}
+	if f.permission.err() != nil {
+		return nil, f.permission.abort()
 	}
 	if c.config.Transport != nil {
 		f.send(false) // a replaced network has no connections to wait for
@@ -65,6 +74,9 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	response, err := c.exchange(hr, f, request)
 	if err != nil && caller.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAborted, context.Cause(caller))
+	}
+	if denied := f.permission.abort(); err != nil && denied != nil {
+		return nil, denied
 	}
 	if err != nil {
 		return nil, err
@@ -122,6 +134,9 @@ type flight struct {
 	reused   atomic.Bool
 	answered atomic.Bool
 	capture  *capture // nil: none
+
+	permission *permission
+	gate       atomic.Pointer[gated] // of the connection; nil: it has none, or there is none yet
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
@@ -129,6 +144,10 @@ func (f *flight) trace() *httptrace.ClientTrace {
 		GotConn: func(info httptrace.GotConnInfo) {
 			if conn, ok := info.Conn.(*tapped); ok && f.capture != nil {
 				conn.listen(f.capture)
+			}
+			if gate := gateOf(info.Conn); gate != nil {
+				gate.permission.Store(f.permission)
+				f.gate.Store(gate)
 			}
 			f.send(info.Reused)
 		},
@@ -144,6 +163,13 @@ func (f *flight) send(reused bool) {
 	}
 	f.reused.Store(reused)
 	f.stopHeader(time.AfterFunc(f.limits.header, func() { f.cancel(f.limits.errHeader) }))
+}
+
+// leaveGate lets the connection forget the request.
+func (f *flight) leaveGate() {
+	if gate := f.gate.Load(); gate != nil {
+		gate.permission.CompareAndSwap(f.permission, nil)
+	}
 }
 
 // headerCame ends the wait for the header.

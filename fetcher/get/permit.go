@@ -1,0 +1,78 @@
+package get
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync/atomic"
+)
+
+// permission is what Request.Permit says, and said: asked for the last time right
+// before the request is written, by whichever goroutine does that.
+type permission struct {
+	ask    func() error // nil: always
+	denied atomic.Pointer[error]
+}
+
+// err returns why the request may not be written any more, or nil.
+func (p *permission) err() error {
+	if p.ask == nil {
+		return nil
+	}
+	err := p.ask()
+	if err != nil {
+		p.denied.Store(&err)
+	}
+	return err
+}
+
+// abort returns the error of a request that was not written for want of the
+// permission; nil: that was not it.
+func (p *permission) abort() error {
+	if denied := p.denied.Load(); denied != nil {
+		return fmt.Errorf("%w: %w", ErrAborted, *denied)
+	}
+	return nil
+}
+
+type permissionKey struct{}
+
+// permissionOf returns the permission that a request's context was given.
+func permissionOf(ctx context.Context) *permission {
+	p, _ := ctx.Value(permissionKey{}).(*permission)
+	return p
+}
+
+// gated is a connection that writes while the request may be made that it is used
+// for. net/http offers no moment between getting a connection, which can take
+// long, and writing to it.
+type gated struct {
+	net.Conn
+	permission atomic.Pointer[permission] // nil: nothing is asked
+}
+
+func (g *gated) Write(p []byte) (int, error) {
+	if permission := g.permission.Load(); permission != nil {
+		if err := permission.err(); err != nil {
+			return 0, err
+		}
+	}
+	return g.Conn.Write(p)
+}
+
+// gateOf returns the gate of a connection that net/http shows, nil if it has none.
+func gateOf(conn net.Conn) *gated {
+	for {
+		switch c := conn.(type) {
+		case *gated:
+			return c
+		case *tapped:
+			conn = c.Conn
+		case *tls.Conn:
+			conn = c.NetConn()
+		default:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package get
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+)
+
+// TestPermit: what must not be sent any more, when there is a connection at last,
+// is not sent, on a new one and on one that was kept; and whoever comes next can
+// use it or another.
+func TestPermit(t *testing.T) {
+	var requests atomic.Int32
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		page("here")(w, r)
+	}
+	plain := serve(t, handler)
+	server, http2 := secure(t, handler)
+	http1, tapped := http2, Config{Capture: true}
+	http1.Capture = true
+	over := errors.New("it is over")
+	for name, at := range map[string]struct {
+		config Config
+		url    string
+	}{
+		"plain":         {Config{}, plain},
+		"plain, tapped": {tapped, plain},
+		"TLS, tapped":   {http1, server.URL},
+		"HTTP/2":        {http2, server.URL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := client(t, at.config)
+			for _, connection := range []string{"new", "kept"} {
+				before := requests.Load()
+				asked := 0 // one after the other
+				_, err := c.Get(t.Context(), Request{URL: at.url, Permit: func() error {
+					if asked++; asked > 1 {
+						return over
+					}
+					return nil
+				}})
+				if !errors.Is(err, ErrAborted) || !errors.Is(err, over) || !Classify(err).Aborted {
+					t.Errorf("%s connection: %v, want ErrAborted and why", connection, err)
+				}
+				if n := requests.Load() - before; n != 0 {
+					t.Errorf("%s connection: %d requests were sent", connection, n)
+				}
+				always := 0
+				mustGet(t, c, Request{URL: at.url, Permit: func() error { always++; return nil }}).Release()
+				if n := requests.Load() - before; n != 1 || always < 2 {
+					t.Errorf("%s connection: %d requests, asked %d times before", connection, n, always)
+				}
+			}
+			if _, err := c.Get(t.Context(), Request{URL: at.url, Permit: func() error { return over }}); !errors.Is(err, over) {
+				t.Errorf("%v, want why", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package fetcher_test
+
+import (
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// late is a listener that shows nobody its first connection before there is a
+// second: whoever wants to shake hands waits.
+type late struct {
+	net.Listener
+	kept []net.Conn // to be shown next
+	met  bool
+}
+
+// Accept is called by one goroutine.
+func (l *late) Accept() (net.Conn, error) {
+	for !l.met || len(l.kept) == 0 {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		l.kept = append(l.kept, conn)
+		l.met = l.met || len(l.kept) == 2
+	}
+	conn := l.kept[0]
+	l.kept = l.kept[1:]
+	return conn, nil
+}
+
+// TestNoRequestAfterTheLease: a request that gets its connection when the lease is
+// over, and the host another's, is not made: two would meet there. This process
+// takes as long to connect as one that stood still.
+func TestNoRequestAfterTheLease(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	requests := map[string]int{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		requests[r.URL.Path]++
+		mu.Unlock()
+		if r.URL.Path == "/robots.txt" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	server.Listener = &late{Listener: server.Listener}
+	server.StartTLS()
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+
+	w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: 10 * time.Millisecond, LeaseTTL: 2 * time.Second})
+	cfg := w.config()
+	cfg.Client = clientOf(t, get.Config{AllowPrivate: true, RootCAs: roots})
+	cfg.Politeness = politeness.Policy{Delay: 10 * time.Millisecond}
+	cfg.Store = frontiertest.NewFaulty(w.store, frontiertest.Script(map[frontiertest.Op][]frontiertest.Fault{
+		frontiertest.OpExtend: {{Err: frontier.ErrLeaseLost}},
+	}))
+	c := w.worker(cfg)
+	w.seed(c, server.URL+"/page")
+	if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
+		t.Fatalf("Run ended with %q, %v", end, err)
+	}
+	w.balanced()
+	if lost := c.Progress().LeasesLost; lost != 1 {
+		t.Errorf("%d leases lost, want 1", lost)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, path := range []string{"/robots.txt", "/page"} {
+		if requests[path] != 1 {
+			t.Errorf("%s was asked for %d times, want once", path, requests[path])
+		}
+	}
+}
