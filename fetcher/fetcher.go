@@ -387,6 +387,9 @@ func (c *Crawl) sleep(stop context.Context, d time.Duration) {
 
 // pause waits for d or the end.
 func pause(stop context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
