@@ -293,6 +293,7 @@ func TestLocalQueue(t *testing.T) {
 		bytes  float64
 	}{
 		{100_000, false, 211.8}, {300_000, false, 229.3}, {1_000_000, false, 144.1},
+		{10_000_000, false, 70.81}, {10_000_000, true, 91.48},
 		{100_000, true, 289.6}, {300_000, true, 263},
 	} {
 		low, high := LocalQueue(c.queued, 80, c.exact)
