@@ -55,7 +55,8 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 race: build ## all tests under the race detector, with servers required
 	$(call step,go test -race)
 	@export CGO_ENABLED=1 CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	go test -race -short $$(go list ./... | grep -v '/bench/proofs$$'); \
+	packages=$$(go list ./... | grep -v '/bench/proofs$$'); \
+	go test -race -short $$packages; \
 	for module in $(NESTED); do (cd $$module && go test -race -short ./...); done
 
 # Rates and memory are measured without the detector, which is slow and blind to

@@ -111,8 +111,8 @@ func (h *holding) turn(patience time.Duration) turn {
 }
 
 // permit keeps a request from being written under a lease that is over. Since its
-// turn came it may have waited for memory or a connection, or this process stood
-// still: the host can be another worker's by now.
+// turn came it may have waited for a connection, or this process stood still: the
+// host can be another worker's by now.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

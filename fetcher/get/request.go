@@ -28,8 +28,8 @@ type Request struct {
 	Sent func()
 	// Permit, unless nil, is asked before the request is written, the last time
 	// right before: whatever else takes long, or the process standing still, lies
-	// before it. Its error keeps the request from being written, and Get from
-	// anything but ErrAborted with it. It is asked by several goroutines.
+	// before it. Its error keeps the request from being written: Get returns it
+	// with ErrAborted. Several goroutines ask, one after the other.
 	Permit  func() error
 	AnyType bool  // take any content type, whatever Config.Types says
 	MaxBody int64 // instead of Config.MaxBodyBytes; 0: that

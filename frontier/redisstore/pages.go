@@ -170,8 +170,9 @@ func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most 
 }
 
 // allowance returns how many items maxPages leaves. Where that is less than what
-// is wanted, leases that ran out anywhere are taken back first: until then they
-// count, and who looks after them may be who died.
+// is wanted, leases that ran out anywhere are taken back first, as far as it is
+// time to look there: until then they count, and who looks after them may be who
+// died.
 func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil {
@@ -180,7 +181,14 @@ func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int
 	if most := sum.allowance(maxPages); most >= wanted || sum.leased == 0 {
 		return most, nil
 	}
-	if err := s.look(ctx, s.parts, 1); err != nil {
+	if s.cfg.Now != nil {
+		s.schedule.forget() // a clock that is set may have been put forward
+	}
+	parts := s.schedule.toLook(s.now(), true)
+	if len(parts) == 0 {
+		return sum.allowance(maxPages), nil
+	}
+	if err := s.look(ctx, parts, 1); err != nil {
 		return 0, err
 	}
 	sum, err = s.readTotals(ctx)
