@@ -156,15 +156,19 @@ func observe(ctx context.Context, options *redis.UniversalOptions) (observed, er
 	return observed{last.memory, keys}, err
 }
 
-// load is what all servers behind a client say of themselves, together.
+// load is what all servers behind a client say of themselves, together. The
+// memory is without that of the connection that asks: its buffers shrink while
+// it waits, by as much as a small filter's tolerance.
 type load struct{ memory, clients, servers float64 }
 
 func loadOf(ctx context.Context, client redis.UniversalClient) (sum load, err error) {
 	err = eachServer(ctx, client, func(ctx context.Context, server *redis.Client) error {
-		text, err := server.InfoMap(ctx, "memory", "clients").Result()
-		if err != nil {
+		pipe := server.TxPipeline()
+		info, asking := pipe.InfoMap(ctx, "memory", "clients"), pipe.ClientInfo(ctx)
+		if _, err := pipe.Exec(ctx); err != nil {
 			return err
 		}
+		text := info.Val()
 		memory, err := strconv.ParseFloat(text["Memory"]["used_memory"], 64)
 		if err != nil {
 			return fmt.Errorf("INFO memory: used_memory: %w", err)
@@ -173,7 +177,7 @@ func loadOf(ctx context.Context, client redis.UniversalClient) (sum load, err er
 		if err != nil {
 			return fmt.Errorf("INFO clients: connected_clients: %w", err)
 		}
-		sum = load{sum.memory + memory, sum.clients + clients, sum.servers + 1}
+		sum = load{sum.memory + memory - float64(asking.Val().TotalMemory), sum.clients + clients, sum.servers + 1}
 		return nil
 	})
 	return sum, err
