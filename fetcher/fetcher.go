@@ -351,7 +351,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		case len(grant.Leases) > 0:
 		case grant.Empty && idle && fed:
 			return Empty, nil
-		case grant.Limited && idle:
+		case grant.Reached && idle:
 			return Limit, nil
 		}
 		if short {

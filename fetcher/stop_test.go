@@ -75,6 +75,32 @@ func TestMaxPages(t *testing.T) {
 	}
 }
 
+// TestMaxPagesOfTheDead: what a worker took and died with counts against the limit
+// until its lease is over. Who has nothing to do until then waits for it, and the
+// pages reach the limit.
+func TestMaxPagesOfTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{LeaseTTL: time.Minute})
+		cfg := w.config()
+		cfg.MaxPages = 3
+		crawl := w.worker(cfg)
+		for i := range 4 {
+			w.seed(crawl, fmt.Sprintf("http://h%d.test/", i))
+		}
+		grant, err := w.store.Lease(t.Context(), frontier.LeaseRequest{Worker: "dead", IDs: []frontier.LeaseID{{1}, {2}}})
+		if err != nil || len(grant.Leases) != 2 {
+			t.Fatalf("%d leases, %v", len(grant.Leases), err)
+		}
+		if end, err := crawl.Run(t.Context()); err != nil || end != fetcher.Limit {
+			t.Errorf("Run ended with %q, %v, want %q", end, err, fetcher.Limit)
+		}
+		w.balanced()
+		if stats := w.stats(); stats.Pages != cfg.MaxPages {
+			t.Errorf("%d pages, want %d", stats.Pages, cfg.MaxPages)
+		}
+	})
+}
+
 // TestHold: Run does not end while somebody is about to add, and goes on at once
 // when they did.
 func TestHold(t *testing.T) {

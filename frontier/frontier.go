@@ -118,8 +118,11 @@ type Grant struct {
 	// Empty: nothing is queued, delayed or leased: the crawl is over unless
 	// somebody adds to it.
 	Empty bool
-	// Limited: MaxPages keeps the store from handing out more.
+	// Limited: MaxPages keeps the store from handing out more. What is leased
+	// counts, and may come back without a page.
 	Limited bool
+	// Reached: the crawl has MaxPages pages, so that Limited is for good.
+	Reached bool
 	// Paused: Control.Pause does.
 	Paused bool
 }

@@ -228,8 +228,8 @@ func leaseHoldsMaxPages(open opener) {
 	if len(first.Leases) != 1 || len(first.Leases[0].Items) != 4 {
 		c.failf("not 4 items of one host under a limit of 4: %+v", first.Leases)
 	}
-	if again := limit(4); len(again.Leases) > 0 || !again.Limited {
-		c.failf("4 of 4 pages are leased: %d more hosts, limited %t", len(again.Leases), again.Limited)
+	if again := limit(4); len(again.Leases) > 0 || !again.Limited || again.Reached {
+		c.failf("4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(again.Leases), again.Limited, again.Reached)
 	}
 	l := first.Leases[0]
 	noPage := finished(l.Items[0])
@@ -242,10 +242,10 @@ func leaseHoldsMaxPages(open opener) {
 	}
 	c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
 	c.want("pages", c.books().Pages, 3)
-	if grant := limit(3); len(grant.Leases) > 0 || !grant.Limited {
-		c.failf("the pages reach the limit, no host is due: %d hosts, limited %t", len(grant.Leases), grant.Limited)
+	if grant := limit(3); len(grant.Leases) > 0 || !grant.Limited || !grant.Reached {
+		c.failf("the pages reach the limit, no host is due: %d hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
 	}
-	if grant := limit(0); grant.Limited {
+	if grant := limit(0); grant.Limited || grant.Reached {
 		c.failf("limited without a limit")
 	}
 }

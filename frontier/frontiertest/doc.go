@@ -34,7 +34,7 @@
 //     later if a HostUpdate said so.
 //   - MaxPages. Pages plus leased items never exceed it through a call that
 //     names it; Limited is true when they reach it and something is queued,
-//     due or not.
+//     due or not, and Reached when the pages alone do.
 //   - Pause. No new lease and no top-up; repeats, Extend and Complete go on.
 //   - Retry. Failed items are queued again with Round + 1, no attempts and no
 //     deliveries; the blob of their hosts is cleared (it may stay while a worker

@@ -328,6 +328,8 @@ func (g *ledger) checkRest(request frontier.LeaseRequest, grant frontier.Grant, 
 		return fmt.Errorf("empty %t with %d queued, %d leased, %d notes", grant.Empty, g.stats.Queued, g.stats.Leased, len(g.notes))
 	case grant.Limited && !exhausted || !grant.Limited && exhausted && g.stats.Queued > 0 && !grant.Paused && len(grant.Leases) < len(request.IDs):
 		return fmt.Errorf("limited %t with %d pages, %d leased, limit %d", grant.Limited, g.stats.Pages, g.stats.Leased, request.MaxPages)
+	case grant.Reached != (grant.Limited && g.stats.Pages >= request.MaxPages):
+		return fmt.Errorf("reached %t, limited %t with %d pages, limit %d", grant.Reached, grant.Limited, g.stats.Pages, request.MaxPages)
 	case grant.Paused || exhausted || grant.Empty:
 		return nil
 	}

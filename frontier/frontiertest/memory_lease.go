@@ -71,6 +71,7 @@ func (m *Memory) Lease(_ context.Context, request frontier.LeaseRequest) (fronti
 	grant.Paused = m.stats.Paused
 	grant.Empty = m.stats.Queued+m.stats.Leased == 0 && len(m.outbox) == 0
 	grant.Limited = m.stats.Queued > 0 && m.allowance(request.MaxPages) == 0
+	grant.Reached = grant.Limited && m.stats.Pages >= request.MaxPages
 	grant.Wait = m.wait(now)
 	return grant, nil
 }

@@ -97,6 +97,7 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	books := &g.meta.Stats.Books
 	grant.Empty = books.Queued == 0 && books.Leased == 0
 	grant.Limited = books.Queued > 0 && g.pagesLeft(request.MaxPages) == 0
+	grant.Reached = grant.Limited && g.meta.Stats.Pages >= request.MaxPages
 	next = min(next, g.nextDelayed, g.nextExpiry, g.now+time.Hour.Microseconds())
 	grant.Wait = time.Duration(max(next-g.now, 0)) * time.Microsecond
 	return grant, nil

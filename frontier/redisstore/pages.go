@@ -118,6 +118,7 @@ func (l *loan) sum(ctx context.Context) error {
 			return err
 		}
 		l.grant.Limited = limited(&recent)
+		l.grant.Reached = l.grant.Limited && recent.pages >= l.request.MaxPages
 	}
 	if !lent && recent.left() == 0 {
 		l.grant.Empty, err = l.empty(ctx)
