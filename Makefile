@@ -101,6 +101,8 @@ bench-go: ## the Go benchmarks six times, for benchstat
 bench-full: bench ## the same, all comparisons, and the long ones: 100 million URLs (hours)
 	$(call step,a hundred million URLs: memory and rate)
 	@bin/crawler bench fpr memory --n 100M --fpr 1e-6 --budget 8h --report bin/bench-full
+	$(call step,crawls of up to a million pages on ten hosts and on a hundred thousand)
+	@bin/crawler bench crawl --n 1M --budget 1h --report bin/bench-crawl
 	$(call step,the filter in Redis: a hundred million URLs and two starts)
 	@go test ./bench -run '^$$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
 	$(call step,the embedded store: starts with a hundred million known URLs)

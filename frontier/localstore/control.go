@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"strings"
 	"sync"
+
+	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
 // Pause implements frontier.Control.
@@ -83,20 +84,21 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 	return n, next, err
 }
 
+// rememberedKeys is how many keys of scopes and places of groups are remembered
+// at least: some megabytes of them, where a crawl has as many hosts.
+const rememberedKeys = 1 << 18
+
 // scopeCache remembers which keys are open, and stay so, and which were not
 // when they were last looked up.
 type scopeCache struct {
+	open, closed *recent.Keys
+
 	mu     sync.RWMutex
-	open   map[string]struct{}
-	closed map[string]struct{}
 	opened uint64 // how often keys were opened: what was looked up before may be open now
 }
 
-const maxScopeCache = 1 << 16
-
-func (c *scopeCache) has(key string) bool {
-	open, known, _ := c.look(key)
-	return known && open
+func newScopeCache() *scopeCache {
+	return &scopeCache{open: recent.New(rememberedKeys), closed: recent.New(rememberedKeys)}
 }
 
 // look reports whether a key is open, if that is known; if not, what is found
@@ -104,20 +106,16 @@ func (c *scopeCache) has(key string) bool {
 func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	_, open = c.open[key]
-	_, closed := c.closed[key]
-	return open, open || closed, c.opened
+	open = c.open.Has(key)
+	return open, open || c.closed.Has(key), c.opened
 }
 
 // add remembers that a key is open.
 func (c *scopeCache) add(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open == nil || len(c.open) >= maxScopeCache {
-		c.open = make(map[string]struct{})
-	}
-	c.open[key] = struct{}{}
-	delete(c.closed, key)
+	c.open.Add(key)
+	c.closed.Remove(key)
 	c.opened++
 }
 
@@ -125,20 +123,16 @@ func (c *scopeCache) add(key string) {
 func (c *scopeCache) shut(key string, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.opened != opened {
-		return
+	if c.opened == opened {
+		c.closed.Add(key)
 	}
-	if c.closed == nil || len(c.closed) >= maxScopeCache {
-		c.closed = make(map[string]struct{})
-	}
-	c.closed[strings.Clone(key)] = struct{}{}
 }
 
 // Admit implements frontier.Scope.
 func (s *Store) Admit(ctx context.Context, keys []string) error {
 	fresh := keys[:0:0]
 	for _, key := range keys {
-		if !s.scope.has(key) {
+		if !s.scope.open.Has(key) {
 			fresh = append(fresh, key)
 		}
 	}

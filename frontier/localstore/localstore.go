@@ -28,6 +28,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
 // NoDelay asks for a Config.Delay of zero.
@@ -138,8 +139,8 @@ type Store struct {
 	behind        sync.WaitGroup // checkpoints being written
 	checkpointing atomic.Bool    // a checkpoint is written, or its predecessors are removed
 	close         func() error   // what Close does, once
-	scope         scopeCache
-	places        scopeCache // places of groups
+	scope         *scopeCache
+	places        *recent.Keys // of groups, that keys have
 
 	state // the committer's
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
 const (
@@ -44,6 +45,7 @@ func open(cfg Config, rebuild bool) (*Store, error) {
 	s := &Store{
 		cfg: cfg, fs: cfg.FS, guard: newGuard(),
 		ops: make(chan *op, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
+		scope: newScopeCache(), places: recent.New(rememberedKeys),
 	}
 	s.close = sync.OnceValue(s.shutDown)
 	s.hosts, s.leases = make(map[string]*host), make(map[frontier.LeaseID]*lease)

@@ -19,7 +19,7 @@ func (s *Store) Claim(ctx context.Context, name, key string, most uint64) (bool,
 		return false, fmt.Errorf("localstore: group %q has a zero byte in its name", name)
 	}
 	place := placeName(name, key)
-	if s.places.has(place) {
+	if s.places.Has(place) {
 		return true, nil
 	}
 	has := false
@@ -31,7 +31,7 @@ func (s *Store) Claim(ctx context.Context, name, key string, most uint64) (bool,
 		return false, err
 	}
 	if has {
-		s.places.add(place)
+		s.places.Add(place)
 	}
 	return has, nil
 }
@@ -40,14 +40,17 @@ func (g *group) claim(name, place string, most uint64) (bool, error) {
 	if g.placed[place] {
 		return true, nil
 	}
-	row, err := g.get(quotaKey(place))
-	if err != nil || row != nil {
-		return row != nil, err
-	}
 	taken, known := g.taken[name]
 	if !known {
+		var err error
 		if taken, err = g.quotaTaken(name); err != nil {
 			return false, err
+		}
+	}
+	if taken > 0 { // as it is not for the first host of a domain, and most have one
+		row, err := g.get(quotaKey(place))
+		if err != nil || row != nil {
+			return row != nil, err
 		}
 	}
 	if taken >= most {

@@ -5,7 +5,7 @@ import "testing"
 // TestScopeCacheDropsWhatIsStale: a key that was looked up before another call
 // opened it must not be remembered as closed.
 func TestScopeCacheDropsWhatIsStale(t *testing.T) {
-	var c scopeCache
+	c := newScopeCache()
 	_, known, before := c.look("a.test")
 	if known {
 		t.Fatal("an empty cache knows a key")
@@ -24,7 +24,7 @@ func TestScopeCacheDropsWhatIsStale(t *testing.T) {
 	if open, known, _ := c.look("b.test"); !open || !known {
 		t.Errorf("shut, then opened: open %t, known %t", open, known)
 	}
-	if _, closed := c.closed["b.test"]; closed {
+	if c.closed.Has("b.test") {
 		t.Error("an open key is also remembered as closed")
 	}
 }

@@ -159,8 +159,8 @@ type Store struct {
 	heart
 	close func() error // what Close does, once
 
-	scope  scopeCache
-	places scopeCache // of groups
+	scope  *scopeCache
+	places *scopeCache // of groups
 
 	adder
 	leaser
@@ -190,7 +190,7 @@ func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
 }
 
 func newStore(cfg Config) *Store {
-	s := &Store{cfg: cfg}
+	s := &Store{cfg: cfg, scope: newScopeCache(), places: newScopeCache()}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.close = sync.OnceValue(func() error {
 		s.background.stop()

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
 var _ frontier.Scope = (*Store)(nil)
@@ -61,22 +62,22 @@ func asArgs(keys []string) []any {
 	return args
 }
 
+// rememberedKeys is how many keys of scopes and places of groups are remembered
+// at least: some megabytes of them, where a crawl has as many hosts.
+const rememberedKeys = 1 << 18
+
 // scopeCache remembers keys that are open: they stay so, unless a server loses
 // its last moments.
 type scopeCache struct {
+	open *recent.Keys
+
 	mu    sync.RWMutex
-	open  map[string]struct{}
 	lives uint64 // how often it was forgotten
 }
 
-const maxScopeCache = 1 << 16
+func newScopeCache() *scopeCache { return &scopeCache{open: recent.New(rememberedKeys)} }
 
-func (c *scopeCache) has(key string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	_, ok := c.open[key]
-	return ok
-}
+func (c *scopeCache) has(key string) bool { return c.open.Has(key) }
 
 // current returns what add wants to hear from who asked a server thereafter.
 func (c *scopeCache) current() (life uint64) {
@@ -88,21 +89,18 @@ func (c *scopeCache) current() (life uint64) {
 func (c *scopeCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open = nil
+	c.open.Clear()
 	c.lives++
 }
 
 // add remembers keys, unless what was heard in that life counts no more.
 func (c *scopeCache) add(life uint64, keys []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.mu.RLock() // so that it is not forgotten meanwhile
+	defer c.mu.RUnlock()
 	if life != c.lives {
 		return
 	}
 	for _, key := range keys {
-		if c.open == nil || len(c.open) >= maxScopeCache {
-			c.open = make(map[string]struct{})
-		}
-		c.open[key] = struct{}{}
+		c.open.Add(key)
 	}
 }

@@ -1,0 +1,103 @@
+package recent
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestKeys: whatever is done, the latest keys are there, none is that was never
+// added or was taken out since, and there are no more than promised.
+func TestKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(1, 6).Draw(t, "most")
+		keys := New(most)
+		var latest []string          // the last one first
+		may := make(map[string]bool) // what was added and not taken out
+		key := rapid.StringMatching(`[a-j]`)
+		met := func(k string) {
+			if i := slices.Index(latest, k); i >= 0 {
+				latest = slices.Delete(latest, i, i+1)
+			}
+			latest = slices.Insert(latest, 0, k)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				keys.Add(k)
+				met(k)
+				may[k] = true
+			},
+			"has": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				has := keys.Has(k)
+				if has && !may[k] {
+					t.Fatalf("has %s, which is not in it", k)
+				}
+				if i := slices.Index(latest, k); i >= 0 && i < most && !has {
+					t.Fatalf("forgot %s, number %d of the latest %d", k, i+1, most)
+				}
+				if has {
+					met(k)
+				}
+			},
+			"remove": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				keys.Remove(k)
+				delete(may, k)
+				latest = slices.DeleteFunc(latest, func(l string) bool { return l == k })
+			},
+			"clear": func(*rapid.T) {
+				keys.Clear()
+				clear(may)
+				latest = nil
+			},
+			"": func(t *rapid.T) {
+				if n := len(keys.young) + len(keys.old); n > 2*most {
+					t.Fatalf("%d keys, want at most %d", n, 2*most)
+				}
+			},
+		})
+	})
+}
+
+// TestRace: what one goroutine adds, it has, whatever others do.
+func TestRace(t *testing.T) {
+	const each, callers = 100, 8
+	keys := New(2 * each * callers)
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() {
+			for i := range each {
+				key := fmt.Sprint(caller, "/", i)
+				keys.Add(key)
+				keys.Remove(fmt.Sprint(caller, "-", i))
+				if !keys.Has(key) {
+					t.Errorf("%s is not there", key)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// BenchmarkHas asks for keys of which nine in ten are there.
+func BenchmarkHas(b *testing.B) {
+	const n = 100_000
+	keys, names := New(n), make([]string, n)
+	for i := range names {
+		names[i] = "host-" + strconv.Itoa(i) + ".example.org"
+		if i%10 > 0 {
+			keys.Add(names[i])
+		}
+	}
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			keys.Has(names[i%n])
+		}
+	})
+}
