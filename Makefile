@@ -8,6 +8,11 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 NESTED := bench/peers bench/warccheck
 
+# What is handed out and what is checked are built alike, so that nothing is
+# compiled twice; only the race detector needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 FUZZTIME ?= 5s
 BENCHCOPIES ?= 10
 
@@ -27,7 +32,7 @@ deps: ## install what the tests need (Debian packages), or say what is missing
 
 .PHONY: build
 build: ## bin/crawler: one static binary
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(MODULE)/cmd/crawler/internal/cli.Version=$(VERSION)' -o bin/crawler ./cmd/crawler
+	go build -ldflags '-s -w -X $(MODULE)/cmd/crawler/internal/cli.Version=$(VERSION)' -o bin/crawler ./cmd/crawler
 
 .PHONY: demo
 demo: build ## crawl 100 pages of a small web made for tests, with a summary
@@ -56,8 +61,8 @@ race: build ## all tests under the race detector, with servers required
 	$(call step,go test -race)
 	@export CGO_ENABLED=1 CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	packages=$$(go list ./... | grep -v '/bench/proofs$$'); \
-	go test -race -short $$packages; \
-	for module in $(NESTED); do (cd $$module && go test -race -short ./...); done
+	go test -race -vet=off -short $$packages; \
+	for module in $(NESTED); do (cd $$module && go test -race -vet=off -short ./...); done
 
 # Rates and memory are measured without the detector, which is slow and blind to
 # them: these packages skip such tests in the run above. The crawls on clusters
@@ -66,9 +71,9 @@ race: build ## all tests under the race detector, with servers required
 plain: build ## the statistics, memory and crawls that the race detector gets in the way of
 	$(call step,go test without -race)
 	@export CRAWLER_TEST_SERVERS=require CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	go test ./bloomstore/... ./bench/dedup; \
-	go test -short ./bench/proofs; \
-	go test -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
+	go test -vet=off ./bloomstore/... ./bench/dedup; \
+	go test -vet=off -short ./bench/proofs; \
+	go test -vet=off -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
 
 # Not part of test: it looks for faults that nobody knows yet, and finds them in
 # whatever commit comes by. What it found is in testdata/fuzz, which test runs.
@@ -123,4 +128,4 @@ ci: ## as CI does it
 	@.ci/run
 
 bin/peers: $(wildcard bench/peers/*.go bench/site/*.go bench/realhtml/*.go) bench/peers/go.mod
-	cd bench/peers && CGO_ENABLED=0 go build -o ../../bin/peers .
+	cd bench/peers && go build -o ../../bin/peers .

@@ -124,8 +124,16 @@ func (r *result) exit(ctx context.Context) error {
 // than twice that, the crawl of the latter does little else than collect.
 const heapRoom = 256 << 20
 
+// heapGrowth is how much a crawl's heap may grow between two collections, in
+// percent of what is live. Go's own 100 takes 45 MB more and saves 1 % of the
+// processor time of a page.
+const heapGrowth = 50
+
 // limitMemory keeps the process from growing because garbage is collected late.
 func limitMemory(o *options) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
