@@ -145,6 +145,31 @@ func TestRedis(t *testing.T) {
 	}
 }
 
+// TestModule weighs what stands in for a Bloom module: two commands of its names
+// that take what its commands take, and keep a few kilobytes.
+func TestModule(t *testing.T) {
+	plain, bloom := servers.Redis(t, servers.RedisOptions{}), servers.Redis(t, servers.RedisOptions{
+		Config: map[string]string{"rename-command": "PFMERGE BF.RESERVE\nPFADD BF.ADD"},
+	})
+	for server, want := range map[*servers.RedisServer]bool{plain: false, bloom: true} {
+		if has, err := HasBloom(t.Context(), server.Client()); err != nil || has != want {
+			t.Fatalf("has a module: %t, %v; want %t", has, err, want)
+		}
+	}
+	open := func(context.Context) (RedisServer, error) {
+		return RedisServer{&redis.UniversalOptions{Addrs: []string{bloom.Socket()}}, func() error { return nil }}, nil
+	}
+	all := InRedis(open, []float64{1e-6}, true)
+	module := all[len(all)-1]
+	weight, err := module.Weigh(t.Context(), 5000, func(float64) {})
+	if err != nil || module.Family != "BF.RESERVE" || weight.Keys < 10_000 {
+		t.Errorf("%s: %+v, %v", module.Name, weight, err)
+	}
+	if n, err := bloom.Client().DBSize(t.Context()).Result(); err != nil || n > 0 {
+		t.Errorf("%d keys left behind, %v", n, err)
+	}
+}
+
 func TestPostgres(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	const n = 5000

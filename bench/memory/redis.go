@@ -381,8 +381,8 @@ func moduleFilter(open OpenRedis, p float64) Subject {
 
 // HasBloom reports whether the server has the commands of a Bloom module.
 func HasBloom(ctx context.Context, client redis.UniversalClient) (bool, error) {
-	commands, err := client.Command(ctx).Result()
-	return commands["bf.reserve"] != nil, err
+	commands, err := client.Do(ctx, "COMMAND", "INFO", "BF.RESERVE").Slice()
+	return err == nil && len(commands) == 1 && commands[0] != nil, err
 }
 
 // pipelined sends a command for each of 0..n-1, over a connection of its own.
