@@ -7,6 +7,8 @@ const (
 	pageRows  = pageBytes - 24       // what rows can take of a page
 	indexRoom = (pageRows-16)/28 - 1 // entries of a uuid in an index page, beside its high key
 	keyRow    = 24 + 24 + 4          // fingerprint, round, status, class, outcome
+
+	pendingRow = 24 + 24 + 4 // fingerprint, since when
 )
 
 // TierFinished returns what n finished keys that count as seen for ever take on
@@ -20,7 +22,8 @@ func TierFinished(n uint64) uint64 {
 
 // TierWaiting returns the least and the most that n exact keys with URLs of
 // urlBytes each (the mean) take on disk while they wait to be fetched: the most
-// until the server has vacuumed what says that they are not queued yet.
+// until the server has vacuumed what says that they are not queued yet, and has
+// given its pages back, which it does not whenever it vacuums.
 func TierWaiting(n uint64, urlBytes int) (least, most uint64) {
 	length := 1
 	if urlBytes > 126 {
@@ -29,7 +32,8 @@ func TierWaiting(n uint64, urlBytes int) (least, most uint64) {
 	row := 24 + (24+length+urlBytes+7)/8*8 + 4
 	tables := heap(n, keyRow) + heap(n, row) + 2*index(n)
 	const since = 8 // of the index on when a key became pending: many have the same
-	return uint64(tables), uint64(tables + index(n) + since*float64(n))
+	pending := heap(n, pendingRow) + index(n) + since*float64(n)
+	return uint64(tables), uint64(tables + pending)
 }
 
 // heap returns the bytes of a table's pages.
