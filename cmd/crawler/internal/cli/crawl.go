@@ -203,9 +203,7 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 		defer timer.Stop()
 	}
 	defer ses.secondSignal(run, ctx, c)()
-	if err := ses.announce(ctx, c); err != nil {
-		return nil, err
-	}
+	ses.announce(c)
 	fed := ses.feedSeeds(run, seeds, r, c)
 	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
@@ -224,11 +222,25 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 		r.end = endTime
 	}
 	r.took = time.Since(begun)
-	if r.stats, err = ses.store.Stats(context.WithoutCancel(ctx)); err != nil {
-		return nil, err
+	return r, r.sumUp(ctx, c)
+}
+
+// sumUp asks the store what the run came to. A store that is away just now is
+// waited for, until somebody wants the end.
+func (r *result) sumUp(ctx context.Context, w io.Writer) error {
+	once := func() (err error) {
+		if r.stats, err = r.store.Stats(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		r.seedsAfter(ctx, r.stats)
+		return r.conclude(ctx)
 	}
-	ses.seedsAfter(ctx, r.stats)
-	return r, r.conclude(ctx)
+	if ctx.Err() == nil {
+		if err := untilAvailable(ctx, w, "the summary waits", once); err == nil || ctx.Err() == nil {
+			return err
+		}
+	}
+	return once()
 }
 
 // serve answers other processes until endServing: those that look at the crawl
@@ -271,7 +283,7 @@ func (ses *session) feedSeeds(run context.Context, seeds *seedReader, r *result,
 }
 
 // announce says which crawl this is.
-func (ses *session) announce(ctx context.Context, w io.Writer) error {
+func (ses *session) announce(w io.Writer) {
 	if ses.robots == "ignore" {
 		fmt.Fprintln(w, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
@@ -281,17 +293,13 @@ func (ses *session) announce(ctx context.Context, w io.Writer) error {
 	}
 	if ses.stored == nil {
 		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", where)
-		return nil
+		return
 	}
-	stats, err := ses.store.Stats(ctx)
-	if err != nil {
-		return err
-	}
+	stats := ses.monitor.counters
 	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if stats.Paused {
 		fmt.Fprintf(w, "it is paused: '%s' goes on\n", ses.command("resume"))
 	}
-	return nil
 }
 
 // secondSignal says that the crawl stops when run ends because ctx did or

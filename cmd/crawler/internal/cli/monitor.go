@@ -43,7 +43,11 @@ type monitor struct {
 
 // newMonitor begins the run that is watched.
 func (ses *session) newMonitor(ctx context.Context, c *console, begun time.Time) (*monitor, error) {
-	stats, err := ses.store.Counters(context.WithoutCancel(ctx))
+	var stats frontier.Stats
+	err := untilAvailable(ctx, c, "the crawl waits", func() (err error) {
+		stats, err = ses.store.Counters(context.WithoutCancel(ctx))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
