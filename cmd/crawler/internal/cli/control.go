@@ -18,8 +18,8 @@ import (
 
 // serveControl answers other processes on the directory's socket until ctx
 // ends. The store's lock makes sure that there is one such process.
-func (ses *session) serveControl(ctx context.Context) (wait func(), err error) {
-	filter, err := ses.filterHandler(ctx)
+func (ses *session) serveControl(ctx context.Context, w io.Writer) (wait func(), err error) {
+	filter, err := ses.filterHandler(ctx, w)
 	if err != nil {
 		return nil, err
 	}

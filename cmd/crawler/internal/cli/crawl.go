@@ -247,7 +247,7 @@ func (r *result) sumUp(ctx context.Context, w io.Writer) error {
 // and, with --admin, those that watch this process. run ends when the crawl is
 // to stop.
 func (ses *session) serve(run, ctx context.Context, w io.Writer) (endServing func(), err error) {
-	closeControl, err := ses.serveControl(ctx)
+	closeControl, err := ses.serveControl(ctx, w)
 	if err != nil {
 		return nil, err
 	}

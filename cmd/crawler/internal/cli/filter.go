@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -26,9 +27,13 @@ func (s streams) liveFilter(ctx context.Context, dir string) (live size.Live, er
 
 // filterHandler answers what the filter is now, and how it grew since the call
 // of filterHandler.
-func (ses *session) filterHandler(ctx context.Context) (http.HandlerFunc, error) {
+func (ses *session) filterHandler(ctx context.Context, w io.Writer) (http.HandlerFunc, error) {
 	begun := time.Now()
-	before, err := ses.store.FilterLayers(ctx)
+	var before []frontier.FilterLayer
+	err := untilAvailable(ctx, w, "the crawl waits", func() (err error) {
+		before, err = ses.store.FilterLayers(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
