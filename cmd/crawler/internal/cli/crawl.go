@@ -226,7 +226,7 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 }
 
 // sumUp asks the store what the run came to. A store that is away just now is
-// waited for, until somebody wants the end.
+// waited for, unless somebody wants the end: a signal, --max-time, crawler stop.
 func (r *result) sumUp(ctx context.Context, w io.Writer) error {
 	once := func() (err error) {
 		if r.stats, err = r.store.Stats(context.WithoutCancel(ctx)); err != nil {
@@ -235,7 +235,7 @@ func (r *result) sumUp(ctx context.Context, w io.Writer) error {
 		r.seedsAfter(ctx, r.stats)
 		return r.conclude(ctx)
 	}
-	if ctx.Err() == nil {
+	if r.end == fetcher.Empty || r.end == fetcher.Limit {
 		if err := untilAvailable(ctx, w, "the summary waits", once); err == nil || ctx.Err() == nil {
 			return err
 		}
