@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
@@ -126,7 +128,7 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 	l.refuse(frontier.ReasonTooLong, document.TooLong)
 	l.refuse(frontier.ReasonTooMany, document.TooMany)
 	l.items = make([]frontier.Item, 0, len(document.Links))
-	l.placeHosts(document)
+	var candidates []candidate
 	for i := range document.Links {
 		link := &document.Links[i]
 		switch {
@@ -136,12 +138,21 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 			l.refuseNofollow(link.URL, "robots meta tag")
 		case link.Nofollow:
 			l.refuseNofollow(link.URL, "rel=nofollow")
-		case link.Kind.Asset():
-			l.add(link.URL, frontier.PriorityAsset)
 		default:
-			l.add(link.URL, frontier.PriorityPage)
+			priority := frontier.PriorityPage
+			if link.Kind.Asset() {
+				priority = frontier.PriorityAsset
+			}
+			if reason := l.judgeAlone(link.URL); reason != "" {
+				l.refuseLink(link.URL, reason)
+			} else if l.cfg.Rules.boundsHosts() {
+				candidates = append(candidates, candidate{link.URL, priority})
+			} else {
+				l.push(link.URL, priority)
+			}
 		}
 	}
+	l.addCandidates(candidates)
 }
 
 func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
@@ -169,6 +180,15 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 
 // judge returns why the crawl's rules refuse a link, or "".
 func (l *linkSet) judge(url canon.URL) frontier.Reason {
+	reason := l.judgeAlone(url)
+	if reason == "" && l.cfg.Rules.boundsHosts() && !l.placed(url.Host()) {
+		return frontier.ReasonDomain
+	}
+	return reason
+}
+
+// judgeAlone is judge without the bound of hosts, which depends on other links.
+func (l *linkSet) judgeAlone(url canon.URL) frontier.Reason {
 	rules := &l.cfg.Rules
 	if l.depth > rules.maxDepth() {
 		return frontier.ReasonDepth
@@ -182,13 +202,7 @@ func (l *linkSet) judge(url canon.URL) frontier.Reason {
 	if reason, _ := rules.Trap.Judge(url); reason != "" {
 		return reason
 	}
-	if reason := rules.filter(url.String()); reason != "" {
-		return reason
-	}
-	if rules.boundsHosts() && !l.placed(url.Host()) {
-		return frontier.ReasonDomain
-	}
-	return ""
+	return rules.filter(url.String())
 }
 
 // scoped reports whether seeds have opened a host.
@@ -238,7 +252,7 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
 	if l.cfg.Rules.boundsHosts() && l.err == nil {
-		l.err = l.whileUnavailable(func() error { return l.seedHost(l.hard, target.Host()) })
+		l.err = l.whileUnavailable(func() error { return l.claimSeeds(l.hard, []string{target.Host()}) })
 	}
 	if l.err != nil {
 		return
@@ -287,10 +301,8 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		}
 	}
 	if c.cfg.Rules.boundsHosts() {
-		for host := range hosts {
-			if err := c.seedHost(ctx, host); err != nil {
-				return nil, fmt.Errorf("note the hosts of seeds: %w", err)
-			}
+		if err := c.claimSeeds(ctx, slices.Sorted(maps.Keys(hosts))); err != nil {
+			return nil, fmt.Errorf("claim the hosts of seeds: %w", err)
 		}
 	}
 	verdicts, err := c.cfg.Store.Add(ctx, items)

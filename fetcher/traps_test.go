@@ -1,7 +1,10 @@
 package fetcher_test
 
 import (
+	"context"
 	"maps"
+	"regexp"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -63,6 +66,44 @@ func TestMaxHosts(t *testing.T) {
 		}
 		if w.wire.count("http://b.test/") != 1 || w.wire.count("http://1.b.test/") != 1 {
 			t.Errorf("another domain is held to the limit: %q", w.wire.urls())
+		}
+	})
+}
+
+// claims counts what a crawl asks its Quota.
+type claims struct {
+	frontier.Quota
+	calls int
+	keys  []string
+}
+
+func (c *claims) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+	c.calls++
+	for _, k := range keys {
+		c.keys = append(c.keys, k.Key)
+	}
+	return c.Quota.Claim(ctx, keys, most)
+}
+
+// TestHostsOfAPageAreClaimedTogether: a page costs one call of Claim, and a host
+// that only refused links name gets no place.
+func TestHostsOfAPageAreClaimedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(map[string]reply{
+			"http://a.test/": links("http://1.a.test/", "http://2.a.test/", "http://1.a.test/x", "http://3.a.test/private", "http://b.test/"),
+		}))
+		cfg, quota := w.config(), &claims{Quota: w.store}
+		cfg.Rules.Scope, cfg.Rules.MaxDepth = canon.ScopeAny, 1
+		cfg.Rules.Exclude = []*regexp.Regexp{regexp.MustCompile("private")}
+		cfg.Rules.MaxHosts, cfg.Quota = 10, quota
+		cfg.Concurrency = 1
+		w.crawl(cfg, "http://a.test/")
+		want := []string{"a.test", "1.a.test", "2.a.test", "b.test"}
+		if quota.calls != 2 || !slices.Equal(quota.keys, want) {
+			t.Errorf("%d calls of Claim with %q, want one of the seed and one of the page: %q", quota.calls, quota.keys, want)
+		}
+		if has, _, err := w.store.Claimed(t.Context(), "a.test", "3.a.test"); err != nil || has {
+			t.Errorf("3.a.test, which only an excluded link names, has a place: %t, %v", has, err)
 		}
 	})
 }

@@ -65,13 +65,22 @@ type Scope interface {
 // Quota bounds how many different keys a group has, such as the hosts of a
 // registrable domain. Implementations are safe for concurrent use.
 type Quota interface {
-	// Claim gives key a place in group unless most keys have one already, and
-	// reports whether it has one. A place is for good; racing callers never
-	// give away more than most.
-	Claim(ctx context.Context, group, key string, most uint64) (bool, error)
+	// Claim gives each of keys a place in its group unless most keys of that
+	// group have one already, and reports, index for index, which have one. A
+	// key may be named twice. A place is permanent; racing callers never give
+	// away more than most places of a group. After an error some of keys may
+	// have got a place: a repeat finds it.
+	Claim(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
 	// Claimed reports whether key has a place in group, and how many have.
 	Claimed(ctx context.Context, group, key string) (has bool, taken uint64, err error)
 }
+
+// QuotaKey is a key of a group, such as a host of a registrable domain. Neither
+// has a zero byte.
+type QuotaKey struct{ Group, Key string }
+
+// String returns group and key as one string, which no other QuotaKey has.
+func (k QuotaKey) String() string { return k.Group + "\x00" + k.Key }
 
 // Inspector answers questions about a crawl and changes nothing.
 type Inspector interface {

@@ -17,7 +17,7 @@ type broken struct {
 	stats    func(context.Context) (frontier.Stats, error)
 	audit    func(context.Context) (frontier.Audit, error)
 	list     func(context.Context, frontier.State, string, func(frontier.Item) bool) error
-	claim    func(context.Context, string, string, uint64) (bool, error)
+	claim    func(context.Context, []frontier.QuotaKey, uint64) ([]bool, error)
 	pause    func(context.Context, bool) error
 	retry    func(context.Context, string) (int, error)
 	reopen   func() (Crawl, error)
@@ -55,8 +55,8 @@ func (b *broken) List(ctx context.Context, state frontier.State, host string, vi
 	return b.list(ctx, state, host, visit)
 }
 
-func (b *broken) Claim(ctx context.Context, group, key string, most uint64) (bool, error) {
-	return b.claim(ctx, group, key, most)
+func (b *broken) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+	return b.claim(ctx, keys, most)
 }
 
 func (b *broken) Pause(ctx context.Context, paused bool) error { return b.pause(ctx, paused) }

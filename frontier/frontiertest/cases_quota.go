@@ -3,21 +3,33 @@ package frontiertest
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 var quotaCases = []testCase{
 	{"ClaimGivesPlacesUpToTheMost", claimGivesPlacesUpToTheMost},
+	{"ClaimDecidesManyAtOnce", claimDecidesManyAtOnce},
 	{"ClaimersNeverPassTheMost", claimersNeverPassTheMost},
 	{"ReopenKeepsPlaces", reopenKeepsPlaces},
 }
 
 // claim checks what a key that asks for a place in group is told.
 func (d *driver) claim(group, key string, most uint64, want bool) {
-	has, err := d.Claim(d.ctx, group, key, most)
+	has, err := d.claimOne(group, key, most)
 	d.must(err, "Claim")
 	if has != want {
 		d.failf("Claim(%q, %q, %d) = %t, want %t", group, key, most, has, want)
 	}
+}
+
+// claimOne claims one place.
+func (d *driver) claimOne(group, key string, most uint64) (bool, error) {
+	has, err := d.Claim(d.ctx, []frontier.QuotaKey{{Group: group, Key: key}}, most)
+	if err != nil {
+		return false, err
+	}
+	return has[0], nil
 }
 
 // claimed checks whether key has a place in group, and how many have.
@@ -47,6 +59,36 @@ func claimGivesPlacesUpToTheMost(open opener) {
 	c.claimed("b.test", "c.a.test", true, 1)
 }
 
+// claimDecidesManyAtOnce claims more keys than a store asks for in one step, of
+// two groups, some of them twice or known before.
+func claimDecidesManyAtOnce(open opener) {
+	const keys, most = 700, 500
+	c := open(Options{})
+	c.claim("a.test", "0", most, true)
+	var all []frontier.QuotaKey
+	for i := range keys {
+		all = append(all, frontier.QuotaKey{Group: "a.test", Key: fmt.Sprint(i)},
+			frontier.QuotaKey{Group: "b.test", Key: fmt.Sprint(i / 2)})
+	}
+	for range 2 {
+		has, err := c.Claim(c.ctx, all, most)
+		c.must(err, "Claim")
+		c.want("answers", uint64(len(has)), uint64(len(all)))
+		for i, k := range all {
+			want := k.Group == "b.test" || i/2 < most
+			if i < len(has) && has[i] != want {
+				c.failf("Claim of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
+			}
+		}
+		c.claimed("a.test", "499", true, most)
+		c.claimed("a.test", "500", false, most)
+		c.claimed("b.test", "349", true, keys/2)
+	}
+	none, err := c.Claim(c.ctx, nil, most)
+	c.must(err, "Claim of nothing")
+	c.want("answers to nothing", uint64(len(none)), 0)
+}
+
 func claimersNeverPassTheMost(open opener) {
 	const racers, keys, most = 16, 40, 25
 	c := open(Options{})
@@ -54,7 +96,7 @@ func claimersNeverPassTheMost(open opener) {
 	c.race(racers, func(racer int) error {
 		for i := range keys {
 			i := (i + 7*racer) % keys // so that the last places are fought for
-			got, err := c.Claim(c.ctx, "a.test", fmt.Sprint(i), most)
+			got, err := c.claimOne("a.test", fmt.Sprint(i), most)
 			if err != nil {
 				return err
 			}
@@ -66,7 +108,7 @@ func claimersNeverPassTheMost(open opener) {
 	})
 	places := uint64(0)
 	for i := range keys {
-		got, err := c.Claim(c.ctx, "a.test", fmt.Sprint(i), most)
+		got, err := c.claimOne("a.test", fmt.Sprint(i), most)
 		c.must(err, "Claim")
 		if got {
 			places++

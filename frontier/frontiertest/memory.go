@@ -144,17 +144,20 @@ func (m *Memory) Admitted(_ context.Context, keys []string) ([]bool, error) {
 }
 
 // Claim implements frontier.Quota.
-func (m *Memory) Claim(_ context.Context, group, key string, most uint64) (bool, error) {
+func (m *Memory) Claim(_ context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.places[group] == nil {
-		m.places[group] = map[string]bool{}
+	has := make([]bool, len(keys))
+	for i, k := range keys {
+		if m.places[k.Group] == nil {
+			m.places[k.Group] = map[string]bool{}
+		}
+		places := m.places[k.Group]
+		if has[i] = places[k.Key] || uint64(len(places)) < most; has[i] {
+			places[k.Key] = true
+		}
 	}
-	if !m.places[group][key] && uint64(len(m.places[group])) >= most {
-		return false, nil
-	}
-	m.places[group][key] = true
-	return true, nil
+	return has, nil
 }
 
 // Claimed implements frontier.Quota.

@@ -78,10 +78,10 @@ var mutants = []mutant{
 	}, []string{"AddHoldsTheHostLimit"}, false},
 	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
 	{"gives one place too many away", func(b *broken) {
-		b.claim = func(ctx context.Context, group, key string, most uint64) (bool, error) {
-			return b.Memory.Claim(ctx, group, key, most+1)
+		b.claim = func(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+			return b.Memory.Claim(ctx, keys, most+1)
 		}
-	}, []string{"ClaimGivesPlacesUpToTheMost", "ClaimersNeverPassTheMost"}, true},
+	}, []string{"ClaimGivesPlacesUpToTheMost", "ClaimDecidesManyAtOnce", "ClaimersNeverPassTheMost"}, true},
 	{"drops exact items", func(b *broken) {
 		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
 			items = slices.Clone(items)

@@ -5,33 +5,47 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // quotaKey is the row of a group, or of the place that a key has in it.
 func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...) }
 
-// placeName names the place of key in group: no group has a 0 in its name.
-func placeName(group, key string) string { return group + "\x00" + key }
-
-// Claim implements frontier.Quota.
-func (s *Store) Claim(ctx context.Context, name, key string, most uint64) (bool, error) {
-	if strings.IndexByte(name, 0) >= 0 {
-		return false, fmt.Errorf("localstore: group %q has a zero byte in its name", name)
+// Claim implements frontier.Quota. Keys that are not remembered are decided in
+// one group of the committer.
+func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+	has := make([]bool, len(keys))
+	var open []int // indexes of keys that the committer decides
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		if strings.IndexByte(k.Group, 0) >= 0 {
+			return nil, fmt.Errorf("localstore: group %q has a zero byte in its name", k.Group)
+		}
+		names[i] = k.String()
+		if has[i] = s.places.Has(names[i]); !has[i] {
+			open = append(open, i)
+		}
 	}
-	place := placeName(name, key)
-	if s.places.Has(place) {
-		return true, nil
+	if len(open) == 0 {
+		return has, nil
 	}
-	has := false
+	decided := make([]bool, len(open)) // by the committer, which may outlive this call when ctx ends
 	err := s.do(ctx, &op{change: func(g *group) (err error) {
-		has, err = g.claim(name, place, most)
-		return err
+		for j, i := range open {
+			if decided[j], err = g.claim(keys[i].Group, names[i], most); err != nil {
+				return err
+			}
+		}
+		return nil
 	}})
-	if err != nil { // the committer may still be at it
-		return false, err
+	if err != nil {
+		return nil, err
 	}
-	if has {
-		s.places.Add(place)
+	for j, i := range open {
+		if has[i] = decided[j]; has[i] {
+			s.places.Add(names[i])
+		}
 	}
 	return has, nil
 }
@@ -70,7 +84,7 @@ func (s *Store) Claimed(_ context.Context, group, key string) (has bool, taken u
 	if err := s.Err(); err != nil {
 		return false, 0, err
 	}
-	row, err := s.get(quotaKey(placeName(group, key)))
+	row, err := s.get(quotaKey(frontier.QuotaKey{Group: group, Key: key}.String()))
 	if err != nil {
 		return false, 0, err
 	}

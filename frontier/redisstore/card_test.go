@@ -184,10 +184,10 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 		}
 	}
 	for i, s := range []*Store{a, b, a} {
-		if has, err := s.Claim(t.Context(), "g", "one", 1); err != nil || !has {
+		if has, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "one"}}, 1); err != nil || !has[0] {
 			t.Errorf("claim %d of one = %t, %v", i, has, err)
 		}
-		if has, err := s.Claim(t.Context(), "g", "two", 1); err != nil || has {
+		if has, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "two"}}, 1); err != nil || has[0] {
 			t.Errorf("claim %d of two = %t, %v", i, has, err)
 		}
 	}

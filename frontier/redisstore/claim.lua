@@ -1,8 +1,15 @@
--- claim.lua: give a key a place in a group, unless most keys have one.
--- KEYS     1 the set of the keys that have one
--- ARGV[1]  the key  ARGV[2] the most
--- returns  1 if the key has a place, else 0
--- cost     O(1)
-if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 1 end
-if redis.call('SCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
-return redis.call('SADD', KEYS[1], ARGV[1])
+-- claim.lua: give keys a place in their groups, unless as many keys of a group
+-- as it may have hold one.
+-- KEYS     for each key the set of the keys of its group that have a place
+-- ARGV     for each key two: the key, and the most places of its group
+-- returns  for each key 1 if it has a place, else 0
+-- cost     O(keys); the caller keeps keys <= 256
+local has = {}
+for i, group in ipairs(KEYS) do
+  local key, most = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
+  has[i] = redis.call('SISMEMBER', group, key)
+  if has[i] == 0 and redis.call('SCARD', group) < most then
+    has[i] = redis.call('SADD', group, key)
+  end
+end
+return has

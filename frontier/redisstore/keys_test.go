@@ -68,7 +68,7 @@ func leaveEverything(t *testing.T) *Store {
 	if err := s.Admit(t.Context(), []string{"a.test"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), "GROUP", "a.test", 1); err != nil {
+	if _, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "GROUP", Key: "a.test"}}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Pause(t.Context(), true); err != nil {

@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,23 +21,141 @@ var (
 	claim = redis.NewScript(claimLua)
 )
 
-// quotaKey is the set of the keys that have a place in a group.
+// quotaKey is the set of the keys that have a place in a group. All of them are
+// in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
 
-// Claim implements frontier.Quota.
-func (s *Store) Claim(ctx context.Context, group, key string, most uint64) (bool, error) {
-	life, place := s.places.current(), group+"\x00"+key
-	if s.places.has(place) {
-		return true, nil
+// quota gathers the calls of Claim: while the keys of some are on their way to
+// the server the next calls wait, and then go together. It spends no time on
+// waiting for more.
+type quota struct {
+	mu      sync.Mutex
+	waiting []*quotaCall
+	busy    bool // keys are on their way
+}
+
+// quotaCall is a call of Claim.
+type quotaCall struct {
+	keys []frontier.QuotaKey // that this process does not remember
+	most string              // places of each group
+	has  []bool              // index for index of keys
+	err  error
+	done chan struct{}
+}
+
+// maxQuotaKeys bounds the keys of one script.
+const maxQuotaKeys = 256
+
+// Claim implements frontier.Quota. Keys that this process does not remember are
+// asked for together with those of other callers.
+func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+	life, has := s.places.current(), make([]bool, len(keys))
+	c := &quotaCall{most: strconv.FormatUint(most, 10), done: make(chan struct{})}
+	var open []int // indexes of c.keys among keys
+	for i, k := range keys {
+		if has[i] = s.places.has(k.String()); !has[i] {
+			c.keys, open = append(c.keys, k), append(open, i)
+		}
 	}
-	has, err := claim.Run(ctx, s.client, []string{s.cfg.quotaKey(group)}, key, strconv.FormatUint(most, 10)).Bool()
-	if err != nil {
-		return false, s.classify(ctx, err)
+	if len(open) == 0 {
+		return has, nil
 	}
-	if has {
-		s.places.add(life, []string{place})
+	s.submitQuota(c)
+	select {
+	case <-c.done:
+	case <-ctx.Done(): // the server may decide all the same: a place is permanent
+		return nil, context.Cause(ctx)
 	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	var placed []string
+	for j, i := range open {
+		if has[i] = c.has[j]; has[i] {
+			placed = append(placed, keys[i].String())
+		}
+	}
+	s.places.add(life, placed)
 	return has, nil
+}
+
+// submitQuota hands a call to the goroutine that asks the server, and starts it
+// if it does not run.
+func (s *Store) submitQuota(c *quotaCall) {
+	q := &s.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, c)
+	if q.busy {
+		return
+	}
+	if q.busy = s.spawn(s.askQuota); q.busy {
+		return
+	}
+	for _, c := range q.waiting { // the store is closed
+		c.err = frontier.ErrClosed
+		close(c.done)
+	}
+	q.waiting = nil
+}
+
+// askQuota asks the server until no call waits.
+func (s *Store) askQuota(ctx context.Context) {
+	q := &s.quota
+	for {
+		q.mu.Lock()
+		calls := q.waiting
+		q.waiting, q.busy = nil, len(calls) > 0
+		q.mu.Unlock()
+		if len(calls) == 0 {
+			return
+		}
+		step := quotaStep{Store: s}
+		for _, c := range calls {
+			for i := range c.keys {
+				if step.add(c, i); len(step.groups) == maxQuotaKeys {
+					step.run(ctx)
+				}
+			}
+		}
+		step.run(ctx)
+		for _, c := range calls {
+			close(c.done)
+		}
+	}
+}
+
+// quotaStep is one run of claim.lua.
+type quotaStep struct {
+	*Store
+	calls  []*quotaCall // of each key
+	groups []string
+	args   []any
+}
+
+func (q *quotaStep) add(c *quotaCall, i int) {
+	q.calls = append(q.calls, c)
+	q.groups = append(q.groups, q.cfg.quotaKey(c.keys[i].Group))
+	q.args = append(q.args, c.keys[i].Key, c.most)
+}
+
+// run asks for the keys that were added, and forgets them.
+func (q *quotaStep) run(ctx context.Context) {
+	if len(q.groups) == 0 {
+		return
+	}
+	has, err := claim.Run(ctx, q.client, q.groups, q.args...).BoolSlice()
+	if err == nil && len(has) != len(q.groups) {
+		err = fmt.Errorf("redisstore: claim.lua answered %d of %d keys", len(has), len(q.groups))
+	}
+	for i, c := range q.calls {
+		if err != nil {
+			c.err = q.classify(ctx, err)
+		} else {
+			c.has = append(c.has, has[i])
+		}
+	}
+	q.calls, q.groups, q.args = q.calls[:0], q.groups[:0], q.args[:0]
 }
 
 // Claimed implements frontier.Quota.

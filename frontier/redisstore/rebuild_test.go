@@ -49,7 +49,7 @@ func variety(t *testing.T, s *Store) (all, done []frontier.Item) {
 	if err := s.Admit(t.Context(), []string{"h1.test"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), "test", "h1.test", 9); err != nil {
+	if _, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "test", Key: "h1.test"}}, 9); err != nil {
 		t.Fatal(err)
 	}
 	return all, done

@@ -161,6 +161,7 @@ type Store struct {
 
 	scope  *scopeCache
 	places *scopeCache // of groups
+	quota  quota
 
 	adder
 	leaser

@@ -240,10 +240,10 @@ func (m *memory) restore(ctx context.Context, store *redisstore.Store) error {
 			return err
 		}
 	}
+	keys := make([]frontier.QuotaKey, 0, len(m.places))
 	for host := range m.places {
-		if _, err := store.Claim(ctx, canon.Domain(host), host, math.MaxUint64); err != nil {
-			return err
-		}
+		keys = append(keys, frontier.QuotaKey{Group: canon.Domain(host), Key: host})
 	}
-	return nil
+	_, err := store.Claim(ctx, keys, math.MaxUint64)
+	return err
 }
