@@ -234,6 +234,9 @@ func (h *holding) robotsFailed(origin string, err error) error {
 		return errStop
 	case fault.Stale:
 		return nil // again, when the host is due
+	case fault.Local:
+		h.awaitMachine(err)
+		return nil
 	case fault.Outcome == frontier.Address:
 		return h.concludeOrigin(origin, frontier.Address, err.Error())
 	}

@@ -91,7 +91,7 @@ func (h *holding) noteAnswer(answer *get.Response, err error) {
 		return
 	}
 	switch fault := get.Classify(err); {
-	case fault.Aborted, fault.Stale, !fault.Retry, errors.Is(err, get.ErrProxy):
+	case fault.Aborted, fault.Stale, !fault.Retry, fault.Local:
 	case fault.Host:
 		h.host.Failed(now, random)
 	default:
@@ -162,8 +162,15 @@ func (v *visited) again(outcome frontier.Outcome, least time.Duration, r *record
 	return v.finish(outcome, r)
 }
 
-// proxyPause is how long a visit waits that found no proxy.
-const proxyPause = 5 * time.Second
+// localPause is how long a host waits whose request this machine could not make.
+const localPause = 5 * time.Second
+
+// awaitMachine waits after a request that this machine could not make.
+func (h *holding) awaitMachine(err error) {
+	h.tally.errors.Add(1)
+	h.cfg.Logger.Warn("this machine makes no requests", slog.Any("err", err))
+	pause(h.hard, localPause)
+}
 
 // failed says what a request without an answer means for its item.
 func (v *visited) failed(err error) frontier.Completion {
@@ -172,10 +179,8 @@ func (v *visited) failed(err error) frontier.Completion {
 	if fault.Aborted {
 		return v.giveBack()
 	}
-	if errors.Is(err, get.ErrProxy) { // it is nothing that the URL or its host could help
-		v.tally.errors.Add(1)
-		v.cfg.Logger.Warn("proxy does not answer", slog.Any("err", err))
-		pause(v.hard, proxyPause)
+	if fault.Local {
+		v.awaitMachine(err)
 		return v.giveBack()
 	}
 	r := v.newRecord(v.item, v.at)

@@ -126,7 +126,7 @@ func addressOf(err error) func(context.Context, string) error {
 // places are the hosts of h.example.
 type places []string
 
-func (p places) Claim(context.Context, string, string, uint64) (bool, error) {
+func (p places) Claim(context.Context, []frontier.QuotaKey, uint64) ([]bool, error) {
 	panic("an explanation takes no place")
 }
 

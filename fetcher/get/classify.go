@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 
+	"github.com/bloomfrontier/crawler/fetcher/resolve"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -47,6 +49,10 @@ type Fault struct {
 	// Stale: the host is not to blame; the URL is tried again like after any
 	// other failure, so that a server that hangs up each time is not asked for ever.
 	Stale bool
+	// Local: this machine could not make the request: its proxy or name server
+	// does not answer, or no descriptor or port is free. It says nothing about
+	// the URL or its host, which are tried again when that has changed.
+	Local bool
 	// Aborted: give the item back, nothing is used up. Outcome is empty.
 	Aborted bool
 }
@@ -67,12 +73,31 @@ func Classify(err error) Fault {
 		return Fault{Outcome: frontier.Address}
 	case errors.Is(err, ErrURL):
 		return Fault{Outcome: frontier.Network}
-	case errors.Is(err, ErrProxy):
-		return Fault{Outcome: frontier.Network, Retry: true}
+	case isLocal(err):
+		return Fault{Outcome: frontier.Network, Retry: true, Local: true}
 	case errors.As(err, &fault):
 		return Fault{Outcome: frontier.Network, Retry: true, Host: fault.Op == OpConnect}
 	}
 	return Fault{Outcome: frontier.Network, Retry: true}
+}
+
+// isLocal reports whether err lies with this machine.
+func isLocal(err error) bool {
+	if errors.Is(err, ErrProxy) || errors.Is(err, resolve.ErrServer) {
+		return true
+	}
+	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, lack) {
+			return true
+		}
+	}
+	// A machine without IPv6 answers the same to every IPv6 address.
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return false
+	}
+	to, ok := op.Addr.(*net.TCPAddr)
+	return ok && to.IP.To4() != nil
 }
 
 // Outcome says what the answer means: the outcome when it is final or the

@@ -11,14 +11,17 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/bloomfrontier/crawler/fetcher/resolve"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -322,6 +325,11 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// dialError is what net.Dialer says of a connection that was not made.
+func dialError(to string, why syscall.Errno) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP(to), Port: 80}, Err: os.NewSyscallError("connect", why)}
+}
+
 func TestFaults(t *testing.T) {
 	hang := make(chan struct{})
 	slow := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -359,6 +367,19 @@ func TestFaults(t *testing.T) {
 		}
 		if got := Classify(err); got != c.want {
 			t.Errorf("%s: %v is %+v, want %+v", name, err, got, c.want)
+		}
+	}
+	for err, local := range map[error]bool{
+		fmt.Errorf("lookup: %w", resolve.ErrServer):     true,
+		dialError("192.0.2.1", syscall.EMFILE):          true,
+		dialError("192.0.2.1", syscall.ENFILE):          true,
+		dialError("192.0.2.1", syscall.EADDRNOTAVAIL):   true,
+		dialError("2001:db8::1", syscall.EADDRNOTAVAIL): false, // this machine may have no IPv6
+		dialError("192.0.2.1", syscall.ECONNREFUSED):    false,
+	} {
+		want := Fault{Outcome: frontier.Network, Retry: true, Local: local, Host: !local}
+		if got := Classify(&Error{Op: OpConnect, Err: err}); got != want {
+			t.Errorf("%v is %+v, want %+v", err, got, want)
 		}
 	}
 	if got := Classify(nil); got != (Fault{}) {

@@ -217,7 +217,7 @@ func TestProxyGetsNoSpecialAddress(t *testing.T) {
 // nothing shows the password.
 func TestProxyFaults(t *testing.T) {
 	nobody := closedPort(t)
-	proxyFault := Fault{Outcome: frontier.Network, Retry: true}
+	proxyFault := Fault{Outcome: frontier.Network, Retry: true, Local: true}
 	hostFault := Fault{Outcome: frontier.Network, Retry: true, Host: true}
 	says := func(answer string) string {
 		return "user:secret@" + listen(t, nil, func(_ int, conn net.Conn) {

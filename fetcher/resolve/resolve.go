@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,8 +21,14 @@ import (
 const (
 	DefaultTTL         = 5 * time.Minute
 	DefaultNegativeTTL = time.Minute
-	DefaultMaxNames    = 20_000
+	DefaultMaxNames    = 200_000
+	DefaultParallel    = 256
 )
+
+// ErrServer reports that the name server gives no answers: not to the name that
+// was asked for, nor to the one that it answered last. Nothing is known about
+// the name.
+var ErrServer = errors.New("resolve: the name server gives no answers")
 
 // maxAddrs is how many addresses of one name are kept: who answers with more
 // wants something else than to be found.
@@ -34,7 +41,8 @@ type Config struct {
 	Server      string
 	TTL         time.Duration // how long addresses are kept; 0 means DefaultTTL
 	NegativeTTL time.Duration // how long it is kept that a name has none; 0 means DefaultNegativeTTL
-	MaxNames    int           // kept at once; 0 means DefaultMaxNames
+	MaxNames    int           // kept at once, some 150 bytes each; 0 means DefaultMaxNames
+	Parallel    int           // look-ups under way at once; 0 means DefaultParallel
 }
 
 // Resolver looks names up. It is safe for concurrent use.
@@ -43,12 +51,21 @@ type Config struct {
 // here, for neither the system's resolver nor net.Resolver tell: an answer is
 // kept for TTL. That a server was not reached is not kept.
 type Resolver struct {
-	config Config
-	ask    func(ctx context.Context, network, name string) ([]netip.Addr, error)
+	config  Config
+	ask     func(ctx context.Context, network, name string) ([]netip.Addr, error)
+	asking  chan struct{} // holds one for each look-up under way
+	waiting atomic.Int64
 
-	mu    sync.Mutex
-	names map[string]answer
+	mu sync.Mutex
+	// What is remembered, in two generations: when the young one has half of
+	// MaxNames it becomes the old one, and what was not asked for since is gone.
+	young, old map[string]answer
+
+	health
 }
+
+// Waiting returns how many callers wait for a look-up now.
+func (r *Resolver) Waiting() int { return int(r.waiting.Load()) }
 
 // answer is what is known of a name until expires.
 type answer struct {
@@ -60,10 +77,11 @@ type answer struct {
 // New returns a Resolver. The error names every fault of config.
 func New(config Config) (*Resolver, error) {
 	var errs []error
-	if config.TTL < 0 || config.NegativeTTL < 0 || config.MaxNames < 0 {
-		errs = append(errs, fmt.Errorf("TTL is %v, NegativeTTL %v, MaxNames %d, want 0 or more", config.TTL, config.NegativeTTL, config.MaxNames))
+	if config.TTL < 0 || config.NegativeTTL < 0 || config.MaxNames < 0 || config.Parallel < 0 {
+		errs = append(errs, fmt.Errorf("TTL is %v, NegativeTTL %v, MaxNames %d, Parallel %d, want 0 or more",
+			config.TTL, config.NegativeTTL, config.MaxNames, config.Parallel))
 	}
-	r := &Resolver{config: config, names: make(map[string]answer)}
+	r := &Resolver{config: config, young: make(map[string]answer)}
 	var system net.Resolver
 	r.ask = system.LookupNetIP
 	if config.Server != "" {
@@ -78,9 +96,11 @@ func New(config Config) (*Resolver, error) {
 	r.config.TTL = cmp.Or(config.TTL, DefaultTTL)
 	r.config.NegativeTTL = cmp.Or(config.NegativeTTL, DefaultNegativeTTL)
 	r.config.MaxNames = cmp.Or(config.MaxNames, DefaultMaxNames)
+	r.config.Parallel = cmp.Or(config.Parallel, DefaultParallel)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("resolve: %w", err)
 	}
+	r.asking = make(chan struct{}, r.config.Parallel)
 	return r, nil
 }
 
@@ -101,21 +121,25 @@ func parseServer(s string) (netip.AddrPort, error) {
 // them: at least one, or an error. The caller does not change them.
 //
 // A name with a dot in it is a whole one: the search list of the system, which
-// would find www.example.org.corp.test for a www.example.org that is no more,
-// is for names that people type.
+// would find www.example.org.corp.test for a www.example.org that is gone, is
+// for names that people type.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if known, ok := r.known(name); ok {
 		return known.addrs, known.err
 	}
-	query := name
-	if strings.Contains(name, ".") {
-		query += "."
+	r.waiting.Add(1)
+	defer r.waiting.Add(-1)
+	select {
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %d look-ups are under way: %w", ErrServer, cap(r.asking), ctx.Err())
 	}
-	found, err := r.ask(ctx, "ip", query) // of callers that ask at once, one does
-	if err == nil && len(found) == 0 {
-		err = &net.DNSError{Err: "no address", IsNotFound: true}
+	if known, ok := r.known(name); ok { // another caller asked meanwhile
+		return known.addrs, known.err
 	}
+	found, err := r.lookup(ctx, name)
 	if err != nil {
 		dns, ok := errors.AsType[*net.DNSError](err)
 		if !ok {
@@ -124,10 +148,14 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 		said := *dns // others may hold it too
 		said.Name = host
 		if said.IsNotFound {
+			r.answered("")
 			r.keep(name, answer{err: &said, expires: time.Now().Add(r.config.NegativeTTL)})
+		} else if r.silent(ctx, r.lookup) {
+			return nil, fmt.Errorf("%w: %w", ErrServer, &said)
 		}
 		return nil, &said
 	}
+	r.answered(name)
 	addrs := make([]netip.Addr, min(len(found), maxAddrs))
 	for i := range addrs {
 		addrs[i] = found[i].Unmap() // net.Resolver may give IPv4 addresses in either form
@@ -136,28 +164,48 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	return addrs, nil
 }
 
+// lookup asks the name server. Of callers that ask for one name at once,
+// net.Resolver sends the question of one.
+func (r *Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	if strings.Contains(name, ".") {
+		name += "."
+	}
+	found, err := r.ask(ctx, "ip", name)
+	if err == nil && len(found) == 0 {
+		err = &net.DNSError{Err: "no address", IsNotFound: true}
+	}
+	return found, err
+}
+
 // known returns what is known of name and still good.
 func (r *Resolver) known(name string) (answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a, ok := r.names[name]
+	a, ok := r.young[name]
+	if !ok {
+		if a, ok = r.old[name]; ok {
+			delete(r.old, name)
+			r.put(name, a)
+		}
+	}
 	if ok && !time.Now().Before(a.expires) {
-		delete(r.names, name)
+		delete(r.young, name)
 		return answer{}, false
 	}
 	return a, ok
 }
 
-// keep remembers a. Where there is no room any name goes: to look it up again
-// is all it costs.
+// keep remembers a.
 func (r *Resolver) keep(name string, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.names[name]; !ok && len(r.names) >= r.config.MaxNames {
-		for other := range r.names {
-			delete(r.names, other)
-			break
-		}
+	r.put(strings.Clone(name), a) // name may be part of a page
+}
+
+// put adds to the young generation; mu is held.
+func (r *Resolver) put(name string, a answer) {
+	if _, ok := r.young[name]; !ok && len(r.young) >= max(r.config.MaxNames/2, 1) {
+		r.young, r.old = make(map[string]answer), r.young
 	}
-	r.names[strings.Clone(name)] = a // it may be part of a page
+	r.young[name] = a
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,9 +133,115 @@ func TestBounds(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	if len(r.names) != 10 {
-		t.Errorf("%d names are kept, want 10", len(r.names))
+	if n := len(r.young) + len(r.old); n < 5 || n > 10 {
+		t.Errorf("%d names are kept, want 5 to 10", n)
 	}
+}
+
+// TestRecentNamesAreKept: a name that is asked for again and again outlives any
+// number of others.
+func TestRecentNamesAreKept(t *testing.T) {
+	r := open(t, Config{MaxNames: 10})
+	asked := map[string]int{}
+	r.ask = func(_ context.Context, _, name string) ([]netip.Addr, error) {
+		asked[name]++
+		return addrs("192.0.2.1"), nil
+	}
+	for i := range 100 {
+		for _, name := range []string{"often.test", fmt.Sprintf("%d.test", i)} {
+			if _, err := r.Lookup(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if asked["often.test."] != 1 {
+		t.Errorf("often.test was looked up %d times, want once", asked["often.test."])
+	}
+}
+
+// TestParallel: no more look-ups than Config.Parallel are under way, and a caller
+// that waits too long is told why.
+func TestParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const parallel = 4
+		r := open(t, Config{Parallel: parallel})
+		var under, most atomic.Int32
+		r.ask = func(context.Context, string, string) ([]netip.Addr, error) {
+			if now := under.Add(1); now > most.Load() {
+				most.Store(now)
+			}
+			defer under.Add(-1)
+			time.Sleep(time.Second)
+			return addrs("192.0.2.1"), nil
+		}
+		var callers sync.WaitGroup
+		for i := range 40 {
+			callers.Go(func() {
+				if _, err := r.Lookup(t.Context(), fmt.Sprintf("%d.test", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if n := r.Waiting(); n != 40 {
+			t.Errorf("%d callers wait, want 40", n)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := r.Lookup(short, "late.test"); !errors.Is(err, ErrServer) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that waited in vain is told %v, want ErrServer", err)
+		}
+		callers.Wait()
+		if most.Load() != parallel || r.Waiting() != 0 {
+			t.Errorf("%d look-ups were under way at once, want %d; %d callers wait, want none", most.Load(), parallel, r.Waiting())
+		}
+	})
+}
+
+// TestServerThatAnswersNothing tells a dead name server from dead names.
+func TestServerThatAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, Config{TTL: time.Second})
+		dead := false // the server
+		r.ask = func(_ context.Context, _, name string) ([]netip.Addr, error) {
+			if dead || name != "good.test." {
+				return nil, &net.DNSError{Err: "server misbehaving", Name: name}
+			}
+			return addrs("192.0.2.1"), nil
+		}
+		fail := func(n int) (servers int) {
+			for i := range n {
+				_, err := r.Lookup(t.Context(), fmt.Sprintf("bad%d.test", i))
+				if err == nil {
+					t.Fatal("a bad name has an address")
+				}
+				if errors.Is(err, ErrServer) {
+					servers++
+				}
+			}
+			return servers
+		}
+		if n := fail(50); n != 0 {
+			t.Errorf("before anything was answered %d of 50 failures are the server's, want none", n)
+		}
+		if _, err := r.Lookup(t.Context(), "good.test"); err != nil {
+			t.Fatal(err)
+		}
+		if n := fail(50); n != 0 {
+			t.Errorf("of a server that answers %d of 50 failures are the server's, want none", n)
+		}
+		dead = true
+		time.Sleep(probeEvery)
+		if n := fail(50); n < 50-suspicious {
+			t.Errorf("of a dead server %d of 50 failures are the server's, want %d", n, 50-suspicious)
+		}
+		dead = false
+		time.Sleep(probeEvery)
+		if n := fail(50); n != 0 {
+			t.Errorf("after the server came back %d of 50 failures are the server's, want none", n)
+		}
+	})
 }
 
 func TestNewNamesEveryFault(t *testing.T) {

@@ -1,0 +1,39 @@
+package fetcher_test
+
+import (
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/resolve"
+)
+
+// TestLocalOutage: when this machine cannot make requests for a while (its proxy
+// or name server does not answer, no descriptor is free) no URL loses an attempt
+// and no host is blamed, for pages and for robots.txt.
+func TestLocalOutage(t *testing.T) {
+	for name, cause := range map[string]error{
+		"proxy": get.ErrProxy, "name server": resolve.ErrServer, "descriptors": syscall.EMFILE,
+	} {
+		for _, url := range []string{"http://a.test/", "http://a.test/robots.txt"} {
+			t.Run(name+" "+url, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, &wire{answer: nil})
+					w.wire.answer = func(_ *http.Request, asked string, try int) (reply, bool) {
+						if asked == url && try < 20 {
+							return reply{broken: fmt.Errorf("dial: %w", cause)}, true
+						}
+						return reply{}, false
+					}
+					w.crawl(w.config(), "http://a.test/")
+					if r := w.sink.of(t, "http://a.test/"); r.Outcome != "ok" || r.Attempts != 1 {
+						t.Errorf("outcome %q after %d attempts, want ok after 1", r.Outcome, r.Attempts)
+					}
+				})
+			})
+		}
+	}
+}
