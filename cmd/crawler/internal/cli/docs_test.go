@@ -1,6 +1,7 @@
 package cli
 
 import (
+	goversion "go/version"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -166,4 +167,19 @@ func hasTest(t *testing.T, folder, name string) bool {
 		}
 	}
 	return false
+}
+
+// TestDockerfileBuildsThisModule: the image compiles with a Go that the module
+// accepts, by a target that the Makefile has.
+func TestDockerfileBuildsThisModule(t *testing.T) {
+	image, wanted := readText(t, "Dockerfile"), readText(t, "go.mod")
+	from := regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`).FindStringSubmatch(image)
+	least := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(wanted)
+	if from == nil || least == nil || goversion.Compare("go"+from[1], "go"+least[1]) < 0 {
+		t.Errorf("Dockerfile builds with %q, go.mod wants %q or later", from, least)
+	}
+	target := regexp.MustCompile(`(?m)^RUN make (\S+)`).FindStringSubmatch(image)
+	if target == nil || !strings.Contains(readText(t, "Makefile"), "\n"+target[1]+":") {
+		t.Errorf("Dockerfile makes %q, which the Makefile does not", target)
+	}
 }
