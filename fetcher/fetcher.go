@@ -53,7 +53,7 @@ type Config struct {
 	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
 	UserAgent  string                      // its first token is what robots.txt calls us; empty: "crawler"
 
-	Concurrency     int           // hosts asked at once; 0 means 64
+	Concurrency     int           // hosts asked at once, beside up to four times as many that are late; 0 means 64
 	HostConcurrency int           // requests to one host at once; 0 means 1
 	Rate            float64       // requests per second of this worker; 0: no limit
 	Retries         int           // after a failed first attempt; 0 means 3, NoRetries none
@@ -178,12 +178,14 @@ type Crawl struct {
 	barrier barrier
 	backlog backlog
 
-	slots   chan struct{} // hosts being asked
+	slots   slots
 	readers chan struct{} // bodies being read: what that takes is not in Config.Memory
 	wake    chan struct{} // something may be due earlier than was known
 	feeds   atomic.Int64  // callers that will add more
 	held    atomic.Int64  // leases
-	ready   atomic.Int64  // leases that do not wait for their host's delay
+	ready   atomic.Int64  // leases that have or want a slot: neither late nor waiting for their host's delay
+
+	stopping context.Context // ends when no more requests may start; set by Run
 
 	hard  context.Context // ends requests under way
 	abort context.CancelCauseFunc
@@ -214,7 +216,7 @@ func New(config Config) (*Crawl, error) {
 		cfg:     config,
 		token:   robots.ProductToken(config.UserAgent),
 		roster:  newRoster(),
-		slots:   make(chan struct{}, config.Concurrency),
+		slots:   newSlots(config.Concurrency),
 		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		wake:    make(chan struct{}, 1),
 	}
@@ -266,6 +268,7 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 		context.AfterFunc(c.hard, func() { timer.Stop() })
 	})()
 
+	c.stopping = stop
 	failure := make(chan error, 1) // the first
 	fail := func(err error) {
 		select {

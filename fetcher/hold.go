@@ -39,6 +39,7 @@ type holding struct {
 	origins     map[string]*robots.State // by origin
 	changed     bool                     // what the blob keeps, since it was last sent
 	asking      int                      // requests under way; the slot is held while there are any
+	slot        chan struct{}            // of slots: the one that is held; nil: none
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
 	ended       bool                     // the lease was given up
@@ -168,7 +169,8 @@ func (h *holding) step(stop context.Context) error {
 			return h.conclude(1, frontier.Robots, "robots.txt: "+rule)
 		}
 	}
-	if err := h.begin(stop, h.turn(maxPark)); err != nil {
+	end, err := h.begin(stop, h.turn(maxPark))
+	if err != nil {
 		return notDead(err)
 	}
 	h.pending = h.pending[1:]
@@ -177,7 +179,7 @@ func (h *holding) step(stop context.Context) error {
 	spaced := h.host.Delay() > 0
 	h.mu.Unlock()
 	began := make(chan struct{})
-	h.visits.Go(func() { h.visit(item, url, began) })
+	h.visits.Go(func() { h.visit(item, url, began, end) })
 	if spaced {
 		<-began // the next start counts from this one, not from when it was decided
 	}

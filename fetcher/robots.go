@@ -163,11 +163,12 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	if !home {
 		header, next = h.abroad(host)
 	}
-	if err := h.begin(stop, next); err != nil {
+	asked, err := h.begin(stop, next)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		h.asked()
+		asked()
 		<-h.room
 	}()
 	started := func() {

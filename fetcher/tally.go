@@ -72,6 +72,7 @@ type Progress struct {
 	Waiting  int64 `json:"waiting"`   // of them, waiting for their host's delay
 	Slots    int   `json:"slots"`     // hosts that can be asked at once
 	Asking   int   `json:"asking"`    // hosts being asked
+	Late     int   `json:"late"`      // more of them, which are late and take no slot
 	Paying   int64 `json:"paying"`    // requests waiting for the worker's rate
 	Storing  int64 `json:"storing"`   // completions waiting for the store
 	Ruling   int64 `json:"ruling"`    // hosts waiting for a robots.txt
@@ -83,11 +84,11 @@ type Progress struct {
 
 // Progress returns the counters as of about now.
 func (c *Crawl) Progress() Progress {
-	held := c.held.Load()
+	held, late := c.held.Load(), len(c.slots.late)
 	return Progress{
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
-		Hosts: held, Waiting: max(held-c.ready.Load(), 0), Slots: cap(c.slots), Asking: len(c.slots),
+		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: cap(c.slots.prompt), Asking: len(c.slots.prompt), Late: late,
 		Paying: c.tally.paying.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
 		DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
 	}

@@ -23,8 +23,10 @@ const (
 type turn func(start bool) (wait time.Duration, err error)
 
 // begin waits until a request may start and notes that it does. On success the
-// caller owns one of asks, one of room and a share of the host's slot.
-func (h *holding) begin(stop context.Context, next turn) error {
+// caller owns one of asks, one of room and a share of the host's slot; end, which
+// it calls when the request is over, gives back all but room, for what the request
+// brought may still need that.
+func (h *holding) begin(stop context.Context, next turn) (end func(), err error) {
 	for _, gate := range []chan struct{}{h.room, h.asks} {
 		select {
 		case gate <- struct{}{}:
@@ -32,21 +34,20 @@ func (h *holding) begin(stop context.Context, next turn) error {
 			if gate == h.asks {
 				<-h.room
 			}
-			return errStop
+			return nil, errStop
 		}
 	}
 	if err := h.takeTurn(stop, next); err != nil {
 		<-h.asks
 		<-h.room
-		return err
+		return nil, err
 	}
-	return nil
-}
-
-// asked ends the request that begin began; what it brought may still need room.
-func (h *holding) asked() {
-	h.dropSlot()
-	<-h.asks
+	asked := h.timeRequest()
+	return func() {
+		asked()
+		h.dropSlot()
+		<-h.asks
+	}, nil
 }
 
 // takeTurn waits for the slot, the host and the worker's rate, the latter last:
@@ -60,6 +61,10 @@ func (h *holding) takeTurn(stop context.Context, next turn) error {
 		waited, err := h.await(stop)
 		if err != nil {
 			return err
+		}
+		if stop.Err() != nil { // the slot and the stop may have come at one moment
+			h.dropSlot()
+			return errStop
 		}
 		paid = paid && !waited || h.limiter == nil // a share of the rate does not keep
 		wait, err := next(paid)
@@ -110,13 +115,13 @@ func (h *holding) turn(patience time.Duration) turn {
 	}
 }
 
-// permit keeps a request from being written under a lease that is over. Since its
-// turn came it may have waited for a connection, or this process stood still: the
-// host can be another worker's by now.
+// permit keeps a request from being written after the stop, or under a lease that
+// is over. Since its turn came it may have waited for a connection, or this process
+// stood still: the host can be another worker's by now.
 func (h *holding) permit() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost || !time.Now().Before(h.deadline) {
+	if h.stopping.Err() != nil || h.lost || !time.Now().Before(h.deadline) {
 		return errStop
 	}
 	return nil
@@ -149,40 +154,6 @@ func (h *holding) pay(stop context.Context) error {
 		return errStop
 	}
 	return nil
-}
-
-// takeSlot makes this host one of those being asked.
-func (h *holding) takeSlot(stop context.Context) error {
-	if stop.Err() != nil {
-		return errStop
-	}
-	h.mu.Lock()
-	h.asking++
-	first := h.asking == 1
-	h.mu.Unlock()
-	if !first {
-		return nil
-	}
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-stop.Done():
-		h.mu.Lock()
-		h.asking--
-		h.mu.Unlock()
-		return errStop
-	}
-}
-
-// dropSlot ends what takeSlot began.
-func (h *holding) dropSlot() {
-	h.mu.Lock()
-	h.asking--
-	last := h.asking == 0
-	h.mu.Unlock()
-	if last {
-		<-h.slots
-	}
 }
 
 // errBusy says that a host of another lease cannot be asked soon.

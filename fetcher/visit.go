@@ -19,8 +19,8 @@ import (
 )
 
 // visit requests one item and completes it. It closes began when the request
-// has started, or will not.
-func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) {
+// has started, or will not, and calls asked when the request is over.
+func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}, asked func()) {
 	defer func() {
 		h.mu.Lock()
 		h.outstanding--
@@ -49,7 +49,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}) 
 	}
 	start()
 	h.noteAnswer(answer, err)
-	h.asked()
+	asked()
 
 	h.mu.Lock()
 	v := visited{holding: h, item: item, url: url, at: at, answer: answer, share: share}

@@ -132,7 +132,7 @@ func (o *options) scopeFlags(f *pflag.FlagSet) {
 	f.Var(&o.maxPages, "max-pages", "end after so many answers in the whole crawl; 0 no limit")
 	f.Var(&o.maxPerHost, "max-per-host", "queue at most so many URLs of one host key; 0 no limit")
 	o.trapFlags(f)
-	f.DurationVar(&o.maxTime, "max-time", 0, "end this run after so long; 0 no limit")
+	f.DurationVar(&o.maxTime, "max-time", 0, "start no request after so long, and end this run within --grace; 0 no limit")
 }
 
 func (o *options) politeFlags(f *pflag.FlagSet) {
@@ -142,7 +142,7 @@ func (o *options) politeFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.hostConcurrent, "host-concurrency", 1, "requests to one host at once")
 	f.Var(newChoice(&o.hostKey, "host", "domain"), "host-key", "`UNIT`: what shares a delay, host or domain")
 	f.Var(newChoice(&o.robots, "obey", "ignore"), "robots", "`HOW`: obey or ignore robots.txt")
-	f.IntVar(&o.concurrency, "concurrency", 64, "hosts asked at once")
+	f.IntVar(&o.concurrency, "concurrency", 64, "hosts asked at once, beside those that are late")
 	f.Float64Var(&o.rate, "rate", 0, "requests per second of this process; 0 no limit")
 	f.DurationVar(&o.backoff, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time")
 	f.DurationVar(&o.backoffMax, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host")

@@ -122,7 +122,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
 		MaxPages: uint64(m.maxPages), Closed: m.closed.Load(),
 		Gauges: view.Gauges{
-			Slots: p.Slots, Asking: p.Asking, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
+			Slots: p.Slots, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
 			Delay: rounded(p.Delay), DelayFlag: m.delay, Rate: m.rate, Silent: silent, StoreName: m.engineName(),

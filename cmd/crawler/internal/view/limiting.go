@@ -13,6 +13,7 @@ import (
 type Gauges struct {
 	Slots         int           // hosts that may be asked at once (--concurrency)
 	Asking        int           // hosts being asked
+	Late          int           // more of them, which are late and take no slot
 	Held          int           // hosts leased by this worker
 	Parked        int           // of them, waiting for their delay
 	RateWaiting   int           // requests waiting for --rate
@@ -92,7 +93,7 @@ func (g Gauges) Kind() Kind {
 		kind  Kind
 	}{
 		{parked, Politeness},
-		{g.Asking - g.RobotsWaiting, Network},
+		{g.Asking + g.Late - g.RobotsWaiting, Network},
 		{g.StoreWaiting, Store},
 		{g.RobotsWaiting, Robots},
 	} {
@@ -156,6 +157,9 @@ func (f Factor) Words() string {
 	case Network:
 		if g.full() {
 			return fmt.Sprintf("network: %d of %s being asked (--concurrency)", g.Asking, plural(g.Slots, "host"))
+		}
+		if g.Late > 0 {
+			return fmt.Sprintf("network: %s being asked, %d late", plural(g.Asking+g.Late, "host"), g.Late)
 		}
 		return fmt.Sprintf("network: %s being asked (--host-concurrency)", plural(g.Asking, "host"))
 	case Store:

@@ -27,6 +27,8 @@ func TestKind(t *testing.T) {
 			Unknown, "not known yet"},
 		{"one host without delay", Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1},
 			Network, "network: 1 host being asked (--host-concurrency)"},
+		{"some late, slots free", Gauges{Slots: 64, Held: 60, Asking: 2, Late: 40, Parked: 18, Hosts: 60},
+			Network, "network: 42 hosts being asked, 40 late"},
 		{"all slots used, others due", Gauges{Slots: 64, Held: 128, Asking: 64, Hosts: 1000, Due: true},
 			Network, "network: 64 of 64 hosts being asked (--concurrency)"},
 		{"all slots used, most hosts parked", Gauges{Slots: 2, Held: 128, Asking: 2, Parked: 120, Hosts: 1000},

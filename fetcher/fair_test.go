@@ -1,0 +1,113 @@
+package fetcher_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+)
+
+// hostileWeb has good hosts, g0.test and on, which answer at once with new links,
+// and hostile ones, h0.test and on: no answer at all, one that is late or broken
+// off late, for robots.txt or only for pages.
+func hostileWeb() *wire {
+	return &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+		var n int
+		isRobots := strings.HasSuffix(url, "/robots.txt")
+		if _, err := fmt.Sscanf(r.URL.Host, "h%d.test", &n); err != nil {
+			if isRobots {
+				return reply{}, false
+			}
+			_, _ = fmt.Sscanf(r.URL.Opaque, "/%d", &n)
+			return links(fmt.Sprintf("/%d", 2*n+1), fmt.Sprintf("/%d", 2*n+2)), true
+		}
+		if isRobots && n%2 == 0 {
+			return reply{}, false
+		}
+		hostile := links("/a", "/b", "/c")
+		switch n / 2 % 4 {
+		case 0:
+			hostile.wait = time.Hour
+		case 1:
+			hostile.wait = 25 * time.Second
+		case 2:
+			hostile.wait, hostile.broken = 19*time.Second, errBroken
+		case 3:
+			hostile.wait = 3 * time.Second
+		}
+		return hostile, true
+	}}
+}
+
+// goodPages crawls good and hostile hosts, mixed, for a time and returns how many
+// requests good hosts got.
+func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, long time.Duration) (requests int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, hostileWeb())
+		var seeds []string
+		for i := range good {
+			seeds = append(seeds, fmt.Sprintf("http://g%d.test/", i))
+		}
+		for i := range hostile {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
+		}
+		rng.Shuffle(len(seeds), func(i, j int) { seeds[i], seeds[j] = seeds[j], seeds[i] })
+		cfg := w.config()
+		cfg.Concurrency, cfg.Grace = concurrency, 5*time.Second
+		c := w.worker(cfg)
+		w.seed(c, seeds...)
+		stop, cancel := context.WithTimeout(t.Context(), long)
+		defer cancel()
+		begun := time.Now()
+		if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
+			t.Fatalf("Run ended with %q, %v, want %q", end, err, fetcher.Stopped)
+		}
+		if took := time.Since(begun); took > long+cfg.Grace {
+			t.Errorf("Run took %v, want %v and a grace of %v at most", took, long, cfg.Grace)
+		}
+		for _, c := range w.wire.log() {
+			if c.start.Sub(begun) > long {
+				t.Errorf("%s was asked for after %v, want nothing after %v", c.url, c.start.Sub(begun), long)
+			}
+			if strings.HasPrefix(c.host, "g") {
+				requests++
+			}
+		}
+		judgeStarts(t, w.wire.log(), same(cfg.Politeness))
+		if stats := w.stats(); stats.Leased > 0 {
+			t.Errorf("%d items are leased after a stop", stats.Leased)
+		}
+		w.balanced()
+	})
+	return requests
+}
+
+// TestHostileHostsStarveNobody: good hosts get nearly what they get alone beside
+// hostile ones that are many times the slots.
+func TestHostileHostsStarveNobody(t *testing.T) {
+	rng := dice(t)
+	for _, c := range []struct {
+		hostile, concurrency int
+		long                 time.Duration
+		least                float64 // of what they get alone
+	}{
+		{250, 64, 40 * time.Second, 0.85},
+		{250, 64, 3 * time.Minute, 0.95},
+		{250, 8, 5 * time.Minute, 0.25}, // thirty times the slots: until each has been late once, they take turns
+	} {
+		alone := goodPages(t, rng, 20, 0, c.concurrency, c.long)
+		beside := goodPages(t, rng, 20, c.hostile, c.concurrency, c.long)
+		part := float64(beside) / float64(alone)
+		t.Logf("%d slots, %v: %d requests alone, %d beside %d hostile hosts: %.2f", c.concurrency, c.long, alone, beside, c.hostile, part)
+		if part < c.least {
+			t.Errorf("good hosts get %.2f of what they get alone, want %.2f", part, c.least)
+		}
+	}
+}
