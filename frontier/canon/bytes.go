@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 )
 
 // What is to be done with a byte of a path or a query.
@@ -90,9 +91,9 @@ func authorityLen(s string) int {
 	return len(s)
 }
 
-// isPlainHost reports whether host, lower-cased and made of letters, digits,
-// '-', '_' and '.', is canonical as it stands: a name without IDNA labels that
-// DNS can have and that cannot be read as a number, or a dotted quad.
+// isPlainHost reports whether host, lower-cased and made of letters, digits, '-',
+// '_' and '.', is canonical as it stands: a name that DNS can have and that
+// cannot be read as a number, or a dotted quad.
 func isPlainHost(host []byte) bool {
 	if !isResolvable(host) {
 		return false
@@ -102,7 +103,12 @@ func isPlainHost(host []byte) bool {
 		addr, err := netip.ParseAddr(string(host))
 		return err == nil && addr.Is4()
 	}
-	return !bytes.HasPrefix(host, []byte("xn--")) && !bytes.Contains(host, []byte(".xn--"))
+	return true
+}
+
+// hasACE reports whether a label of host begins with "xn--".
+func hasACE(host []byte) bool {
+	return bytes.HasPrefix(host, []byte("xn--")) || bytes.Contains(host, []byte(".xn--"))
 }
 
 // isResolvable reports whether host keeps the length limits of DNS.
@@ -152,6 +158,15 @@ func isAlphanumeric(c byte) bool { return isAlpha(c) || '0' <= c && c <= '9' }
 
 func isUnreserved(c byte) bool {
 	return isAlphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'f' }

@@ -8,9 +8,10 @@
 //
 // A URL is read as the WHATWG URL standard says (https://url.spec.whatwg.org/):
 // white space around it is dropped, tabs and newlines in it too, scheme and
-// host are lower-cased, the host goes through IDNA, IPv4 addresses in any
-// spelling become dotted quads, dot segments are resolved, a default port is
-// removed, a byte that is not UTF-8 counts as U+FFFD. On top of it:
+// host are lower-cased, a host that is not ASCII goes through UTS #46 (of one
+// that is ASCII, "xn--" labels are neither decoded nor checked), IPv4 addresses
+// in any spelling become dotted quads, dot segments are resolved, a default port
+// is removed, a byte that is not UTF-8 counts as U+FFFD. On top of it:
 //
 //   - userinfo and fragment are removed, and an empty query with its "?";
 //   - one dot at the end of the host name is removed: it is the same host, and
@@ -27,21 +28,21 @@
 //     segment) whose name is in the strip list are removed;
 //   - query parameters keep their order unless Options.SortQuery is set.
 //
+// What becomes of a host and of a query in another charset than UTF-8 depends on
+// the Version of the form, that of a host also on the Unicode Tables.
+//
 // The form is a fixed point, canon(canon(x)) = canon(x), and net/url reads it
 // back as it stands: the request line is URL.Path byte for byte.
 package canon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
 )
-
-// Version is the version of the canonical form. It is part of a crawl's
-// settings: URLs of two versions must not meet in one store.
-const Version = 1
 
 // MaxBytes is the longest canonical URL. A reference of more than four times
 // as many bytes is too long without a further look.
@@ -104,10 +105,13 @@ type Options struct {
 	KeepParams  []string // parameters to keep although StripParams names them; same patterns
 	SortQuery   bool     // sort query parameters by name; equal names keep their order
 	HostKey     HostKey
+	Version     int `json:"-"` // of the form, see VersionOf; 0 means Version
 }
 
 // Canonicalizer makes canonical URLs. It is safe for concurrent use.
 type Canonicalizer struct {
+	version int
+	rules   *rules
 	strip   stripList
 	sort    bool
 	hostKey HostKey
@@ -124,14 +128,18 @@ func New(o Options) (*Canonicalizer, error) {
 	if o.HostKey > ByDomain {
 		err = errors.Join(err, fmt.Errorf("HostKey is %d, want ByHost or ByDomain", o.HostKey))
 	}
-	if err != nil {
+	version := cmp.Or(o.Version, Version)
+	rules, versionErr := rulesOf(version)
+	if err = errors.Join(err, versionErr); err != nil {
 		return nil, fmt.Errorf("canon: %w", err)
 	}
 	return &Canonicalizer{
+		version: version,
+		rules:   rules,
 		strip:   strip,
 		sort:    o.SortQuery,
 		hostKey: o.HostKey,
-		form: fmt.Sprintf("v%d sort=%t strip=%s keep=%s", Version, o.SortQuery,
+		form: fmt.Sprintf("%s sort=%t strip=%s keep=%s", describe(version), o.SortQuery,
 			strings.Join(names, ","), strings.Join(o.KeepParams, ",")),
 	}, nil
 }
@@ -139,6 +147,9 @@ func New(o Options) (*Canonicalizer, error) {
 // Form describes everything that the canonical form depends on, as one line:
 // a setting of the crawl. The host key is not part of it.
 func (c *Canonicalizer) Form() string { return c.form }
+
+// Version returns the version of the form.
+func (c *Canonicalizer) Version() int { return c.version }
 
 // Parse returns the canonical form of an absolute URL. The error is an *Error.
 func (c *Canonicalizer) Parse(raw string) (URL, error) { return c.Join(URL{}, raw) }

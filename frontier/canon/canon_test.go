@@ -90,11 +90,12 @@ func TestNewReportsEveryFault(t *testing.T) {
 		StripParams: []string{"ok", "", "a*b", "n=x", "n=0", "a&b"},
 		KeepParams:  []string{"=3"},
 		HostKey:     7,
+		Version:     3,
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{`StripParams has ""`, `"a*b"`, `"n=x"`, `"n=0"`, `"a&b"`, `KeepParams has "=3"`, "HostKey is 7"} {
+	for _, want := range []string{`StripParams has ""`, `"a*b"`, `"n=x"`, `"n=0"`, `"a&b"`, `KeepParams has "=3"`, "HostKey is 7", "Version is 3, want 1 to 2"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}
@@ -103,7 +104,7 @@ func TestNewReportsEveryFault(t *testing.T) {
 
 func TestFormTellsOptionsApart(t *testing.T) {
 	forms := map[string]Options{}
-	for _, o := range []Options{{}, {SortQuery: true}, {StripParams: []string{}}, {StripParams: []string{"a"}}, {KeepParams: []string{"a"}}} {
+	for _, o := range []Options{{}, {Version: 1}, {SortQuery: true}, {StripParams: []string{}}, {StripParams: []string{"a"}}, {KeepParams: []string{"a"}}} {
 		form := newT(t, o).Form()
 		if other, taken := forms[form]; taken {
 			t.Errorf("%+v and %+v share the form %q", o, other, form)
@@ -146,7 +147,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	_, err := c.Parse("http://exa mple/")
-	if e, ok := errors.AsType[*Error](err); !ok || e.Ref != "http://exa mple/" || !strings.Contains(err.Error(), `"http://exa mple/": The host`) {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Ref != "http://exa mple/" || !strings.Contains(err.Error(), `"http://exa mple/": the host has a character`) {
 		t.Errorf("%v", err)
 	}
 }

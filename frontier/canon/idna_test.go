@@ -1,7 +1,6 @@
 package canon
 
 import (
-	"errors"
 	"flag"
 	"math/rand/v2"
 	"strings"
@@ -24,8 +23,10 @@ func TestIDNA(t *testing.T) {
 	}
 	t.Logf("replay with -seed=%d", s)
 	dice := rand.New(rand.NewPCG(s, 7))
-	c, cut := newT(t, Options{}), 0
-	for range 20_000 {
+	all := []*Canonicalizer{newT(t, Options{}), newT(t, Options{Version: 1})}
+	cut := 0
+	for i := range 20_000 {
+		c := all[i%len(all)]
 		var name strings.Builder
 		for range 1 + dice.IntN(5) {
 			name.WriteString(pieces[dice.IntN(len(pieces))])
@@ -37,7 +38,7 @@ func TestIDNA(t *testing.T) {
 			checkCanonical(t, c, ref, u)
 		}
 		text, _, _ := strings.Cut(strings.TrimPrefix(ref, "http://"), "/")
-		if host, done := nameByIDNA(text[:nameLen(text)]); done && strings.Contains(host, "xn--") {
+		if host, done := c.rules.name(text[:nameLen(text)]); done && strings.Contains(host, "xn--") {
 			cut++
 		}
 	}
@@ -48,13 +49,13 @@ func TestIDNA(t *testing.T) {
 
 // TestIDNARefusals: what the short cut leaves alone.
 func TestIDNARefusals(t *testing.T) {
-	for _, name := range []string{"", ".", "a..b", "xn--", "xn--a", "xn--bcher-kva.1", "ü.0x1", "\xff", "ü_.example", "ü／.example",
-		"ü" + strings.Repeat("a", 60), "\u200d", "ℶ⮷〆\u1a81", "a\u0301א.example", strings.Repeat("ü.", 40) + "example"} {
-		if host, done := nameByIDNA(name); done {
-			t.Errorf("%q is %q", name, host)
+	both := []string{"", ".", "a..b", "xn--bcher-kva.1", "ü.0x1", "\xff", "ü／.example",
+		"ü" + strings.Repeat("a", 60), "\u200d", "ℶ⮷〆\u1a81", "a\u0301א.example", strings.Repeat("ü.", 40) + "example"}
+	for version, names := range [][]string{1: append(both, "xn--", "xn--a", "ü_.example"), 2: append(both, "xn--ü", "xn--.ü", "xn--xn---epa.ü")} {
+		for _, name := range names {
+			if host, done := newT(t, Options{Version: version}).rules.name(name); done {
+				t.Errorf("version %d: %q is %q", version, name, host)
+			}
 		}
-	}
-	if _, err := newT(t, Options{}).Parse("http://xn--a/"); !errors.Is(err, ErrMalformed) {
-		t.Errorf("xn--a: %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 		s = s[len(same):]
 	} else if buf, s, done = b.appendPlain(buf, scheme, s); !done {
 		text := s[:authorityLen(s)]
-		h, port, err := oddAuthority(scheme, text)
+		h, port, err := b.c.rules.authority(scheme, text)
 		if err != nil || text[len(text)-1] <= ' ' { // which would be trimmed there
 			return buf, odd
 		}
@@ -99,9 +99,9 @@ func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest stri
 		buf = append(buf, hostByte[s[i]])
 		i++
 	}
-	if i < len(s) && s[i] >= utf8.RuneSelf || !isPlainHost(buf[host:]) {
+	if i < len(s) && s[i] >= utf8.RuneSelf || !b.c.rules.isPlain(buf[host:]) {
 		i = nameLen(s)
-		name, done := nameByIDNA(s[:i])
+		name, done := b.c.rules.name(s[:i])
 		if !done {
 			return buf, s, false
 		}

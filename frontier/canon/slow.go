@@ -1,24 +1,48 @@
 package canon
 
 import (
-	goerrors "errors"
 	"strings"
 
 	"github.com/nlnwa/whatwg-url/errors"
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// standard is the parser of the WHATWG standard. It is safe for concurrent use.
-var standard = url.NewParser(url.WithPreParseHostFunc(refuseBrackets))
+// rules are how a version of the form reads hosts: versions differ in nothing else.
+type rules struct {
+	parser      url.Parser // of the WHATWG standard; it is safe for concurrent use
+	http, https *url.Url   // see emptyBase
+	plainACE    bool       // a label that begins with "xn--" is canonical as it stands
 
-// named reads every host but IPv6 as a name: one that ends in the label "a" is
-// no number.
-var named = url.NewParser(url.WithPreParseHostFunc(func(_ *url.Url, host string) string {
-	if strings.HasPrefix(host, "[") {
-		return host
+	// name returns the canonical form of a name that isPlain does not know.
+	// false: it is left to the slow path.
+	name func(name string) (host string, done bool)
+	// host returns the canonical host of u, which parser made of ref and base.
+	host func(u *url.Url, base URL, ref string) (string, error)
+}
+
+// newRules returns r with a parser that changes hosts by prepare before it reads
+// them.
+func newRules(prepare func(*url.Url, string) string, r rules) *rules {
+	r.parser = url.NewParser(url.WithPreParseHostFunc(prepare))
+	r.http, r.https = emptyBase(r.parser, "http"), emptyBase(r.parser, "https")
+	return &r
+}
+
+// emptyBase returns a base for "//authority": three times as fast as with the
+// scheme in front, which the parser compares by cloning three bit sets a byte.
+func emptyBase(parser url.Parser, scheme string) *url.Url {
+	u, err := parser.Parse(scheme + "://h/")
+	if err != nil {
+		panic(err)
 	}
-	return strings.TrimSuffix(host, ".") + ".a"
-}))
+	u.SearchParams() // made on first use, which would be a write by concurrent readers
+	return u
+}
+
+// isPlain reports whether host is canonical as it stands; see isPlainHost.
+func (r *rules) isPlain(host []byte) bool {
+	return isPlainHost(host) && (r.plainACE || !hasACE(host))
+}
 
 // refuseBrackets makes the parser fail on "[[::1]]", which it would accept.
 func refuseBrackets(_ *url.Url, host string) string {
@@ -26,19 +50,6 @@ func refuseBrackets(_ *url.Url, host string) string {
 		return "["
 	}
 	return host
-}
-
-// Bases for "//authority": three times as fast as with the scheme in front,
-// which the parser compares by cloning three bit sets a byte.
-var httpBase, httpsBase = emptyBase("http"), emptyBase("https")
-
-func emptyBase(scheme string) *url.Url {
-	u, err := standard.Parse(scheme + "://h/")
-	if err != nil {
-		panic(err)
-	}
-	u.SearchParams() // made on first use, which would be a write by concurrent readers
-	return u
 }
 
 // joinSlow is Join by the standard's parser, for every kind of reference.
@@ -50,14 +61,14 @@ func (c *Canonicalizer) joinSlow(base URL, ref string) (URL, error) {
 	if len(s) > maxRef {
 		return URL{}, &Error{Ref: ref, Err: ErrTooLong}
 	}
-	u, err := standard.ParseRef(base.s, s)
+	u, err := c.rules.parser.ParseRef(base.s, s)
 	if err != nil {
 		return URL{}, &Error{Ref: ref, Err: ErrMalformed, Hint: string(errors.Type(err))}
 	}
 	if !isHTTP(u.Scheme()) {
 		return URL{}, &Error{Ref: ref, Err: ErrScheme}
 	}
-	host, err := canonicalHost(u, base, s)
+	host, err := c.rules.host(u, base, s)
 	if err != nil {
 		return URL{}, &Error{Ref: ref, Err: ErrMalformed, Hint: err.Error()}
 	}
@@ -74,56 +85,17 @@ func (c *Canonicalizer) joinSlow(base URL, ref string) (URL, error) {
 	return b.url(buf, ref)
 }
 
-// oddAuthority returns canonical host and port of an authority that is not
-// plain: with userinfo, IDNA labels, an address in an odd spelling.
-func oddAuthority(scheme, authority string) (host, port string, err error) {
-	base := httpBase
+// authority returns canonical host and port of an authority that is not plain:
+// with userinfo, escapes, an IPv6 address.
+func (r *rules) authority(scheme, authority string) (host, port string, err error) {
+	base := r.http
 	if scheme == "https" {
-		base = httpsBase
+		base = r.https
 	}
 	u, err := base.Parse("//" + authority)
 	if err != nil {
 		return "", "", err
 	}
-	host, err = canonicalHost(u, URL{}, "http://"+authority)
+	host, err = r.host(u, URL{}, "http://"+authority)
 	return host, u.Port(), err
-}
-
-var (
-	errNoHost = goerrors.New("no such host name can exist")
-	errSign   = goerrors.New("a signed number in an address")
-)
-
-// canonicalHost returns the host of u, parsed from ref with base, in the form
-// that the parser reads back unchanged, without a dot at its end.
-func canonicalHost(u *url.Url, base URL, ref string) (host string, err error) {
-	host = u.Hostname()
-	switch {
-	case u.IsIPv6():
-		return host, nil
-	case u.IsIPv4():
-		// The parser takes "-1" for 255.255.255.255.
-		if name, err := named.ParseRef(base.s, ref); err != nil || strings.ContainsAny(name.Hostname(), "+-") {
-			return "", errSign
-		}
-		return host, nil
-	}
-	for range 4 { // until IDNA's output is its own input
-		host = strings.TrimSuffix(host, ".")
-		if !isResolvable(host) || strings.ContainsAny(host, "`{}\"") {
-			return "", errNoHost
-		}
-		if isPlainHost([]byte(host)) {
-			return host, nil
-		}
-		again, err := httpBase.Parse("//" + host)
-		if err != nil || again.IsIPv4() {
-			return "", errNoHost
-		}
-		if again.Hostname() == host {
-			return host, nil
-		}
-		host = again.Hostname()
-	}
-	return "", errNoHost
 }

@@ -102,9 +102,42 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://ＧＯ.com/", "http://go.com/"},
 	{"", "http://a\u00adb.com/", "http://ab.com/"}, // a soft hyphen is ignored
 	{"", "http://\u00ad/", malformed},
-	{"", "http://xn--/", malformed},
-	{"", "http://xn--a/", malformed},
-	{"", "http://a.xn--a/", malformed},
+	{"", "http://xn--/", "http://xn--/"}, // what an ASCII host decodes to does not matter
+	{"", "http://xn--a/", "http://xn--a/"},
+	{"", "http://a.xn--a/", "http://a.xn--a/"},
+	{"", "http://a.b.c.xn--pokxncvks/", "http://a.b.c.xn--pokxncvks/"},
+	{"", "http://a.b.c.XN--pokxncvks/", "http://a.b.c.xn--pokxncvks/"},
+	{"", "http://a.b.c.Xn--pokxncvks/", "http://a.b.c.xn--pokxncvks/"},
+	{"", "http://10.0.0.xn--pokxncvks/", "http://10.0.0.xn--pokxncvks/"},
+	{"", "http://10.0.0.XN--pokxncvks/", "http://10.0.0.xn--pokxncvks/"},
+	{"", "http://10.0.0.xN--pokxncvks/", "http://10.0.0.xn--pokxncvks/"},
+	{"", "http://%78n--a/", "http://xn--a/"},
+	{"", "http://xn--ls8h=/", "http://xn--ls8h=/"},
+	{"", "http://xn--1ug.example/", "http://xn--1ug.example/"}, // a joiner
+	{"", "http://xn--a-yoc/", "http://xn--a-yoc/"},             // mixed directions
+	{"", "http://xn--mhb.1/", malformed},                       // ends in a number
+	{"", "http://xn--a.ß/", malformed},                         // the host is not ASCII
+	{"", "http://xn--tešla/", malformed},
+	{"", "http://xn--xn---epa.ß/", malformed}, // decodes to another "xn--" label
+	{"", "http://xn--zca.ß/", "http://xn--zca.xn--zca/"},
+	{"", "http://FAẞ.de/", "http://xn--fa-hia.de/"},
+	{"", "http://fa%E1%BA%9E.de/", "http://xn--fa-hia.de/"},
+	{"", "http://Ⴀ.example/", "http://xn--rkj.example/"}, // since Unicode 16
+	{"", "http://\u04c0ℲↃ.example/", "http://xn--s5a407lwea.example/"},
+	{"", "http://a\u115f\u2063b/", "http://ab/"},
+	{"", "http://\U0002f868.example/", "http://xn--snl.example/"},
+	{"", "http://ü_.example/", "http://xn--_-dha.example/"}, // the rules of STD 3 are not asked for
+	{"", "http://ü!.example/", "http://xn--!-dha.example/"},
+	{"", "http://ü ./", malformed},
+	{"", "http://ü％41/", malformed},
+	{"", "http://ü／a/", malformed},
+	{"", "http://≠/", "http://xn--1ch/"},
+	{"", "http://a≮b/", "http://xn--ab-tjv/"},
+	{"", "http://-x.ß/", "http://-x.xn--zca/"},
+	{"", "http://\u200d.example/", malformed},
+	{"", "http://ي.1/", malformed},
+	{"", "http://1.ي/", malformed}, // all labels beside one from right to left are held to its rule
+	{"", "http://يa/", malformed},
 	{"", "http://www.xn--bcher-kva.example/", "http://www.xn--bcher-kva.example/"},
 	{"", "http://%C3/", malformed},
 	{"", "http://a\ufffdb/", malformed},
@@ -135,8 +168,22 @@ var standardCases = []struct{ base, ref, want string }{
 	{"", "http://1b/", "http://1b/"},
 	{"", "http://0xg/", "http://0xg/"},
 	{"", "http://1.2.3.4a/", "http://1.2.3.4a/"},
-	{"", "http://-1/", malformed}, // beyond: the standard has a host "-1"; the parser we use, an address
-	{"", "http://a.+1/", malformed},
+	{"", "http://-1/", "http://-1/"},
+	{"", "http://a.+1/", "http://a.+1/"},
+	{"", "http://a.99999999999999999999b/", "http://a.99999999999999999999b/"},
+	{"", "http://99999999999999999999b./", "http://99999999999999999999b/"},
+	{"", "http://a.99999999999999999999/", malformed},
+	{"", "http://99999999999999999999/", malformed},
+	{"", "http://0xffffffffffffffffffff/", malformed},
+	{"", "http://0x100000000/", malformed},
+	{"", "http://0xffffffffffffffffffffg/", "http://0xffffffffffffffffffffg/"},
+	{"", "http://a.0x0000000000000000000g/", "http://a.0x0000000000000000000g/"},
+	{"", "http://00000000000000000000000000177.1/", "http://127.0.0.1/"},
+	{"", "http://1.16777216/", malformed},
+	{"", "http://1.16777215/", "http://1.255.255.255/"},
+	{"", "http://1.256.1/", malformed},
+	{"", "http://0x.0x.0X/", "http://0.0.0.0/"},
+	{"", "http://1.2.3.4../", malformed},
 	// IPv6.
 	{"", "http://[::1]/", "http://[::1]/"},
 	{"", "http://[0:0:0:0:0:0:0:1]/", "http://[::1]/"},

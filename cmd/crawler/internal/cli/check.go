@@ -45,7 +45,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		if p.stored, err = p.fixed(ctx); err != nil {
 			return nil, &exitError{exitFailed, err}
 		}
-		errs = append(errs, l.adopt(p.stored, p.keeper()))
+		errs = append(errs, l.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.title()))
 	}
 	p.checked, err = o.check()
 	errs = slices.Concat(errs, []error{err}, o.checkShared(l.from), o.checkTier())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -9,6 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
@@ -34,6 +36,7 @@ type options struct {
 	sink           string
 	partitions     int // of a shared crawl
 	form           form.Flags
+	formVersion    int // of the canonical form of the crawl that exists; 0: the newest
 
 	// which shared crawl; empty: one in a directory
 	sharedFlags
@@ -186,9 +189,23 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	}
 }
 
+// adoptForm takes the version of the canonical form from the settings of an
+// existing crawl.
+func (o *options) adoptForm(stored frontier.Settings, crawl string) (err error) {
+	form, found := stored[formSetting]
+	if !found {
+		return nil
+	}
+	if o.formVersion, err = canon.VersionOf(form); err != nil {
+		return fmt.Errorf("%s: %w", crawl, err)
+	}
+	return nil
+}
+
 // canonOptions returns the canonical form that the flags ask for.
 func (o *options) canonOptions() canon.Options {
 	options := o.form.Options()
+	options.Version = o.formVersion
 	if o.hostKey == "domain" {
 		options.HostKey = canon.ByDomain
 	}

@@ -123,7 +123,7 @@ func openStored(ctx context.Context, at place, s streams, why purpose) (*session
 	if p.stored == nil {
 		return nil, usage(errors.New(at.missing()))
 	}
-	if err := p.adopt(p.stored, p.keeper()); err != nil {
+	if err := errors.Join(p.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.title())); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	if p.checked, err = o.check(); err != nil {

@@ -141,6 +141,10 @@ func (o *options) check() (canon.Options, settings, error) {
 		if !slices.ContainsFunc(form.Names, o.given) {
 			options = stored.Canon
 		}
+		var err error
+		if options.Version, err = canon.VersionOf(stored.Form); err != nil {
+			return options, want, errors.Join(append(errs, fmt.Errorf("%s: %w", o.dir, err))...)
+		}
 	}
 	c, err := canon.New(options)
 	if err != nil {

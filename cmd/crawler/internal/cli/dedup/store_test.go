@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // Runs of one directory answer like one run of all their lines.
@@ -42,6 +43,38 @@ func TestFormIsKept(t *testing.T) {
 	_, err := dedup(t.Context(), "", "--dir", dir, "--strip-param=r")
 	if err == nil || !strings.Contains(err.Error(), "canonical form") {
 		t.Errorf("another form: %v, want it refused", err)
+	}
+}
+
+// A directory of version 1 of the form stays one, whatever flags are repeated,
+// and one of other Unicode tables is refused.
+func TestVersionOfForm(t *testing.T) {
+	dir := t.TempDir()
+	mustDedup(t, "http://a.test/\n", "--dir", dir, "--sort-query")
+	card := filepath.Join(dir, cardFile)
+	text, err := os.ReadFile(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := func(version string) {
+		t.Helper()
+		old := "v2 unicode=" + canon.Tables + " "
+		if !bytes.Contains(text, []byte(old)) {
+			t.Fatalf("no %q in %s", old, text)
+		}
+		if err := os.WriteFile(card, bytes.Replace(text, []byte(old), []byte(version), 1), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store("v1 ")
+	for _, args := range [][]string{{"--dir", dir}, {"--dir", dir, "--sort-query"}} {
+		if got := mustDedup(t, "http://FA\u1e9e.test/"+fmt.Sprint(len(args))+"\n", append(args, "--print=canonical")...); !strings.HasPrefix(got.out, "http://fass.test/") {
+			t.Errorf("%v: printed %q, want the form of version 1", args, got.out)
+		}
+	}
+	store("v2 unicode=9.0.0 ")
+	if _, err := dedup(t.Context(), "", "--dir", dir); err == nil || !strings.Contains(err.Error(), "its host names follow Unicode 9.0.0") {
+		t.Errorf("other tables: %v, want them refused", err)
 	}
 }
 

@@ -1,0 +1,258 @@
+package canon
+
+import (
+	"encoding/hex"
+	goerrors "errors"
+	"math"
+	"net/netip"
+	neturl "net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nlnwa/whatwg-url/url"
+	"golang.org/x/net/idna"
+)
+
+// Version 2 reads a host as the host parser of the URL standard says. The library
+// that splits a URL into its parts (package url) follows an older standard and
+// takes "-1" and "a.99999999999999999999b" for addresses; therefore it reads IPv6
+// addresses only, and every other host is encoded before the library sees it.
+
+var version2 = newRules(carryName, rules{plainACE: true, name: nameOf, host: carriedHost})
+
+var (
+	errNoHost    = goerrors.New("no such host name can exist")
+	errEscape    = goerrors.New("the host has a malformed escape or is not UTF-8")
+	errIDNA      = goerrors.New("the host is not a valid internationalized name")
+	errForbidden = goerrors.New("the host has a character that hosts cannot have")
+	errIPv4      = goerrors.New("the host ends in a number, but is no IPv4 address")
+)
+
+// unreadable are characters that the standard allows in hosts, but net/url does not.
+const unreadable = "`{}\""
+
+// forbidden are the forbidden domain code points of the standard, beside controls.
+const forbidden = " #%/:<>?@[\\]^|\x7f"
+
+// carryName encodes a host as a name that the library does not change.
+func carryName(u *url.Url, host string) string {
+	if host == "" || host[0] == '[' {
+		return refuseBrackets(u, host)
+	}
+	return "x" + hex.EncodeToString([]byte(host))
+}
+
+// carriedHost returns the canonical form of the host that carryName encoded in u.
+func carriedHost(u *url.Url, _ URL, _ string) (string, error) {
+	host := u.Hostname()
+	if host[0] == '[' {
+		return host, nil
+	}
+	name, err := hex.DecodeString(host[1:])
+	if err != nil {
+		return "", err
+	}
+	return parseName(string(name))
+}
+
+// nameOf is parseName for the fast path.
+func nameOf(name string) (host string, done bool) {
+	host, err := parseName(name)
+	return host, err == nil
+}
+
+// nameLen returns how many bytes the name has that s begins with: bytes that
+// are canonical in a plain host, or that IDNA may make so.
+func nameLen(s string) int {
+	for i := range len(s) {
+		if hostByte[s[i]] == 0 && s[i] < utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// parseName is the host parser of the standard, for a host that is no IPv6
+// address. On top of it one dot at the end is removed, and a name that DNS or
+// net/url cannot have is refused.
+func parseName(name string) (host string, err error) {
+	if strings.IndexByte(name, '%') >= 0 {
+		if name, err = neturl.PathUnescape(name); err != nil {
+			return "", errEscape
+		}
+	}
+	if host, err = domainToASCII(name); err != nil {
+		return "", err
+	}
+	host = strings.TrimSuffix(host, ".")
+	switch last := host[strings.LastIndexByte(host, '.')+1:]; {
+	case isNumber(last):
+		return parseIPv4(host)
+	case !isResolvable(host) || strings.ContainsAny(host, unreadable):
+		return "", errNoHost
+	}
+	return host, nil
+}
+
+// unicodeToASCII is Unicode ToASCII as the standard calls it, not strict.
+var unicodeToASCII = idna.New(
+	idna.MapForLookup(), idna.BidiRule(), idna.ValidateLabels(true), idna.StrictDomainName(false),
+	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.VerifyDNSLength(false), idna.Transitional(false),
+).ToASCII
+
+// domainToASCII is the domain parser of the standard, not strict. An ASCII domain
+// is only lower-cased: what its "xn--" labels decode to does not matter.
+func domainToASCII(domain string) (string, error) {
+	result := lowerASCII(domain)
+	if !isASCII(domain) {
+		if !utf8.ValidString(domain) {
+			return "", errEscape
+		}
+		var err error
+		if result, err = unicodeToASCII(strings.Map(amend, domain)); err != nil || hidesACE(result) {
+			return "", errIDNA
+		}
+		// x/net/idna looks for right-to-left letters before it maps characters: ℶ,
+		// which becomes ב, is not one. The second call sees what it became.
+		if _, err := unicodeToASCII(result); err != nil {
+			return "", errIDNA
+		}
+	}
+	if result == "" {
+		return "", errNoHost
+	}
+	for i := range len(result) {
+		if c := result[i]; c < ' ' || strings.IndexByte(forbidden, c) >= 0 {
+			return "", errForbidden
+		}
+	}
+	return result, nil
+}
+
+// amend maps the characters of Unicode 15.0 that Unicode 15.1 to 17 map
+// differently: the capital ß, capitals that Unicode had before their small
+// letters, five ideographs, and format characters, which are now dropped. The
+// tables of x/net/idna are those of Unicode 15.0 if Go 1.26 builds the program.
+func amend(r rune) rune {
+	switch {
+	case r < 0x04C0:
+		return r
+	case 0x10A0 <= r && r <= 0x10C5: // Georgian
+		return r - 0x10A0 + 0x2D00
+	case r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r == 0x180E, 0x2061 <= r && r <= 0x2063,
+		0x206A <= r && r <= 0x206F, r == 0x3164, r == 0xFFA0, 0x1D173 <= r && r <= 0x1D17A:
+		return -1
+	}
+	switch r {
+	case 0x04C0:
+		return 0x04CF
+	case 'ẞ':
+		return 'ß'
+	case 0x2132:
+		return 0x214E
+	case 0x2183:
+		return 0x2184
+	case 0x2F868:
+		return 0x36FC
+	case 0x2F874:
+		return 0x5F53
+	case 0x2F91F:
+		return 0x243AB
+	case 0x2F95F:
+		return 0x7AEE
+	case 0x2F9BF:
+		return 0x45D7
+	}
+	return r
+}
+
+// hidesACE reports whether a label of host decodes to one that begins with
+// "xn--". UTS #46 refuses it, x/net/idna does not.
+func hidesACE(host string) bool {
+	if !strings.Contains(host, "xn--xn--") {
+		return false
+	}
+	decoded, err := idna.Punycode.ToUnicode(host)
+	if err != nil {
+		return true
+	}
+	for label := range strings.SplitSeq(decoded, ".") {
+		if strings.HasPrefix(label, "xn--") {
+			return true
+		}
+	}
+	return false
+}
+
+// isNumber reports whether a host whose last label is label must be an IPv4
+// address: the ends-in-a-number checker of the standard.
+func isNumber(label string) bool {
+	if isDigits(label) {
+		return true
+	}
+	if !hasHexPrefix(label) {
+		return false
+	}
+	for i := 2; i < len(label); i++ {
+		if !isHex(label[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func hasHexPrefix(s string) bool { return len(s) >= 2 && s[0] == '0' && lower(s[1]) == 'x' }
+
+// parseIPv4 is the IPv4 parser of the standard: one to four numbers, decimal,
+// octal or hexadecimal, of which the last fills the bytes that remain.
+func parseIPv4(host string) (string, error) {
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return "", errIPv4
+	}
+	var addr uint64
+	for i, part := range parts {
+		n, ok := parseIPv4Number(part)
+		room := uint(8)
+		if i == len(parts)-1 {
+			room = 8 * uint(5-len(parts))
+		}
+		if !ok || n >= 1<<room {
+			return "", errIPv4
+		}
+		addr = addr<<room | n
+	}
+	return netip.AddrFrom4([4]byte{byte(addr >> 24), byte(addr >> 16), byte(addr >> 8), byte(addr)}).String(), nil
+}
+
+// parseIPv4Number returns the value of a part of an IPv4 address. One beyond 64
+// bits has the value of 64 ones.
+func parseIPv4Number(part string) (n uint64, ok bool) {
+	base := 10
+	switch {
+	case part == "":
+		return 0, false
+	case hasHexPrefix(part):
+		part, base = part[2:], 16
+	case len(part) > 1 && part[0] == '0':
+		part, base = part[1:], 8
+	}
+	if part == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(part, base, 64)
+	if goerrors.Is(err, strconv.ErrRange) {
+		return math.MaxUint64, true
+	}
+	return n, err == nil
+}
