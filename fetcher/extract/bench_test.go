@@ -66,7 +66,7 @@ func BenchmarkHTML(b *testing.B) {
 		name string
 		run  func()
 	}{
-		{"decode", func() { decode(body, "text/html; charset=utf-8") }},
+		{"decode", func() { decode(body, "text/html; charset=utf-8", canon.Version) }},
 		{"weigh", func() { weigh(body) }},
 		{"parse", func() { _, _ = html.Parse(bytes.NewReader(body)) }},
 		{"walk", func() { walk(root, newCollector(opt)) }},
@@ -89,6 +89,35 @@ func BenchmarkHTML(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
 				stage.run()
+			}
+		})
+	}
+}
+
+// BenchmarkQueries reads a page of a megabyte whose links have long queries, in
+// ASCII and in other charsets: as many characters in each.
+func BenchmarkQueries(b *testing.B) {
+	base := testURL(b, "https://www.example.org/docs/a/page.html")
+	for _, bench := range []struct{ charset, word string }{
+		{"us-ascii", "perechen"},
+		{"windows-1251", "\xef\xe5\xf0\xe5\xf7\xe5\xed\xfc"},
+		{"iso-8859-1", "\xe4\xf6\xfc\xdf\xe9\xe8\xe0\xe7"},
+		{"gb18030", "\xd6\xd0\xb9\xfa\xc8\xcb\xc3\xf1"},
+		{"shift_jis", "\x93\xfa\x96\x7b\x8c\xea\x8e\x96"},
+		{"iso-2022-jp", "\x1b$BF|K\\\x1b(B"},
+	} {
+		var body bytes.Buffer
+		for i := 0; body.Len() < 1<<20; i++ {
+			fmt.Fprintf(&body, "<a href='?q=%d+%s'>x</a>\n", i, strings.Repeat(bench.word, 12))
+		}
+		b.Run("charset="+bench.charset, func(b *testing.B) {
+			opt := Options{Canon: testCanon(b)}
+			b.ReportAllocs()
+			b.SetBytes(int64(body.Len()))
+			for b.Loop() {
+				if _, err := HTML(body.Bytes(), "text/html; charset="+bench.charset, base, opt); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

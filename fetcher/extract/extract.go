@@ -115,7 +115,7 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 	if err := opt.check(base); err != nil {
 		return nil, err
 	}
-	text, charset := decode(body, contentType)
+	text, charset := decode(body, contentType, opt.Canon.Version())
 	page := &Page{Charset: charset.name, text: text, opt: opt}
 	found := newCollector(opt)
 	if opt.FastLinks || !page.parse() {

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"strings"
 
-	"golang.org/x/text/encoding"
-
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // finish writes what was collected to page, which was read from url. query
 // encodes the queries of references; nil means UTF-8.
-func (c *collector) finish(page *Page, url canon.URL, query *encoding.Encoder) {
+func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	page.Title, page.Nofollow, page.Noindex = c.title, c.asks.Nofollow, c.asks.Noindex
 	page.TooMany = c.tooMany
 	page.Base = url
@@ -23,7 +21,7 @@ func (c *collector) finish(page *Page, url canon.URL, query *encoding.Encoder) {
 		}
 	}
 	join := func(text string) (canon.URL, error) {
-		return c.opt.Canon.Join(page.Base, encodeQuery(text, query))
+		return c.opt.Canon.Join(page.Base, query.encode(text))
 	}
 	if c.canonical != "" {
 		page.Canonical, _ = join(c.canonical)

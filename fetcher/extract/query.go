@@ -1,0 +1,139 @@
+package extract
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/transform"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// A queryEncoder percent-encodes the queries of a page's references in the
+// page's charset, as browsers do (URL standard, "percent-encode after
+// encoding"): a page in windows-1251 that links to ?q=да means %E4%E0. It is for
+// one goroutine.
+type queryEncoder struct {
+	encoder      transform.Transformer // fails on what the charset lacks
+	amend        *strings.Replacer     // of queries, before they are encoded; may be nil
+	perCharacter bool                  // each character is encoded alone
+
+	src, dst, out []byte // reused
+}
+
+// newQueryEncoder returns the encoder of a charset for a version of the
+// canonical form: what becomes of a query is part of the form.
+func newQueryEncoder(charset string, version int) *queryEncoder {
+	// Not the encoder that package charset returns, which writes &#960; for what
+	// the charset lacks.
+	q := &queryEncoder{encoder: transform.Nop}
+	if enc, err := htmlindex.Get(charset); err == nil {
+		q.encoder = enc.NewEncoder().Transformer
+	}
+	if version == 1 {
+		q.perCharacter = true // in ISO-2022-JP each character has its own escape sequences
+	} else {
+		q.amend = amendments[charset]
+	}
+	return q
+}
+
+// amendments are texts that the encoders of the Encoding standard treat otherwise
+// than those of x/text, and what stands for them in a query.
+var amendments = map[string]*strings.Replacer{
+	"gb18030":     strings.NewReplacer("\uE5E5", lacking(0xE5E5)),
+	"shift_jis":   strings.NewReplacer("−", "－", "¥", `\`, "‾", "~"),
+	"euc-jp":      strings.NewReplacer("−", "－", "¥", `\`, "‾", "~"),
+	"iso-2022-jp": strings.NewReplacer(amendmentsOfISO2022JP()...),
+}
+
+// amendmentsOfISO2022JP returns pairs of texts: half-width katakana become
+// full-width, controls that could shift the state of a decoder are escaped as
+// lacking, and tabs and newlines are removed, as the URL parser would do later:
+// they must not separate characters that are encoded together.
+func amendmentsOfISO2022JP() []string {
+	pairs := []string{"−", "－", "\x0E", lacking(utf8.RuneError), "\x0F", lacking(utf8.RuneError), "\x1B", lacking(utf8.RuneError),
+		"\t", "", "\n", "", "\r", ""}
+	narrow := '｡'
+	for _, wide := range "。「」、・ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン゛゜" {
+		pairs = append(pairs, string(narrow), string(wide))
+		narrow++
+	}
+	return pairs
+}
+
+// lacking returns the escape of "&#1076;", for a character that a charset lacks.
+func lacking(r rune) string { return "%26%23" + strconv.Itoa(int(r)) + "%3B" }
+
+// encode returns ref with the non-ASCII characters of its query encoded. What is
+// too long to be a URL is left alone. A nil encoder changes nothing.
+func (q *queryEncoder) encode(ref string) string {
+	mark := strings.IndexByte(ref, '?')
+	if q == nil || mark < 0 || len(ref) > 4*canon.MaxBytes || isPlain(ref[mark:]) {
+		return ref
+	}
+	query := ref[mark:]
+	if q.amend != nil {
+		query = q.amend.Replace(query)
+	}
+	q.out = append(q.out[:0], ref[:mark]...)
+	for query != "" {
+		n := 0
+		for n < len(query) && query[n] < utf8.RuneSelf {
+			n++
+		}
+		q.out = append(q.out, query[:n]...) // an ASCII character is itself in each charset
+		query = query[n:]
+		for n = 0; n < len(query) && query[n] >= utf8.RuneSelf; n++ {
+		}
+		if q.perCharacter && n > 0 {
+			_, n = utf8.DecodeRuneInString(query)
+		}
+		q.appendEncoded(query[:n])
+		query = query[n:]
+	}
+	return string(q.out)
+}
+
+// appendEncoded appends text, which has no ASCII character, to what is encoded.
+func (q *queryEncoder) appendEncoded(text string) {
+	q.src = append(q.src[:0], text...)
+	q.dst = slices.Grow(q.dst[:0], 2*len(text)+16)[:2*len(text)+16]
+	q.encoder.Reset()
+	for src := q.src; ; {
+		written, read, err := q.encoder.Transform(q.dst, src, true)
+		for _, c := range q.dst[:written] {
+			if c > ' ' && c < 0x7F && strings.IndexByte("\"#<>'", c) < 0 {
+				q.out = append(q.out, c) // the second byte of a character can be a letter
+			} else {
+				q.out = append(q.out, '%', upperHex[c>>4], upperHex[c&15])
+			}
+		}
+		src = src[read:]
+		switch {
+		case err == transform.ErrShortDst:
+			continue
+		case err == nil || len(src) == 0:
+			return
+		}
+		r, size := utf8.DecodeRune(src)
+		q.out = append(q.out, lacking(r)...)
+		src = src[size:]
+	}
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// isPlain reports whether no charset changes text: it is ASCII, without the
+// controls that shift the state of ISO-2022-JP.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c >= utf8.RuneSelf || c == 0x0E || c == 0x0F || c == 0x1B {
+			return false
+		}
+	}
+	return true
+}
