@@ -31,6 +31,9 @@ func ParseURL(raw string) (*redis.UniversalOptions, error) {
 		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss:// or unix://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(query, "@") { // a password before it would be taken for a host and a parameter, and shown
+		return nil, errors.New("redisstore: the Redis URL has an @ behind a ?: write the ? of a user or password as %3F, and the @ of a parameter as %40")
+	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, errors.New("redisstore: what follows the ? of the Redis URL is no query")

@@ -25,6 +25,8 @@ func TestParseURL(t *testing.T) {
 		{"redis://u:p@ss@a", "a:6379", "u", "p@ss", 0},
 		{"redis://:secret@a,b", "a:6379 b:6379", "", "secret", 0},
 		{"redis://secret@a", "a:6379", "", "secret", 0},
+		{"redis://u:p/1#2@a/3", "a:6379", "u", "p/1#2", 3},
+		{"redis://u:@a", "a:6379", "u", "", 0},
 		{"unix:///run/redis.sock", "/run/redis.sock", "", "", 0},
 		{"unix://u:p@/run/redis.sock?db=2", "/run/redis.sock", "u", "p", 2},
 	} {
@@ -54,7 +56,8 @@ func TestParseURLKeepsSecrets(t *testing.T) {
 		"http://u:hunter2@a", "hunter2", "redis://u:hunter2@", "redis://u:hunter2%zz@a", "redis://u:hunter2@a:x",
 		"redis://u:hunter2@a/x", "redis://u:hunter2@a,b/1", "redis://u:hunter2@a?x=1", "redis://u:hunter2@a?ca=x",
 		"redis://u:hunter2@a?%zz", "unix://u:hunter2@run", "rediss://u:hunter2@a?ca=/does/not/exist", "redis://u:hunter2@a,,b",
-		"redis://u:hunter2@a/-1",
+		"redis://u:hunter2@a/-1", "redis://u:hunter2?x@a/1", "redis://:hunter2?x@a:1", "redis://hunter2?@a", "unix://u:hunter2?x@/s",
+		"redis://u:x?hunter2@a", "redis://u:hunter2#x@a/x", "redis://u:hunter2/x@a/x", "redis://u:hunter2@x@a/x",
 	} {
 		_, err := ParseURL(url)
 		if err == nil {

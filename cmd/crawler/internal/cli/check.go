@@ -39,6 +39,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 	l, err := readLayers(flags, os.Environ())
 	errs := []error{err}
 	p.layers = l
+	o.from = l.from
 	p.place, err = o.place(args)
 	errs = append(errs, err)
 	if p.home != nil {

@@ -23,8 +23,9 @@ type home interface {
 	keeper() string
 	// engineName is what its engine is called when that does not answer; empty: nothing.
 	engineName() string
-	// arguments name it on a command line, without secrets.
-	arguments() []string
+	// arguments name it on a command line, without secrets and without what the
+	// command finds in the environment or, if it reads that, in the config file.
+	arguments(readsConfig bool) []string
 	// fixed returns what was fixed when the crawl was created; nil: there is none yet.
 	fixed(ctx context.Context) (frontier.Settings, error)
 	// open opens the crawl of a plan. Its errors say what to do.

@@ -28,8 +28,8 @@ func (d directory) title() string      { return d.path }
 func (d directory) keeper() string     { return crawlFile }
 func (d directory) engineName() string { return "" }
 
-func (d directory) arguments() []string {
-	return append([]string{"--dir", shellQuote(d.path)}, d.db.arguments()...)
+func (d directory) arguments(readsConfig bool) []string {
+	return append([]string{"--dir", shellQuote(d.path)}, d.db.arguments(readsConfig)...)
 }
 
 func (d directory) fixed(context.Context) (frontier.Settings, error) {

@@ -45,7 +45,7 @@ func (at place) withRemedy(err error) error {
 // command returns the line of a command about this crawl.
 func (at place) command(name string) string {
 	line := program() + " " + name
-	for _, argument := range at.arguments() {
+	for _, argument := range at.arguments(name == "crawl") {
 		line += " " + argument
 	}
 	return line

@@ -17,6 +17,8 @@ import (
 type postgresFlags struct {
 	postgres         string // may have a secret: see database.where
 	postgresPassword string // the file that has it
+	// from says where the value of each connection flag came from, by name.
+	from map[string]string
 }
 
 func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
@@ -26,7 +28,7 @@ func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 
 // fromEnvironment takes what is not on the command line.
 func (f *postgresFlags) fromEnvironment(flags *pflag.FlagSet) error {
-	return adoptEnvironment(flags, "postgres", "postgres-password-file")
+	return f.adoptEnvironment(flags, "postgres", "postgres-password-file")
 }
 
 // beside returns the place of a crawl in a directory with the Postgres that flags
@@ -44,22 +46,11 @@ func (f *postgresFlags) beside(at place, flags *pflag.FlagSet) (place, error) {
 	return at, nil
 }
 
-// adoptEnvironment gives flags that are not on the command line the values of
-// their variables.
-func adoptEnvironment(flags *pflag.FlagSet, names ...string) (err error) {
-	for _, name := range names {
-		if text := os.Getenv(envName(name)); text != "" && !flags.Changed(name) {
-			err = errors.Join(err, flags.Set(name, text))
-		}
-	}
-	return err
-}
-
 // database is a Postgres beside a crawl.
 type database struct {
-	dsn      string
-	where    string // the same without its secrets
-	passFile string
+	dsn   string
+	where string        // the same, as messages show it
+	flags postgresFlags // that name it
 }
 
 // database returns the Postgres that the flags name; nil: they name none.
@@ -70,12 +61,19 @@ func (f *postgresFlags) database() (*database, error) {
 		}
 		return nil, nil
 	}
-	d := &database{dsn: f.postgres, where: "postgres", passFile: f.postgresPassword}
+	d := &database{dsn: f.postgres, where: "postgres", flags: *f}
 	target, err := url.Parse(f.postgres)
 	isURL := err == nil && (target.Scheme == "postgres" || target.Scheme == "postgresql")
 	switch {
+	case isURL && target.User == nil && target.Host != "" && strings.Contains(f.postgres, "@"):
+		// A password that begins with digits would be taken for a port, and shown.
+		return nil, errors.New("--postgres cannot be read: it has an @ behind a / ? or #; " +
+			"write such a character of a user or password as %2F, %3F or %23, and an @ that is not before the host as %40")
 	case isURL:
 		d.where = withoutSecrets(f.postgres)
+		if target.User != nil {
+			d.dsn = target.String() // the driver takes what is behind the first @ for a host
+		}
 	case strings.Contains(f.postgres, "://") || !strings.Contains(f.postgres, "="):
 		return nil, errors.New("--postgres cannot be read, want postgres://USER:PASSWORD@HOST:PORT/DATABASE")
 	}
@@ -92,14 +90,18 @@ func (f *postgresFlags) database() (*database, error) {
 	return d, nil
 }
 
-// arguments name the database on a command line, without secrets.
-func (d *database) arguments() []string {
+// arguments name the database on a command line, without secrets and without
+// what the command finds in the environment or in the config file.
+func (d *database) arguments(readsConfig bool) (line []string) {
 	if d == nil {
 		return nil
 	}
-	line := []string{"--postgres", shellQuote(d.where)}
-	if d.passFile != "" {
-		line = append(line, "--postgres-password-file", shellQuote(d.passFile))
+	if d.flags.repeated("postgres", readsConfig) {
+		shown, _ := shownPostgres(d.flags.postgres)
+		line = append(line, "--postgres", shellQuote(shown))
+	}
+	if file := d.flags.postgresPassword; file != "" && d.flags.repeated("postgres-password-file", readsConfig) {
+		line = append(line, "--postgres-password-file", shellQuote(file))
 	}
 	return line
 }

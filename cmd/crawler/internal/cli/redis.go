@@ -77,14 +77,16 @@ func (h *sharedHome) title() string      { return h.name + " on " + h.where }
 func (h *sharedHome) keeper() string     { return "redis" }
 func (h *sharedHome) engineName() string { return "Redis" }
 
-func (h *sharedHome) arguments() []string {
-	line := []string{"--redis", shellQuote(h.where), "--name", h.name}
-	for _, file := range []struct{ flag, name string }{{"--redis-ca", h.redisCA}, {"--redis-password-file", h.passwordFile}} {
-		if file.name != "" {
-			line = append(line, file.flag, shellQuote(file.name))
+func (h *sharedHome) arguments(readsConfig bool) (line []string) {
+	shown, _ := shownRedis(h.redis)
+	for _, flag := range []struct{ name, value string }{
+		{"redis", shown}, {"name", h.name}, {"redis-ca", h.redisCA}, {"redis-password-file", h.passwordFile},
+	} {
+		if flag.value != "" && h.repeated(flag.name, readsConfig) {
+			line = append(line, "--"+flag.name, shellQuote(flag.value))
 		}
 	}
-	return append(line, h.db.arguments()...)
+	return append(line, h.db.arguments(readsConfig)...)
 }
 
 // config is how the crawl is reached.

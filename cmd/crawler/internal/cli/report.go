@@ -175,7 +175,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 		r.End = "not running; the last run came to no end of its own"
 	default:
 		r.End = last.End
-		r.Resume = last.Resume
+		r.Resume, r.ResumeNotes = last.Resume, last.ResumeNotes
 	}
 	if last != nil {
 		r.Run, r.Seeds, r.Limits, r.Top = last.Run, last.Seeds, last.Limits, last.Top
@@ -308,7 +308,7 @@ func (r *result) conclude(ctx context.Context) error {
 		fetcher.Stopped: "stopped", endTime: "--max-time is over",
 	}[r.end]
 	if r.end != fetcher.Empty {
-		r.report.Resume = r.resumeLine()
+		r.report.Resume, r.report.ResumeNotes = r.resumeLine(), r.resumeNotes()
 	}
 	if err := r.measure(ctx, r.report, r.stats, r.report.Run.AddedPerSecond, min(probeAtEnd, r.took/20)); err != nil {
 		return err

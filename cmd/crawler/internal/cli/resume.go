@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -41,10 +42,12 @@ func (r *result) resumeLine() string {
 			switch {
 			case f.Value.Type() == "bool":
 				line = append(line, "--"+f.Name+"="+text)
+			case f.Name == "header" && redacted(text) != text: // a note says so
 			case f.Name == "header":
-				line = append(line, "-H", shellQuote(redacted(text)))
+				line = append(line, "-H", shellQuote(text))
 			case f.Name == "proxy":
-				line = append(line, "--proxy", shellQuote(withoutPassword(text)))
+				shown, _ := shownProxy(text)
+				line = append(line, "--proxy", shellQuote(shown))
 			default:
 				line = append(line, "--"+f.Name, shellQuote(text))
 			}
@@ -59,6 +62,32 @@ func (r *result) resumeLine() string {
 		}
 	}
 	return strings.Join(line, " ")
+}
+
+// resumeNotes say what the line that resumes needs and does not show.
+func (r *result) resumeNotes() []string {
+	notes := r.connectionNotes()
+	if _, secret := shownProxy(r.proxy); secret && r.from["proxy"] == fromFlag {
+		notes = append(notes, "the password in --proxy is not shown: put it back, or the whole URL into "+envName("proxy"))
+	}
+	for _, header := range r.headers {
+		if redacted(header) != header && r.from["header"] == fromFlag {
+			name, _, _ := strings.Cut(header, ":")
+			notes = append(notes, "the header "+strings.TrimSpace(name)+" is not shown: add it with -H again")
+		}
+	}
+	return notes
+}
+
+// shownProxy returns a proxy's URL without its password, and whether it has one.
+func shownProxy(proxy string) (shown string, secret bool) {
+	u, err := url.Parse(proxy)
+	if err != nil || u.User == nil {
+		return proxy, false
+	}
+	_, secret = u.User.Password()
+	u.User = url.User(u.User.Username())
+	return u.String(), secret
 }
 
 // redacted is a header as it may be shown: without what lets others in.

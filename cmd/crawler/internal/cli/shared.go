@@ -32,7 +32,7 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 
 // fromEnvironment takes what is not on the command line.
 func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) error {
-	return adoptEnvironment(flags, connectionFlags...)
+	return f.adoptEnvironment(flags, connectionFlags...)
 }
 
 // wanted is home, of flags or the environment.

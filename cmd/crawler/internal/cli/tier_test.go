@@ -55,12 +55,12 @@ func TestPostgresPasswordFile(t *testing.T) {
 		"postgres://u:other@h:1/d?sslmode=disable": "postgres://u:it%27s%20%2F%5C%40@h:1/d?sslmode=disable",
 		"host=h user=u": `host=h user=u password='it\'s /\\@'`,
 	} {
-		d, err := (&postgresFlags{dsn, name}).database()
+		d, err := (&postgresFlags{postgres: dsn, postgresPassword: name}).database()
 		if err != nil || d.dsn != want {
 			t.Errorf("%s becomes %s (%v), want %s", dsn, d.dsn, err, want)
 		}
-		if strings.Contains(strings.Join(d.arguments(), " "), "other") {
-			t.Errorf("%s is shown as %q", dsn, d.arguments())
+		if strings.Contains(strings.Join(d.arguments(false), " "), "other") {
+			t.Errorf("%s is shown as %q", dsn, d.arguments(false))
 		}
 	}
 }

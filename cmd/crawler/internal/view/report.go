@@ -22,6 +22,9 @@ type Report struct {
 	End     string    `json:"end"`              // why the run ended, or that it is running, in words
 	Resume  string    `json:"resume,omitempty"` // the command that goes on with it; empty: there is nothing to go on with
 
+	// ResumeNotes say what Resume needs and does not show: passwords, variables.
+	ResumeNotes []string `json:"resume_notes,omitempty"`
+
 	Run      *Run                        `json:"run,omitempty"`
 	Seeds    *Seeds                      `json:"seeds,omitempty"`
 	Books    frontier.Books              `json:"books"`           // of the whole crawl

@@ -45,6 +45,9 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	}
 	if r.Resume != "" {
 		fmt.Fprintf(&b, "to go on: %s\n", printable(r.Resume))
+		for _, note := range r.ResumeNotes {
+			fmt.Fprintf(&b, "  # %s\n", printable(note))
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

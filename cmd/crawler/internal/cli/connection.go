@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// adoptEnvironment gives connection flags that are not on the command line the
+// values of their variables, and notes where each value came from.
+func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names ...string) error {
+	if f.from == nil {
+		f.from = make(map[string]string)
+	}
+	for _, name := range names {
+		if f.from[name] != "" { // a second call must not take it for a flag
+			continue
+		}
+		if flags.Changed(name) {
+			f.from[name] = fromFlag
+			continue
+		}
+		if text := os.Getenv(envName(name)); text != "" {
+			if err := flags.Set(name, text); err != nil {
+				return err
+			}
+			f.from[name] = envName(name)
+		}
+	}
+	return nil
+}
+
+// repeated reports whether a command line has to give a connection flag again.
+// The environment gives it to every command, the config file to those that
+// read it.
+func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
+	switch f.from[name] {
+	case "", fromFlag:
+		return true
+	case envName(name):
+		return false
+	}
+	return !readsConfig
+}
+
+// connectionNotes say what the line that resumes needs and does not show: the
+// variables that it takes from the environment, and passwords.
+func (f *sharedFlags) connectionNotes() (notes []string) {
+	var environ []string
+	for _, name := range connectionFlags {
+		if f.from[name] == envName(name) {
+			environ = append(environ, envName(name))
+		}
+	}
+	missing := func(what, flag, remedy string) {
+		if source := f.from[flag]; source == "" || source == fromFlag {
+			notes = append(notes, fmt.Sprintf("the password of %s was in --%s and is not shown: %s", what, flag, remedy))
+		}
+	}
+	if _, secret := shownRedis(f.redis); secret && f.passwordFile == "" {
+		missing("Redis", "redis", "write it to a file and add --redis-password-file FILE")
+	}
+	if f.postgres != "" && f.postgresPassword == "" {
+		if _, secret := shownPostgres(f.postgres); secret {
+			missing("Postgres", "postgres", "put it into PGPASSWORD or ~/.pgpass, or add --postgres-password-file FILE")
+		} else if os.Getenv("PGPASSWORD") != "" {
+			environ = append(environ, "PGPASSWORD")
+		}
+	}
+	if len(environ) > 0 {
+		slices.Sort(environ)
+		notes = append(notes, "it also needs, from the environment: "+strings.Join(environ, ", "))
+	}
+	return notes
+}
+
+// shownRedis returns a Redis URL with its user and without its password, and
+// whether it has one. A lone word before the @ is a password.
+func shownRedis(raw string) (shown string, secret bool) {
+	scheme, rest, _ := strings.Cut(raw, "://")
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return raw, false
+	}
+	user, password, named := strings.Cut(rest[:at], ":")
+	if !named {
+		user, password = "", user
+	}
+	if user != "" {
+		user += ":@" // without the colon it would be the password
+	}
+	return scheme + "://" + user + rest[at+1:], password != ""
+}
+
+// shownPostgres returns a Postgres URL, or keywords and values, with the user
+// and without passwords, and whether there are any.
+func shownPostgres(dsn string) (shown string, secret bool) {
+	if !strings.Contains(dsn, "://") {
+		return shownKeywords(dsn)
+	}
+	target, err := url.Parse(dsn)
+	if err != nil {
+		return "", true // it is refused elsewhere
+	}
+	if user := target.User; user != nil {
+		_, secret = user.Password()
+		target.User = nil
+		if name := user.Username(); name != "" {
+			target.User = url.User(name)
+		}
+	}
+	query := target.Query()
+	for _, name := range postgresSecrets {
+		if query.Has(name) {
+			secret = true
+			query.Del(name)
+			target.RawQuery = query.Encode()
+		}
+	}
+	return target.String(), secret
+}
+
+// postgresSecrets are the parameters of a connection to Postgres that are secret.
+var postgresSecrets = []string{"password", "sslpassword"}
+
+// shownKeywords is shownPostgres for keywords and values: host=h password='p w'.
+func shownKeywords(dsn string) (shown string, secret bool) {
+	const space = " \t\n\r\v\f"
+	var kept []string
+	for rest := strings.TrimLeft(dsn, space); rest != ""; rest = strings.TrimLeft(rest, space) {
+		name, after, found := strings.Cut(rest, "=")
+		if !found { // no pair: the driver refuses it
+			return strings.Join(kept, " "), true
+		}
+		name, after = strings.Trim(name, space), strings.TrimLeft(after, space)
+		quoted := strings.HasPrefix(after, "'")
+		end := 0
+		if quoted {
+			end = 1
+		}
+		for end < len(after) && (quoted && after[end] != '\'' || !quoted && !strings.ContainsRune(space, rune(after[end]))) {
+			if after[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if quoted {
+			end++
+		}
+		end = min(end, len(after))
+		if slices.Contains(postgresSecrets, strings.ToLower(name)) {
+			secret = true
+		} else {
+			kept = append(kept, name+"="+after[:end])
+		}
+		rest = after[end:]
+	}
+	return strings.Join(kept, " "), secret
+}

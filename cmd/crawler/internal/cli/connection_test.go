@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// The line that resumes names the user of each server, no password, and
+// nothing that the environment gives; the notes say where passwords come from.
+func TestResumeLineOfConnections(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "p")
+	config := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(password, []byte("hush\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte("redis: redis://u:hush@h\npostgres: postgres://v:hush@i/d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		environ, args []string
+		line          string // behind "crawler crawl"
+		notes         []string
+	}{
+		{
+			args:  []string{"--redis", "redis://u:hush@h:1?db=2", "--name", "n"},
+			line:  "--redis 'redis://u:@h:1?db=2' --name n --dir w",
+			notes: []string{"the password of Redis was in --redis and is not shown: write it to a file and add --redis-password-file FILE"},
+		},
+		{
+			args: []string{"--redis", "redis://u:hush@h", "--name", "n", "--redis-password-file", password},
+			line: "--redis redis://u:@h --name n --redis-password-file " + password + " --dir w",
+		},
+		{
+			environ: []string{"CRAWLER_REDIS=redis://u:hush@h", "CRAWLER_NAME=n", "CRAWLER_POSTGRES=postgres://v:hush@i/d"},
+			line:    "--dir w",
+			notes:   []string{"it also needs, from the environment: CRAWLER_NAME, CRAWLER_POSTGRES, CRAWLER_REDIS"},
+		},
+		{
+			args:    []string{"--redis", "redis://h", "--name", "n", "--postgres", "postgres://v:hush@i/d?sslmode=disable&password=hush"},
+			environ: []string{"CRAWLER_REDIS_PASSWORD_FILE=" + password},
+			line:    "--redis redis://h --name n --postgres 'postgres://v@i/d?sslmode=disable' --dir w",
+			notes: []string{
+				"the password of Postgres was in --postgres and is not shown: put it into PGPASSWORD or ~/.pgpass, or add --postgres-password-file FILE",
+				"it also needs, from the environment: CRAWLER_REDIS_PASSWORD_FILE",
+			},
+		},
+		{
+			args:    []string{"--redis", "redis://h", "--name", "n", "--postgres", `host=i user=v password='hu\'sh' dbname=d`},
+			environ: []string{"PGPASSWORD=hush"},
+			line:    "--redis redis://h --name n --postgres 'host=i user=v dbname=d' --dir w",
+			notes: []string{
+				"the password of Postgres was in --postgres and is not shown: put it into PGPASSWORD or ~/.pgpass, or add --postgres-password-file FILE",
+			},
+		},
+		{
+			args:    []string{"--redis", "redis://h", "--name", "n", "--postgres", "postgres://v@i/d"},
+			environ: []string{"PGPASSWORD=hush"},
+			line:    "--redis redis://h --name n --postgres postgres://v@i/d --dir w",
+			notes:   []string{"it also needs, from the environment: PGPASSWORD"},
+		},
+		{
+			args: []string{"--config", config, "--name", "n"},
+			line: "--name n --dir w --config " + config,
+		},
+		{
+			args: []string{"--redis", "redis://h", "--name", "n", "--proxy", "http://u:hush@p:1", "-H", "Cookie: hush", "-H", "A: b"},
+			line: "--redis redis://h --name n --dir w -H 'A: b' --proxy http://u@p:1",
+			notes: []string{
+				"the password in --proxy is not shown: put it back, or the whole URL into CRAWLER_PROXY",
+				"the header Cookie is not shown: add it with -H again",
+			},
+		},
+	} {
+		o := new(options)
+		flags := crawlFlags(o)
+		if err := flags.Parse(test.args); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PGPASSWORD", "")
+		for _, pair := range test.environ {
+			name, value, _ := strings.Cut(pair, "=")
+			t.Setenv(name, value)
+		}
+		l, err := readLayers(flags, slices.DeleteFunc(slices.Clone(test.environ), func(s string) bool { return strings.HasPrefix(s, "PG") }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.from = l.from
+		home, err := o.home()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &result{session: &session{plan: &plan{options: o, layers: l, place: place{home, "w"}}}}
+		r.fed.all = true
+		if got, want := r.resumeLine(), program()+" crawl "+test.line; got != want {
+			t.Errorf("%q:\ngot  %s\nwant %s", test.args, got, want)
+		}
+		if got := r.resumeNotes(); !slices.Equal(got, test.notes) {
+			t.Errorf("%q: notes\ngot  %q\nwant %q", test.args, got, test.notes)
+		}
+		for _, pair := range test.environ {
+			name, _, _ := strings.Cut(pair, "=")
+			t.Setenv(name, "")
+		}
+	}
+}
+
+// A command that is no crawl leaves out what is in the environment, too, and
+// asks twice where each value came from.
+func TestCommandLeavesOutTheEnvironment(t *testing.T) {
+	t.Setenv("CRAWLER_REDIS", "redis://u:hush@h")
+	f := new(sharedFlags)
+	flags := pflag.NewFlagSet("rebuild", pflag.ContinueOnError)
+	f.addTo(flags)
+	if err := flags.Set("name", "n"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		home, err := f.wanted(flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := (place{home: home}).command("rebuild"), program()+" rebuild --name n"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// No error about a URL has a part of its password, whatever is in that.
+func TestPasswordsWithDelimiters(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, delimiter := range []string{"?", "#", "/", "@", "%", " ", ":", "\\", "[", "'"} {
+		for _, password := range []string{"hush" + delimiter + "77", "77" + delimiter + "hush", "77" + delimiter + "1"} {
+			for _, args := range [][]string{
+				{"status", "--name", "n", "--redis", "redis://u:" + password + "@127.0.0.1:1/x"},
+				{"status", "--name", "n", "--redis", "redis://:" + password + "@127.0.0.1:1"},
+				{"status", "--name", "n", "--redis", "redis://" + password + "@127.0.0.1:1"},
+				{"migrate", "--postgres", "postgres://u:" + password + "@127.0.0.1:1/d"},
+				{"migrate", "--postgres", "postgresql://:" + password + "@127.0.0.1:1/d?x=y"},
+				{"crawl", "--proxy", "http://u:" + password + "@127.0.0.1:x", "http://a.test/"},
+			} {
+				code, out, errs := run(t, "", args...)
+				if code == exitOK || strings.Contains(out+errs, "hush") || strings.Contains(out+errs, "77") {
+					t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+				}
+			}
+		}
+	}
+}
