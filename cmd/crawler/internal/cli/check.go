@@ -30,6 +30,8 @@ type plan struct {
 	checked
 	place
 	stored frontier.Settings // nil: there is no crawl there yet
+	// seedsGiven describes the seeds of the command line; empty: it has none.
+	seedsGiven string
 }
 
 // resolve brings flags, environment, config file and the crawl in the directory
@@ -42,11 +44,12 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 	o.from = l.from
 	p.place, err = o.place(args)
 	errs = append(errs, err)
+	p.seedsGiven = seedsText(args, o.seeds)
 	if p.home != nil {
 		if p.stored, err = p.fixed(ctx); err != nil {
 			return nil, &exitError{exitFailed, err}
 		}
-		errs = append(errs, l.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.title()))
+		errs = append(errs, l.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.title()), p.checkDefaultDir(ctx, args))
 	}
 	p.checked, err = o.check()
 	errs = slices.Concat(errs, []error{err}, o.checkShared(l.from), o.checkTier())

@@ -117,7 +117,7 @@ func (o *options) newFlags() []section {
 func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
 	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
-	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory; with --redis, which keeps the crawl, records of this worker alone are in ./NAME.crawl/HOST-N)")
+	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl or ./HOST_PORT.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory; with --redis, which keeps the crawl, records of this worker alone are in ./NAME.crawl/HOST-N)")
 	f.Var(newChoice(&o.out, "file", "-"), "out", "`WHERE`: file, or - for stdout as well, where each record comes at least once")
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
 	o.rotate = 1 << 30

@@ -53,7 +53,7 @@ func (d directory) open(ctx context.Context, p *plan, o opening) (engine, error)
 		output = nil
 	}
 	store, err := open(localstore.Config{
-		Dir: d.path, Settings: p.settings(p.canon.Form()), Filter: p.localFilter(),
+		Dir: d.path, Settings: p.directorySettings(), Filter: p.localFilter(),
 		Delay: orNone(p.delay, localstore.NoDelay), LeaseTTL: p.leaseTTL(),
 		MaxPerHost: uint64(p.maxPerHost), Windows: p.windows, Hosts: p.localLimits, CheckpointAdds: p.checkpoint, Crash: o.crash, Logger: o.log,
 		OpenOutput: output,

@@ -151,13 +151,11 @@ func defaultDir(args []string, file string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("seed %s", seedFault(args[0], err))
 		}
-		return strings.Trim(url.Host(), "[]") + ".crawl", nil
+		return hostDir(url), nil
 	case file == "-":
 		return "", errors.New("seeds from stdin want --dir, the directory that the crawl is kept in")
 	case file != "":
-		name := filepath.Base(file)
-		name = strings.TrimSuffix(name, ".gz")
-		return strings.TrimSuffix(name, filepath.Ext(name)) + ".crawl", nil
+		return fileDir(file), nil
 	}
 	return findDir()
 }

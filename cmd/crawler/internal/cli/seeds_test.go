@@ -250,3 +250,15 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 		}
 	})
 }
+
+// Seeds have one text however they are spelled, and of many it is short.
+func TestSeedsText(t *testing.T) {
+	if got, want := seedsText([]string{"HTTP://a.test", "no url:", "b.test/x"}, "a b"), "http://a.test/ https://b.test/x --seeds 'a b'"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	many := slices.Repeat([]string{"http://a.test/a/long/path"}, 1000)
+	one, other := seedsText(many, ""), seedsText(append(many, "http://a.test/b"), "")
+	if one == other || len(one) > maxSeedsText || !strings.HasPrefix(one, "http://a.test/a/long/path http") {
+		t.Errorf("a thousand seeds are %q", one)
+	}
+}
