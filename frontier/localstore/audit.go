@@ -72,11 +72,10 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
 	var filter membits.Stats
-	err := s.do(ctx, &op{grant: func(g *group) error {
+	err := s.ask(ctx, func(g *group) {
 		// Rows and bits of one moment: nobody adds while the committer is here.
 		c.rows, filter = g.db.NewSnapshot(), s.filter.Stats()
-		return nil
-	}})
+	})
 	if err != nil {
 		return Recount{}, err
 	}

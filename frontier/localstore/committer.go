@@ -54,7 +54,9 @@ func (s *Store) run() {
 		case o := <-s.ops:
 			ops = append(ops[:0], o)
 		case <-s.closing:
-			s.finish(s.commit([]*op{{change: (*group).giveBackAll}}))
+			if s.mode != readOnly {
+				s.finish(s.commit([]*op{{change: (*group).giveBackAll}}))
+			}
 			return
 		}
 	gather:
@@ -162,6 +164,9 @@ func (g *group) checkPresent() error {
 
 // turnClock does what time alone brings: leases that ran out, items whose delay is over.
 func (g *group) turnClock() error {
+	if g.mode == readOnly {
+		return nil
+	}
 	if g.nextExpiry <= g.now {
 		g.expireLeases()
 	}

@@ -47,7 +47,7 @@ type leasedHost struct {
 // look takes a view; the caller closes it.
 func (s *Store) look(ctx context.Context) (view, error) {
 	var v view
-	err := s.do(ctx, &op{grant: func(g *group) error {
+	err := s.ask(ctx, func(g *group) {
 		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, meta: g.meta, leased: make(map[string]*leasedHost)}
 		for _, l := range g.leases {
 			lh := &leasedHost{items: l.items(), places: make(map[place]bool)}
@@ -56,8 +56,7 @@ func (s *Store) look(ctx context.Context) (view, error) {
 			}
 			v.leased[l.host.key] = lh
 		}
-		return nil
-	}})
+	})
 	if err != nil {
 		return view{}, err
 	}

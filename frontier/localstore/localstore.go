@@ -128,6 +128,7 @@ type Store struct {
 	card   card // what crawl.json says
 	hasher bloomstore.Hasher
 	unlock func() error
+	mode   mode
 
 	db     *pebble.DB
 	filter *membits.Filter
@@ -213,7 +214,7 @@ func (s *Store) shutDown() error {
 			return err
 		}
 		var err error
-		if s.journaled > 0 {
+		if s.journaled > 0 && s.mode != readOnly {
 			err = s.checkpoint(s.snapshotFilter(), s.commitOne)
 		}
 		return errors.Join(err, s.db.Close())
@@ -232,6 +233,13 @@ func (s *Store) now() int64 {
 
 // do hands an op to the committer and waits until its group is on disk.
 func (s *Store) do(ctx context.Context, o *op) error {
+	if s.mode == readOnly {
+		return ErrReadOnly
+	}
+	return s.hand(ctx, o)
+}
+
+func (s *Store) hand(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

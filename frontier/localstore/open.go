@@ -31,19 +31,28 @@ const (
 // differ from those it was created with (a *frontier.SettingsError), or the
 // directory has another format or is somebody else's. ErrFilterLost: the
 // filter's file is gone or damaged; Rebuild makes it anew from the tables.
-func Open(cfg Config) (*Store, error) { return open(cfg, false) }
+func Open(cfg Config) (*Store, error) { return open(cfg, readWrite) }
 
 // Rebuild opens a store like Open, with its filter made anew from the queue,
 // the outcomes and the exact keys.
-func Rebuild(cfg Config) (*Store, error) { return open(cfg, true) }
+func Rebuild(cfg Config) (*Store, error) { return open(cfg, rebuilding) }
 
-func open(cfg Config, rebuild bool) (*Store, error) {
+// mode is how a store is opened.
+type mode int
+
+const (
+	readWrite mode = iota
+	rebuilding
+	readOnly
+)
+
+func open(cfg Config, how mode) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
-		cfg: cfg, fs: cfg.FS, guard: newGuard(),
+		cfg: cfg, fs: cfg.FS, guard: newGuard(), mode: how,
 		ops: make(chan *op, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 		scope: newScopeCache(), places: recent.New(rememberedKeys),
 	}
@@ -54,7 +63,7 @@ func open(cfg Config, rebuild bool) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.guard.await(func() error { return s.load(exists, rebuild) }); err != nil {
+	if err := s.guard.await(func() error { return s.load(exists) }); err != nil {
 		return nil, errors.Join(err, s.unlock())
 	}
 	go s.run()
@@ -63,6 +72,9 @@ func open(cfg Config, rebuild bool) (*Store, error) {
 
 // enter takes the directory's lock and reads its card, if it has one.
 func (s *Store) enter() (exists bool, err error) {
+	if s.mode == readOnly {
+		return true, s.enterReadOnly()
+	}
 	dir := s.cfg.Dir
 	if err := makeDir(s.fs, dir); err != nil {
 		return false, fmt.Errorf("localstore: %w", err)
@@ -116,26 +128,29 @@ func (s *Store) refuseForeign() error {
 // load reads everything from the directory. The card of a new crawl is written
 // after its empty store, so that a store that is missing is never taken for
 // one that was just created.
-func (s *Store) load(exists, rebuild bool) error {
+func (s *Store) load(exists bool) error {
 	if err := s.openDB(exists); err != nil {
 		return err
 	}
-	if err := s.loadState(exists, rebuild); err != nil {
+	if err := s.loadState(exists); err != nil {
 		return errors.Join(err, s.db.Close())
 	}
 	return nil
 }
 
-func (s *Store) loadState(exists, rebuild bool) (err error) {
+func (s *Store) loadState(exists bool) (err error) {
 	if !exists {
 		if err := s.create(); err != nil {
 			return err
 		}
-	} else if err := s.resume(rebuild); err != nil {
+	} else if err := s.resume(); err != nil {
 		return err
 	}
 	s.opened = s.cfg.Now()
 	s.meta.Clock = max(s.meta.Clock, s.opened.UnixMicro())
+	if s.mode == readOnly {
+		return s.readLeases()
+	}
 	if s.cfg.OpenOutput != nil {
 		if s.output, err = s.cfg.OpenOutput(s.meta.Position); err != nil {
 			return err
@@ -145,7 +160,7 @@ func (s *Store) loadState(exists, rebuild bool) (err error) {
 	if err := s.recoverLeases(); err != nil {
 		return err
 	}
-	if rebuild {
+	if s.mode == rebuilding {
 		s.meta.Journal++ // a file name of its own
 		return s.checkpoint(s.snapshotFilter(), s.commitOne)
 	}
@@ -172,12 +187,12 @@ func (s *Store) create() (err error) {
 }
 
 // resume reads what a crawl had committed.
-func (s *Store) resume(rebuild bool) error {
+func (s *Store) resume() error {
 	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
 	if err := s.readMeta(); err != nil {
 		return err
 	}
-	if rebuild {
+	if s.mode == rebuilding {
 		return s.rebuildFilter()
 	}
 	return s.openFilter()
@@ -189,6 +204,7 @@ func (s *Store) openDB(exists bool) (err error) {
 	options := &pebble.Options{
 		FS:                          guardFS{markerFS{s.fs}, s.guard},
 		ErrorIfNotExists:            exists,
+		ReadOnly:                    s.mode == readOnly,
 		FormatMajorVersion:          pebble.FormatVirtualSSTables,
 		Cache:                       cache,
 		MemTableSize:                16 << 20,

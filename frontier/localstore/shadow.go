@@ -45,10 +45,7 @@ func (g *group) shadow(print bloomstore.Fingerprint, claimed bool) error {
 // time to count: it costs next to nothing.
 func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	var stats frontier.Stats
-	err := s.do(ctx, &op{grant: func(g *group) error {
-		stats = g.counters()
-		return nil
-	}})
+	err := s.ask(ctx, func(g *group) { stats = g.counters() })
 	if err != nil { // the committer may still be at it
 		return frontier.Stats{}, err
 	}

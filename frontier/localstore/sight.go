@@ -64,10 +64,7 @@ func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
 // Position returns where the records end; without an error it is never nil.
 func (s *Store) Position(ctx context.Context) (frontier.Position, error) {
 	position := frontier.Position{}
-	err := s.do(ctx, &op{grant: func(g *group) error {
-		position = append(position, g.meta.Position...)
-		return nil
-	}})
+	err := s.ask(ctx, func(g *group) { position = append(position, g.meta.Position...) })
 	if err != nil { // the committer may still be at it
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (a *audit) broken() (names []string) {
 // runAudit is `crawler status --audit`.
 func runAudit(ctx context.Context, at place, s streams, asJSON bool) error {
 	var a audit
-	err := visitStored(ctx, at, s, toAudit,
+	err := lookAtCrawl(ctx, at, s,
 		func() error { return callControl(ctx, at.dir, "GET", "/audit", nil, &a) },
 		func(ses *session) (err error) {
 			a, err = ses.store.audit(ctx)

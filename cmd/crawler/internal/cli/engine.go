@@ -51,8 +51,8 @@ type purpose int
 
 const (
 	toCrawl   purpose = iota // to crawl; a new one is created
-	toLook                   // to ask or to steer it
-	toAudit                  // to ask it, its records whatever they are
+	toLook                   // to ask it; a directory need not be writable
+	toSteer                  // to change something beside a worker
 	toRebuild                // to make its filter anew
 )
 

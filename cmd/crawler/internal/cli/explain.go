@@ -41,7 +41,7 @@ It works for URLs that the crawl never saw, and requests nothing.`,
 			return err
 		}
 		e := new(explain.Explanation)
-		err = visitCrawl(ctx, at, s,
+		err = lookAtCrawl(ctx, at, s,
 			func() error { return callControl(ctx, at.dir, "GET", "/explain?url="+url.QueryEscape(args[0]), nil, e) },
 			func(ses *session) error {
 				e, err = ses.explain(ctx, args[0], false)

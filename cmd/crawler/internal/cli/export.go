@@ -47,7 +47,7 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 			return err
 		}
 		if inRows {
-			return visitCrawl(ctx, place{home: home}, s, nil, func(ses *session) error { return ses.printRecords(ctx, s.out) })
+			return lookAtCrawl(ctx, place{home: home}, s, nil, func(ses *session) error { return ses.printRecords(ctx, s.out) })
 		}
 		dirs, err := exported(args, home)
 		if err != nil {
@@ -58,7 +58,7 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 		if home == nil {
 			sums, err = all.To(ctx, s.out)
 		} else {
-			err = visitCrawl(ctx, place{home: home}, s, nil, func(ses *session) (err error) {
+			err = lookAtCrawl(ctx, place{home: home}, s, nil, func(ses *session) (err error) {
 				if err = home.ownsAll(dirs); err == nil {
 					all.Pending = waiting(ctx, ses.store)
 					sums, err = all.To(ctx, s.out)

@@ -16,7 +16,7 @@ func (s streams) liveFilter(ctx context.Context, dir string) (live size.Live, er
 	if err != nil {
 		return live, err
 	}
-	err = visitCrawl(ctx, at, s,
+	err = lookAtCrawl(ctx, at, s,
 		func() error { return callControl(ctx, at.dir, "GET", "/filter", nil, &live) },
 		func(ses *session) (err error) {
 			live.Layers, err = ses.store.FilterLayers(ctx)

@@ -49,8 +49,8 @@ func (d directory) open(ctx context.Context, p *plan, o opening) (engine, error)
 	switch o.purpose {
 	case toRebuild:
 		open = localstore.Rebuild
-	case toAudit: // a start refuses records of which a part is missing, and an audit is to say so
-		output = nil
+	case toLook: // records of which a part is missing are no reason not to
+		open, output = localstore.OpenReadOnly, nil
 	}
 	store, err := open(localstore.Config{
 		Dir: d.path, Settings: p.directorySettings(), Filter: p.localFilter(),

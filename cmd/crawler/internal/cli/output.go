@@ -85,7 +85,7 @@ func (at place) printRows(ctx context.Context, w io.Writer, referrers bool) erro
 // committedRecords returns the records that a crawl in a directory has committed now.
 func committedRecords(ctx context.Context, at place, s streams) (record.Reader, error) {
 	var reader record.Reader
-	err := visitCrawl(ctx, at, s,
+	err := lookAtCrawl(ctx, at, s,
 		func() error { return callControl(ctx, at.dir, "GET", "/position", nil, &reader.End) },
 		func(ses *session) (err error) {
 			reader.End, err = ses.store.Position(ctx)

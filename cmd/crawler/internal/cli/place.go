@@ -132,12 +132,17 @@ func openStored(ctx context.Context, at place, s streams, why purpose) (*session
 	return openSession(ctx, p, s, why)
 }
 
-// visitCrawl asks the process that crawls, or opens the crawl when nobody does.
+// visitCrawl asks the process that crawls to change something, or opens the crawl
+// and changes it if there is none.
 func visitCrawl(ctx context.Context, at place, s streams, remote func() error, local func(*session) error) error {
+	return visitStored(ctx, at, s, toSteer, remote, local)
+}
+
+// lookAtCrawl is visitCrawl for commands that change nothing.
+func lookAtCrawl(ctx context.Context, at place, s streams, remote func() error, local func(*session) error) error {
 	return visitStored(ctx, at, s, toLook, remote, local)
 }
 
-// visitStored is visitCrawl with a purpose of its own to open the crawl for.
 func visitStored(ctx context.Context, at place, s streams, why purpose, remote func() error, local func(*session) error) error {
 	if at.listens(ctx) {
 		if err := remote(); err != nil {

@@ -92,7 +92,7 @@ written each minute and at the end of a run.`,
 // askReport gets the report of a crawl from who runs it, or makes it.
 func askReport(ctx context.Context, at place, s streams, probe time.Duration) (*view.Report, error) {
 	r := new(view.Report)
-	err := visitCrawl(ctx, at, s,
+	err := lookAtCrawl(ctx, at, s,
 		func() error {
 			query := url.Values{"probe": {cmp.Or(probe, probeRunning).String()}}
 			return callControl(ctx, at.dir, "GET", "/report?"+query.Encode(), nil, r)

@@ -33,7 +33,7 @@ const seedsAtEnd = 500_000
 // reportSeeds has seedsFile written anew, by who runs the crawl.
 func reportSeeds(ctx context.Context, at place, s streams) error {
 	var n uint64
-	err := visitCrawl(ctx, at, s,
+	err := lookAtCrawl(ctx, at, s,
 		func() error { return callControl(ctx, at.dir, "POST", "/seeds", nil, &n) },
 		func(ses *session) (err error) {
 			n, err = ses.writeSeeds(ctx)

@@ -54,7 +54,7 @@ func newStatus(s streams) *cobra.Command {
 			return runAudit(cmd.Context(), at, s, asJSON)
 		}
 		var st status
-		err = visitCrawl(cmd.Context(), at, s,
+		err = lookAtCrawl(cmd.Context(), at, s,
 			func() error { return callControl(cmd.Context(), at.dir, "GET", "/status", nil, &st) },
 			func(ses *session) error {
 				st, err = ses.status(cmd.Context())

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+// tree describes the files below dir: size, time and mode of each.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err == nil && filepath.Base(path) != "LOCK" {
+			files[path] = fmt.Sprint(info.Size(), info.ModTime(), info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// unwritable returns a path under which dir cannot be written: dir itself
+// without permissions or, of root, who needs none, a read-only mount of it.
+func unwritable(t *testing.T, dir string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		modes := func(and, or fs.FileMode) {
+			for path := range tree(t, dir) {
+				info, err := os.Stat(path)
+				if err == nil {
+					err = os.Chmod(path, info.Mode()&and|or)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		modes(^fs.FileMode(0o222), 0)
+		if err := os.Chmod(filepath.Join(dir, "LOCK"), 0o444); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { modes(^fs.FileMode(0), 0o200) })
+		return dir
+	}
+	at := t.TempDir()
+	if err := syscall.Mount(dir, at, "", syscall.MS_BIND, ""); err != nil {
+		t.Skipf("no read-only mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(at, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := syscall.Mount("", at, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// Whoever looks at a crawl changes nothing in its directory, and need not be
+// able to. A process that has it open is noticed all the same.
+func TestLookingWritesNothing(t *testing.T) {
+	if dir := os.Getenv("CLI_TEST_HOLD"); dir != "" { // the other process
+		stored, err := localstore.StoredSettings(nil, dir)
+		if err == nil && stored == nil {
+			err = errors.New("no crawl")
+		}
+		if err == nil {
+			ses, openErr := openStored(t.Context(), inDirectory(dir), streams{out: os.Stdout, err: os.Stderr}, toSteer)
+			if err = openErr; err == nil {
+				fmt.Println("held")
+				_, _ = os.Stdin.Read(make([]byte, 1)) // until it is closed
+				err = ses.close()
+			}
+		}
+		if err != nil {
+			fmt.Println(err)
+		}
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "x.crawl")
+	connectTo, _, release := heldSite(t)
+	release()
+	must(t, "crawl", "--dir", dir, "--urls", "10k", "--delay", "0", "--connect-to", connectTo, "http://a.test/")
+	must(t, "seed", "--dir", dir, "http://a.test/waits")
+	look := func(dir string) {
+		t.Helper()
+		before := tree(t, dir)
+		for _, args := range [][]string{
+			{"status"}, {"status", "--json"}, {"status", "--watch"}, {"status", "--audit"}, {"report", "--probe", "1ms"}, {"report", "--probe", "1ms", "--json"},
+			{"explain", "http://a.test/held"}, {"explain", "http://a.test/waits"}, {"output"}, {"output", "--referrers"}, {"size"},
+		} {
+			code, out, errs := run(t, "", append(args, "--dir", dir)...)
+			if code != exitOK || out == "" {
+				t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+			}
+		}
+		if after := tree(t, dir); !reflect.DeepEqual(after, before) {
+			t.Errorf("before: %v\nafter: %v", before, after)
+		}
+	}
+	look(dir)
+	locked := filepath.Join(dir, "LOCK")
+	at := unwritable(t, dir)
+	look(at)
+	if code, _, errs := run(t, "", "pause", "--dir", at); code != exitFailed || !strings.Contains(errs, "LOCK: ") {
+		t.Errorf("pause: exit code %d: %s", code, errs)
+	}
+	if at == dir {
+		return // the other process could not open it either
+	}
+	wantHeld(t, dir, at)
+	if err := os.Remove(locked); err != nil { // a backup without it
+		t.Fatal(err)
+	}
+	look(at)
+}
+
+// wantHeld wants a crawl that another process has open to be refused under a
+// path that cannot be written.
+func wantHeld(t *testing.T, dir, at string) {
+	t.Helper()
+	other := exec.Command(os.Args[0], "-test.run=^TestLookingWritesNothing$")
+	other.Env = append(os.Environ(), "CLI_TEST_HOLD="+dir)
+	stop, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := other.StdoutPipe()
+	if err == nil {
+		err = other.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := make([]byte, len("held"))
+	if n, err := said.Read(held); err != nil || string(held[:n]) != "held" {
+		t.Errorf("the other process: %q, %v", held[:n], err)
+	}
+	if code, _, errs := run(t, "", "status", "--dir", at); code != exitFailed || !strings.Contains(errs, "is in use by another crawler") {
+		t.Errorf("held by another process: exit code %d: %s", code, errs)
+	}
+	if err := errors.Join(stop.Close(), other.Wait()); err != nil {
+		t.Error(err)
+	}
+}
+
+// An export needs no permission to write where the workers' records are.
+func TestExportOfUnwritableJournals(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "web.crawl", "w1")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	line := `{"url":"http://a.test/","host":"a.test","outcome":"ok","fingerprint":"00000000000000000000000000000001",` +
+		`"lease":"00000000000000000000000000000002","round":0,"fetched_at":"2026-11-22T10:00:00.000Z"}` + "\n"
+	for name, text := range map[string]string{workerFile: `{"format":1,"crawl":"web","id":"x"}`, "pages.jsonl": line, journalLock: ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := must(t, "export", unwritable(t, dir)); out != line {
+		t.Errorf("exported: %s", out)
+	}
+}

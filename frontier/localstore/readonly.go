@@ -1,0 +1,92 @@
+package localstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// ErrReadOnly reports a change to a store that OpenReadOnly opened.
+var ErrReadOnly = errors.New("localstore: the store is open for reading only")
+
+// OpenReadOnly opens an existing store and changes nothing in its directory,
+// which may be on a read-only file system or belong to another user. The store
+// is as the last process left it: what a killed one had leased is still leased.
+// Methods of frontier.Inspector work, others return ErrReadOnly. cfg.OpenOutput
+// is not called.
+//
+// It returns the errors of Open, and ErrLocked also where it can only see, not
+// take, the lock that another process holds.
+func OpenReadOnly(cfg Config) (*Store, error) { return open(cfg, readOnly) }
+
+// enterReadOnly reads the card, and takes the directory's lock if that can be
+// written: then no process changes the store meanwhile.
+func (s *Store) enterReadOnly() (err error) {
+	dir := s.cfg.Dir
+	if s.card, err = readCard(s.fs, dir); err != nil {
+		return fmt.Errorf("localstore: %w", err)
+	}
+	if err := s.card.accept(dir, s.cfg); err != nil {
+		return err
+	}
+	s.unlock = func() error { return nil }
+	name := s.fs.PathJoin(dir, lockFile)
+	if _, err := s.fs.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil // a copy without it; Lock would create one
+	}
+	lock, err := s.fs.Lock(name)
+	if err == nil {
+		s.unlock = lock.Close
+		return nil
+	}
+	_, file := errors.AsType[*fs.PathError](err)
+	if file && (s.fs != vfs.Default || !heldByOther(name)) {
+		return nil // it cannot be written, and no process that could has it
+	}
+	return fmt.Errorf("localstore: lock %s: %w (%w)", dir, frontier.ErrLocked, err)
+}
+
+// readLeases takes the leases as a process left them that was killed.
+func (s *Store) readLeases() error {
+	return s.scan(s.db, tableLease, func(key, value []byte) error {
+		row, err := decodeLease(value)
+		if err != nil || len(key) != 1+len(frontier.LeaseID{}) {
+			return fatal("read a lease", errors.Join(err, errRow))
+		}
+		l := &lease{
+			id: frontier.LeaseID(key[1:]), host: &host{key: row.host}, deadline: math.MaxInt64, aside: row.aside,
+			settled: make(map[bloomstore.Fingerprint]struct{}),
+		}
+		for _, at := range row.held {
+			entry, err := s.get(appendQueueKey(nil, row.host, at))
+			if err != nil {
+				return err
+			}
+			if entry == nil {
+				continue // completed
+			}
+			item, err := decodeEntry(entry, row.host, s.hasher)
+			if err != nil {
+				return fatal("read the queue of "+row.host, err)
+			}
+			l.held = append(l.held, heldItem{item, at})
+		}
+		s.leases[l.id] = l
+		return nil
+	})
+}
+
+// ask has the committer run a function that reads and changes nothing.
+func (s *Store) ask(ctx context.Context, read func(*group)) error {
+	return s.hand(ctx, &op{grant: func(g *group) error {
+		read(g)
+		return nil
+	}})
+}
