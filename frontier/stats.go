@@ -61,6 +61,9 @@ type Stats struct {
 	// Outbox counts the notes that wait in the outbox. Their links are not in
 	// the books yet.
 	Outbox uint64 `json:"outbox,omitempty"`
+	// MissingRecords counts the records, part of Records, that were lost from
+	// their files and that the crawl was told to go on without.
+	MissingRecords uint64 `json:"missing_records,omitempty"`
 }
 
 // ShadowStats are what the filter did with an exact sample of all URLs, one in

@@ -73,8 +73,8 @@ func (f *Files) openActive() (err error) {
 }
 
 // OpenAt opens a file of an output, or creates it, and cuts it to the length
-// that was committed. The caller syncs the directory. It is an error if the
-// file is shorter.
+// that was committed. The caller syncs the directory. A *MissingError: the file
+// is shorter.
 func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
 	file, err := filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -85,8 +85,7 @@ func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
 		return nil, errors.Join(fmt.Errorf("record: %w", err), file.Close())
 	}
 	if info.Size() < length {
-		return nil, errors.Join(fmt.Errorf("record: %s has %d bytes, but %d were committed: records are missing",
-			name, info.Size(), length), file.Close())
+		return nil, errors.Join(&MissingError{name, info.Size(), length}, file.Close())
 	}
 	if info.Size() > length {
 		if file, err = cut(filesystem, file, name, length); err != nil {

@@ -34,6 +34,9 @@ type Recount struct {
 	// every round in which it failed.
 	Done, Failures RecordSum
 
+	// Lost are records that need not be there: AcceptLoss.
+	Lost RecordLoss
+
 	Added     float64 // keys of the filter by its fill, but for those of Know
 	AddedErr  float64 // standard error of Added; both are +Inf when the filter is full
 	Forgotten uint64  // URLs of all these rows that the filter does not know
@@ -133,6 +136,9 @@ func (c *recounter) readCounters() error {
 		return fatal("read the counters", err)
 	}
 	c.out.Counters, c.out.Position = c.meta.Stats, c.meta.Position
+	if c.meta.Lost != nil {
+		c.out.Lost = *c.meta.Lost
+	}
 	return nil
 }
 

@@ -183,6 +183,7 @@ type meta struct {
 	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; none yet: empty
 	Replay     uint64            `json:"replay"`               // first journal row that is not in it
 	Known      uint64            `json:"known,omitempty"`      // keys in the filter that were never added: see Know
+	Lost       *RecordLoss       `json:"lost,omitempty"`       // records that are missing: see AcceptLoss
 }
 
 // ID returns the crawl's random id.

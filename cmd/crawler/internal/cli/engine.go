@@ -50,10 +50,11 @@ type recordFiles interface {
 type purpose int
 
 const (
-	toCrawl   purpose = iota // to crawl; a new one is created
-	toLook                   // to ask it; a directory need not be writable
-	toSteer                  // to change something beside a worker
-	toRebuild                // to make its filter anew
+	toCrawl      purpose = iota // to crawl; a new one is created
+	toLook                      // to ask it; a directory need not be writable
+	toSteer                     // to change something beside a worker
+	toRebuild                   // to make its filter anew
+	toAcceptLoss                // the same, whatever is missing of its records
 )
 
 // engine is an open frontier as the commands see it: what the contract has, and

@@ -49,6 +49,8 @@ func (d directory) open(ctx context.Context, p *plan, o opening) (engine, error)
 	switch o.purpose {
 	case toRebuild:
 		open = localstore.Rebuild
+	case toAcceptLoss:
+		open, output = localstore.Rebuild, nil
 	case toLook: // records of which a part is missing are no reason not to
 		open, output = localstore.OpenReadOnly, nil
 	}
@@ -93,7 +95,11 @@ func (d directory) openArchive(p *plan, o outputs, position frontier.Position) (
 // explain says what to do about a directory that cannot be opened.
 func (d directory) explain(err error) error {
 	var settings *frontier.SettingsError
+	var missing *record.MissingError
 	switch {
+	case errors.As(err, &missing) && missing.Name == recordsIn(d.path):
+		err = fmt.Errorf("%w\nput the file back, or '%s' says how many and goes on without them",
+			err, place{d, d.path}.command("rebuild --accept-loss"))
 	case errors.As(err, &settings):
 		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
 			"leave them out to resume, or begin another crawl with another --dir", d.path, differences(settings)))

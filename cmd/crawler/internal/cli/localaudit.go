@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
@@ -30,6 +31,7 @@ func (l localEngine) audit(ctx context.Context) (audit, error) {
 	if ctx.Err() != nil {
 		return audit{}, ctx.Err()
 	}
+	records.add(&books.Lost)
 	return judge(&books, &records, err), nil
 }
 
@@ -87,11 +89,25 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 	return c, nil
 }
 
+// add counts records that are missing, as they were counted when that was accepted.
+func (c *recordCounts) add(lost *localstore.RecordLoss) {
+	c.all += lost.Records
+	c.pages += lost.Pages
+	for outcome, n := range lost.Outcomes {
+		c.outcomes[outcome] += n
+	}
+	c.done = localstore.RecordSum{Count: c.done.Count + lost.Done.Count, Sum: c.done.Sum + lost.Done.Sum}
+	c.failures = localstore.RecordSum{Count: c.failures.Count + lost.Failures.Count, Sum: c.failures.Sum + lost.Failures.Sum}
+}
+
 // judge holds the counters against what was counted. unread is why not all
 // records could be.
 func judge(books *localstore.Recount, records *recordCounts, unread error) audit {
 	var a audit
 	c := &books.Counters
+	if n := books.Lost.Records; n > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("of the records, %s were missing when 'crawler rebuild --accept-loss' ran: they count as read", human.Commas(n)))
+	}
 	a.term("found", c.Found, c.Added+c.Seen+c.RefusedTotal(), "added + seen + refused", "")
 	a.term("added", c.Added, books.Queued+books.Leased+books.Done.Count+books.Failed, "queued + leased + done + failed", "")
 	a.Terms = append(a.Terms, judgeFill(c.Added, books.Added, books.AddedErr))

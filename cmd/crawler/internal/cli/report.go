@@ -203,7 +203,7 @@ func (at place) newReport(stats frontier.Stats) *view.Report {
 	r := &view.Report{
 		Version: view.ReportVersion, Crawl: at.title(), Made: time.Now().UTC().Truncate(time.Millisecond),
 		Books: stats.Books, Outcomes: stats.Outcomes, Pages: stats.Pages, Retries: stats.Retries,
-		Delayed: stats.Delayed, Hosts: stats.Hosts,
+		Delayed: stats.Delayed, Hosts: stats.Hosts, MissingRecords: stats.MissingRecords,
 	}
 	if at.dir != "" {
 		r.Records = recordsIn(at.dir)

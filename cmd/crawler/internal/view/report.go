@@ -30,12 +30,14 @@ type Report struct {
 	Books    frontier.Books              `json:"books"`           // of the whole crawl
 	Fault    string                      `json:"fault,omitempty"` // why the books do not balance; empty: they do
 	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
-	Pages    uint64                      `json:"pages"`             // what --max-pages counts
-	Retries  uint64                      `json:"retries"`           // URLs queued again after an attempt that failed
-	Delayed  uint64                      `json:"delayed"`           // of those queued
-	Hosts    uint64                      `json:"hosts"`             // hosts with queued or leased URLs
-	Records  string                      `json:"records"`           // where they are
-	Answers  string                      `json:"answers,omitempty"` // where those are that were kept; empty: none were
+	Pages    uint64                      `json:"pages"`   // what --max-pages counts
+	Retries  uint64                      `json:"retries"` // URLs queued again after an attempt that failed
+	Delayed  uint64                      `json:"delayed"` // of those queued
+	Hosts    uint64                      `json:"hosts"`   // hosts with queued or leased URLs
+	Records  string                      `json:"records"` // where they are
+	// MissingRecords were lost from their files, which was accepted.
+	MissingRecords uint64 `json:"missing_records,omitempty"`
+	Answers        string `json:"answers,omitempty"` // where those are that were kept; empty: none were
 
 	Limits []Share         `json:"limits,omitempty"` // what limited this run, longest first
 	Top    *TopHosts       `json:"top_hosts,omitempty"`

@@ -40,6 +40,9 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	if r.Records != "" {
 		fact(&b, "records", printable(r.Records))
 	}
+	if r.MissingRecords > 0 {
+		fact(&b, "missing", plural(r.MissingRecords, "record")+" lost from the files, their URLs stay finished (crawler rebuild --accept-loss)")
+	}
 	if r.Answers != "" {
 		fact(&b, "answers", printable(r.Answers))
 	}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// What is left must be of the crawl: other records, and damage, are named and
+// nothing is accepted.
+func TestAcceptLossRefuses(t *testing.T) {
+	address := site(t)
+	dir := crawled(t, address, "--max-depth", "1", "http://a.test/")
+	whole, err := os.ReadFile(recordsIn(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(whole), "\n")
+	for text, want := range map[string]string{
+		strings.Repeat(lines[0], len(lines)-2): "it has records that this crawl never wrote", // outcome by outcome
+		lines[0] + "{}\n" + lines[1]:           "record 2: id is",
+		lines[0] + "no record\n" + lines[1]:    "record 2: invalid character",
+	} {
+		if len(text) >= len(whole) {
+			t.Fatalf("%d bytes are no loss", len(text))
+		}
+		if err := os.WriteFile(recordsIn(dir), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := run(t, "", "rebuild", "--accept-loss", "--dir", dir)
+		if code != exitFailed || !strings.Contains(errs, want) {
+			t.Errorf("exit code %d, want %q: %s%s", code, want, out, errs)
+		}
+	}
+	if err := os.WriteFile(recordsIn(dir), whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "status", "--audit", "--dir", dir)
+	if code, _, errs := run(t, "", "rebuild", "--accept-loss", "--redis", "redis://127.0.0.1:1", "--name", "n"); code != exitUsage {
+		t.Errorf("of workers: exit code %d: %s", code, errs)
+	}
+}

@@ -1,0 +1,113 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// MissingError reports a file that is shorter than what was committed of it.
+type MissingError struct {
+	Name            string
+	Size, Committed int64 // bytes
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("record: %s has %d bytes, but %d were committed: records are missing", e.Name, e.Size, e.Committed)
+}
+
+// Cut says how much of the active file of an output is left.
+type Cut struct {
+	Name      string // of the file
+	Whole     int64  // bytes of whole lines; the rest of the file is part of a line
+	Size      int64  // bytes of the file
+	Committed int64  // bytes that were committed
+}
+
+// Missing reports whether committed bytes are missing.
+func (c Cut) Missing() bool { return c.Size < c.Committed }
+
+// Rest returns what is left of the active file in cfg.Dir of what was committed,
+// and the position of the output with the file's whole lines only. It changes
+// nothing. A position without an active file is returned as it is.
+func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
+	cfg = cfg.withDefaults()
+	rest, active, closed := append(frontier.Position{}, position...), -1, 0
+	for i, at := range rest {
+		if n, ok := closedNumber(at.File); ok {
+			closed = n
+		} else if at.File == activeFile {
+			active = i
+		}
+	}
+	if active < 0 {
+		return rest, Cut{}, nil
+	}
+	cut := Cut{Name: cfg.FS.PathJoin(cfg.Dir, closedFile(closed+1)), Committed: rest[active].Length}
+	file, err := cfg.FS.Open(cut.Name) // it was closed, and a crash came before the commit
+	if errors.Is(err, fs.ErrNotExist) {
+		cut.Name = cfg.FS.PathJoin(cfg.Dir, activeFile)
+		file, err = cfg.FS.Open(cut.Name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		rest[active].Length = 0
+		return rest, cut, nil
+	}
+	if err != nil {
+		return nil, cut, fmt.Errorf("record: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, cut, fmt.Errorf("record: %w", err)
+	}
+	cut.Size = info.Size()
+	if cut.Whole = cut.Committed; cut.Missing() {
+		if cut.Whole, err = endOfLines(file, cut.Size); err != nil {
+			return nil, cut, fmt.Errorf("record: read %s: %w", cut.Name, err)
+		}
+	}
+	rest[active].Length = cut.Whole
+	return rest, cut, nil
+}
+
+// endOfLines returns where the last whole line of a file of this size ends.
+func endOfLines(file vfs.File, size int64) (int64, error) {
+	room := make([]byte, blockBytes)
+	for size > 0 {
+		part := room[:min(size, blockBytes)]
+		size -= int64(len(part))
+		if _, err := file.ReadAt(part, size); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if at := bytes.LastIndexByte(part, '\n'); at >= 0 {
+			return size + int64(at) + 1, nil
+		}
+	}
+	return 0, nil
+}
+
+// MovedAway returns the numbers of the closed files that position names and that
+// are not in the reader's directory.
+func (r Reader) MovedAway() (away []int, err error) {
+	numbers, err := r.closedNumbers()
+	if err != nil {
+		return nil, err
+	}
+	here := make(map[int]bool)
+	for _, n := range numbers {
+		here[n] = true
+	}
+	for n := 1; n < r.end().file; n++ {
+		if !here[n] {
+			away = append(away, n)
+		}
+	}
+	return away, nil
+}
