@@ -71,7 +71,7 @@ func (c *reference) record(fields map[string]any) {
 }
 
 func (c *reference) visit(url string) {
-	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, c.web.scheme+"://"), "/")
 	if !c.allowed(host, url) {
 		c.record(map[string]any{"url": url, "outcome": "robots", "status": 0})
 		return
@@ -156,7 +156,7 @@ func (c *reference) read(url string, body []byte) {
 func (c *reference) allowed(host, url string) bool {
 	rules, known := c.robots[host]
 	if !known {
-		response, body := c.get(host, "http://"+host+"/robots.txt")
+		response, body := c.get(host, c.web.scheme+"://"+host+"/robots.txt")
 		if response != nil && response.StatusCode == http.StatusOK {
 			rules = string(body)
 		}
@@ -184,7 +184,7 @@ func (c *reference) get(host, url string) (response *http.Response, body []byte)
 func fetch(t *testing.T, w *Web, url string) (response *http.Response, body []byte) {
 	t.Helper()
 	request := httptest.NewRequest(http.MethodGet, url, nil)
-	request.RequestURI = strings.TrimPrefix(url, "http://"+request.Host)
+	request.RequestURI = strings.TrimPrefix(url, w.scheme+"://"+request.Host)
 	request.Header.Set("Accept-Encoding", "gzip")
 	recorder := httptest.NewRecorder()
 	defer func() {
@@ -246,7 +246,7 @@ var normalized = strings.NewReplacer("%7E", "~", "%7e", "~", "%61", "a", "%72", 
 // canonical resolves ref and returns its canonical form, empty when it is none.
 func canonical(base, ref string) string {
 	parsed, err := url.ParseRef(base, ref)
-	if err != nil || parsed.Scheme() != "http" {
+	if err != nil || parsed.Scheme() != "http" && parsed.Scheme() != "https" {
 		return ""
 	}
 	path := normalized.Replace(parsed.Pathname())
@@ -257,7 +257,7 @@ func canonical(base, ref string) string {
 	if len(kept) > 0 {
 		query = "?" + strings.Join(kept, "&")
 	}
-	return "http://" + parsed.Host() + path + query
+	return parsed.Scheme() + "://" + parsed.Host() + path + query
 }
 
 // TestReferenceCrawl lets the reference crawler loose on webs of several sizes:
@@ -271,9 +271,10 @@ func TestReferenceCrawl(t *testing.T) {
 		{Hosts: 20, Pages: 1000, MeanLinks: -1},
 		{Hosts: 300, Pages: 4000, MeanLinks: 5},
 		{Hosts: 70, Pages: 2000, Hardships: All},
+		{Hosts: 70, Pages: 2000, Hardships: All, TLS: true, Latency: 300 * time.Millisecond, LatencySpread: 0.8},
 	} {
 		cfg.Seed, cfg.MeanBytes, cfg.MaxBodyBytes, cfg.KeepLog = *seed, 1500, 128<<10, true
-		t.Run(fmt.Sprintf("hosts=%d/pages=%d/hardships=%v", cfg.Hosts, cfg.Pages, cfg.Hardships), func(t *testing.T) {
+		t.Run(fmt.Sprintf("hosts=%d/pages=%d/hardships=%v/tls=%t", cfg.Hosts, cfg.Pages, cfg.Hardships, cfg.TLS), func(t *testing.T) {
 			t.Logf("replay with -seed=%d", *seed)
 			synctest.Test(t, func(t *testing.T) { // fake clock: politeness takes no time
 				w := newWeb(t, cfg)

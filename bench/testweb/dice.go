@@ -23,6 +23,7 @@ const (
 	forSlow
 	forGzip
 	forSize
+	forLateness
 )
 
 const golden = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio

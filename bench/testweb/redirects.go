@@ -118,7 +118,7 @@ func (w *Web) location(owner page, hop int) string {
 	case d.oneIn(3):
 		return "//" + strings.ToUpper(hostName(host)) + string(w.appendTargetPath(nil, t))
 	case d.oneIn(3):
-		return "HTTP://" + hostName(host) + ":80" + string(w.appendTargetPath(nil, t))
+		return strings.ToUpper(w.scheme) + "://" + hostName(host) + w.defaultPort() + string(w.appendTargetPath(nil, t))
 	}
 	return w.url(t)
 }

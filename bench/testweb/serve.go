@@ -3,6 +3,7 @@ package testweb
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -11,16 +12,29 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Listen returns a listener on a free port of the loopback interface.
-func Listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+func Listen() (net.Listener, error) { return ListenOn(context.Background(), "127.0.0.1:0") }
+
+// ListenOn returns a listener on a TCP address. It does not probe connections
+// that are idle: that takes four system calls for each.
+func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
+	config := net.ListenConfig{KeepAlive: -1}
+	return config.Listen(ctx, "tcp", addr)
+}
 
 // Serve answers requests on listener until ctx ends, and closes it. Requests in
 // flight are then broken off. It returns nil when ctx ended it.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				w.traffic.connections.Add(1)
+			}
+		},
 		Handler:           w.Handler(),
 		ReadHeaderTimeout: time.Minute,
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends what waits
@@ -35,12 +49,31 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 			_ = server.Close() // some client does not read its answer
 		}
 	})
-	err := server.Serve(listener)
+	var err error
+	if w.authority != nil {
+		server.TLSConfig = w.tlsConfig()
+		err = server.ServeTLS(listener, "", "")
+	} else {
+		err = server.Serve(listener)
+	}
 	if !goOn() {
 		<-closed
 		err = nil
 	}
 	return errors.Join(err, w.Flush())
+}
+
+// Traffic is what Serve has had to do so far.
+type Traffic struct {
+	Requests    uint64 // of all paths, robots.txt too
+	Connections uint64 // accepted
+}
+
+type traffic struct{ requests, connections atomic.Uint64 }
+
+// Traffic returns the counts of the requests and connections so far.
+func (w *Web) Traffic() Traffic {
+	return Traffic{w.traffic.requests.Load(), w.traffic.connections.Load()}
 }
 
 // Handler returns the handler of all hosts.
@@ -51,8 +84,9 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
 		host = host[:colon]
 	}
+	w.traffic.requests.Add(1)
 	a := w.take(host, r.RequestURI)
-	if a.wait > 0 && !sleep(r.Context(), a.wait) {
+	if wait := a.wait + w.lateness(host); wait > 0 && !sleep(r.Context(), wait) {
 		return
 	}
 	switch a.cut {
@@ -198,8 +232,12 @@ func hangUp(rw http.ResponseWriter, how cut) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if tcp, is := conn.(*net.TCPConn); is && how == cutReset {
+	under := conn
+	if secure, is := conn.(*tls.Conn); is {
+		under = secure.NetConn()
+	}
+	if tcp, is := under.(*net.TCPConn); is && how == cutReset {
 		_ = tcp.SetLinger(0) // an unclean close is a reset
 	}
-	_ = conn.Close()
+	_ = under.Close()
 }

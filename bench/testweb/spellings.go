@@ -34,7 +34,7 @@ func (w *Web) baseOf(p page) base {
 			return base{p.host, "/base/of/pages/", `<base href="/base/of/pages/">`}
 		case 1:
 			host := int(drawn >> 8 % uint64(w.shape.hosts()))
-			return base{host, "/else/where/", `<base target=_top href=" http://` + hostName(host) + `/else/where/x.html#top">`}
+			return base{host, "/else/where/", `<base target=_top href=" ` + w.scheme + `://` + hostName(host) + `/else/where/x.html#top">`}
 		}
 	}
 	path := w.appendPath(nil, p)
@@ -89,15 +89,15 @@ func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 	case form == 1 && isLocal:
 		return []byte(relative(d, from.folder, path))
 	}
-	host, port, user, scheme := w.spellHost(d, t), "", "", "http://"
+	host, port, user, scheme := w.spellHost(d, t), "", "", w.scheme+"://"
 	if d.oneIn(5) {
-		port = ":80"
+		port = w.defaultPort()
 	}
 	switch d.below(8) {
 	case 0:
 		scheme = "//"
 	case 1:
-		scheme = "HTTP://"
+		scheme = strings.ToUpper(scheme)
 	case 2:
 		user = "user:secret@"
 	case 3: // to a special scheme a backslash is a slash, up to the query
@@ -106,9 +106,17 @@ func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 		if hasQuery {
 			path += "?" + query
 		}
-		return []byte(`http:\\` + host + port + path)
+		return []byte(w.scheme + `:\\` + host + port + path)
 	}
 	return []byte(scheme + user + host + port + dotted(d, path))
+}
+
+// defaultPort is the port that URLs need not name, with its colon.
+func (w *Web) defaultPort() string {
+	if w.cfg.TLS {
+		return ":443"
+	}
+	return ":80"
 }
 
 // spellHost writes the host of t, maybe in other case or in Unicode.

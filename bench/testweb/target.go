@@ -74,9 +74,9 @@ func (w *Web) drawn(host, path string) target {
 
 // targetOf returns what a canonical URL stands for.
 func (w *Web) targetOf(url string) target {
-	rest, isHTTP := strings.CutPrefix(url, "http://")
+	rest, isOurs := strings.CutPrefix(url, w.scheme+"://")
 	slash := strings.IndexByte(rest, '/')
-	if !isHTTP || slash < 0 {
+	if !isOurs || slash < 0 {
 		return target{}
 	}
 	host := rest[:slash]
@@ -123,7 +123,7 @@ func (w *Web) appendTargetPath(dst []byte, t target) []byte {
 }
 
 func (w *Web) appendURL(dst []byte, t target) []byte {
-	dst = append(dst, "http://"...)
+	dst = append(append(dst, w.scheme...), "://"...)
 	dst = w.appendTargetHost(dst, t)
 	return w.appendTargetPath(dst, t)
 }

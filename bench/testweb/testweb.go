@@ -13,8 +13,8 @@
 // # The web
 //
 // All hosts are virtual hosts of one server on one port, under names that do
-// not exist (.test, .example). URLs have the scheme http and no port, so a
-// crawler must be told to connect to the server for every name, in our case
+// not exist (.test, .example). URLs have the scheme http, with Config.TLS https,
+// and no port, so a crawler must be told to connect to the server for every name, in our case
 // with --connect-to '*=127.0.0.1:PORT'. The pages of a host hang in a tree from
 // its root, the hosts in a tree of roots; the rest of the links go anywhere,
 // and popularity falls off with rank. Every page is found from the first seed.
@@ -77,6 +77,16 @@ type Config struct {
 	Pages int // on all hosts together, at least one for each; 0 means 1,000
 
 	Hardships Hardships
+
+	// Latency is the mean time until hosts answer, beside what hardships add; 0
+	// means at once. Each host whose pages are drawn has a latency of its own,
+	// the same for all its pages and robots.txt, drawn from a log-normal
+	// distribution: LatencySpread is the standard deviation of its logarithm.
+	Latency       time.Duration
+	LatencySpread float64 // 0: all hosts have the same latency
+	// TLS serves HTTPS alone: Web.CACert is the authority to trust. It cannot be
+	// together with Corners, whose URLs are written with http.
+	TLS bool
 
 	// LargestShare is the part of the pages that the largest host has, in
 	// (0, 1]; never less than an even share. 0 means 0.02.
@@ -143,6 +153,9 @@ func (c Config) withDefaults() (Config, error) {
 	fault(c.HugeBytes <= c.MaxBodyBytes, "HugeBytes is %d, want more than MaxBodyBytes, %d", c.HugeBytes, c.MaxBodyBytes)
 	fault(c.Year < 1000 || c.Year > 9000, "Year is %d, want 1000 to 9000", c.Year)
 	fault(c.CanaryPort < 1 || c.CanaryPort > 65535, "CanaryPort is %d, want 1 to 65535", c.CanaryPort)
+	fault(c.Latency < 0, "Latency is %v, want 0 or more", c.Latency)
+	fault(!(c.LatencySpread >= 0 && c.LatencySpread <= maxSpread), "LatencySpread is %v, want 0 to %d", c.LatencySpread, maxSpread)
+	fault(c.TLS && c.Hardships&Corners != 0, "TLS cannot serve %v, whose URLs have the scheme http: choose hardships of all", c.Hardships&Corners)
 	fault(c.CrawlDelay < 0, "CrawlDelay is %v, want 0 or more", c.CrawlDelay)
 	fault(strings.ContainsAny(c.Agent, " \t\r\n:#*"), "Agent is %q, want a product token", c.Agent)
 	c.MeanLinks = max(c.MeanLinks, 0)
@@ -158,11 +171,14 @@ func setDefault[T comparable](value *T, to T) {
 
 // Web is a synthetic web. Its methods are safe for concurrent use.
 type Web struct {
-	cfg     Config
-	shape   shape
-	fates   fates
-	corpus  corpus
-	corners *corners
+	cfg       Config
+	scheme    string // of all drawn URLs: "http" or "https"
+	shape     shape
+	fates     fates
+	corpus    corpus
+	corners   *corners
+	authority *authority // nil without Config.TLS
+	traffic   traffic
 
 	mu    sync.Mutex // guards what follows: what the requests so far have left behind
 	tries []uint8    // for each host and slot, how many requests there were, up to 255
@@ -179,11 +195,18 @@ func New(cfg Config) (*Web, error) {
 	}
 	w := &Web{
 		cfg:     cfg,
+		scheme:  "http",
 		shape:   newShape(cfg.Hosts, cfg.Pages, cfg.LargestShare),
 		fates:   newFates(cfg.Hardships),
 		corpus:  newCorpus(cfg.Seed),
 		corners: newCorners(&cfg),
 		log:     newRequestLog(cfg.Log, cfg.KeepLog),
+	}
+	if cfg.TLS {
+		w.scheme = "https"
+		if w.authority, err = newAuthority(); err != nil {
+			return nil, fmt.Errorf("testweb: make a certificate authority: %w", err)
+		}
 	}
 	w.tries = make([]uint8, cfg.Hosts*len(w.fates.slots))
 	return w, nil

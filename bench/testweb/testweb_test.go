@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -252,11 +253,12 @@ func TestFlatMemory(t *testing.T) {
 }
 
 func TestConfigFaults(t *testing.T) {
-	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, HugeBytes: 50, Agent: "a b", Hardships: 1 << 63})
+	_, err := New(Config{Hosts: 5, Pages: 3, LargestShare: 2, MeanBytes: -1, MaxBodyBytes: 100, HugeBytes: 50, Agent: "a b", Hardships: 1<<63 | Corners,
+		Latency: -1, LatencySpread: math.NaN(), TLS: true})
 	if err == nil {
 		t.Fatal("a config full of faults is taken")
 	}
-	for _, fault := range []string{"Pages", "LargestShare", "MeanBytes", "MaxBodyBytes", "HugeBytes", "Agent", "Hardships"} {
+	for _, fault := range []string{"Pages", "LargestShare", "MeanBytes", "MaxBodyBytes", "HugeBytes", "Agent", "Hardships", "Latency", "LatencySpread", "TLS"} {
 		if !strings.Contains(err.Error(), fault+" ") {
 			t.Errorf("the error does not name %s: %v", fault, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -26,6 +25,10 @@ type testwebFlags struct {
 	largest   float64
 	bytes     human.Bytes
 	links     int
+	latency   time.Duration
+	spread    float64
+	tls       bool
+	ca        string
 	listen    string
 	log       string
 	expected  string
@@ -55,6 +58,10 @@ func newTestweb(s streams) *cobra.Command {
 	f.bytes = 14 << 10
 	flags.Var(&f.bytes, "page-bytes", "mean `SIZE` of a page")
 	flags.IntVar(&f.links, "links", 20, "mean number of links of a page beside those of the tree")
+	flags.DurationVar(&f.latency, "latency", 0, "mean `TIME` until hosts answer; each host has its own, drawn from a log-normal distribution")
+	flags.Float64Var(&f.spread, "latency-spread", 0.8, "with --latency: standard deviation of its logarithm; 0 the same for all hosts")
+	flags.BoolVar(&f.tls, "tls", false, "serve https alone, with certificates of an authority of its own")
+	flags.StringVar(&f.ca, "ca", "testweb-ca.pem", "with --tls: write the authority's certificate to `FILE`, for crawlers to trust")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR:PORT`, port 0 for a free one")
 	flags.StringVar(&f.log, "log", "", "write a line of JSON for each request to `FILE`")
 	flags.StringVar(&f.expected, "expected", "", "write what a correct crawl records to `FILE`, and end")
@@ -83,6 +90,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	cfg := testweb.Config{
 		Seed: f.seed, Hosts: f.hosts, Pages: f.pages, Hardships: hard,
 		LargestShare: f.largest, MeanBytes: int(f.bytes), MeanLinks: f.links,
+		Latency: f.latency, LatencySpread: f.spread, TLS: f.tls,
 	}
 	if f.log != "" {
 		out, err := os.Create(f.log)
@@ -102,23 +110,33 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	case f.judge != "" || f.records != "":
 		return f.judgeCrawl(web, s)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if f.tls {
+		if err := os.WriteFile(f.ca, web.CACert(), 0o644); err != nil {
+			return &exitError{exitFailed, fmt.Errorf("--ca: %w", err)}
+		}
+	}
+	listener, err := testweb.ListenOn(ctx, f.listen)
 	if err != nil {
 		return &exitError{exitFailed, err}
 	}
 	fmt.Fprintf(s.out, "%d pages on %d hosts at %s (Ctrl-C ends it). Crawl it with:\n%s\n", f.pages, f.hosts, listener.Addr(),
-		crawlLine(web, hard, listener.Addr().String()))
+		f.crawlLine(web, hard, listener.Addr().String()))
 	if err := web.Serve(ctx, listener); err != nil {
 		return &exitError{exitFailed, err}
 	}
+	traffic := web.Traffic()
+	fmt.Fprintf(s.out, "%s on %s\n", human.Plural(traffic.Requests, "request"), human.Plural(traffic.Connections, "connection"))
 	return nil
 }
 
 // crawlLine is the command that crawls web.
-func crawlLine(web *testweb.Web, hard testweb.Hardships, addr string) string {
+func (f *testwebFlags) crawlLine(web *testweb.Web, hard testweb.Hardships, addr string) string {
 	more := ""
 	if hard&testweb.Sitemaps != 0 {
 		more = " --sitemaps"
+	}
+	if f.tls {
+		more += " --ca " + shellQuote(f.ca)
 	}
 	return fmt.Sprintf("  %s crawl --dir testweb.crawl --scope any --delay 100ms%s --connect-to '*=%s' %s",
 		program(), more, addr, strings.Join(web.Seeds(), " "))

@@ -1,0 +1,121 @@
+package testweb
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLateness: the latencies of hosts are log-normal with the mean and the
+// spread that were asked for, and the same for each web of that seed.
+func TestLateness(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seed)
+	const hosts, mean, spread = 20_000, 300 * time.Millisecond, 0.8
+	cfg := Config{Seed: *seed, Hosts: hosts, Pages: hosts, Latency: mean, LatencySpread: spread}
+	w, again := newWeb(t, cfg), newWeb(t, cfg)
+	var sum, logs, squares float64
+	for host := range hosts {
+		late := w.lateness(hostName(host))
+		if late != again.lateness(hostName(host)) {
+			t.Fatalf("host %d is %v late, and %v in the same web", host, late, again.lateness(hostName(host)))
+		}
+		l := math.Log(late.Seconds())
+		sum, logs, squares = sum+late.Seconds(), logs+l, squares+l*l
+	}
+	// Five standard errors: of the mean 0.95 of it / √n, of the spread spread / √2n.
+	if got := sum / hosts; math.Abs(got-mean.Seconds()) > 5*0.95*mean.Seconds()/math.Sqrt(hosts) {
+		t.Errorf("mean %.4f s, want about %v", got, mean)
+	}
+	deviation := math.Sqrt(squares/hosts - (logs/hosts)*(logs/hosts))
+	if math.Abs(deviation-spread) > 5*spread/math.Sqrt(2*hosts) {
+		t.Errorf("spread %.4f, want about %v", deviation, spread)
+	}
+	cfg.LatencySpread = 0
+	if late := newWeb(t, cfg).lateness(hostName(7)); late != mean {
+		t.Errorf("without spread a host is %v late, want %v", late, mean)
+	}
+	for _, name := range []string{"corners.test", "nowhere.example", deadName(0)} {
+		if late := w.lateness(name); late != 0 {
+			t.Errorf("%s is %v late, want 0", name, late)
+		}
+	}
+}
+
+// TestLateAnswers: pages and robots.txt of a host come as late as the host is.
+func TestLateAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWeb(t, Config{Seed: *seed, Latency: 300 * time.Millisecond, LatencySpread: 0.8})
+		for _, path := range []string{"/", "/robots.txt", "/nothing"} {
+			began := time.Now()
+			fetch(t, w, "http://"+hostName(3)+path)
+			if took, want := time.Since(began), w.lateness(hostName(3)); took != want {
+				t.Errorf("%s took %v, want %v", path, took, want)
+			}
+		}
+	})
+}
+
+// TestTLS fetches pages of several hosts over TLS, by HTTP/1.1 and HTTP/2, as a
+// client that trusts the web's authority alone.
+func TestTLS(t *testing.T) {
+	w := newWeb(t, Config{TLS: true})
+	listener, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.Serve(ctx, listener) }()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(w.CACert()) {
+		t.Fatalf("CACert is no certificate: %q", w.CACert())
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, listener.Addr().String())
+		},
+		TLSClientConfig: &tls.Config{RootCAs: pool},
+	}
+	hosts := slices.Collect(w.Hostnames())
+	for i, host := range hosts[:17] { // a name of each form
+		transport.ForceAttemptHTTP2 = i%2 == 1
+		response, err := transport.Clone().RoundTrip(newRequest(t, "https://"+host+"/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != http.StatusOK || response.ProtoMajor != 1+i%2 {
+			t.Errorf("%s answers %s by %s", host, response.Status, response.Proto)
+		}
+		response.Body.Close()
+	}
+	if got := w.Traffic(); got.Requests != 17 || got.Connections != 17 {
+		t.Errorf("%+v, want 17 requests on 17 connections", got)
+	}
+	if _, err := transport.RoundTrip(newRequest(t, "https://nowhere.test/")); err == nil {
+		t.Error("a host that the web does not have got a certificate")
+	}
+	first, err := w.authority.certificate(hosts[0])
+	if second, again := w.authority.certificate(hosts[0]); err != nil || again != nil || first != second {
+		t.Errorf("a host got two certificates, or an error: %v, %v", err, again)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func newRequest(t *testing.T, url string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
+}

@@ -1,0 +1,89 @@
+package testweb
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// authority signs a certificate for each host when a client first asks for it.
+// All certificates have one key, so that a host costs one signature.
+type authority struct {
+	cert    *x509.Certificate
+	key     *ecdsa.PrivateKey // of the authority
+	hostKey *ecdsa.PrivateKey // of all hosts
+	serial  atomic.Int64
+	hosts   sync.Map // name -> *tls.Certificate
+}
+
+func newAuthority() (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	hostKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "crawler testweb"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	a := &authority{cert: cert, key: key, hostKey: hostKey}
+	a.serial.Store(1)
+	return a, nil
+}
+
+// CACert returns the certificate of the authority that signs for all hosts, as
+// PEM; nil without Config.TLS. Each Web has an authority of its own.
+func (w *Web) CACert() []byte {
+	if w.authority == nil {
+		return nil
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.authority.cert.Raw})
+}
+
+func (w *Web) tlsConfig() *tls.Config {
+	return &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if !w.isHost(hello.ServerName) {
+			return nil, fmt.Errorf("testweb: no host %q", hello.ServerName)
+		}
+		return w.authority.certificate(hello.ServerName)
+	}}
+}
+
+// certificate returns the certificate of a host, the same each time.
+func (a *authority) certificate(host string) (*tls.Certificate, error) {
+	if known, ok := a.hosts.Load(host); ok {
+		return known.(*tls.Certificate), nil
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(a.serial.Add(1)), DNSNames: []string{host},
+		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, a.cert, a.hostKey.Public(), a.key)
+	if err != nil {
+		return nil, fmt.Errorf("testweb: sign a certificate for %q: %w", host, err)
+	}
+	cert, _ := a.hosts.LoadOrStore(host, &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.hostKey})
+	return cert.(*tls.Certificate), nil
+}
