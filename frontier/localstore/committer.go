@@ -38,6 +38,7 @@ type group struct {
 	placed   map[string]bool                 // the places that it gave away
 	records  bool                            // something was written to the output
 	unsynced bool                            // a batch was applied and not synced
+	synced   bool                            // something was synced to disk
 	changed  bool                            // the counters' row must be written whatever else is
 	scratch  []byte
 
@@ -119,6 +120,9 @@ func (s *Store) commit(ops []*op) error {
 		if err := g.writeGrants(); err != nil {
 			return err
 		}
+	}
+	if g.synced {
+		s.commits.Add(1)
 	}
 	s.cfg.Crash("committed")
 	for _, o := range ops {
@@ -208,6 +212,7 @@ func (g *group) writeGrants() error {
 		if err := g.db.LogData(nil, pebble.Sync); err != nil {
 			return fatal("sync", err)
 		}
+		g.synced = true
 	}
 	return nil
 }
@@ -234,6 +239,7 @@ func (g *group) apply(point string, sync bool) error {
 	if err := g.db.Apply(g.batch, options); err != nil {
 		return fatal("commit", err)
 	}
+	g.synced = g.synced || sync
 	_ = g.batch.Close()
 	g.batch = g.db.NewBatch()
 	return nil

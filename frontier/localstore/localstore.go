@@ -138,6 +138,7 @@ type Store struct {
 	closing       chan struct{}  // closed by Close
 	stopped       chan struct{}  // closed when the committer returned
 	behind        sync.WaitGroup // checkpoints being written
+	commits       atomic.Uint64  // that Commits returns
 	checkpointing atomic.Bool    // a checkpoint is written, or its predecessors are removed
 	close         func() error   // what Close does, once
 	scope         *scopeCache
@@ -195,6 +196,10 @@ func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 // Failed is closed when a write failed and the store cannot be used any more;
 // Err then says why.
 func (s *Store) Failed() <-chan struct{} { return s.guard.failed }
+
+// Commits returns how often this process has committed changes and synced them
+// to disk. One commit has the changes of many calls.
+func (s *Store) Commits() uint64 { return s.commits.Load() }
 
 // Err returns the error that ended the use of the store, or nil.
 func (s *Store) Err() error { return s.guard.failure() }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"regexp"
 	"strings"
 	"time"
 
@@ -61,9 +62,16 @@ func (ses *session) serveAdmin(run context.Context, w io.Writer) (closeAdmin fun
 	}, nil
 }
 
+// goCollector collects what is usual of Go's runtime, and how much of the
+// processor time is garbage collection.
+func goCollector() prometheus.Collector {
+	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
+		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)}))
+}
+
 func (ses *session) adminHandler(run context.Context) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	registry.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newMetrics(ses.store, ses.crawl))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

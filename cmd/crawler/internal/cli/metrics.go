@@ -72,6 +72,7 @@ var (
 	metricBody     = counter("body_bytes_total", "bytes of bodies as they came to this process")
 	metricFinished = counter("finished_total", "URLs that reached an outcome after a request of this process")
 	metricLost     = counter("leases_lost_total", "leases that this process lost")
+	metricCommits  = counter("store_commits_total", "times that this process committed changes to the embedded store and synced them")
 	metricLeases   = gauge("leases", "hosts that this process holds", "doing")
 	metricSlots    = gauge("slots", "hosts that this process can ask at once (--concurrency)")
 	metricBlocked  = gauge("blocked", "what of this process waits: requests for --rate, completions for the store, hosts for robots.txt", "by")
@@ -82,7 +83,7 @@ var (
 var metricFamilies = []family{
 	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
 	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,
-	metricFPR, metricShadow, metricRecovered, metricPromoted, metricOutbox, metricRequests, metricErrors, metricBody, metricFinished, metricLost,
+	metricFPR, metricShadow, metricRecovered, metricPromoted, metricOutbox, metricRequests, metricErrors, metricBody, metricFinished, metricLost, metricCommits,
 	metricLeases, metricSlots, metricBlocked, metricBuild,
 }
 
@@ -108,6 +109,9 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	sendStats(send, &stats)
 	sendProgress(send, m.worker.Progress())
+	if embedded, is := m.store.(interface{ Commits() uint64 }); is {
+		send(metricCommits, float64(embedded.Commits()))
+	}
 	send(metricBuild, 1, version(), runtime.Version())
 }
 
