@@ -115,12 +115,12 @@ answers that are HTML; the crawler's processor time by stages is from a profile.
 
 // run crawls one site with both.
 func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site Site) error {
-	served, err := m.config.serve(ctx, site)
+	served, err := m.config.Program.serve(ctx, site)
 	if err != nil {
 		return err
 	}
 	defer served.stop()
-	loop, err := m.config.loop(ctx, served.Place)
+	loop, err := m.config.Program.loop(ctx, Order{Place: served.Place, Workers: loopWorkers})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,10 @@ type Took struct {
 	Seconds  float64
 	CPU      time.Duration // of the process
 	Resident uint64        // bytes, at most; 0: not known here
+
+	// Only of crawls that end with their time.
+	Later float64 // pages a second in the second half
+	GC    float64 // share of garbage collection in the processor time
 }
 
 func (t Took) rate() float64 { return float64(t.Pages) / max(t.Seconds, 1e-9) }
@@ -51,12 +55,12 @@ func (t *Took) used(cmd *exec.Cmd) {
 }
 
 // loop has a process of its own crawl a place without promises.
-func (c *Config) loop(ctx context.Context, place Place) (took Took, err error) {
-	order, err := json.Marshal(place)
+func (run Program) loop(ctx context.Context, what Order) (took Took, err error) {
+	order, err := json.Marshal(what)
 	if err != nil {
 		return took, err
 	}
-	cmd := c.Program(ctx, "bench", LoopCommand, string(order))
+	cmd := run(ctx, "bench", LoopCommand, string(order))
 	answer, err := cmd.Output()
 	if err != nil {
 		return took, said("the loop", err)
@@ -78,11 +82,8 @@ func (c *Config) crawl(ctx context.Context, place Place) (took Took, times map[s
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	dir, profile := filepath.Join(temp, "bench.crawl"), filepath.Join(temp, "cpu.pprof")
 	args := []string{"crawl", "--dir", dir, "--cpu-profile", profile, "--delay", "0", "--log-level", "error",
-		"--concurrency", strconv.Itoa(hostsAtOnce), "--host-concurrency", strconv.Itoa(hostConcurrency), "--allow-private"}
-	if place.Any {
-		args = append(args, "--scope", "any", "--connect-to", "*="+place.Addr)
-	}
-	cmd := c.Program(ctx, append(args, place.Seeds...)...)
+		"--concurrency", strconv.Itoa(hostsAtOnce), "--host-concurrency", strconv.Itoa(hostConcurrency)}
+	cmd := c.Program(ctx, append(args, place.arguments()...)...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	began := time.Now()
@@ -101,6 +102,15 @@ func (c *Config) crawl(ctx context.Context, place Place) (took Took, times map[s
 	defer written.Close()
 	times, err = stageTimes(written)
 	return took, times, err
+}
+
+// arguments are what has a crawler crawl the place.
+func (p Place) arguments() []string {
+	args := []string{"--allow-private"}
+	if p.Any {
+		args = append(args, "--scope", "any", "--connect-to", "*="+p.Addr)
+	}
+	return append(args, p.Seeds...)
 }
 
 // countPages counts the records of HTML pages.

@@ -32,6 +32,7 @@ type options struct {
 	keys     human.Count
 	fpr      human.Rate
 	html     string
+	broad    broadOptions
 	dir      string
 	budget   time.Duration
 	seed     uint64
@@ -50,6 +51,7 @@ var subjects = []struct {
 	{"seen", seenSteps},
 	{"frontier", frontierSteps},
 	{"crawl", crawlSteps},
+	{"broad", broadSteps},
 }
 
 // Command returns the command, with its flags; version is that of the program.
@@ -67,6 +69,7 @@ A promise that does not hold is exit code 1. Ctrl-C ends a run with a report of
 what was measured until then.`,
 		Example: `  crawler bench                                  all there is, in five minutes
   crawler bench fpr --n 10M --budget 1h
+  crawler bench broad --concurrency 1000,4000 --tls --each 40s --budget 20m
   crawler bench --redis redis://10.0.0.5:6379/3 --report out`,
 		Args: func(_ *cobra.Command, args []string) (err error) {
 			chosen, err = choose(args)
@@ -84,6 +87,7 @@ what was measured until then.`,
 	f.Var(&o.keys, "n", "URLs or keys of the largest measurement (default 1M, for fpr 250k)")
 	f.Var(&o.fpr, "fpr", "false-positive rate of the filters (default several)")
 	f.StringVar(&o.html, "html", "", "crawl the HTML files in `DIR`, too")
+	o.broad.addTo(f)
 	f.DurationVar(&o.budget, "budget", 5*time.Minute, "time that all of it may take")
 	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
 	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
@@ -129,6 +133,7 @@ func (o *options) check() error {
 	if o.fpr != 0 && o.fpr < minFPR {
 		errs = append(errs, fmt.Errorf("--fpr is %s, want at least %g", &o.fpr, minFPR))
 	}
+	errs = append(errs, o.broad.check())
 	return errors.Join(append(errs, checkURLs(o.redis, o.postgres))...)
 }
 
@@ -219,6 +224,7 @@ func (o *options) line(chosen []string) string {
 	if o.html != "" {
 		line = append(line, "--html", o.html)
 	}
+	line = append(line, o.broad.line()...)
 	line = append(line, "--budget", o.budget.String(), "--seed", fmt.Sprint(o.seed))
 	if o.dir != "" {
 		line = append(line, "--report", o.dir)

@@ -38,6 +38,7 @@ func TestFaults(t *testing.T) {
 		{"fpr --budget -1s --fpr 1e-13", []string{"--budget is -1s", "--fpr is 1e-13"}},
 		{"fpr --redis http://secret@x --postgres mysql://secret@y", []string{"--redis: ", "--postgres: "}},
 		{"fpr --unknown", []string{"unknown"}},
+		{"broad --hosts 1e9 --concurrency 64,0,many --each -1s", []string{"--hosts is 1", `--concurrency has "0"`, `--concurrency has "many"`, "--each is -1s"}},
 	} {
 		out, err := command(t.Context(), io.Discard, strings.Fields(c.args)...)
 		for _, want := range c.want {
@@ -137,9 +138,11 @@ func TestReportGrows(t *testing.T) {
 }
 
 func TestLineHasNoSecrets(t *testing.T) {
-	o := &options{redis: "redis://u:se@cret@host:1/2?x=secret", postgres: "postgres://u:secret@host/db", budget: time.Minute, keys: 1000, fpr: 0.5}
+	o := &options{redis: "redis://u:se@cret@host:1/2?x=secret", postgres: "postgres://u:secret@host/db", budget: time.Minute, keys: 1000, fpr: 0.5,
+		broad: broadOptions{hosts: 300, concurrency: []string{"64", "auto"}, each: time.Second, tls: true}}
 	line := o.line([]string{"fpr"})
-	if strings.Contains(line, "cret") || !strings.Contains(line, "redis://host:1/2") || !strings.Contains(line, "postgres://host/db") {
+	if strings.Contains(line, "cret") || !strings.Contains(line, "redis://host:1/2") || !strings.Contains(line, "postgres://host/db") ||
+		!strings.Contains(line, "--hosts 300 --concurrency 64,auto --each 1s --tls") {
 		t.Error(line)
 	}
 }

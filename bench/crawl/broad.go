@@ -1,0 +1,215 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+)
+
+// BroadConfig says how to crawl many late hosts at once.
+type BroadConfig struct {
+	Hosts       uint64        // of the web; 0 means 20,000
+	Concurrency []string      // hosts asked at once, of each crawl: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
+	Time        time.Duration // of each crawl, shorter where the budget lacks it; 0 means 15 s
+	TLS         bool          // crawl over TLS, too
+	Dir         string        // for what crawls leave; they are removed
+	Program     Program       // required
+	Redis       OpenRedis     // nil: no crawls on Redis
+}
+
+// OpenRedis returns a Redis for one crawl.
+type OpenRedis func(context.Context) (RedisServer, error)
+
+// RedisServer is a Redis that a crawl may use.
+type RedisServer struct {
+	URL    string // for the crawler; may have a password
+	Client redis.UniversalClient
+	Close  func() error
+}
+
+// AutoConcurrency leaves the concurrency to the crawler.
+const AutoConcurrency = "auto"
+
+// What the broad crawl is like beside BroadConfig.
+const (
+	broadHosts    = 20_000
+	broadTime     = 15 * time.Second
+	broadLatency  = 300 * time.Millisecond
+	broadDelay    = time.Second
+	broadLinks    = 12
+	broadSeeds    = 1000 // at most
+	pagesPerHost  = 100  // more than a crawl gets in its time
+	shortestBroad = 2 * time.Second
+	broadOverhead = 5 * time.Second // of a crawl: to start, and to finish what is under way
+)
+
+var broadConcurrency = []string{"64", "1000", "4000"}
+
+// subjects of the broad crawl. The loop comes first: the others are told in
+// shares of it.
+const (
+	bareLoop = "bare loop"
+	embedded = "embedded"
+	onRedis  = "Redis"
+)
+
+// broadCase is one crawl.
+type broadCase struct {
+	subject     string
+	tls         bool
+	concurrency string
+}
+
+func (c broadCase) name() string {
+	name := c.subject
+	if c.tls {
+		name += ", TLS"
+	}
+	if n, err := strconv.ParseUint(c.concurrency, 10, 64); err == nil {
+		return name + ", " + report.Count(n).Text
+	}
+	return name + ", " + c.concurrency
+}
+
+// broadCases returns all crawls of a measurement in their order.
+func broadCases(config BroadConfig) (all []broadCase) {
+	transports := []bool{false}
+	if config.TLS {
+		transports = append(transports, true)
+	}
+	for _, tls := range transports {
+		for _, concurrency := range config.Concurrency {
+			if concurrency != AutoConcurrency {
+				all = append(all, broadCase{bareLoop, tls, concurrency})
+			}
+			all = append(all, broadCase{embedded, tls, concurrency})
+			if config.Redis != nil {
+				all = append(all, broadCase{onRedis, tls, concurrency})
+			}
+		}
+	}
+	return all
+}
+
+// broad is a measurement under way.
+type broad struct {
+	config  BroadConfig
+	section *report.Section
+	crawls  *report.Table
+	costs   *report.Table
+	plot    *report.Plot
+	lines   map[string]*report.Line
+	loops   map[string]Took // by broadCase.name
+}
+
+// BroadSteps returns the steps of the broad crawl, and their section.
+func BroadSteps(config BroadConfig) (*report.Section, []*agenda.Step) {
+	config.Hosts, config.Time = cmp.Or(config.Hosts, broadHosts), cmp.Or(config.Time, broadTime)
+	if len(config.Concurrency) == 0 {
+		config.Concurrency = broadConcurrency
+	}
+	b := newBroad(config)
+	var steps []*agenda.Step
+	for _, c := range broadCases(config) {
+		steps = append(steps, &agenda.Step{Section: b.section, Name: c.name(), Cost: config.Time + broadOverhead, Long: true,
+			Run: func(ctx context.Context, turn *agenda.Turn) error { return b.run(ctx, turn, c) }})
+	}
+	return b.section, steps
+}
+
+func newBroad(config BroadConfig) *broad {
+	s := report.NewSection("broad", "Many late hosts", fmt.Sprintf(
+		`crawler crawl of a made-up web of %s hosts, which answer after %v on average (log-normal, spread %g), with --delay %v and
+%d links a page, %d KB large, beginning with %s of the hosts; each crawl ends with its time. The bare loop is net/http,
+html.Tokenizer and a map with as many workers and the same delay for each host; it promises nothing: no robots.txt, no
+limits, nothing on disk. It keeps as many idle connections as it has workers. Each runs in a process of its own, the site
+(and Redis, which syncs its log each second) in another, all on this machine, each crawl with a fresh one. CPU and memory are
+of the crawler's process alone; memory is the most of it that was resident. Connections are those that the site accepted, for
+each request that it got, robots.txt among them. Garbage collection is a share of the processor time, as the runtime
+estimates it. Round trips are groups of changes that the embedded store synced, and reads of requests by Redis. Limits are from the
+crawl's report.`,
+		report.Count(config.Hosts).Text, broadLatency, lateSpread, broadDelay, broadLinks, pageBytes>>10, report.Count(uint64(config.seeds())).Text))
+	b := &broad{config: config, section: s, lines: make(map[string]*report.Line), loops: make(map[string]Took)}
+	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "second half", "CPU µs/page", "memory MiB",
+		"rate / loop's", "CPU / loop's")
+	b.costs = s.Table("What a page takes, and what limits", "crawl, hosts at once", "connections/request", "GC %", "round trips/page",
+		"Redis: CPU µs/page", "limited by")
+	b.plot = s.Plot(report.Plot{Title: "Pages a second, over the hosts asked at once", X: "hosts at once", Y: "pages/s"})
+	return b
+}
+
+// seeds returns how many roots a crawl begins with.
+func (c *BroadConfig) seeds() int { return int(min(broadSeeds, c.Hosts)) }
+
+// run makes one crawl.
+func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
+	served, err := b.config.Program.serve(ctx, Site{
+		Pages: pagesPerHost * b.config.Hosts, Hosts: b.config.Hosts, Latency: broadLatency, Links: broadLinks,
+		Seeds: b.config.seeds(), TLS: c.tls,
+	})
+	if err != nil {
+		return err
+	}
+	defer served.stop()
+	long := max(min(b.config.Time, turn.Left()-broadOverhead), shortestBroad)
+	var took broadTook
+	if c.subject == bareLoop {
+		workers, err := strconv.Atoi(c.concurrency)
+		if err != nil {
+			return err
+		}
+		took.Took, err = b.config.Program.loop(ctx, Order{Place: served.Place, Workers: workers, Delay: broadDelay, Time: long})
+		if err != nil {
+			return err
+		}
+		b.loops[c.name()] = took.Took
+	} else if took, err = b.config.crawl(ctx, served.Place, c, long); err != nil {
+		return err
+	}
+	if took.Pages == 0 {
+		return fmt.Errorf("no page came in %v", long)
+	}
+	traffic := served.stop()
+	b.report(c, took, float64(traffic.Connections)/float64(max(traffic.Requests, 1)))
+	turn.Found("%.4g pages/s, %.3g µs of processor each", took.rate(), took.perPage())
+	return nil
+}
+
+// report adds the rows of a crawl.
+func (b *broad) report(c broadCase, took broadTook, connections float64) {
+	name := report.Words(c.name())
+	row := []report.Cell{name, report.Fixed(took.Seconds, 1), report.Count(took.Pages), report.Fixed(took.rate(), 0),
+		report.Fixed(took.Later, 0), report.Fixed(took.perPage(), 0), took.memory()}
+	if loop, have := b.loops[broadCase{bareLoop, c.tls, c.concurrency}.name()]; have && c.subject != bareLoop {
+		row = append(row, report.Fixed(took.rate()/loop.rate(), 2), report.Fixed(took.perPage()/loop.perPage(), 2))
+	}
+	b.crawls.Row(row...)
+	costs := []report.Cell{name, report.Fixed(connections, 2), report.Fixed(100*took.GC, 1)}
+	if c.subject != bareLoop {
+		costs = append(costs, report.Fixed(took.trips, 2), report.Words(""), report.Words(strings.Join(took.limits, ", ")))
+		if c.subject == onRedis {
+			costs[4] = report.Fixed(took.redisCPU, 0)
+		}
+	}
+	b.costs.Row(costs...)
+	at, err := strconv.ParseFloat(c.concurrency, 64)
+	if err != nil {
+		return // auto has no place on the axis
+	}
+	line, style := c.subject, map[string]report.Style{bareLoop: report.Dashed, embedded: report.Solid, onRedis: report.Dotted}[c.subject]
+	if c.tls {
+		line += ", TLS"
+	}
+	if b.lines[line] == nil {
+		b.lines[line] = b.plot.Line(line, style)
+	}
+	b.lines[line].Add(report.Point{X: at, Y: took.rate()})
+}

@@ -1,0 +1,174 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+func TestBroad(t *testing.T) {
+	bin := program(t)
+	t.Run("measures", func(t *testing.T) { measuresBroad(t, bin) })
+	t.Run("crawl fails", func(t *testing.T) { broadFails(t, bin) })
+}
+
+// measuresBroad crawls a few hundred late hosts in each of the ways that there
+// are: every figure has a value that can be.
+func measuresBroad(t *testing.T, bin Program) {
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	left := t.TempDir()
+	section, steps := BroadSteps(BroadConfig{
+		Hosts: 300, Concurrency: []string{"100"}, Time: 3 * time.Second, TLS: true, Dir: left, Program: bin,
+		Redis: func(context.Context) (RedisServer, error) {
+			return RedisServer{URL: server.URL(), Client: server.Client(), Close: func() error { return nil }}, nil
+		},
+	})
+	if err := agenda.Run(t.Context(), 2*time.Minute, steps, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	crawls, costs := section.Tables[0], section.Tables[1]
+	var names []string
+	for i, row := range crawls.Rows {
+		name := row[0].Text
+		names = append(names, name)
+		for column, cell := range row[1:] {
+			if loop := strings.HasPrefix(name, bareLoop); cell.Value == nil && !(loop && column >= 6) || cell.Value != nil && *cell.Value <= 0 {
+				t.Errorf("%s: %s is %q, want more than 0", name, crawls.Columns[1+column], cell.Text)
+			}
+		}
+		checkCosts(t, costs, costs.Rows[i])
+	}
+	want := []string{
+		"bare loop, 100", "embedded, 100", "Redis, 100", "bare loop, TLS, 100", "embedded, TLS, 100", "Redis, TLS, 100",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("crawls %q, want %q", names, want)
+	}
+	if entries, err := os.ReadDir(left); err != nil || len(entries) > 0 {
+		t.Errorf("%v is left behind, %v", entries, err)
+	}
+	if keys, err := server.Client().DBSize(t.Context()).Result(); err != nil || keys > 0 {
+		t.Errorf("%d keys are left in Redis, %v", keys, err)
+	}
+	if n := len(section.Plots[0].Lines); n != len(want) {
+		t.Errorf("the plot has %d lines, want %d", n, len(want))
+	}
+}
+
+func checkCosts(t *testing.T, costs *report.Table, row []report.Cell) {
+	t.Helper()
+	name, connections, trips, limits := row[0].Text, row[1], row[3], row[5].Text
+	if *connections.Value <= 0 || *connections.Value > 1.2 { // a connection that broke is made again
+		t.Errorf("%s: %s connections for a request", name, connections.Text)
+	}
+	if gc := *row[2].Value; gc < 0 || gc > 100 {
+		t.Errorf("%s: %s %% garbage collection", name, row[2].Text)
+	}
+	if strings.HasPrefix(name, bareLoop) {
+		return
+	}
+	if *trips.Value <= 0 {
+		t.Errorf("%s: %s round trips for a page", name, trips.Text)
+	}
+	if !strings.Contains(limits, " %") {
+		t.Errorf("%s: limited by %q", name, limits)
+	}
+}
+
+// broadFails: a crawl that does not begin is an error with what it said,
+// and nothing of it is left.
+func broadFails(t *testing.T, whole Program) {
+	left := t.TempDir()
+	_, steps := BroadSteps(BroadConfig{Hosts: 10, Concurrency: []string{"auto", "no number"}, Time: 2 * time.Second, Dir: left,
+		Program: func(ctx context.Context, args ...string) *exec.Cmd {
+			if args[0] == "crawl" {
+				args = append(args, "--no-such-flag")
+			}
+			return whole(ctx, args...)
+		}})
+	if len(steps) != 3 || steps[0].Name != "embedded, auto" {
+		t.Fatalf("%d steps, want the loop for the second concurrency alone", len(steps))
+	}
+	err := agenda.Run(t.Context(), time.Minute, steps[:1], silent{})
+	if err == nil || !strings.Contains(err.Error(), "did not begin") || !strings.Contains(err.Error(), "--no-such-flag") {
+		t.Errorf("error %v, want one with what the crawl said", err)
+	}
+	if entries, err := os.ReadDir(left); err != nil || len(entries) > 0 {
+		t.Errorf("%v is left behind, %v", entries, err)
+	}
+}
+
+func TestBroadCases(t *testing.T) {
+	var names []string
+	noRedis := func(context.Context) (RedisServer, error) { return RedisServer{}, errors.New("none") }
+	for _, c := range broadCases(BroadConfig{Concurrency: []string{"1000", "auto"}, Redis: noRedis}) {
+		names = append(names, c.name())
+	}
+	want := "bare loop, 1,000; embedded, 1,000; Redis, 1,000; embedded, auto; Redis, auto"
+	if got := strings.Join(names, "; "); got != want {
+		t.Errorf("crawls %q, want %q", got, want)
+	}
+}
+
+// TestHostQueue: each page comes once, those of a host a delay apart, and the
+// queue knows its end.
+func TestHostQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const delay = time.Second
+		q := newHostQueue([]string{"http://a.test/", "http://b.test/", "http://a.test/"}, delay)
+		links := map[string][]string{
+			"http://a.test/":  {"http://a.test/1", "http://a.test/2", "http://b.test/", "http://c.test/"},
+			"http://b.test/":  {"http://a.test/1", "http://b.test/1"},
+			"http://a.test/2": {"http://b.test/2"},
+		}
+		asked, got := make(map[string]time.Time), make(chan string, 100)
+		for range 3 {
+			go func() {
+				for {
+					page, ok := q.take()
+					if !ok {
+						got <- ""
+						return
+					}
+					got <- page
+					time.Sleep(300 * time.Millisecond)
+					q.put(page, links[page])
+				}
+			}()
+		}
+		seen := make(map[string]bool)
+		for ended := 0; ended < 3; {
+			page := <-got
+			if page == "" {
+				ended++
+				continue
+			}
+			host := hostOf(page)
+			if last, before := asked[host], !asked[host].IsZero(); before && time.Since(last) < delay {
+				t.Errorf("%s is asked %v after another page of its host", page, time.Since(last))
+			}
+			if seen[page] {
+				t.Errorf("%s comes twice", page)
+			}
+			asked[host], seen[page] = time.Now(), true
+		}
+		if len(seen) != 7 {
+			t.Errorf("%d pages, want 7", len(seen))
+		}
+		q = newHostQueue([]string{"http://a.test/"}, delay)
+		q.close()
+		if page, ok := q.take(); ok {
+			t.Errorf("a closed queue gives %s", page)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/crawl"
+	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+)
+
+// broadOptions are the flags of the broad crawl alone.
+type broadOptions struct {
+	hosts       human.Count
+	concurrency []string
+	each        time.Duration
+	tls         bool
+}
+
+func (o *broadOptions) addTo(f *pflag.FlagSet) {
+	f.Var(&o.hosts, "hosts", "broad: hosts of the web (default 20k)")
+	f.StringSliceVar(&o.concurrency, "concurrency", nil, "broad: `LIST` of hosts asked at once, numbers or auto (default 64,1000,4000)")
+	f.DurationVar(&o.each, "each", 0, "broad: `TIME` of each crawl, shorter where the budget lacks it (default 15s)")
+	f.BoolVar(&o.tls, "tls", false, "broad: crawl over TLS, too")
+}
+
+// What --hosts and --concurrency take.
+const (
+	maxBroadHosts  = 10_000_000
+	maxConcurrency = 100_000
+)
+
+func (o *broadOptions) check() error {
+	var errs []error
+	if o.hosts > maxBroadHosts {
+		errs = append(errs, fmt.Errorf("--hosts is %s, want at most %s", &o.hosts, human.Commas(maxBroadHosts)))
+	}
+	for _, text := range o.concurrency {
+		if n, err := strconv.Atoi(text); text != crawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
+			errs = append(errs, fmt.Errorf("--concurrency has %q, want numbers from 1 to %s, or %s", text, human.Commas(maxConcurrency), crawl.AutoConcurrency))
+		}
+	}
+	if o.each < 0 {
+		errs = append(errs, fmt.Errorf("--each is %v, want 0 or more", o.each))
+	}
+	return errors.Join(errs...)
+}
+
+// line is the flags that were given, as one would type them.
+func (o *broadOptions) line() (line []string) {
+	if o.hosts != 0 {
+		line = append(line, "--hosts", o.hosts.String())
+	}
+	if len(o.concurrency) > 0 {
+		line = append(line, "--concurrency", strings.Join(o.concurrency, ","))
+	}
+	if o.each != 0 {
+		line = append(line, "--each", o.each.String())
+	}
+	if o.tls {
+		line = append(line, "--tls")
+	}
+	return line
+}
+
+// broadSteps are crawls of many late hosts.
+func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
+	config := crawl.BroadConfig{
+		Hosts: uint64(o.broad.hosts), Concurrency: o.broad.concurrency, Time: o.broad.each, TLS: o.broad.tls, Dir: h.dir, Program: self,
+	}
+	if h.redis != nil {
+		config.Redis = func(ctx context.Context) (crawl.RedisServer, error) { return h.openForCrawl(ctx, o.redis) }
+	}
+	section, steps := crawl.BroadSteps(config)
+	if h.redis == nil {
+		section.Miss("crawls on Redis", h.noRedis)
+	}
+	return section, steps
+}
+
+// openForCrawl is a crawl.OpenRedis: a fresh Redis with a log, as a crawl should
+// have it, unless one was named.
+func (h *host) openForCrawl(ctx context.Context, named string) (crawl.RedisServer, error) {
+	if h.named {
+		return crawl.RedisServer{URL: named, Client: h.client, Close: func() error { return nil }}, nil
+	}
+	server, err := servers.StartRedis(ctx, servers.RedisOptions{AppendOnly: true})
+	if err != nil {
+		return crawl.RedisServer{}, err
+	}
+	client := newClient(&redis.UniversalOptions{Addrs: []string{server.Socket()}})
+	return crawl.RedisServer{URL: server.URL(), Client: client, Close: func() error { return errors.Join(client.Close(), server.Close()) }}, nil
+}
