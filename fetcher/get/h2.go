@@ -3,10 +3,14 @@ package get
 //lint:file-ignore SA1019 net/http's own ClientConn dials by itself, past the guard and before TLS has chosen the protocol; the deprecated one takes a connection
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -38,11 +42,12 @@ func newH2(config Config) *h2 {
 // upgrade makes a connection that agreed on HTTP/2 a RoundTripper, which
 // net/http keeps and uses for all requests to the host.
 func (h *h2) upgrade(_ string, tlsConn *tls.Conn) http.RoundTripper {
-	conn := &h2Conn{closed: func(c *h2Conn) {
+	conn := &h2Conn{socket: tlsConn, closed: func(c *h2Conn) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.conns, c)
 	}}
+	conn.meter.grant(1)
 	h.mu.Lock()
 	h.conns[conn] = struct{}{}
 	h.mu.Unlock()
@@ -58,35 +63,38 @@ func (h *h2) upgrade(_ string, tlsConn *tls.Conn) http.RoundTripper {
 // closeIdle closes the connections that no request is using.
 func (h *h2) closeIdle() {
 	h.mu.Lock()
-	var idle []*http2.ClientConn
-	for conn := range h.conns {
-		if client := conn.client.Load(); client != nil && client.State().StreamsActive == 0 {
-			idle = append(idle, client)
-		}
-	}
+	conns := slices.Collect(maps.Keys(h.conns))
 	h.mu.Unlock()
-	for _, client := range idle {
-		client.Close()
+	for _, conn := range conns {
+		if conn.idle() {
+			conn.close()
+		}
 	}
 }
 
-// h2Conn is one HTTP/2 connection.
+// h2Conn is one HTTP/2 connection. A request that ended with an error closes it,
+// when the others on it have ended: what its server goes on to send is not read.
 type h2Conn struct {
 	client atomic.Pointer[http2.ClientConn]
+	socket *tls.Conn
 	used   atomic.Bool
 	closed func(*h2Conn)
+	meter  h2Meter
+
+	mu     sync.Mutex
+	active int  // requests that have not ended
+	failed bool // one ended with an error; there will be no more
 }
 
 // RoundTrip sends request once. Its permission it asks for itself: the connection
 // is that of other requests, too.
 func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
-	client := c.client.Load()
 	if permission := permissionOf(request.Context()); permission != nil {
 		if err := permission.err(); err != nil {
 			return nil, err
 		}
 	}
-	if !client.ReserveNewRequest() {
+	if !c.begin() {
 		return nil, errNoConn{} // nothing was sent; net/http dials anew
 	}
 	if trace := httptrace.ContextClientTrace(request.Context()); trace != nil && trace.GotConn != nil {
@@ -94,20 +102,98 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	bare := *request // the caller's stays as it is
 	bare.Body, bare.TransferEncoding = nil, nil
-	return client.RoundTrip(&bare)
+	response, err := c.client.Load().RoundTrip(&bare)
+	if err != nil {
+		c.end(true)
+		return nil, err
+	}
+	response.Body = &h2Body{ReadCloser: response.Body, conn: c, ctx: request.Context()}
+	return response, nil
 }
 
-// isStreamError reports whether the server refused one request of a connection
-// that goes on: it is about the request, not about the connection.
+// begin reserves a place for a request, if the connection takes another.
+func (c *h2Conn) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed || !c.client.Load().ReserveNewRequest() {
+		return false
+	}
+	c.active++
+	c.meter.grant(c.active)
+	return true
+}
+
+// end ends what begin began.
+func (c *h2Conn) end(failed bool) {
+	c.mu.Lock()
+	c.active--
+	c.failed = c.failed || failed
+	last := c.failed && c.active == 0
+	c.mu.Unlock()
+	if last {
+		c.close()
+	}
+}
+
+// idle reports whether no request is under way. It does not ask the client,
+// whose locks are held while it writes to a server that does not read.
+func (c *h2Conn) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active == 0
+}
+
+// close closes the connection at once, whatever waits to be written to it.
+func (c *h2Conn) close() {
+	_ = c.socket.NetConn().Close()
+	if client := c.client.Load(); client != nil {
+		_ = client.Close()
+	}
+}
+
+// h2Body is the body of an answer. The request ends when it is closed.
+type h2Body struct {
+	io.ReadCloser
+	conn   *h2Conn
+	ctx    context.Context // of the request
+	failed bool
+	once   sync.Once
+}
+
+func (b *h2Body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.conn.meter.consumed(n)
+	b.failed = b.failed || err != nil && err != io.EOF
+	return n, err
+}
+
+// Close implements io.Closer. A body that was not read to its end is no error.
+func (b *h2Body) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(func() { b.conn.end(b.failed || b.ctx.Err() != nil) })
+	return err
+}
+
+// isStreamError reports whether the server refused one request and not the
+// connection: it is about the request.
 func isStreamError(err error) bool {
 	_, ok := errors.AsType[http2.StreamError](err)
 	return ok
 }
 
-// h2Socket tells when the connection is closed, by whichever side.
+// h2Socket tells when the connection is closed, by whichever side, and what is
+// read from it.
 type h2Socket struct {
 	*tls.Conn
 	owner *h2Conn
+}
+
+func (s *h2Socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if flood := s.owner.meter.received(p[:n]); flood != nil {
+		return 0, flood
+	}
+	return n, err
 }
 
 func (s *h2Socket) Close() error {

@@ -106,7 +106,9 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	response.WireBytes = wire.pace.read.Load()
 	if err != nil {
 		response.Release()
-		return nil, &Error{Op: OpBody, Err: because(hr.Context(), err)}
+		err = because(hr.Context(), err)
+		f.cancel(err) // before the body is closed, so that its connection is
+		return nil, &Error{Op: OpBody, Err: err}
 	}
 	if f.capture != nil {
 		f.capture.give(response, answer, begin, wire.ended)
@@ -194,7 +196,7 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	switch {
 	case f.sentAt.Load() == nil:
 		return &Error{Op: OpConnect, Err: err}
-	case f.reused.Load() && !f.answered.Load() && !isTimeout(err) && !isStreamError(err):
+	case f.reused.Load() && !f.answered.Load() && !isTimeout(err) && !isStreamError(err) && !errors.Is(err, errH2Flood):
 		return fmt.Errorf("%w: %w", ErrStale, err)
 	}
 	return &Error{Op: OpRequest, Err: err}

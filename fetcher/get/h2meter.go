@@ -1,0 +1,100 @@
+package get
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+
+	"golang.org/x/net/http2"
+)
+
+// errH2Flood reports a server that sends more than its answers need.
+var errH2Flood = errors.New("HTTP/2: too many frames that are no part of an answer")
+
+const (
+	// h2Allowance is what one request lets a server send: at least the 4 MiB
+	// that the transport's flow control lets each stream have under way, once
+	// for this answer and once for one that was given up.
+	h2Allowance = 16 << 20
+	// h2FrameCost is what a frame counts that brings nothing of a body, beside
+	// its length: an allowance is for 1,024 of them, whereas an answer needs a
+	// few. Each costs the processor as much as some kilobytes of a body.
+	h2FrameCost = h2Allowance >> 10
+	// h2DataCost is what a frame of a body counts beside its length. A body of
+	// 10 MiB may come in frames of 40 bytes.
+	h2DataCost = 64
+	// h2MaxPadding is the most padding that a frame of a body has.
+	h2MaxPadding = 256
+)
+
+// h2Meter bounds what a server sends on an HTTP/2 connection. Each request adds
+// an allowance, each frame takes from it, and the bytes of bodies that were read
+// give back twice what they took. So answers of any size pass, but a connection
+// on which other frames come (PING, SETTINGS, PRIORITY, unknown types, HEADERS
+// that never end, DATA of streams that were given up) soon fails. The transport
+// itself reads and answers such frames for as long as they come.
+type h2Meter struct {
+	mu   sync.Mutex
+	left int64
+	most int64 // that left may become
+
+	// of the one goroutine that reads
+	header  [h2HeaderLen]byte // of the next frame
+	have    int               // bytes of header that have come
+	payload int64             // bytes of this frame that have not
+}
+
+// h2HeaderLen is the length of the header of a frame: 3 bytes of length, then
+// type, flags and stream.
+const h2HeaderLen = 9
+
+// grant adds the allowance of a request; active counts those under way, this one
+// included.
+func (m *h2Meter) grant(active int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.most = int64(active) * h2Allowance
+	m.left = min(m.left+h2Allowance, m.most)
+}
+
+// consumed notes that n bytes of a body were read.
+func (m *h2Meter) consumed(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left = min(m.left+2*int64(n), m.most)
+}
+
+// received takes p, the next bytes of the connection, into account.
+func (m *h2Meter) received(p []byte) error {
+	var cost int64
+	for len(p) > 0 {
+		if skip := min(int64(len(p)), m.payload); skip > 0 {
+			p, m.payload = p[skip:], m.payload-skip
+			continue
+		}
+		n := copy(m.header[m.have:], p)
+		p, m.have = p[n:], m.have+n
+		if m.have == h2HeaderLen {
+			m.have, m.payload = 0, int64(binary.BigEndian.Uint32(m.header[:])>>8)
+			cost += m.cost()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left -= cost; m.left < 0 {
+		return errH2Flood
+	}
+	return nil
+}
+
+// cost returns what the frame counts whose header has come.
+func (m *h2Meter) cost() int64 {
+	body := m.payload
+	if http2.Flags(m.header[4]).Has(http2.FlagDataPadded) {
+		body -= h2MaxPadding
+	}
+	if http2.FrameType(m.header[3]) == http2.FrameData && body > 0 {
+		return h2DataCost + m.payload
+	}
+	return h2FrameCost + m.payload
+}
