@@ -40,11 +40,14 @@ const NoRetries = -1
 // Config says what a worker crawls and how. Store and Client are required.
 type Config struct {
 	Store  frontier.Store
-	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny
+	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny and Client has no private headers
 	Quota  frontier.Quota // required if Rules.MaxHosts is set
 	Client *get.Client
-	Canon  *canon.Canonicalizer // nil: the default form
-	Sink   record.Sink          // nil: no records. It must be what the store has as its Output
+	// SeedOrigins notes the origins of seeds although Client has no private
+	// headers (get.PrivateHeader): clients of later runs may have some.
+	SeedOrigins bool
+	Canon       *canon.Canonicalizer // nil: the default form
+	Sink        record.Sink          // nil: no records. It must be what the store has as its Output
 
 	Worker     string // names this worker in status output; empty: "crawler"
 	Rules      Rules
@@ -113,7 +116,8 @@ func (c Config) withDefaults() (Config, error) {
 	missing(c.Client == nil, "Client")
 	missing(c.Quota == nil && c.Rules.boundsHosts(), "Quota")
 	missing(c.Sink == nil && c.Archive != nil, "Sink")
-	missing(c.Scope == nil && c.Rules.Scope != canon.ScopeAny, "Scope")
+	private := c.SeedOrigins || c.Client != nil && c.sendsPrivate()
+	missing(c.Scope == nil && (private || c.Rules.Scope != canon.ScopeAny), "Scope")
 	if c.Client != nil {
 		errs = append(errs, c.checkMemory())
 	}

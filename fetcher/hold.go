@@ -28,6 +28,7 @@ type holding struct {
 	pending  []frontier.Item    // to be worked on, in this order
 	shelved  []frontier.Item    // they wait for a robots.txt that could not be had
 	askAgain bool               // it is asked for again, for there is nothing else to do
+	ofSeed   map[string]bool    // by origin: whether it is that of a seed; nil: not asked yet
 	full     bool               // the store had as many items as were asked for
 	release  context.CancelFunc // ends keep
 	coming   chan topUp         // what a prefetch under way will bring; nil: none is
@@ -169,6 +170,10 @@ func (h *holding) step(stop context.Context) error {
 			return h.conclude(1, frontier.Robots, "robots.txt: "+rule)
 		}
 	}
+	private, err := h.private(url)
+	if err != nil {
+		return err
+	}
 	end, err := h.begin(stop, h.turn(maxPark))
 	if err != nil {
 		return notDead(err)
@@ -179,7 +184,7 @@ func (h *holding) step(stop context.Context) error {
 	spaced := h.host.Delay() > 0
 	h.mu.Unlock()
 	began := make(chan struct{})
-	h.visits.Go(func() { h.visit(item, url, began, end) })
+	h.visits.Go(func() { h.visit(item, url, private, began, end) })
 	if spaced {
 		<-began // the next start counts from this one, not from when it was decided
 	}

@@ -163,6 +163,10 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	if !home {
 		header, next = h.abroad(host)
 	}
+	private, err := h.private(url)
+	if err != nil {
+		return nil, err
+	}
 	asked, err := h.begin(stop, next)
 	if err != nil {
 		return nil, err
@@ -180,7 +184,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 	}
 	h.tally.robots.Add(1)
 	answer, err := h.cfg.Client.Get(h.hard, get.Request{
-		URL: url.String(), Header: header, Started: started, Sent: started, Permit: h.permit,
+		URL: url.String(), Header: header, Private: private, Started: started, Sent: started, Permit: h.permit,
 		AnyType: true, MaxBody: robots.MaxBytes + 1,
 	})
 	if home {

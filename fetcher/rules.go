@@ -286,6 +286,9 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		}
 		answers[i].URL = url.String()
 		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
+		if c.cfg.SeedOrigins || c.cfg.sendsPrivate() {
+			keys = append(keys, originKeys(url)...)
+		}
 		hosts[url.Host()] = true
 		at = append(at, i)
 		item := frontier.Item{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}

@@ -18,9 +18,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// visit requests one item and completes it. It closes began when the request
-// has started, or will not, and calls asked when the request is over.
-func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}, asked func()) {
+// visit requests one item, with the private headers or without, and completes it.
+// It closes began when the request has started, or will not, and calls asked when
+// the request is over.
+func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began chan struct{}, asked func()) {
 	defer func() {
 		h.mu.Lock()
 		h.outstanding--
@@ -42,7 +43,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, began chan struct{}, 
 	if err == nil {
 		h.tally.requests.Add(1)
 		answer, err = h.cfg.Client.Get(h.hard, h.request(item, get.Request{
-			URL: item.URL, Header: h.rules.Header, Sent: started, Permit: h.permit,
+			URL: item.URL, Header: h.rules.Header, Private: private, Sent: started, Permit: h.permit,
 			Started: func() { started(); start() },
 			Grow:    growing(share),
 		}))

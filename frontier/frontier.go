@@ -53,7 +53,8 @@ type Store interface {
 	Complete(ctx context.Context, id LeaseID, done []Completion, host HostUpdate) error
 }
 
-// Scope is the set of scope keys (hosts or domains) that seeds have opened.
+// Scope is the set of scope keys that seeds have opened: hosts or domains, and
+// origins such as "https://example.org" that get private headers.
 // Implementations are safe for concurrent use.
 type Scope interface {
 	// Admit opens keys for good. A seed's key is admitted before the seed is added.

@@ -40,10 +40,12 @@ func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"
 
 // Config says what a Client sends and what it takes. The zero value works.
 type Config struct {
-	UserAgent string         // empty means "crawler"
-	Headers   http.Header    // sent with every request; Host sets the Host header
-	Types     []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
-	RootCAs   *x509.CertPool // nil means the system's
+	UserAgent string // empty means "crawler"
+	// Headers are sent with every request; those that are PrivateHeader with
+	// requests that have Request.Private only. Host sets the Host header.
+	Headers http.Header
+	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
+	RootCAs *x509.CertPool // nil means the system's
 
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
 	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout
@@ -117,7 +119,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		for _, v := range values {
 			if !httpguts.ValidHeaderFieldValue(v) {
-				errs = append(errs, fmt.Errorf("header %s is %q, want no control characters", name, v))
+				errs = append(errs, fmt.Errorf("the value of header %s has control characters", name)) // it may be secret
 			}
 		}
 	}

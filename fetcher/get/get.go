@@ -27,7 +27,7 @@ type Client struct {
 	config    Config
 	limits    limits
 	header    http.Header // of every request; never changed
-	host      string      // the Host header, if Headers has one
+	private   http.Header // of those with Request.Private; never changed
 	anyType   bool
 	dialer    *dialer
 	transport http.RoundTripper
@@ -45,13 +45,12 @@ func New(config Config) (*Client, error) {
 	c := &Client{
 		config:    config,
 		limits:    newLimits(config),
-		header:    baseHeader(config),
-		host:      config.Headers.Get("Host"),
 		anyType:   slices.Contains(config.Types, AnyType),
 		dialer:    dialer,
 		close:     func() {},
 		unpackers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
+	c.header, c.private = splitHeaders(config)
 	c.transport = config.Transport
 	if c.transport == nil {
 		c.transport, c.close = newTransport(config, c.dialer)
@@ -61,24 +60,6 @@ func New(config Config) (*Client, error) {
 
 // Close closes the kept connections that no request is using.
 func (c *Client) Close() { c.close() }
-
-// baseHeader returns what every request sends; config.Headers win.
-func baseHeader(config Config) http.Header {
-	h := http.Header{
-		"User-Agent":      {config.UserAgent},
-		"Accept":          {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
-		"Accept-Encoding": {"gzip, br, zstd"},
-	}
-	if config.Capture {
-		h["Accept-Encoding"] = []string{"gzip"}
-	}
-	for name, values := range config.Headers {
-		if name = http.CanonicalHeaderKey(name); name != "Host" {
-			h[name] = slices.Clone(values)
-		}
-	}
-	return h
-}
 
 // newTransport returns the network: HTTP/1.1 and 2, kept connections, every
 // address through d. net/http knows nothing of the proxy, to which it would

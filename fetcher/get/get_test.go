@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -392,7 +393,7 @@ func TestHeaders(t *testing.T) {
 	hosts := make(chan string, 1)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got <- r.Header; hosts <- r.Host; page("x")(w, r) })
 	c := client(t, Config{UserAgent: "test/1", Headers: http.Header{"x-a": {"1", "2"}, "Host": {"h.test"}, "Accept": {"a/b"}}})
-	mustGet(t, c, Request{URL: url, Header: http.Header{"If-None-Match": {`"e"`}}}).Release()
+	mustGet(t, c, Request{URL: url, Private: true, Header: http.Header{"If-None-Match": {`"e"`}}}).Release()
 	h, host := <-got, <-hosts
 	if h.Get("User-Agent") != "test/1" || len(h["X-A"]) != 2 || h.Get("Accept") != "a/b" || h.Get("If-None-Match") != `"e"` || host != "h.test" {
 		t.Errorf("%v to %q", h, host)
@@ -400,6 +401,39 @@ func TestHeaders(t *testing.T) {
 	mustGet(t, c, Request{URL: url}).Release()
 	if h := <-got; h.Get("If-None-Match") != "" {
 		t.Error("a header of one request was sent with the next")
+	}
+}
+
+// TestPrivateHeaders: what is not known to be harmless is sent only when that is asked for.
+func TestPrivateHeaders(t *testing.T) {
+	got := make(chan http.Header, 1)
+	hosts := make(chan string, 1)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got <- r.Header; hosts <- r.Host; page("x")(w, r) })
+	c := client(t, Config{Headers: http.Header{
+		"authorization": {"secret"}, "Proxy-Authorization": {"secret"}, "COOKIE": {"secret"}, "X-Api-Key": {"secret"}, "X-Odd": {"secret"}, "Host": {"secret"},
+		"accept-language": {"de"}, "dnt": {"1"}, "From": {"me@a.test"}, "Referer": {"http://a.test/"}, "User-Agent": {"b/2"},
+	}})
+	if want := []string{"Authorization", "Cookie", "Host", "Proxy-Authorization", "X-Api-Key", "X-Odd"}; !slices.Equal(c.PrivateHeaders(), want) {
+		t.Errorf("PrivateHeaders() = %v, want %v", c.PrivateHeaders(), want)
+	}
+	for _, request := range []Request{{URL: url}, {URL: url, Header: http.Header{"X-Own": {"1"}}}, {URL: url, Private: true}} {
+		mustGet(t, c, request).Release()
+		h, host := <-got, <-hosts
+		secrets := 0
+		for _, values := range h {
+			if values[0] == "secret" {
+				secrets++
+			}
+		}
+		if request.Private != (secrets == 5) || !request.Private && secrets > 0 || request.Private != (host == "secret") {
+			t.Errorf("private %v: Host %q and %v", request.Private, host, h)
+		}
+		if h.Get("Accept-Language") != "de" || h.Get("Dnt") != "1" || h.Get("From") == "" || h.Get("Referer") == "" || h.Get("User-Agent") != "b/2" {
+			t.Errorf("private %v: %v", request.Private, h)
+		}
+		if h.Get("X-Own") != request.Header.Get("X-Own") {
+			t.Errorf("%v, want the request's own", h)
+		}
 	}
 }
 
@@ -415,6 +449,10 @@ func TestNewNamesEveryFault(t *testing.T) {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%s is not in %v", part, err)
 		}
+	}
+	_, err = New(Config{Headers: http.Header{"Cookie": {"secret\r"}}})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v, want an error without the value", err)
 	}
 }
 

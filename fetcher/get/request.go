@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -18,6 +17,9 @@ import (
 type Request struct {
 	URL    string      // absolute, http or https; a fragment is not sent
 	Header http.Header // added to, or instead of, the Client's
+	// Private sends those of Config.Headers too that are PrivateHeader. It is for
+	// URLs of sites that the user named, not for where links and redirects lead.
+	Private bool
 	// Started, unless nil, is called exactly once, before connect: the start
 	// that politeness counts. It is not called when URL is no URL.
 	Started func()
@@ -218,26 +220,17 @@ func (c *Client) build(request Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	header, host := c.headerOf(request)
 	hr := &http.Request{
 		Method: http.MethodGet,
 		URL:    u,
-		Host:   c.host,
-		Header: c.header,
+		Host:   host,
+		Header: header,
 		Body:   onceBody{},
 		// Spares net/http a goroutine and a timer to find out that the body is
 		// empty, and says nothing on the wire either.
 		TransferEncoding: []string{"identity"},
 		Proto:            "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	if len(request.Header) > 0 {
-		hr.Header = maps.Clone(c.header)
-		for name, values := range request.Header {
-			if name = http.CanonicalHeaderKey(name); name == "Host" && len(values) > 0 {
-				hr.Host = values[0]
-			} else {
-				hr.Header[name] = values
-			}
-		}
 	}
 	return hr, nil
 }

@@ -160,7 +160,7 @@ func TestResumeLine(t *testing.T) {
 	o := new(options)
 	flags := crawlFlags(o)
 	if err := flags.Parse([]string{"--delay", "1s", "--dir", "it's", "--max-pages", "5", "--compress", "--seeds", "a b.txt",
-		"-H", "Cookie: x", "-H", "X: y", "--types", "a/b,c/d", "http://a.test/?q"}); err != nil {
+		"-H", "Cookie: x", "-H", "X-Odd: secret", "-H", "DNT: 1", "--types", "a/b,c/d", "http://a.test/?q"}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := readLayers(flags, nil)
@@ -169,7 +169,7 @@ func TestResumeLine(t *testing.T) {
 	}
 	r := &result{session: &session{plan: &plan{options: o, layers: l, place: inDirectory(o.dirFlag)}}}
 	r.fed.all = true
-	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'X: y'`
+	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'DNT: 1'`
 	if got := r.resumeLine(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -68,8 +68,8 @@ func TestResumeLineOfConnections(t *testing.T) {
 			line: "--name n --dir w --config " + config,
 		},
 		{
-			args: []string{"--redis", "redis://h", "--name", "n", "--proxy", "http://u:hush@p:1", "-H", "Cookie: hush", "-H", "A: b"},
-			line: "--redis redis://h --name n --dir w -H 'A: b' --proxy http://u@p:1",
+			args: []string{"--redis", "redis://h", "--name", "n", "--proxy", "http://u:hush@p:1", "-H", "Cookie: hush", "-H", "DNT: 1"},
+			line: "--redis redis://h --name n --dir w -H 'DNT: 1' --proxy http://u@p:1",
 			notes: []string{
 				"the password in --proxy is not shown: put it back, or the whole URL into CRAWLER_PROXY",
 				"the header Cookie is not shown: add it with -H again",

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -287,6 +288,7 @@ func (ses *session) announce(w io.Writer) {
 	if ses.robots == "ignore" {
 		fmt.Fprintln(w, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
+	ses.announcePrivate(w)
 	where := ses.title()
 	if where != ses.dir {
 		where += ", records in " + ses.dir
@@ -299,6 +301,18 @@ func (ses *session) announce(w io.Writer) {
 	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if stats.Paused {
 		fmt.Fprintf(w, "it is paused: '%s' goes on\n", ses.command("resume"))
+	}
+}
+
+// announcePrivate says where headers are sent that may be secret.
+func (ses *session) announcePrivate(w io.Writer) {
+	names := ses.client.PrivateHeaders()
+	if len(names) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "sent to the origins of seeds only: %s; 'hosts:' in the config file names headers for others\n", strings.Join(names, ", "))
+	if ses.stored != nil && ses.options.seeds == "" && ses.flags.NArg() == 0 {
+		fmt.Fprintln(w, "these origins are those of the seeds of runs with such headers: if the seeds were named in others, name them again")
 	}
 }
 

@@ -158,7 +158,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	o.maxBody = get.DefaultMaxBodyBytes
 	f.Var(&o.maxBody, "max-body", "cut decompressed bodies at this size")
 	f.StringSliceVar(&o.types, "types", get.HTMLTypes(), "content `TYPES` whose bodies are read; * any")
-	f.StringArrayVarP(&o.headers, "header", "H", nil, "send `'NAME: VALUE'` with each request (repeatable)")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "send `'NAME: VALUE'`; Cookie, Authorization and all that may be secret to the origins of seeds only (repeatable)")
 	f.StringVar(&o.userAgent, "user-agent", "crawler/"+version(), "`NAME`: what requests call us; its first token is what robots.txt does")
 	f.StringVar(&o.contact, "contact", "", "`URL` or address for who runs a site, added to the user agent")
 	f.StringArrayVar(&o.connectTo, "connect-to", nil, "`PATTERN=ADDR[:PORT]`: connect to ADDR for hosts that match (repeatable)")

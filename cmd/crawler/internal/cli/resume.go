@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
 // forOneRun are flags that the line which resumes does not repeat.
@@ -90,11 +91,10 @@ func shownProxy(proxy string) (shown string, secret bool) {
 	return u.String(), secret
 }
 
-// redacted is a header as it may be shown: without what lets others in.
+// redacted is a header as it may be shown: without a value that may be secret.
 func redacted(header string) string {
 	name, _, _ := strings.Cut(header, ":")
-	switch strings.ToLower(strings.TrimSpace(name)) {
-	case "authorization", "cookie", "proxy-authorization", "x-api-key":
+	if name = strings.TrimSpace(name); get.PrivateHeader(name) {
 		return name + ": …"
 	}
 	return header

@@ -55,7 +55,8 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 		return nil, errors.Join(err, ses.closeFiles())
 	}
 	ses.crawl, err = fetcher.New(fetcher.Config{
-		Store: ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink, Worker: p.worker,
+		SeedOrigins: why == toLook, // as 'crawler seed' does, which knows no headers
+		Store:       ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink, Worker: p.worker,
 		Sitemaps: p.sitemaps, Assets: p.assets, Memory: p.bodies, Archive: ses.archived(),
 		Rules:      p.linkRules(),
 		Exact:      p.options.exact.Rules,
