@@ -111,7 +111,11 @@ func (l *linkSet) refusals() []frontier.Refusal {
 func (l *linkSet) refuseLink(url canon.URL, reason frontier.Reason) {
 	l.refuse(reason, 1)
 	if l.cfg.OnRefused != nil {
-		l.detail(url.String(), reason, l.cfg.Rules.ruleOf(reason, url))
+		rule := l.cfg.Rules.ruleOf(reason, url)
+		if err := l.cfg.Client.CheckPort(url.Port()); reason == frontier.ReasonPort && err != nil {
+			rule = err.Error()
+		}
+		l.detail(url.String(), reason, rule)
 	}
 }
 
@@ -199,6 +203,9 @@ func (l *linkSet) judgeAlone(url canon.URL) frontier.Reason {
 	if rules.Scope != canon.ScopeAny && !l.scoped(url.Host()) {
 		return frontier.ReasonScope
 	}
+	if l.cfg.Client.CheckPort(url.Port()) != nil {
+		return frontier.ReasonPort
+	}
 	if reason, _ := rules.Trap.Judge(url); reason != "" {
 		return reason
 	}
@@ -248,6 +255,10 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		l.refuseLink(target, frontier.ReasonHops)
 		return
 	}
+	if l.cfg.Client.CheckPort(target.Port()) != nil {
+		l.refuseLink(target, frontier.ReasonPort)
+		return
+	}
 	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
 		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
@@ -265,7 +276,7 @@ type SeedAnswer struct {
 	Raw     string // as given
 	URL     string // canonical; empty if it has no such form
 	Verdict frontier.Verdict
-	Err     error // why it has no canonical form
+	Err     error // why it has no canonical form, or which port it may not have
 }
 
 // Seeds offers seeds, opening the scope of each, and answers index for index.
@@ -285,6 +296,11 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			continue
 		}
 		answers[i].URL = url.String()
+		if err := c.cfg.Client.CheckPort(url.Port()); err != nil {
+			answers[i].Err = err
+			answers[i].Verdict = frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonPort}
+			continue
+		}
 		keys = append(keys, canon.Keys(c.cfg.Rules.Scope, url)...)
 		if c.cfg.SeedOrigins || c.cfg.sendsPrivate() {
 			keys = append(keys, originKeys(url)...)

@@ -114,6 +114,7 @@ type Reason string
 // What the rules of a crawl refuse. A refused URL is not remembered.
 const (
 	ReasonScope     Reason = "scope"                // outside --scope
+	ReasonPort      Reason = "port"                 // of a service that is not the web's, without --allow-port
 	ReasonExcluded  Reason = "excluded"             // --exclude matched, or no --include did
 	ReasonDepth     Reason = "depth"                // beyond --max-depth
 	ReasonHops      Reason = "hops"                 // beyond the limit of redirects in a row
@@ -153,7 +154,7 @@ const (
 	Redirect    Outcome = "redirect"     // 3xx
 	ClientError Outcome = "client_error" // 4xx but 408, 425, 429
 	Robots      Outcome = "robots"       // robots.txt disallows it
-	Address     Outcome = "address"      // its host has only addresses that are not dialled
+	Address     Outcome = "address"      // its host has only addresses that are not dialled, or its port is not
 	Type        Outcome = "type"         // not a wanted content type; the body was not read
 
 	ServerError Outcome = "server_error" // 5xx, after all attempts

@@ -54,6 +54,8 @@ type Sources struct {
 	// CheckHost returns a *get.AddressError for a host that is not dialled, and
 	// another error if it cannot be looked up.
 	CheckHost func(ctx context.Context, host string) error
+	// CheckPort returns a *get.PortError for a port that is not requested.
+	CheckPort func(port string) error
 	// Trail returns the record with this id and those of its referrers, as
 	// record.Reader.Trail does.
 	Trail func(id string) ([]record.Record, error)

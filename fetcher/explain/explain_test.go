@@ -152,6 +152,12 @@ var explanations = []struct {
 	{"refused: scope host", "https://www.h.example/page", nil},
 	{"refused: scope subdomains", "https://a.other.example/page", func(_ *crawl, s *Sources) { s.Rules.Scope = canon.ScopeSubdomains }},
 	{"refused: scope domain", "https://a.b.other.example/page", func(_ *crawl, s *Sources) { s.Rules.Scope = canon.ScopeDomain }},
+	{"refused: port", "https://h.example:25/", func(_ *crawl, s *Sources) {
+		s.CheckPort = func(string) error { return &get.PortError{Port: 25} }
+	}},
+	{"would be queued: another port", "https://h.example:8443/", func(_ *crawl, s *Sources) {
+		s.CheckPort = func(string) error { return nil }
+	}},
 	{"refused: exclude", page, func(_ *crawl, s *Sources) {
 		s.Rules.Exclude = []*regexp.Regexp{regexp.MustCompile(`\.pdf$`), regexp.MustCompile(`/pag.$`)}
 		s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/page`)}
@@ -344,7 +350,7 @@ func TestEveryReason(t *testing.T) {
 	for _, want := range []string{
 		"refused: " + string(frontier.ReasonScope), "refused: " + string(frontier.ReasonExcluded), "refused: " + string(frontier.ReasonDepth),
 		"refused: " + string(frontier.ReasonHostLimit), "refused: " + string(frontier.ReasonScheme),
-		"refused: " + string(frontier.ReasonMalformed), "refused: " + string(frontier.ReasonTooLong),
+		"refused: " + string(frontier.ReasonMalformed), "refused: " + string(frontier.ReasonPort), "refused: " + string(frontier.ReasonTooLong),
 		"seen", "would be queued", string(frontier.Queued), string(frontier.Leased), string(frontier.Done), string(frontier.Failed),
 	} {
 		if !strings.Contains(string(text), "\n"+want+": ") {

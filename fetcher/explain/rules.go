@@ -40,7 +40,11 @@ func (q *query) askRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q.out.Rules = append(q.out.Rules, scope, q.trapRule())
+	q.out.Rules = append(q.out.Rules, scope)
+	if check, ok := q.portRule(); ok {
+		q.out.Rules = append(q.out.Rules, check)
+	}
+	q.out.Rules = append(q.out.Rules, q.trapRule())
 	if check, ok := q.expressions(); ok {
 		q.out.Rules = append(q.out.Rules, check)
 	}
@@ -143,6 +147,17 @@ func (q *query) scopeRule(ctx context.Context) (Check, error) {
 	c.Answer, c.Reason = Refuses, frontier.ReasonScope
 	c.Words = fmt.Sprintf("no seed opened %s (%s)", strings.Join(c.Asked, " or "), c.Setting)
 	return c, nil
+}
+
+// portRule asks whether the port is requested; false: it is the scheme's.
+func (q *query) portRule() (c Check, ok bool) {
+	if q.src.CheckPort == nil || q.url.Port() == "" {
+		return c, false
+	}
+	if err := q.src.CheckPort(q.url.Port()); err != nil {
+		return Check{Rule: "port", Answer: Refuses, Reason: frontier.ReasonPort, Words: err.Error()}, true
+	}
+	return Check{Rule: "port", Answer: Passes, Words: "port " + q.url.Port() + " is requested"}, true
 }
 
 // trapRule asks whether the URL looks like one of a trap.

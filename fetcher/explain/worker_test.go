@@ -29,7 +29,7 @@ var named = []string{
 	"http://h.example/a", "http://h.example/a.pdf", "http://h.example/docs/b", "http://h.example/docs/b.pdf",
 	"https://h.example:8443/docs/", "http://www.h.example/", "http://www.h.example/docs/c", "http://a.b.h.example/docs/d",
 	"http://example/", "http://other.example/docs/", "http://127.0.0.1/docs/", "http://h.example.org/",
-	"http://h.example/redirect",
+	"http://h.example/redirect", "http://h.example:25/docs/",
 }
 
 // web answers for every host: no robots.txt, and pages that name nothing but
@@ -120,7 +120,7 @@ func agree(t *testing.T, rules fetcher.Rules) {
 		t.Helper()
 		e, err := explain.Explain(t.Context(), explain.Sources{
 			Canon: canonicalizer, Rules: explain.Rules(rules), Scope: store, Inspector: store,
-			Fingerprint: written.fingerprint, Trail: written.trail, Now: time.Now(),
+			Fingerprint: written.fingerprint, Trail: written.trail, Now: time.Now(), CheckPort: client.CheckPort,
 		}, url)
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func agree(t *testing.T, rules fetcher.Rules) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reason := range []frontier.Reason{frontier.ReasonScope, frontier.ReasonExcluded, frontier.ReasonDepth} {
+	for _, reason := range []frontier.Reason{frontier.ReasonScope, frontier.ReasonExcluded, frontier.ReasonDepth, frontier.ReasonPort} {
 		counted := stats.Refused[reason]
 		if ask("http://h.example/redirect").Store.State == frontier.Done && // whose target is a link like others
 			ask("http://h.example/target").Verdict.Reason == reason {

@@ -62,6 +62,7 @@ type Fault struct {
 func Classify(err error) Fault {
 	var fault *Error
 	var refused *AddressError
+	var port *PortError
 	switch {
 	case err == nil:
 		return Fault{}
@@ -69,7 +70,7 @@ func Classify(err error) Fault {
 		return Fault{Aborted: true}
 	case errors.Is(err, ErrStale):
 		return Fault{Outcome: frontier.Network, Retry: true, Stale: true}
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), errors.As(err, &port):
 		return Fault{Outcome: frontier.Address}
 	case errors.Is(err, ErrURL):
 		return Fault{Outcome: frontier.Network}

@@ -63,8 +63,9 @@ type Config struct {
 	// are, and those of AllowNet.
 	AllowPrivate bool
 	AllowNet     []netip.Prefix
-	ConnectTo    []Rule // the first that matches says where to connect; its address is allowed
-	DNS          string // the name server to ask, an IP address with or without a port; empty: as the system does it
+	AllowPorts   []uint16 // requested although CheckPort would refuse them
+	ConnectTo    []Rule   // the first that matches says where to connect; its address is allowed
+	DNS          string   // the name server to ask, an IP address with or without a port; empty: as the system does it
 	// Proxy is what all connections go through: http, https or socks5, then
 	// ://[USER:PASSWORD@]HOST[:PORT]. Names are still looked up and judged
 	// here: the proxy gets addresses, never names, and for http URLs too a

@@ -21,7 +21,8 @@ type Request struct {
 	// URLs of sites that the user named, not for where links and redirects lead.
 	Private bool
 	// Started, unless nil, is called exactly once, before connect: the start
-	// that politeness counts. It is not called when URL is no URL.
+	// that politeness counts. It is not called when URL is no URL,
+	// or its port is refused.
 	Started func()
 	// Sent, unless nil, is called at most once, with a connection at hand,
 	// right before the request is written. A slow connect lies between Started
@@ -42,8 +43,8 @@ type Request struct {
 }
 
 // Get makes one request. It returns an error unless a whole answer came: one
-// of ErrAborted (ctx ended, or Request.Permit), ErrStale, *AddressError, *Error, or an error that
-// says why URL cannot be requested (ErrURL); Classify says what each means.
+// of ErrAborted (ctx ended, or Request.Permit), ErrStale, *AddressError, *PortError, *Error, or an
+// error that says why URL cannot be requested (ErrURL); Classify says what each means.
 // The caller releases the Response.
 func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	hr, err := c.build(request)
@@ -218,6 +219,9 @@ func (onceBody) WriteTo(io.Writer) (int64, error) { return 0, nil }
 func (c *Client) build(request Request) (*http.Request, error) {
 	u, err := parseURL(request.URL)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.CheckPort(u.Port()); err != nil {
 		return nil, err
 	}
 	header, host := c.headerOf(request)

@@ -82,6 +82,7 @@ func (ses *session) explain(ctx context.Context, raw string, running bool) (*exp
 		Robots: func(_ context.Context, url canon.URL) (*robots.State, error) {
 			return fetcher.RobotsOf(one.at.hostBlob, url.Origin(), now)
 		},
+		CheckPort:    ses.client.CheckPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
 	}
 	if one.at.records != nil {

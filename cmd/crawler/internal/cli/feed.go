@@ -148,6 +148,9 @@ func (c *checked) checkSeed(ctx context.Context, raw string, look bool) (frontie
 	case err != nil:
 		return frontier.ReasonMalformed, errors.New(seedFault(raw, err))
 	}
+	if err := c.client.CheckPort(url.Port()); err != nil {
+		return frontier.ReasonPort, fmt.Errorf("%s: %w", url, err)
+	}
 	host := url.Host()
 	_, notAddress := netip.ParseAddr(strings.Trim(host, "[]"))
 	plain := notAddress == nil || host == "localhost" || strings.HasSuffix(host, ".localhost")

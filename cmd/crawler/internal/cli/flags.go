@@ -90,7 +90,7 @@ var fixedFlags = []string{
 	"scope", "include", "exclude", "max-depth", "max-per-host", "host-key", "delay", "max-crawl-delay",
 	"latency-factor", "host-concurrency", "robots", "urls", "fpr", "growth", "exact", "sink",
 	"strip-param", "keep-param", "sort-query",
-	"sitemaps", "assets", "max-hosts-per-domain", "max-url-bytes", "max-path-repeats", "max-params", "max-years-ahead",
+	"sitemaps", "assets", "max-hosts-per-domain", "max-url-bytes", "max-path-repeats", "max-params", "max-years-ahead", "allow-port",
 }
 
 // unlimited is --max-depth without a limit.

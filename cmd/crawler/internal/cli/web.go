@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ type webOptions struct {
 	maxRepeats int
 	maxParams  int
 	maxAhead   int
+	allowPort  []string
 
 	// free to change
 	save          string
@@ -63,6 +65,7 @@ func (o *webOptions) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.proxy, "proxy", "", "connect through `URL`: http, https or socks5; names are looked up and checked here")
 	f.StringVar(&o.dns, "dns", "", "ask the name server at `ADDR[:PORT]`")
 	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
+	f.StringSliceVar(&o.allowPort, "allow-port", nil, "request `PORT` too, although it is that of another service, such as 25 or 6379 (repeatable)")
 	o.memory = 256 << 20
 	f.Var(&o.memory, "memory", "for the bodies and documents of all requests under way")
 	f.Var(&o.saveRotate, "save-rotate", "begin another file of kept answers beyond this size; for tests")
@@ -146,6 +149,14 @@ func (o *webOptions) configure(config *get.Config) error {
 			continue
 		}
 		config.AllowNet = append(config.AllowNet, prefix)
+	}
+	for _, text := range o.allowPort {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 {
+			errs = append(errs, fmt.Errorf("--allow-port is %q, want a port from 1 to 65535", text))
+			continue
+		}
+		config.AllowPorts = append(config.AllowPorts, uint16(port))
 	}
 	if o.assets && slices.Equal(config.Types, get.HTMLTypes()) {
 		config.Types = []string{get.AnyType}

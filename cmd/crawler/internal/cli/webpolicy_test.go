@@ -3,12 +3,14 @@ package cli
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
@@ -55,17 +57,31 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 	}
 }
 
-// It lists the parameters that are removed, and the reasons for a refusal.
+// It lists the parameters that are removed, the ports that are not requested, and
+// the reasons for a refusal.
 func TestWebPolicyHasLists(t *testing.T) {
 	page := readText(t, "docs/web-policy.md")
 	listed := strings.Fields(blocks(t, "docs/web-policy.md", "text")[0])
 	if !slices.Equal(listed, canon.DefaultStrip()) {
 		t.Errorf("it lists the parameters %v, want %v", listed, canon.DefaultStrip())
 	}
+	client, err := get.New(get.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ports []string
+	for port := range 1 << 16 {
+		if text := strconv.Itoa(port); client.CheckPort(text) != nil {
+			ports = append(ports, text)
+		}
+	}
+	if listed := strings.Fields(blocks(t, "docs/web-policy.md", "text")[1]); !slices.Equal(listed, ports) {
+		t.Errorf("it lists the ports %v, want %v", listed, ports)
+	}
 	for _, reason := range []frontier.Reason{
 		frontier.ReasonScope, frontier.ReasonExcluded, frontier.ReasonDepth, frontier.ReasonHops, frontier.ReasonHostLimit, frontier.ReasonDomain,
 		frontier.ReasonScheme, frontier.ReasonMalformed, frontier.ReasonTooLong, frontier.ReasonTooMany, frontier.ReasonNofollow,
-		frontier.ReasonRepeats, frontier.ReasonParams, frontier.ReasonCalendar,
+		frontier.ReasonRepeats, frontier.ReasonParams, frontier.ReasonCalendar, frontier.ReasonPort,
 	} {
 		if !strings.Contains(page, "`"+string(reason)+"`") {
 			t.Errorf("it does not name the reason %s", reason)

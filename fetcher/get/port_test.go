@@ -1,0 +1,76 @@
+package get
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestPorts: what browsers refuse is refused, by whatever spelling, before a
+// start is counted; the web's ports and all high ones are requested.
+func TestPorts(t *testing.T) {
+	asked := 0
+	network := fake(func(*http.Request) (*http.Response, error) { asked++; return nil, errors.New("network") })
+	c := client(t, Config{Transport: network})
+	refuses := func(c *Client, url string) bool {
+		t.Helper()
+		before, started := asked, 0
+		_, err := c.Get(t.Context(), Request{URL: url, Started: func() { started++ }})
+		port, refused := errors.AsType[*PortError](err)
+		if refused == (asked > before) || refused == (started > 0) {
+			t.Errorf("%s: %v, %d requests, %d starts", url, err, asked-before, started)
+		}
+		if refused && !strings.Contains(err.Error(), fmt.Sprintf("--allow-port %d", port.Port)) {
+			t.Errorf("%s: %v does not name the flag", url, err)
+		}
+		if refused && Classify(err) != (Fault{Outcome: frontier.Address}) {
+			t.Errorf("%v is %+v", err, Classify(err))
+		}
+		return refused
+	}
+	for _, port := range []string{"0", "1", "7", "22", "25", "00025", "110", "143", "587", "2049", "5061", "6000", "6379", "6566", "6665", "6669", "6679", "6697", "10080"} {
+		for _, url := range []string{"http://127.0.0.1:" + port + "/", "https://[::1]:" + port, "http://h.test:" + port + "?q", "http://h.test:" + port + "//x", "http://u:p@h.test:" + port + "/"} {
+			if !refuses(c, url) {
+				t.Errorf("%s is requested", url)
+			}
+		}
+	}
+	for _, url := range []string{"http://h.test/", "https://h.test/", "http://h.test:80/", "http://h.test:443/", "http://h.test:81/", "http://h.test:8080/", "http://h.test:6380/", "http://h.test:6670/", "http://[::1]:49152/", "http://h.test:65535/"} {
+		if refuses(c, url) {
+			t.Errorf("%s is refused", url)
+		}
+	}
+	c = client(t, Config{Transport: network, AllowPorts: []uint16{25, 6379}})
+	if refuses(c, "http://h.test:25/") || refuses(c, "http://h.test:6379/") || !refuses(c, "http://h.test:110/") {
+		t.Error("AllowPorts allows others, or not those")
+	}
+	if len(badPorts) != 83+1 {
+		t.Errorf("%d ports, want those of the Fetch standard and one", len(badPorts))
+	}
+}
+
+// TestPortIsNotDialled: nothing reaches a server on such a port.
+func TestPortIsNotDialled(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:10080")
+	if err != nil {
+		t.Skip(err)
+	}
+	s := http.Server{Handler: page("here"), ErrorLog: discard}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close(); <-done })
+	_, err = client(t, Config{}).Get(t.Context(), Request{URL: "http://127.0.0.1:10080/"})
+	if _, refused := errors.AsType[*PortError](err); !refused {
+		t.Errorf("%v, want a *PortError", err)
+	}
+	r := mustGet(t, client(t, Config{AllowPorts: []uint16{10080}}), Request{URL: "http://127.0.0.1:10080/"})
+	if string(r.Body) != "here" {
+		t.Errorf("allowed: %q", r.Body)
+	}
+	r.Release()
+}
