@@ -20,6 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/dedup"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
 // Exit codes, as `crawler help exit-codes` has them.
@@ -66,7 +67,9 @@ type streams struct {
 // Run runs one command line and returns its exit code. When ctx ends a crawl
 // finishes what is under way; its cause decides between 130 and 143.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := streams{stdin, stdout, stderr}
+	// What others wrote reaches a terminal only escaped. stdout may carry data,
+	// which files and pipes get as it is; stderr is for people.
+	s := streams{stdin, sanitize.ForTerminal(stdout), sanitize.NewWriter(stderr)}
 	ran := false
 	root := newRoot(s)
 	root.PersistentPreRun = func(*cobra.Command, []string) { ran = true }
@@ -89,10 +92,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if exit.err != nil {
 		for line := range strings.Lines(exit.err.Error()) {
-			fmt.Fprintf(stderr, "crawler: %s\n", strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(s.err, "crawler: %s\n", strings.TrimSuffix(line, "\n"))
 		}
 		if exit.code == exitUsage {
-			fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
+			fmt.Fprintf(s.err, "Try '%s --help'.\n", cmd.CommandPath())
 		}
 	}
 	return exit.code

@@ -4,11 +4,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/lmittmann/tint"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 )
 
@@ -17,22 +17,14 @@ import (
 // concurrent use.
 type console struct {
 	live *view.Live // nil: no terminal
-
-	mu sync.Mutex
-	w  io.Writer
+	*sanitize.Writer
 }
 
 func newConsole(w io.Writer) *console {
 	if live, terminal := view.Open(w, os.Getenv); terminal {
-		return &console{live: live, w: live.Printer()}
+		return &console{live, sanitize.NewWriter(live.Printer())}
 	}
-	return &console{w: w}
-}
-
-func (c *console) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.w.Write(p)
+	return &console{nil, sanitize.NewWriter(sanitize.Unwrap(w))}
 }
 
 // clear takes the live view away.
@@ -43,15 +35,23 @@ func (c *console) clear() {
 }
 
 // newLogger logs to w in a format of --log-format; text for people where they
-// watch.
+// watch. What servers say is escaped in each of them; JSON that is not for a
+// terminal is as encoding/json makes it.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))
-	if format == "json" {
+	c, crawls := w.(*console)
+	live := crawls && c.live != nil
+	switch {
+	case format == "json":
+		if !live {
+			w = sanitize.ForTerminal(sanitize.Unwrap(w))
+		}
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: lvl}))
-	}
-	if c, ok := w.(*console); ok && c.live != nil {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: lvl, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""}))
+	case live: // its colours are not to be escaped, its values are
+		return slog.New(tint.NewTextHandler(c.Unwrap(), &tint.Options{
+			Level: lvl, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "", ReplaceAttr: sanitize.Attr,
+		}))
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: lvl}))
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -34,6 +35,23 @@ func TestFormat(t *testing.T) {
 	} {
 		if got, want := pair[0], pair[1]; got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// What a cell shows may come from a server: it is escaped before it is measured.
+func TestCellsAreEscaped(t *testing.T) {
+	const hostile = "host \x1b]0;pwned\a\u009b5m\u202e.test\nx"
+	for _, lines := range [][]line{flow([]cell{{hostile, plain}}, 70), wrap(cell{hostile, bad}, 70), wrap(cell{hostile, bad}, 20), {{{hostile, plain}}}} {
+		var got strings.Builder
+		for _, l := range lines {
+			if len(lines) > 1 && l.width() > 20 {
+				t.Errorf("%q is wider than 20 columns", l)
+			}
+			l.write(&got, false)
+		}
+		if text := got.String(); text != printable(text) || !strings.Contains(text, `\u001b]0;`) {
+			t.Errorf("%q is drawn as %q", hostile, text)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
 // style is how a cell stands out where colours are on: an SGR parameter.
@@ -45,11 +47,12 @@ func (l line) write(b *strings.Builder, color bool) {
 		if i > 0 {
 			b.WriteString(gap)
 		}
+		text := sanitize.String(c.text)
 		if !color || c.style == plain {
-			b.WriteString(c.text)
+			b.WriteString(text)
 			continue
 		}
-		fmt.Fprintf(b, "\x1b[%sm%s\x1b[0m", c.style, c.text)
+		fmt.Fprintf(b, "\x1b[%sm%s\x1b[0m", c.style, text)
 	}
 }
 
@@ -100,6 +103,7 @@ func limitCell(f Factor) cell {
 func flow(cells []cell, width int) []line {
 	var lines []line
 	for _, c := range cells {
+		c.text = sanitize.String(c.text) // now, for it takes more columns than before
 		c = cut(c, width)
 		if n := len(lines); n > 0 && lines[n-1].width()+len(gap)+len(c.text) <= width {
 			lines[n-1] = append(lines[n-1], c)
@@ -114,7 +118,7 @@ func flow(cells []cell, width int) []line {
 // is wider is cut.
 func wrap(c cell, width int) []line {
 	var lines []line
-	for _, word := range strings.Split(c.text, " ") {
+	for _, word := range strings.Split(sanitize.String(c.text), " ") {
 		if n := len(lines); n > 0 && len(lines[n-1][0].text)+1+len(word) <= width {
 			lines[n-1][0].text += " " + word
 			continue

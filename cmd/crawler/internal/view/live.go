@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/term"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
 // Live is a view of a few lines at the end of a terminal's output that is
@@ -34,8 +36,8 @@ type Live struct {
 // environment too (TERM=dumb cannot). NO_COLOR, when it is not empty, keeps
 // colours out (https://no-color.org).
 func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
-	f, file := w.(*os.File)
-	if !file || getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {
+	f, file := sanitize.Unwrap(w).(*os.File)
+	if !file || getenv("TERM") == "dumb" || !sanitize.IsTerminal(f) {
 		return nil, false
 	}
 	size := func() (width, height int) {
@@ -45,7 +47,7 @@ func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
 		}
 		return width, height
 	}
-	return NewLive(w, size, getenv("NO_COLOR") == ""), true
+	return NewLive(f, size, getenv("NO_COLOR") == ""), true
 }
 
 // NewLive returns a view on w, a terminal that obeys ANSI sequences and has the

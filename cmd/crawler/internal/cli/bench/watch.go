@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
 // watch shows a run as it goes: a line for each step, and on a terminal a bar
@@ -30,8 +30,8 @@ const barSteps = 1000
 
 func newWatch(out io.Writer, r *report.Report, dir string) *watch {
 	w := &watch{out: out, report: r, dir: dir}
-	if f, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
-		w.bar = progressbar.NewOptions(barSteps, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(20),
+	if raw := sanitize.Unwrap(out); os.Getenv("TERM") != "dumb" && sanitize.IsTerminal(raw) {
+		w.bar = progressbar.NewOptions(barSteps, progressbar.OptionSetWriter(raw), progressbar.OptionSetWidth(20),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
 			progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(true))
 	}

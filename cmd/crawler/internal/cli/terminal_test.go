@@ -1,0 +1,211 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
+)
+
+// attack is what hostile servers send: a title of the window, colours by a C1
+// control character, DEL, and text that runs from right to left.
+const attack = "\x1b]0;pwned\a\u009b5m\x7f\u202egnp.exe"
+
+// ownSequences are what the program itself sends to a terminal: colours, and
+// what draws the live view.
+var ownSequences = regexp.MustCompile(`\x1b\[(0|1|2|22|31|32|33|91|92|93)m|\x1b\[[0-9]*[AJK]`)
+
+// onTerminal calls f with a pseudo-terminal and returns what went there.
+func onTerminal(t *testing.T, f func(tty *os.File)) string {
+	t.Helper()
+	master, tty, err := pty.Open()
+	if err != nil {
+		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
+			t.Fatalf("no pseudo-terminal: %v", err)
+		}
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	defer master.Close()
+	var shown bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(&shown, master) // ends with an error once tty is closed
+	}()
+	f(tty)
+	_ = tty.Close()
+	<-read
+	return shown.String()
+}
+
+// isInert fails the test if a terminal would obey anything in shown but what the
+// program itself sends. The terminal makes \r\n of \n.
+func isInert(t *testing.T, what, shown string) {
+	t.Helper()
+	for line := range strings.Lines(ownSequences.ReplaceAllString(shown, "")) {
+		line = strings.NewReplacer("\r", "", "\n", "", "\t", "").Replace(line)
+		if sanitize.String(line) != line {
+			t.Errorf("%s: the terminal gets %q", what, line)
+		}
+	}
+}
+
+// TestLogsOnTerminal: no handler lets a terminal obey what a server says.
+func TestLogsOnTerminal(t *testing.T) {
+	for _, c := range []struct{ name, term, noColor, format string }{
+		{"tint", "xterm", "", "text"}, {"tint without colours", "xterm", "1", "text"},
+		{"text", "dumb", "", "text"}, {"JSON", "xterm", "", "json"}, {"JSON on a dumb terminal", "dumb", "", "json"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("TERM", c.term)
+			t.Setenv("NO_COLOR", c.noColor)
+			shown := onTerminal(t, func(tty *os.File) {
+				for _, w := range []io.Writer{newConsole(sanitize.NewWriter(tty)), sanitize.NewWriter(tty)} {
+					log := newLogger(w, "debug", c.format).With("with", attack)
+					log.Debug(attack, "title", attack, "literal", `\x1b]0;pwned\x1b\\`, "err", fmt.Errorf("get: %w", errors.New(attack)))
+				}
+			})
+			if n := strings.Count(shown, "pwned"); n != 10 {
+				t.Errorf("%d of 10 values are shown in %q", n, shown)
+			}
+			isInert(t, c.name, shown)
+		})
+	}
+}
+
+// JSON that is not for a terminal has the bytes that encoding/json makes.
+func TestJSONLogInFileIsExact(t *testing.T) {
+	for _, console := range []bool{false, true} {
+		var got, want bytes.Buffer
+		var w io.Writer = sanitize.NewWriter(&got)
+		if console {
+			w = newConsole(w)
+		}
+		newLogger(w, "info", "json").Info("m", "title", attack)
+		slog.New(slog.NewJSONHandler(&want, nil)).Info("m", "title", attack)
+		_, gotTitle, _ := strings.Cut(got.String(), `"title"`)
+		_, wantTitle, _ := strings.Cut(want.String(), `"title"`)
+		if gotTitle != wantTitle || wantTitle == "" {
+			t.Errorf("logged %q, want %q", gotTitle, wantTitle)
+		}
+	}
+}
+
+// hostile returns the address of a server that attacks terminals wherever a
+// server has a word.
+func hostile(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			request, err := http.ReadRequest(bufio.NewReader(conn))
+			if err == nil {
+				_, _ = io.WriteString(conn, hostileAnswer(request.URL.Path))
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close(); <-served })
+	return listener.Addr().String()
+}
+
+func hostileAnswer(path string) string {
+	const end = "\r\nConnection: close\r\n"
+	switch path {
+	case "/robots.txt":
+		return "HTTP/1.1 404 " + attack + end + "\r\n"
+	case "/status":
+		return "HTTP/1.1 2" + attack + " OK" + end + "\r\n"
+	case "/protocol":
+		return attack + end + "\r\n"
+	case "/header":
+		return "HTTP/1.1 200 OK\r\n" + attack + end + "\r\n"
+	case "/name":
+		return "HTTP/1.1 200 OK\r\n" + attack + ": x" + end + "\r\n"
+	case "/encoding":
+		return "HTTP/1.1 200 OK\r\nContent-Encoding: " + attack + end + "\r\n"
+	case "/length":
+		return "HTTP/1.1 200 OK\r\nContent-Length: " + attack + end + "\r\n"
+	case "/moved":
+		return "HTTP/1.1 302 " + attack + "\r\nLocation: http://" + attack + ".test/" + end + "\r\n"
+	}
+	body := "<title>" + attack + "</title>"
+	for _, path := range []string{"status", "protocol", "header", "name", "encoding", "length", "moved", attack, "?" + attack} {
+		body += "<a href='/" + path + "'>" + attack + "</a>"
+	}
+	return "HTTP/1.1 200 " + attack + "\r\nContent-Type: text/html; charset=utf-8\r\nETag: \"\u009b5m\u202e\"\r\nLast-Modified: \u009b5m\u202e" +
+		end + "\r\n" + body
+}
+
+// TestHostileServerOnTerminal runs the commands on a terminal: what a server
+// says, or an argument, comes out escaped, and data for a pipe comes out as it is.
+func TestHostileServerOnTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	shown := func(args ...string) string {
+		t.Helper()
+		text := onTerminal(t, func(tty *os.File) { Run(t.Context(), args, strings.NewReader(""), tty, tty) })
+		isInert(t, strings.Join(args, " "), text)
+		return text
+	}
+	text := shown("crawl", "--dir", dir, "--delay", "0", "--retries", "0", "--backoff", "1ms", "--urls", "1000", "--log-level", "debug", "--out", "-",
+		"--connect-to", "*.test="+hostile(t), "http://a.test/")
+	if n := strings.Count(text, "pwned"); n < 10 {
+		t.Errorf("%d values of the server are shown, want 10 or more: the test tests too little\n%q", n, text)
+	}
+	page := "http://a.test/" + attack
+	for _, args := range [][]string{
+		{"output"}, {"output", "--referrers"}, {"report", "--probe", "1ms"}, {"report", "--json", "--probe", "1ms"}, {"status"}, {"status", "--json"},
+		{"explain", page}, {"explain", "--json", page}, {"config"}, {"config", "--json"}, {"audit"},
+	} {
+		shown(append([]string{args[0], "--dir", dir}, args[1:]...)...)
+	}
+	for _, args := range [][]string{
+		{attack}, {"crawl", "--" + attack}, {"crawl", "--delay", attack}, {"crawl", "--config", attack}, {"crawl", "http://" + attack + ".test/"},
+		{"status", "--dir", attack}, {"output", attack}, {"size", "--urls", attack}, {"dedup", "--print", attack}, {"help", attack},
+	} {
+		if text := shown(args...); !strings.Contains(text, "pwned") && args[0] != "help" {
+			t.Errorf("%q says nothing of its argument: %q", args, text)
+		}
+		if _, _, errs := run(t, "", args...); sanitize.String(strings.ReplaceAll(errs, "\n", "")) != strings.ReplaceAll(errs, "\n", "") {
+			t.Errorf("%q writes to a pipe %q", args, errs)
+		}
+	}
+
+	var title struct{ Title string }
+	_, records, _ := run(t, "", "output", "--dir", dir)
+	first, _, _ := strings.Cut(records, "\n")
+	if err := json.Unmarshal([]byte(first), &title); err != nil || !strings.Contains(first, "\u009b5m\x7f\u202e") {
+		t.Errorf("the record in a pipe is %q (%v), want it as it was written", first, err)
+	}
+	var onScreen struct{ Title string }
+	first, _, _ = strings.Cut(shown("output", "--dir", dir), "\n")
+	if err := json.Unmarshal([]byte(first), &onScreen); err != nil || onScreen != title {
+		t.Errorf("the record on a terminal says %+v, that in a pipe %+v (%v)", onScreen, title, err)
+	}
+}

@@ -1,0 +1,126 @@
+// Package sanitize makes text that others wrote safe to show: it replaces what a
+// terminal obeys, or what changes the order of the text around it, by \u escapes.
+//
+// It owns which characters those are, a writer for a command's output and an
+// adapter for coloured logs. It draws nothing and knows no format: in JSON the
+// escaped characters only occur within strings, where \u means the same.
+package sanitize
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// unsafe reports whether a terminal may obey r: control characters (C0, DEL, C1)
+// and the bidirectional controls U+061C, U+200E, U+200F, U+202A to U+202E and
+// U+2066 to U+2069.
+func unsafe(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// appendText appends text to b with escapes. Characters in keep stay as they
+// are. A byte that is not UTF-8, which may be a control character of another
+// charset, becomes \ufffd.
+func appendText(b, text []byte, keep string) []byte {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && size == 1, unsafe(r) && !strings.ContainsRune(keep, r):
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			b = append(b, text[:size]...)
+		}
+		text = text[size:]
+	}
+	return b
+}
+
+// String returns s with escapes. Newlines and tabs are escaped, too.
+func String(s string) string { return string(appendText(nil, []byte(s), "")) }
+
+// Writer escapes what is written to it, except newlines and tabs. It is safe
+// for concurrent use.
+type Writer struct {
+	mu      sync.Mutex
+	to      io.Writer
+	partial []byte // the beginning of a character whose rest was not written yet
+}
+
+// NewWriter returns a Writer to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
+
+// ForTerminal returns a Writer to w if w is a terminal, else w: files and pipes
+// get every byte as it is.
+func ForTerminal(w io.Writer) io.Writer {
+	if IsTerminal(w) {
+		return NewWriter(w)
+	}
+	return w
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, file := w.(*os.File)
+	return file && term.IsTerminal(int(f.Fd()))
+}
+
+// Unwrap returns where w writes what it has escaped; w if w escapes nothing.
+func Unwrap(w io.Writer) io.Writer {
+	if escaping, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		return escaping.Unwrap()
+	}
+	return w
+}
+
+// Unwrap returns the writer below w.
+func (w *Writer) Unwrap() io.Writer { return w.to }
+
+// Write implements io.Writer. If a character's bytes are not complete yet, they
+// wait for the next call.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := append(w.partial, p...)
+	end := len(text)
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				end -= i
+			}
+			break
+		}
+	}
+	_, err := w.to.Write(appendText(make([]byte, 0, end), text[:end], "\n\t"))
+	w.partial = bytes.Clone(text[end:])
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Attr is for tint.Options.ReplaceAttr. The handlers of log/slog quote values,
+// but tint writes the escape character as it is, even where a value only spells
+// it: \x1b. Bytes are what tint quotes without exception.
+func Attr(_ []string, a slog.Attr) slog.Attr {
+	kind := a.Value.Kind()
+	if _, level := a.Value.Any().(slog.Level); level || kind != slog.KindString && kind != slog.KindAny {
+		return a
+	}
+	text := a.Value.String()
+	switch {
+	case a.Key == slog.MessageKey: // not quoted
+		a.Value = slog.AnyValue([]byte(String(text)))
+	case String(text) != text || strings.Contains(text, `\`):
+		a.Value = slog.AnyValue([]byte(text))
+	}
+	return a
+}
