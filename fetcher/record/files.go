@@ -91,7 +91,7 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 		}
 	}
 	f.named = f.closed
-	if err := cfg.FS.MkdirAll(cfg.Dir, 0o755); err != nil {
+	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	if err := f.syncDir(cfg.FS.PathDir(cfg.Dir)); err != nil { // it may be new

@@ -49,7 +49,7 @@ const journalLock = "pages.lock"
 // frontier.ErrLocked while another process has it open.
 func OpenJournal(cfg Config) (*Journal, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.FS.MkdirAll(cfg.Dir, 0o755); err != nil {
+	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	unlock, err := cfg.FS.Lock(cfg.FS.PathJoin(cfg.Dir, journalLock))

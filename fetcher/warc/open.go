@@ -50,7 +50,7 @@ func (w *Writer) create() error {
 	if strings.ContainsAny(w.cfg.Prefix, `/\`) {
 		return fmt.Errorf("the prefix %q cannot be part of a file's name", w.cfg.Prefix)
 	}
-	if err := w.cfg.FS.MkdirAll(w.folder(), 0o755); err != nil {
+	if err := w.cfg.FS.MkdirAll(w.folder(), 0o700); err != nil {
 		return err
 	}
 	return errors.Join(w.syncFolder(w.cfg.Dir), w.syncFolder(w.cfg.FS.PathDir(w.cfg.Dir)))

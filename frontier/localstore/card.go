@@ -122,10 +122,10 @@ func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 // temporary ends the name of a file that is being written.
 const temporary = ".new"
 
-// replaceFile writes dir/name, whole or not at all, durably.
+// replaceFile writes dir/name for its owner alone, whole or not at all, durably.
 func replaceFile(filesystem vfs.FS, dir, name string, write func(io.Writer) error) (err error) {
 	partial := filesystem.PathJoin(dir, name+temporary)
-	f, err := filesystem.Create(partial, vfs.WriteCategoryUnspecified)
+	f, err := createPrivate(filesystem, partial)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package localstore
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -44,8 +47,40 @@ func syncDir(fs vfs.FS, name string) error {
 	return dir.Sync()
 }
 
-// makeDir makes dir and its missing parents, durably: a power loss after the
-// first answer must not take the directory itself.
+// createPrivate creates a file, in place of another of that name, that no other
+// user can open, not even while it is empty. An FS knows no modes: a file on the
+// disk is made before the FS opens it.
+func createPrivate(filesystem vfs.FS, name string) (vfs.File, error) {
+	if vfs.Root(filesystem) != vfs.Default {
+		return filesystem.Create(name, vfs.WriteCategoryUnspecified)
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, privateMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+}
+
+// privateMode is that of files with the key of the fingerprints.
+const privateMode = 0o600
+
+// hideCard takes the rights of others from the card of a crawl that an older
+// version created. In a directory that cannot be written it stays as it is.
+func hideCard(filesystem vfs.FS, dir string) {
+	name := filesystem.PathJoin(dir, cardFile)
+	if info, err := filesystem.Stat(name); err == nil && info.Mode().Perm()&^privateMode != 0 && vfs.Root(filesystem) == vfs.Default {
+		_ = os.Chmod(name, privateMode)
+	}
+}
+
+// makeDir makes dir, for its owner alone, and its missing parents, durably: a
+// power loss after the first answer must not take the directory itself.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string
 	for at := dir; ; at = fs.PathDir(at) {
@@ -55,7 +90,10 @@ func makeDir(fs vfs.FS, dir string) error {
 			break
 		}
 	}
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := fs.MkdirAll(fs.PathDir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for _, parent := range parents {

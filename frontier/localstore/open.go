@@ -100,6 +100,7 @@ func (s *Store) enter() (exists bool, err error) {
 	if err != nil {
 		return false, errors.Join(err, s.unlock())
 	}
+	hideCard(s.fs, dir)
 	return true, nil
 }
 

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +38,30 @@ func adminAddress(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// serveAdmin serves /metrics, /healthz, /readyz and /debug/pprof until it is
-// closed, if --admin asks for it. run ends when the crawl is to stop.
+// checkAdmin returns what is wrong with the flags of --admin.
+func (o *options) checkAdmin() (errs []error) {
+	if o.admin == "" {
+		if o.pprof {
+			errs = append(errs, errors.New("--pprof is given without --admin: add --admin PORT, where the profiles are served"))
+		}
+		if len(o.adminHosts) > 0 {
+			errs = append(errs, errors.New("--admin-host is given without --admin: add --admin ADDR:PORT, or leave it out"))
+		}
+		return errs
+	}
+	if _, err := adminAddress(o.admin); err != nil {
+		errs = append(errs, err)
+	}
+	for _, name := range o.adminHosts {
+		if _, _, err := net.SplitHostPort(name); err == nil || hostOf(name) == "" {
+			errs = append(errs, fmt.Errorf("--admin-host is %q, want a host's name or IP address without a port, as in metrics.example.org", name))
+		}
+	}
+	return errs
+}
+
+// serveAdmin serves /metrics, /healthz and /readyz, and with --pprof profiles,
+// until it is closed, if --admin asks for it. run ends when the crawl is to stop.
 func (ses *session) serveAdmin(run context.Context, w io.Writer) (closeAdmin func(), err error) {
 	if ses.admin == "" {
 		return func() {}, nil
@@ -49,7 +74,9 @@ func (ses *session) serveAdmin(run context.Context, w io.Writer) (closeAdmin fun
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
-	server := &http.Server{Handler: ses.adminHandler(run), ReadHeaderTimeout: 10 * time.Second}
+	bound, _, _ := net.SplitHostPort(address)
+	handler := checkHost(slices.Concat(ses.adminHosts, []string{bound}), ses.adminHandler(run))
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -88,12 +115,46 @@ func (ses *session) adminHandler(run context.Context) http.Handler {
 		_, err := ses.store.Counters(ctx)
 		health(w, err)
 	})
+	if !ses.pprof {
+		return mux
+	}
 	// Not pprof.Cmdline: a header on the command line may be a secret.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// checkHost answers a request only if its Host header names this server:
+// localhost, a loopback address, the address that the connection came to, or one
+// of names. A browser that a web page sends here by its own name, whose address
+// it changed (DNS rebinding), names another host.
+func checkHost(names []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostOf(r.Host)
+		known := host == "localhost" || slices.ContainsFunc(names, func(name string) bool { return host == hostOf(name) })
+		if ip, err := netip.ParseAddr(host); err == nil {
+			local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+			known = known || ip.IsLoopback() || local != nil && ip.WithZone("") == local.AddrPort().Addr().Unmap().WithZone("")
+		}
+		if !known || host == "" {
+			http.Error(w, fmt.Sprintf("this server is not known as %q, the Host of the request: "+
+				"ask for localhost or its IP address, or start the crawl with --admin-host NAME", host), http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostOf returns the host of HOST or HOST:PORT in lower case, an IPv6 address
+// without its brackets.
+func hostOf(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
 // readyTime is how soon a store that is ready answers.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -68,7 +70,7 @@ func TestMetrics(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- Run(t.Context(), []string{"crawl", "--dir", dir, "--seeds", "-", "--delay", "0", "--retries", "0", "--max-depth", "1",
-			"--admin", "0", "--connect-to", "*.test=" + site(t)}, seeds, io.Discard, errs)
+			"--admin", "0", "--pprof", "--connect-to", "*.test=" + site(t)}, seeds, io.Discard, errs)
 	}()
 	base := "http://" + errs.await(t, regexp.MustCompile(`metrics on http://(127\.0\.0\.1:\d+)/metrics\n`))[1]
 	if _, err := io.WriteString(feed, "http://a.test/\n"); err != nil {
@@ -120,6 +122,19 @@ func TestMetrics(t *testing.T) {
 		if response := fetch(t, base+path); response.StatusCode != status {
 			t.Errorf("%s has status %d, want %d", path, response.StatusCode, status)
 		}
+	}
+	rebound, err := http.NewRequestWithContext(t.Context(), "GET", base+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebound.Host = "rebound.test"
+	response, err := http.DefaultClient.Do(rebound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("a request for %s has status %d, want 421", rebound.Host, response.StatusCode)
 	}
 	_ = feed.Close()
 	if code := <-ended; code != exitOK {
@@ -202,6 +217,9 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		return w
 	}
+	if w := ask("/debug/pprof/goroutine"); w.Code != 404 {
+		t.Errorf("without --pprof profiles = %d", w.Code)
+	}
 	if w := ask("/readyz"); w.Code != 200 || w.Body.String() != "ok\n" {
 		t.Errorf("readyz = %d %q", w.Code, w.Body)
 	}
@@ -217,6 +235,53 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 	}
 	if w := ask("/metrics"); w.Code != 500 || !strings.Contains(w.Body.String(), frontier.ErrClosed.Error()) {
 		t.Errorf("metrics of a closed store = %d %q", w.Code, w.Body)
+	}
+}
+
+// TestAdminHost: only who names this server gets an answer.
+func TestAdminHost(t *testing.T) {
+	for _, c := range []struct {
+		host, local, admin string
+		named              []string
+		served             bool
+	}{
+		{host: "localhost:9090", served: true}, {host: "LocalHost.", served: true},
+		{host: "127.0.0.1:9090", served: true}, {host: "127.9.9.9", served: true}, {host: "[::1]:9090", served: true}, {host: "[::1]", served: true},
+		{host: "rebound.test:9090"}, {host: "localhost.rebound.test"}, {host: "127.0.0.1.rebound.test"}, {host: "127.1"}, {host: ""}, {host: ":9090"},
+		{host: "192.0.2.1:9090"}, {host: "192.0.2.1:9090", local: "192.0.2.1:9090", served: true}, {host: "192.0.2.2", local: "192.0.2.1:9090"},
+		{host: "[2001:db8::1]:9090", local: "[2001:db8::1]:9090", served: true}, {host: "192.0.2.1", local: "[::ffff:192.0.2.1]:9090", served: true},
+		{host: "[fe80::1]:9090", local: "[fe80::1%eth0]:9090", served: true},
+		{host: "metrics.test", admin: "metrics.test", served: true}, {host: "other.test", admin: "metrics.test"},
+		{host: "Metrics.Test:80", named: []string{"a.test", "metrics.test"}, served: true}, {host: "192.0.2.7:80", named: []string{"192.0.2.7"}, served: true},
+		{host: "[2001:db8::7]:80", named: []string{"2001:db8::7"}, served: true}, {host: "b.test", named: []string{"a.test"}},
+		{host: "\x1b]0;pwned\a"},
+	} {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Host = c.host
+		if c.local != "" {
+			local := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.local))
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local))
+		}
+		w, served := httptest.NewRecorder(), false
+		checkHost(append(c.named, c.admin), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })).ServeHTTP(w, r)
+		if served != c.served || served == (w.Code == http.StatusMisdirectedRequest) {
+			t.Errorf("%+v: served %t, status %d", c, served, w.Code)
+		}
+		if text := w.Body.String(); !served && (!strings.Contains(text, "--admin-host") || strings.Contains(text, "\x1b")) {
+			t.Errorf("%+v: answer %q", c, text)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--pprof"}, "--pprof is given without --admin"}, {[]string{"--admin-host", "a.test"}, "--admin-host is given without --admin"},
+		{[]string{"--admin", "0", "--admin-host", "a.test:80"}, `--admin-host is "a.test:80", want`},
+		{[]string{"--admin", "0", "--admin-host", "http://a.test"}, `--admin-host is "http://a.test", want`},
+	} {
+		if code, _, errs := run(t, "", append([]string{"config", "--dir", t.TempDir()}, c.args...)...); code != exitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit code %d: %s", c.args, code, errs)
+		}
 	}
 }
 

@@ -143,10 +143,7 @@ func (o *options) check() (c checked, err error) {
 	}
 	_, err = crashHook(o.crashAt)
 	keep(err)
-	if o.admin != "" {
-		_, err = adminAddress(o.admin)
-		keep(err)
-	}
+	keep(errors.Join(o.checkAdmin()...))
 	return c, errors.Join(errs...)
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
@@ -23,13 +24,7 @@ func (ses *session) serveControl(ctx context.Context, w io.Writer) (wait func(),
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(ses.file(socketFile)) // left by a process that was killed
-	name, release, err := socketAddress(ses.dir)
-	if err != nil {
-		return nil, err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", name)
-	release()
+	listener, err := listenPrivately(ctx, ses.dir)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", ses.file(socketFile), err)
 	}
@@ -57,6 +52,39 @@ func (ses *session) serveControl(ctx context.Context, w io.Writer) (wait func(),
 		<-done
 		_ = os.Remove(ses.file(socketFile))
 	}, nil
+}
+
+// listenPrivately listens on the socket in dir, in place of one that a killed
+// process left. At no moment can another user connect, whatever the umask and
+// whoever may enter dir: the socket is made in a folder that only its owner can
+// enter, and gets its place when its mode is set.
+func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
+	folder := filepath.Join(dir, socketFile+".new")
+	if err := os.RemoveAll(folder); err != nil { // left by a process that was killed
+		return nil, err
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	name, release, err := socketAddress(folder)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", name)
+	release()
+	if err != nil {
+		return nil, err
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // it has another name by then
+	made := filepath.Join(folder, socketFile)
+	if err = os.Chmod(made, 0o600); err == nil {
+		err = os.Rename(made, filepath.Join(dir, socketFile))
+	}
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
 }
 
 // seedReply is a fetcher.SeedAnswer that travels.

@@ -79,6 +79,8 @@ type options struct {
 	leaseTime   time.Duration
 	cpuProfile  string
 	admin       string
+	adminHosts  []string
+	pprof       bool
 	redisWait   int
 	maxQueued   limit
 	worker      string
@@ -179,7 +181,9 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped")
 	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
 	f.Var(newChoice(&o.logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
-	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz, /readyz and /debug/pprof on `ADDR:PORT`, a port alone on loopback")
+	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`, a port alone on loopback")
+	f.StringArrayVar(&o.adminHosts, "admin-host", nil, "`NAME` that --admin is asked by, beside localhost and its IP address (repeatable)")
+	f.BoolVar(&o.pprof, "pprof", false, "serve profiles of the process with --admin, too, in /debug/pprof/")
 	f.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
 	f.IntVar(&o.checkpoint, "checkpoint-adds", 0, "write the filter to disk after so many added URLs; for tests")
 	f.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")

@@ -121,7 +121,7 @@ func readCard(dir string) (c card, err error) {
 // card, if it has one: the caller has compared them.
 func openStore(dir string, want settings, options canon.Options, crash func(string)) (_ *store, err error) {
 	s := &store{dir: dir, crash: crash}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	if s.unlock, err = vfs.Default.Lock(filepath.Join(dir, lockFile)); err != nil {
@@ -307,7 +307,10 @@ func (s *store) path(prefix string, generation uint64, suffix string) string {
 // replace writes a file of the directory, whole or not at all, durably.
 func (s *store) replace(name string, write func(io.Writer) error) error {
 	name = filepath.Join(s.dir, name)
-	f, err := os.Create(name + newSuffix)
+	if err := os.Remove(name + newSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(name+newSuffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // the card has the key
 	if err != nil {
 		return err
 	}
