@@ -10,7 +10,8 @@ import (
 )
 
 // A host's blob: version, the host's politeness, then for each origin its name
-// and the state of its robots.txt, each with its length before it.
+// and the state of its robots.txt, each with its length before it. Behind them
+// an entry without a name says why the host does not answer, if it does not.
 const blobVersion = 1
 
 // maxOrigins bounds the origins of one host key whose rules are remembered: each
@@ -25,11 +26,24 @@ func (h *holding) appendBlob(b []byte) []byte {
 	b = append(b, blobVersion)
 	polite, _ := h.host.AppendBinary(nil)
 	b = appendSized(b, polite)
-	for name, state := range h.origins {
-		rules, err := state.AppendBinary(nil)
-		if err == nil && len(b)+len(name)+len(rules)+2*binary.MaxVarintLen32 <= frontier.MaxBlob {
-			b = appendSized(appendSized(b, []byte(name)), rules)
+	add := func(name string, part []byte) {
+		if len(b)+len(name)+len(part)+2*binary.MaxVarintLen32 <= frontier.MaxBlob {
+			b = appendSized(appendSized(b, []byte(name)), part)
 		}
+	}
+	causes := 0
+	for name, state := range h.origins {
+		if state.Cause() != "" {
+			if causes++; causes > maxOrigins { // they must leave room for the failures of all
+				state = state.WithoutCause()
+			}
+		}
+		if rules, err := state.AppendBinary(nil); err == nil {
+			add(name, rules)
+		}
+	}
+	if h.cause != "" {
+		add("", []byte(h.cause))
 	}
 	return b
 }
@@ -51,6 +65,10 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 		return err
 	}
 	return readOrigins(origins, func(name string, rules []byte) error {
+		if name == "" {
+			h.cause = clip(string(rules))
+			return nil
+		}
 		state := new(robots.State)
 		if err := state.Restore(rules, now); err != nil {
 			return err
@@ -82,6 +100,25 @@ func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) 
 		return nil, err
 	}
 	return state, nil
+}
+
+// CauseOf returns why a host does not answer requests for pages, as a worker left
+// it in the host's blob; empty: it answers, or nobody knows.
+func CauseOf(blob []byte) (cause string, err error) {
+	if blob == nil {
+		return "", nil
+	}
+	_, origins, err := openBlob(blob)
+	if err != nil {
+		return "", err
+	}
+	err = readOrigins(origins, func(name string, part []byte) error {
+		if name == "" {
+			cause = clip(string(part))
+		}
+		return nil
+	})
+	return cause, err
 }
 
 // openBlob takes the host's politeness off a blob; the origins remain.

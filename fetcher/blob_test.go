@@ -2,9 +2,14 @@ package fetcher
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
@@ -39,5 +44,51 @@ func TestRobotsOf(t *testing.T) {
 	}
 	if _, err := RobotsOf(bytes.Repeat([]byte{0xff}, 40), "http://h.test", now); err == nil {
 		t.Error("nonsense is taken for a blob")
+	}
+}
+
+// TestBlobKeepsCauses: why a host and its origins fail is there for the next
+// worker, and leaves room for the failures of many origins.
+func TestBlobKeepsCauses(t *testing.T) {
+	now := time.Now()
+	h := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State), cause: "it is down"}
+	for port := range 250 {
+		state := new(robots.State)
+		state.Failed(now, strings.Repeat("why", 100))
+		h.origins[fmt.Sprintf("http://host.test:%d", port)] = state
+	}
+	blob := h.appendBlob(nil)
+	if cause, err := CauseOf(blob); cause != h.cause || err != nil {
+		t.Errorf("CauseOf = %q, %v, want %q", cause, err, h.cause)
+	}
+	back := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State)}
+	if err := back.readBlob(blob, now); err != nil {
+		t.Fatal(err)
+	}
+	causes := 0
+	for _, state := range back.origins {
+		if state.Failures() != 1 {
+			t.Errorf("%d failures, want 1", state.Failures())
+		}
+		if state.Cause() != "" {
+			causes++
+		}
+	}
+	if len(back.origins) != len(h.origins) || causes != maxOrigins || back.cause != h.cause {
+		t.Errorf("%d origins with %d causes, %q, want %d with %d, %q", len(back.origins), causes, back.cause, len(h.origins), maxOrigins, h.cause)
+	}
+}
+
+// TestCauseOf: what failed is said once.
+func TestCauseOf(t *testing.T) {
+	dial := errors.New("dial tcp 127.0.0.1:7: connect: connection refused")
+	for want, err := range map[string]error{
+		dial.Error():              &get.Error{Op: get.OpConnect, Err: dial},
+		"request: unexpected EOF": &get.Error{Op: get.OpRequest, Err: io.ErrUnexpectedEOF},
+		"wrapped: connect: close": fmt.Errorf("wrapped: %w", errors.New("connect: close")),
+	} {
+		if got := causeOf(err); got != want {
+			t.Errorf("causeOf(%v) = %q, want %q", err, got, want)
+		}
 	}
 }

@@ -195,6 +195,8 @@ type Crawl struct {
 	abort context.CancelCauseFunc
 	tally tally
 	once  sync.Once
+
+	storeAway, storeFull, machineDown outage
 }
 
 // Ends of a Run.
@@ -342,15 +344,17 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		case stop.Err() != nil && err != nil:
 			return Stopped, nil
 		case errors.Is(err, frontier.ErrUnavailable):
-			c.cfg.Logger.Warn("store unavailable", slog.Any("err", err))
+			c.noteStore(err)
 			pause(stop, outage.next())
 			continue
 		case err != nil:
 			return "", err
 		}
 		short := len(grant.Leases) < len(ids)
+		c.noteStore(nil)
 		outage, ids = backoff{}, nil
 		c.tally.due.Store(!short)
+		c.tally.idle.Store(len(grant.Leases) == 0 && idle && fed && !grant.Empty && !grant.Paused && !grant.Limited)
 		for _, l := range grant.Leases {
 			start(c.hold(l, asked))
 		}
@@ -417,9 +421,11 @@ func (b *backoff) next() time.Duration {
 // are aborted.
 func (c *Crawl) whileUnavailable(call func() error) error {
 	for outage := (backoff{}); ; pause(c.hard, outage.next()) {
-		if err := call(); !errors.Is(err, frontier.ErrUnavailable) || c.hard.Err() != nil {
+		err := call()
+		if !errors.Is(err, frontier.ErrUnavailable) || c.hard.Err() != nil {
 			return err
 		}
+		c.noteStore(err)
 	}
 }
 

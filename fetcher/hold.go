@@ -38,6 +38,8 @@ type holding struct {
 	host        *politeness.Host
 	notBefore   time.Time                // of the next start, for the sake of starts under no lease
 	origins     map[string]*robots.State // by origin
+	cause       string                   // why the host does not answer requests for pages; empty: it does
+	waits       bool                     // items that were taken on wait to be tried again
 	changed     bool                     // what the blob keeps, since it was last sent
 	asking      int                      // requests under way; the slot is held while there are any
 	slot        chan struct{}            // of slots: the one that is held; nil: none
@@ -151,7 +153,11 @@ func (h *holding) dead() bool {
 func (h *holding) step(stop context.Context) error {
 	item := h.pending[0]
 	if h.dead() {
-		return h.concludeAll(frontier.HostDead, "the host answers no more")
+		why := "the host answers no more"
+		if cause := h.lastCause(); cause != "" {
+			why += ": " + cause
+		}
+		return h.concludeAll(frontier.HostDead, why)
 	}
 	if item.Deliveries >= frontier.MaxDeliveries {
 		return h.conclude(1, frontier.WorkerLost, "its workers died over it")

@@ -56,15 +56,28 @@ func (h *holding) origin(origin string) *robots.State {
 func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)
-	failures, due := state.Failures(), state.AskIn(time.Now()) == 0
+	failures, cause, due := state.Failures(), state.Cause(), state.AskIn(time.Now()) == 0
 	h.mu.Unlock()
 	if failures > h.cfg.Retries && !due {
-		return h.conclude(1, frontier.Network, fmt.Sprintf("robots.txt cannot be had after %d tries", failures))
+		return h.conclude(1, frontier.Network, robotsFault(failures, cause))
 	}
 	h.shelved = append(h.shelved, h.pending[0])
 	h.pending = h.pending[1:]
 	h.full = true // behind them there may be items of other origins
 	return nil
+}
+
+// robotsFault says why a page has failed without a request of its own.
+func robotsFault(failures int, cause string) string {
+	attempts := "1 attempt"
+	if failures > 1 {
+		attempts = fmt.Sprintf("%d attempts", failures)
+	}
+	fault := fmt.Sprintf("robots.txt: %s failed", attempts)
+	if cause == "" { // left by a worker that did not keep it
+		return fault
+	}
+	return fault + ": " + cause
 }
 
 // unshelve makes shelved items pending, when nothing else is and a robots.txt
@@ -214,9 +227,14 @@ func (h *holding) abroad(host string) (header map[string][]string, next turn) {
 // host's delay became longer.
 func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	state := h.origin(origin)
+	failures := state.Failures()
+	defer func() {
+		h.mu.Unlock()
+		h.noteOrigin(origin, failures)
+	}()
 	before := h.host.Delay()
-	h.origin(origin).Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
+	state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
 	longest := time.Duration(0) // the host key has one delay, whichever origin asked for it
 	for _, state := range h.origins {
 		if rules := state.Rules(); rules != nil {
@@ -238,6 +256,7 @@ func (h *holding) robotsFailed(origin string, err error) error {
 	case fault.Aborted:
 		return errStop
 	case fault.Stale:
+		h.tally.failed(h.lease.Host, "robots.txt: "+causeOf(err))
 		return nil // again, when the host is due
 	case fault.Local:
 		h.awaitMachine(err)
@@ -246,9 +265,15 @@ func (h *holding) robotsFailed(origin string, err error) error {
 		return h.concludeOrigin(origin, frontier.Address, err.Error())
 	}
 	h.mu.Lock()
-	h.origin(origin).Failed(time.Now())
+	state := h.origin(origin)
+	failures := state.Failures()
+	state.Failed(time.Now(), causeOf(err))
 	h.changed = true
 	h.mu.Unlock()
+	if errors.Is(err, errBusy) { // nothing was requested
+		return nil
+	}
+	h.noteOrigin(origin, failures)
 	return nil
 }
 

@@ -15,12 +15,18 @@ type roster struct {
 	held map[string]*holding
 	due  map[string]time.Time // of hosts that are not held, while it lies ahead
 	most int                  // length of due at which it is swept
+	// resting are hosts that are not held because they failed, until when.
+	resting     map[string]time.Time
+	mostResting int
 }
 
 const rosterSweep = 1024
 
 func newRoster() roster {
-	return roster{held: make(map[string]*holding), due: make(map[string]time.Time), most: rosterSweep}
+	return roster{
+		held: make(map[string]*holding), due: make(map[string]time.Time), most: rosterSweep,
+		resting: make(map[string]time.Time), mostResting: rosterSweep,
+	}
 }
 
 // join makes the lease of h speak for its host.
@@ -30,6 +36,7 @@ func (r *roster) join(h *holding) {
 	r.held[h.lease.Host] = h
 	h.notBefore = r.due[h.lease.Host]
 	delete(r.due, h.lease.Host)
+	delete(r.resting, h.lease.Host)
 }
 
 // leave ends that.
@@ -43,8 +50,31 @@ func (r *roster) leave(h *holding) {
 	now := time.Now()
 	h.mu.Lock()
 	due := now.Add(h.dueIn(now))
+	rests := time.Duration(0)
+	if h.waits || len(h.pending)+len(h.shelved) > 0 {
+		rests = max(h.robotsDue(now), h.host.BackoffUntil().Sub(now))
+	}
 	h.mu.Unlock()
 	r.delay(h.lease.Host, now, due)
+	if rests > 0 {
+		r.resting[h.lease.Host] = now.Add(rests)
+		sweep(r.resting, now, &r.mostResting)
+	}
+}
+
+// backingOff returns how many hosts rest because they failed, and how long the
+// first of them still does.
+func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, until := range r.resting {
+		if rest := until.Sub(now); rest > 0 {
+			if hosts++; hosts == 1 || rest < first {
+				first = rest
+			}
+		}
+	}
+	return hosts, first
 }
 
 // start says how long a start at host must still wait. With take, a start that
@@ -74,13 +104,18 @@ func (r *roster) delay(host string, now, due time.Time) {
 		return
 	}
 	r.due[host] = due
-	if len(r.due) < r.most {
+	sweep(r.due, now, &r.most)
+}
+
+// sweep takes out what lies behind now, when there are most of them.
+func sweep(due map[string]time.Time, now time.Time, most *int) {
+	if len(due) < *most {
 		return
 	}
-	for other, at := range r.due {
+	for host, at := range due {
 		if !at.After(now) {
-			delete(r.due, other)
+			delete(due, host)
 		}
 	}
-	r.most = max(rosterSweep, 2*len(r.due))
+	*most = max(rosterSweep, 2*len(due))
 }

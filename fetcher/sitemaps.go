@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -38,10 +39,15 @@ func (h *holding) offerSitemaps(origin string) error {
 	})
 	switch {
 	case err == nil:
+		if lasted, was := h.storeFull.end(time.Now()); was {
+			h.cfg.Logger.Info("store takes sitemaps again", slog.Duration("after", lasted))
+		}
 		h.Wake()
 		return nil
 	case errors.Is(err, frontier.ErrFull): // it is with them as with links then: they are refused
-		h.cfg.Logger.Warn("store full, sitemaps refused", slog.String("origin", origin))
+		if h.storeFull.begin(time.Now()) {
+			h.cfg.Logger.Warn("store full, sitemaps refused", slog.String("origin", origin))
+		}
 		return nil
 	}
 	if h.hard.Err() == nil {

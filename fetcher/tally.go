@@ -3,6 +3,7 @@ package fetcher
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,17 +13,21 @@ import (
 
 // tally counts what a worker does, for who watches it.
 type tally struct {
-	requests, robots, errors, bytes, finished, leasesLost atomic.Uint64
+	requests, robots, errors, bytes, finished, pages, leasesLost atomic.Uint64
+
+	answered atomic.Bool // a page, or a robots.txt, came
 
 	// what is so now
 	paying  atomic.Int64 // requests that wait for the worker's rate
 	storing atomic.Int64 // completions that wait for the store
 	ruling  atomic.Int64 // hosts that wait for a robots.txt
 	due     atomic.Bool  // the store had due hosts that were not taken
+	idle    atomic.Bool  // nothing is held, nobody adds, and no host is due
 	delay   atomic.Int64 // of the host that had to wait last
 
 	mu    sync.Mutex
 	hosts HostCounts
+	last  *LastError // nil: no attempt has failed
 }
 
 // hostsCounted is how many hosts a worker's sketches hold.
@@ -33,10 +38,49 @@ type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
+
+	Causes map[string]string `json:"causes"` // why the last attempt at a host failed; of some hosts of Errors
 }
 
 func newHostCounts() HostCounts {
-	return HostCounts{topk.New(hostsCounted), topk.New(hostsCounted), topk.New(hostsCounted)}
+	return HostCounts{
+		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
+		Causes: make(map[string]string),
+	}
+}
+
+// LastError says why the last attempt that failed did.
+type LastError struct {
+	Time  time.Time `json:"time"`
+	Host  string    `json:"host,omitempty"` // host key; empty: this machine could not make the request
+	Error string    `json:"error"`
+}
+
+// failed counts an attempt at a host that failed, and keeps why. No host: it is
+// this machine's fault.
+func (t *tally) failed(host, cause string) {
+	cause = clip(cause)
+	t.errors.Add(1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = &LastError{Time: time.Now().UTC(), Host: host, Error: cause}
+	if host == "" {
+		return
+	}
+	t.hosts.Errors.Add(host, 1)
+	if _, known := t.hosts.Causes[host]; !known && len(t.hosts.Causes) >= hostsCounted {
+		for other := range t.hosts.Causes {
+			delete(t.hosts.Causes, other)
+			break
+		}
+	}
+	t.hosts.Causes[host] = cause
+}
+
+// clip bounds the text of an error, of which a server may have written a part.
+func clip(cause string) string {
+	const most = 300
+	return strings.ToValidUTF8(cause[:min(len(cause), most)], "?")
 }
 
 // count adds n to a host in one of the sketches.
@@ -47,7 +91,6 @@ func (t *tally) count(sketch func(*HostCounts) *topk.Sketch, host string, n uint
 }
 
 func pagesOf(c *HostCounts) *topk.Sketch   { return c.Pages }
-func errorsOf(c *HostCounts) *topk.Sketch  { return c.Errors }
 func waitingOf(c *HostCounts) *topk.Sketch { return c.Waiting }
 
 // Hosts calls read with the worker's sketches; read must not keep them.
@@ -62,10 +105,14 @@ func (c *Crawl) Hosts(read func(HostCounts)) {
 type Progress struct {
 	Requests   uint64 `json:"requests"` // for pages
 	Robots     uint64 `json:"robots"`   // requests for robots.txt
-	Errors     uint64 `json:"errors"`   // attempts that failed
+	Errors     uint64 `json:"errors"`   // attempts that failed, for robots.txt too
 	Bytes      uint64 `json:"bytes"`    // of bodies, as they came
 	Finished   uint64 `json:"finished"` // items that reached an outcome after a request
+	Pages      uint64 `json:"pages"`    // of them, those that were answered
 	LeasesLost uint64 `json:"leases_lost"`
+
+	Answered  bool       `json:"answered"`             // a page, or a robots.txt, came
+	LastError *LastError `json:"last_error,omitempty"` // nil: no attempt has failed
 
 	// What is so now.
 	Hosts    int64 `json:"hosts"`     // leases held
@@ -80,17 +127,30 @@ type Progress struct {
 	// Delay is that of the host that had to wait for it last: with many hosts
 	// nearly always the usual one. 0: none had to.
 	Delay time.Duration `json:"delay"`
+	// BackingOff counts the hosts that this worker gave back because they
+	// failed and that are not due yet; the first of them is in NextTry.
+	BackingOff int           `json:"backing_off"`
+	NextTry    time.Duration `json:"next_try"`
+	// Stuck: nothing can be requested now. Every host waits to be due, and nobody
+	// adds more, or this machine cannot make requests.
+	Stuck bool `json:"stuck"`
 }
 
 // Progress returns the counters as of about now.
 func (c *Crawl) Progress() Progress {
 	held, late := c.held.Load(), len(c.slots.late)
+	backingOff, nextTry := c.roster.backingOff(time.Now())
+	c.tally.mu.Lock()
+	last := c.tally.last
+	c.tally.mu.Unlock()
 	return Progress{
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: cap(c.slots.prompt), Asking: len(c.slots.prompt), Late: late,
 		Paying: c.tally.paying.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
 		DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
+		Pages: c.tally.pages.Load(), Answered: c.tally.answered.Load(), LastError: last,
+		BackingOff: backingOff, NextTry: nextTry, Stuck: c.tally.idle.Load() || c.machineDown.began.Load() != 0,
 	}
 }
 

@@ -157,4 +157,4 @@ func (h *holding) pay(stop context.Context) error {
 }
 
 // errBusy says that a host of another lease cannot be asked soon.
-var errBusy = errors.New("fetcher: the host has to be left alone for longer")
+var errBusy = errors.New("it redirects to a host that is not due soon")

@@ -50,6 +50,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	}
 	start()
 	h.noteAnswer(answer, err)
+	h.noteHost(err)
 	asked()
 
 	h.mu.Lock()
@@ -59,6 +60,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	if err != nil {
 		done = v.failed(err)
 	} else {
+		h.tally.answered.Store(true)
 		h.tally.bytes.Add(uint64(answer.WireBytes))
 		done = v.answered()
 		answer.Release()
@@ -66,12 +68,16 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	}
 	if done.Disposition == frontier.Finish {
 		h.tally.finished.Add(1)
-		h.tally.count(pagesOf, item.Host, 1)
+		if done.Page {
+			h.tally.pages.Add(1)
+			h.tally.count(pagesOf, item.Host, 1)
+		}
 	}
 	weight := v.weight(&done)
 	h.backlog.add(weight)
 	defer h.backlog.add(-weight)
 	h.mu.Lock()
+	h.waits = h.waits || done.Disposition != frontier.Finish
 	end := h.closing && h.outstanding == 1 && len(h.pending) == 0
 	h.mu.Unlock()
 	h.complete([]frontier.Completion{done}, end)
@@ -168,8 +174,8 @@ const localPause = 5 * time.Second
 
 // awaitMachine waits after a request that this machine could not make.
 func (h *holding) awaitMachine(err error) {
-	h.tally.errors.Add(1)
-	h.cfg.Logger.Warn("this machine makes no requests", slog.Any("err", err))
+	h.tally.failed("", causeOf(err))
+	h.noteMachine(err)
 	pause(h.hard, localPause)
 }
 
@@ -190,8 +196,7 @@ func (v *visited) failed(err error) frontier.Completion {
 	if fault.Retry {
 		// A stale kept connection counts too: a server that hangs up on this
 		// URL each time must not be asked for ever.
-		v.tally.errors.Add(1)
-		v.tally.count(errorsOf, v.item.Host, 1)
+		v.tally.failed(v.item.Host, causeOf(err))
 		return v.again(fault.Outcome, 0, r)
 	}
 	r.Attempts++
@@ -209,9 +214,8 @@ func (v *visited) answered() frontier.Completion {
 	r.ETag, r.LastModified = answer.Header.Get("Etag"), answer.Header.Get("Last-Modified")
 	outcome, retry := answer.Outcome()
 	if retry {
-		v.tally.errors.Add(1)
-		v.tally.count(errorsOf, v.item.Host, 1)
 		r.Error = "status " + statusText(answer.Status)
+		v.tally.failed(v.item.Host, r.Error)
 		return v.again(outcome, min(answer.RetryAfter, v.policy.MaxRetryAfter), r)
 	}
 	switch {

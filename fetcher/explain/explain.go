@@ -51,6 +51,9 @@ type Sources struct {
 	Robots func(ctx context.Context, url canon.URL) (*robots.State, error)
 	// IgnoreRobots reports whether robots.txt does not count for a host key.
 	IgnoreRobots func(host string) bool
+	// HostFailure is why the URL's host does not answer; empty: it does, or
+	// nobody knows.
+	HostFailure string
 	// CheckHost returns a *get.AddressError for a host that is not dialled, and
 	// another error if it cannot be looked up.
 	CheckHost func(ctx context.Context, host string) error
@@ -93,6 +96,7 @@ func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	}
 	e.Canonical, e.Host = url.String(), s.Canon.HostKey(url)
 	print := s.Fingerprint(e.Canonical)
+	e.HostFailure = s.HostFailure
 	e.Fingerprint = hex.EncodeToString(print[:])
 	q := query{src: &s, out: e, url: url}
 	for _, ask := range []func(context.Context) error{q.askStore, q.askRecords, q.askRules, q.askClass, q.askRobots, q.askAddress} {

@@ -102,6 +102,10 @@ func trailOf(records ...record.Record) func(string) ([]record.Record, error) {
 func robotsOf(fetched time.Time, answers ...int) func(context.Context, canon.URL) (*robots.State, error) {
 	state := new(robots.State)
 	for _, status := range answers {
+		if status == 0 {
+			state.Failed(fetched, "dial tcp 192.0.2.1:443: connect: connection refused")
+			continue
+		}
 		state.Answered(fetched, status, []byte("User-agent: *\nDisallow: /private\nAllow: /private/open\n"), "crawler", 0)
 	}
 	return func(context.Context, canon.URL) (*robots.State, error) { return state, nil }
@@ -212,6 +216,9 @@ var explanations = []struct {
 	}},
 	{"would be queued: address", page, func(_ *crawl, s *Sources) {
 		s.CheckHost = addressOf(&get.AddressError{Host: "h.example", Addr: "10.0.0.1"})
+	}},
+	{"queued: its host does not answer", page, func(c *crawl, s *Sources) {
+		c.status, s.HostFailure = frontier.Status{State: frontier.Queued, HostDueIn: time.Minute}, "lookup h.example: no such host"
 	}},
 	{"would be queued: no address now", page, func(_ *crawl, s *Sources) { s.CheckHost = addressOf(errors.New("lookup h.example: no such host")) }},
 	{"queued", page, func(c *crawl, s *Sources) {

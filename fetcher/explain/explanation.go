@@ -21,6 +21,7 @@ type Explanation struct {
 	Class       *Class         `json:"class,omitempty"`
 	Robots      *Robots        `json:"robots,omitempty"`
 	Address     *Address       `json:"address,omitempty"`
+	HostFailure string         `json:"host_failure,omitempty"` // why its host does not answer
 	Filter      *Filter        `json:"filter,omitempty"`
 	Store       *Store         `json:"store,omitempty"`
 	Record      *record.Record `json:"record,omitempty"`      // its last one
@@ -65,6 +66,7 @@ type Robots struct {
 	FetchedAt *time.Time    `json:"fetched_at,omitempty"` // nil: not known
 	AskedIn   time.Duration `json:"asked_in"`             // ns until it may be fetched again; 0: before the next page
 	Failures  int           `json:"failures,omitempty"`   // requests in a row that said nothing
+	Cause     string        `json:"cause,omitempty"`      // why the last of them failed
 	Words     string        `json:"words"`
 }
 

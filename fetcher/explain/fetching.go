@@ -38,7 +38,7 @@ func (q *query) askRobots(ctx context.Context) error {
 // read takes what is known of a robots.txt.
 func (r *Robots) read(state *robots.State, path string, now time.Time) {
 	in := state.AskIn(now)
-	r.AskedIn, r.Failures = in, state.Failures()
+	r.AskedIn, r.Failures, r.Cause = in, state.Failures(), state.Cause()
 	rules := state.Rules()
 	switch {
 	case rules != nil:
@@ -54,9 +54,17 @@ func (r *Robots) read(state *robots.State, path string, now time.Time) {
 		r.Words = r.decision() + ", " + r.age(in)
 	case r.Failures > 0:
 		r.Access = Unavailable
-		r.Words = fmt.Sprintf("it could not be had, %s in a row; it is asked for again %s, and no page before",
-			count(uint64(r.Failures), "time"), within(in))
+		r.Words = fmt.Sprintf("%s failed%s; it is asked for again %s, and no page before",
+			count(uint64(r.Failures), "attempt"), because(r.Cause), within(in))
 	}
+}
+
+// because is a cause behind what it caused; nothing if it is not known.
+func because(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return ": " + cause
 }
 
 // decision says what decided.
@@ -76,8 +84,8 @@ func (r *Robots) age(in time.Duration) string {
 	case r.FetchedAt != nil:
 		return fmt.Sprintf("fetched at %s, asked for again %s", stamp(*r.FetchedAt), within(in))
 	case r.Failures > 0:
-		return fmt.Sprintf("an old answer, which %s could not renew; asked for again %s",
-			count(uint64(r.Failures), "request"), within(in))
+		return fmt.Sprintf("an old answer, which %s could not renew%s; asked for again %s",
+			count(uint64(r.Failures), "request"), because(r.Cause), within(in))
 	}
 	return "asked for again before the next page"
 }

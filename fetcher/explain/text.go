@@ -36,6 +36,7 @@ func (e *Explanation) WriteTo(w io.Writer) (int64, error) {
 	if e.Address != nil {
 		t.line("address", e.Address.Words)
 	}
+	t.line("host failure", e.HostFailure)
 	e.Filter.write(&t)
 	e.Store.write(&t)
 	if r := e.Record; r != nil {

@@ -102,7 +102,10 @@ func (q *query) prospect() string {
 		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
 	}
 	if r := q.out.Robots; r != nil && r.Access == Unavailable {
-		return "; robots.txt of its origin cannot be had"
+		return "; robots.txt of its origin failed" + because(r.Cause)
+	}
+	if q.out.HostFailure != "" {
+		return "; the host does not answer" + because(q.out.HostFailure)
 	}
 	if a := q.out.Address; a != nil && a.Refused {
 		return "; it will not be requested: " + a.Words
@@ -137,7 +140,10 @@ func (s *Store) outcome() string {
 func (q *query) failed() string {
 	words := q.out.Store.outcome()
 	if r := q.out.Record; r != nil {
-		words += fmt.Sprintf(", after %s, at %s", count(uint64(r.Attempts), "attempt"), stamp(r.FetchedAt))
+		if r.Attempts > 0 { // else nothing was requested
+			words += ", after " + count(uint64(r.Attempts), "attempt")
+		}
+		words += ", at " + stamp(r.FetchedAt)
 		if r.Error != "" {
 			words += ": " + r.Error
 		}

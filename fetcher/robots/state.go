@@ -2,6 +2,8 @@ package robots
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -16,6 +18,9 @@ const (
 	// firstRetry × 2ⁿ⁻¹, at most lastRetry.
 	firstRetry = 10 * time.Second
 	lastRetry  = time.Hour
+
+	// maxCause bounds State.Cause in bytes.
+	maxCause = 200
 )
 
 // Meaning is what the status of an answer to the request for robots.txt means.
@@ -63,6 +68,7 @@ type State struct {
 	rules *Rules    // of the last answer; nil: never had one
 	askAt time.Time // when to ask again; zero: at once
 	fails int       // requests in a row that said nothing
+	cause string    // why the last of them failed; empty: not known
 }
 
 // Check says what may be done with a path now, and which rule says so.
@@ -89,6 +95,16 @@ func (s *State) Rules() *Rules { return s.rules }
 // Failures returns how many requests in a row said nothing.
 func (s *State) Failures() int { return s.fails }
 
+// Cause returns why the last request failed; empty: it did not, or nobody said.
+func (s *State) Cause() string { return s.cause }
+
+// WithoutCause returns a copy of s that has forgotten its Cause.
+func (s *State) WithoutCause() *State {
+	bare := *s
+	bare.cause = ""
+	return &bare
+}
+
 // Answered takes an answer: its status and body, and its Retry-After, 0 for
 // none. Redirects are the caller's to follow; a 3xx here is the one after
 // MaxRedirects, or one that leads nowhere, and counts as Missing.
@@ -99,25 +115,37 @@ func (s *State) Answered(now time.Time, status int, body []byte, productToken st
 	case Missing, Follow:
 		s.settle(now, AllowAll())
 	default:
-		s.postpone(now, retryAfter)
+		s.postpone(now, retryAfter, fmt.Sprintf("status %d", status))
 	}
 }
 
-// Failed takes a request that got no answer.
-func (s *State) Failed(now time.Time) { s.postpone(now, 0) }
+// Failed takes a request that got no answer, and why. Of a long cause the
+// beginning is kept.
+func (s *State) Failed(now time.Time, cause string) { s.postpone(now, 0, cause) }
 
 func (s *State) settle(now time.Time, rules *Rules) {
 	*s = State{rules: rules, askAt: now.Add(Lifetime)}
 }
 
-func (s *State) postpone(now time.Time, least time.Duration) {
+func (s *State) postpone(now time.Time, least time.Duration, cause string) {
 	wait := min(firstRetry<<min(s.fails, 16), lastRetry)
 	s.fails++
 	s.askAt = now.Add(min(max(wait, least), Lifetime))
+	s.cause = strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
 }
+
+// What follows in the binary form.
+const (
+	hasRules byte = 1 << iota
+	hasCause
+)
 
 // AppendBinary appends s to b, with its rules but their sitemaps. On error,
 // ErrTooLarge, it returns b as it was.
+//
+// The form: version, what follows, the time of the next request, the failures
+// in a row; then the cause of the last one with its length before it, and the
+// rules, if there are any.
 //
 // It keeps the time of the next request by the wall clock: among machines
 // whose clocks are minutes apart an answer counts minutes more or less than
@@ -125,7 +153,10 @@ func (s *State) postpone(now time.Time, least time.Duration) {
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	head := append(b, binaryVersion, 0)
 	if s.rules != nil {
-		head[len(b)+1] = 1
+		head[len(b)+1] |= hasRules
+	}
+	if s.cause != "" {
+		head[len(b)+1] |= hasCause
 	}
 	at := int64(0)
 	if !s.askAt.IsZero() {
@@ -133,6 +164,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	}
 	head = binary.AppendVarint(head, at)
 	head = binary.AppendUvarint(head, uint64(s.fails))
+	if s.cause != "" {
+		head = append(binary.AppendUvarint(head, uint64(len(s.cause))), s.cause...)
+	}
 	if s.rules == nil {
 		return head, nil
 	}
@@ -147,10 +181,10 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 // request that lies further ahead than it can, for a clock was set, becomes
 // now. On error, ErrBinary, s is unchanged.
 func (s *State) Restore(b []byte, now time.Time) error {
-	if len(b) < 2 || b[0] != binaryVersion || b[1] > 1 {
+	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
 		return ErrBinary
 	}
-	hasRules, b := b[1] == 1, b[2:]
+	follows, b := b[1], b[2:]
 	at, n := binary.Varint(b)
 	if n <= 0 {
 		return ErrBinary
@@ -160,15 +194,22 @@ func (s *State) Restore(b []byte, now time.Time) error {
 	if n <= 0 || fails > 1<<31 {
 		return ErrBinary
 	}
-	b = b[n:]
 	read := State{fails: int(fails)}
+	if follows&hasCause != 0 {
+		size, w := binary.Uvarint(b[n:])
+		if b = b[n:]; w <= 0 || size == 0 || size > maxCause || size > uint64(len(b)-w) {
+			return ErrBinary
+		}
+		read.cause, n = string(b[w:w+int(size)]), w+int(size)
+	}
+	b = b[n:]
 	if at != 0 {
 		read.askAt = time.Unix(at, 0)
 	}
 	if read.askAt.Sub(now) > Lifetime {
 		read.askAt = now
 	}
-	if hasRules {
+	if follows&hasRules != 0 {
 		read.rules = new(Rules)
 		if err := read.rules.UnmarshalBinary(b); err != nil {
 			return err

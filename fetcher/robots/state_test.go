@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 )
 
 const file = "User-agent: *\nDisallow: /private\n"
@@ -40,7 +41,7 @@ func TestStateOverTime(t *testing.T) {
 		if i%2 == 0 {
 			s.Answered(now, 500, nil, "bot", 0)
 		} else {
-			s.Failed(now)
+			s.Failed(now, "connection refused")
 		}
 		expect("/", Wait)
 		if got := s.AskIn(now); got != wait {
@@ -111,7 +112,7 @@ func TestStatusRulesOverTime(t *testing.T) {
 				if access, _ := s.Check(time.Now(), "/"); access == Ask {
 					requests++
 					if d.status == none {
-						s.Failed(time.Now())
+						s.Failed(time.Now(), "connection refused")
 					} else {
 						s.Answered(time.Now(), d.status, []byte(file), "bot", 0)
 					}
@@ -136,9 +137,12 @@ func TestStateRoundTrip(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	good, failing, kept := new(State), new(State), new(State)
 	good.Answered(now, 200, []byte(file), "bot", 0)
-	failing.Failed(now)
+	failing.Failed(now, "lookup a.test: no such host")
 	kept.Answered(now.Add(-Lifetime), 200, []byte(file), "bot", 0)
-	kept.Failed(now)
+	kept.Failed(now, "x"+strings.Repeat("é", maxCause)) // longer than what is kept, and cut within a letter
+	if got := kept.Cause(); !utf8.ValidString(got) || len(got) < maxCause-1 || len(got) > maxCause {
+		t.Errorf("of a long cause %d bytes are kept, %q", len(got), got)
+	}
 	for name, s := range map[string]*State{"zero": new(State), "good": good, "failing": failing, "kept": kept} {
 		b, err := s.AppendBinary([]byte("x"))
 		if err != nil || b[0] != 'x' {
@@ -156,8 +160,8 @@ func TestStateRoundTrip(t *testing.T) {
 				}
 			}
 		}
-		if back.Failures() != s.Failures() {
-			t.Errorf("%s: %d failures, want %d", name, back.Failures(), s.Failures())
+		if back.Failures() != s.Failures() || back.Cause() != s.Cause() {
+			t.Errorf("%s: %d failures (%q), want %d (%q)", name, back.Failures(), back.Cause(), s.Failures(), s.Cause())
 		}
 	}
 	b, _ := good.AppendBinary(nil)

@@ -122,6 +122,9 @@ func (h *Host) Dead() bool { return h.policy.DeadAfter > 0 && h.failures >= h.po
 // Failures returns how many requests in a row got no whole answer.
 func (h *Host) Failures() int { return h.failures }
 
+// HasAnswered reports whether an answer of the host is known that took any time.
+func (h *Host) HasAnswered() bool { return h.latency > 0 }
+
 // Revive gives a dead host another chance, for when its failed items are
 // offered again.
 func (h *Host) Revive() { h.failures, h.backoffs = 0, 0 }

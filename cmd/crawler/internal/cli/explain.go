@@ -85,6 +85,10 @@ func (ses *session) explain(ctx context.Context, raw string, running bool) (*exp
 		CheckPort:    ses.client.CheckPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
 	}
+	var err error
+	if sources.HostFailure, err = fetcher.CauseOf(one.at.hostBlob); err != nil {
+		return nil, err
+	}
 	if one.at.records != nil {
 		sources.Trail = one.at.records.Trail
 	}

@@ -147,7 +147,7 @@ func steady(text string) string {
 		{`\b(in|before) \d+ms\b`, "$1 DURATION"},
 		{`p = [0-9.e+-]+`, "p = P"},
 		{`fill [0-9.]+ %`, "fill F %"},
-		{`(get|request): [^;]*;`, "CAUSE;"},
+		{`(get|request): [^;\n]*`, "CAUSE"},
 		{`127\.0\.0\.1:\d+`, "127.0.0.1:PORT"},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)

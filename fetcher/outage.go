@@ -1,0 +1,139 @@
+package fetcher
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// outage remembers that something is down, so that the log gets its beginning
+// once and its end once. Its zero value: it works.
+type outage struct {
+	began atomic.Int64 // Unix time in ns; 0: it works
+}
+
+// begin reports whether it worked until now.
+func (o *outage) begin(now time.Time) (first bool) {
+	return o.began.CompareAndSwap(0, now.UnixNano())
+}
+
+// end reports whether it was down until now, and for how long.
+func (o *outage) end(now time.Time) (lasted time.Duration, was bool) {
+	if o.began.Load() == 0 { // for most calls
+		return 0, false
+	}
+	began := o.began.Swap(0)
+	return now.Sub(time.Unix(0, began)).Round(time.Millisecond), began != 0
+}
+
+// noteStore logs that the store cannot be asked, or that it can again.
+func (c *Crawl) noteStore(err error) {
+	now := time.Now()
+	switch {
+	case errors.Is(err, frontier.ErrUnavailable):
+		if c.storeAway.begin(now) {
+			c.cfg.Logger.Warn("store unavailable", slog.Any("err", err))
+		}
+	case err == nil:
+		if lasted, was := c.storeAway.end(now); was {
+			c.cfg.Logger.Info("store answers again", slog.Duration("after", lasted))
+		}
+	}
+}
+
+// noteMachine logs that this machine cannot make requests (get.Fault.Local), or,
+// without an error, that it can again.
+func (c *Crawl) noteMachine(err error) {
+	now := time.Now()
+	if err != nil {
+		if c.machineDown.begin(now) {
+			c.cfg.Logger.Warn("this machine makes no requests", slog.Any("err", err))
+		}
+	} else if lasted, was := c.machineDown.end(now); was {
+		c.cfg.Logger.Info("this machine makes requests again", slog.Duration("after", lasted))
+	}
+}
+
+// noteHost logs that the host does not answer requests for pages, or that it
+// does again. One page without an answer of a host that has answered before says
+// nothing about the host.
+func (h *holding) noteHost(err error) {
+	fault := get.Classify(err)
+	if err == nil {
+		h.noteMachine(nil)
+	} else if !fault.Retry || fault.Stale || fault.Local {
+		return
+	}
+	h.mu.Lock()
+	before := h.cause
+	switch backsOff := h.host.BackoffUntil().After(time.Now()); {
+	case err == nil:
+		h.cause = ""
+	case before != "" || backsOff || h.host.Dead() || !h.host.HasAnswered():
+		h.cause = clip(causeOf(err))
+	}
+	h.changed = h.changed || h.cause != before
+	after := h.cause
+	h.mu.Unlock()
+	switch {
+	case before == "" && after != "":
+		h.cfg.Logger.Warn("host does not answer", slog.String("host", h.lease.Host), slog.String("err", after))
+	case before != "" && after == "":
+		h.cfg.Logger.Info("host answers again", slog.String("host", h.lease.Host))
+	}
+}
+
+// noteOrigin counts a request for robots.txt, and logs that it failed, or that
+// one was answered again. Of the origins of one host the first to fail and the
+// last to answer are logged. before is how many requests had failed in a row.
+func (h *holding) noteOrigin(origin string, before int) {
+	h.mu.Lock()
+	state := h.origin(origin)
+	failures, cause := state.Failures(), state.Cause()
+	again := state.AskIn(time.Now()).Round(time.Second)
+	others := false
+	for name, other := range h.origins {
+		others = others || name != origin && other.Failures() > 0
+	}
+	h.mu.Unlock()
+	if failures > 0 {
+		h.tally.failed(h.lease.Host, "robots.txt: "+cause)
+	} else {
+		h.tally.answered.Store(true)
+	}
+	switch {
+	case others:
+	case failures > 0 && before == 0:
+		h.cfg.Logger.Warn("robots.txt failed", slog.String("origin", origin), slog.String("err", cause), slog.Duration("next_try_in", again))
+	case failures == 0 && before > 0:
+		h.cfg.Logger.Info("robots.txt answers again", slog.String("origin", origin), slog.Int("failed_attempts", before))
+	}
+}
+
+// lastCause returns why the host's last request failed, as far as that is known.
+func (h *holding) lastCause() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause != "" {
+		return h.cause
+	}
+	for _, state := range h.origins {
+		if cause := state.Cause(); cause != "" {
+			return "robots.txt: " + cause
+		}
+	}
+	return ""
+}
+
+// causeOf is the text of a request's error. An error of the network names the
+// host or the address by itself; how far the request came need not go before it.
+func causeOf(err error) string {
+	if fault, ok := errors.AsType[*get.Error](err); ok && fault.Op == get.OpConnect {
+		err = fault.Err
+	}
+	return err.Error()
+}
