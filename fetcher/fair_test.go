@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
 
 // hostileWeb has good hosts, g0.test and on, which answer at once with new links,
@@ -110,4 +112,40 @@ func TestHostileHostsStarveNobody(t *testing.T) {
 			t.Errorf("good hosts get %.2f of what they get alone, want %.2f", part, c.least)
 		}
 	}
+}
+
+// TestHungStoreDoesNotHoldUpTheEnd: a store that does not answer any more when the
+// run is stopped, or aborted at once, has two seconds after the last request.
+func TestHungStoreDoesNotHoldUpTheEnd(t *testing.T) {
+	for _, grace := range []time.Duration{10 * time.Second, fetcher.NoGrace} {
+		synctest.Test(t, func(t *testing.T) {
+			w, cfg, seeds := stoppable(t, 3*time.Second)
+			stop, cancel := context.WithCancel(t.Context())
+			cfg.Grace, cfg.Store = grace, &hung{w.store, stop}
+			c := w.worker(cfg)
+			w.seed(c, seeds...)
+			time.AfterFunc(5*time.Second, cancel)
+			begun := time.Now()
+			if end, err := c.Run(stop); err != nil || end != fetcher.Stopped {
+				t.Fatalf("Run ended with %q, %v, want %q", end, err, fetcher.Stopped)
+			}
+			if took, most := time.Since(begun), 7*time.Second+max(grace, 0); took > most {
+				t.Errorf("Run took %v, want %v at most", took, most)
+			}
+		})
+	}
+}
+
+// hung completes nothing more after stop.
+type hung struct {
+	*frontiertest.Memory
+	stop context.Context
+}
+
+func (h *hung) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	if h.stop.Err() != nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Memory.Complete(ctx, id, done, update)
 }

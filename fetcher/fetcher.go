@@ -34,8 +34,12 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// NoRetries asks for a Config.Retries of zero.
-const NoRetries = -1
+const (
+	// NoRetries asks for a Config.Retries of zero.
+	NoRetries = -1
+	// NoGrace asks for a Config.Grace of zero.
+	NoGrace time.Duration = -1
+)
 
 // Config says what a worker crawls and how. Store and Client are required.
 type Config struct {
@@ -61,7 +65,7 @@ type Config struct {
 	Rate            float64       // requests per second of this worker; 0: no limit
 	Retries         int           // after a failed first attempt; 0 means 3, NoRetries none
 	MaxPages        uint64        // answers in the whole crawl; 0: no limit
-	Grace           time.Duration // for requests under way when Run is stopped; 0 means 30 s
+	Grace           time.Duration // for requests under way when Run is stopped; 0 means 30 s, NoGrace none
 
 	// Sitemaps queues the sitemaps that the robots.txt of each origin names, or
 	// those at the well-known places if it names none, and the URLs in them.
@@ -144,7 +148,10 @@ func (c Config) withDefaults() (Config, error) {
 	c.UserAgent = cmp.Or(c.UserAgent, "crawler")
 	c.Concurrency = cmp.Or(c.Concurrency, 64)
 	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
-	c.Grace = cmp.Or(c.Grace, 30*time.Second)
+	if c.Grace = cmp.Or(c.Grace, 30*time.Second); c.Grace < NoGrace {
+		errs = append(errs, fmt.Errorf("fetcher: Grace is %v, want 0 or more, or NoGrace", c.Grace))
+	}
+	c.Grace = max(c.Grace, 0)
 	switch c.Retries {
 	case 0:
 		c.Retries = 3
@@ -193,6 +200,7 @@ type Crawl struct {
 
 	hard  context.Context // ends requests under way
 	abort context.CancelCauseFunc
+	last  context.Context // ends completions, completeTime after hard; set by Run
 	tally tally
 	once  sync.Once
 
@@ -208,6 +216,9 @@ const (
 
 // End says why a Run ended without an error.
 type End string
+
+// completeTime is how long after the last request the store may take to hear of it.
+const completeTime = 2 * time.Second
 
 // ErrGraceOver is why requests end that are under way when the grace is over.
 var ErrGraceOver = errors.New("fetcher: grace is over")
@@ -256,8 +267,8 @@ func (c *Crawl) Hold() (release func()) {
 }
 
 // Run crawls until nothing is left, a limit is reached or stop ends; requests
-// under way then get Config.Grace to finish. No goroutine that it started
-// outlives it. It can be called once. An error is the store's: what was
+// under way then get Config.Grace to finish, and what has to be told the store
+// after that 2 s more. No goroutine that it started outlives it. It can be called once. An error is the store's: what was
 // committed is safe, and the next Run goes on from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	first := false
@@ -274,7 +285,13 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 		context.AfterFunc(c.hard, func() { timer.Stop() })
 	})()
 
-	c.stopping = stop
+	last, cancelLast := context.WithCancel(context.Background())
+	defer cancelLast()
+	defer context.AfterFunc(c.hard, func() {
+		timer := time.AfterFunc(completeTime, cancelLast)
+		context.AfterFunc(last, func() { timer.Stop() })
+	})()
+	c.stopping, c.last = stop, last
 	failure := make(chan error, 1) // the first
 	fail := func(err error) {
 		select {

@@ -121,7 +121,8 @@ func (h *holding) note(err error) {
 }
 
 // complete tells the store what became of items. It holds on while the store
-// is unavailable; a lease that was lost meanwhile has nothing to say any more.
+// is unavailable; a lease that was lost meanwhile has nothing to say any more,
+// and after the last request the store has completeTime to answer.
 func (h *holding) complete(done []frontier.Completion, end bool) {
 	if end {
 		h.release()
@@ -136,8 +137,9 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		if lost {
 			return nil
 		}
-		// Not bounded by a context, but by the lease: then the store says so.
-		err := h.cfg.Store.Complete(context.Background(), h.lease.ID, done, update)
+		// Until the end of Run this is bounded by the lease: the store says when
+		// that is lost.
+		err := h.cfg.Store.Complete(h.last, h.lease.ID, done, update)
 		if err != nil && update.Blob != nil {
 			h.mu.Lock()
 			h.changed = true // for all that is known, nobody has it
@@ -146,6 +148,9 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		return err
 	})
 	if err != nil {
+		if h.last.Err() != nil { // the lease runs out by itself
+			err = frontier.ErrLeaseLost
+		}
 		h.note(err)
 		return
 	}

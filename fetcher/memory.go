@@ -66,6 +66,20 @@ func (v *visited) room() func(bytes int64) bool {
 	return func(bytes int64) bool { return bytes <= largest-v.share.Size() && v.share.TryGrow(bytes) }
 }
 
+// takeReader waits until a body may be read; false: requests were aborted before.
+func (c *Crawl) takeReader() bool {
+	select {
+	case c.readers <- struct{}{}:
+	case <-c.hard.Done():
+		return false
+	}
+	if c.hard.Err() != nil {
+		<-c.readers
+		return false
+	}
+	return true
+}
+
 // documentTime is how long a document may take to build: some are made to take
 // hours.
 const documentTime = 10 * time.Second

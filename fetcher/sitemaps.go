@@ -101,7 +101,9 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
 	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap}
-	v.readers <- struct{}{}
+	if !v.takeReader() {
+		return v.giveBack()
+	}
 	_, err := sitemap.Read(bytes.NewReader(v.answer.Body), func(entry sitemap.Entry) bool {
 		links := &pages
 		if entry.Kind == sitemap.Sitemap {

@@ -243,7 +243,9 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		if v.cfg.OnRefused != nil {
 			options.OnRefused = func(text string, err error) { links.detail(text, reasonOf(err), err.Error()) }
 		}
-		v.readers <- struct{}{}
+		if !v.takeReader() {
+			return v.giveBack()
+		}
 		stage.Parse.Begin()
 		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
 		stage.Judge.Begin()

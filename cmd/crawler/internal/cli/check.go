@@ -32,6 +32,7 @@ type plan struct {
 	stored frontier.Settings // nil: there is no crawl there yet
 	// seedsGiven describes the seeds of the command line; empty: it has none.
 	seedsGiven string
+	ending     ending // of its run
 }
 
 // resolve brings flags, environment, config file and the crawl in the directory

@@ -54,12 +54,15 @@ them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
 		}
 		return err
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args, s) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return p.within(func() error { return p.run(cmd.Context(), args, s) })
+	}
 	return cmd
 }
 
 // run crawls until an end.
 func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
+	defer context.AfterFunc(ctx, func() { p.ending.begin(p.grace) })()
 	c := newConsole(s.err)
 	s.err = c
 	if p.stored == nil && p.seeds == "" {
@@ -188,7 +191,12 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var err error
-	ses.stop = stop
+	ses.stop = func(why error) {
+		if errors.Is(why, errTimeOver) || errors.Is(why, errStopped) {
+			ses.ending.begin(ses.grace)
+		}
+		stop(why)
+	}
 	defer context.AfterFunc(run, ses.store.letGo)()
 	defer ses.store.relay(ctx)()
 	if ses.monitor, err = ses.newMonitor(ctx, c, begun); err != nil {
@@ -200,7 +208,7 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 	}
 	defer endServing()
 	if ses.maxTime > 0 {
-		timer := time.AfterFunc(ses.maxTime, func() { stop(errTimeOver) })
+		timer := time.AfterFunc(ses.maxTime, func() { ses.stop(errTimeOver) })
 		defer timer.Stop()
 	}
 	defer ses.secondSignal(run, ctx, c)()
@@ -227,14 +235,17 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 }
 
 // sumUp asks the store what the run came to. A store that is away just now is
-// waited for, unless somebody wants the end: a signal, --max-time, crawler stop.
+// waited for, unless a signal, --max-time or crawler stop wants the end: then all
+// of it has to be done within --grace.
 func (r *result) sumUp(ctx context.Context, w io.Writer) error {
 	once := func() (err error) {
-		if r.stats, err = r.store.Stats(context.WithoutCancel(ctx)); err != nil {
+		limited, cancel := r.ending.limit(ctx)
+		defer cancel()
+		if r.stats, err = r.store.Stats(limited); err != nil {
 			return err
 		}
-		r.seedsAfter(ctx, r.stats)
-		return r.conclude(ctx)
+		r.seedsAfter(limited, r.stats)
+		return r.conclude(limited)
 	}
 	if r.end == fetcher.Empty || r.end == fetcher.Limit {
 		if err := untilAvailable(ctx, w, "the summary waits", once); err == nil || ctx.Err() == nil {

@@ -178,7 +178,7 @@ func (o *options) filterFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) runFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped")
+	f.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped, and what follows them; the run ends within it")
 	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
 	f.Var(newChoice(&o.logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
 	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`, a port alone on loopback")

@@ -55,11 +55,17 @@ func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
 	if ses.redis != "" { // others may be at it still, and have records elsewhere
 		return
 	}
-	if stats.Records+stats.Queued > seedsAtEnd {
+	old := func() {
 		ses.log.Info("seeds.jsonl is as old as before: 'crawler report --seeds' writes it anew", slog.Uint64("records", stats.Records))
+	}
+	if stats.Records+stats.Queued > seedsAtEnd {
+		old()
 		return
 	}
-	if _, err := ses.writeSeeds(context.WithoutCancel(ctx)); err != nil {
+	switch _, err := ses.writeSeeds(ctx); {
+	case err != nil && ctx.Err() != nil:
+		old()
+	case err != nil:
 		ses.log.Warn("seeds.jsonl not written", slog.Any("err", err))
 	}
 }
@@ -92,7 +98,9 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	crawl := lineage.Crawl{
 		Lines: func() iter.Seq2[[]byte, error] { return withContext(ctx, records.Lines()) },
 		Waiting: func(visit func(frontier.Item) bool) error {
-			return errors.Join(ses.store.List(ctx, frontier.Leased, "", visit), ses.store.List(ctx, frontier.Queued, "", visit))
+			unless := func(item frontier.Item) bool { return ctx.Err() == nil && visit(item) }
+			err := errors.Join(ses.store.List(ctx, frontier.Leased, "", unless), ses.store.List(ctx, frontier.Queued, "", unless))
+			return errors.Join(err, ctx.Err())
 		},
 	}
 	enc := json.NewEncoder(out)

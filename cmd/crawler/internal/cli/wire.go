@@ -62,7 +62,7 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 		Exact:      p.options.exact.Rules,
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
 		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
-		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: p.grace,
+		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: orNone(requestGrace(p.grace), fetcher.NoGrace),
 		FastLinks: p.fastLinks, OnRefused: ses.refusals.onRefused(), Logger: ses.log,
 	})
 	if err != nil {

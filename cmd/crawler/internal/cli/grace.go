@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// leastGrace is what a run has at least to give back what it holds and to close
+// its files, however short --grace is.
+const leastGrace = 5 * time.Second
+
+// requestGrace returns the part of --grace that requests under way have. The rest
+// is for what follows them: completions, the summary and closing the store.
+func requestGrace(grace time.Duration) time.Duration { return grace - min(grace/4, 5*time.Second) }
+
+// ending bounds the end of a run that a signal, --max-time or crawler stop has
+// ended: from then on it has --grace. Its zero value is a run that goes on.
+type ending struct {
+	mu   sync.Mutex
+	end  time.Time     // when --grace is over; zero: the run goes on
+	over chan struct{} // closed then; nil: nothing waits for it
+}
+
+// begin starts --grace. Further calls do nothing.
+func (e *ending) begin(grace time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.end.IsZero() {
+		return
+	}
+	grace = max(grace, leastGrace)
+	e.end = time.Now().Add(grace)
+	if over := e.over; over != nil {
+		time.AfterFunc(grace, func() { close(over) })
+	}
+}
+
+// limit returns a context for what a run does after its last request. It outlives
+// ctx, and ends early enough before --grace is over to close the store.
+func (e *ending) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithoutCancel(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, e.end.Add(-leastGrace/4), errors.New("--grace is over"))
+}
+
+// within calls run and returns its error, or one that says that --grace was over
+// before run returned. The process then ends with run where it is, as after a
+// kill: that loses nothing.
+func (p *plan) within(run func() error) error {
+	p.ending.over = make(chan struct{})
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-p.ending.over:
+		return &exitError{exitFailed, fmt.Errorf("%s did not close within --grace %v: its disk or a server does not answer\n"+
+			"the process ends as if it was killed; nothing is lost, the same command resumes", p.title(), p.grace)}
+	}
+}
