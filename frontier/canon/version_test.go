@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"unicode"
 
 	"golang.org/x/text/unicode/bidi"
 	"golang.org/x/text/unicode/norm"
@@ -24,7 +23,7 @@ import (
 // sumOfForms is of what version 2 makes of each character.
 const (
 	tablesOfForms = "15.0.0"
-	sumOfForms    = "a387381060e48c81"
+	sumOfForms    = "ab34af16024fd422"
 )
 
 // TestTables fails where the Go version that builds the program chooses other
@@ -38,9 +37,11 @@ func TestTables(t *testing.T) {
 			Tables, norm.Version, bidi.UnicodeVersion)
 	}
 	all := sha256.New()
-	for r := range rune(unicode.MaxRune + 1) {
-		host, _ := domainToASCII("a" + string(r))
-		fmt.Fprintln(all, host)
+	for r := range rune(0xE1000) {
+		if r < 0x34000 || r >= 0xE0000 { // no host has a character beyond
+			host, _ := domainToASCII("a" + string(r))
+			fmt.Fprintln(all, host)
+		}
 	}
 	if sum := fmt.Sprintf("%x", all.Sum(nil)[:8]); sum != sumOfForms {
 		t.Errorf("the hosts of all characters have the sum %s, want %s: version 2 has changed", sum, sumOfForms)
