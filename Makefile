@@ -108,6 +108,8 @@ bench-full: bench ## the same, all comparisons, and the long ones: 100 million U
 	@bin/crawler bench fpr memory --n 100M --fpr 1e-6 --budget 8h --report bin/bench-full
 	$(call step,crawls of up to a million pages on ten hosts and on a hundred thousand)
 	@bin/crawler bench crawl --n 1M --budget 1h --report bin/bench-crawl
+	$(call step,crawls of thousands of late hosts at once)
+	@bin/crawler bench broad --tls --each 40s --budget 1h --report bin/bench-broad
 	$(call step,the filter in Redis: a hundred million URLs and two starts)
 	@go test ./bench -run '^$$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
 	$(call step,the embedded store: starts with a hundred million known URLs)

@@ -194,7 +194,7 @@ func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	b.crawls.Row(row...)
 	costs := []report.Cell{name, report.Fixed(connections, 2), report.Fixed(100*took.GC, 1)}
 	if c.subject != bareLoop {
-		costs = append(costs, report.Fixed(took.trips, 2), report.Words(""), report.Words(strings.Join(took.limits, ", ")))
+		costs = append(costs, report.Number(took.trips, 2), report.Words(""), report.Words(strings.Join(took.limits, ", ")))
 		if c.subject == onRedis {
 			costs[4] = report.Fixed(took.redisCPU, 0)
 		}
