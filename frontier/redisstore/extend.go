@@ -53,12 +53,14 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 // of them new.
 func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
-	reply, err := s.run(ctx, h.part, extendScript, h.part.hostKeys(h.host),
-		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), open, most, s.fence(h.part, until))
-	if err != nil {
-		return frontier.Extension{}, err
+	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{
+		h.host, h.id[:], millis(s.cfg.LeaseTTL), h.next(), open, most, s.fence(h.part, until),
+	}}
+	s.runTogether(ctx, c, nil)
+	if c.err != nil {
+		return frontier.Extension{}, c.err
 	}
-	values := list(reply)
+	values := list(c.reply)
 	if integer(at(values, 0)) == 0 {
 		return frontier.Extension{}, frontier.ErrLeaseLost
 	}

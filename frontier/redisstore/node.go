@@ -188,13 +188,6 @@ type call struct {
 	err   error  // classified
 }
 
-// run runs one script.
-func (s *Store) run(ctx context.Context, p *partition, sc *script, keys []string, args ...any) (any, error) {
-	c := &call{part: p, script: sc, keys: keys, args: args}
-	s.runAll(ctx, []*call{c})
-	return c.reply, c.err
-}
-
 // runAll runs calls, those of a node in one pipeline and in order, those of
 // different nodes at once. Each call that may have run has run once.
 func (s *Store) runAll(ctx context.Context, calls []*call) {

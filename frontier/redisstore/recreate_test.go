@@ -185,8 +185,9 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 			return err
 		})
 		p := s.partition("a.test")
-		if reply, err := s.run(t.Context(), p, holdScript, []string{p.meta}, 1000); err != nil || integer(reply) != 0 {
-			t.Errorf("hold = %v, %v", reply, err)
+		hold := &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{1000}}
+		if s.runAll(t.Context(), []*call{hold}); hold.err != nil || integer(hold.reply) != 0 {
+			t.Errorf("hold = %v, %v", hold.reply, hold.err)
 		}
 		if fields := server.Client().HGetAll(t.Context(), p.meta).Val(); fields[fieldEpoch] != "" {
 			t.Errorf("a partition that is lost has %v", fields)
