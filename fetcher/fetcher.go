@@ -60,12 +60,23 @@ type Config struct {
 	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
 	UserAgent  string                      // its first token is what robots.txt calls us; empty: "crawler"
 
-	Concurrency     int           // hosts asked at once, beside up to four times as many that are late; 0 means 64
-	HostConcurrency int           // requests to one host at once; 0 means 1
-	Rate            float64       // requests per second of this worker; 0: no limit
-	Retries         int           // after a failed first attempt; 0 means 3, NoRetries none
-	MaxPages        uint64        // answers in the whole crawl; 0: no limit
-	Grace           time.Duration // for requests under way when Run is stopped; 0 means 30 s, NoGrace none
+	// Concurrency is how many hosts are asked at once, beside up to four times
+	// as many that are late. 0: as many as bring more requests per second, from
+	// 64 on.
+	Concurrency int
+	// MaxConnections is how many requests may be under way at once, late ones
+	// included: about as many as the process may open. 0: no limit but that of
+	// Concurrency.
+	MaxConnections  int
+	HostConcurrency int     // requests to one host at once; 0 means 1
+	Rate            float64 // requests per second of this worker; 0: no limit
+	// Scarce says whether a resource of the process is short: then no more hosts
+	// are asked at once than now, and of memory fewer. It is called each second.
+	// Optional.
+	Scarce   func() Resource
+	Retries  int           // after a failed first attempt; 0 means 3, NoRetries none
+	MaxPages uint64        // answers in the whole crawl; 0: no limit
+	Grace    time.Duration // for requests under way when Run is stopped; 0 means 30 s, NoGrace none
 
 	// Sitemaps queues the sitemaps that the robots.txt of each origin names, or
 	// those at the well-known places if it names none, and the URLs in them.
@@ -132,6 +143,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	atLeast(c.Concurrency, 0, "Concurrency")
 	atLeast(c.HostConcurrency, 0, "HostConcurrency")
+	atLeast(c.MaxConnections, 0, "MaxConnections")
 	atLeast(c.Retries, NoRetries, "Retries")
 	if c.Rate < 0 {
 		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
@@ -146,7 +158,6 @@ func (c Config) withDefaults() (Config, error) {
 	errs = append(errs, c.completeRules())
 	c.Worker = cmp.Or(c.Worker, "crawler")
 	c.UserAgent = cmp.Or(c.UserAgent, "crawler")
-	c.Concurrency = cmp.Or(c.Concurrency, 64)
 	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
 	if c.Grace = cmp.Or(c.Grace, 30*time.Second); c.Grace < NoGrace {
 		errs = append(errs, fmt.Errorf("fetcher: Grace is %v, want 0 or more, or NoGrace", c.Grace))
@@ -196,6 +207,8 @@ type Crawl struct {
 	held    atomic.Int64  // leases
 	ready   atomic.Int64  // leases that have or want a slot: neither late nor waiting for their host's delay
 
+	squeezed atomic.Bool // memory is short: no more hosts are leased
+
 	stopping context.Context // ends when no more requests may start; set by Run
 
 	hard  context.Context // ends requests under way
@@ -233,7 +246,7 @@ func New(config Config) (*Crawl, error) {
 		cfg:     config,
 		token:   robots.ProductToken(config.UserAgent),
 		roster:  newRoster(),
-		slots:   newSlots(config.Concurrency),
+		slots:   newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		wake:    make(chan struct{}, 1),
 	}
@@ -268,8 +281,9 @@ func (c *Crawl) Hold() (release func()) {
 
 // Run crawls until nothing is left, a limit is reached or stop ends; requests
 // under way then get Config.Grace to finish, and what has to be told the store
-// after that 2 s more. No goroutine that it started outlives it. It can be called once. An error is the store's: what was
-// committed is safe, and the next Run goes on from there.
+// after that 2 s more. No goroutine that it started outlives it. It can be called
+// once. An error is the store's: what was committed is safe, and the next Run goes
+// on from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	first := false
 	c.once.Do(func() { first = true })
@@ -300,12 +314,15 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 		}
 		cancel(err)
 	}
-	var leases sync.WaitGroup
+	var leases, watcher sync.WaitGroup
+	watch, unwatch := context.WithCancel(c.hard)
+	watcher.Go(func() { c.watch(watch) })
 	end, err := c.acquire(stop, func(l *holding) {
 		c.held.Add(1)
 		c.ready.Add(1)
-		leases.Go(func() {
-			err := l.run(stop)
+		leases.Add(1)
+		go c.work(stop, l, func(err error) {
+			defer leases.Done()
 			if err != nil {
 				fail(err)
 			}
@@ -318,6 +335,8 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 		fail(err)
 	}
 	leases.Wait()
+	unwatch()
+	watcher.Wait()
 	select {
 	case err := <-failure:
 		return "", err
@@ -326,8 +345,31 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	}
 }
 
-// maxHeld bounds the leases of one worker, waiting ones included.
-const maxHeld = 4096
+// work works a lease off, with pauses while its host must be left alone, and
+// calls done at its end.
+func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
+	rest, err := l.run(stop)
+	if rest <= 0 {
+		done(err)
+		return
+	}
+	c.ready.Add(-1)
+	c.Wake()
+	parked := time.Now()
+	after(stop, rest, func() {
+		c.ready.Add(1)
+		c.tally.count(waitingOf, l.lease.Host, uint64(time.Since(parked).Milliseconds()))
+		c.work(stop, l, done)
+	})
+}
+
+const (
+	// minHeld is how many hosts a worker holds at least before it leases no more.
+	minHeld = 4096
+	// heldPerSlot is how many it holds for each that it asks at once: hosts that
+	// answer in a quarter of their delay need four, slower ones fewer.
+	heldPerSlot = 8
+)
 
 // pollMax bounds the wait for a store that other workers add to as well.
 const pollMax = time.Second
@@ -343,8 +385,10 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		if stop.Err() != nil {
 			return Stopped, nil
 		}
-		room := min(2*int64(c.cfg.Concurrency)-c.ready.Load(), maxHeld-c.held.Load(), 256)
-		if room <= 0 {
+		_, slots, _ := c.slots.prompt.counts()
+		most := max(minHeld, heldPerSlot*int64(slots))
+		room := min(2*int64(slots)-c.ready.Load(), most-c.held.Load(), 256)
+		if room <= 0 || c.squeezed.Load() && c.held.Load() > 0 {
 			c.tally.due.Store(true)
 			c.sleep(stop, pollMax)
 			continue

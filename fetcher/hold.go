@@ -9,11 +9,13 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
 // holding is a lease being worked on. One goroutine, run, decides what happens
-// next; each visit has its own, and one keeps the lease.
+// next, and each visit has its own. While the host must be left alone there is
+// none: a timer starts run again.
 type holding struct {
 	*Crawl
 	lease  frontier.Lease
@@ -30,7 +32,9 @@ type holding struct {
 	askAgain bool               // it is asked for again, for there is nothing else to do
 	ofSeed   map[string]bool    // by origin: whether it is that of a seed; nil: not asked yet
 	full     bool               // the store had as many items as were asked for
-	release  context.CancelFunc // ends keep
+	kept     context.Context    // the lease is extended until it ends
+	release  context.CancelFunc // ends kept
+	keeping  sync.WaitGroup     // what keep started
 	coming   chan topUp         // what a prefetch under way will bring; nil: none is
 
 	mu          sync.Mutex
@@ -42,7 +46,7 @@ type holding struct {
 	waits       bool                     // items that were taken on wait to be tried again
 	changed     bool                     // what the blob keeps, since it was last sent
 	asking      int                      // requests under way; the slot is held while there are any
-	slot        chan struct{}            // of slots: the one that is held; nil: none
+	slot        *gate                    // the one of slots that is held; nil: none
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
 	ended       bool                     // the lease was given up
@@ -65,6 +69,8 @@ func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 		c.cfg.Logger.Warn("host state unreadable", slog.String("host", l.Host), slog.Any("err", err))
 	}
 	c.roster.join(h)
+	h.kept, h.release = context.WithCancel(c.hard)
+	h.keep(l.TTL/2, backoff{})
 	return h
 }
 
@@ -90,14 +96,16 @@ const fullBatch = 32
 // maxShelved bounds the items that a lease holds for want of a robots.txt.
 const maxShelved = 256
 
-// run works the lease off. It returns an error of the store that ends the crawl.
-func (h *holding) run(stop context.Context) error {
-	var kept context.Context
-	kept, h.release = context.WithCancel(h.hard)
-	var keeper sync.WaitGroup
-	keeper.Go(func() { h.keep(kept) })
+// run works the lease off, until that is done or its host must be left alone for
+// rest: then it is to be called again, after that time or when stop ends. It
+// returns an error of the store that ends the crawl.
+func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
-		if err := h.step(stop); err != nil {
+		rest, err := h.step(stop)
+		if rest > 0 {
+			return rest, nil
+		}
+		if err != nil {
 			break
 		}
 	}
@@ -109,8 +117,8 @@ func (h *holding) run(stop context.Context) error {
 	h.finish()
 	h.release()
 	h.roster.leave(h)
-	keeper.Wait()
-	return h.failure
+	h.keeping.Wait()
+	return 0, h.failure
 }
 
 // errStop ends run's loop; what is pending goes back with the lease.
@@ -149,40 +157,57 @@ func (h *holding) dead() bool {
 	return h.host.Dead()
 }
 
-// step does the next thing for the first pending item.
-func (h *holding) step(stop context.Context) error {
+// leastRest is the shortest wait for the host that ends run: a shorter one costs
+// less than starting it again.
+const leastRest = 20 * time.Millisecond
+
+// step does the next thing for the first pending item, or returns how long the
+// host must be left alone before that.
+func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	item := h.pending[0]
 	if h.dead() {
 		why := "the host answers no more"
 		if cause := h.lastCause(); cause != "" {
 			why += ": " + cause
 		}
-		return h.concludeAll(frontier.HostDead, why)
+		return 0, h.concludeAll(frontier.HostDead, why)
 	}
 	if item.Deliveries >= frontier.MaxDeliveries {
-		return h.conclude(1, frontier.WorkerLost, "its workers died over it")
+		return 0, h.conclude(1, frontier.WorkerLost, "its workers died over it")
 	}
 	url, err := h.cfg.Canon.Parse(item.URL)
 	if err != nil {
-		return h.conclude(1, frontier.Network, err.Error())
+		return 0, h.conclude(1, frontier.Network, err.Error())
 	}
+	unruled := false // the origin's robots.txt has to be asked for
 	if !h.rules.IgnoreRobots {
 		switch access, rule := h.access(url.Origin(), url.Path()); access {
 		case robots.Ask:
-			return notDead(h.askRobots(stop, url))
+			unruled = true
 		case robots.Wait:
-			return h.robotsOut(url.Origin())
+			return 0, h.robotsOut(url.Origin())
 		case robots.Disallow:
-			return h.conclude(1, frontier.Robots, "robots.txt: "+rule)
+			return 0, h.conclude(1, frontier.Robots, "robots.txt: "+rule)
 		}
 	}
+	if rest, err := h.turn(maxPark)(false); err != nil || rest >= leastRest {
+		return rest, notDead(err)
+	}
+	if unruled {
+		return 0, notDead(h.askRobots(stop, url))
+	}
+	return 0, notDead(h.startVisit(stop, item, url))
+}
+
+// startVisit starts the request for the first pending item, in its turn.
+func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon.URL) error {
 	private, err := h.private(url)
 	if err != nil {
 		return err
 	}
 	end, err := h.begin(stop, h.turn(maxPark))
 	if err != nil {
-		return notDead(err)
+		return err
 	}
 	h.pending = h.pending[1:]
 	h.mu.Lock()

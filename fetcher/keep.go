@@ -10,28 +10,37 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep makes the lease last until ctx ends: neither a slow page nor a slow
-// OnPage, nor waiting for a turn, may lose it.
-func (h *holding) keep(ctx context.Context) {
-	outage := backoff{}
-	for wait := h.lease.TTL / 2; ; {
-		if pause(ctx, wait); ctx.Err() != nil {
+// keep extends the lease after wait, and again and again until it is released:
+// neither a slow page nor a slow OnPage, nor waiting for a turn, may lose it.
+func (h *holding) keep(wait time.Duration, outage backoff) {
+	h.keeping.Add(1)
+	after(h.kept, wait, func() {
+		defer h.keeping.Done()
+		if h.kept.Err() != nil {
 			return
 		}
 		// Whatever was ever handed out counts as known: items are run's affair.
-		_, err := h.extend(ctx, frontier.TopUp{Known: math.MaxInt})
+		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:
-			outage, wait = backoff{}, h.lease.TTL/2
-		case ctx.Err() != nil:
-			return
+			h.keep(h.lease.TTL/2, backoff{})
+		case h.kept.Err() != nil:
 		case errors.Is(err, frontier.ErrUnavailable):
-			wait = outage.next()
+			h.keep(outage.next(), outage)
 		default:
 			h.note(err)
-			return
 		}
-	}
+	})
+}
+
+// after calls run in a goroutine of its own, once: after d, or as soon as stop
+// ends. Until then there is no goroutine.
+func after(stop context.Context, d time.Duration, run func()) {
+	ctx, cancel := context.WithTimeout(stop, d)
+	context.AfterFunc(ctx, func() {
+		cancel()
+		run()
+	})
 }
 
 // extend prolongs the lease.

@@ -32,17 +32,26 @@ const (
 
 // slots are what a worker has for the hosts that it asks.
 type slots struct {
-	prompt chan struct{} // holds one for each host in a slot
-	late   chan struct{} // and in a late slot
-	hosts  *recent.Keys  // whose last request took longer than lateAfter
+	prompt *gate
+	late   *gate
+	hosts  *recent.Keys // whose last request took longer than lateAfter
+	most   int          // of both together; 0: no limit
 }
 
-func newSlots(concurrency int) slots {
-	return slots{
-		prompt: make(chan struct{}, concurrency),
-		late:   make(chan struct{}, lateSlots*concurrency),
-		hosts:  recent.New(lateHosts),
+func newSlots(concurrency, most int) slots {
+	s := slots{prompt: newGate(0), late: newGate(0), hosts: recent.New(lateHosts), most: most}
+	s.resize(concurrency)
+	return s
+}
+
+// resize changes how many hosts are asked at once.
+func (s *slots) resize(concurrency int) {
+	late := lateSlots * concurrency
+	if s.most > 0 {
+		late = max(min(late, s.most-concurrency), 1)
 	}
+	s.prompt.resize(concurrency)
+	s.late.resize(late)
 }
 
 // takeSlot makes this host one of those being asked. Only run calls it.
@@ -70,21 +79,17 @@ func (h *holding) takeSlot(stop context.Context) error {
 
 // waitForSlot returns the slot that the host has taken. A late host does not wait:
 // it would keep its lease from hosts that answer.
-func (h *holding) waitForSlot(stop context.Context) (chan struct{}, error) {
+func (h *holding) waitForSlot(stop context.Context) (*gate, error) {
 	if !h.slots.hosts.Has(h.lease.Host) {
-		select {
-		case h.slots.prompt <- struct{}{}:
+		if h.slots.prompt.enter(stop) {
 			return h.slots.prompt, nil
-		case <-stop.Done():
-			return nil, errStop
 		}
+		return nil, errStop
 	}
-	select {
-	case h.slots.late <- struct{}{}:
+	if h.slots.late.tryEnter() {
 		h.ready.Add(-1)
 		h.Wake()
 		return h.slots.late, nil
-	default:
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +108,7 @@ func (h *holding) dropSlot() {
 	if h.asking > 0 {
 		return
 	}
-	<-h.slot
+	h.slot.leave()
 	if h.slot == h.slots.late {
 		h.ready.Add(1)
 	}
@@ -116,16 +121,14 @@ func (h *holding) yieldSlot() bool {
 	if h.slot != h.slots.prompt {
 		return true
 	}
-	select {
-	case h.slots.late <- struct{}{}:
-		<-h.slot
-		h.slot = h.slots.late
-		h.ready.Add(-1)
-		h.Wake()
-		return true
-	default:
+	if !h.slots.late.tryEnter() {
 		return false
 	}
+	h.slot.leave()
+	h.slot = h.slots.late
+	h.ready.Add(-1)
+	h.Wake()
+	return true
 }
 
 // timeRequest measures a request that starts now, and makes its host a late one

@@ -138,7 +138,9 @@ type Progress struct {
 
 // Progress returns the counters as of about now.
 func (c *Crawl) Progress() Progress {
-	held, late := c.held.Load(), len(c.slots.late)
+	held := c.held.Load()
+	asking, slots, _ := c.slots.prompt.counts()
+	late, _, _ := c.slots.late.counts()
 	backingOff, nextTry := c.roster.backingOff(time.Now())
 	c.tally.mu.Lock()
 	last := c.tally.last
@@ -146,7 +148,7 @@ func (c *Crawl) Progress() Progress {
 	return Progress{
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
-		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: cap(c.slots.prompt), Asking: len(c.slots.prompt), Late: late,
+		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: slots, Asking: asking, Late: late,
 		Paying: c.tally.paying.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
 		DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
 		Pages: c.tally.pages.Load(), Answered: c.tally.answered.Load(), LastError: last,

@@ -53,14 +53,22 @@ func (f *Filter) Stats() Stats {
 		s.Estimate += of.Estimate
 		s.Keys += of.Keys
 		s.Capacity += of.Capacity
-		s.Bytes += of.Bits / 8
 		s.Layers = append(s.Layers, of)
 	}
 	for _, log := range absent {
 		s.FPR += -math.Expm1(log) / float64(len(absent))
 	}
-	s.StdErr = math.Sqrt(variance)
+	s.StdErr, s.Bytes = math.Sqrt(variance), f.Bytes()
 	return s
+}
+
+// Bytes returns the memory of all layers.
+func (f *Filter) Bytes() uint64 {
+	bits := uint64(0)
+	for _, l := range *f.chain.Load() {
+		bits += l.shardBits * uint64(l.shardCount)
+	}
+	return bits / 8
 }
 
 // ones counts the bits of one sub-filter that are set.

@@ -78,6 +78,9 @@ func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, er
 	return claimed, probes, nil
 }
 
+// FilterBytes returns the memory of the filter's layers.
+func (s *Store) FilterBytes() uint64 { return s.filter.Bytes() }
+
 // FilterLayers returns the sizes and fill of the filter's layers, oldest first.
 func (s *Store) FilterLayers() []frontier.FilterLayer {
 	stats := s.filter.Stats()

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bufio"
+	"math"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/fetcher"
+)
+
+const (
+	// minMemory is the least default of --memory, maxMemory the largest.
+	minMemory, maxMemory = 256 << 20, 2 << 30
+	// memoryShare is the part of the machine that --memory takes by default.
+	memoryShare = 8
+	// heapGrowth is how much the heap may grow between two collections, in
+	// percent of what is live. Go's own 100 takes more memory and saves about
+	// 1 % of the processor time of a page.
+	heapGrowth = 50
+)
+
+// defaultMemory returns the default of --memory: an eighth of what the machine,
+// or the control group of this process, has.
+func defaultMemory() human.Bytes {
+	total := min(machineMemory("/proc/meminfo"), groupMemory("/sys/fs/cgroup/memory.max"))
+	if total == math.MaxUint64 {
+		return minMemory
+	}
+	return human.Bytes(min(max(total/memoryShare, minMemory), maxMemory))
+}
+
+// machineMemory returns the bytes that a file like /proc/meminfo tells as
+// MemTotal, and the largest number if it tells none.
+func machineMemory(name string) uint64 {
+	f, err := os.Open(name)
+	if err != nil {
+		return math.MaxUint64
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 3 && fields[0] == "MemTotal:" {
+			if kib, err := strconv.ParseUint(fields[1], 10, 50); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return math.MaxUint64
+}
+
+// groupMemory returns the bytes that a control group may use, and the largest
+// number if it has no limit.
+func groupMemory(name string) uint64 {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return math.MaxUint64
+	}
+	limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil { // "max"
+		return math.MaxUint64
+	}
+	return limit
+}
+
+// keeper keeps this process within --memory beside its filter. It is for one
+// goroutine.
+type keeper struct {
+	memory uint64
+	filter func() uint64 // bytes that the filter has now
+	fixed  bool          // GOMEMLIMIT is set, and heeded
+	limit  int64         // what the runtime was told last
+	cpu    cpuMeter
+	sample []metrics.Sample
+}
+
+// newKeeper sets the limits of this process's heap.
+func newKeeper(memory uint64, filter func() uint64) *keeper {
+	k := &keeper{memory: memory, filter: filter, fixed: os.Getenv("GOMEMLIMIT") != "", cpu: newCPUMeter(time.Now())}
+	for _, name := range []string{
+		"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
+		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes", "/memory/classes/heap/objects:bytes",
+	} {
+		k.sample = append(k.sample, metrics.Sample{Name: name})
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
+	if k.fixed {
+		k.memory = uint64(max(debug.SetMemoryLimit(-1)-int64(filter()), 0))
+	}
+	k.follow()
+	return k
+}
+
+// follow makes the runtime's limit what --memory and the filter need now.
+func (k *keeper) follow() {
+	if limit := int64(k.memory + k.filter()); !k.fixed && limit != k.limit {
+		debug.SetMemoryLimit(limit)
+		k.limit = limit
+	}
+}
+
+// scarce implements fetcher.Config.Scarce. Memory is short when what is live
+// leaves the heap less room than it grows by between two collections: with less
+// the process would do little else than collect.
+func (k *keeper) scarce() fetcher.Resource {
+	k.follow()
+	metrics.Read(k.sample)
+	value := func(i int) uint64 { return k.sample[i].Value.Uint64() }
+	live, filter := value(0), k.filter()
+	beside := value(1) - value(2) - value(3) - value(4) - value(5) // stacks and the runtime's own
+	grown := (live - min(live, filter)) * (100 + heapGrowth) / 100
+	switch {
+	case grown+beside > k.memory:
+		return fetcher.Memory
+	case k.cpu.read(time.Now()) >= 0.95:
+		return fetcher.Processor
+	}
+	return ""
+}

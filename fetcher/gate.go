@@ -1,0 +1,90 @@
+package fetcher
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// gate lets a number of holders in at once, in the order in which they came. The
+// number may change meanwhile: after it shrank, holders leave and none enters
+// until there is room again.
+type gate struct {
+	mu      sync.Mutex
+	limit   int
+	inside  int
+	waiting []chan struct{} // closed when its holder is let in
+}
+
+func newGate(limit int) *gate { return &gate{limit: limit} }
+
+// enter waits for room. It reports false when stop ended before; then the caller
+// is not inside.
+func (g *gate) enter(stop context.Context) bool {
+	g.mu.Lock()
+	if g.inside < g.limit && len(g.waiting) == 0 {
+		g.inside++
+		g.mu.Unlock()
+		return true
+	}
+	in := make(chan struct{})
+	g.waiting = append(g.waiting, in)
+	g.mu.Unlock()
+	select {
+	case <-in:
+		return true
+	case <-stop.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, in); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		return false
+	}
+	g.inside-- // it was let in at the last moment
+	g.admit()
+	return false
+}
+
+// tryEnter enters if that needs no waiting.
+func (g *gate) tryEnter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside >= g.limit || len(g.waiting) > 0 {
+		return false
+	}
+	g.inside++
+	return true
+}
+
+// leave makes room.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside--
+	g.admit()
+}
+
+// resize changes how many are let in.
+func (g *gate) resize(limit int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit = limit
+	g.admit()
+}
+
+// admit lets in who waits; mu is held.
+func (g *gate) admit() {
+	for g.inside < g.limit && len(g.waiting) > 0 {
+		close(g.waiting[0])
+		g.waiting = slices.Delete(g.waiting, 0, 1)
+		g.inside++
+	}
+}
+
+// counts returns how many are inside, may be, and wait.
+func (g *gate) counts() (inside, limit, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inside, g.limit, len(g.waiting)
+}

@@ -1,0 +1,62 @@
+package fetcher
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// TestGate: a gate lets in as many as it may, in order, also after it was
+// resized, and forgets who gave up.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(2)
+		stop, cancel := context.WithCancel(t.Context())
+		if !g.enter(stop) || !g.tryEnter() || g.tryEnter() {
+			t.Fatal("a gate for two does not let in two, or three")
+		}
+		entered := make(chan int, 8)
+		for i := range 4 {
+			go func() {
+				if g.enter(t.Context()) {
+					entered <- i
+				}
+			}()
+			synctest.Wait()
+		}
+		gaveUp := make(chan bool)
+		go func() { gaveUp <- !g.enter(stop) }()
+		synctest.Wait()
+		want := func(inside, limit, waiting, passed int) {
+			t.Helper()
+			synctest.Wait()
+			if i, l, w := g.counts(); i != inside || l != limit || w != waiting || len(entered) != passed {
+				t.Errorf("%d of %d inside, %d wait, %d passed, want %d of %d, %d, %d", i, l, w, len(entered), inside, limit, waiting, passed)
+			}
+		}
+		want(2, 2, 5, 0)
+		g.leave()
+		want(2, 2, 4, 1)
+		cancel()
+		if !<-gaveUp {
+			t.Error("a caller whose context ended is inside")
+		}
+		want(2, 2, 3, 1)
+		g.resize(4)
+		want(4, 4, 1, 3)
+		g.resize(1)
+		g.leave()
+		g.leave()
+		want(2, 1, 1, 3)
+		g.leave()
+		want(1, 1, 1, 3)
+		g.leave()
+		want(1, 1, 0, 4)
+		for i, want := range [][]int{{0}, {1, 2}, {1, 2}, {3}} { // two were let in at one moment
+			if got := <-entered; !slices.Contains(want, got) {
+				t.Errorf("caller %d was let in as number %d", got, i)
+			}
+		}
+	})
+}
