@@ -22,8 +22,9 @@ const (
 	DefaultRateWindow     = 10 * time.Second
 	DefaultMaxBodyBytes   = 10 << 20
 	DefaultMaxHeaderBytes = 256 << 10
-	// DefaultMaxIdleConns is at least the connections that a process keeps
-	// busy, so that one kept for a host is still there when the host is due.
+	// DefaultMaxIdleConns suits a crawl of some hundred hosts at once. A process
+	// that asks more should keep as many, so that the connection of a host is
+	// still there when the host is due.
 	DefaultMaxIdleConns        = 512
 	DefaultMaxIdleConnsPerHost = 16
 	DefaultIdleTimeout         = 30 * time.Second
@@ -75,6 +76,10 @@ type Config struct {
 	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost
 	IdleTimeout         time.Duration // 0 means DefaultIdleTimeout
+
+	// HTTP1 makes every request HTTP/1.1. HTTP/2 costs more for each connection,
+	// and pays only where requests to one host overlap.
+	HTTP1 bool
 
 	// Capture keeps what goes over the connection in Response.Wire, for
 	// archives. Requests are then HTTP/1.1, and ask for no coding but gzip,

@@ -65,24 +65,38 @@ func (c *Client) Close() { c.close() }
 // address through d. net/http knows nothing of the proxy, to which it would
 // send names.
 func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func()) {
+	protocols := []string{"h2", "http/1.1"}
+	if config.HTTP1 || config.Capture {
+		protocols = protocols[1:]
+	}
+	secure := &tls.Config{
+		RootCAs: config.RootCAs, NextProtos: protocols,
+		// A host that is asked again after its connection was closed spares the
+		// certificates and their verification.
+		ClientSessionCache: tls.NewLRUClientSessionCache(config.MaxIdleConns),
+	}
 	t := &http.Transport{
 		DialContext:            d.dial,
-		TLSClientConfig:        &tls.Config{RootCAs: config.RootCAs, NextProtos: []string{"h2", "http/1.1"}},
+		TLSClientConfig:        secure,
 		TLSHandshakeTimeout:    config.DialTimeout,
 		DisableCompression:     true, // bodies are decompressed under our own limits
 		MaxIdleConns:           config.MaxIdleConns,
 		MaxIdleConnsPerHost:    config.MaxIdleConnsPerHost,
 		IdleConnTimeout:        config.IdleTimeout,
 		MaxResponseHeaderBytes: config.MaxHeaderBytes,
-		ReadBufferSize:         16 << 10, // a page in one or two reads
+		ReadBufferSize:         4 << 10, // of each connection, kept ones too; bodies are read past it
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	if config.Capture {
-		tap := tap{d, &tls.Config{RootCAs: config.RootCAs, NextProtos: []string{"http/1.1"}}}
+		tap := tap{d, secure}
 		t.DialContext, t.DialTLSContext = tap.dial, tap.dialTLS
 		return t, t.CloseIdleConnections
 	}
+	if config.HTTP1 {
+		return t, t.CloseIdleConnections
+	}
 	h2 := newH2(config)
-	t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{"h2": h2.upgrade}
+	t.TLSNextProto["h2"] = h2.upgrade
 	return t, func() {
 		t.CloseIdleConnections()
 		h2.closeIdle()

@@ -42,7 +42,7 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 	l, err := readLayers(flags, os.Environ())
 	errs := []error{err}
 	p.layers = l
-	o.from = l.from
+	o.from, o.hostsOverlap = l.from, l.overlap()
 	p.place, err = o.place(args)
 	errs = append(errs, err)
 	p.seedsGiven = seedsText(args, o.seeds)
@@ -173,7 +173,7 @@ func (o *options) checkRanges() (errs []error) {
 	fault(!finite(o.latencyFactor), "latency-factor", o.latencyFactor, "0 or more")
 	fault(!finite(o.rate), "rate", o.rate, "0 or more")
 	fault(o.hostConcurrent < 1 || o.hostConcurrent > maxHostConcurrency, "host-concurrency", o.hostConcurrent, "1 to 1024")
-	fault(o.concurrency < 1 || o.concurrency > 100_000, "concurrency", o.concurrency, "1 to 100000")
+	fault(int(o.concurrency) > openable(), "concurrency", int(o.concurrency), fmt.Sprintf("up to %d: this process may open no more connections (ulimit -n)", openable()))
 	fault(o.retries < 0 || o.retries > 100, "retries", o.retries, "0 to 100")
 	fault(o.deadAfter < 0, "dead-after", o.deadAfter, "0 or more")
 	fault(o.checkpoint < 0, "checkpoint-adds", o.checkpoint, "0 or more")
@@ -201,7 +201,8 @@ func (o *options) newClient() (*get.Client, error) {
 	var errs []error
 	config := get.Config{
 		UserAgent: o.agent(), Headers: make(http.Header), Timeout: o.timeout, MaxBodyBytes: int64(o.maxBody), Types: o.types,
-		AllowPrivate: o.private, MaxIdleConnsPerHost: max(o.hostConcurrent, 2),
+		AllowPrivate: o.private, MaxIdleConns: o.keptConnections(), MaxIdleConnsPerHost: max(o.hostConcurrent, 2),
+		HTTP1: !o.overlaps(),
 	}
 	if err := o.configure(&config); err != nil {
 		errs = append(errs, err)

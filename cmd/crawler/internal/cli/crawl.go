@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/sizing"
 )
 
 func newCrawl(s streams) *cobra.Command {
@@ -77,7 +75,6 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		return usage(err)
 	}
 	defer seeds.close()
-	limitMemory(p.options)
 	ses, err := openSession(ctx, p, s, toCrawl)
 	if err != nil {
 		return err
@@ -120,33 +117,6 @@ func (r *result) exit(ctx context.Context) error {
 		return &exitError{exitNothing, errNoSeed}
 	}
 	return nil
-}
-
-// heapRoom is what a crawl's heap may take beside its filter before the garbage
-// collector works harder. Live data is a fraction of it: some 60 MB for few
-// hosts, 120 MB for 100,000 that are all crawled at once. With room for less
-// than twice that, the crawl of the latter does little else than collect.
-const heapRoom = 256 << 20
-
-// heapGrowth is how much a crawl's heap may grow between two collections, in
-// percent of what is live. Go's own 100 takes 45 MB more and saves 1 % of the
-// processor time of a page.
-const heapGrowth = 50
-
-// limitMemory keeps the process from growing because garbage is collected late.
-func limitMemory(o *options) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
-	}
-	if os.Getenv("GOMEMLIMIT") != "" {
-		return
-	}
-	limit := int64(heapRoom)
-	if o.redis == "" { // else the filter is there
-		bits, _ := sizing.OptimalBits(uint64(o.urls), float64(o.fpr))
-		limit += int64(bits / 8)
-	}
-	debug.SetMemoryLimit(limit)
 }
 
 // startProfile profiles the run into a file, if it has a name.

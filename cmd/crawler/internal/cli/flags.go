@@ -44,46 +44,47 @@ type options struct {
 	webOptions
 
 	// free to change
-	window      []string // but where Postgres has the exact keys
-	noMigrate   bool
-	seeds       string
-	known       string
-	dirFlag     string
-	out         string
-	refused     string
-	maxPages    limit
-	maxTime     time.Duration
-	concurrency int
-	rate        float64
-	timeout     time.Duration
-	retries     int
-	maxBody     human.Bytes
-	types       []string
-	headers     []string
-	userAgent   string
-	contact     string
-	connectTo   []string
-	private     bool
-	fastLinks   bool
-	backoff     time.Duration
-	backoffMax  time.Duration
-	deadAfter   int
-	grace       time.Duration
-	rotate      human.Bytes
-	compress    bool
-	config      string
-	logLevel    string
-	logFormat   string
-	checkpoint  int
-	crashAt     string
-	leaseTime   time.Duration
-	cpuProfile  string
-	admin       string
-	adminHosts  []string
-	pprof       bool
-	redisWait   int
-	maxQueued   limit
-	worker      string
+	window       []string // but where Postgres has the exact keys
+	noMigrate    bool
+	seeds        string
+	known        string
+	dirFlag      string
+	out          string
+	refused      string
+	maxPages     limit
+	maxTime      time.Duration
+	concurrency  concurrency
+	hostsOverlap bool // the config file lets a host be asked twice at once
+	rate         float64
+	timeout      time.Duration
+	retries      int
+	maxBody      human.Bytes
+	types        []string
+	headers      []string
+	userAgent    string
+	contact      string
+	connectTo    []string
+	private      bool
+	fastLinks    bool
+	backoff      time.Duration
+	backoffMax   time.Duration
+	deadAfter    int
+	grace        time.Duration
+	rotate       human.Bytes
+	compress     bool
+	config       string
+	logLevel     string
+	logFormat    string
+	checkpoint   int
+	crashAt      string
+	leaseTime    time.Duration
+	cpuProfile   string
+	admin        string
+	adminHosts   []string
+	pprof        bool
+	redisWait    int
+	maxQueued    limit
+	worker       string
 }
 
 // fixedFlags change identity, scope, politeness or sizes: they are stored when
@@ -147,7 +148,7 @@ func (o *options) politeFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.hostConcurrent, "host-concurrency", 1, "requests to one host at once")
 	f.Var(newChoice(&o.hostKey, "host", "domain"), "host-key", "`UNIT`: what shares a delay, host or domain")
 	f.Var(newChoice(&o.robots, "obey", "ignore"), "robots", "`HOW`: obey or ignore robots.txt")
-	f.IntVar(&o.concurrency, "concurrency", 64, "hosts asked at once, beside those that are late")
+	f.Var(&o.concurrency, "concurrency", "hosts asked at once, beside those that are late; auto: as many as help")
 	f.Float64Var(&o.rate, "rate", 0, "requests per second of this process; 0 no limit")
 	f.DurationVar(&o.backoff, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time")
 	f.DurationVar(&o.backoffMax, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host")

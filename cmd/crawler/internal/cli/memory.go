@@ -5,7 +5,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
-	"runtime/metrics"
+	rtmetrics "runtime/metrics"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// leastMemory is the least --memory: pebble, the runtime and one host.
+	leastMemory = 128 << 20
 	// minMemory is the least default of --memory, maxMemory the largest.
 	minMemory, maxMemory = 256 << 20, 2 << 30
 	// memoryShare is the part of the machine that --memory takes by default.
@@ -76,7 +78,7 @@ type keeper struct {
 	fixed  bool          // GOMEMLIMIT is set, and heeded
 	limit  int64         // what the runtime was told last
 	cpu    cpuMeter
-	sample []metrics.Sample
+	sample []rtmetrics.Sample
 }
 
 // newKeeper sets the limits of this process's heap.
@@ -86,7 +88,7 @@ func newKeeper(memory uint64, filter func() uint64) *keeper {
 		"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes", "/memory/classes/heap/objects:bytes",
 	} {
-		k.sample = append(k.sample, metrics.Sample{Name: name})
+		k.sample = append(k.sample, rtmetrics.Sample{Name: name})
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
@@ -111,7 +113,7 @@ func (k *keeper) follow() {
 // the process would do little else than collect.
 func (k *keeper) scarce() fetcher.Resource {
 	k.follow()
-	metrics.Read(k.sample)
+	rtmetrics.Read(k.sample)
 	value := func(i int) uint64 { return k.sample[i].Value.Uint64() }
 	live, filter := value(0), k.filter()
 	beside := value(1) - value(2) - value(3) - value(4) - value(5) // stacks and the runtime's own
@@ -123,4 +125,12 @@ func (k *keeper) scarce() fetcher.Resource {
 		return fetcher.Processor
 	}
 	return ""
+}
+
+// filterBytes returns what tells how much of this process's memory the filter is.
+func filterBytes(store engine) func() uint64 {
+	if local, ok := store.(localEngine); ok {
+		return local.FilterBytes
+	}
+	return func() uint64 { return 0 } // it is in Redis
 }

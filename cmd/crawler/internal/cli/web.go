@@ -66,8 +66,8 @@ func (o *webOptions) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.dns, "dns", "", "ask the name server at `ADDR[:PORT]`")
 	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
 	f.StringSliceVar(&o.allowPort, "allow-port", nil, "request `PORT` too, although it is that of another service, such as 25 or 6379 (repeatable)")
-	o.memory = 256 << 20
-	f.Var(&o.memory, "memory", "for the bodies and documents of all requests under way")
+	o.memory = defaultMemory()
+	f.Var(&o.memory, "memory", "for everything but the filter; half of it for bodies and documents")
 	f.Var(&o.saveRotate, "save-rotate", "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")
 	f.Var(newChoice(&o.save, "none", "html", "all"), "save", "`WHAT` is kept in DIR/warc, as it was on the wire, in HTTP/1.1: none, html pages, or all answers")
@@ -186,12 +186,12 @@ func withoutPassword(proxy string) string {
 	return u.Redacted()
 }
 
-// budget returns the memory for bodies and documents.
+// budget returns the memory for bodies and documents, half of --memory.
 func (o *webOptions) budget(client *get.Client) (*budget.Budget, error) {
-	total, largest := int64(min(o.memory, maxSize)), fetcher.LargestShare(client, false)
-	if total < largest {
-		need := human.Bytes((largest + 1<<20 - 1) >> 20 << 20)
-		return nil, fmt.Errorf("--memory is %s, want at least %s for one answer of --max-body and its document", &o.memory, &need)
+	total, largest := int64(min(o.memory, maxSize))/2, fetcher.LargestShare(client, false)
+	if need := max(leastMemory, 2*largest); 2*total < need {
+		least := human.Bytes((need + 1<<20 - 1) >> 20 << 20)
+		return nil, fmt.Errorf("--memory is %s, want at least %s for one answer of --max-body, its document and all else", &o.memory, &least)
 	}
 	if listing := fetcher.LargestShare(client, o.sitemaps); listing <= total/2 {
 		largest = listing

@@ -54,6 +54,7 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 	if err != nil {
 		return nil, errors.Join(err, ses.closeFiles())
 	}
+	keeper := newKeeper(uint64(p.memory), filterBytes(ses.store))
 	ses.crawl, err = fetcher.New(fetcher.Config{
 		SeedOrigins: why == toLook, // as 'crawler seed' does, which knows no headers
 		Store:       ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink, Worker: p.worker,
@@ -61,7 +62,7 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 		Rules:      p.linkRules(),
 		Exact:      p.options.exact.Rules,
 		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
-		Concurrency: p.concurrency, HostConcurrency: p.hostConcurrent, Rate: p.rate,
+		Concurrency: int(p.concurrency), MaxConnections: p.maxConnections(), Scarce: keeper.scarce, HostConcurrency: p.hostConcurrent, Rate: p.rate,
 		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: orNone(requestGrace(p.grace), fetcher.NoGrace),
 		FastLinks: p.fastLinks, OnRefused: ses.refusals.onRefused(), Logger: ses.log,
 	})
