@@ -250,7 +250,7 @@ func New(config Config) (*Crawl, error) {
 		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		wake:    make(chan struct{}, 1),
 	}
-	c.tally.hosts = newHostCounts()
+	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)
 	if config.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
 	}

@@ -141,6 +141,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 	defer stage.None.Begin()
 	h.tally.storing.Add(1)
 	defer h.tally.storing.Add(-1)
+	taken := false
 	err := h.whileUnavailable(func() error {
 		update, lost := h.update(end)
 		if lost {
@@ -154,6 +155,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 			h.changed = true // for all that is known, nobody has it
 			h.mu.Unlock()
 		}
+		taken = err == nil
 		return err
 	})
 	if err != nil {
@@ -162,6 +164,9 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		}
 		h.note(err)
 		return
+	}
+	if taken {
+		h.tally.finish(done)
 	}
 	if end {
 		h.mu.Lock()

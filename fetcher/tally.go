@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
@@ -25,9 +27,10 @@ type tally struct {
 	idle    atomic.Bool  // nothing is held, nobody adds, and no host is due
 	delay   atomic.Int64 // of the host that had to wait last
 
-	mu    sync.Mutex
-	hosts HostCounts
-	last  *LastError // nil: no attempt has failed
+	mu       sync.Mutex
+	hosts    HostCounts
+	outcomes map[frontier.Outcome]uint64
+	last     *LastError // nil: no attempt has failed
 }
 
 // hostsCounted is how many hosts a worker's sketches hold.
@@ -42,7 +45,8 @@ type HostCounts struct {
 	Causes map[string]string `json:"causes"` // why the last attempt at a host failed; of some hosts of Errors
 }
 
-func newHostCounts() HostCounts {
+// NewHostCounts returns counts of nothing, to Merge others into.
+func NewHostCounts() HostCounts {
 	return HostCounts{
 		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
 		Causes: make(map[string]string),
@@ -68,19 +72,36 @@ func (t *tally) failed(host, cause string) {
 		return
 	}
 	t.hosts.Errors.Add(host, 1)
-	if _, known := t.hosts.Causes[host]; !known && len(t.hosts.Causes) >= hostsCounted {
-		for other := range t.hosts.Causes {
-			delete(t.hosts.Causes, other)
-			break
-		}
-	}
-	t.hosts.Causes[host] = cause
+	t.hosts.noteCause(host, cause)
 }
 
 // clip bounds the text of an error, of which a server may have written a part.
 func clip(cause string) string {
 	const most = 300
 	return strings.ToValidUTF8(cause[:min(len(cause), most)], "?")
+}
+
+// Merge adds what other has counted. What other does not count stays as it is.
+func (c *HostCounts) Merge(other HostCounts) {
+	for _, pair := range [][2]*topk.Sketch{{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}} {
+		if pair[1] != nil {
+			pair[0].Merge(pair[1])
+		}
+	}
+	for host, cause := range other.Causes {
+		c.noteCause(host, cause)
+	}
+}
+
+// noteCause keeps why the last attempt at a host failed, of hostsCounted hosts.
+func (c *HostCounts) noteCause(host, cause string) {
+	if _, known := c.Causes[host]; !known && len(c.Causes) >= hostsCounted {
+		for other := range c.Causes {
+			delete(c.Causes, other)
+			break
+		}
+	}
+	c.Causes[host] = cause
 }
 
 // count adds n to a host in one of the sketches.
@@ -92,6 +113,24 @@ func (t *tally) count(sketch func(*HostCounts) *topk.Sketch, host string, n uint
 
 func pagesOf(c *HostCounts) *topk.Sketch   { return c.Pages }
 func waitingOf(c *HostCounts) *topk.Sketch { return c.Waiting }
+
+// finish counts items whose outcomes the store has taken.
+func (t *tally) finish(done []frontier.Completion) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range done {
+		if done[i].Disposition == frontier.Finish {
+			t.outcomes[done[i].Outcome]++
+		}
+	}
+}
+
+// Outcomes counts the items that this worker has finished, by outcome.
+func (c *Crawl) Outcomes() map[frontier.Outcome]uint64 {
+	c.tally.mu.Lock()
+	defer c.tally.mu.Unlock()
+	return maps.Clone(c.tally.outcomes)
+}
 
 // Hosts calls read with the worker's sketches; read must not keep them.
 func (c *Crawl) Hosts(read func(HostCounts)) {

@@ -132,6 +132,14 @@ func (s *Sketch) Top(n int) []Entry {
 	return all[:min(max(n, 0), len(all))]
 }
 
+// Count returns what s knows of key, nothing if it does not hold it.
+func (s *Sketch) Count(key string) uint64 {
+	if c := s.byKey[key]; c != nil {
+		return c.Count
+	}
+	return 0
+}
+
 // Absent returns the largest count that a key may have which is not held.
 func (s *Sketch) Absent() uint64 { return s.absent }
 

@@ -30,6 +30,7 @@ type monitor struct {
 	console *console
 	started time.Time
 	added   uint64      // URLs when the run began
+	before  totals      // of the runs before
 	closed  atomic.Bool // nothing can be added any more: see view.Sample
 
 	mu       sync.Mutex
@@ -51,8 +52,13 @@ func (ses *session) newMonitor(ctx context.Context, c *console, begun time.Time)
 	if err != nil {
 		return nil, err
 	}
+	before, err := readTotals(ses.dir)
+	if err != nil {
+		ses.log.Warn("hosts are counted from this run on", slog.Any("err", err))
+	}
 	return &monitor{
-		session: ses, console: c, started: begun, added: stats.Added, cpu: newCPUMeter(begun), counters: stats, counted: begun,
+		session: ses, console: c, started: begun, added: stats.Added, before: before, cpu: newCPUMeter(begun),
+		counters: stats, counted: begun,
 	}, nil
 }
 
@@ -179,7 +185,7 @@ func (m *monitor) endOfSeeds(fed seedCounts) {
 func (m *monitor) save(ctx context.Context) {
 	r, err := m.report(ctx, 0)
 	if err == nil {
-		err = writeReport(m.dir, r)
+		err = m.write(r)
 	}
 	if err != nil && ctx.Err() == nil {
 		m.log.Warn("report not written", slog.Any("err", err))

@@ -31,7 +31,7 @@ const reportFile = "report.json"
 
 // How long random fingerprints may be probed. They are work for a core.
 const (
-	probeStopped = 10 * time.Second
+	probeStopped = time.Second
 	probeRunning = 200 * time.Millisecond // of a crawl that needs the core itself
 	probeAtEnd   = 250 * time.Millisecond // and no more than a twentieth of the run
 )
@@ -60,7 +60,7 @@ written each minute and at the end of a run.`,
 	crawl.addTo(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl anew: what came of each seed")
-	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 10s, 200ms while the crawl runs)")
+	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 1s, 200ms while the crawl runs)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := crawl.existing(cmd.Context())
 		if err != nil {
@@ -134,6 +134,7 @@ func (m *monitor) runReport(stats frontier.Stats) *view.Report {
 		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Finished, Bytes: p.Bytes,
 		Requests: p.Requests, RobotsRequests: p.Robots, Errors: p.Errors,
 		PagesPerSecond: perSecond(p.Finished), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
+		Outcomes: m.crawl.Outcomes(),
 	}
 	m.mu.Lock()
 	r.Limits = m.meter.Shares()
@@ -142,10 +143,7 @@ func (m *monitor) runReport(stats frontier.Stats) *view.Report {
 	if fed.added+fed.known+fed.refused > 0 {
 		r.Seeds = &view.Seeds{Added: fed.added, Known: fed.known, Refused: fed.refused}
 	}
-	m.crawl.Hosts(func(hosts fetcher.HostCounts) {
-		r.Top = &view.TopHosts{Pages: view.HostCounts(hosts.Pages, topHosts), Errors: view.HostCounts(hosts.Errors, topHosts),
-			Waiting: view.HostCounts(hosts.Waiting, topHosts)}
-	})
+	m.topHosts(r)
 	return r
 }
 
@@ -178,7 +176,8 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 		r.Resume, r.ResumeNotes = last.Resume, last.ResumeNotes
 	}
 	if last != nil {
-		r.Run, r.Seeds, r.Limits, r.Top = last.Run, last.Seeds, last.Limits, last.Top
+		r.Run, r.Seeds, r.Limits = last.Run, last.Seeds, last.Limits
+		r.Top, r.TopAll = last.Top, last.TopAll
 	}
 	if r.Resume == "" && !running && stats.Queued+stats.Leased > 0 {
 		r.Resume = ses.command("crawl")
@@ -312,7 +311,7 @@ func (r *result) conclude(ctx context.Context) error {
 	if err := r.measure(ctx, r.report, r.stats, r.report.Run.AddedPerSecond, min(probeAtEnd, r.took/20)); err != nil {
 		return err
 	}
-	if err := writeReport(r.dir, r.report); err != nil {
+	if err := r.monitor.write(r.report); err != nil {
 		r.log.Warn("report not written", slog.Any("err", err))
 	}
 	return nil

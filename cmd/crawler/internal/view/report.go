@@ -39,8 +39,9 @@ type Report struct {
 	MissingRecords uint64 `json:"missing_records,omitempty"`
 	Answers        string `json:"answers,omitempty"` // where those are that were kept; empty: none were
 
-	Limits []Share         `json:"limits,omitempty"` // what limited this run, longest first
-	Top    *TopHosts       `json:"top_hosts,omitempty"`
+	Limits []Share         `json:"limits,omitempty"`        // what limited this run, longest first
+	Top    *TopHosts       `json:"top_hosts,omitempty"`     // of this run
+	TopAll *TopHosts       `json:"top_hosts_all,omitempty"` // of the whole crawl, with what this run added to it
 	Filter *Filter         `json:"filter,omitempty"`
 	FPR    *FalsePositives `json:"false_positives,omitempty"`
 	Exact  *Exact          `json:"exact,omitempty"`
@@ -81,6 +82,8 @@ type Run struct {
 	PagesPerSecond float64   `json:"pages_per_s"`
 	BytesPerSecond float64   `json:"bytes_per_s"`
 	AddedPerSecond float64   `json:"added_per_s"` // new URLs
+	// Outcomes counts the URLs that this worker finished.
+	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitzero"`
 }
 
 // Seeds counts the seeds that this run was given.
@@ -104,6 +107,7 @@ type HostCount struct {
 	Host  string `json:"host"`
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
+	Run   uint64 `json:"this_run,omitempty"` // part of Count; of a whole crawl's counts only
 }
 
 // HostCounts returns the n hosts of a sketch with the largest counts.
@@ -111,7 +115,17 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	top := hosts.Top(n)
 	counts := make([]HostCount, len(top))
 	for i, entry := range top {
-		counts[i] = HostCount{entry.Key, entry.Count, entry.Over}
+		counts[i] = HostCount{Host: entry.Key, Count: entry.Count, Over: entry.Over}
+	}
+	return counts
+}
+
+// HostCountsBeside returns HostCounts(all, n), with what run, which all includes,
+// has of each.
+func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
+	counts := HostCounts(all, n)
+	for i := range counts {
+		counts[i].Run = run.Count(counts[i].Host)
 	}
 	return counts
 }

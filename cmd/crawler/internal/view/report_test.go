@@ -22,9 +22,10 @@ func full() *Report {
 	hour := 3600.0
 	return &Report{
 		Version: ReportVersion, Crawl: "archive.crawl", Made: epoch, End: "--max-time 6h0m0s is over",
-		Resume: "crawler crawl --dir archive.crawl",
+		Resume: "crawler crawl --dir archive.crawl", ResumeNotes: []string{"the header Cookie is not shown: add it with -H again"},
 		Run: &Run{Started: epoch, Seconds: 6 * hour, Pages: 1_234_567, Bytes: 34_567_890_123, Requests: 1_240_000,
-			RobotsRequests: 4_321, Errors: 5_678, PagesPerSecond: 57.16, BytesPerSecond: 1_600_365, AddedPerSecond: 100},
+			RobotsRequests: 4_321, Errors: 5_678, PagesPerSecond: 57.16, BytesPerSecond: 1_600_365, AddedPerSecond: 100,
+			Outcomes: map[frontier.Outcome]uint64{frontier.OK: 1_230_000, frontier.Robots: 4_567}},
 		Seeds: &Seeds{Added: 99, Known: 1, Refused: 2},
 		Books: frontier.Books{Found: 45_678_901, Added: 5_000_000, Seen: 40_000_000,
 			Refused: map[frontier.Reason]uint64{frontier.ReasonScope: 600_000, frontier.ReasonDepth: 70_000,
@@ -34,11 +35,16 @@ func full() *Report {
 		Outcomes: map[frontier.Outcome]uint64{frontier.OK: 1_234_567, frontier.Redirect: 40_000, frontier.ClientError: 10_433,
 			frontier.Robots: 5_000, frontier.ServerError: 6_000, frontier.Network: 3_000, frontier.HostDead: 936},
 		Pages: 1_285_000, Retries: 1_111, Delayed: 12, Hosts: 4_000, Records: "archive.crawl/pages.jsonl", Answers: "archive.crawl/warc",
-		Limits: []Share{{Politeness, 5 * hour, 5.0 / 6}, {Network, 0.9 * hour, 0.15}, {CPU, 0.1 * hour, 1.0 / 60}},
+		MissingRecords: 2,
+		Limits:         []Share{{Politeness, 5 * hour, 5.0 / 6}, {Network, 0.9 * hour, 0.15}, {CPU, 0.1 * hour, 1.0 / 60}},
 		Top: &TopHosts{
-			Pages:   []HostCount{{"www.example.org", 123_456, 0}, {"b.test", 99_999, 12}},
-			Errors:  []HostCount{{"flaky.test", 4_000, 0}, {"evil\x1b[2J.test", 1, 0}},
-			Waiting: []HostCount{{"slow.test", 20_000_000, 500}},
+			Pages:  []HostCount{{Host: "b.test", Count: 99_999}},
+			Errors: []HostCount{{Host: "evil\x1b[2J.test", Count: 1}},
+		},
+		TopAll: &TopHosts{
+			Pages:   []HostCount{{Host: "www.example.org", Count: 123_456}, {Host: "b.test", Count: 110_011, Over: 12, Run: 99_999}},
+			Errors:  []HostCount{{Host: "flaky.test", Count: 4_000}, {Host: "evil\x1b[2J.test", Count: 1, Run: 1}},
+			Waiting: []HostCount{{Host: "slow.test", Count: 20_000_000, Over: 500}},
 		},
 		Filter: &Filter{Keys: 5_000_000, Capacity: 12_000_000, Bytes: 43_000_000, Growth: true, Layers: []Layer{
 			{Keys: 4_000_000, Capacity: 4_000_000, Bits: 115_000_000, Hashes: 20, Fill: 0.5, FPR: 9e-7, Target: 9e-7},
@@ -132,7 +138,7 @@ func TestHostCounts(t *testing.T) {
 	s.Add("a.test", 5)
 	s.Add("b.test", 1)
 	s.Add("c.test", 2)
-	if diff := cmp.Diff([]HostCount{{"a.test", 5, 0}, {"c.test", 3, 1}}, HostCounts(s, 10)); diff != "" {
+	if diff := cmp.Diff([]HostCount{{Host: "a.test", Count: 5}, {Host: "c.test", Count: 3, Over: 1}}, HostCounts(s, 10)); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -63,10 +64,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	var b strings.Builder
 	writeLimits(&b, r.Limits)
-	if t := r.Top; t != nil {
-		writeHosts(&b, "Hosts with the most pages", t.Pages, comma)
-		writeHosts(&b, "Hosts with the most errors", t.Errors, comma)
-		writeHosts(&b, "Hosts that were waited for longest", t.Waiting, milliseconds)
+	if t := cmp.Or(r.TopAll, r.Top); t != nil { // reports of earlier versions have those of the run only
+		writeHosts(&b, "Hosts with the most pages", t.Pages, comma, r.TopAll != nil)
+		writeHosts(&b, "Hosts with the most errors", t.Errors, comma, r.TopAll != nil)
+		writeHosts(&b, "Hosts that were waited for longest", t.Waiting, milliseconds, r.TopAll != nil)
 	}
 	if r.Filter != nil {
 		r.Filter.write(&b)
@@ -101,6 +102,9 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	fact(b, "added", fmt.Sprintf("%s = %s queued + %s leased + %s done + %s failed",
 		comma(k.Added), comma(k.Queued), comma(k.Leased), comma(k.Done), comma(k.Failed)))
 	if outcomes := breakdown(r.Outcomes); outcomes != "" {
+		if r.Run != nil && r.Run.Outcomes != nil && !maps.Equal(r.Run.Outcomes, r.Outcomes) {
+			outcomes += "; this run: " + cmp.Or(breakdown(r.Run.Outcomes), "none")
+		}
 		fact(b, "outcomes", outcomes)
 	}
 	if k.Queued > 0 {
@@ -160,17 +164,26 @@ func writeLimits(b *strings.Builder, limits []Share) {
 	}
 }
 
-func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(uint64) string) {
+// writeHosts prints a table of hosts, with the part of the run beside each count
+// of a whole crawl.
+func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(uint64) string, ofCrawl bool) {
 	if len(hosts) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
+	if ofCrawl {
+		fmt.Fprintf(b, "  %14s %14s\n", "whole crawl", "this run")
+	}
 	for _, h := range hosts {
 		over := ""
 		if h.Over > 0 {
 			over = fmt.Sprintf("  (at most %s too many)", words(h.Over))
 		}
-		fmt.Fprintf(b, "  %14s  %s%s\n", words(h.Count), printable(h.Host), over)
+		fmt.Fprintf(b, "  %14s", words(h.Count))
+		if ofCrawl {
+			fmt.Fprintf(b, " %14s", words(h.Run))
+		}
+		fmt.Fprintf(b, "  %s%s\n", printable(h.Host), over)
 	}
 }
 

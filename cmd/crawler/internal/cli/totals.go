@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/fetcher"
+)
+
+// totalsFile has what the store does not count of a crawl, summed over its runs.
+const totalsFile = "totals.json"
+
+const totalsVersion = 1
+
+// totals are the sums over the runs of a crawl in one directory. A run that was
+// killed is in them up to the last report that it wrote.
+type totals struct {
+	Version int                `json:"version"`
+	Hosts   fetcher.HostCounts `json:"hosts"`
+}
+
+// readTotals returns the totals in dir; without a file they are empty.
+func readTotals(dir string) (totals, error) {
+	empty := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
+	name := filepath.Join(dir, totalsFile)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return empty, nil
+	} else if err != nil {
+		return empty, err
+	}
+	read := totals{}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return empty, fmt.Errorf("%s: %w", name, err)
+	}
+	if read.Version != totalsVersion {
+		return empty, fmt.Errorf("%s has version %d, want %d", name, read.Version, totalsVersion)
+	}
+	return read, nil
+}
+
+// totals returns those of all runs, this one included.
+func (m *monitor) totals() totals {
+	all := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
+	all.Hosts.Merge(m.before.Hosts)
+	m.crawl.Hosts(all.Hosts.Merge)
+	return all
+}
+
+// topHosts fills in the hosts of the run, and of the crawl with those of the run
+// beside them.
+func (m *monitor) topHosts(r *view.Report) {
+	all := m.totals().Hosts
+	m.crawl.Hosts(func(run fetcher.HostCounts) {
+		r.Top = &view.TopHosts{
+			Pages: view.HostCounts(run.Pages, topHosts), Errors: view.HostCounts(run.Errors, topHosts),
+			Waiting: view.HostCounts(run.Waiting, topHosts),
+		}
+		r.TopAll = &view.TopHosts{
+			Pages: view.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: view.HostCountsBeside(all.Errors, run.Errors, topHosts),
+			Waiting: view.HostCountsBeside(all.Waiting, run.Waiting, topHosts),
+		}
+	})
+}
+
+// write replaces the report and the totals in the crawl's directory.
+func (m *monitor) write(r *view.Report) error {
+	text, err := json.Marshal(m.totals())
+	if err == nil {
+		err = replaceFile(m.file(totalsFile), append(text, '\n'))
+	}
+	return errors.Join(err, writeReport(m.dir, r))
+}

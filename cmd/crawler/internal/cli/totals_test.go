@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+func reportOf(t *testing.T, dir string) (r view.Report) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(must(t, "report", "--json", "--probe", "1ms", "--dir", dir)), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A report has the hosts and outcomes of the whole crawl, with those of the last
+// run beside them, also when that run fetched nothing.
+func TestReportOfWholeCrawl(t *testing.T) {
+	address := site(t)
+	dir := crawled(t, address, "--scope", "any", "--max-depth", "0", "http://a.test/", "http://a.test/ok", "http://b.test/broken")
+	again := []string{"crawl", "--dir", dir, "--connect-to", "*.test=" + address}
+	must(t, append(again, "http://a.test/ok?2")...)
+	r := reportOf(t, dir)
+	if got := r.TopAll.Pages[0]; got != (view.HostCount{Host: "a.test", Count: 3, Run: 1}) || len(r.TopAll.Errors) != 1 || r.TopAll.Errors[0].Host != "b.test" {
+		t.Errorf("after the second run: %+v", r.TopAll)
+	}
+	if r.Top.Pages[0] != (view.HostCount{Host: "a.test", Count: 1}) || len(r.Run.Outcomes) != 1 || r.Run.Outcomes[frontier.OK] != 1 || r.Outcomes[frontier.OK] != 3 {
+		t.Errorf("of the second run: %+v, outcomes %v of %v", r.Top, r.Run.Outcomes, r.Outcomes)
+	}
+	must(t, again...)
+	r = reportOf(t, dir)
+	if got := r.TopAll.Pages[0]; got != (view.HostCount{Host: "a.test", Count: 3}) || r.Run.Outcomes == nil || len(r.Run.Outcomes) != 0 {
+		t.Errorf("after a run without pages: %+v, outcomes %v", r.TopAll, r.Run.Outcomes)
+	}
+	out := must(t, "report", "--probe", "1ms", "--dir", dir)
+	for _, want := range []string{"; this run: none\n", "Hosts with the most pages\n     whole crawl       this run\n", "               3              0  a.test\n",
+		"Hosts with the most errors\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+
+	// Totals that cannot be read are no reason not to crawl.
+	if err := os.WriteFile(filepath.Join(dir, totalsFile), []byte(`{"version":99}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := run(t, "", append(again, "http://a.test/ok?3")...)
+	if r = reportOf(t, dir); code != exitOK || !strings.Contains(errs, "hosts are counted from this run on") || r.TopAll.Pages[0].Count != 1 {
+		t.Errorf("exit code %d: %s\n%+v", code, errs, r.TopAll)
+	}
+}
+
+// A report takes about a second at most, however rarely the filter errs.
+func TestReportProbesForASecond(t *testing.T) {
+	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
+	begun := time.Now()
+	out := must(t, "report", "--dir", dir)
+	if took := time.Since(begun); took > 5*time.Second || !strings.Contains(out, "  probed ") {
+		t.Errorf("it took %v:\n%s", took, out)
+	}
+}
