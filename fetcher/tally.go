@@ -33,14 +33,19 @@ type tally struct {
 	last     *LastError // nil: no attempt has failed
 }
 
-// hostsCounted is how many hosts a worker's sketches hold.
-const hostsCounted = 1000
+// How many hosts, and causes of errors, a worker's sketches hold.
+const (
+	hostsCounted  = 1000
+	causesCounted = 100
+)
 
-// HostCounts are bounded sketches of the hosts with the most of something.
+// HostCounts are bounded sketches of the hosts with the most of something, and
+// of the most frequent causes of errors.
 type HostCounts struct {
 	Pages   *topk.Sketch `json:"pages"`      // answers
 	Errors  *topk.Sketch `json:"errors"`     // attempts that failed
 	Waiting *topk.Sketch `json:"waiting_ms"` // ms that a worker held the host and waited for its delay
+	ByCause *topk.Sketch `json:"by_cause"`   // attempts that failed, by what an error ends with, as "connection refused"
 
 	Causes map[string]string `json:"causes"` // why the last attempt at a host failed; of some hosts of Errors
 }
@@ -49,7 +54,7 @@ type HostCounts struct {
 func NewHostCounts() HostCounts {
 	return HostCounts{
 		Pages: topk.New(hostsCounted), Errors: topk.New(hostsCounted), Waiting: topk.New(hostsCounted),
-		Causes: make(map[string]string),
+		ByCause: topk.New(causesCounted), Causes: make(map[string]string),
 	}
 }
 
@@ -68,6 +73,7 @@ func (t *tally) failed(host, cause string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = &LastError{Time: time.Now().UTC(), Host: host, Error: cause}
+	t.hosts.ByCause.Add(kindOf(cause), 1)
 	if host == "" {
 		return
 	}
@@ -83,7 +89,9 @@ func clip(cause string) string {
 
 // Merge adds what other has counted. What other does not count stays as it is.
 func (c *HostCounts) Merge(other HostCounts) {
-	for _, pair := range [][2]*topk.Sketch{{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}} {
+	for _, pair := range [][2]*topk.Sketch{
+		{c.Pages, other.Pages}, {c.Errors, other.Errors}, {c.Waiting, other.Waiting}, {c.ByCause, other.ByCause},
+	} {
 		if pair[1] != nil {
 			pair[0].Merge(pair[1])
 		}
@@ -102,6 +110,14 @@ func (c *HostCounts) noteCause(host, cause string) {
 		}
 	}
 	c.Causes[host] = cause
+}
+
+// kindOf returns the last part of an error's text, which is the same for all
+// hosts: what stands before it names the host, its address or the step.
+func kindOf(cause string) string {
+	const most = 100
+	kind := cause[strings.LastIndex(cause, ": ")+1:]
+	return strings.ToValidUTF8(strings.TrimSpace(kind[:min(len(kind), most)]), "?")
 }
 
 // count adds n to a host in one of the sketches.

@@ -177,7 +177,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 	}
 	if last != nil {
 		r.Run, r.Seeds, r.Limits = last.Run, last.Seeds, last.Limits
-		r.Top, r.TopAll = last.Top, last.TopAll
+		r.Top, r.TopAll, r.Errors = last.Top, last.TopAll, last.Errors
 	}
 	if r.Resume == "" && !running && stats.Queued+stats.Leased > 0 {
 		r.Resume = ses.command("crawl")

@@ -52,8 +52,8 @@ func (m *monitor) totals() totals {
 	return all
 }
 
-// topHosts fills in the hosts of the run, and of the crawl with those of the run
-// beside them.
+// topHosts fills in the hosts of the run, and the hosts and causes of errors of
+// the crawl with those of the run beside them.
 func (m *monitor) topHosts(r *view.Report) {
 	all := m.totals().Hosts
 	m.crawl.Hosts(func(run fetcher.HostCounts) {
@@ -61,6 +61,7 @@ func (m *monitor) topHosts(r *view.Report) {
 			Pages: view.HostCounts(run.Pages, topHosts), Errors: view.HostCounts(run.Errors, topHosts),
 			Waiting: view.HostCounts(run.Waiting, topHosts),
 		}
+		r.Errors = view.CauseCounts(all.ByCause, run.ByCause, topHosts)
 		r.TopAll = &view.TopHosts{
 			Pages: view.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: view.HostCountsBeside(all.Errors, run.Errors, topHosts),
 			Waiting: view.HostCountsBeside(all.Waiting, run.Waiting, topHosts),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,9 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	if r.Top.Pages[0] != (view.HostCount{Host: "a.test", Count: 1}) || len(r.Run.Outcomes) != 1 || r.Run.Outcomes[frontier.OK] != 1 || r.Outcomes[frontier.OK] != 3 {
 		t.Errorf("of the second run: %+v, outcomes %v of %v", r.Top, r.Run.Outcomes, r.Outcomes)
 	}
+	if want := []view.CauseCount{{Cause: "status 500 Internal Server Error", Count: 1}}; !slices.Equal(r.Errors, want) {
+		t.Errorf("errors by cause %+v, want %+v", r.Errors, want)
+	}
 	must(t, again...)
 	r = reportOf(t, dir)
 	if got := r.TopAll.Pages[0]; got != (view.HostCount{Host: "a.test", Count: 3}) || r.Run.Outcomes == nil || len(r.Run.Outcomes) != 0 {
@@ -41,7 +45,7 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	}
 	out := must(t, "report", "--probe", "1ms", "--dir", dir)
 	for _, want := range []string{"; this run: none\n", "Hosts with the most pages\n     whole crawl       this run\n", "               3              0  a.test\n",
-		"Hosts with the most errors\n"} {
+		"Hosts with the most errors\n", "Errors by cause\n     whole crawl       this run\n               1              0  status 500 Internal Server Error\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

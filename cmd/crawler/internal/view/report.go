@@ -39,9 +39,12 @@ type Report struct {
 	MissingRecords uint64 `json:"missing_records,omitempty"`
 	Answers        string `json:"answers,omitempty"` // where those are that were kept; empty: none were
 
-	Limits []Share         `json:"limits,omitempty"`        // what limited this run, longest first
-	Top    *TopHosts       `json:"top_hosts,omitempty"`     // of this run
-	TopAll *TopHosts       `json:"top_hosts_all,omitempty"` // of the whole crawl, with what this run added to it
+	Limits []Share   `json:"limits,omitempty"`        // what limited this run, longest first
+	Top    *TopHosts `json:"top_hosts,omitempty"`     // of this run
+	TopAll *TopHosts `json:"top_hosts_all,omitempty"` // of the whole crawl, with what this run added to it
+	// Errors are the attempts of the whole crawl that failed, by cause, with what
+	// this run added to them.
+	Errors []CauseCount    `json:"errors_by_cause,omitempty"`
 	Filter *Filter         `json:"filter,omitempty"`
 	FPR    *FalsePositives `json:"false_positives,omitempty"`
 	Exact  *Exact          `json:"exact,omitempty"`
@@ -108,6 +111,25 @@ type HostCount struct {
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
 	Run   uint64 `json:"this_run,omitempty"` // part of Count; of a whole crawl's counts only
+}
+
+// CauseCount counts attempts that failed for one cause. It is from a sketch like
+// those of TopHosts.
+type CauseCount struct {
+	Cause string `json:"cause"`
+	Count uint64 `json:"count"`
+	Over  uint64 `json:"over,omitempty"`
+	Run   uint64 `json:"this_run,omitempty"` // part of Count
+}
+
+// CauseCounts returns the n most frequent causes in all, with what run, which all
+// includes, has of each.
+func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
+	var counts []CauseCount
+	for _, c := range HostCountsBeside(all, run, n) {
+		counts = append(counts, CauseCount{Cause: c.Host, Count: c.Count, Over: c.Over, Run: c.Run})
+	}
+	return counts
 }
 
 // HostCounts returns the n hosts of a sketch with the largest counts.

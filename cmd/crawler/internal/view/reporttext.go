@@ -64,6 +64,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	var b strings.Builder
 	writeLimits(&b, r.Limits)
+	var causes []HostCount
+	for _, c := range r.Errors {
+		causes = append(causes, HostCount{Host: c.Cause, Count: c.Count, Over: c.Over, Run: c.Run})
+	}
+	writeHosts(&b, "Errors by cause", causes, comma, true)
 	if t := cmp.Or(r.TopAll, r.Top); t != nil { // reports of earlier versions have those of the run only
 		writeHosts(&b, "Hosts with the most pages", t.Pages, comma, r.TopAll != nil)
 		writeHosts(&b, "Hosts with the most errors", t.Errors, comma, r.TopAll != nil)
@@ -164,7 +169,7 @@ func writeLimits(b *strings.Builder, limits []Share) {
 	}
 }
 
-// writeHosts prints a table of hosts, with the part of the run beside each count
+// writeHosts prints a table of hosts or causes, with the part of the run beside each count
 // of a whole crawl.
 func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(uint64) string, ofCrawl bool) {
 	if len(hosts) == 0 {
