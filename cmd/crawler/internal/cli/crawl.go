@@ -172,6 +172,7 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 	if ses.monitor, err = ses.newMonitor(ctx, c, begun); err != nil {
 		return nil, err
 	}
+	ses.monitor.readTotals()
 	endServing, err := ses.serve(run, ctx, c)
 	if err != nil {
 		return nil, err

@@ -52,13 +52,8 @@ func (ses *session) newMonitor(ctx context.Context, c *console, begun time.Time)
 	if err != nil {
 		return nil, err
 	}
-	before, err := readTotals(ses.dir)
-	if err != nil {
-		ses.log.Warn("hosts are counted from this run on", slog.Any("err", err))
-	}
 	return &monitor{
-		session: ses, console: c, started: begun, added: stats.Added, before: before, cpu: newCPUMeter(begun),
-		counters: stats, counted: begun,
+		session: ses, console: c, started: begun, added: stats.Added, cpu: newCPUMeter(begun), counters: stats, counted: begun,
 	}, nil
 }
 

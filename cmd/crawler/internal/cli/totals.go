@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -42,6 +43,14 @@ func readTotals(dir string) (totals, error) {
 		return empty, fmt.Errorf("%s has version %d, want %d", name, read.Version, totalsVersion)
 	}
 	return read, nil
+}
+
+// readTotals reads those of the runs before, which a run can do without.
+func (m *monitor) readTotals() {
+	var err error
+	if m.before, err = readTotals(m.dir); err != nil {
+		m.log.Warn("hosts are counted from this run on", slog.Any("err", err))
+	}
 }
 
 // totals returns those of all runs, this one included.
