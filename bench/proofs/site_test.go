@@ -22,7 +22,6 @@ import (
 type site struct {
 	*testweb.Web
 	addr string
-	made time.Time // what the log counts from
 
 	stalled atomic.Int64 // the longest that this process did not get to run, in ns
 
@@ -40,7 +39,7 @@ func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Web: web, made: time.Now()}
+	s := &site{Web: web}
 	answer := web.Handler()
 	if around != nil {
 		answer = around(answer)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -127,7 +128,8 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	return nil
 }
 
-// lines calls visit for each line of r that is not empty, until it fails.
+// lines calls visit for each line of r that is not empty, until it fails. The
+// beginning of a line at the end of r is left out: that line is still being written.
 func lines(r io.Reader, visit func(line []byte) error) error {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	var long []byte
@@ -146,6 +148,9 @@ func lines(r io.Reader, visit func(line []byte) error) error {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			if fault := visit(line); fault != nil {
+				if _, cut := errors.AsType[*json.SyntaxError](fault); cut && err == io.EOF {
+					return nil
+				}
 				return fmt.Errorf("line %d: %w", number, fault)
 			}
 		}

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,16 +18,16 @@ type Manners struct {
 	// request later than the crawler started it; 0 means 25 ms, or 10 % of the
 	// delay where that is more.
 	Tolerance time.Duration
+	// Lag is added to the tolerance: how late the server may have read a request
+	// on a busy machine. See LagFigures.Most.
+	Lag time.Duration
 	// IgnoreRobots: the crawl did not promise to obey robots.txt.
 	IgnoreRobots bool
 }
 
 // tolerance returns how much a gap may fall short of delay.
 func (m Manners) tolerance(delay time.Duration) time.Duration {
-	if m.Tolerance != 0 {
-		return m.Tolerance
-	}
-	return max(25*time.Millisecond, delay/10)
+	return cmp.Or(m.Tolerance, max(25*time.Millisecond, delay/10)) + m.Lag
 }
 
 // Gap is the time between the starts of two requests to one host.

@@ -15,6 +15,10 @@ type Request struct {
 	// Start is when the request was read, since the server was made, by a
 	// monotonic clock. The log is in this order.
 	Start time.Duration `json:"start_ns"`
+	Read  time.Time     `json:"read"` // the same by the system's clock
+	// Stall is the longest that the server's process did not run since the
+	// request before, as far as Serve watches it.
+	Stall time.Duration `json:"stall_ns,omitempty"`
 	// Attempt is how often this URL was asked for by now, from 1; only counted
 	// for URLs that fail on purpose, else 0.
 	Attempt    int           `json:"attempt,omitempty"`
@@ -90,7 +94,7 @@ func (w *Web) take(host, path string) *answer {
 		w.tries[slot] = uint8(min(try+1, 255))
 	}
 	a := w.answer(t, try)
-	r := Request{Host: host, Path: path, Start: now.Sub(w.log.began), Status: a.status}
+	r := Request{Host: host, Path: path, Start: now.Sub(w.log.began), Read: now.Round(0).UTC(), Stall: time.Duration(w.stall.Swap(0)), Status: a.status}
 	if a.cut == cutReset || a.cut == cutClose {
 		r.Status = 0
 	}

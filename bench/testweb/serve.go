@@ -49,6 +49,11 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 			_ = server.Close() // some client does not read its answer
 		}
 	})
+	watching, endWatching := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { w.watchStalls(watching) })
+	defer watch.Wait()
+	defer endWatching()
 	var err error
 	if w.authority != nil {
 		server.TLSConfig = w.tlsConfig()

@@ -67,6 +67,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -179,6 +180,7 @@ type Web struct {
 	corners   *corners
 	authority *authority // nil without Config.TLS
 	traffic   traffic
+	stall     atomic.Int64 // ns, see Request.Stall
 
 	mu    sync.Mutex // guards what follows: what the requests so far have left behind
 	tries []uint8    // for each host and slot, how many requests there were, up to 255

@@ -1,0 +1,86 @@
+package testweb
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLag: a gap that only looks too short because the server read the request
+// before late is no fault; one that is too short by the crawler's clock is.
+func TestLag(t *testing.T) {
+	w := hard(t, None)
+	root := "http://" + hostName(0) + "/"
+	one, two := w.url(target{kind: aPage, page: page{0, 1}}), w.url(target{kind: aPage, page: page{0, 2}})
+	began := time.Date(2026, 7, 5, 12, 0, 0, 0, time.UTC)
+	forge := func(last time.Duration) (log []Request) {
+		log = []Request{at(0, root+"robots.txt"), at(time.Second, root), at(2400*ms, one), at(last, two)}
+		for i := range log {
+			log[i].Read = began.Add(log[i].Start)
+		}
+		return log
+	}
+	records := fmt.Sprintf(`{"url":%q,"attempts":1,"fetched_at":"2026-07-05T12:00:01Z"}
+{"url":%q,"attempts":1,"fetched_at":"2026-07-05T12:00:02Z"}
+{"url":%q,"attempts":0,"fetched_at":"2026-07-05T11:00:00Z"}
+{"url":%q,"attempts":1,"fetched_at":"2026-07-05T12:0`, root, one, two, two) // still being written
+	for _, c := range []struct {
+		name  string
+		two   time.Duration
+		stall time.Duration
+		early int
+	}{
+		{"read 400 ms late", 3000 * ms, 0, 0},
+		{"too early beyond that", 2899 * ms, 0, 1},
+		{"a stall on top", 2899 * ms, time.Millisecond, 0},
+	} {
+		log := forge(c.two)
+		log[0].Stall = c.stall
+		promised := Manners{Delay: time.Second}
+		if v := w.Judge(log, promised); v.TooEarly != 1 {
+			t.Errorf("%s: %d requests look too early, want 1", c.name, v.TooEarly)
+		}
+		lag := NewLag()
+		for i := range log {
+			lag.Read(&log[i])
+		}
+		if err := lag.ReadRecords(strings.NewReader(records)); err != nil {
+			t.Fatal(err)
+		}
+		figures := lag.Figures()
+		if want := (LagFigures{Requests: 2, Median: 400 * ms, Worst: 400 * ms, Stall: c.stall}); figures != want || figures.Err() != nil {
+			t.Errorf("%s: figures %+v, %v, want %+v", c.name, figures, figures.Err(), want)
+		}
+		promised.Lag = figures.Most()
+		if v := w.Judge(log, promised); v.TooEarly != c.early {
+			t.Errorf("%s: %d requests are too early, want %d: %v", c.name, v.TooEarly, c.early, v.Err())
+		}
+	}
+	if err := (LagFigures{Requests: 5, Least: 11 * ms}).Err(); err == nil {
+		t.Error("no request was read within 10 ms, and nothing is said of it")
+	}
+}
+
+// TestHalfALine: the beginning of a line at the end of a log is left out, one
+// within it is an error.
+func TestHalfALine(t *testing.T) {
+	w := hard(t, None)
+	whole := fmt.Sprintf(`{"host":%q,"path":"/robots.txt","start_ns":1,"status":404}`, hostName(0))
+	for _, c := range []struct {
+		log      string
+		requests int
+		isFault  bool
+	}{
+		{whole + "\n" + whole[:20], 1, false},
+		{whole + "\n" + whole, 2, false},
+		{whole + "\n" + whole[:20] + "\n", 1, true},
+		{whole[:20] + "\n" + whole + "\n", 0, true},
+		{whole + "\nno JSON\n", 1, true},
+	} {
+		v, err := w.JudgeLog(strings.NewReader(c.log), Manners{})
+		if v.Requests != c.requests || (err != nil) != c.isFault {
+			t.Errorf("%q: %d requests, %v; want %d", c.log, v.Requests, err, c.requests)
+		}
+	}
+}

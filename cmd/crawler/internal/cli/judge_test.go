@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// TestJudgeOnABusyMachine: requests that the server read late, as the records
+// show, are not too early, and a log that is being written is judged.
+func TestJudgeOnABusyMachine(t *testing.T) {
+	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 2, Pages: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const host, prompt = "h000000.test", "h000001.test"
+	began := time.Date(2026, 7, 5, 12, 0, 0, 0, time.UTC)
+	var log strings.Builder
+	for _, r := range []struct {
+		host, path string
+		ms         int
+	}{{host, "/robots.txt", 0}, {prompt, "/robots.txt", 0}, {prompt, "/", 1000}, {host, "/", 1300}, {host, "/robots.txt", 2050}} {
+		at := time.Duration(r.ms) * time.Millisecond
+		fmt.Fprintf(&log, `{"host":%q,"path":%q,"start_ns":%d,"read":%q,"status":200}`+"\n", r.host, r.path, at, began.Add(at).Format(time.RFC3339Nano))
+	}
+	log.WriteString(`{"host":"h0000`)
+	dir := t.TempDir()
+	f := testwebFlags{delay: time.Second, judge: filepath.Join(dir, "requests.jsonl")}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(f.judge, log.String())
+	var out bytes.Buffer
+	if err := f.judgeLog(web, &out); err == nil || !strings.Contains(out.String(), "--records FILE tells more") {
+		t.Errorf("without records: %v\n%s\nwant a fault, and that records would tell more", err, out.String())
+	}
+	f.records = filepath.Join(dir, "pages.jsonl")
+	for _, c := range []struct {
+		started string // by the crawler's clock; the server read it 300 ms after a second
+		isFault bool
+	}{
+		{"12:00:01.050Z", false}, // 250 ms before
+		{"12:00:01.295Z", true},
+	} {
+		write(f.records, fmt.Sprintf(`{"url":"http://%s/","attempts":1,"fetched_at":"2026-07-05T12:00:01Z"}
+{"url":"http://%s/","attempts":1,"fetched_at":"2026-07-05T%s"}`+"\n", prompt, host, c.started))
+		out.Reset()
+		if err := f.judgeLog(web, &out); (err != nil) != c.isFault {
+			t.Errorf("started at %s: %v\n%s", c.started, err, out.String())
+		}
+	}
+}
