@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
@@ -32,6 +33,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
+	// robots.txt rules for "example" hold, and its name is in each request.
 	client, err := get.New(get.Config{UserAgent: "example/1.0 (+https://example.org/bot)", AllowPrivate: true})
 	if err != nil {
 		log.Fatal(err)
@@ -64,18 +66,23 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s: %d pages, %d words\n", end, stats.Pages, words.Load())
+	fmt.Printf("%d of the %d URLs is disallowed by robots.txt\n", stats.Outcomes[frontier.Robots], stats.Added)
 	fmt.Printf("found %d = %d added + %d seen + %d refused\n", stats.Found, stats.Added, stats.Seen, stats.RefusedTotal())
 	// Output:
 	// empty: 3 pages, 6 words
-	// found 10 = 3 added + 4 seen + 3 refused
+	// 1 of the 4 URLs is disallowed by robots.txt
+	// found 13 = 4 added + 6 seen + 3 refused
 }
 
-// serveSite has three pages that all link to each other and to a login.
+// serveSite has three pages that all link to each other, to a login and to what
+// robots.txt keeps from "example".
 func serveSite(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
+	case "/robots.txt":
+		fmt.Fprint(w, "User-agent: example\nDisallow: /private\n")
 	case "/", "/one", "/two":
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(w, `<p>two words</p> <a href="/one">1</a> <a href="/two#x">2</a> <a href="/login">in</a>`)
+		fmt.Fprint(w, `<p>two words</p> <a href="/one">1</a> <a href="/two#x">2</a> <a href="/login">in</a> <a href="/private">p</a>`)
 	default:
 		http.NotFound(w, r)
 	}

@@ -46,7 +46,7 @@ type Config struct {
 	Store  frontier.Store
 	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny and Client has no private headers
 	Quota  frontier.Quota // required if Rules.MaxHosts is set
-	Client *get.Client
+	Client *get.Client    // its user agent is also the one that robots.txt rules are looked up for
 	// SeedOrigins notes the origins of seeds although Client has no private
 	// headers (get.PrivateHeader): clients of later runs may have some.
 	SeedOrigins bool
@@ -58,7 +58,6 @@ type Config struct {
 	Exact      *exact.Rules // which URLs no false positive of a filter may drop; nil: seeds
 	Politeness politeness.Policy
 	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
-	UserAgent  string                      // its first token is what robots.txt calls us; empty: "crawler"
 
 	// Concurrency is how many hosts are asked at once, beside up to four times
 	// as many that are late. 0: as many as bring more requests per second, from
@@ -116,7 +115,7 @@ type Config struct {
 type HostRules struct {
 	Politeness      *politeness.Policy  // nil: Config.Politeness
 	HostConcurrency int                 // 0: Config.HostConcurrency
-	Header          map[string][]string // sent with each request, beside or instead of the client's
+	Header          map[string][]string // sent with each request, beside or instead of the client's; a User-Agent is what robots.txt rules are looked up for
 	IgnoreRobots    bool
 }
 
@@ -157,7 +156,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	errs = append(errs, c.completeRules())
 	c.Worker = cmp.Or(c.Worker, "crawler")
-	c.UserAgent = cmp.Or(c.UserAgent, "crawler")
 	c.HostConcurrency = cmp.Or(c.HostConcurrency, 1)
 	if c.Grace = cmp.Or(c.Grace, 30*time.Second); c.Grace < NoGrace {
 		errs = append(errs, fmt.Errorf("fetcher: Grace is %v, want 0 or more, or NoGrace", c.Grace))
@@ -194,7 +192,7 @@ func (c *Config) completeRules() error {
 // Crawl is one worker of a crawl.
 type Crawl struct {
 	cfg     Config
-	token   string        // of robots.txt
+	token   string        // what robots.txt calls Config.Client's user agent
 	limiter *rate.Limiter // nil: no limit
 	roster  roster
 	barrier barrier
@@ -244,7 +242,7 @@ func New(config Config) (*Crawl, error) {
 	}
 	c := &Crawl{
 		cfg:     config,
-		token:   robots.ProductToken(config.UserAgent),
+		token:   robots.ProductToken(config.Client.UserAgent()),
 		roster:  newRoster(),
 		slots:   newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),

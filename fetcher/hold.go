@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type holding struct {
 	*Crawl
 	lease  frontier.Lease
 	rules  HostRules
+	token  string // what robots.txt calls the user agent of this host's requests
 	policy politeness.Policy
 	since  time.Time     // when the lease was asked for
 	asks   chan struct{} // requests under way, up to the host's concurrency
@@ -60,7 +62,7 @@ type holding struct {
 func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
-		Crawl: c, lease: l, rules: rules, policy: policy, since: asked, deadline: asked.Add(l.TTL),
+		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: asked, deadline: asked.Add(l.TTL),
 		asks: make(chan struct{}, rules.HostConcurrency), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
 		host: politeness.New(policy), origins: make(map[string]*robots.State),
@@ -84,6 +86,16 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 		rules.HostConcurrency = c.cfg.HostConcurrency
 	}
 	return rules, policy
+}
+
+// tokenOf returns what robots.txt calls the user agent that requests under rules have.
+func (c *Crawl) tokenOf(rules HostRules) string {
+	for name, values := range rules.Header {
+		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {
+			return robots.ProductToken(values[0])
+		}
+	}
+	return c.token
 }
 
 // visitRoom is how many visits of one host may be unfinished at once: more than

@@ -414,3 +414,53 @@ func TestHostileOrigins(t *testing.T) {
 		}
 	})
 }
+
+// TestOneUserAgent: robots.txt rules are those for the user agent that requests
+// have, wherever it was set.
+func TestOneUserAgent(t *testing.T) {
+	const rules = "User-agent: OurBot\nDisallow: /ours\n\nUser-agent: crawler\nDisallow: /crawlers\n\nUser-agent: *\nDisallow: /\n"
+	inHeader := http.Header{"user-agent": {"OurBot/2.0"}}
+	for name, c := range map[string]struct {
+		client get.Config
+		host   map[string][]string
+		agent  string
+		closed string
+	}{
+		"default":        {get.Config{}, nil, "crawler", "/crawlers"},
+		"client":         {get.Config{UserAgent: "OurBot/1.0 (+http://a.test/)"}, nil, "OurBot/1.0 (+http://a.test/)", "/ours"},
+		"client, header": {get.Config{UserAgent: "crawler/1", Headers: inHeader}, nil, "OurBot/2.0", "/ours"},
+		"host":           {get.Config{UserAgent: "crawler/1"}, inHeader, "OurBot/2.0", "/ours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				agents := map[string]bool{}
+				w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					agents[r.Header.Get("User-Agent")] = true
+					switch url {
+					case "http://a.test/robots.txt":
+						return reply{contents: "text/plain", body: rules}, true
+					case "http://a.test/public":
+						return links("/ours", "/crawlers"), true
+					}
+					return reply{}, false
+				}})
+				cfg := w.config()
+				c.client.Transport = w.wire
+				cfg.Client = clientOf(t, c.client)
+				cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{Header: c.host} }
+				w.crawl(cfg, "http://a.test/public")
+				if len(agents) != 1 || !agents[c.agent] {
+					t.Errorf("requests have the user agents %v, want %q", agents, c.agent)
+				}
+				for _, path := range []string{"/ours", "/crawlers"} {
+					if got := w.wire.count("http://a.test" + path); (got == 0) != (path == c.closed) {
+						t.Errorf("%s was requested %d times; %s is disallowed", path, got, c.closed)
+					}
+				}
+			})
+		})
+	}
+}

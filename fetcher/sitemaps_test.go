@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -145,7 +146,7 @@ func TestRobotsTagHeader(t *testing.T) {
 			"http://a.test/meta":   named,
 		}))
 		cfg := w.config()
-		cfg.UserAgent = "OurBot/1.0"
+		cfg.Client = clientOf(t, get.Config{Transport: w.wire, UserAgent: "OurBot/1.0"})
 		var rules []string
 		cfg.OnRefused = func(r fetcher.Refused) { rules = append(rules, r.URL+" "+r.Rule) }
 		w.crawl(cfg, "http://a.test/")

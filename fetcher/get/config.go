@@ -41,7 +41,7 @@ func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"
 
 // Config says what a Client sends and what it takes. The zero value works.
 type Config struct {
-	UserAgent string // empty means "crawler"
+	UserAgent string // its first token is what robots.txt calls us; empty means "crawler"
 	// Headers are sent with every request; those that are PrivateHeader with
 	// requests that have Request.Private only. Host sets the Host header.
 	Headers http.Header

@@ -58,6 +58,10 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
+// UserAgent returns the User-Agent that requests have: that of Config.Headers, or
+// Config.UserAgent.
+func (c *Client) UserAgent() string { return c.header.Get("User-Agent") }
+
 // Close closes the kept connections that no request is using.
 func (c *Client) Close() { c.close() }
 

@@ -61,8 +61,9 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 		Sitemaps: p.sitemaps, Assets: p.assets, Memory: p.bodies, Archive: ses.archived(),
 		Rules:      p.linkRules(),
 		Exact:      p.options.exact.Rules,
-		Politeness: p.policy(), Hosts: p.hostRules(p.options), UserAgent: p.agent(),
-		Concurrency: int(p.concurrency), MaxConnections: p.maxConnections(), Scarce: keeper.scarce, HostConcurrency: p.hostConcurrent, Rate: p.rate,
+		Politeness: p.policy(), Hosts: p.hostRules(p.options),
+		Concurrency: int(p.concurrency), MaxConnections: p.maxConnections(), Scarce: keeper.scarce,
+		HostConcurrency: p.hostConcurrent, Rate: p.rate,
 		Retries: orNone(p.retries, fetcher.NoRetries), MaxPages: uint64(p.maxPages), Grace: orNone(requestGrace(p.grace), fetcher.NoGrace),
 		FastLinks: p.fastLinks, OnRefused: ses.refusals.onRefused(), Logger: ses.log,
 	})
