@@ -61,8 +61,8 @@ func TestMaxHosts(t *testing.T) {
 		if w.wire.count("http://www.a.test/") != 1 || w.wire.count("http://www.a.test/y")+w.wire.count("http://a.test/z") == 0 {
 			t.Errorf("a seed's host is not crawled: %q", w.wire.urls())
 		}
-		if n := w.stats().Refused[frontier.ReasonDomain]; n < 1 || n > 3 {
-			t.Errorf("%d refused, want 1 to 3", n)
+		if n := w.stats().Refused[frontier.ReasonDomain]; n < 1 || n > 4 {
+			t.Errorf("%d refused, want 1 to 4", n)
 		}
 		if w.wire.count("http://b.test/") != 1 || w.wire.count("http://1.b.test/") != 1 {
 			t.Errorf("another domain is held to the limit: %q", w.wire.urls())

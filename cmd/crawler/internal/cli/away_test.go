@@ -90,7 +90,7 @@ func TestAwayForAMoment(t *testing.T) {
 	if err = errors.Join(err, ses.close()); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
-	result.print(&errs)
+	result.print(newConsole(&errs))
 	if away.counters < 2 || away.stats < 2 || away.layers < 2 {
 		t.Errorf("asked %d, %d and %d times, want more than once each", away.counters, away.stats, away.layers)
 	}

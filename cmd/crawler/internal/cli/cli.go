@@ -25,20 +25,22 @@ import (
 
 // Exit codes, as `crawler help exit-codes` has them.
 const (
-	exitOK      = 0   // the frontier is empty, or a limit was reached
-	exitFailed  = 1   // could not go on, or a promise is broken
-	exitUsage   = 2   // command line or config
-	exitNothing = 3   // no seed could be fetched
-	exitInt     = 130 // interrupted, state saved
-	exitTerm    = 143 // terminated, state saved
+	exitOK        = 0   // the frontier is empty, or a limit was reached
+	exitFailed    = 1   // could not go on, or a promise is broken
+	exitUsage     = 2   // command line or config
+	exitNothing   = 3   // no seed could be fetched
+	exitUnreached = 4   // no seed answered
+	exitInt       = 130 // interrupted, state saved
+	exitTerm      = 143 // terminated, state saved
 )
 
 const exitCodesText = `Exit codes:
   0    the frontier is empty, or a limit was reached
   1    could not go on, or a promise is broken
   2    command line or config: every fault is listed
-  3    no seed could be fetched
-  130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed
+  3    no seed could be fetched: all were refused, or forbidden by robots.txt
+  4    no seed could be reached: no host answered, for want of a name, a connection, a certificate or time
+  130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
   143  terminated (SIGTERM); the same`
 
 // exitError is an error with its exit code. A nil err prints nothing.

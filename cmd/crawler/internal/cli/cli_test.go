@@ -208,8 +208,8 @@ func TestResumeLineOfWorker(t *testing.T) {
 func TestInterruptedSeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",
-		"--connect-to", "*=127.0.0.1:1", "http://a.test/"); code != exitNothing {
-		t.Fatalf("exit code %d, want %d: %s", code, exitNothing, errs)
+		"--connect-to", "*=127.0.0.1:1", "http://a.test/"); code != exitUnreached {
+		t.Fatalf("exit code %d, want %d: %s", code, exitUnreached, errs)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -16,15 +16,29 @@ import (
 // what is written goes above that; whole lines, please. It is safe for
 // concurrent use.
 type console struct {
-	live *view.Live // nil: no terminal
+	live  *view.Live // nil: no terminal
+	quiet bool       // warnings and errors only
 	*sanitize.Writer
 }
 
 func newConsole(w io.Writer) *console {
 	if live, terminal := view.Open(w, os.Getenv); terminal {
-		return &console{live, sanitize.NewWriter(live.Printer())}
+		return &console{live: live, Writer: sanitize.NewWriter(live.Printer())}
 	}
-	return &console{nil, sanitize.NewWriter(sanitize.Unwrap(w))}
+	return &console{Writer: sanitize.NewWriter(sanitize.Unwrap(w))}
+}
+
+// newQuietConsole is for --quiet: no view, and no notices.
+func newQuietConsole(w io.Writer) *console {
+	return &console{quiet: true, Writer: sanitize.NewWriter(sanitize.Unwrap(w))}
+}
+
+// notices is for what is neither a warning nor an error.
+func (c *console) notices() io.Writer {
+	if c.quiet {
+		return io.Discard
+	}
+	return c
 }
 
 // clear takes the live view away.

@@ -62,6 +62,9 @@ them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
 func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	defer context.AfterFunc(ctx, func() { p.ending.begin(p.grace) })()
 	c := newConsole(s.err)
+	if p.quiet {
+		c = newQuietConsole(s.err)
+	}
 	s.err = c
 	if p.stored == nil && p.seeds == "" {
 		if why := p.refuseAll(ctx, args); why != nil { // and leave no directory behind
@@ -98,7 +101,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		}
 		return &exitError{exitFailed, err}
 	}
-	result.print(s.err)
+	result.print(c)
 	return result.exit(ctx)
 }
 
@@ -113,6 +116,8 @@ func (r *result) exit(ctx context.Context) error {
 	switch {
 	case r.end == fetcher.Stopped:
 		return &exitError{signalCode(ctx), nil}
+	case r.unreached != nil:
+		return &exitError{exitUnreached, r.unreached}
 	case r.stats.Pages == 0 && r.end == fetcher.Empty:
 		return &exitError{exitNothing, errNoSeed}
 	}
@@ -151,6 +156,8 @@ type result struct {
 	stats  frontier.Stats
 	took   time.Duration
 	report *view.Report
+
+	unreached error // no seed was
 }
 
 // work feeds the seeds and crawls until an end; endReading makes the reader of
@@ -182,7 +189,7 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 		timer := time.AfterFunc(ses.maxTime, func() { ses.stop(errTimeOver) })
 		defer timer.Stop()
 	}
-	defer ses.secondSignal(run, ctx, c)()
+	defer ses.secondSignal(run, ctx, c.notices())()
 	ses.announce(c)
 	fed := ses.feedSeeds(run, seeds, r, c)
 	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
@@ -229,12 +236,12 @@ func (r *result) sumUp(ctx context.Context, w io.Writer) error {
 // serve answers other processes until endServing: those that look at the crawl
 // and, with --admin, those that watch this process. run ends when the crawl is
 // to stop.
-func (ses *session) serve(run, ctx context.Context, w io.Writer) (endServing func(), err error) {
-	closeControl, err := ses.serveControl(ctx, w)
+func (ses *session) serve(run, ctx context.Context, c *console) (endServing func(), err error) {
+	closeControl, err := ses.serveControl(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	closeAdmin, err := ses.serveAdmin(run, w)
+	closeAdmin, err := ses.serveAdmin(run, c.notices())
 	if err != nil {
 		closeControl()
 		return nil, err
@@ -266,9 +273,10 @@ func (ses *session) feedSeeds(run context.Context, seeds *seedReader, r *result,
 }
 
 // announce says which crawl this is.
-func (ses *session) announce(w io.Writer) {
+func (ses *session) announce(c *console) {
+	w := c.notices()
 	if ses.robots == "ignore" {
-		fmt.Fprintln(w, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
+		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
 	ses.announcePrivate(w)
 	where := ses.title()
@@ -282,7 +290,7 @@ func (ses *session) announce(w io.Writer) {
 	stats := ses.monitor.counters
 	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if stats.Paused {
-		fmt.Fprintf(w, "it is paused: '%s' goes on\n", ses.command("resume"))
+		fmt.Fprintf(c, "it is paused: '%s' goes on\n", ses.command("resume"))
 	}
 }
 

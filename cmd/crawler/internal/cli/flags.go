@@ -79,6 +79,7 @@ type options struct {
 	crashAt      string
 	leaseTime    time.Duration
 	cpuProfile   string
+	quiet        bool
 	admin        string
 	adminHosts   []string
 	pprof        bool
@@ -180,6 +181,7 @@ func (o *options) filterFlags(f *pflag.FlagSet) {
 
 func (o *options) runFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped, and what follows them; the run ends within it")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print warnings and errors only: no live view, no progress, no summary (crawler report has it)")
 	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
 	f.Var(newChoice(&o.logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
 	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`, a port alone on loopback")

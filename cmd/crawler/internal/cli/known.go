@@ -68,6 +68,9 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 	if err := flush(); err != nil {
 		return err
 	}
+	if ses.quiet {
+		return nil
+	}
 	fmt.Fprintf(w, "known: %s, %s of them new here, %s malformed\n",
 		human.Plural(known, "URL"), human.Commas(fresh), human.Plural(malformed, "line"))
 	return nil

@@ -68,7 +68,7 @@ var (
 // Of this process.
 var (
 	metricRequests = counter("requests_total", "requests made by this process", "for")
-	metricErrors   = counter("attempts_failed_total", "attempts of this process that failed")
+	metricErrors   = counter("attempts_failed_total", "attempts of this process that failed, for pages and for robots.txt")
 	metricBody     = counter("body_bytes_total", "bytes of bodies as they came to this process")
 	metricFinished = counter("finished_total", "URLs that reached an outcome after a request of this process")
 	metricLost     = counter("leases_lost_total", "leases that this process lost")

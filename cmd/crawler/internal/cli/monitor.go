@@ -32,6 +32,8 @@ type monitor struct {
 	added   uint64      // URLs when the run began
 	before  totals      // of the runs before
 	closed  atomic.Bool // nothing can be added any more: see view.Sample
+	fedAll  atomic.Bool // the seeds of this run were read
+	poked   chan struct{}
 
 	mu       sync.Mutex
 	meter    view.Meter
@@ -40,6 +42,11 @@ type monitor struct {
 	fed      seedCounts
 	counters frontier.Stats // the newest
 	counted  time.Time      // when the store was asked for them
+
+	// run's alone
+	paused    bool // as the log has it
+	unreached bool // that no seed could be reached was said
+	unsaved   bool // that the report was not written is in the log
 }
 
 // newMonitor begins the run that is watched.
@@ -54,7 +61,16 @@ func (ses *session) newMonitor(ctx context.Context, c *console, begun time.Time)
 	}
 	return &monitor{
 		session: ses, console: c, started: begun, added: stats.Added, cpu: newCPUMeter(begun), counters: stats, counted: begun,
+		poked: make(chan struct{}, 1), paused: stats.Paused,
 	}, nil
+}
+
+// poke makes the monitor look now: something that people wait to see has changed.
+func (m *monitor) poke() {
+	select {
+	case m.poked <- struct{}{}:
+	default:
+	}
 }
 
 // run watches until ctx ends. What goes wrong with the store or the directory
@@ -66,6 +82,7 @@ func (m *monitor) run(ctx context.Context) {
 	for {
 		if r, err := m.look(ctx); err == nil {
 			m.show(r, &logged)
+			m.tellChanges(r)
 			if r.Time.Sub(saved) >= reportEvery {
 				m.save(ctx)
 				saved = r.Time
@@ -76,7 +93,24 @@ func (m *monitor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-m.poked:
 		}
+	}
+}
+
+// tellChanges says what cannot wait for the next line of progress, once each.
+func (m *monitor) tellChanges(r view.Reading) {
+	if paused := r.Gauges.Paused; paused != m.paused && r.Gauges.Silent == 0 {
+		m.paused = paused
+		if paused {
+			m.log.Info("paused", slog.String("resume", m.command("resume")))
+		} else {
+			m.log.Info("resumed")
+		}
+	}
+	if r.Unreached && !m.unreached {
+		m.unreached = true
+		warnUnreached(m.console, r.LastError)
 	}
 }
 
@@ -118,13 +152,14 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error
 	s := view.Sample{
 		Time: now, Started: m.started,
 		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
-		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors,
+		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: lastError(p), Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
 		MaxPages: uint64(m.maxPages), Closed: m.closed.Load(),
 		Gauges: view.Gauges{
 			Slots: p.Slots, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
+			BackingOff: p.BackingOff, NextTry: p.NextTry, Feeding: !m.fedAll.Load(),
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
 			Delay: rounded(p.Delay), DelayFlag: m.delay, Rate: m.rate, Silent: silent, StoreName: m.engineName(),
 		},
@@ -172,6 +207,7 @@ func (m *monitor) endOfSeeds(fed seedCounts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fed = fed
+	m.fedAll.Store(true)
 	m.closed.Store(fed.all && m.maxDepth == 0)
 }
 
@@ -182,9 +218,13 @@ func (m *monitor) save(ctx context.Context) {
 	if err == nil {
 		err = m.write(r)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil && m.unsaved:
+		m.log.Info("report written again")
+	case err != nil && ctx.Err() == nil && !m.unsaved:
 		m.log.Warn("report not written", slog.Any("err", err))
 	}
+	m.unsaved = err != nil
 }
 
 // cores is how many of them this process can use.

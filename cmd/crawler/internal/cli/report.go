@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -129,11 +128,12 @@ func (m *monitor) runReport(stats frontier.Stats) *view.Report {
 	r := m.newReport(stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.crawl.Progress(), time.Since(m.started).Seconds()
+	r.LastError = lastError(p)
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
 	r.Run = &view.Run{
-		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Finished, Bytes: p.Bytes,
+		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
 		Requests: p.Requests, RobotsRequests: p.Robots, Errors: p.Errors,
-		PagesPerSecond: perSecond(p.Finished), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
+		PagesPerSecond: perSecond(p.Pages), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
 		Outcomes: m.crawl.Outcomes(),
 	}
 	m.mu.Lock()
@@ -176,7 +176,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*vi
 		r.Resume, r.ResumeNotes = last.Resume, last.ResumeNotes
 	}
 	if last != nil {
-		r.Run, r.Seeds, r.Limits = last.Run, last.Seeds, last.Limits
+		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
 		r.Top, r.TopAll, r.Errors = last.Top, last.TopAll, last.Errors
 	}
 	if r.Resume == "" && !running && stats.Queued+stats.Leased > 0 {
@@ -191,10 +191,7 @@ func stateOf(running bool, stats frontier.Stats) string {
 	if running {
 		state = endRunning
 	}
-	if stats.Paused {
-		state += ", paused"
-	}
-	return state
+	return state + pausedWord(stats)
 }
 
 // newReport fills what the store's counters tell.
@@ -305,6 +302,10 @@ func (r *result) conclude(ctx context.Context) error {
 		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
 		fetcher.Stopped: "stopped", endTime: "--max-time is over",
 	}[r.end]
+	if r.noneReached() {
+		r.report.End += ": no seed could be reached"
+		r.unreached = r.errUnreached(ctx)
+	}
 	if r.end != fetcher.Empty {
 		r.report.Resume, r.report.ResumeNotes = r.resumeLine(), r.resumeNotes()
 	}
@@ -317,10 +318,10 @@ func (r *result) conclude(ctx context.Context) error {
 	return nil
 }
 
-// print writes the summary of a run.
-func (r *result) print(w io.Writer) {
+// print writes the summary of a run, which --quiet leaves out.
+func (r *result) print(c *console) {
 	if r.report.Resume != "" && !r.fed.all && r.options.seeds == "-" {
-		fmt.Fprintln(w, "the seeds on stdin were not read to their end: give them again")
+		fmt.Fprintln(c, "the seeds on stdin were not read to their end: give them again")
 	}
-	_ = r.report.WriteSummary(w)
+	_ = r.report.WriteSummary(c.notices())
 }

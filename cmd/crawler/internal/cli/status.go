@@ -88,6 +88,9 @@ func (ses *session) status(ctx context.Context) (st status, err error) {
 func (st *status) print(w io.Writer, at place) error {
 	r := at.newReport(st.Stats)
 	r.Exact = exactOf(st.Stats, st.Exact)
+	if st.Progress != nil {
+		r.LastError = lastError(*st.Progress)
+	}
 	r.End = fmt.Sprintf("%s, %s", stateOf(st.Running, st.Stats), human.Plural(st.Stats.Pages, "page"))
 	if err := r.WriteSummary(w); err != nil {
 		return err
@@ -110,4 +113,12 @@ func (sh *sharing) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "  acknowledged and lost: %s\n", human.Commas(sh.Lost))
 	return err
+}
+
+// pausedWord is what a line about a crawl that is paused ends with.
+func pausedWord(stats frontier.Stats) string {
+	if stats.Paused {
+		return ", paused"
+	}
+	return ""
 }

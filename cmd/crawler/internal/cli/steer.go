@@ -61,6 +61,7 @@ func (ses *session) pause(ctx context.Context, paused bool) error {
 		return err
 	}
 	ses.crawl.Pause(paused)
+	ses.monitor.poke()
 	return nil
 }
 

@@ -75,6 +75,11 @@ func (m *monitor) topHosts(r *view.Report) {
 			Pages: view.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: view.HostCountsBeside(all.Errors, run.Errors, topHosts),
 			Waiting: view.HostCountsBeside(all.Waiting, run.Waiting, topHosts),
 		}
+		for _, errors := range [][]view.HostCount{r.Top.Errors, r.TopAll.Errors} {
+			for i := range errors {
+				errors[i].Cause = run.Causes[errors[i].Host]
+			}
+		}
 	})
 }
 

@@ -38,7 +38,7 @@ func watchShared(ctx context.Context, at place, s streams, asJSON bool) error {
 			r := meter.Read(view.Sample{Time: now, Pages: st.Stats.Pages})
 			_, err = fmt.Fprintf(s.out, "%s  %s, %.1f/s, %s queued, %s leased, %s, %s\n", now.Format(time.TimeOnly),
 				human.Plural(st.Stats.Pages, "page"), r.PagesPerSecond, human.Commas(st.Stats.Queued), human.Commas(st.Stats.Leased),
-				human.Plural(st.Stats.Hosts, "host"), human.Plural(uint64(len(st.Shared.Workers)), "worker"))
+				human.Plural(st.Stats.Hosts, "host"), human.Plural(uint64(len(st.Shared.Workers)), "worker")+pausedWord(st.Stats))
 		}
 		select {
 		case <-ctx.Done():

@@ -40,7 +40,11 @@ type session struct {
 
 // openSession opens the crawl of a plan, or creates it.
 func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session, error) {
-	ses := &session{plan: p, log: newLogger(s.err, p.logLevel, p.logFormat)}
+	level := p.logLevel
+	if p.quiet && (level == "info" || level == "debug") {
+		level = "warn"
+	}
+	ses := &session{plan: p, log: newLogger(s.err, level, p.logFormat)}
 	crash, err := crashHook(p.crashAt)
 	if err != nil {
 		return nil, usage(err)

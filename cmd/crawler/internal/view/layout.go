@@ -3,6 +3,8 @@ package view
 import (
 	"fmt"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 
@@ -61,6 +63,9 @@ func (l line) write(b *strings.Builder, color bool) {
 func layout(r Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
+	if r.failing() {
+		lines = append(lines, wrap(cell{"last error: " + ascii(r.LastError.String()), bad}, width)...)
+	}
 	if r.End != (End{}) {
 		lines = append(lines, bar(r, width))
 	}
@@ -89,6 +94,24 @@ func figures(r Reading) []cell {
 		cell{"seen " + percent(r.SeenShare()), plain},
 		errors,
 		cell{span(r.Time.Sub(r.Started)), plain})
+}
+
+// freshError is how long the last error is shown when nothing fails any more.
+const freshError = time.Minute
+
+// failing reports whether the last error is news.
+func (r Reading) failing() bool {
+	return r.LastError != nil && (r.Gauges.BackingOff > 0 || r.Time.Sub(r.LastError.Time) < freshError)
+}
+
+// ascii is s with question marks for letters that may not take one column.
+func ascii(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		return '?'
+	}, s)
 }
 
 func limitCell(f Factor) cell {

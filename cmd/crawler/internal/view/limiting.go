@@ -21,8 +21,11 @@ type Gauges struct {
 	RobotsWaiting int           // hosts whose pages wait for their robots.txt, also those being asked for it
 	Hosts         int           // hosts with work, held or not
 	Due           bool          // the store has due hosts that were not taken
+	BackingOff    int           // of them, not held and waiting because they failed
+	NextTry       time.Duration // of the first of those
 	Paused        bool          // by the user
 	Empty         bool          // nothing is queued or leased
+	Feeding       bool          // seeds are still being read
 	Silent        time.Duration // the store has not answered for so long; 0: it answers
 	StoreName     string        // what the store is called when it is silent, such as Redis; empty: it
 	CPU           float64       // share of all cores that the process uses, 0 to 1
@@ -39,6 +42,7 @@ type Kind string
 const (
 	Unknown    Kind = "unknown" // too early to say
 	Paused     Kind = "paused"
+	Feeding    Kind = "seeds" // waiting for them
 	Empty      Kind = "empty"
 	Rate       Kind = "rate"
 	CPU        Kind = "cpu"
@@ -46,10 +50,11 @@ const (
 	Store      Kind = "store"
 	Robots     Kind = "robots"
 	Politeness Kind = "politeness"
+	Backoff    Kind = "backoff"
 )
 
 // Kinds lists all of them, in the order in which a table shows equals.
-var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Rate, Paused, Empty, Unknown}
+var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Backoff, Rate, Paused, Feeding, Empty, Unknown}
 
 // busyCPU is the share of the cores from which on more requests would only wait
 // for them.
@@ -58,21 +63,25 @@ const busyCPU = 0.9
 // Kind says what limits at this moment, by the first of these that holds:
 //
 //  1. store: it does not answer. What is known of the rest is as old as that.
-//     paused, empty: as it says.
+//     paused: as it says. Nothing is queued: seeds while they are being read,
+//     else empty.
 //  2. rate: a request waits for --rate.
 //  3. cpu: the process uses 90 % of all cores or more.
 //  4. What most hosts wait for: their answers (network), the store, their
-//     robots.txt, or their delay (politeness; a host that no worker holds waits
-//     for it too, unless hosts are due that nobody took). While all slots are
-//     in use delays do not count: a host that becomes due must wait for a slot.
+//     robots.txt, their delay (politeness; a host that no worker holds waits
+//     for it too, unless hosts are due that nobody took), or their next try
+//     after a failure (backoff). While all slots are in use neither of the last
+//     two counts: a host that becomes due must wait for a slot.
 //
-// Of equal numbers the delay goes first, then network, store, robots.
+// Of equal numbers the delay goes first, then network, store, robots, backoff.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:
 		return Store
 	case g.Paused:
 		return Paused
+	case g.Empty && g.Feeding:
+		return Feeding
 	case g.Empty:
 		return Empty
 	case g.RateWaiting > 0:
@@ -80,12 +89,12 @@ func (g Gauges) Kind() Kind {
 	case g.CPU >= busyCPU:
 		return CPU
 	}
-	parked := g.Parked
+	parked, failed := g.Parked, g.backingOff()
 	if !g.Due {
-		parked += max(g.Hosts-g.Held, 0)
+		parked += max(g.Hosts-g.Held-failed, 0)
 	}
 	if g.full() {
-		parked = 0
+		parked, failed = 0, 0
 	}
 	most, kind := 0, Unknown
 	for _, group := range []struct {
@@ -96,6 +105,7 @@ func (g Gauges) Kind() Kind {
 		{g.Asking + g.Late - g.RobotsWaiting, Network},
 		{g.StoreWaiting, Store},
 		{g.RobotsWaiting, Robots},
+		{failed, Backoff},
 	} {
 		if group.hosts > most {
 			most, kind = group.hosts, group.kind
@@ -103,6 +113,10 @@ func (g Gauges) Kind() Kind {
 	}
 	return kind
 }
+
+// backingOff is how many of the hosts that no worker holds wait because they
+// failed.
+func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.
 func (g Gauges) full() bool { return g.Slots > 0 && g.Asking >= g.Slots }
@@ -116,11 +130,20 @@ type Factor struct {
 
 // Limiting returns what limited at most of the moments in history, which is in
 // the order of time; of equals the one that was seen last. One moment says
-// little: a busy host is between two requests now and then. But for a store that
-// does not answer now: nothing goes on without it.
+// little: a busy host is between two requests now and then. But for a pause, and
+// a store that does not answer: they show at once, and once they are over what
+// was before counts no more.
 func Limiting(history []Gauges) Factor {
-	if n := len(history); n > 0 && history[n-1].Silent > 0 {
-		return Factor{Store, history[n-1]}
+	for i := len(history) - 1; i >= 0; i-- {
+		g := history[i]
+		if g.Silent == 0 && !g.Paused {
+			continue
+		}
+		if i == len(history)-1 {
+			return Factor{g.Kind(), g}
+		}
+		history = history[i+1:]
+		break
 	}
 	votes := make(map[Kind]int)
 	last := make(map[Kind]int) // index of the newest vote
@@ -148,6 +171,8 @@ func (f Factor) Words() string {
 	switch f.Kind {
 	case Paused:
 		return "paused"
+	case Feeding:
+		return "waiting for seeds"
 	case Empty:
 		return "empty: nothing is queued"
 	case Rate:
@@ -171,23 +196,25 @@ func (f Factor) Words() string {
 		return "robots.txt: " + waits(g.RobotsWaiting, "host")
 	case Politeness:
 		return "politeness: " + g.politeness()
+	case Backoff:
+		return fmt.Sprintf("back-off: %s after failures, the next try in %s (--backoff)", waits(g.backingOff(), "host"), span(g.NextTry))
 	default:
 		return "not known yet"
 	}
 }
 
 // Limits reports whether something limits that Words names: a crawl that is
-// paused or empty is not limited by anything.
+// paused, or has nothing to fetch, is not limited by anything.
 func (f Factor) Limits() bool {
 	switch f.Kind {
-	case Paused, Empty, Unknown, "":
+	case Paused, Feeding, Empty, Unknown, "":
 		return false
 	}
 	return true
 }
 
 func (g Gauges) politeness() string {
-	hosts := max(g.Hosts, g.Held, 1)
+	hosts := max(g.Hosts-g.backingOff(), g.Held, 1)
 	if g.Delay <= 0 {
 		return plural(hosts, "host") + " to be left alone for now"
 	}

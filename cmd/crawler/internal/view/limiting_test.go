@@ -21,7 +21,15 @@ func TestKind(t *testing.T) {
 			Politeness, "politeness: 5,000 hosts, 5,000 requests/s (--delay 1s)"},
 		{"a slower delay than the flag's", Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, Delay: 5 * s, DelayFlag: s},
 			Politeness, "politeness: 2 hosts, 0.4 requests/s (5s between two)"},
-		{"hosts backing off, none held", Gauges{Slots: 64, Hosts: 3},
+		{"dead hosts beside a polite one", Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 11, BackingOff: 10, NextTry: 12 * s, Delay: s, DelayFlag: s},
+			Backoff, "back-off: 10 hosts wait after failures, the next try in 12s (--backoff)"},
+		{"a dead host", Gauges{Slots: 64, Hosts: 1, BackingOff: 1, NextTry: 90 * s, Delay: s, DelayFlag: s},
+			Backoff, "back-off: 1 host waits after failures, the next try in 1m30s (--backoff)"},
+		{"a dead host among polite ones", Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 6, BackingOff: 1, Delay: s, DelayFlag: s},
+			Politeness, "politeness: 5 hosts, 5 requests/s (--delay 1s)"},
+		{"dead hosts that have nothing queued", Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, BackingOff: 10, Delay: s, DelayFlag: s},
+			Politeness, "politeness: 2 hosts, 2 requests/s (--delay 1s)"},
+		{"hosts left alone by another worker, none held", Gauges{Slots: 64, Hosts: 3},
 			Politeness, "politeness: 3 hosts to be left alone for now"},
 		{"hosts are due, and being leased just now", Gauges{Slots: 64, Hosts: 3, Due: true},
 			Unknown, "not known yet"},
@@ -58,6 +66,9 @@ func TestKind(t *testing.T) {
 			Store, "store: Redis has not answered for 12s"},
 		{"a silent store without a name", Gauges{Empty: true, Silent: 90 * s}, Store, "store: it has not answered for 1m30s"},
 		{"paused while hosts wait", Gauges{Paused: true, Hosts: 3, RateWaiting: 1}, Paused, "paused"},
+		{"a new crawl", Gauges{Slots: 64, Empty: true, Feeding: true}, Feeding, "waiting for seeds"},
+		{"seeds come while hosts wait", Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Feeding: true, Delay: s, DelayFlag: s},
+			Politeness, "politeness: 1 host, 1 request/s (--delay 1s)"},
 		{"empty", Gauges{Slots: 64, Empty: true}, Empty, "empty: nothing is queued"},
 	} {
 		if got := test.g.Kind(); got != test.kind {
@@ -93,6 +104,9 @@ func TestMajority(t *testing.T) {
 		{"known before, not now", []Gauges{parked, none}, Factor{Unknown, none}},
 		{"a store that is silent now", []Gauges{parked, parked, silent}, Factor{Store, silent}},
 		{"a store that was silent", []Gauges{parked, silent, parked}, Factor{Politeness, parked}},
+		{"a pause, at once", []Gauges{parked, parked, parked, {Paused: true}}, Factor{Paused, Gauges{Paused: true}}},
+		{"its end, at once", []Gauges{asking, {Paused: true}, {Paused: true}, {Paused: true}, parked}, Factor{Politeness, parked}},
+		{"the end of a silence, at once", []Gauges{asking, silent, silent, parked}, Factor{Politeness, parked}},
 		{"a plurality", []Gauges{{Paused: true}, parked, asking, parked, {Empty: true}}, Factor{Politeness, parked}},
 	} {
 		if got := Limiting(test.history); got != test.want {

@@ -31,6 +31,29 @@ func busy() Reading {
 	}
 }
 
+// TestLastError: the view says what failed, as long as that is news.
+func TestLastError(t *testing.T) {
+	r := busy()
+	r.LastError = &LastError{Time: r.Time.Add(-2 * freshError), Host: "a.test", Error: "robots.txt: lookup a.test: no such h\u00f6st\x1b[2J"}
+	const want = "last error: a.test: robots.txt: lookup a.test: no such h?st?[2J"
+	shown := func() bool {
+		s := newScreen(120, 24, true)
+		NewLive(s, s.size, false).Draw(r)
+		return slices.Contains(s.lines(), want)
+	}
+	if shown() {
+		t.Error("an old error is shown while nothing fails")
+	}
+	r.Gauges.BackingOff = 1
+	if !shown() {
+		t.Error("the cause is not shown while a host backs off")
+	}
+	r.Gauges.BackingOff, r.LastError.Time = 0, r.Time
+	if !shown() {
+		t.Error("an error of just now is not shown")
+	}
+}
+
 func TestWidths(t *testing.T) {
 	for width, want := range map[int][]string{
 		160: {

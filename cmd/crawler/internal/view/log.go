@@ -11,7 +11,7 @@ import (
 //
 //	pages, pages_per_s, bytes_per_s, queued, hosts, seen_share, failed, errors, limited_by
 //
-// and, when an end is known, ends_by with done_share and left (not if negative).
+// with last_error when there is one and, when an end is known, ends_by with done_share and left (not if negative).
 func LogLine(log *slog.Logger, r Reading) {
 	attrs := []slog.Attr{
 		slog.Uint64("pages", r.Pages),
@@ -23,6 +23,9 @@ func LogLine(log *slog.Logger, r Reading) {
 		slog.Uint64("failed", r.Failed),
 		slog.Uint64("errors", r.Errors),
 		slog.String("limited_by", r.Limit.Words()),
+	}
+	if r.failing() {
+		attrs = append(attrs, slog.String("last_error", r.LastError.String()))
 	}
 	if r.End != (End{}) {
 		attrs = append(attrs, slog.String("ends_by", string(r.End.By)), slog.Float64("done_share", rounded(r.End.Share, 1000)))

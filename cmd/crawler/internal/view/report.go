@@ -44,10 +44,11 @@ type Report struct {
 	TopAll *TopHosts `json:"top_hosts_all,omitempty"` // of the whole crawl, with what this run added to it
 	// Errors are the attempts of the whole crawl that failed, by cause, with what
 	// this run added to them.
-	Errors []CauseCount    `json:"errors_by_cause,omitempty"`
-	Filter *Filter         `json:"filter,omitempty"`
-	FPR    *FalsePositives `json:"false_positives,omitempty"`
-	Exact  *Exact          `json:"exact,omitempty"`
+	Errors    []CauseCount    `json:"errors_by_cause,omitempty"`
+	LastError *LastError      `json:"last_error,omitempty"` // of this run; nil: no attempt failed
+	Filter    *Filter         `json:"filter,omitempty"`
+	FPR       *FalsePositives `json:"false_positives,omitempty"`
+	Exact     *Exact          `json:"exact,omitempty"`
 }
 
 // Exact is what became of the URLs that no false positive may drop.
@@ -77,11 +78,11 @@ func (k *ExactKeys) total() uint64 { return k.Pending + k.Queued + k.Done + k.Fa
 type Run struct {
 	Started        time.Time `json:"started"`
 	Seconds        float64   `json:"seconds"`
-	Pages          uint64    `json:"pages"`
+	Pages          uint64    `json:"pages"` // answers
 	Bytes          uint64    `json:"bytes"` // of bodies, as they came
 	Requests       uint64    `json:"requests"`
 	RobotsRequests uint64    `json:"robots_requests"`
-	Errors         uint64    `json:"errors"` // attempts that failed
+	Errors         uint64    `json:"errors"` // attempts that failed, of both kinds of requests
 	PagesPerSecond float64   `json:"pages_per_s"`
 	BytesPerSecond float64   `json:"bytes_per_s"`
 	AddedPerSecond float64   `json:"added_per_s"` // new URLs
@@ -111,6 +112,7 @@ type HostCount struct {
 	Count uint64 `json:"count"`
 	Over  uint64 `json:"over,omitempty"`
 	Run   uint64 `json:"this_run,omitempty"` // part of Count; of a whole crawl's counts only
+	Cause string `json:"cause,omitempty"`    // of errors: why the last one happened
 }
 
 // CauseCount counts attempts that failed for one cause. It is from a sketch like

@@ -44,9 +44,10 @@ func full() *Report {
 		Errors: []CauseCount{{Cause: "connection refused", Count: 3_900, Run: 3_000}, {Cause: "status 503 \x1b]0;", Count: 12, Over: 1}},
 		TopAll: &TopHosts{
 			Pages:   []HostCount{{Host: "www.example.org", Count: 123_456}, {Host: "b.test", Count: 110_011, Over: 12, Run: 99_999}},
-			Errors:  []HostCount{{Host: "flaky.test", Count: 4_000}, {Host: "evil\x1b[2J.test", Count: 1, Run: 1}},
+			Errors:  []HostCount{{Host: "flaky.test", Count: 4_000, Cause: "status 503 Service Unavailable"}, {Host: "evil\x1b[2J.test", Count: 1, Run: 1}},
 			Waiting: []HostCount{{Host: "slow.test", Count: 20_000_000, Over: 500}},
 		},
+		LastError: &LastError{Time: epoch, Host: "flaky.test", Error: "robots.txt: dial tcp 192.0.2.1:443: connect: connection refused\x1b[2J"},
 		Filter: &Filter{Keys: 5_000_000, Capacity: 12_000_000, Bytes: 43_000_000, Growth: true, Layers: []Layer{
 			{Keys: 4_000_000, Capacity: 4_000_000, Bits: 115_000_000, Hashes: 20, Fill: 0.5, FPR: 9e-7, Target: 9e-7},
 			{Keys: 1_000_000, Capacity: 8_000_000, Bits: 260_000_000, Hashes: 24, Fill: 0.088, FPR: 1.2e-26, Target: 5e-8,

@@ -25,6 +25,9 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	if r.Run != nil {
 		r.Run.write(&b)
 	}
+	if r.LastError != nil {
+		fact(&b, "last error", r.LastError.String())
+	}
 	if s := r.Seeds; s != nil {
 		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", comma(s.Added), comma(s.Known), comma(s.Refused)))
 	}
@@ -189,6 +192,9 @@ func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(
 			fmt.Fprintf(b, " %14s", words(h.Run))
 		}
 		fmt.Fprintf(b, "  %s%s\n", printable(h.Host), over)
+		if h.Cause != "" {
+			fmt.Fprintf(b, "  %14s  %s\n", "", printable(h.Cause))
+		}
 	}
 }
 

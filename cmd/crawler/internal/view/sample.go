@@ -21,6 +21,9 @@ type Sample struct {
 	Requests uint64
 	Errors   uint64 // attempts that failed
 
+	LastError *LastError // the newest of them; nil: there is none
+	Unreached bool       // no seed has been reached, and nothing can be tried now
+
 	Queued  uint64 // waiting, delayed or not
 	Delayed uint64 // of them, delayed
 	Leased  uint64
@@ -33,6 +36,21 @@ type Sample struct {
 	Closed   bool      // nothing can be added any more: the queue is all there is
 
 	Gauges Gauges
+}
+
+// LastError says why the last attempt that failed did.
+type LastError struct {
+	Time  time.Time `json:"time"`
+	Host  string    `json:"host,omitempty"` // empty: this machine could not make the request
+	Error string    `json:"error"`
+}
+
+// String names the host and what failed, fit for a terminal.
+func (e *LastError) String() string {
+	if e.Host == "" {
+		return printable(e.Error)
+	}
+	return printable(e.Host + ": " + e.Error)
 }
 
 // SeenShare returns which part of the URLs that were not refused was known.

@@ -1,0 +1,306 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/fetcher/explain"
+)
+
+// output is what a process writes, to be read while it does.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until text was written.
+func (o *output) await(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(o.String(), text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %q within a minute:\n%s", text, o)
+		}
+	}
+}
+
+// refusedPort returns an address at which nobody listens.
+func refusedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// silentServer accepts connections and says nothing.
+func silentServer(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// deadNameServer answers that there is no such name.
+func deadNameServer(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { _ = conn.Close(); <-done })
+	go func() {
+		defer close(done)
+		packet := make([]byte, 512)
+		for {
+			n, from, err := conn.ReadFrom(packet)
+			if err != nil {
+				return
+			}
+			packet[2], packet[3] = packet[2]|0x80, 0x83 // an answer: NXDOMAIN
+			_, _ = conn.WriteTo(packet[:n], from)
+		}
+	}()
+	return conn.LocalAddr().String()
+}
+
+// TestUnreached: a crawl none of whose seeds answers names the cause in all that
+// it says and leaves, and has an exit code of its own.
+func TestUnreached(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = nil
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	for _, test := range []struct {
+		name, seed, cause string
+		args              []string
+	}{
+		{"port", "http://a.test/", "connect: connection refused", []string{"--connect-to", "*=" + refusedPort(t)}},
+		{"certificate", "https://a.test/", "x509: certificate", []string{"--connect-to", "*=" + secure.Listener.Addr().String()}},
+		{"timeout", "http://a.test/", "no header of an answer in time", []string{"--header-timeout", "100ms", "--connect-to", "*=" + silentServer(t)}},
+		{"name", "http://a.test/", "no such host", []string{"--dns", deadNameServer(t)}},
+	} {
+		for _, robots := range []string{"obey", "ignore"} {
+			t.Run(test.name+"/"+robots, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "x.crawl")
+				again := append([]string{"crawl", "--dir", dir, "--urls", "1k", "--retries", "0", "--robots", robots}, append(test.args, test.seed)...)
+				code, _, errs := run(t, "", again...)
+				if code != exitUnreached || !strings.Contains(errs, "crawler: no seed could be reached: a.test: ") ||
+					strings.Count(unbroken(errs), test.cause) < 3 || !strings.Contains(errs, "1 failed\n") {
+					t.Errorf("exit code %d, want %d and %q in the log, the summary and the message: %s", code, exitUnreached, test.cause, errs)
+				}
+				checkCause(t, dir, test.seed, test.cause)
+				if code, _, errs := run(t, "", again...); code != exitUnreached || !strings.Contains(errs, test.cause) {
+					t.Errorf("again: exit code %d, want %d and %q: %s", code, exitUnreached, test.cause, errs)
+				}
+			})
+		}
+	}
+}
+
+// unbroken is a summary with each of its facts on one line.
+func unbroken(text string) string { return strings.ReplaceAll(text, "\n              ", " ") }
+
+// checkCause holds what a crawl left to the cause of its only failure.
+func checkCause(t *testing.T, dir, seed, cause string) {
+	t.Helper()
+	for name, args := range map[string][]string{
+		"record": {"output"}, "explanation": {"explain", seed}, "explanation in JSON": {"explain", "--json", seed},
+		"report": {"report", "--probe", "1ms"}, "report in JSON": {"report", "--probe", "1ms", "--json"},
+	} {
+		code, out, errs := run(t, "", append(args, "--dir", dir)...)
+		if code != exitOK || !strings.Contains(unbroken(out), cause) {
+			t.Errorf("%s: exit code %d, want %q: %s%s", name, code, cause, out, errs)
+		}
+	}
+	r, err := inDirectory(dir).lastReport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Run.Errors != 1 || r.Run.Pages != 0 || r.Pages != 0 || r.LastError == nil || !strings.Contains(r.LastError.Error, cause) ||
+		len(r.Top.Errors) != 1 || !strings.Contains(r.Top.Errors[0].Cause, cause) || len(r.Top.Pages) != 0 {
+		t.Errorf("the report has the run %+v, the last error %+v, hosts %+v", r.Run, r.LastError, r.Top)
+	}
+}
+
+// TestUnreachedAtOnce: that no seed could be reached, and why, is said when the
+// first attempts have failed, and to those who ask; the crawl tries on.
+func TestUnreachedAtOnce(t *testing.T) {
+	for name, where := range map[string]func(t *testing.T) []string{
+		"directory": func(*testing.T) []string { return nil },
+		"Redis": func(t *testing.T) []string {
+			return []string{"--redis", servers.Redis(t, servers.RedisOptions{}).URL(), "--name", "n", "--partitions", "2"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const cause = "connect: connection refused"
+			shared := where(t)
+			dir := filepath.Join(t.TempDir(), "x")
+			var errs output
+			code := started(&errs, append([]string{"crawl", "--dir", dir, "--urls", "1k", "--log-level", "debug",
+				"--connect-to", "*=" + refusedPort(t), "http://a.test/", "http://b.test/"}, shared...)...)
+			errs.await(t, "no seed could be reached so far: ")
+			errs.await(t, "check the seeds' names, ports and certificates")
+			for _, args := range [][]string{{"status"}, {"report"}, {"explain", "http://a.test/"}} {
+				if code, out, more := run(t, "", append(args, "--dir", dir)...); code != exitOK ||
+					!strings.Contains(unbroken(out), cause) {
+					t.Errorf("%v: exit code %d, want %q: %s%s", args, code, cause, out, more)
+				}
+			}
+			if shared != nil { // who is no worker has it from Redis
+				_, out, more := run(t, "", append([]string{"explain", "--json", "http://b.test/"}, shared[:4]...)...)
+				var e explain.Explanation
+				if err := json.Unmarshal([]byte(out), &e); err != nil || e.Robots == nil || !strings.Contains(e.Robots.Cause, cause) {
+					t.Errorf("explanation %s%s (%v)", out, more, err)
+				}
+			}
+			var s view.Sample
+			if err := callControl(context.Background(), dir, "GET", "/sample", nil, &s); err != nil {
+				t.Fatal(err)
+			}
+			if words := new(view.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
+				t.Errorf("limited by %q", words)
+			}
+			if code, _, more := run(t, "", "stop", "--dir", dir); code != exitOK {
+				t.Fatalf("stop: %s", more)
+			}
+			if got := <-code; got != exitInt {
+				t.Errorf("exit code %d: %s", got, &errs)
+			}
+			if n := strings.Count(errs.String(), "no seed could be reached so far"); n != 1 {
+				t.Errorf("it is said %d times: %s", n, &errs)
+			}
+			if n := strings.Count(errs.String(), `msg="robots.txt failed"`); n != 2 {
+				t.Errorf("%d warnings, want one for each host: %s", n, &errs)
+			}
+		})
+	}
+}
+
+// TestQuiet: a crawl that has nothing to warn of says nothing.
+func TestQuiet(t *testing.T) {
+	address := site(t)
+	quiet := func(want int, args ...string) string {
+		t.Helper()
+		code, _, errs := run(t, "", append([]string{"crawl", "--dir", filepath.Join(t.TempDir(), "x"), "--urls", "1k", "--delay", "0", "--retries", "0"}, args...)...)
+		if code != want {
+			t.Errorf("exit code %d, want %d: %s", code, want, errs)
+		}
+		return errs
+	}
+	if errs := quiet(exitOK, "--quiet", "--max-depth", "0", "--connect-to", "*="+address, "http://a.test/"); errs != "" {
+		t.Errorf("a good crawl says %q", errs)
+	}
+	errs := quiet(exitUnreached, "-q", "--log-level", "debug", "--connect-to", "*="+refusedPort(t), "gopher://x", "http://a.test/")
+	for text, want := range map[string]bool{
+		"level=WARN": true, "seed refused: ": true, "crawler: no seed could be reached: ": true,
+		"level=INFO": false, "level=DEBUG": false, "crawling into": false, "this run": false,
+	} {
+		if strings.Contains(errs, text) != want {
+			t.Errorf("%q: want %t in\n%s", text, want, errs)
+		}
+	}
+}
+
+// TestPauseShowsAtOnce: in the log of the crawl, and in the first line of who
+// watches it; so does its end.
+func TestPauseShowsAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "x.crawl")
+	connectTo, held, release := heldSite(t)
+	var errs output
+	code := started(&errs, "crawl", "--dir", dir, "--delay", "0", "--urls", "1k", "--connect-to", connectTo, "http://a.test/")
+	<-held
+	limited := func() (words string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &lineWriter{seen: func(line string) {
+			if words == "" {
+				words = line
+			}
+			cancel()
+		}}
+		if code := Run(ctx, []string{"status", "--dir", dir, "--watch"}, nil, w, io.Discard); code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
+		return words
+	}
+	for range 20 { // the view of the crawl itself has many moments behind it
+		var s view.Sample
+		if err := callControl(t.Context(), dir, "GET", "/sample", nil, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		command, log string
+		paused       bool
+	}{{"pause", "msg=paused", true}, {"resume", "msg=resumed", false}} {
+		if code, _, more := run(t, "", step.command, "--dir", dir); code != exitOK {
+			t.Fatalf("%s: exit code %d: %s", step.command, code, more)
+		}
+		errs.await(t, step.log)
+		if words := limited(); strings.Contains(words, "limited_by=paused") != step.paused {
+			t.Errorf("after %s: %s", step.command, words)
+		}
+	}
+	release()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d: %s", got, &errs)
+	}
+}
+
+// TestNewCrawlIsNotEmpty: before its seeds are read a crawl waits for them.
+func TestNewCrawlIsNotEmpty(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "x.crawl")
+	stdin, seeds := io.Pipe()
+	var errs output
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(context.Background(), []string{"crawl", "--dir", dir, "--urls", "1k", "--seeds", "-"}, stdin, io.Discard, &errs)
+	}()
+	errs.await(t, "crawling into")
+	var s view.Sample
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the socket is there a moment later
+		err := callControl(context.Background(), dir, "GET", "/sample", nil, &s)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if words := view.Limiting([]view.Gauges{s.Gauges}).Words(); words != "waiting for seeds" {
+		t.Errorf("a new crawl is limited by %q", words)
+	}
+	_ = seeds.Close()
+	if code := <-ended; code != exitNothing {
+		t.Errorf("exit code %d: %s", code, &errs)
+	}
+}
