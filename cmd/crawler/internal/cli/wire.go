@@ -60,7 +60,7 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 	}
 	keeper := newKeeper(uint64(p.memory), filterBytes(ses.store))
 	ses.crawl, err = fetcher.New(fetcher.Config{
-		SeedOrigins: why == toLook, // as 'crawler seed' does, which knows no headers
+		SeedOrigins: why == toSteer, // as 'crawler seed' does, which knows no headers
 		Store:       ses.store, Scope: ses.store, Quota: ses.store, Client: p.client, Canon: p.canon, Sink: ses.sink, Worker: p.worker,
 		Sitemaps: p.sitemaps, Assets: p.assets, Memory: p.bodies, Archive: ses.archived(),
 		Rules:      p.linkRules(),
