@@ -159,7 +159,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		return err
 	})
 	if err != nil {
-		if h.last.Err() != nil { // the lease runs out by itself
+		if errors.Is(err, context.Canceled) && h.last.Err() != nil { // the lease runs out by itself
 			err = frontier.ErrLeaseLost
 		}
 		h.note(err)
