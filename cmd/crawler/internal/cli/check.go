@@ -43,7 +43,9 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 	errs := []error{err}
 	p.layers = l
 	o.from, o.hostsOverlap = l.from, l.overlap()
-	p.place, err = o.place(args)
+	if err = checkArguments(args); err == nil {
+		p.place, err = o.place(args)
+	}
 	errs = append(errs, err)
 	p.seedsGiven = seedsText(args, o.seeds)
 	if p.home != nil {

@@ -64,6 +64,8 @@ func feed(ctx context.Context, r *seedReader, offer offerFunc, stderr io.Writer)
 	var counts seedCounts
 	var batch []seedLine
 	offer = offer.patient(stderr)
+	credentials := dropCredentials{stderr: stderr}
+	defer credentials.done()
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -84,7 +86,7 @@ func feed(ctx context.Context, r *seedReader, offer offerFunc, stderr io.Writer)
 				counts.known++
 			default:
 				counts.refused++
-				fmt.Fprintf(stderr, "seed refused: %s%s\n", at(batch[i]), reply.Message)
+				fmt.Fprintf(stderr, "seed refused: %s: %s\n", batch[i].source, reply.Message)
 			}
 		}
 		batch = batch[:0]
@@ -110,20 +112,12 @@ func feed(ctx context.Context, r *seedReader, offer offerFunc, stderr io.Writer)
 				return counts, err
 			}
 		}
-		if batch = append(batch, line); len(batch) == seedBatch || r.waits() {
+		if batch = append(batch, credentials.from(line)); len(batch) == seedBatch || r.waits() {
 			if err := flush(); err != nil {
 				return counts, err
 			}
 		}
 	}
-}
-
-// at says where a seed stands, if that is not plain.
-func at(line seedLine) string {
-	if line.source == "argument" {
-		return ""
-	}
-	return line.source + ": "
 }
 
 // waits reports whether the next line may take a while: then what was read is
@@ -139,14 +133,16 @@ const lookUpTime = 5 * time.Second
 // that are not requested. Names are looked up with look only: a file may have
 // millions.
 func (c *checked) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
-	url, err := c.canon.ParseSeed(raw)
-	switch {
-	case errors.Is(err, canon.ErrScheme):
-		return frontier.ReasonScheme, errors.New(seedFault(raw, err))
-	case errors.Is(err, canon.ErrTooLong):
-		return frontier.ReasonTooLong, errors.New(seedFault(raw, err))
-	case err != nil:
-		return frontier.ReasonMalformed, errors.New(seedFault(raw, err))
+	url, err := parseSeed(c.canon, raw)
+	if err != nil {
+		fault := errors.New(seedFault(raw, err, wantSeed))
+		switch {
+		case errors.Is(err, canon.ErrScheme):
+			return frontier.ReasonScheme, fault
+		case errors.Is(err, canon.ErrTooLong):
+			return frontier.ReasonTooLong, fault
+		}
+		return frontier.ReasonMalformed, fault
 	}
 	if err := c.client.CheckPort(url.Port()); err != nil {
 		return frontier.ReasonPort, fmt.Errorf("%s: %w", url, err)
@@ -166,9 +162,11 @@ func (c *checked) checkSeed(ctx context.Context, raw string, look bool) (frontie
 	return "", nil // no answer now may be one later
 }
 
-// seedFault says what is wrong with a seed, in the words of who typed it.
-func seedFault(raw string, err error) string {
+// seedFault says what is wrong with a seed, without a password that it may have,
+// and what is wanted instead.
+func seedFault(raw string, err error, want string) string {
 	fault := new(canon.Error)
+	raw = shownSeed(raw)
 	switch {
 	case strings.TrimSpace(raw) == "":
 		return "it is empty"
@@ -177,9 +175,9 @@ func seedFault(raw string, err error) string {
 	case errors.Is(err, canon.ErrTooLong):
 		return fmt.Sprintf("%.60q… is longer than %d bytes", raw, canon.MaxBytes)
 	case errors.As(err, &fault) && fault.Hint != "":
-		return fmt.Sprintf("%q is no URL: %s", raw, fault.Hint)
+		return fmt.Sprintf("%q is no URL: %s; %s", raw, fault.Hint, want)
 	}
-	return fmt.Sprintf("%q is no URL", raw)
+	return fmt.Sprintf("%q is no URL; %s", raw, want)
 }
 
 // refuseAll returns why none of seeds can be crawled; nothing if one can.
@@ -189,7 +187,7 @@ func (c *checked) refuseAll(ctx context.Context, seeds []string) (why []error) {
 		if err == nil {
 			return nil
 		}
-		why = append(why, fmt.Errorf("seed refused: %w", err))
+		why = append(why, fmt.Errorf("seed refused: argument: %w", err))
 	}
 	return why
 }

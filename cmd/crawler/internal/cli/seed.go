@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 )
 
 // newSeed adds seeds to a crawl, running or not.
@@ -24,6 +26,9 @@ func newSeed(s streams) *cobra.Command {
 		ctx := cmd.Context()
 		if len(args) == 0 && file == "" {
 			return usage(errors.New("no seeds: name a URL or --seeds FILE"))
+		}
+		if err := checkArguments(args); err != nil {
+			return usage(err)
 		}
 		at, err := crawl.existing(ctx)
 		if err != nil {
@@ -47,7 +52,8 @@ func newSeed(s streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.out, "%d added, %d known, %d refused\n", counts.added, counts.known, counts.refused)
+		fmt.Fprintf(s.out, "%s: %d added, %d known, %d refused\n", human.Plural(counts.added+counts.known+counts.refused, "seed"),
+			counts.added, counts.known, counts.refused)
 		if counts.added+counts.known == 0 && counts.refused > 0 {
 			return &exitError{exitFailed, nil}
 		}

@@ -147,9 +147,9 @@ func defaultDir(args []string, file string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		url, err := c.ParseSeed(args[0])
+		url, err := parseSeed(c, args[0])
 		if err != nil {
-			return "", fmt.Errorf("seed %s", seedFault(args[0], err))
+			return "", fmt.Errorf("argument %s", seedFault(args[0], err, wantSeed))
 		}
 		return hostDir(url), nil
 	case file == "-":

@@ -74,7 +74,7 @@ func TestTerminal(t *testing.T) {
 			if !strings.HasPrefix(end, "x.crawl: nothing is left to fetch\r\n") || strings.Contains(end, "\x1b") {
 				t.Errorf("behind the view comes %q", end)
 			}
-			for _, want := range []string{"1 of 1 host active", "seen ", "seed refused: \"gopher://x\" is neither http nor https\r\n", "crawling into x.crawl"} {
+			for _, want := range []string{"1 of 1 host active", "seen ", "seed refused: argument: \"gopher://x\" is neither http nor https\r\n", "crawling into x.crawl"} {
 				if !strings.Contains(screen, want) {
 					t.Errorf("no %q in\n%q", want, screen)
 				}
