@@ -141,7 +141,7 @@ func file(t *testing.T, name, content string) string {
 // On the command line.
 var (
 	missingSeeds = misfortune{
-		name: "missing seed file", code: 2, says: []string{`seeds: .*absent\.txt: no such file`},
+		name: "missing seed file", code: 2, says: []string{`--seeds is ".*absent\.txt", want .*: no such file`},
 		befall: func(t *testing.T, c *crawl, _ *site) end {
 			return c.start("--seeds", filepath.Join(t.TempDir(), "absent.txt")).wait()
 		},
@@ -153,14 +153,14 @@ var (
 		},
 	}
 	directoryAsSeeds = misfortune{
-		name: "directory as seed file", code: 2, says: []string{`seeds: .* is a directory`},
+		name: "directory as seed file", code: 2, says: []string{`--seeds is ".*", want .*: it is a directory`},
 		befall: func(t *testing.T, c *crawl, _ *site) end { return c.start("--seeds", t.TempDir()).wait() },
 	}
 	outOfRange = misfortune{
 		name: "values out of range", code: 2,
 		says: []string{
-			`--concurrency is 0, want`, `--timeout is -1s, want`, `--retries is 1000, want`, `--max-depth is -5, want`,
-			`perhaps.*robots.*want|robots.*perhaps.*want`, `--include: .*missing closing`, `connect-to.*nowhere.*want`,
+			`--concurrency is "0", want`, `--timeout is "-1s", want`, `--retries is "1000", want`, `--max-depth is "-5", want`,
+			`--robots is "perhaps", want`, `--include is "\(", want .*missing closing`, `--connect-to is "nowhere", want`,
 		},
 		befall: func(_ *testing.T, c *crawl, _ *site) end {
 			return c.start("--concurrency", "0", "--timeout", "-1s", "--retries", "1000", "--max-depth", "-5",

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
@@ -54,18 +52,8 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 		}
 		errs = append(errs, l.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.title()), p.checkDefaultDir(ctx, args))
 	}
-	p.checked, err = o.check()
-	errs = slices.Concat(errs, []error{err}, o.checkShared(l.from), o.checkTier())
-	if o.seeds != "" && o.seeds != "-" {
-		if _, err := os.Stat(o.seeds); err != nil {
-			errs = append(errs, fmt.Errorf("seeds: %w", err))
-		}
-	}
-	if o.known != "" {
-		if _, err := os.Stat(o.known); err != nil {
-			errs = append(errs, fmt.Errorf("--known: %w", err))
-		}
-	}
+	p.checked, err = p.check()
+	errs = slices.Concat(errs, []error{err}, l.checkShared(o), o.checkTier())
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage(err)
 	}
@@ -112,77 +100,41 @@ type checked struct {
 	bodies               *budget.Budget // memory for those of all requests
 }
 
-// Bounds of flags that no package below has.
-const (
-	maxHostConcurrency = 1024
-	maxURLs            = 1e12
-	leastRate          = 1e-12
-	maxSize            = 1 << 50
-)
-
-// check returns every fault of the options at once.
-func (o *options) check() (c checked, err error) {
-	errs := o.checkRanges()
+// check returns what the options are parsed into, or every fault of what
+// several of them say together. What is wrong with one alone restrict has found.
+func (p *plan) check() (c checked, err error) {
+	var errs []error
 	keep := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	c.scopeMode, err = canon.ParseScopeMode(o.scope)
+	if p.backoffMax < p.backoff {
+		keep(fmt.Errorf("%s is %v, want at least the %v of --backoff", p.where("backoff-max"), p.backoffMax, p.backoff))
+	}
+	c.scopeMode, err = canon.ParseScopeMode(p.scope)
 	keep(err)
-	c.includeRE, err = compileAll("include", o.include)
+	c.includeRE, err = compileAll("include", p.include)
 	keep(err)
-	c.excludeRE, err = compileAll("exclude", o.exclude)
+	c.excludeRE, err = compileAll("exclude", p.exclude)
 	keep(err)
-	c.canon, err = canon.New(o.canonOptions())
+	c.canon, err = canon.New(p.canonOptions())
 	keep(err)
-	c.windows, err = o.parseWindows()
-	keep(err)
-	c.client, err = o.newClient()
+	if c.windows, err = p.parseWindows(); err != nil {
+		keep(fmt.Errorf("%s: %w", p.where("window"), err))
+	}
+	c.client, err = p.newClient()
 	keep(err)
 	if c.client != nil {
-		c.bodies, err = o.budget(c.client)
-		keep(err)
-	}
-	_, err = crashHook(o.crashAt)
-	keep(err)
-	keep(errors.Join(o.checkAdmin()...))
-	return c, errors.Join(errs...)
-}
-
-// checkRanges returns the faults of numbers and durations.
-func (o *options) checkRanges() (errs []error) {
-	fault := func(bad bool, flag string, got any, want string) {
-		if bad {
-			errs = append(errs, fmt.Errorf("--%s is %v, want %s", flag, got, want))
+		if c.bodies, err = p.budget(c.client); err != nil {
+			keep(fmt.Errorf("%s %w", p.where("memory"), err))
 		}
 	}
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-	}{{"delay", o.delay}, {"max-crawl-delay", o.maxCrawlDelay}, {"max-time", o.maxTime}, {"grace", o.grace}} {
-		fault(d.value < 0, d.flag, d.value, "0 or more")
+	if most := openable(); int(p.concurrency) > most {
+		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.where("concurrency"), p.concurrency, most))
 	}
-	fault(o.urls > maxURLs, "urls", &o.urls, "at most 1e12")
-	fault(o.fpr < leastRate, "fpr", &o.fpr, "1e-12 or more")
-	fault(o.maxBody > maxSize, "max-body", &o.maxBody, "at most 1PiB")
-	fault(o.rotate > maxSize, "rotate", &o.rotate, "at most 1PiB")
-	finite := func(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
-	fault(o.maxDepth < unlimited || o.maxDepth > math.MaxUint16, "max-depth", o.maxDepth, "-1 to 65535")
-	fault(o.timeout < time.Millisecond, "timeout", o.timeout, "1ms or more")
-	fault(o.backoff <= 0, "backoff", o.backoff, "more than 0")
-	fault(o.backoffMax < o.backoff, "backoff-max", o.backoffMax, "at least --backoff")
-	fault(!finite(o.latencyFactor), "latency-factor", o.latencyFactor, "0 or more")
-	fault(!finite(o.rate), "rate", o.rate, "0 or more")
-	fault(o.hostConcurrent < 1 || o.hostConcurrent > maxHostConcurrency, "host-concurrency", o.hostConcurrent, "1 to 1024")
-	fault(int(o.concurrency) > openable(), "concurrency", int(o.concurrency), fmt.Sprintf("up to %d: this process may open no more connections (ulimit -n)", openable()))
-	fault(o.retries < 0 || o.retries > 100, "retries", o.retries, "0 to 100")
-	fault(o.deadAfter < 0, "dead-after", o.deadAfter, "0 or more")
-	fault(o.checkpoint < 0, "checkpoint-adds", o.checkpoint, "0 or more")
-	fault(o.leaseTime != 0 && o.leaseTime < 2*time.Second, "lease-time", o.leaseTime, "2s or more")
-	errs = append(errs, o.webOptions.checkRanges()...)
-	fault(o.userAgent == "", "user-agent", `""`, "a name that site owners can look up")
-	return errs
+	keep(p.checkAdmin())
+	return c, errors.Join(errs...)
 }
 
 func compileAll(flag string, list []string) (all []*regexp.Regexp, err error) {
@@ -211,25 +163,13 @@ func (o *options) newClient() (*get.Client, error) {
 	}
 	for _, text := range o.connectTo {
 		rule, err := get.ParseConnectTo(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%w", err))
-		}
+		errs = append(errs, err)
 		config.ConnectTo = append(config.ConnectTo, rule)
 	}
 	for _, text := range o.headers {
-		name, content, ok := strings.Cut(text, ":")
-		if name = strings.TrimSpace(name); !ok || name == "" {
-			errs = append(errs, errors.New("--header has no NAME: VALUE"))
-			continue
-		}
-		content = strings.TrimSpace(content)
-		if err := checkHeaders(map[string]string{name: content}); err != nil {
-			errs = append(errs, fmt.Errorf("--header: %w", err))
-			continue
-		}
-		config.Headers.Add(name, content)
+		name, content, _ := strings.Cut(text, ":")
+		config.Headers.Add(strings.TrimSpace(name), strings.TrimSpace(content))
 	}
-	config.Timeout = max(config.Timeout, 0) // checkRanges says what is wrong with it
 	client, err := get.New(config)
 	return client, errors.Join(append(errs, err)...)
 }

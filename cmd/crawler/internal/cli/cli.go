@@ -10,12 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/dedup"
@@ -90,7 +88,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case ran:
 		exit = &exitError{exitFailed, err}
 	default: // before a command's own code, errors are about the command line
-		exit = &exitError{exitUsage, err}
+		exit = &exitError{exitUsage, argumentFault(cmd, err)}
 	}
 	if exit.err != nil {
 		for line := range strings.Lines(exit.err.Error()) {
@@ -101,60 +99,6 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	return exit.code
-}
-
-// flagError marks what is wrong with a flag of the command line.
-type flagError struct{ error }
-
-// flagFaults returns everything that is wrong with a command line of which a
-// flag is: parsing ends at the first fault, so it is done again without that,
-// until the command can check what is left.
-func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
-	for {
-		cmd, rest, err := newRoot(s).Find(args)
-		if err != nil {
-			return append(faults, err)
-		}
-		if err = cmd.ParseFlags(rest); err == nil {
-			if cmd.PreRunE != nil {
-				cmd.SetContext(ctx)
-				err = cmd.PreRunE(cmd, cmd.Flags().Args())
-			}
-			if err != nil {
-				faults = append(faults, err)
-			}
-			return faults
-		}
-		faults = append(faults, err)
-		var found bool
-		if args, found = withoutFlag(args, err); !found {
-			return faults
-		}
-	}
-}
-
-// withoutFlag returns args without the flag that err is about.
-func withoutFlag(args []string, err error) (rest []string, found bool) {
-	var name, shorts, text string
-	unknown, invalid := new(pflag.NotExistError), new(pflag.InvalidValueError)
-	switch {
-	case errors.As(err, &unknown):
-		name, shorts = unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
-	case errors.As(err, &invalid):
-		name, text = invalid.GetFlag().Name, invalid.GetValue()
-	default:
-		return args, false
-	}
-	for i, arg := range args {
-		switch {
-		case arg == "--"+name && text != "" && i+1 < len(args) && args[i+1] == text:
-			return slices.Delete(slices.Clone(args), i, i+2), true
-		case shorts != "" && arg == "-"+shorts, arg == "--"+name && text == "",
-			strings.HasPrefix(arg, "--"+name+"=") && strings.HasSuffix(arg, text):
-			return slices.Delete(slices.Clone(args), i, i+1), true
-		}
-	}
-	return args, false
 }
 
 func newRoot(s streams) *cobra.Command {

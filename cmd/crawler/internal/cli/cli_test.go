@@ -157,6 +157,10 @@ func TestLayers(t *testing.T) {
 }
 
 func TestResumeLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("a b.txt", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	o := new(options)
 	flags := crawlFlags(o)
 	if err := flags.Parse([]string{"--delay", "1s", "--dir", "it's", "--max-pages", "5", "--compress", "--seeds", "a b.txt",

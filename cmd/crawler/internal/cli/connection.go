@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -26,7 +27,7 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names ...string) 
 		}
 		if text := os.Getenv(envName(name)); text != "" {
 			if err := flags.Set(name, text); err != nil {
-				return err
+				return badValue(envName(name), flags.Lookup(name), text, errors.Unwrap(err))
 			}
 			f.from[name] = envName(name)
 		}

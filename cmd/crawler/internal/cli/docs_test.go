@@ -122,10 +122,11 @@ func TestDocumentedConfig(t *testing.T) {
 		if err := flags.Set("config", name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readLayers(flags, nil); err != nil {
+		l, err := readLayers(flags, nil)
+		if err != nil {
 			t.Error(err)
 		}
-		if _, err := o.check(); err != nil {
+		if _, err := (&plan{options: o, layers: l}).check(); err != nil {
 			t.Error(err)
 		}
 	}

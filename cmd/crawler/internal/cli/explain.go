@@ -28,7 +28,12 @@ func newExplain(s streams) *cobra.Command {
 		Long: `Say why a URL was, or was not, crawled: its canonical form, what each rule,
 robots.txt and the filter answer, where it waits, its outcome, and who named it.
 It works for URLs that the crawl never saw, and requests nothing.`,
-		Args: cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%d arguments, want one URL", len(args))
+			}
+			return nil
+		},
 
 		DisableFlagsInUseLine: true,
 	}

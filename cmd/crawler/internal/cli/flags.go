@@ -109,12 +109,15 @@ func (o *options) newFlags() []section {
 		{title: "Filter and canonical form", declare: o.filterFlags}, {title: "URLs that must not be dropped", declare: o.exactFlags},
 		{title: "A crawl that workers share", declare: o.sharedCrawlFlags}, {title: "This run", declare: o.runFlags},
 	}
+	all := pflag.NewFlagSet("crawl", pflag.ContinueOnError)
 	for i := range sections {
 		sec := &sections[i]
 		sec.flags = pflag.NewFlagSet(sec.title, pflag.ContinueOnError)
 		sec.flags.SortFlags = false
 		sec.declare(sec.flags)
+		all.AddFlagSet(sec.flags)
 	}
+	o.restrict(all)
 	return sections
 }
 

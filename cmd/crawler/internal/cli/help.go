@@ -131,7 +131,7 @@ func show(f *pflag.Flag) string {
 		return strings.Join(list.GetSlice(), ",")
 	}
 	text := f.Value.String()
-	if _, ok := f.Value.(*human.Rate); ok {
+	if f.Value.Type() == new(human.Rate).Type() {
 		return strings.Replace(text, "e-0", "e-", 1)
 	}
 	if d, err := time.ParseDuration(text); err == nil && d >= time.Minute {

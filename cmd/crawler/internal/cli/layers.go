@@ -61,35 +61,60 @@ func (l *layers) readEnviron(environ []string) error {
 		}
 		flag, known := names[name]
 		if !known {
-			errs = append(errs, fmt.Errorf("environment: %s names no flag of crawl", name))
+			errs = append(errs, fmt.Errorf("environment: %s names no flag of crawl%s", name, l.similarVariable(name)))
 			continue
 		}
 		values := []string{text}
 		if flag.Value.Type() == "stringSlice" {
 			values = strings.Split(text, ",")
 		}
-		errs = append(errs, l.set(flag.Name, values, name))
+		errs = append(errs, l.set(flag.Name, values, name, name))
 	}
 	return errors.Join(errs...)
 }
 
-// set gives a flag a value unless a stronger layer has.
-func (l *layers) set(name string, values []string, source string) error {
+// similarVariable ends a message about an unknown variable.
+func (l *layers) similarVariable(name string) string {
+	var known []string
+	for _, flag := range flagNames(l.flags) {
+		known = append(known, strings.TrimPrefix(envName(flag), envPrefix))
+	}
+	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
+}
+
+// set gives a flag a value unless a stronger layer has. Errors begin with where,
+// which names the source and, unless it is a variable, the flag.
+func (l *layers) set(name string, values []string, source, where string) error {
 	if _, taken := l.from[name]; taken {
 		return nil
 	}
 	flag := l.flags.Lookup(name)
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		if err := list.Replace(values); err != nil {
-			return fmt.Errorf("%s: %s: %w", source, name, err)
+			return badValue(where, flag, strings.Join(values, ","), err)
 		}
-	} else if len(values) != 1 {
-		return fmt.Errorf("%s: %s has %d values, want one", source, name, len(values))
+	} else if len(values) == 0 {
+		return fmt.Errorf("%s has no value, want one", where)
 	} else if err := flag.Value.Set(values[0]); err != nil {
-		return fmt.Errorf("%s: %s is %q: %w", source, name, values[0], err)
+		return badValue(where, flag, strings.Join(values, ","), err)
+	} else if len(values) > 1 {
+		return fmt.Errorf("%s has %d values, want one", where, len(values))
 	}
 	l.from[name] = source
 	return nil
+}
+
+// where says what gave a flag its value, as messages about it begin: --delay,
+// CRAWLER_DELAY, config.yaml:3: delay.
+func (l *layers) where(name string) string {
+	switch from := l.from[name]; from {
+	case "", fromFlag:
+		return "--" + name
+	case envName(name):
+		return from
+	default:
+		return from + ": " + name
+	}
 }
 
 // readFile takes the config file: a mapping of flag names, and hosts.
@@ -120,7 +145,7 @@ func (l *layers) readFile(name string) error {
 			l.hostsGiven = true
 			errs = append(errs, l.readHosts(name, node))
 		case l.flags.Lookup(key.Value) == nil || slices.Contains([]string{"config", "help", "json"}, key.Value):
-			errs = append(errs, fmt.Errorf("%s: unknown key %q", source, key.Value))
+			errs = append(errs, fmt.Errorf("%s: unknown key %q%s", source, key.Value, didYouMean("", key.Value, flagNames(l.flags))))
 		default:
 			read := scalars
 			switch key.Value {
@@ -134,7 +159,7 @@ func (l *layers) readFile(name string) error {
 				errs = append(errs, fmt.Errorf("%s: %s: %w", source, key.Value, err))
 				break
 			}
-			errs = append(errs, l.set(key.Value, values, source))
+			errs = append(errs, l.set(key.Value, values, source, source+": "+key.Value))
 		}
 		seen[key.Value] = true
 	}
@@ -184,7 +209,7 @@ func (l *layers) adopt(stored frontier.Settings, source string) error {
 				continue
 			}
 		}
-		errs = append(errs, l.set(name, values, source))
+		errs = append(errs, l.set(name, values, source, source+": "+name))
 	}
 	if text, ok := stored[hostsSetting]; ok && !l.hostsGiven {
 		if err := json.Unmarshal([]byte(text), &l.hosts); err != nil {

@@ -126,7 +126,7 @@ func openStored(ctx context.Context, at place, s streams, why purpose) (*session
 	if err := errors.Join(p.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.title())); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	if p.checked, err = o.check(); err != nil {
+	if p.checked, err = p.check(); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	return openSession(ctx, p, s, why)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/frontier/pgstore"
 )
 
@@ -24,7 +25,13 @@ type postgresFlags struct {
 func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.postgres, "postgres", "", "`URL` of the Postgres that has the crawl's exact keys or its records: postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE")
 	flags.StringVar(&f.postgresPassword, "postgres-password-file", "", "read its password from `FILE`")
+	human.Check(flags, "postgres", func(text string) error {
+		_, err := (&postgresFlags{postgres: text}).database()
+		return err
+	})
 }
+
+const wantPostgres = "want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE"
 
 // fromEnvironment takes what is not on the command line.
 func (f *postgresFlags) fromEnvironment(flags *pflag.FlagSet) error {
@@ -67,7 +74,7 @@ func (f *postgresFlags) database() (*database, error) {
 	switch {
 	case isURL && target.User == nil && target.Host != "" && strings.Contains(f.postgres, "@"):
 		// A password that begins with digits would be taken for a port, and shown.
-		return nil, errors.New("--postgres cannot be read: it has an @ behind a / ? or #; " +
+		return nil, errors.New(wantPostgres + ": it has an @ behind a / ? or #; " +
 			"write such a character of a user or password as %2F, %3F or %23, and an @ that is not before the host as %40")
 	case isURL:
 		d.where = withoutSecrets(f.postgres)
@@ -75,7 +82,7 @@ func (f *postgresFlags) database() (*database, error) {
 			d.dsn = target.String() // the driver takes what is behind the first @ for a host
 		}
 	case strings.Contains(f.postgres, "://") || !strings.Contains(f.postgres, "="):
-		return nil, errors.New("--postgres cannot be read, want postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+		return nil, errors.New(wantPostgres)
 	}
 	password, err := readPassword("postgres-password-file", f.postgresPassword)
 	if err != nil || password == "" {

@@ -60,13 +60,11 @@ written each minute and at the end of a run.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl anew: what came of each seed")
 	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 1s, 200ms while the crawl runs)")
+	human.Within(cmd.Flags(), "probe", &probe, 1, forever, timeNotZero)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := crawl.existing(cmd.Context())
 		if err != nil {
 			return err
-		}
-		if probe < 0 {
-			return usage(fmt.Errorf("--probe is %v, want 0 or more", probe))
 		}
 		if seeds {
 			return reportSeeds(cmd.Context(), at, s)

@@ -22,6 +22,7 @@ func newSeed(s streams) *cobra.Command {
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().StringVar(&file, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
+	human.Check(cmd.Flags(), "seeds", checkURLFile)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if len(args) == 0 && file == "" {

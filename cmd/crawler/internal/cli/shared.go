@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
 // sharedFlags name a crawl that workers share, and how to reach it.
@@ -28,6 +31,18 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.redisCA, "redis-ca", "", "trust the certificates in `FILE`, with rediss://")
 	flags.StringVar(&f.passwordFile, "redis-password-file", "", "read the password from `FILE`")
 	f.postgresFlags.addTo(flags)
+	human.Check(flags, "redis", func(text string) error {
+		if _, err := redisstore.ParseURL(text); err != nil {
+			return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS or unix:///PATH: %w", err)
+		}
+		return nil
+	})
+	human.Check(flags, "name", func(text string) error {
+		if !isCrawlName(text) {
+			return errors.New("want " + crawlNameWords)
+		}
+		return nil
+	})
 }
 
 // fromEnvironment takes what is not on the command line.
@@ -43,7 +58,14 @@ func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*sharedHome, error) {
 	return f.home()
 }
 
+// crawlNameWords say what crawlName matches.
+const crawlNameWords = "1 to 64 letters, digits, dots, underscores and dashes"
+
 var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+func isCrawlName(text string) bool {
+	return crawlName.MatchString(text) && strings.Trim(text, ".") != ""
+}
 
 // home returns the home of the crawl that the flags name; nil: they name none.
 func (f *sharedFlags) home() (*sharedHome, error) {
@@ -56,8 +78,8 @@ func (f *sharedFlags) home() (*sharedHome, error) {
 		errs = append(errs, errors.New("--redis without --name: which crawl there?"))
 	case f.redis == "":
 		errs = append(errs, errors.New("--name without --redis: in which Redis?"))
-	case !crawlName.MatchString(f.name) || strings.Trim(f.name, ".") == "":
-		errs = append(errs, fmt.Errorf("--name is %q, want 1 to 64 letters, digits, dots, underscores and dashes", f.name))
+	case !isCrawlName(f.name):
+		errs = append(errs, fmt.Errorf("--name is %q, want %s", f.name, crawlNameWords))
 	}
 	password, err := readPassword("redis-password-file", f.passwordFile)
 	errs = append(errs, err)
@@ -103,24 +125,14 @@ const (
 	maxWorkerName = 64
 )
 
-// checkShared returns the faults of the flags of a shared crawl; given are those
-// that have a value.
-func (o *options) checkShared(given map[string]string) (errs []error) {
-	if o.partitions < 1 || o.partitions > maxPartitions {
-		errs = append(errs, fmt.Errorf("--partitions is %d, want 1 to %d", o.partitions, maxPartitions))
-	}
-	if o.redisWait < 0 {
-		errs = append(errs, fmt.Errorf("--redis-wait is %d, want 0 or more", o.redisWait))
-	}
-	if o.worker != "" && !crawlName.MatchString(o.worker) {
-		errs = append(errs, fmt.Errorf("--worker is %q, want 1 to %d letters, digits, dots, underscores and dashes", o.worker, maxWorkerName))
-	}
+// checkShared returns the faults of flags that only a shared crawl has.
+func (l *layers) checkShared(o *options) (errs []error) {
 	if o.redis != "" {
-		return errs
+		return nil
 	}
 	for _, name := range slices.Sorted(slices.Values(sharedOnly)) {
-		if _, is := given[name]; is {
-			errs = append(errs, fmt.Errorf("--%s is of a crawl in Redis: it wants --redis and --name", name))
+		if _, given := l.from[name]; given {
+			errs = append(errs, fmt.Errorf("%s is of a crawl in Redis: it wants --redis and --name", l.where(name)))
 		}
 	}
 	return errs

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
@@ -68,8 +71,35 @@ func newTestweb(s streams) *cobra.Command {
 	flags.StringVar(&f.judge, "judge", "", "judge the crawl that made this request `LOG`, and end")
 	flags.StringVar(&f.records, "records", "", "compare a crawl's pages.jsonl, this `FILE`, with what is expected, and end")
 	flags.DurationVar(&f.delay, "delay", time.Second, "with --judge: the delay between two requests to one host that the crawler promised")
+	f.restrict(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) }
 	return cmd
+}
+
+// restrict has each flag refuse what is wrong whatever the others say.
+func (f *testwebFlags) restrict(flags *pflag.FlagSet) {
+	const most, words = 1 << 31, "a whole number from 1 to 2147483648"
+	human.Within(flags, "hosts", &f.hosts, 1, most, words)
+	human.Within(flags, "pages", &f.pages, 1, most, words)
+	human.Within(flags, "links", &f.links, 1, most, words)
+	human.Within(flags, "delay", &f.delay, 0, forever, timeOrZero)
+	human.Within(flags, "latency", &f.latency, 0, forever, timeOrZero)
+	human.Within(flags, "latency-spread", &f.spread, 0, math.MaxFloat64, "a number of 0 or more")
+	human.Restrict(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.largest > 0 && f.largest <= 1 })
+	human.Check(flags, "hardships", func(text string) error {
+		_, err := testweb.ParseHardships(text)
+		return err
+	})
+	human.Check(flags, "listen", func(text string) error {
+		_, port, err := net.SplitHostPort(text)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return errors.New("want ADDR:PORT, such as 127.0.0.1:8080, or 127.0.0.1:0 for a free port")
+		}
+		return nil
+	})
 }
 
 func testwebLong() string {
@@ -83,6 +113,9 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	hard, err := testweb.ParseHardships(f.hardships)
 	if err != nil {
 		return usage(err)
+	}
+	if f.pages < f.hosts {
+		return usage(fmt.Errorf("--pages is %d, want at least the %d of --hosts", f.pages, f.hosts))
 	}
 	if hard&testweb.Addresses != 0 {
 		return usage(errors.New("--hardships has addresses, which need a name server and listeners that only our own tests start: leave them out, as in everything,-addresses"))

@@ -28,8 +28,8 @@ func TestPostgresFlagFaults(t *testing.T) {
 		{[]string{"crawl", "--postgres-password-file", "none", "http://a.test/"}, "--postgres-password-file wants --postgres"},
 		{[]string{"crawl", "--sink", "postgres", "--postgres", "postgres://u@h/d", "--postgres-password-file", "none", "http://a.test/"}, "--postgres-password-file: open none"},
 		{[]string{"migrate"}, "no database is named: want --postgres"},
-		{[]string{"migrate", "--postgres", "mysql://u:hush@h/d"}, "--postgres cannot be read"},
-		{[]string{"migrate", "--postgres", "hush"}, "--postgres cannot be read"},
+		{[]string{"migrate", "--postgres", "mysql://u:hush@h/d"}, "--postgres has another form, want postgres://"},
+		{[]string{"migrate", "--postgres", "hush"}, "--postgres has another form, want postgres://"},
 		{[]string{"reconcile", shared, "--name", "a"}, "want --redis, --name and --postgres"},
 		{[]string{"reconcile"}, "want --redis, --name and --postgres"},
 	} {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,10 @@ func (l *limit) Set(s string) error {
 		*l = 0
 		return nil
 	}
-	return (*human.Count)(l).Set(s)
+	if (*human.Count)(l).Set(s) != nil {
+		return errors.New("want 0 for no limit, or a whole number from 1 to 1e15, such as 250000, 10M or 1e9")
+	}
+	return nil
 }
 
 // choice is a flag for one of a few names.

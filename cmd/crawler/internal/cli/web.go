@@ -116,46 +116,18 @@ func (o *webOptions) traps() trap.Limits {
 	return limits
 }
 
-// checkRanges returns the faults of numbers.
-func (o *webOptions) checkRanges() (errs []error) {
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{
-		{"max-url-bytes", o.maxURL, 0}, {"max-path-repeats", o.maxRepeats, 0}, {"max-params", o.maxParams, 0},
-		{"max-years-ahead", o.maxAhead, trap.NoLimit},
-	} {
-		if n.value < n.least || n.value > 1<<20 {
-			errs = append(errs, fmt.Errorf("--%s is %d, want %d to %d", n.flag, n.value, n.least, 1<<20))
-		}
-	}
-	if o.headerTimeout < time.Millisecond {
-		errs = append(errs, fmt.Errorf("--header-timeout is %v, want 1ms or more", o.headerTimeout))
-	}
-	if o.minRate > maxSize {
-		errs = append(errs, errors.New("--min-rate is more than 1PiB"))
-	}
-	return errs
-}
-
 // configure adds to what makes the requests. Faults of the rest of config are
 // get's to find.
 func (o *webOptions) configure(config *get.Config) error {
 	var errs []error
 	for _, text := range o.allowNet {
 		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--allow-net is %q, want a network like 10.1.0.0/16", text))
-			continue
-		}
+		errs = append(errs, err)
 		config.AllowNet = append(config.AllowNet, prefix)
 	}
 	for _, text := range o.allowPort {
 		port, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || port == 0 {
-			errs = append(errs, fmt.Errorf("--allow-port is %q, want a port from 1 to 65535", text))
-			continue
-		}
+		errs = append(errs, err)
 		config.AllowPorts = append(config.AllowPorts, uint16(port))
 	}
 	if o.assets && slices.Equal(config.Types, get.HTMLTypes()) {
@@ -163,16 +135,7 @@ func (o *webOptions) configure(config *get.Config) error {
 	}
 	config.HeaderTimeout = max(min(o.headerTimeout, config.Timeout), 0)
 	config.MinRate = orNone(int64(min(o.minRate, maxSize)), get.NoMinRate)
-	if _, err := get.New(get.Config{Proxy: o.proxy}); err != nil {
-		errs = append(errs, errors.New("--proxy has another form than http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT] (it is not shown, for it may hold a password)"))
-	} else {
-		config.Proxy = o.proxy
-	}
-	if _, err := get.New(get.Config{DNS: o.dns}); err != nil {
-		errs = append(errs, fmt.Errorf("--dns is %q, want an IP address, with or without a port", o.dns))
-	} else {
-		config.DNS = o.dns
-	}
+	config.Proxy, config.DNS = o.proxy, o.dns
 	config.Capture = o.save != "none"
 	return errors.Join(errs...)
 }
@@ -191,7 +154,7 @@ func (o *webOptions) budget(client *get.Client) (*budget.Budget, error) {
 	total, largest := int64(min(o.memory, maxSize))/2, fetcher.LargestShare(client, false)
 	if need := max(leastMemory, 2*largest); 2*total < need {
 		least := human.Bytes((need + 1<<20 - 1) >> 20 << 20)
-		return nil, fmt.Errorf("--memory is %s, want at least %s for one answer of --max-body, its document and all else", &o.memory, &least)
+		return nil, fmt.Errorf("is %s, want at least %s for one answer of --max-body, its document and all else", &o.memory, &least)
 	}
 	if listing := fetcher.LargestShare(client, o.sitemaps); listing <= total/2 {
 		largest = listing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -39,20 +40,16 @@ const (
 	maxConcurrency = 100_000
 )
 
-func (o *broadOptions) check() error {
-	var errs []error
-	if o.hosts > maxBroadHosts {
-		errs = append(errs, fmt.Errorf("--hosts is %s, want at most %s", &o.hosts, human.Commas(maxBroadHosts)))
-	}
-	for _, text := range o.concurrency {
+// restrict has each flag refuse what is wrong.
+func (o *broadOptions) restrict(f *pflag.FlagSet) {
+	human.Within(f, "hosts", &o.hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
+	human.Within(f, "each", &o.each, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
+	human.Check(f, "concurrency", func(text string) error {
 		if n, err := strconv.Atoi(text); text != crawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
-			errs = append(errs, fmt.Errorf("--concurrency has %q, want numbers from 1 to %s, or %s", text, human.Commas(maxConcurrency), crawl.AutoConcurrency))
+			return fmt.Errorf("want whole numbers from 1 to 100000, or %s, as in 64,1000,%s", crawl.AutoConcurrency, crawl.AutoConcurrency)
 		}
-	}
-	if o.each < 0 {
-		errs = append(errs, fmt.Errorf("--each is %v, want 0 or more", o.each))
-	}
-	return errors.Join(errs...)
+		return nil
+	})
 }
 
 // line is the flags that were given, as one would type them.

@@ -12,12 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/memory"
@@ -73,7 +75,7 @@ what was measured until then.`,
   crawler bench --redis redis://10.0.0.5:6379/3 --report out`,
 		Args: func(_ *cobra.Command, args []string) (err error) {
 			chosen, err = choose(args)
-			return errors.Join(err, o.check())
+			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), chosen, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -92,6 +94,7 @@ what was measured until then.`,
 	f.StringVar(&o.dir, "report", "", "write report.json, RESULTS.md and plots into `DIR`")
 	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
+	o.restrict(f)
 	command.AddCommand(&cobra.Command{
 		Use: "hold", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return memory.Hold(args[0], cmd.OutOrStdout()) },
@@ -122,19 +125,14 @@ func choose(args []string) ([]string, error) {
 	return args, errors.Join(errs...)
 }
 
-func (o *options) check() error {
-	var errs []error
-	if o.budget <= 0 {
-		errs = append(errs, fmt.Errorf("--budget is %v, want more than 0", o.budget))
-	}
-	if o.keys > maxKeys || o.keys != 0 && o.keys < minKeys {
-		errs = append(errs, fmt.Errorf("--n is %s, want from %d to %s", &o.keys, minKeys, human.Commas(maxKeys)))
-	}
-	if o.fpr != 0 && o.fpr < minFPR {
-		errs = append(errs, fmt.Errorf("--fpr is %s, want at least %g", &o.fpr, minFPR))
-	}
-	errs = append(errs, o.broad.check())
-	return errors.Join(append(errs, checkURLs(o.redis, o.postgres))...)
+// restrict has each flag refuse what is wrong.
+func (o *options) restrict(f *pflag.FlagSet) {
+	human.Within(f, "budget", &o.budget, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
+	human.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
+	human.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	human.Check(f, "redis", checkRedis)
+	human.Check(f, "postgres", checkPostgres)
+	o.broad.restrict(f)
 }
 
 // What --n takes: of fewer keys nothing can be told, and more are a machine's memory.

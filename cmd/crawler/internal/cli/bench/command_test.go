@@ -33,12 +33,16 @@ func TestFaults(t *testing.T) {
 		want []string
 	}{
 		{"nonsense", []string{`"nonsense" is nothing to measure`, "fpr, memory"}},
-		{"fpr --n 10", []string{"--n is 10"}},
+		{"fpr --n 10", []string{"--n", "want a whole number from 1000"}},
 		{"fpr --n many", []string{"whole number"}},
-		{"fpr --budget -1s --fpr 1e-13", []string{"--budget is -1s", "--fpr is 1e-13"}},
-		{"fpr --redis http://secret@x --postgres mysql://secret@y", []string{"--redis: ", "--postgres: "}},
+		{"fpr --budget -1s", []string{"--budget", "want a time of more than 0"}},
+		{"fpr --fpr 1e-13", []string{"--fpr", "want a probability from 1e-12"}},
+		{"fpr --redis http://x", []string{"want redis://"}}, // shown without the value by package cli
+		{"fpr --postgres mysql://y", []string{"want postgres://"}},
 		{"fpr --unknown", []string{"unknown"}},
-		{"broad --hosts 1e9 --concurrency 64,0,many --each -1s", []string{"--hosts is 1", `--concurrency has "0"`, `--concurrency has "many"`, "--each is -1s"}},
+		{"broad --hosts 1e9", []string{"--hosts", "want a whole number from 1 to 10M"}},
+		{"broad --concurrency 64,0,many", []string{"--concurrency", "want whole numbers from 1 to 100000, or auto"}},
+		{"broad --each -1s", []string{"--each", "want a time of more than 0"}},
 	} {
 		out, err := command(t.Context(), io.Discard, strings.Fields(c.args)...)
 		for _, want := range c.want {

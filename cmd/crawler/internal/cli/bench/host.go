@@ -156,21 +156,19 @@ func (h *host) close() error {
 	return errors.Join(errs...)
 }
 
-// checkURLs refuses what names no server.
-func checkURLs(redisURL, postgresURL string) error {
-	var errs []error
-	if redisURL != "" {
-		if _, err := redisstore.ParseURL(redisURL); err != nil {
-			errs = append(errs, fmt.Errorf("--redis: %w", err))
-		}
+func checkRedis(text string) error {
+	if _, err := redisstore.ParseURL(text); err != nil {
+		return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT], rediss:// with TLS or unix:///PATH: %w", err)
 	}
-	if postgresURL != "" {
-		u, err := url.Parse(postgresURL)
-		if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // the parser's error would show the password
-			errs = append(errs, errors.New("--postgres: a Postgres URL begins with postgres:// or postgresql://"))
-		}
+	return nil
+}
+
+func checkPostgres(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // the parser's error would show the password
+		return errors.New("want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE")
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // withoutSecrets returns a URL without its user and its query. A password may

@@ -83,10 +83,11 @@ none is lost.`,
 		// Checked where arguments are: what is wrong with a flag's value is a
 		// fault of the command line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
-			if err = cobra.NoArgs(cmd, args); err == nil {
-				o.given = cmd.Flags().Changed
-				options, want, err = o.check()
+			if len(args) > 0 {
+				return fmt.Errorf("%q is an argument, want URLs on stdin, as in: crawler dedup < %s", args[0], args[0])
 			}
+			o.given = cmd.Flags().Changed
+			options, want, err = o.check()
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,6 +107,9 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	o.form.AddTo(f)
 	f.StringVar(&o.print, "print", printInput, "print lines as they came or URLs in `input|canonical` form")
 	f.BoolVarP(&o.null, "null", "0", false, "lines end with a zero byte, not with a newline, in and out")
+	human.Within(f, "urls", &o.urls, 1, maxURLs, "a whole number from 1 to 1.09T, such as 250000, 10M or 1e9")
+	human.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	human.Restrict(f, "print", printInput+" or "+printCanonical, func() bool { return o.print == printInput || o.print == printCanonical })
 }
 
 // check returns the canonical form and the settings that the flags ask for, or
@@ -113,15 +117,8 @@ func (o *options) addTo(f *pflag.FlagSet) {
 // taken from there.
 func (o *options) check() (canon.Options, settings, error) {
 	var errs []error
-	if o.print != printInput && o.print != printCanonical {
-		errs = append(errs, fmt.Errorf("--print is %q, want %s or %s", o.print, printInput, printCanonical))
-	}
 	if o.exact && (o.given("urls") || o.given("fpr")) {
 		errs = append(errs, errors.New("--exact has no filter that --urls and --fpr could size"))
-	}
-	if o.urls > maxURLs || o.fpr < minFPR {
-		errs = append(errs, fmt.Errorf("--urls is %s and --fpr %s, want at most %s and at least %g",
-			&o.urls, &o.fpr, human.Commas(maxURLs), minFPR))
 	}
 	want := settings{Exact: o.exact, URLs: uint64(o.urls), FPR: float64(o.fpr)}
 	if o.exact {

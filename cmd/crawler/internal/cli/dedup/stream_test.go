@@ -70,11 +70,13 @@ func TestReportOfMalformedLines(t *testing.T) {
 
 func TestFaultsOfFlags(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
-		{[]string{"--print=x", "--exact", "--urls=1G"}, []string{`--print is "x"`, "--exact has no filter"}},
-		{[]string{"--urls=100T", "--fpr=1e-15"}, []string{"--urls is 100000G and --fpr 1e-15"}},
+		{[]string{"--print=x"}, []string{"--print", "want input or canonical"}},
+		{[]string{"--exact", "--urls=1G"}, []string{"--exact has no filter"}},
+		{[]string{"--urls=100T"}, []string{"--urls", "want a whole number from 1 to 1.09T"}},
+		{[]string{"--fpr=1e-15"}, []string{"--fpr", "want a probability from 1e-12"}},
 		{[]string{"--urls=-1"}, []string{"want a whole number"}},
 		{[]string{"--strip-param=a*b"}, []string{"a*b"}},
-		{[]string{"file"}, []string{"unknown command"}},
+		{[]string{"file"}, []string{`"file" is an argument, want URLs on stdin`}},
 	} {
 		_, err := dedup(t.Context(), "", c.args...)
 		for _, want := range c.want {

@@ -11,11 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
@@ -112,6 +114,7 @@ and how long a polite crawl of them lasts.`,
 	f.StringVar(&o.dir, "dir", "", "look at the filter of the crawl in `DIR` instead, running or not")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.plot, "plot", "", "write plots to `FILE.svg` too")
+	o.restrict(f)
 	return command
 }
 
@@ -123,11 +126,8 @@ type question struct {
 	assumed []string // flags that were not given, and what was taken for them
 }
 
-// solve checks every flag and answers the question; its error names all faults.
+// solve answers the question.
 func (o *options) solve() (question, error) {
-	if err := o.check(); err != nil {
-		return question{}, err
-	}
 	var q question
 	urls := uint64(o.urls)
 	if urls == 0 && o.memory == 0 {
@@ -203,30 +203,26 @@ func explain(e *sizing.ImpossibleError) string {
 	return b.String()
 }
 
-func (o *options) check() error {
-	var errs []error
-	positive := func(flag string, value int) {
-		if value < 1 {
-			errs = append(errs, fmt.Errorf("--%s is %d, want 1 or more", flag, value))
+// restrict has each flag refuse what is wrong whatever the others say.
+func (o *options) restrict(f *pflag.FlagSet) {
+	const count = "a whole number of 1 or more"
+	human.Within(f, "url-bytes", &o.urlBytes, 1, math.MaxInt, count)
+	human.Within(f, "workers", &o.workers, 1, math.MaxInt, count)
+	human.Within(f, "concurrency", &o.concurrency, 1, math.MaxInt, count)
+	human.Within(f, "hashes", &o.hashes, 1, 64, "a whole number from 1 to 64")
+	human.Within(f, "max-hashes", &o.maxHashes, 1, 64, "a whole number from 1 to 64")
+	human.Within(f, "partitions", &o.partitions, 1, 1<<16, "a whole number from 1 to 65536")
+	human.Restrict(f, "block", "a multiple of 32 from 64 to 65536", func() bool {
+		return o.blockBits >= 64 && o.blockBits <= 1<<16 && o.blockBits%32 == 0
+	})
+	human.Within(f, "delay", &o.delay, 0, math.MaxInt64, "a time of 0 or more with its unit, such as 1s or 500ms")
+	human.Within(f, "latency", &o.latency, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 1s or 500ms")
+	human.Check(f, "plot", func(name string) error {
+		if !strings.HasSuffix(name, ".svg") {
+			return errors.New("want a name that ends in .svg")
 		}
-	}
-	positive("url-bytes", o.urlBytes)
-	positive("partitions", o.partitions)
-	positive("workers", o.workers)
-	positive("concurrency", o.concurrency)
-	if o.partitions > 1<<16 {
-		errs = append(errs, fmt.Errorf("--partitions is %d, want at most 65536", o.partitions))
-	}
-	if o.blockBits < 64 || o.blockBits > 1<<16 || o.blockBits%32 != 0 {
-		errs = append(errs, fmt.Errorf("--block is %d, want a multiple of 32 from 64 to 65536", o.blockBits))
-	}
-	if o.delay < 0 || o.latency <= 0 {
-		errs = append(errs, fmt.Errorf("--delay is %v and --latency %v, want 0 or more and more than 0", o.delay, o.latency))
-	}
-	if o.plot != "" && !strings.HasSuffix(o.plot, ".svg") {
-		errs = append(errs, fmt.Errorf("--plot is %q, want a name that ends in .svg", o.plot))
-	}
-	return errors.Join(errs...)
+		return nil
+	})
 }
 
 // run prints the report, and writes the plot.

@@ -1,7 +1,7 @@
 package size
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -35,7 +35,7 @@ func (l *loss) String() string {
 func (l *loss) Set(s string) error {
 	v, err := human.ParseRate(s)
 	if v == 0 && err == nil {
-		return fmt.Errorf("a Bloom filter loses some; use an exact store to lose none")
+		return errors.New("want more than 0: a Bloom filter loses some, an exact store loses none")
 	}
 	asRate := strings.ContainsAny(s, "%/") || strings.Contains(s, " in ") || v < 1
 	switch {
@@ -44,7 +44,7 @@ func (l *loss) Set(s string) error {
 	case err == nil && !asRate && v <= human.MaxCount:
 		*l = loss{number: v}
 	default:
-		return fmt.Errorf("want a number of URLs, such as 1000, or a rate from 1e-18, such as 0.01%% or '1 in 1M'")
+		return errors.New("want a number of URLs, such as 1000, or a rate from 1e-18, such as 0.01% or '1 in 1M'")
 	}
 	return nil
 }

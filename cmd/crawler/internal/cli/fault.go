@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+)
+
+// flagError marks what is wrong with a flag of the command line.
+type flagError struct{ error }
+
+// flagFaults returns everything that is wrong with a command line of which a
+// flag is: parsing ends at the first fault, so it is done again without that,
+// until the command can check what is left.
+func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
+	for {
+		root := newRoot(s)
+		cmd, rest, err := root.Find(args)
+		if err != nil {
+			return append(faults, argumentFault(root, err))
+		}
+		if err = cmd.ParseFlags(rest); err == nil {
+			cmd.SetContext(ctx)
+			if err = cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+				err = argumentFault(cmd, err)
+			} else if cmd.PreRunE != nil {
+				err = cmd.PreRunE(cmd, cmd.Flags().Args())
+			}
+			if err != nil {
+				faults = append(faults, err)
+			}
+			return faults
+		}
+		faults = append(faults, flagFault(cmd, err))
+		var found bool
+		if args, found = withoutFlag(args, err); !found {
+			return faults
+		}
+	}
+}
+
+// withoutFlag returns args without the flag that err is about.
+func withoutFlag(args []string, err error) (rest []string, found bool) {
+	var name, shorts, text string
+	unknown, invalid := new(pflag.NotExistError), new(pflag.InvalidValueError)
+	switch {
+	case errors.As(err, &unknown):
+		name, shorts = unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
+	case errors.As(err, &invalid):
+		name, text = invalid.GetFlag().Name, invalid.GetValue()
+		if short := invalid.GetFlag().Shorthand; short != "" {
+			for i, arg := range args {
+				if arg == "-"+short && i+1 < len(args) && args[i+1] == text {
+					return slices.Delete(slices.Clone(args), i, i+2), true
+				}
+				if arg == "-"+short+text || arg == "-"+short+"="+text {
+					return slices.Delete(slices.Clone(args), i, i+1), true
+				}
+			}
+		}
+	default:
+		return args, false
+	}
+	for i, arg := range args {
+		switch {
+		case arg == "--"+name && text != "" && i+1 < len(args) && args[i+1] == text:
+			return slices.Delete(slices.Clone(args), i, i+2), true
+		case shorts != "" && arg == "-"+shorts, arg == "--"+name && text == "",
+			strings.HasPrefix(arg, "--"+name+"=") && strings.HasSuffix(arg, text):
+			return slices.Delete(slices.Clone(args), i, i+1), true
+		}
+	}
+	return args, false
+}
+
+// flagFault says in one line what is wrong with a flag on cmd's command line.
+func flagFault(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := invalid.GetFlag()
+		return badValue("--"+flag.Name, flag, invalid.GetValue(), invalid.Unwrap())
+	}
+	if bare, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		flag := bare.GetFlag()
+		placeholder, _ := pflag.UnquoteUsage(flag)
+		return fmt.Errorf("--%s has no value, want --%s %s", flag.Name, flag.Name, placeholder)
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if shorts := unknown.GetSpecifiedShortnames(); shorts != "" {
+			if len(shorts) > 1 { // -max-depth: it was meant as one
+				return fmt.Errorf("unknown flag: -%s%s", shorts, didYouMean("--", shorts, flagNames(cmd.Flags())))
+			}
+			return fmt.Errorf("unknown flag: -%s", shorts)
+		}
+		name := unknown.GetSpecifiedName()
+		if crawl, _, err := cmd.Find([]string{"crawl"}); !cmd.HasParent() && err == nil && crawl.Flags().Lookup(name) != nil {
+			return fmt.Errorf("--%s is a flag of crawl, want %s crawl … --%s", name, program(), name)
+		}
+		return fmt.Errorf("unknown flag: --%s%s", name, didYouMean("--", name, flagNames(cmd.Flags())))
+	}
+	return err
+}
+
+// secretFlags have values that may hold a password or a token. Their values are
+// not shown.
+var secretFlags = []string{"header", "proxy", "redis", "postgres"}
+
+// badValue says in one line that a flag cannot be text, and what it can be.
+// where is what set the flag: --delay, CRAWLER_DELAY or config.yaml:3: delay.
+func badValue(where string, flag *pflag.Flag, text string, err error) error {
+	separator, want := ", ", wanted(flag.Value.Type(), err)
+	if !strings.HasPrefix(want, "want ") {
+		separator = ": "
+	}
+	if slices.Contains(secretFlags, flag.Name) {
+		return fmt.Errorf("%s has another form%s%s (its value is not shown, as it may be secret)", where, separator, want)
+	}
+	return fmt.Errorf("%s is %q%s%s", where, text, separator, want)
+}
+
+// wanted says what a flag of a type takes. Values of our own say it themselves,
+// in the error of Set.
+func wanted(kind string, err error) string {
+	said := strings.ReplaceAll(err.Error(), "\n", "; ")
+	if strings.HasPrefix(said, "want ") {
+		return said
+	}
+	switch kind {
+	case "bool":
+		return "want true or false"
+	case "duration":
+		return "want " + human.DurationWords
+	case "int":
+		return "want a whole number"
+	case "uint", "uint64":
+		return "want a whole number of 0 or more"
+	case "float64":
+		return "want a number"
+	}
+	return said
+}
+
+// argumentFault says in one line what is wrong with an argument that cmd does
+// not take; err is cobra's.
+func argumentFault(cmd *cobra.Command, err error) error {
+	var name string
+	if _, scan := fmt.Sscanf(err.Error(), "unknown command %q", &name); scan != nil {
+		return err
+	}
+	if !cmd.HasParent() {
+		if strings.Contains(name, "://") {
+			name = shownSeed(name)
+			return fmt.Errorf("%q is a URL, want a command before it: %s crawl %s", name, program(), shellQuote(name))
+		}
+		var commands []string
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				commands = append(commands, c.Name())
+			}
+		}
+		return fmt.Errorf("unknown command %q%s", name, didYouMean("", name, commands))
+	}
+	fault := fmt.Sprintf("%q is an argument, want none with %s", name, cmd.CommandPath())
+	if info, err := os.Stat(name); err == nil && info.IsDir() && cmd.Flags().Lookup("dir") != nil {
+		fault += " (the directory of a crawl goes after --dir)"
+	}
+	return errors.New(fault)
+}
+
+func flagNames(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// maxSuggested is how many names are suggested at most.
+const maxSuggested = 3
+
+// didYouMean ends a message about an unknown name with those of names that are
+// close to it, each behind prefix: names that contain it or begin alike, and
+// names that differ in two letters or a third of them.
+func didYouMean(prefix, unknown string, names []string) string {
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var close []candidate
+	for _, name := range names {
+		distance := editDistance(unknown, name)
+		part := len(unknown) >= 3 && (strings.Contains(name, unknown) || strings.HasPrefix(unknown, name))
+		if part || distance <= max(min(2, len(unknown)/2), len(unknown)/3) {
+			close = append(close, candidate{prefix + name, distance})
+		}
+	}
+	if close == nil {
+		return ""
+	}
+	slices.SortStableFunc(close, func(a, b candidate) int { return a.distance - b.distance })
+	var suggested []string
+	for _, c := range close[:min(len(close), maxSuggested)] {
+		suggested = append(suggested, c.name)
+	}
+	return ", did you mean " + strings.Join(suggested, " or ") + "?"
+}
+
+// editDistance returns how many letters must be added, removed or replaced to
+// make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1) // the distances of a[:i] to each b[:j]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

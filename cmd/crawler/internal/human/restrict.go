@@ -1,0 +1,112 @@
+package human
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// DurationWords say what a flag for a time takes.
+const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
+
+// Restrict makes the flag name of set refuse a value unless good reports true
+// after the value was set. A refused value leaves the flag as it was. The error
+// is "want " and want, as in "want a whole number from 1 to 100"; it is the
+// same for text that the flag cannot read at all.
+func Restrict(set *pflag.FlagSet, name, want string, good func() bool) {
+	f := set.Lookup(name)
+	if f.DefValue == "0s" {
+		f.DefValue = "0" // which pflag does not print, whatever the type of the flag
+	}
+	f.Value = &restricted{f.Value, want, good}
+}
+
+// Within is Restrict to values from least to most.
+func Within[T cmp.Ordered](set *pflag.FlagSet, name string, value *T, least, most T, want string) {
+	Restrict(set, name, want, func() bool { return least <= *value && *value <= most })
+}
+
+type restricted struct {
+	pflag.Value
+	want string
+	good func() bool
+}
+
+func (r *restricted) Set(text string) error {
+	before := r.String()
+	if r.Value.Set(text) == nil && r.good() {
+		return nil
+	}
+	_ = r.Value.Set(before)
+	return errors.New("want " + r.want)
+}
+
+// Check makes the flag name of set refuse text for which check returns an
+// error, which begins with "want" and says what the flag takes. The elements
+// of a list are checked one by one. Empty text is not checked: it stands for no
+// value.
+func Check(set *pflag.FlagSet, name string, check func(text string) error) {
+	f := set.Lookup(name)
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		f.Value = &checkedList{f.Value, list, check}
+		return
+	}
+	f.Value = &checkedText{f.Value, check}
+}
+
+type checkedText struct {
+	pflag.Value
+	check func(string) error
+}
+
+func (c *checkedText) Set(text string) error {
+	if text != "" {
+		if err := c.check(text); err != nil {
+			return err
+		}
+	}
+	return c.Value.Set(text)
+}
+
+type checkedList struct {
+	pflag.Value
+	list  pflag.SliceValue
+	check func(string) error
+}
+
+var _ pflag.SliceValue = (*checkedList)(nil)
+
+func (c *checkedList) Set(text string) error {
+	elements := []string{text}
+	if c.Type() == "stringSlice" { // several, separated by commas
+		if some, err := csv.NewReader(strings.NewReader(text)).Read(); err == nil {
+			elements = some
+		}
+	}
+	return c.checked(elements, func() error { return c.Value.Set(text) })
+}
+
+// Append implements pflag.SliceValue.
+func (c *checkedList) Append(text string) error {
+	return c.checked([]string{text}, func() error { return c.list.Append(text) })
+}
+
+// Replace implements pflag.SliceValue.
+func (c *checkedList) Replace(texts []string) error {
+	return c.checked(texts, func() error { return c.list.Replace(texts) })
+}
+
+// GetSlice implements pflag.SliceValue.
+func (c *checkedList) GetSlice() []string { return c.list.GetSlice() }
+
+func (c *checkedList) checked(texts []string, set func() error) error {
+	for _, text := range texts {
+		if err := c.check(text); err != nil {
+			return err
+		}
+	}
+	return set()
+}
