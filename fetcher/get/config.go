@@ -47,6 +47,9 @@ type Config struct {
 	Headers http.Header
 	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
 	RootCAs *x509.CertPool // nil means the system's
+	// InsecureHosts are patterns, as in Rule, of hosts whose certificates are not
+	// verified: servers, and the proxy.
+	InsecureHosts []string
 
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
 	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout

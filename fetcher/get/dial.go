@@ -2,10 +2,12 @@ package get
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,7 +27,8 @@ type dialer struct {
 	rules    []Rule
 	guard    guard
 	resolver *resolve.Resolver
-	proxy    *proxy // nil: none
+	proxy    *proxy   // nil: none
+	insecure []string // Config.InsecureHosts
 	timeout  time.Duration
 	guarded  net.Dialer
 	open     net.Dialer // for the proxy, and for addresses that rules name
@@ -33,12 +36,13 @@ type dialer struct {
 
 func newDialer(config Config) (*dialer, error) {
 	resolver, err := resolve.New(resolve.Config{Server: config.DNS})
-	proxy, proxyErr := parseProxy(config.Proxy, config.RootCAs)
+	proxy, proxyErr := parseProxy(config)
 	d := &dialer{
 		rules:    config.ConnectTo,
 		guard:    newGuard(config),
 		resolver: resolver,
 		proxy:    proxy,
+		insecure: config.InsecureHosts,
 		timeout:  config.DialTimeout,
 		open:     net.Dialer{KeepAlive: 30 * time.Second},
 	}
@@ -94,6 +98,31 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.A
 		return nil, netip.Addr{}, err
 	}
 	return &gated{Conn: conn}, ip, nil
+}
+
+// connectTLS is connect and a TLS handshake with the host of address by config.
+func (d *dialer) connectTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, netip.Addr, error) {
+	conn, ip, err := d.connect(ctx, address)
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	host, _, _ := net.SplitHostPort(address) // connect has read it
+	config = config.Clone()
+	config.ServerName, config.InsecureSkipVerify = host, isInsecure(d.insecure, host)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, netip.Addr{}, err
+	}
+	return secure, ip, nil
+}
+
+// isInsecure reports whether one of patterns matches host, whose certificate is
+// then not verified.
+func isInsecure(patterns []string, host string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matchHost(pattern, strings.ToLower(host)) })
 }
 
 // toAny connects to one of ips, which the caller has judged.

@@ -17,6 +17,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -95,6 +96,12 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		tap := tap{d, secure}
 		t.DialContext, t.DialTLSContext = tap.dial, tap.dialTLS
 		return t, t.CloseIdleConnections
+	}
+	if len(config.InsecureHosts) > 0 { // net/http has one TLS configuration for all hosts
+		t.DialTLSContext = func(ctx context.Context, _, address string) (net.Conn, error) {
+			conn, _, err := d.connectTLS(ctx, address, t.TLSClientConfig)
+			return conn, err
+		}
 	}
 	if config.HTTP1 {
 		return t, t.CloseIdleConnections

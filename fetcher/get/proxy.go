@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -40,11 +39,11 @@ type proxy struct {
 }
 
 // parseProxy reads Config.Proxy; there is no proxy when it is empty.
-func parseProxy(raw string, roots *x509.CertPool) (*proxy, error) {
-	if raw == "" {
+func parseProxy(config Config) (*proxy, error) {
+	if config.Proxy == "" {
 		return nil, nil
 	}
-	u, err := url.Parse(raw)
+	u, err := url.Parse(config.Proxy)
 	if err != nil || u.Hostname() == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errProxyURL
 	}
@@ -68,7 +67,10 @@ func parseProxy(raw string, roots *x509.CertPool) (*proxy, error) {
 	case p.socks && (len(u.User.Username()) > 255 || len(password) > 255):
 		return nil, errProxyURL // their length is one byte on the wire
 	case u.Scheme == "https":
-		p.tls = &tls.Config{ServerName: u.Hostname(), RootCAs: roots, NextProtos: []string{"http/1.1"}}
+		p.tls = &tls.Config{
+			ServerName: u.Hostname(), RootCAs: config.RootCAs, NextProtos: []string{"http/1.1"},
+			InsecureSkipVerify: isInsecure(config.InsecureHosts, u.Hostname()),
+		}
 	}
 	if u.User != nil {
 		p.plainAuth = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))

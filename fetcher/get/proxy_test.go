@@ -285,18 +285,18 @@ func TestParseProxy(t *testing.T) {
 	for raw, want := range map[string]string{
 		"http://h": "h:80", "https://h": "h:443", "socks5://h": "h:1080", "http://u:p@[::1]:8080/": "[::1]:8080", "HTTP://h:1": "h:1",
 	} {
-		if p, err := parseProxy(raw, nil); err != nil || p.address != want {
+		if p, err := parseProxy(Config{Proxy: raw}); err != nil || p.address != want {
 			t.Errorf("parseProxy(%q) = %+v, %v, want %s", raw, p, err, want)
 		}
 	}
-	if p, err := parseProxy("", nil); p != nil || err != nil {
+	if p, err := parseProxy(Config{}); p != nil || err != nil {
 		t.Errorf("no proxy: %v, %v", p, err)
 	}
 	for _, raw := range []string{
 		"secret@h:80", "secret:x@h", "socks5h://secret@h", "ftp://secret@h", "http://", "http://secret@", "http://h/secret", "http://h?secret",
 		"http://h#secret", "http://secret\x7f@h", "http://h:secret", "http://secret@h:0", "http://secret@h:99999", "socks5://" + strings.Repeat("secret", 50) + "@h",
 	} {
-		if _, err := parseProxy(raw, nil); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := parseProxy(Config{Proxy: raw}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("parseProxy(%q): %v", raw, err)
 		}
 	}
@@ -309,7 +309,7 @@ func FuzzParseProxy(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		p, err := parseProxy(raw, nil)
+		p, err := parseProxy(Config{Proxy: raw})
 		if err != nil && !errors.Is(err, errProxyURL) {
 			t.Errorf("parseProxy(%q): %v", raw, err)
 		}

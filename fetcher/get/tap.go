@@ -27,20 +27,11 @@ func (t tap) dial(ctx context.Context, _, address string) (net.Conn, error) {
 }
 
 func (t tap) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
-	conn, ip, err := t.dialer.connect(ctx, address)
+	conn, ip, err := t.dialer.connectTLS(ctx, address, t.tls)
 	if err != nil {
 		return nil, err
 	}
-	config := t.tls.Clone()
-	config.ServerName, _, _ = net.SplitHostPort(address) // connect has read it
-	ctx, cancel := context.WithTimeout(ctx, t.dialer.timeout)
-	defer cancel()
-	secure := tls.Client(conn, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return &tapped{Conn: secure, remote: ip}, nil
+	return &tapped{Conn: conn, remote: ip}, nil
 }
 
 // tapped is a connection that one capture at a time listens to.

@@ -278,6 +278,7 @@ func (ses *session) announce(c *console) {
 	if ses.robots == "ignore" {
 		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
+	ses.trust.announce(w)
 	ses.announcePrivate(w)
 	where := ses.title()
 	if where != ses.dir {

@@ -21,6 +21,7 @@ func TestWrongInput(t *testing.T) {
 		"twice.yaml":   "delay: [1s, 2s]\n",
 		"number.yaml":  "rate: fast\nmax-dept: 3\n",
 		"seeds.txt":    "http://a.test/\n",
+		"broken.pem":   "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		"x.crawl/a":    "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -46,6 +47,11 @@ func TestWrongInput(t *testing.T) {
 		{"crawl --connect-to x a.test", "", `--connect-to is "x", want PATTERN=ADDR[:PORT], such as`},
 		{"crawl --allow-net 10.0.0.1 a.test", "", `--allow-net is "10.0.0.1", want a network, such as 10.1.0.0/16`},
 		{"crawl --dns ns.test a.test", "", `--dns is "ns.test", want an IP address`},
+		{"crawl --ca none.pem a.test", "", `--ca is "none.pem", want a file with certificates in PEM form: no such file`},
+		{"crawl --ca seeds.txt a.test", "", `--ca is "seeds.txt", want a file with certificates in PEM form: it has none`},
+		{"crawl --ca broken.pem a.test", "", `--ca is "broken.pem", want a file with certificates in PEM form: certificate 1 there: x509`},
+		{"crawl --insecure-host a.test:443 a.test", "", `--insecure-host is "a.test:443", want a host without a port`},
+		{"crawl --insecure-host https://a.test a.test", "", `--insecure-host is "https://a.test", want a host without a port`},
 		{"crawl --include ( a.test", "", `--include is "(", want a regular expression: error parsing regexp`},
 		{"crawl -H Bearer-geheim a.test", "", `--header has another form, want 'NAME: VALUE'`},
 		{"crawl --proxy ftp://u:geheim@h a.test", "", `--proxy has another form, want http, https or socks5, then`},

@@ -73,6 +73,9 @@ func complete(cmd *cobra.Command) {
 	if cmd.Flags().Lookup("config") != nil {
 		_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	}
+	if cmd.Flags().Lookup("ca") != nil {
+		_ = cmd.MarkFlagFilename("ca", "pem", "crt")
+	}
 	if cmd.Flags().Lookup("redis") != nil {
 		_ = cmd.MarkFlagFilename("redis-ca")
 		_ = cmd.MarkFlagFilename("redis-password-file")

@@ -66,7 +66,7 @@ func (o *options) restrictNumbers(f *pflag.FlagSet) {
 	human.Within(f, "latency-factor", &o.latencyFactor, 0, math.MaxFloat64, "a number of 0 or more")
 	human.Within(f, "rate", &o.rate, 0, math.MaxFloat64, "a number of 0 or more")
 	human.Within(f, "host-concurrency", &o.hostConcurrent, 1, maxHostConcurrency, "a whole number from 1 to 1024")
-	human.Within(f, "concurrency", &o.concurrency, 1, 100_000, "a whole number from 1 to 100000")
+	human.Within(f, "concurrency", &o.concurrency, 0, maxConcurrency, "auto, or a whole number from 1 to 100000")
 	human.Within(f, "retries", &o.retries, 0, 100, "a whole number from 0 to 100")
 	human.Within(f, "dead-after", &o.deadAfter, 0, math.MaxInt, "a whole number of 0 or more")
 	human.Within(f, "checkpoint-adds", &o.checkpoint, 0, math.MaxInt, "a whole number of 0 or more")

@@ -45,6 +45,7 @@ type webOptions struct {
 	proxy         string
 	dns           string
 	allowNet      []string
+	trust         trustOptions
 }
 
 func (o *webOptions) trapFlags(f *pflag.FlagSet) {
@@ -66,6 +67,7 @@ func (o *webOptions) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.dns, "dns", "", "ask the name server at `ADDR[:PORT]`")
 	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
 	f.StringSliceVar(&o.allowPort, "allow-port", nil, "request `PORT` too, although it is that of another service, such as 25 or 6379 (repeatable)")
+	o.trust.addTo(f)
 	o.memory = defaultMemory()
 	f.Var(&o.memory, "memory", "for everything but the filter; half of it for bodies and documents")
 	f.Var(&o.saveRotate, "save-rotate", "begin another file of kept answers beyond this size; for tests")
@@ -137,6 +139,7 @@ func (o *webOptions) configure(config *get.Config) error {
 	config.MinRate = orNone(int64(min(o.minRate, maxSize)), get.NoMinRate)
 	config.Proxy, config.DNS = o.proxy, o.dns
 	config.Capture = o.save != "none"
+	errs = append(errs, o.trust.configure(config))
 	return errors.Join(errs...)
 }
 

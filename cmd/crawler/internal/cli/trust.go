@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+)
+
+// trustOptions say which certificates of servers and of the proxy are trusted,
+// beside those that the system trusts.
+type trustOptions struct {
+	ca            string
+	insecureHosts []string
+}
+
+func (o *trustOptions) addTo(f *pflag.FlagSet) {
+	f.StringVar(&o.ca, "ca", "", "trust the certificates in `FILE` (PEM) too, beside the system's")
+	f.StringArrayVar(&o.insecureHosts, "insecure-host", nil, "do not verify the certificates of hosts that match `PATTERN`, such as '*.test.example.org' (repeatable)")
+	human.Check(f, "ca", func(name string) error {
+		_, err := rootCAs(name)
+		return err
+	})
+	human.Check(f, "insecure-host", func(pattern string) error {
+		if pattern == "" || strings.Trim(strings.ToLower(pattern), hostLetters+"*[:]") != "" || hasPort(pattern) {
+			return errors.New("want a host without a port, in which * stands for any characters, such as *.test.example.org")
+		}
+		return nil
+	})
+}
+
+// hasPort reports whether a host's pattern ends with a port.
+func hasPort(pattern string) bool {
+	if _, err := netip.ParseAddr(strings.Trim(pattern, "[]")); err == nil {
+		return false
+	}
+	colon := strings.LastIndexByte(pattern, ':')
+	return colon >= 0 && colon > strings.LastIndexByte(pattern, ']')
+}
+
+// configure adds to what makes the requests.
+func (o *trustOptions) configure(config *get.Config) (err error) {
+	if o.ca != "" {
+		config.RootCAs, err = rootCAs(o.ca)
+	}
+	for _, pattern := range o.insecureHosts {
+		config.InsecureHosts = append(config.InsecureHosts, strings.ToLower(strings.Trim(pattern, "[]")))
+	}
+	return err
+}
+
+// announce warns of certificates that are not verified.
+func (o *trustOptions) announce(w io.Writer) {
+	if len(o.insecureHosts) > 0 {
+		fmt.Fprintf(w, "certificates of %s are not verified (--insecure-host): others may read and change what they answer; --ca FILE is safe\n",
+			strings.Join(o.insecureHosts, ", "))
+	}
+}
+
+// rootCAs returns the system's certificate authorities, and those in a file of
+// PEM. The error begins with what is wanted.
+func rootCAs(name string) (*x509.CertPool, error) {
+	const want = "want a file with certificates in PEM form"
+	text, err := os.ReadFile(name)
+	if cause := errors.Unwrap(err); cause != nil { // without the name, which the message has
+		return nil, fmt.Errorf("%s: %w", want, cause)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", want, err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the system's certificates: %w", err)
+	}
+	certificates := 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		certificates++
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: certificate %d there: %w", want, certificates, err)
+		}
+		roots.AddCert(certificate)
+	}
+	if certificates == 0 {
+		return nil, errors.New(want + ": it has none")
+	}
+	return roots, nil
+}

@@ -1,0 +1,65 @@
+package get
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+)
+
+// TestInsecureHosts: the certificate of a host that matches is not verified,
+// whatever the connection is for and leads through, and that of others is.
+func TestInsecureHosts(t *testing.T) {
+	s, _ := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto)(w, r) })
+	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
+	host, port, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))
+	proxy := newTestProxy(t, "https", "", "").url
+	for name, config := range map[string]Config{
+		"HTTP/2.0":         {},
+		"HTTP/1.1 capture": {Capture: true},
+		"HTTP/2.0 proxy":   {Proxy: proxy},
+		"HTTP/1.1 both":    {Proxy: proxy, Capture: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config.DNS, config.InsecureHosts = names.Addr, []string{"*.insecure.example", host} // host is the proxy's too
+			if config.Proxy == "" {
+				config.ConnectTo = []Rule{{Pattern: "*", Addr: host}}
+			}
+			c := client(t, config)
+			for _, from := range []string{"a.insecure.example", "A.Insecure.example"} {
+				r := mustGet(t, c, Request{URL: "https://" + from + ":" + port + "/"})
+				if proto, _, _ := strings.Cut(name, " "); string(r.Body) != proto {
+					t.Errorf("%s: %q, want %q", from, r.Body, proto)
+				}
+				r.Release()
+			}
+			for _, from := range []string{"insecure.example", "a.insecure.example.test", "example.com"} {
+				if _, err := c.Get(t.Context(), Request{URL: "https://" + from + ":" + port + "/"}); err == nil || !strings.Contains(err.Error(), "certificate") {
+					t.Errorf("%s: %v, want an error of its certificate", from, err)
+				}
+			}
+			if config.Proxy == "" {
+				return
+			}
+			config.InsecureHosts = []string{"*.insecure.example"}
+			if _, err := client(t, config).Get(t.Context(), Request{URL: "https://a.insecure.example:" + port + "/"}); err == nil || !strings.Contains(err.Error(), "proxy") {
+				t.Errorf("%v, want an error of the proxy's certificate", err)
+			}
+		})
+	}
+}
+
+// TestInsecureAddress: an address is a host like any other.
+func TestInsecureAddress(t *testing.T) {
+	s, _ := secure(t, page("body"))
+	host, _, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))
+	for _, pattern := range []string{host, "127.*", "*"} {
+		mustGet(t, client(t, Config{InsecureHosts: []string{pattern}}), Request{URL: s.URL}).Release()
+	}
+	if _, err := client(t, Config{InsecureHosts: []string{"127.0.0.2"}}).Get(t.Context(), Request{URL: s.URL}); err == nil {
+		t.Error("the certificate of another address is not verified")
+	}
+}
