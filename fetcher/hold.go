@@ -25,6 +25,7 @@ type holding struct {
 	policy politeness.Policy
 	since  time.Time     // when the lease was asked for
 	asks   chan struct{} // requests under way, up to the host's concurrency
+	listed chan struct{} // visits of sitemaps not completed, one at a time
 	room   chan struct{} // visits not completed, up to visitRoom of it
 
 	// run's alone, until closing
@@ -63,7 +64,7 @@ func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
 		Crawl: c, lease: l, rules: rules, token: c.tokenOf(rules), policy: policy, since: asked, deadline: asked.Add(l.TTL),
-		asks: make(chan struct{}, rules.HostConcurrency), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
+		asks: make(chan struct{}, rules.HostConcurrency), listed: make(chan struct{}, 1), room: make(chan struct{}, visitRoom(rules.HostConcurrency)),
 		received: len(l.Items), pending: l.Items, full: len(l.Items) >= fullBatch,
 		host: politeness.New(policy), origins: make(map[string]*robots.State),
 	}
@@ -217,8 +218,13 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	if err != nil {
 		return err
 	}
+	doneReading, err := h.takeListing(stop, item.Class)
+	if err != nil {
+		return err
+	}
 	end, err := h.begin(stop, h.turn(maxPark))
 	if err != nil {
+		doneReading()
 		return err
 	}
 	h.pending = h.pending[1:]
@@ -227,7 +233,10 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 	spaced := h.host.Delay() > 0
 	h.mu.Unlock()
 	began := make(chan struct{})
-	h.visits.Go(func() { h.visit(item, url, private, began, end) })
+	h.visits.Go(func() {
+		defer doneReading()
+		h.visit(item, url, private, began, end)
+	})
 	if spaced {
 		<-began // the next start counts from this one, not from when it was decided
 	}

@@ -19,6 +19,7 @@ type Refused struct {
 func (l *linkSet) detail(url string, reason frontier.Reason, rule string) {
 	if l.cfg.OnRefused != nil {
 		l.details = append(l.details, Refused{URL: url, Reason: reason, Rule: rule, Referrer: l.from.URL})
+		l.bytes += len(url)
 	}
 }
 

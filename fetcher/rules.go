@@ -82,6 +82,7 @@ type linkSet struct {
 	class       frontier.Class // Sitemap: they are no pages but lists of URLs
 	depth, hops int
 	items       []frontier.Item
+	bytes       int // of the URLs in items and details
 	refused     map[frontier.Reason]uint64
 	details     []Refused       // the same one by one, for Config.OnRefused
 	inScope     map[string]bool // by host
@@ -180,6 +181,7 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 	}
 	item.Class = l.cfg.Exact.Class(&item, l.found)
 	l.items = append(l.items, item)
+	l.bytes += len(item.URL)
 }
 
 // judge returns why the crawl's rules refuse a link, or "".

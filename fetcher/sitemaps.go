@@ -2,8 +2,10 @@ package fetcher
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -69,6 +71,10 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (items []fronti
 	if len(named) == 0 {
 		named = sitemap.WellKnown()[:wellKnown]
 	}
+	if len(named) > maxSitemaps {
+		h.cfg.Logger.Warn("robots.txt names too many sitemaps: the first ones are taken", slog.String("origin", origin),
+			slog.Int("named", len(named)), slog.Int("taken", maxSitemaps))
+	}
 	for _, ref := range named[:min(len(named), maxSitemaps)] {
 		if url, err := h.cfg.Canon.Join(file, ref); err == nil {
 			items = append(items, frontier.Item{
@@ -95,16 +101,40 @@ func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 	return request
 }
 
+// What is held of the URLs of a sitemap at once. All 50,000 that it may list take
+// 12 MB here and as much in the store, and relative ones may all be as long as
+// the sitemap's own URL.
+const (
+	chunkURLs  = 4096
+	chunkBytes = 1 << 20
+)
+
+// takeListing waits, if an item is a sitemap, until no other one of the host is
+// being visited: a site may have hundreds, of 50 MB each.
+func (h *holding) takeListing(stop context.Context, class frontier.Class) (done func(), err error) {
+	if class != frontier.Sitemap {
+		return func() {}, nil
+	}
+	select {
+	case h.listed <- struct{}{}:
+		return func() { <-h.listed }, nil
+	case <-stop.Done():
+		return nil, errStop
+	}
+}
+
 // sitemap offers what a sitemap lists. Its pages are one link away from it,
 // however deep indexes nest: that counts as redirects do.
 func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
 	files := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth), hops: int(v.item.Hops) + 1, class: frontier.Sitemap}
-	if !v.takeReader() {
+	early := earlyLinks{visited: v}
+	reading := v.takeReader()
+	if !reading {
 		return v.giveBack()
 	}
-	_, err := sitemap.Read(bytes.NewReader(v.answer.Body), func(entry sitemap.Entry) bool {
+	sum, err := sitemap.Read(bytes.NewReader(v.answer.Body), func(entry sitemap.Entry) bool {
 		links := &pages
 		if entry.Kind == sitemap.Sitemap {
 			links = &files
@@ -112,12 +142,23 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		url, err := v.cfg.Canon.Join(v.url, entry.URL)
 		if err != nil {
 			links.refuseReference(entry.URL, err)
-			return true
+		} else {
+			links.add(url, frontier.PriorityPage)
 		}
-		links.add(url, frontier.PriorityPage)
-		return links.err == nil
+		full := len(links.items)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
+		if full && links.err == nil && !early.failed {
+			<-v.readers
+			early.offer(links)
+			reading = v.takeReader()
+		}
+		return reading && links.err == nil
 	})
+	if !reading {
+		return v.giveBack()
+	}
 	<-v.readers
+	pages.refuse(frontier.ReasonTooMany, sum.TooMany)
+	pages.refuse(frontier.ReasonTooLong, sum.TooLong)
 	if err != nil && r.Error == "" {
 		r.Error = err.Error()
 	}
@@ -125,7 +166,84 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		return v.storeFailed(err)
 	}
 	pages.join(&files)
-	return v.finishedWith(&pages, frontier.OK, r)
+	done := v.finishedWith(&pages, frontier.OK, r)
+	early.countIn(&done)
+	return done
+}
+
+// earlyLinks are the links of a sitemap that were offered before it is completed:
+// if it never is, they are known when it is read again.
+type earlyLinks struct {
+	*visited
+	counts frontier.LinkCounts
+	failed bool // the store did not take some: the completion offers them, and all that follow
+}
+
+// offer offers links, which l then does not hold any more, and tells which were
+// refused. It waits while the store is unavailable, unless the links are exact:
+// the completion can leave those to the outbox.
+//
+// The body stays in memory meanwhile, so it counts as what waits for the store.
+func (e *earlyLinks) offer(l *linkSet) {
+	body := int64(cap(e.answer.Body))
+	e.backlog.add(body)
+	defer e.backlog.add(-body)
+	e.tally.storing.Add(1)
+	defer e.tally.storing.Add(-1)
+	hasExact := slices.ContainsFunc(l.items, func(item frontier.Item) bool { return item.Class != frontier.Bulk })
+	var verdicts []frontier.Verdict
+	var err error
+	add := func() error {
+		if e.over() {
+			return frontier.ErrLeaseLost
+		}
+		verdicts, err = e.cfg.Store.Add(e.hard, l.items)
+		return err
+	}
+	if len(l.items) > 0 && hasExact {
+		err = add()
+	} else if len(l.items) > 0 {
+		err = e.whileUnavailable(add)
+	}
+	if err != nil {
+		e.failed = true
+		return
+	}
+	refused := e.refusedByStore(l.items)
+	for i, verdict := range verdicts {
+		switch verdict.Answer {
+		case frontier.Added:
+			e.counts.Added++
+		case frontier.Seen:
+			e.counts.Seen++
+		case frontier.Refused:
+			e.counts.Refused++
+			if refused != nil {
+				refused(i, verdict.Reason)
+			}
+		}
+	}
+	e.refused = append(e.refused, l.details...)
+	e.tellRefused()
+	e.refused = nil
+	clear(l.items)
+	l.items, l.details, l.bytes = l.items[:0], nil, 0
+	e.Wake()
+}
+
+// countIn has the record of a completion count the links that were offered early.
+func (e *earlyLinks) countIn(done *frontier.Completion) {
+	write := done.Record
+	if write == nil {
+		return
+	}
+	done.Record = func(links frontier.LinkCounts) error {
+		links.Added += e.counts.Added
+		links.Seen += e.counts.Seen
+		links.Refused += e.counts.Refused
+		links.Found = links.Added + links.Seen + links.Refused
+		return write(links)
+	}
 }
 
 // join takes the links of other over.

@@ -123,7 +123,7 @@ const (
 	ReasonScheme    Reason = "scheme"               // neither http nor https
 	ReasonMalformed Reason = "malformed"            // no URL
 	ReasonTooLong   Reason = "too_long"             // longer than MaxURLBytes
-	ReasonTooMany   Reason = "too_many"             // beyond what is taken from one page
+	ReasonTooMany   Reason = "too_many"             // beyond what is taken from one page or sitemap
 	ReasonNofollow  Reason = "nofollow"             // the page asks not to follow it
 	ReasonRepeats   Reason = "repeated_path"        // one path segment again and again
 	ReasonParams    Reason = "parameters"           // too many parameters

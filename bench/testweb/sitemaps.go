@@ -52,7 +52,7 @@ var sitemaps = hardship{
 
 		s = c.siteWithMaps("maps-many.corner.test", "/many.xml", "/endless.xml")
 		many := s.sitemap("/many.xml", "").stream(func(out io.Writer) error { return s.manyEntries(out) })
-		many.limit = maxSitemapBytes
+		many.refuses("too_many", 1).limit = maxSitemapBytes
 		begin := strings.TrimSuffix(urlsetOf(s.at("/only/before")), "</urlset>\n")
 		s.sitemap("/endless.xml", "").stream(func(out io.Writer) error {
 			return endlessly(out, begin, "<url><loc>"+s.at("/")+"</loc></url>\n")

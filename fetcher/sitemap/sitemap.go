@@ -102,7 +102,9 @@ type Summary struct {
 	Format  Format // empty: of none
 	Gzip    bool
 	Entries int   // that were visited
-	Skipped int   // that are empty, too long to be a URL, or lines that are none
+	TooMany int   // beyond MaxEntries, which were not visited
+	TooLong int   // too long to be a URL
+	Skipped int   // that are empty or not UTF-8, and lines that are no URL
 	Bytes   int64 // uncompressed
 }
 
@@ -122,11 +124,15 @@ func read(in *input, visit func(Entry) bool) (Summary, error) {
 	var sum Summary
 	show := func(url string, kind Kind) error {
 		switch {
-		case url == "" || len(url) > maxURL || !utf8.ValidString(url):
+		case len(url) > maxURL:
+			sum.TooLong++
+			return nil
+		case url == "" || !utf8.ValidString(url):
 			sum.Skipped++
 			return nil
 		case sum.Entries == MaxEntries:
-			return ErrTooMany
+			sum.TooMany++
+			return nil
 		}
 		sum.Entries++
 		if !visit(Entry{URL: url, Kind: kind}) {
@@ -150,10 +156,25 @@ func read(in *input, visit func(Entry) bool) (Summary, error) {
 		line, offset, sum.Format = x.line, x.offset, x.format
 	}
 	sum.Gzip, sum.Bytes = in.gzip, in.bytes()
-	if err == nil || errors.Is(err, errStopped) {
+	if errors.Is(err, errStopped) {
+		return sum, nil
+	}
+	if sum.TooMany > 0 {
+		err = tooMany(sum.TooMany, err)
+	}
+	if err == nil {
 		return sum, nil
 	}
 	return sum, &Error{Line: line, Offset: offset, Err: err}
+}
+
+// tooMany returns the error of a file with entries beyond MaxEntries, which may
+// have another fault, too.
+func tooMany(more int, err error) error {
+	if err == nil {
+		return fmt.Errorf("%w: %d more than %d", ErrTooMany, more, MaxEntries)
+	}
+	return fmt.Errorf("%w: at least %d more than %d; %w", ErrTooMany, more, MaxEntries, err)
 }
 
 // errStopped reports that visit wants no more.
