@@ -41,7 +41,7 @@ func TestWrongInput(t *testing.T) {
 		{"crawl --config private.yaml a.test", "", `private.yaml:1: allow-private is "yes", want true or false`},
 		{"crawl --max-pages -1 a.test", "", `--max-pages is "-1", want 0 for no limit, or a whole number`},
 		{"crawl --urls 1e15 a.test", "", `--urls is "1e15", want a whole number from 1 to 1e12, such as`},
-		{"crawl --concurrency many a.test", "", `--concurrency is "many", want a whole number from 1 to 100000`},
+		{"crawl --concurrency many a.test", "", `--concurrency is "many", want auto, or a whole number from 1 to 100000`},
 		{"crawl --rate NaN a.test", "", `--rate is "NaN", want a number of 0 or more`},
 		{"crawl --sort-query=yes a.test", "", `--sort-query is "yes", want true or false`},
 		{"crawl --connect-to x a.test", "", `--connect-to is "x", want PATTERN=ADDR[:PORT], such as`},

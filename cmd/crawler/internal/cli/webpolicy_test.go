@@ -39,6 +39,8 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 			switch {
 			case f.Name == "user-agent":
 				want = "crawler/VERSION"
+			case f.Name == "memory": // of this machine
+				want = "an eighth of the machine's, 256MiB to 2GiB"
 			case want == "":
 				want = "—"
 			}
