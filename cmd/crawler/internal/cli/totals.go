@@ -75,12 +75,16 @@ func (m *monitor) topHosts(r *view.Report) {
 			Pages: view.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: view.HostCountsBeside(all.Errors, run.Errors, topHosts),
 			Waiting: view.HostCountsBeside(all.Waiting, run.Waiting, topHosts),
 		}
-		for _, errors := range [][]view.HostCount{r.Top.Errors, r.TopAll.Errors} {
-			for i := range errors {
-				errors[i].Cause = run.Causes[errors[i].Host]
-			}
-		}
+		addCauses(r.Top.Errors, run.Causes)
+		addCauses(r.TopAll.Errors, all.Causes)
 	})
+}
+
+// addCauses says of each host why its last attempt failed.
+func addCauses(hosts []view.HostCount, causes map[string]string) {
+	for i := range hosts {
+		hosts[i].Cause = causes[hosts[i].Host]
+	}
 }
 
 // write replaces the report and the totals in the crawl's directory.

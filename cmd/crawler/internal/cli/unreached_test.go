@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -96,7 +97,7 @@ func deadNameServer(t *testing.T) string {
 // it says and leaves, and has an exit code of its own.
 func TestUnreached(t *testing.T) {
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = nil
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	for _, test := range []struct {
@@ -120,6 +121,9 @@ func TestUnreached(t *testing.T) {
 				checkCause(t, dir, test.seed, test.cause)
 				if code, _, errs := run(t, "", again...); code != exitUnreached || !strings.Contains(errs, test.cause) {
 					t.Errorf("again: exit code %d, want %d and %q: %s", code, exitUnreached, test.cause, errs)
+				}
+				if r, err := inDirectory(dir).lastReport(); err != nil || len(r.TopAll.Errors) != 1 || !strings.Contains(r.TopAll.Errors[0].Cause, test.cause) {
+					t.Errorf("after a run without requests the hosts are %+v (%v), want the cause %q", r.TopAll, err, test.cause)
 				}
 			})
 		}

@@ -179,7 +179,9 @@ func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
+	margin := 14
 	if ofCrawl {
+		margin = 29
 		fmt.Fprintf(b, "  %14s %14s\n", "whole crawl", "this run")
 	}
 	for _, h := range hosts {
@@ -193,7 +195,7 @@ func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(
 		}
 		fmt.Fprintf(b, "  %s%s\n", printable(h.Host), over)
 		if h.Cause != "" {
-			fmt.Fprintf(b, "  %14s  %s\n", "", printable(h.Cause))
+			fmt.Fprintf(b, "  %*s  %s\n", margin, "", printable(h.Cause))
 		}
 	}
 }
