@@ -254,7 +254,7 @@ var (
 		},
 	}
 	lostRecords = misfortune{
-		name: "records cut off", code: 1, says: []string{`pages\.jsonl has \d+ bytes, but \d+ were committed`},
+		name: "records cut off", code: 1, says: []string{`pages\.jsonl has \d+ bytes, but \d+ were committed`, `rebuild --accept-loss`},
 		befall: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.swapped(c.path("pages.jsonl"), func(all []byte) []byte { return all[:len(all)-1] })
