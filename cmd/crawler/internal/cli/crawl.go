@@ -217,13 +217,13 @@ func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func
 // of it has to be done within --grace.
 func (r *result) sumUp(ctx context.Context, w io.Writer) error {
 	once := func() (err error) {
-		limited, cancel := r.ending.limit(ctx)
-		defer cancel()
-		if r.stats, err = r.store.Stats(limited); err != nil {
+		if r.stats, err = r.store.Stats(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
+		limited, cancel := r.ending.limit(ctx)
+		defer cancel()
 		r.seedsAfter(limited, r.stats)
-		return r.conclude(limited)
+		return r.conclude(ctx)
 	}
 	if r.end == fetcher.Empty || r.end == fetcher.Limit {
 		if err := untilAvailable(ctx, w, "the summary waits", once); err == nil || ctx.Err() == nil {

@@ -21,6 +21,7 @@ func requestGrace(grace time.Duration) time.Duration { return grace - min(grace/
 type ending struct {
 	mu   sync.Mutex
 	end  time.Time     // when --grace is over; zero: the run goes on
+	rest time.Duration // of it, for what cannot be left undone
 	over chan struct{} // closed then; nil: nothing waits for it
 }
 
@@ -32,13 +33,13 @@ func (e *ending) begin(grace time.Duration) {
 		return
 	}
 	grace = max(grace, leastGrace)
-	e.end = time.Now().Add(grace)
+	e.end, e.rest = time.Now().Add(grace), min(grace/10, leastGrace/4)
 	if over := e.over; over != nil {
 		time.AfterFunc(grace, func() { close(over) })
 	}
 }
 
-// limit returns a context for what a run does after its last request. It outlives
+// limit returns a context for what a run can leave undone at its end. It outlives
 // ctx, and ends early enough before --grace is over to close the store.
 func (e *ending) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
@@ -47,7 +48,7 @@ func (e *ending) limit(ctx context.Context) (context.Context, context.CancelFunc
 	if e.end.IsZero() {
 		return ctx, func() {}
 	}
-	return context.WithDeadlineCause(ctx, e.end.Add(-leastGrace/4), errors.New("--grace is over"))
+	return context.WithDeadlineCause(ctx, e.end.Add(-e.rest), errors.New("--grace is over"))
 }
 
 // within calls run and returns its error, or one that says that --grace was over

@@ -295,6 +295,7 @@ func (at place) lastReport() (*view.Report, error) {
 
 // conclude makes the report of a run that came to its end, and files it.
 func (r *result) conclude(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	r.report = r.monitor.runReport(r.stats)
 	r.report.End = map[fetcher.End]string{
 		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
