@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,8 @@ func (s *slowStore) Complete(ctx context.Context, id frontier.LeaseID, done []fr
 // thousand URLs of each are held, and not 50,000: that would be 80 MiB. What is
 // beyond 50,000 is counted.
 func TestSitemapsInBoundedMemory(t *testing.T) {
-	const files, entries, taken = 30, 100_000, 50_000
+	const entries, taken = 100_000, 50_000
+	files := fewer(30)
 	synctest.Test(t, func(t *testing.T) {
 		var body strings.Builder
 		body.WriteString("<urlset>")
@@ -102,7 +104,10 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		highest, looks := before.HeapAlloc, 0
-		store := &slowStore{Memory: w.store, heap: func() { // of one goroutine at a time: the others sleep
+		var mu sync.Mutex
+		store := &slowStore{Memory: w.store, heap: func() {
+			mu.Lock()
+			defer mu.Unlock()
 			if looks++; looks%20 == 0 {
 				runtime.GC()
 				runtime.ReadMemStats(&now)
@@ -115,10 +120,10 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 		if end, err := c.Run(t.Context()); err != nil || end != fetcher.Empty {
 			t.Fatalf("Run ended with %q, %v", end, err)
 		}
-		if n := store.links.Load(); n != files*taken {
+		if n := store.links.Load(); n != int64(files*taken) {
 			t.Errorf("the store was offered %d URLs, want %d", n, files*taken)
 		}
-		if n := store.refused.Load(); n != files*(entries-taken) {
+		if n := store.refused.Load(); n != int64(files*(entries-taken)) {
 			t.Errorf("%d URLs are refused, want %d", n, files*(entries-taken))
 		}
 		if n := store.most.Load(); n > 5000 {
