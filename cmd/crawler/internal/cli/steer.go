@@ -36,33 +36,71 @@ func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var done bool
-		return visitCrawl(cmd.Context(), at, s,
+		var before, running bool
+		err = visitCrawl(cmd.Context(), at, s,
 			func() error {
-				return callControl(cmd.Context(), at.dir, "POST", fmt.Sprintf("/pause?on=%t", paused), nil, &done)
+				running = true
+				return callControl(cmd.Context(), at.dir, "POST", fmt.Sprintf("/pause?on=%t", paused), nil, &before)
 			},
-			func(ses *session) error { return ses.store.Pause(cmd.Context(), paused) })
+			func(ses *session) error {
+				_, running = at.home.(*sharedHome) // as far as can be known: it may have workers
+				before, err = ses.storePause(cmd.Context(), paused)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(s.out, at.paused(paused, before, running))
+		return err
 	}
 	return cmd
 }
 
+// paused says what a pause, or the end of one, means for a crawl; before is
+// whether it was paused before.
+func (at place) paused(paused, before, running bool) string {
+	said := map[[2]bool]string{
+		{true, false}: "paused", {true, true}: "was paused before", {false, true}: "resumed", {false, false}: "was not paused",
+	}[[2]bool{paused, before}]
+	said = at.title() + ": " + said
+	switch {
+	case paused && running:
+		return fmt.Sprintf("%s; requests under way finish, '%s' goes on", said, at.command("resume"))
+	case paused:
+		return fmt.Sprintf("%s; it is not running, and when it is run it waits for '%s'", said, at.command("resume"))
+	case running:
+		return said + "; it requests pages"
+	}
+	return fmt.Sprintf("%s; it is not running, '%s' goes on", said, at.command("crawl"))
+}
+
 func (ses *session) handlePause(w http.ResponseWriter, r *http.Request) {
 	paused, err := strconv.ParseBool(r.URL.Query().Get("on"))
+	var before bool
 	if err == nil {
-		err = ses.pause(r.Context(), paused)
+		before, err = ses.pause(r.Context(), paused)
 	}
-	reply(w, paused, err)
+	reply(w, before, err)
 }
 
 // pause holds a running crawl, or lets it go on: the store keeps that, and the
-// worker goes by it at once.
-func (ses *session) pause(ctx context.Context, paused bool) error {
-	if err := ses.store.Pause(ctx, paused); err != nil {
-		return err
+// worker goes by it at once. It returns whether the crawl was paused before.
+func (ses *session) pause(ctx context.Context, paused bool) (before bool, err error) {
+	if before, err = ses.storePause(ctx, paused); err != nil {
+		return before, err
 	}
 	ses.crawl.Pause(paused)
 	ses.monitor.poke()
-	return nil
+	return before, nil
+}
+
+// storePause has the store keep whether the crawl is paused.
+func (ses *session) storePause(ctx context.Context, paused bool) (before bool, err error) {
+	stats, err := ses.store.Counters(ctx)
+	if err != nil {
+		return false, err
+	}
+	return stats.Paused, ses.store.Pause(ctx, paused)
 }
 
 // newStop ends a running crawl as Ctrl-C does.
