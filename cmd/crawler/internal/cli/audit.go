@@ -82,7 +82,7 @@ func runAudit(ctx context.Context, at place, s streams, asJSON bool) error {
 		a.print(s.out)
 	}
 	if names := a.broken(); names != nil {
-		return &exitError{exitFailed, fmt.Errorf("the books of %s do not balance: %s", at.title(), strings.Join(names, ", "))}
+		return printed{&exitError{exitFailed, fmt.Errorf("the books of %s do not balance: %s", at.title(), strings.Join(names, ", "))}}
 	}
 	return nil
 }

@@ -102,6 +102,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRoot(s streams) *cobra.Command {
+	out := &stdout{s.out}
+	s.out = out
 	root := &cobra.Command{
 		Use:   "crawler",
 		Short: "Crawl the web, queue each URL once, and know what was missed",
@@ -136,8 +138,13 @@ many new URLs its filter may have swallowed.
 	}
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s),
 		newReconcile(s), newMigrate(s), newDelete(s))
-	add("look", newStatus(s), newReport(s), newExplain(s), newOutput(s), newExport(s), newConfig(s))
-	add("plan", size.Command(s.liveFilter), dedup.Command(), bench.Command(version()), newTestweb(s), newVersion(s))
+	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newExport(s)}
+	sizes, benchmarks := size.Command(s.liveFilter), bench.Command(version())
+	for _, c := range append(data, sizes, benchmarks) {
+		out.addTo(c)
+	}
+	add("look", append(data, newConfig(s))...)
+	add("plan", sizes, dedup.Command(), benchmarks, newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }

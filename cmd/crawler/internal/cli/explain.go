@@ -23,7 +23,7 @@ func newExplain(s streams) *cobra.Command {
 	var crawl target
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "explain URL [--dir DIR | --redis URL --name NAME] [--json]",
+		Use:   "explain URL [--dir DIR | --redis URL --name NAME] [--json] [--out FILE]",
 		Short: "Say why a URL was, or was not, crawled",
 		Long: `Say why a URL was, or was not, crawled: its canonical form, what each rule,
 robots.txt and the filter answer, where it waits, its outcome, and who named it.

@@ -19,7 +19,7 @@ func newExport(s streams) *cobra.Command {
 	var shared sharedFlags
 	var temp string
 	cmd := &cobra.Command{
-		Use:   "export [--redis URL --name NAME] [DIR...]",
+		Use:   "export [--redis URL --name NAME] [--out FILE] [DIR...]",
 		Short: "Print the records of a crawl that workers share, each once",
 		Long: `Print the records of a crawl that workers share: one for each round of a URL,
 from the directories of all its workers, dead ones too. A DIR is a worker's, or
@@ -35,6 +35,7 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 	}
 	shared.addTo(cmd.Flags())
 	complete(cmd)
+	cmd.Flags().Bool("json", true, "print JSON, as without: records are lines of JSON")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what is sorted, 45 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

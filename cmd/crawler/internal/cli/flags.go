@@ -97,6 +97,9 @@ var fixedFlags = []string{
 	"sitemaps", "assets", "max-hosts-per-domain", "max-url-bytes", "max-path-repeats", "max-params", "max-years-ahead", "allow-port",
 }
 
+// toFiles is --out for records in the crawl's own files alone.
+const toFiles = "file"
+
 // unlimited is --max-depth without a limit.
 const unlimited = -1
 
@@ -125,7 +128,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
 	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
 	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl or ./HOST_PORT.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory; with --redis, which keeps the crawl, records of this worker alone are in ./NAME.crawl/HOST-N)")
-	f.Var(newChoice(&o.out, "file", "-"), "out", "`WHERE`: file, or - for stdout as well, where each record comes at least once")
+	f.StringVar(&o.out, "out", toFiles, "append records to this `FILE` as well, - for stdout, each at least once; file: to DIR/pages.jsonl alone")
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
 	o.rotate = 1 << 30
 	f.Var(&o.rotate, "rotate", "begin another pages.jsonl beyond this size")

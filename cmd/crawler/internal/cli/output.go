@@ -20,7 +20,7 @@ func newOutput(s streams) *cobra.Command {
 	var postgres postgresFlags
 	var referrers bool
 	cmd := &cobra.Command{
-		Use:   "output [--dir DIR] [--postgres URL] [--referrers]",
+		Use:   "output [--dir DIR] [--postgres URL] [--referrers] [--out FILE]",
 		Short: "Print the records of a crawl, of all its files",
 		Long: `Print the records of a crawl, running or not: of all its files in their order,
 packed ones too, and only those that are committed. Each is there once for each
@@ -32,6 +32,7 @@ round of its URL.`,
 	addDir(cmd, &dir)
 	postgres.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
+	cmd.Flags().Bool("json", true, "print JSON, as without: records are lines of JSON")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what --referrers sorts, some 250 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := existing(cmd.Context(), dir)

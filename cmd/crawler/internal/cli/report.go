@@ -46,7 +46,7 @@ func newReport(s streams) *cobra.Command {
 	var asJSON, seeds bool
 	var probe time.Duration
 	cmd := &cobra.Command{
-		Use:   "report [--dir DIR | --redis URL --name NAME] [--json]",
+		Use:   "report [--dir DIR | --redis URL --name NAME] [--json] [--out FILE]",
 		Short: "Print the account of a crawl, running or not",
 		Long: `Print the account of a crawl, running or not: its books with every reason for
 a refusal, rates, what limited it, the hosts with the most of something, the
@@ -81,7 +81,7 @@ written each minute and at the end of a run.`,
 		if err := r.WriteText(s.out); err != nil || r.Fault == "" {
 			return err
 		}
-		return &exitError{exitFailed, nil}
+		return printed{&exitError{exitFailed, nil}}
 	}
 	return cmd
 }

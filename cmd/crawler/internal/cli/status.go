@@ -29,7 +29,7 @@ func newStatus(s streams) *cobra.Command {
 	var crawl target
 	var asJSON, recount, watch bool
 	cmd := &cobra.Command{
-		Use:   "status [--dir DIR | --redis URL --name NAME] [--watch] [--audit] [--json]",
+		Use:   "status [--dir DIR | --redis URL --name NAME] [--watch] [--audit] [--json] [--out FILE]",
 		Short: "Say where a crawl stands, running or not",
 		Args:  cobra.NoArgs,
 

@@ -27,10 +27,11 @@ type session struct {
 	log   *slog.Logger
 	store engine
 	files recordFiles  // nil: no records are written
-	sink  record.Sink  // the same, and stdout with --out -
+	sink  record.Sink  // the same, and that of --out
 	warc  *warc.Writer // nil: no answers are kept
 	crawl *fetcher.Crawl
 
+	appended *os.File    // of --out; nil: none
 	refusals *refusalLog // nil: nobody wants to know
 	seedsMu  sync.Mutex  // of seedsFile
 
@@ -52,8 +53,12 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 	if ses.refusals, err = openRefusals(p.refused); err != nil {
 		return nil, usage(err)
 	}
+	stream, err := ses.openStream(s)
+	if err != nil {
+		return nil, errors.Join(usage(err), ses.closeFiles())
+	}
 	ses.store, err = p.open(ctx, p, opening{
-		purpose: why, log: ses.log, outputs: outputs{ses, crash, s.out},
+		purpose: why, log: ses.log, outputs: outputs{ses, crash, stream},
 	})
 	if err != nil {
 		return nil, errors.Join(err, ses.closeFiles())
@@ -81,7 +86,21 @@ func openSession(ctx context.Context, p *plan, s streams, why purpose) (*session
 type outputs struct {
 	*session
 	crash  func(point string)
-	stdout io.Writer // for --out -
+	stream io.Writer // for --out, nil: to files alone
+}
+
+// openStream returns what records are written to beside files; nil: nothing is.
+func (ses *session) openStream(s streams) (stream io.Writer, err error) {
+	switch ses.out {
+	case toFiles, "":
+		return nil, nil
+	case "-":
+		return s.out, nil
+	}
+	if ses.appended, err = openAppend(ses.out); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	return ses.appended, nil
 }
 
 // config is how records are written, but for where.
@@ -92,10 +111,10 @@ func (o outputs) config() record.Config {
 // records takes the files of records, and returns the store's output.
 func (o outputs) records(files recordFiles) frontier.Output {
 	o.files, o.sink = files, files
-	if o.out != "-" {
+	if o.stream == nil {
 		return files
 	}
-	tee := record.Tee{Files: files, Stream: record.NewStream(o.stdout)}
+	tee := record.Tee{Files: files, Stream: record.NewStream(o.stream)}
 	o.sink = tee
 	return tee
 }
@@ -145,6 +164,9 @@ func (ses *session) closeFiles() (err error) {
 	}
 	if ses.warc != nil {
 		err = errors.Join(err, ses.warc.Close())
+	}
+	if ses.appended != nil {
+		err = errors.Join(err, ses.appended.Close())
 	}
 	return errors.Join(err, ses.refusals.close())
 }

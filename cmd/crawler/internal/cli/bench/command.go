@@ -169,8 +169,19 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 	watch := newWatch(progress, r, o.dir)
 	measured := agenda.Run(ctx, o.budget-time.Since(r.Began), steps, watch)
 	watch.close()
-	return errors.Join(o.finish(r, out), verdict(ctx, r, measured))
+	if err := o.finish(r, out); err != nil {
+		return errors.Join(err, verdict(ctx, r, measured))
+	}
+	if err := verdict(ctx, r, measured); err != nil {
+		return Reported{err}
+	}
+	return nil
 }
+
+// Reported is the error of a run whose whole report was printed.
+type Reported struct{ error }
+
+func (r Reported) Unwrap() error { return r.error }
 
 // finish prints and writes the report.
 func (o *options) finish(r *report.Report, out io.Writer) error {

@@ -69,7 +69,7 @@ func newLiveReport(dir string, live Live) liveReport {
 func checkLive(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Name != "dir" && f.Name != "json" {
+		if f.Name != "dir" && f.Name != "json" && f.Name != "out" {
 			errs = append(errs, fmt.Errorf("--dir looks at a filter that has its size: leave out --%s", f.Name))
 		}
 	})

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/bench"
+)
+
+// stdout is where commands print data: standard output, or the file of --out.
+type stdout struct{ w io.Writer }
+
+func (o *stdout) Write(p []byte) (int, error) { return o.w.Write(p) }
+
+// addTo gives a command the flag --out.
+func (o *stdout) addTo(cmd *cobra.Command) {
+	var name string
+	cmd.Flags().StringVar(&name, "out", "-", "write to `FILE` instead, as a whole or not at all; - is stdout")
+	_ = cmd.MarkFlagFilename("out")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if name == "-" || name == "" {
+			return run(cmd, args)
+		}
+		if watch := cmd.Flags().Lookup("watch"); watch != nil && watch.Value.String() == "true" {
+			return usage(errors.New("--out writes a file when the command ends, and --watch goes on: leave one of them out"))
+		}
+		return o.toFile(name, func() error { return run(cmd, args) })
+	}
+}
+
+// printed is the error of a command that has printed all that it has to say.
+type printed struct{ error }
+
+func (p printed) Unwrap() error { return p.error }
+
+// toFile has what run prints in a file. An error of run leaves the file as it
+// was, unless run had printed everything.
+func (o *stdout) toFile(name string, run func() error) (err error) {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target // else the link would be replaced
+	}
+	file, err := createOut(name)
+	if err != nil {
+		return usage(fmt.Errorf("--out: %w", err))
+	}
+	w, before := bufio.NewWriterSize(file, 64<<10), o.w
+	o.w = w
+	defer func() { o.w = before }()
+	err = run()
+	_, reported := errors.AsType[bench.Reported](err)
+	if _, said := errors.AsType[printed](err); err != nil && !said && !reported {
+		return errors.Join(err, file.discard())
+	}
+	if faults := errors.Join(w.Flush(), file.commit()); faults != nil {
+		return errors.Join(err, &exitError{exitFailed, fmt.Errorf("--out: %w", faults)})
+	}
+	return err
+}
+
+// openAppend opens a file of lines to append to. The end of a line that a crash
+// cut off gets a line feed.
+func openAppend(name string) (f *os.File, err error) {
+	const flags = os.O_CREATE | os.O_APPEND
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() { // a pipe or a device cannot be read for its end
+		return os.OpenFile(name, flags|os.O_WRONLY, 0o644)
+	}
+	if f, err = os.OpenFile(name, flags|os.O_RDWR, 0o644); err != nil || info == nil || info.Size() == 0 {
+		return f, err
+	}
+	last := make([]byte, 1)
+	if _, err = f.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {
+		_, err = f.Write([]byte{'\n'})
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// outFile is a file that is being written beside the one that it will replace.
+type outFile struct {
+	*os.File
+	name string // that it gets; empty: it is a device or a pipe, and has its name
+}
+
+func createOut(name string) (*outFile, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, fmt.Errorf("%s is a directory, want a file", name)
+	case err == nil && !info.Mode().IsRegular():
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		return &outFile{f, ""}, err
+	}
+	f, err := os.OpenFile(fmt.Sprintf("%s.%08x.tmp", name, rand.Uint32()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	out := &outFile{f, name}
+	if info != nil {
+		if err := f.Chmod(info.Mode().Perm()); err != nil {
+			return nil, errors.Join(err, out.discard())
+		}
+	}
+	return out, nil
+}
+
+// commit gives the file its name.
+func (f *outFile) commit() error {
+	if f.name == "" {
+		return f.Close()
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), f.name)
+}
+
+// discard removes the file.
+func (f *outFile) discard() error {
+	if f.name == "" {
+		return f.Close()
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}

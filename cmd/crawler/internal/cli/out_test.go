@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// smallCrawl crawls a site of three pages into x.crawl of the working directory,
+// and returns what crawls it again.
+func smallCrawl(t *testing.T, more ...string) (args []string) {
+	t.Helper()
+	connectTo, _, release := heldSite(t)
+	release()
+	args = []string{"crawl", "--dir", "x.crawl", "--urls", "10k", "--delay", "0", "--robots", "ignore", "--connect-to", connectTo}
+	code, out, errs := run(t, "", append(append(args, more...), "http://a.test/")...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	return args
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What a command prints goes into the file of --out, as a whole or not at all.
+func TestOut(t *testing.T) {
+	t.Chdir(t.TempDir())
+	smallCrawl(t)
+	for _, command := range []string{
+		"output --dir x.crawl", "output --dir x.crawl --json", "status --dir x.crawl", "status --dir x.crawl --json", "status --dir x.crawl --audit",
+		"explain --dir x.crawl http://a.test/a", "size --urls 1M", "size --dir x.crawl --json",
+	} {
+		args := strings.Fields(command)
+		_, want, _ := run(t, "", args...)
+		if err := os.WriteFile("out", []byte("before"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := run(t, "", append(args, "--out", "out")...)
+		if got := readFile(t, "out"); code != exitOK || got != want || want == "" || out != "" {
+			t.Errorf("%s: exit code %d, stdout %q, the file has\n%swant\n%s%s", command, code, out, got, want, errs)
+		}
+		if _, dash, _ := run(t, "", append(args, "--out", "-")...); dash != want {
+			t.Errorf("%s --out -: %q, want %q", command, dash, want)
+		}
+	}
+	if info, err := os.Stat("out"); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file that was replaced has the mode %v (%v), want that of before", info.Mode(), err)
+	}
+	if code, _, errs := run(t, "", "report", "--dir", "x.crawl", "--probe", "1ms", "--json", "--out", "report"); code != exitOK || !strings.HasPrefix(readFile(t, "report"), "{\n") {
+		t.Errorf("report: exit code %d, %s", code, errs)
+	}
+	if temps, _ := filepath.Glob("*.tmp"); temps != nil {
+		t.Errorf("left behind: %q", temps)
+	}
+}
+
+// An error leaves the file as it was, and links and devices stay what they are.
+func TestOutThatFails(t *testing.T) {
+	t.Chdir(t.TempDir())
+	smallCrawl(t)
+	before := "before"
+	if err := os.WriteFile("target", []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("target", "link"); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"output --dir none.crawl --out target":          "no crawl in none.crawl",
+		"output --dir x.crawl --out x.crawl":            "--out: x.crawl is a directory, want a file",
+		"output --dir x.crawl --out no/such/file":       "--out: open no/such/file",
+		"status --dir x.crawl --watch --out target":     "--watch goes on: leave one of them out",
+		"explain --dir none.crawl a.test --out link":    "no crawl in none.crawl",
+		"export --out target none.crawl":                "none.crawl",
+		"size --urls 10 --lost 10 --out target":         "no filter is needed",
+		"bench nonsense --out target":                   "is nothing to measure",
+		"report --dir x.crawl --probe 0s --out target":  "--probe",
+		"crawl --dir x.crawl --out no/such/file a.test": "--out: open no/such/file",
+	} {
+		code, out, errs := run(t, "", strings.Fields(command)...)
+		if code != exitUsage || !strings.Contains(errs, want) || out != "" || readFile(t, "target") != before {
+			t.Errorf("%s: exit code %d, want %d and %q, got %s%s", command, code, exitUsage, want, out, errs)
+		}
+	}
+	if temps, _ := filepath.Glob("*.tmp"); temps != nil {
+		t.Errorf("left behind: %q", temps)
+	}
+	if code, _, errs := run(t, "", "output", "--dir", "x.crawl", "--out", "link"); code != exitOK {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if info, err := os.Lstat("link"); err != nil || info.Mode()&os.ModeSymlink == 0 || readFile(t, "target") == before {
+		t.Errorf("the link is replaced, or its target is not: %v, %v", info, err)
+	}
+	if code, _, errs := run(t, "", "output", "--dir", "x.crawl", "--out", os.DevNull); code != exitOK {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("%s is replaced: %v, %v", os.DevNull, info, err)
+	}
+}
+
+// Books that do not balance are an error, but what was found is in the file.
+func TestOutOfAFailedAudit(t *testing.T) {
+	out := &stdout{httptest.NewRecorder()}
+	name := filepath.Join(t.TempDir(), "audit")
+	err := out.toFile(name, func() error {
+		_, err := out.Write([]byte("differ\n"))
+		return printed{&exitError{exitFailed, err}}
+	})
+	if err == nil || readFile(t, name) != "differ\n" {
+		t.Errorf("%v, the file has %q", err, readFile(t, name))
+	}
+}
+
+// crawl --out FILE appends each record to a file beside the crawl's own.
+func TestCrawlOut(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("records", []byte(`{"cut off`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := smallCrawl(t, "--out", "records")
+	want := readFile(t, "x.crawl/pages.jsonl")
+	if got := readFile(t, "records"); got != "{\"cut off\n"+want || strings.Count(want, "\n") != 3 {
+		t.Errorf("the file has\n%swant a line of before, and\n%s", got, want)
+	}
+	if code, _, errs := run(t, "", append(again, "--out", "records", "http://a.test/new")...); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if got := readFile(t, "records"); got != "{\"cut off\n"+readFile(t, "x.crawl/pages.jsonl") {
+		t.Errorf("after a second run the file has\n%s", got)
+	}
+	if code, out, errs := run(t, "", append(again, "--out", "-", "http://a.test/more")...); code != exitOK || strings.Count(out, "\n") != 1 {
+		t.Errorf("--out -: exit code %d, %q, %s", code, out, errs)
+	}
+}
