@@ -189,6 +189,10 @@ type Progress struct {
 	// Stuck: nothing can be requested now. Every host waits to be due, and nobody
 	// adds more, or this machine cannot make requests.
 	Stuck bool `json:"stuck"`
+	// Down is why this machine cannot make requests now; empty if it can.
+	Down string `json:"down,omitempty"`
+	// ShortMemory: Config.Scarce named Memory, and no more hosts are leased.
+	ShortMemory bool `json:"short_memory,omitempty"`
 }
 
 // Progress returns the counters as of about now.
@@ -200,7 +204,12 @@ func (c *Crawl) Progress() Progress {
 	c.tally.mu.Lock()
 	last := c.tally.last
 	c.tally.mu.Unlock()
+	down := ""
+	if c.machineDown.began.Load() != 0 && last != nil {
+		down = last.Error
+	}
 	return Progress{
+		Down: down, ShortMemory: c.squeezed.Load(),
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: slots, Asking: asking, Late: late,

@@ -159,7 +159,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error
 		Gauges: view.Gauges{
 			Slots: p.Slots, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
-			BackingOff: p.BackingOff, NextTry: p.NextTry, Feeding: !m.fedAll.Load(),
+			BackingOff: p.BackingOff, NextTry: p.NextTry, Down: p.Down, ShortMemory: p.ShortMemory, Feeding: !m.fedAll.Load(),
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
 			Delay: rounded(p.Delay), DelayFlag: m.delay, Rate: m.rate, Silent: silent, StoreName: m.engineName(),
 		},

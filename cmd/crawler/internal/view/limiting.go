@@ -28,6 +28,8 @@ type Gauges struct {
 	Feeding       bool          // seeds are still being read
 	Silent        time.Duration // the store has not answered for so long; 0: it answers
 	StoreName     string        // what the store is called when it is silent, such as Redis; empty: it
+	Down          string        // why this machine cannot make requests now; empty: it can
+	ShortMemory   bool          // the crawl takes on no more hosts, to stay within --memory
 	CPU           float64       // share of all cores that the process uses, 0 to 1
 	Cores         int           // all of them
 	Delay         time.Duration // between two requests to a host: what is usual now, 0 if none or unknown
@@ -51,10 +53,12 @@ const (
 	Robots     Kind = "robots"
 	Politeness Kind = "politeness"
 	Backoff    Kind = "backoff"
+	Machine    Kind = "machine"
+	Memory     Kind = "memory"
 )
 
 // Kinds lists all of them, in the order in which a table shows equals.
-var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Backoff, Rate, Paused, Feeding, Empty, Unknown}
+var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Backoff, Rate, Machine, Memory, Paused, Feeding, Empty, Unknown}
 
 // busyCPU is the share of the cores from which on more requests would only wait
 // for them.
@@ -65,7 +69,10 @@ const busyCPU = 0.9
 //  1. store: it does not answer. What is known of the rest is as old as that.
 //     paused: as it says. Nothing is queued: seeds while they are being read,
 //     else empty.
-//  2. rate: a request waits for --rate.
+//  2. machine: its proxy or name server does not answer, or it has no descriptor
+//     or port left.
+//     memory: no more hosts are taken on, to stay within --memory.
+//     rate: a request waits for --rate.
 //  3. cpu: the process uses 90 % of all cores or more.
 //  4. What most hosts wait for: their answers (network), the store, their
 //     robots.txt, their delay (politeness; a host that no worker holds waits
@@ -84,6 +91,10 @@ func (g Gauges) Kind() Kind {
 		return Feeding
 	case g.Empty:
 		return Empty
+	case g.Down != "":
+		return Machine
+	case g.ShortMemory:
+		return Memory
 	case g.RateWaiting > 0:
 		return Rate
 	case g.CPU >= busyCPU:
@@ -177,6 +188,10 @@ func (f Factor) Words() string {
 		return "empty: nothing is queued"
 	case Rate:
 		return "--rate " + strconv.FormatFloat(g.Rate, 'g', -1, 64)
+	case Machine:
+		return "this machine: " + g.Down
+	case Memory:
+		return fmt.Sprintf("memory: %s held, and no more until there is room (--memory)", plural(g.Held, "host"))
 	case CPU:
 		return fmt.Sprintf("CPU: %.1f of %s", g.CPU*float64(g.Cores), plural(g.Cores, "core"))
 	case Network:
