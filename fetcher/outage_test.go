@@ -204,7 +204,7 @@ func TestHostOutage(t *testing.T) {
 			c := w.worker(cfg)
 			w.seed(c, "http://a.test/1", "http://a.test/2")
 			wait := inBackground(t, c)
-			time.Sleep(2 * time.Second)
+			time.Sleep(time.Second / 2) // after the first attempt
 			if cause, err := fetcher.CauseOf(store.last()); cause != refusedText || err != nil {
 				t.Errorf("the store has the cause %q (%v), want %q", cause, err, refusedText)
 			}
