@@ -19,6 +19,7 @@ func TestInsecureHosts(t *testing.T) {
 	proxy := newTestProxy(t, "https", "", "").url
 	for name, config := range map[string]Config{
 		"HTTP/2.0":         {},
+		"HTTP/1.1 only":    {HTTP1: true},
 		"HTTP/1.1 capture": {Capture: true},
 		"HTTP/2.0 proxy":   {Proxy: proxy},
 		"HTTP/1.1 both":    {Proxy: proxy, Capture: true},

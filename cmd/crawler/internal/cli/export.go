@@ -35,7 +35,7 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 	}
 	shared.addTo(cmd.Flags())
 	complete(cmd)
-	cmd.Flags().Bool("json", true, "print JSON, as without: records are lines of JSON")
+	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what is sorted, 45 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

@@ -32,7 +32,7 @@ round of its URL.`,
 	addDir(cmd, &dir)
 	postgres.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
-	cmd.Flags().Bool("json", true, "print JSON, as without: records are lines of JSON")
+	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what --referrers sorts, some 250 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := existing(cmd.Context(), dir)
