@@ -103,7 +103,7 @@ func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) 
 }
 
 // CauseOf returns why a host does not answer requests for pages, as a worker left
-// it in the host's blob; empty: it answers, or nobody knows.
+// it in the host's blob; empty if it answers, or if that is not known.
 func CauseOf(blob []byte) (cause string, err error) {
 	if blob == nil {
 		return "", nil

@@ -104,7 +104,7 @@ func TestPrivateHeadersOfAnotherWorker(t *testing.T) {
 	})
 }
 
-// TestPrivateHeadersWantScope: without one nobody knows which origins are seeds'.
+// TestPrivateHeadersWantScope: without one it is not known which origins are seeds'.
 func TestPrivateHeadersWantScope(t *testing.T) {
 	w := newWorld(t, pages(nil))
 	cfg := w.config()

@@ -24,7 +24,7 @@ type tally struct {
 	storing atomic.Int64 // completions that wait for the store
 	ruling  atomic.Int64 // hosts that wait for a robots.txt
 	due     atomic.Bool  // the store had due hosts that were not taken
-	idle    atomic.Bool  // nothing is held, nobody adds, and no host is due
+	idle    atomic.Bool  // nothing is held or being added, and no host is due
 	delay   atomic.Int64 // of the host that had to wait last
 
 	mu       sync.Mutex
@@ -186,8 +186,8 @@ type Progress struct {
 	// failed and that are not due yet; the first of them is in NextTry.
 	BackingOff int           `json:"backing_off"`
 	NextTry    time.Duration `json:"next_try"`
-	// Stuck: nothing can be requested now. Every host waits to be due, and nobody
-	// adds more, or this machine cannot make requests.
+	// Stuck: nothing can be requested now. Every host waits to be due, and no
+	// more are being added, or this machine cannot make requests.
 	Stuck bool `json:"stuck"`
 	// Down is why this machine cannot make requests now; empty if it can.
 	Down string `json:"down,omitempty"`

@@ -51,8 +51,8 @@ type Sources struct {
 	Robots func(ctx context.Context, url canon.URL) (*robots.State, error)
 	// IgnoreRobots reports whether robots.txt does not count for a host key.
 	IgnoreRobots func(host string) bool
-	// HostFailure is why the URL's host does not answer; empty: it does, or
-	// nobody knows.
+	// HostFailure is why the URL's host does not answer; empty if it does, or
+	// if that is not known.
 	HostFailure string
 	// CheckHost returns a *get.AddressError for a host that is not dialled, and
 	// another error if it cannot be looked up.

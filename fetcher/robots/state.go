@@ -95,7 +95,7 @@ func (s *State) Rules() *Rules { return s.rules }
 // Failures returns how many requests in a row said nothing.
 func (s *State) Failures() int { return s.fails }
 
-// Cause returns why the last request failed; empty: it did not, or nobody said.
+// Cause returns why the last request failed; empty if it did not, or the cause is not known.
 func (s *State) Cause() string { return s.cause }
 
 // WithoutCause returns a copy of s that has forgotten its Cause.

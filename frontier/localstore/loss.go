@@ -7,7 +7,7 @@ import (
 )
 
 // RecordLoss counts the records that were committed and are in the files no
-// more, after somebody said to go on without them.
+// more, after a user said to go on without them.
 type RecordLoss struct {
 	Records        uint64                      `json:"records"`
 	Pages          uint64                      `json:"pages"` // of them, with a status

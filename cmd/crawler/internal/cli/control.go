@@ -56,7 +56,7 @@ func (ses *session) serveControl(ctx context.Context, w io.Writer) (wait func(),
 
 // listenPrivately listens on the socket in dir, in place of one that a killed
 // process left. At no moment can another user connect, whatever the umask and
-// whoever may enter dir: the socket is made in a folder that only its owner can
+// every user who may enter dir: the socket is made in a folder that only its owner can
 // enter, and gets its place when its mode is set.
 func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 	folder := filepath.Join(dir, socketFile+".new")

@@ -50,7 +50,7 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-// refusedPort returns an address at which nobody listens.
+// refusedPort returns an address where no server listens.
 func refusedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -76,7 +76,7 @@ const busyCPU = 0.9
 //  3. cpu: the process uses 90 % of all cores or more.
 //  4. What most hosts wait for: their answers (network), the store, their
 //     robots.txt, their delay (politeness; a host that no worker holds waits
-//     for it too, unless hosts are due that nobody took), or their next try
+//     for it too, unless hosts that are due were not taken), or their next try
 //     after a failure (backoff). While all slots are in use neither of the last
 //     two counts: a host that becomes due must wait for a slot.
 //
