@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+)
+
+// TestMemoryOfTheMachine reads the files that say how much memory there is.
+func TestMemoryOfTheMachine(t *testing.T) {
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for text, want := range map[string]uint64{
+		"MemFree: 1 kB\nMemTotal:       1024 kB\n": 1 << 20, "MemTotal: many kB\n": math.MaxUint64, "": math.MaxUint64,
+	} {
+		if got := machineMemory(file(text)); got != want {
+			t.Errorf("machineMemory of %q = %d, want %d", text, got, want)
+		}
+	}
+	for text, want := range map[string]uint64{"536870912\n": 512 << 20, "max\n": math.MaxUint64} {
+		if got := groupMemory(file(text)); got != want {
+			t.Errorf("groupMemory of %q = %d, want %d", text, got, want)
+		}
+	}
+	if got := machineMemory("none"); got != math.MaxUint64 {
+		t.Errorf("machineMemory of no file = %d", got)
+	}
+	if got := defaultMemory(); got < minMemory || got > maxMemory {
+		t.Errorf("the default of --memory is %d, want it from %d to %d", got, minMemory, maxMemory)
+	}
+}
+
+// TestShortMemory: memory is short when what is live does not fit, and the limit
+// of the runtime follows the filter.
+func TestShortMemory(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	limit, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(-1)
+	debug.SetGCPercent(percent)
+	defer func() { debug.SetMemoryLimit(limit); debug.SetGCPercent(percent) }()
+	filter := uint64(0)
+	k := newKeeper(4<<30, func() uint64 { return filter })
+	if got := k.scarce(); got == fetcher.Memory {
+		t.Error("4 GiB are short")
+	}
+	filter = 1 << 30
+	k.scarce()
+	if got := debug.SetMemoryLimit(-1); got != 5<<30 {
+		t.Errorf("the limit of 4 GiB beside a filter of 1 GiB is %d", got)
+	}
+	if got := newKeeper(1<<20, func() uint64 { return 0 }).scarce(); got != fetcher.Memory {
+		t.Errorf("of 1 MiB %q is short, want memory", got)
+	}
+}
