@@ -22,7 +22,7 @@ import (
 const module = "github.com/bloomfrontier/crawler"
 
 // floor numbers the top folders of code; code imports only from lower floors.
-var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "bench": 4, "cmd": 5}
+var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "crawl": 4, "bench": 5, "cmd": 6}
 
 // beside are the top folders that are on no floor.
 var beside = []string{"internal", "docs", "tools", ".ci", ".git"}

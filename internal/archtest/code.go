@@ -22,7 +22,7 @@ var (
 
 	// libraries are the folders whose packages others import: their callers
 	// pass what the command line, the environment and the logger say.
-	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher"}
+	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher", "crawl"}
 )
 
 // checkName refuses names that a package could not outgrow.

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -140,7 +140,7 @@ func TestMetrics(t *testing.T) {
 	if code := <-ended; code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
-	var report view.Report
+	var report report.Report
 	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,10 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 func newCrawl(s streams) *cobra.Command {
@@ -155,7 +155,7 @@ type result struct {
 	fed    seedCounts
 	stats  frontier.Stats
 	took   time.Duration
-	report *view.Report
+	report *report.Report
 
 	unreached error // no seed was
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -101,7 +101,7 @@ type upkeep interface {
 	sharing(ctx context.Context) (*sharing, error)
 	// exactKeys counts the keys of an exact set beside the engine; nil: there is
 	// none, or nobody said where.
-	exactKeys(ctx context.Context) (*view.ExactKeys, error)
+	exactKeys(ctx context.Context) (*report.ExactKeys, error)
 	// relay brings such a set and the engine together until stop is called.
 	relay(ctx context.Context) (stop func())
 	// letGo ends a wait for such a set that holds up the engine's end.

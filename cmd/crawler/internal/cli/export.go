@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newExport merges the records of the workers of a shared crawl.

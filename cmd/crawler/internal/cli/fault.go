@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 )
 
 // flagError marks what is wrong with a flag of the command line.
@@ -136,7 +136,7 @@ func wanted(kind string, err error) string {
 	case "bool":
 		return "want true or false"
 	case "duration":
-		return "want " + human.DurationWords
+		return "want " + restrict.DurationWords
 	case "int":
 		return "want a whole number"
 	case "uint", "uint64":

@@ -3,7 +3,7 @@ package cli
 import (
 	"math"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/sizing"
 )
@@ -16,11 +16,11 @@ func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
 type probes struct{ claimed, asked uint64 }
 
 // falsePositives returns the three figures of P3 and what they have cost.
-func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *view.FalsePositives {
+func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *report.FalsePositives {
 	shadow := stats.Shadow
-	f := &view.FalsePositives{
+	f := &report.FalsePositives{
 		// Every bit was counted: there is nothing between low and high.
-		Estimated: &view.Figure{P: stats.Filter.FPR, Low: stats.Filter.FPR, High: stats.Filter.FPR},
+		Estimated: &report.Figure{P: stats.Filter.FPR, Low: stats.Filter.FPR, High: stats.Filter.FPR},
 		Shadow:    counted(shadow.Lost, shadow.New+shadow.Lost),
 		Lost:      lost(stats, chain),
 	}
@@ -30,8 +30,8 @@ func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *view.Fa
 	return f
 }
 
-func counted(hits, trials uint64) *view.Figure {
-	f := &view.Figure{Hits: hits, Trials: trials}
+func counted(hits, trials uint64) *report.Figure {
+	f := &report.Figure{Hits: hits, Trials: trials}
 	if trials > 0 {
 		f.P = float64(hits) / float64(trials)
 	}
@@ -41,12 +41,12 @@ func counted(hits, trials uint64) *view.Figure {
 
 // lost returns how many of the new URLs were taken for known ones while the
 // filter filled. Those of --known were in it before, and none of them was new.
-func lost(stats frontier.Stats, chain sizing.Chain) *view.Lost {
+func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
 	expected := max(chain.At(keys).LostKeys-chain.At(min(known, keys)).LostKeys, 0)
 	low, high := poissonRange(expected)
-	return &view.Lost{Expected: expected, Low: low, High: high}
+	return &report.Lost{Expected: expected, Low: low, High: high}
 }
 
 // poissonRange returns the bounds that a Poisson number with this mean keeps
@@ -71,12 +71,12 @@ func poissonRange(mean float64) (low, high float64) {
 }
 
 // filterOf describes the filter; added is the pace of new URLs, per second.
-func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *view.Filter {
-	f := &view.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
+func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *report.Filter {
+	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
 	for i, l := range layers {
-		of := view.Layer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target}
+		of := report.Layer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target}
 		if i == len(layers)-1 { // the others take no more
-			of.FullIn = view.SecondsToFull(l.Keys, l.Capacity, added)
+			of.FullIn = report.SecondsToFull(l.Keys, l.Capacity, added)
 		}
 		f.Layers = append(f.Layers, of)
 	}

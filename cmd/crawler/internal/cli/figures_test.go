@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 	"github.com/bloomfrontier/crawler/sizing"
@@ -73,7 +73,7 @@ func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 }
 
 // figures returns the three figures, with so many probes.
-func (c *filterCrawl) figures(t *testing.T, n uint64) (*view.FalsePositives, frontier.Stats) {
+func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, frontier.Stats) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *filterCrawl) figures(t *testing.T, n uint64) (*view.FalsePositives, fro
 }
 
 // off reports by how many standard deviations hits of trials are away from p.
-func off(f *view.Figure, p float64) float64 {
+func off(f *report.Figure, p float64) float64 {
 	n := float64(f.Trials)
 	return (float64(f.Hits) - n*p) / math.Sqrt(n*p*(1-p))
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // options are the flags of a crawl.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
@@ -155,7 +155,7 @@ func (l localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, erro
 }
 
 // exactKeys implements upkeep: they are in the store itself.
-func (localEngine) exactKeys(context.Context) (*view.ExactKeys, error) { return nil, nil }
+func (localEngine) exactKeys(context.Context) (*report.ExactKeys, error) { return nil, nil }
 
 // relay implements upkeep.
 func (localEngine) relay(context.Context) (stop func()) { return func() {} }

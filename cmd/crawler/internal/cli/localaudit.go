@@ -11,10 +11,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // audit implements closeView: books and records are of one moment.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // acceptLoss lets a crawl go on whose pages.jsonl became shorter, and says what

@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // lostCrawl reports a crawl that Postgres knows and its Redis does not: that was

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 const (

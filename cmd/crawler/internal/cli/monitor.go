@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -31,12 +32,12 @@ type monitor struct {
 	started time.Time
 	added   uint64      // URLs when the run began
 	before  totals      // of the runs before
-	closed  atomic.Bool // nothing can be added any more: see view.Sample
+	closed  atomic.Bool // nothing can be added any more: see report.Sample
 	fedAll  atomic.Bool // the seeds of this run were read
 	poked   chan struct{}
 
 	mu       sync.Mutex
-	meter    view.Meter
+	meter    report.Meter
 	cpu      cpuMeter
 	share    float64 // of all cores, at the last sample
 	fed      seedCounts
@@ -99,7 +100,7 @@ func (m *monitor) run(ctx context.Context) {
 }
 
 // tellChanges says what cannot wait for the next line of progress, once each.
-func (m *monitor) tellChanges(r view.Reading) {
+func (m *monitor) tellChanges(r report.Reading) {
 	if paused := r.Gauges.Paused; paused != m.paused && r.Gauges.Silent == 0 {
 		m.paused = paused
 		if paused {
@@ -114,7 +115,7 @@ func (m *monitor) tellChanges(r view.Reading) {
 	}
 }
 
-func (m *monitor) show(r view.Reading, logged *time.Time) {
+func (m *monitor) show(r report.Reading, logged *time.Time) {
 	switch {
 	case m.console.live != nil:
 		m.console.live.Draw(r)
@@ -125,14 +126,14 @@ func (m *monitor) show(r view.Reading, logged *time.Time) {
 }
 
 // look takes the next sample.
-func (m *monitor) look(ctx context.Context) (view.Reading, error) {
+func (m *monitor) look(ctx context.Context) (report.Reading, error) {
 	now := time.Now()
 	m.mu.Lock()
 	m.share = m.cpu.read(now)
 	m.mu.Unlock()
 	s, err := m.sample(ctx, now)
 	if err != nil {
-		return view.Reading{}, err
+		return report.Reading{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,23 +141,23 @@ func (m *monitor) look(ctx context.Context) (view.Reading, error) {
 }
 
 // sample returns the crawl as it is now; anybody may ask.
-func (m *monitor) sample(ctx context.Context, now time.Time) (view.Sample, error) {
+func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, error) {
 	stats, silent, err := m.count(ctx, now)
 	if err != nil {
-		return view.Sample{}, err
+		return report.Sample{}, err
 	}
 	p := m.crawl.Progress()
 	m.mu.Lock()
 	share := m.share
 	m.mu.Unlock()
-	s := view.Sample{
+	s := report.Sample{
 		Time: now, Started: m.started,
 		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
 		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: lastError(p), Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
 		MaxPages: uint64(m.maxPages), Closed: m.closed.Load(),
-		Gauges: view.Gauges{
+		Gauges: report.Gauges{
 			Slots: p.Slots, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
 			BackingOff: p.BackingOff, NextTry: p.NextTry, Down: p.Down, ShortMemory: p.ShortMemory, Feeding: !m.fedAll.Load(),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/frontier/pgstore"
 )
 
@@ -25,7 +25,7 @@ type postgresFlags struct {
 func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.postgres, "postgres", "", "`URL` of the Postgres that has the crawl's exact keys or its records: postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE")
 	flags.StringVar(&f.postgresPassword, "postgres-password-file", "", "read its password from `FILE`")
-	human.Check(flags, "postgres", func(text string) error {
+	restrict.Check(flags, "postgres", func(text string) error {
 		_, err := (&postgresFlags{postgres: text}).database()
 		return err
 	})

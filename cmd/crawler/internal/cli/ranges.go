@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/trap"
 )
@@ -49,61 +49,61 @@ func (o *options) restrict(f *pflag.FlagSet) {
 }
 
 func (o *options) restrictNumbers(f *pflag.FlagSet) {
-	human.Within(f, "delay", &o.delay, 0, forever, timeOrZero)
-	human.Within(f, "max-crawl-delay", &o.maxCrawlDelay, 0, forever, timeOrZero)
-	human.Within(f, "max-time", &o.maxTime, 0, forever, timeOrZero)
-	human.Within(f, "grace", &o.grace, 0, forever, timeOrZero)
-	human.Within(f, "timeout", &o.timeout, time.Millisecond, forever, timeFromMsec)
-	human.Within(f, "backoff", &o.backoff, 1, forever, timeNotZero)
-	human.Within(f, "backoff-max", &o.backoffMax, 1, forever, timeNotZero)
-	human.Restrict(f, "lease-time", "0, or a time of 2s or more", func() bool { return o.leaseTime == 0 || o.leaseTime >= 2*time.Second })
+	restrict.Within(f, "delay", &o.delay, 0, forever, timeOrZero)
+	restrict.Within(f, "max-crawl-delay", &o.maxCrawlDelay, 0, forever, timeOrZero)
+	restrict.Within(f, "max-time", &o.maxTime, 0, forever, timeOrZero)
+	restrict.Within(f, "grace", &o.grace, 0, forever, timeOrZero)
+	restrict.Within(f, "timeout", &o.timeout, time.Millisecond, forever, timeFromMsec)
+	restrict.Within(f, "backoff", &o.backoff, 1, forever, timeNotZero)
+	restrict.Within(f, "backoff-max", &o.backoffMax, 1, forever, timeNotZero)
+	restrict.Flag(f, "lease-time", "0, or a time of 2s or more", func() bool { return o.leaseTime == 0 || o.leaseTime >= 2*time.Second })
 
-	human.Within(f, "urls", &o.urls, 1, maxURLs, "a whole number from 1 to 1e12, such as 250000, 10M or 1e9")
-	human.Within(f, "fpr", &o.fpr, leastRate, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
-	human.Within(f, "max-body", &o.maxBody, 1, maxSize, sizeToPiB)
-	human.Within(f, "rotate", &o.rotate, 1, maxSize, sizeToPiB)
-	human.Within(f, "max-depth", &o.maxDepth, unlimited, math.MaxUint16, "a whole number from -1 to 65535")
-	human.Within(f, "latency-factor", &o.latencyFactor, 0, math.MaxFloat64, "a number of 0 or more")
-	human.Within(f, "rate", &o.rate, 0, math.MaxFloat64, "a number of 0 or more")
-	human.Within(f, "host-concurrency", &o.hostConcurrent, 1, maxHostConcurrency, "a whole number from 1 to 1024")
-	human.Within(f, "concurrency", &o.concurrency, 0, maxConcurrency, "auto, or a whole number from 1 to 100000")
-	human.Within(f, "retries", &o.retries, 0, 100, "a whole number from 0 to 100")
-	human.Within(f, "dead-after", &o.deadAfter, 0, math.MaxInt, "a whole number of 0 or more")
-	human.Within(f, "checkpoint-adds", &o.checkpoint, 0, math.MaxInt, "a whole number of 0 or more")
-	human.Within(f, "partitions", &o.partitions, 1, maxPartitions, "a whole number from 1 to 16384")
-	human.Within(f, "redis-wait", &o.redisWait, 0, math.MaxInt, "a whole number of 0 or more")
+	restrict.Within(f, "urls", &o.urls, 1, maxURLs, "a whole number from 1 to 1e12, such as 250000, 10M or 1e9")
+	restrict.Within(f, "fpr", &o.fpr, leastRate, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	restrict.Within(f, "max-body", &o.maxBody, 1, maxSize, sizeToPiB)
+	restrict.Within(f, "rotate", &o.rotate, 1, maxSize, sizeToPiB)
+	restrict.Within(f, "max-depth", &o.maxDepth, unlimited, math.MaxUint16, "a whole number from -1 to 65535")
+	restrict.Within(f, "latency-factor", &o.latencyFactor, 0, math.MaxFloat64, "a number of 0 or more")
+	restrict.Within(f, "rate", &o.rate, 0, math.MaxFloat64, "a number of 0 or more")
+	restrict.Within(f, "host-concurrency", &o.hostConcurrent, 1, maxHostConcurrency, "a whole number from 1 to 1024")
+	restrict.Within(f, "concurrency", &o.concurrency, 0, maxConcurrency, "auto, or a whole number from 1 to 100000")
+	restrict.Within(f, "retries", &o.retries, 0, 100, "a whole number from 0 to 100")
+	restrict.Within(f, "dead-after", &o.deadAfter, 0, math.MaxInt, "a whole number of 0 or more")
+	restrict.Within(f, "checkpoint-adds", &o.checkpoint, 0, math.MaxInt, "a whole number of 0 or more")
+	restrict.Within(f, "partitions", &o.partitions, 1, maxPartitions, "a whole number from 1 to 16384")
+	restrict.Within(f, "redis-wait", &o.redisWait, 0, math.MaxInt, "a whole number of 0 or more")
 }
 
 func (o *webOptions) restrict(f *pflag.FlagSet) {
 	const most, words = 1 << 20, "a whole number from 0 to 1048576"
-	human.Within(f, "max-url-bytes", &o.maxURL, 0, most, words)
-	human.Within(f, "max-path-repeats", &o.maxRepeats, 0, most, words)
-	human.Within(f, "max-params", &o.maxParams, 0, most, words)
-	human.Within(f, "max-years-ahead", &o.maxAhead, trap.NoLimit, most, "a whole number from -1 to 1048576")
-	human.Within(f, "header-timeout", &o.headerTimeout, time.Millisecond, forever, timeFromMsec)
-	human.Within(f, "min-rate", &o.minRate, 0, maxSize, "0 for no limit, or "+sizeToPiB)
-	human.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
-	human.Within(f, "save-rotate", &o.saveRotate, 1, maxSize, sizeToPiB)
+	restrict.Within(f, "max-url-bytes", &o.maxURL, 0, most, words)
+	restrict.Within(f, "max-path-repeats", &o.maxRepeats, 0, most, words)
+	restrict.Within(f, "max-params", &o.maxParams, 0, most, words)
+	restrict.Within(f, "max-years-ahead", &o.maxAhead, trap.NoLimit, most, "a whole number from -1 to 1048576")
+	restrict.Within(f, "header-timeout", &o.headerTimeout, time.Millisecond, forever, timeFromMsec)
+	restrict.Within(f, "min-rate", &o.minRate, 0, maxSize, "0 for no limit, or "+sizeToPiB)
+	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
+	restrict.Within(f, "save-rotate", &o.saveRotate, 1, maxSize, sizeToPiB)
 }
 
 func (o *options) restrictTexts(f *pflag.FlagSet) {
 	check := func(name, want string, fault func(text string) error) {
-		human.Check(f, name, func(text string) error {
+		restrict.Check(f, name, func(text string) error {
 			if fault(text) != nil {
 				return errors.New("want " + want)
 			}
 			return nil
 		})
 	}
-	human.Check(f, "include", checkRegexp)
-	human.Check(f, "exclude", checkRegexp)
-	human.Check(f, "header", checkHeaderFlag)
-	human.Check(f, "seeds", checkURLFile)
-	human.Check(f, "known", checkURLFile)
-	human.Restrict(f, "user-agent", "a name that site owners can look up, without control characters", func() bool {
+	restrict.Check(f, "include", checkRegexp)
+	restrict.Check(f, "exclude", checkRegexp)
+	restrict.Check(f, "header", checkHeaderFlag)
+	restrict.Check(f, "seeds", checkURLFile)
+	restrict.Check(f, "known", checkURLFile)
+	restrict.Flag(f, "user-agent", "a name that site owners can look up, without control characters", func() bool {
 		return o.userAgent != "" && httpguts.ValidHeaderFieldValue(o.userAgent)
 	})
-	human.Restrict(f, "contact", "a URL or an address, without control characters", func() bool { return httpguts.ValidHeaderFieldValue(o.contact) })
+	restrict.Flag(f, "contact", "a URL or an address, without control characters", func() bool { return httpguts.ValidHeaderFieldValue(o.contact) })
 	check("types", "content types in lower case, such as text/html,application/pdf, or * for any", func(text string) error {
 		_, err := get.New(get.Config{Types: []string{text}})
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 // While Redis does not answer, that is what is said to limit the crawl; it goes
@@ -37,11 +37,11 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("what limits the crawl is %q", words)
 		}
-		var s view.Sample
+		var s report.Sample
 		if err := callControl(context.Background(), dir, "GET", "/sample", nil, &s); err != nil {
 			t.Fatal(err)
 		}
-		words = view.Limiting([]view.Gauges{s.Gauges}).Words()
+		words = report.Limiting([]report.Gauges{s.Gauges}).Words()
 	}
 	if err := server.Resume(); err != nil {
 		t.Fatal(err)

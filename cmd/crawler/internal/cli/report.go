@@ -17,10 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -60,7 +61,7 @@ written each minute and at the end of a run.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&seeds, "seeds", false, "write DIR/seeds.jsonl anew: what came of each seed")
 	cmd.Flags().DurationVar(&probe, "probe", 0, "probe the filter for at most this `TIME` (default 1s, 200ms while the crawl runs)")
-	human.Within(cmd.Flags(), "probe", &probe, 1, forever, timeNotZero)
+	restrict.Within(cmd.Flags(), "probe", &probe, 1, forever, timeNotZero)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := crawl.existing(cmd.Context())
 		if err != nil {
@@ -87,8 +88,8 @@ written each minute and at the end of a run.`,
 }
 
 // askReport gets the report of a crawl from who runs it, or makes it.
-func askReport(ctx context.Context, at place, s streams, probe time.Duration) (*view.Report, error) {
-	r := new(view.Report)
+func askReport(ctx context.Context, at place, s streams, probe time.Duration) (*report.Report, error) {
+	r := new(report.Report)
 	err := lookAtCrawl(ctx, at, s,
 		func() error {
 			query := url.Values{"probe": {cmp.Or(probe, probeRunning).String()}}
@@ -112,7 +113,7 @@ func (m *monitor) handleReport(w http.ResponseWriter, r *http.Request) {
 }
 
 // report is the account of the crawl that this process runs.
-func (m *monitor) report(ctx context.Context, probe time.Duration) (*view.Report, error) {
+func (m *monitor) report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	stats, err := m.store.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -122,13 +123,13 @@ func (m *monitor) report(ctx context.Context, probe time.Duration) (*view.Report
 }
 
 // runReport is the part of a report that costs nothing.
-func (m *monitor) runReport(stats frontier.Stats) *view.Report {
+func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	r := m.newReport(stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.crawl.Progress(), time.Since(m.started).Seconds()
 	r.LastError = lastError(p)
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
-	r.Run = &view.Run{
+	r.Run = &report.Run{
 		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
 		Requests: p.Requests, RobotsRequests: p.Robots, Errors: p.Errors,
 		PagesPerSecond: perSecond(p.Pages), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
@@ -139,7 +140,7 @@ func (m *monitor) runReport(stats frontier.Stats) *view.Report {
 	fed := m.fed
 	m.mu.Unlock()
 	if fed.added+fed.known+fed.refused > 0 {
-		r.Seeds = &view.Seeds{Added: fed.added, Known: fed.known, Refused: fed.refused}
+		r.Seeds = &report.Seeds{Added: fed.added, Known: fed.known, Refused: fed.refused}
 	}
 	m.topHosts(r)
 	return r
@@ -147,7 +148,7 @@ func (m *monitor) runReport(stats frontier.Stats) *view.Report {
 
 // stoppedReport is the account of a crawl that nobody runs: its books are from
 // the store, what its last run did is from the file that it left.
-func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*view.Report, error) {
+func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	stats, err := ses.store.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -193,9 +194,9 @@ func stateOf(running bool, stats frontier.Stats) string {
 }
 
 // newReport fills what the store's counters tell.
-func (at place) newReport(stats frontier.Stats) *view.Report {
-	r := &view.Report{
-		Version: view.ReportVersion, Crawl: at.title(), Made: time.Now().UTC().Truncate(time.Millisecond),
+func (at place) newReport(stats frontier.Stats) *report.Report {
+	r := &report.Report{
+		Version: report.Version, Crawl: at.title(), Made: time.Now().UTC().Truncate(time.Millisecond),
 		Books: stats.Books, Outcomes: stats.Outcomes, Pages: stats.Pages, Retries: stats.Retries,
 		Delayed: stats.Delayed, Hosts: stats.Hosts, MissingRecords: stats.MissingRecords,
 	}
@@ -210,11 +211,11 @@ func (at place) newReport(stats frontier.Stats) *view.Report {
 }
 
 // exactOf is the account of exact URLs; nil: there is nothing to say of them.
-func exactOf(stats frontier.Stats, keys *view.ExactKeys) *view.Exact {
+func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	if keys == nil && stats.Recovered+stats.Promoted+stats.Outbox == 0 {
 		return nil
 	}
-	return &view.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
+	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
 // promises returns which of the promises the counters show to be broken.
@@ -227,7 +228,7 @@ func promises(stats frontier.Stats) error {
 }
 
 // measure looks at the filter, for up to probe with random fingerprints.
-func (ses *session) measure(ctx context.Context, r *view.Report, stats frontier.Stats, added float64, probe time.Duration) error {
+func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.store.FilterLayers(ctx)
 	if err != nil {
 		return err
@@ -249,7 +250,7 @@ func (ses *session) measure(ctx context.Context, r *view.Report, stats frontier.
 }
 
 // writeReport replaces the report in a crawl's directory.
-func writeReport(dir string, r *view.Report) error {
+func writeReport(dir string, r *report.Report) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -272,7 +273,7 @@ func replaceFile(name string, text []byte) error {
 }
 
 // lastReport returns the report in the crawl's directory, nil if there is none.
-func (at place) lastReport() (*view.Report, error) {
+func (at place) lastReport() (*report.Report, error) {
 	if at.dir == "" {
 		return nil, nil
 	}
@@ -283,12 +284,12 @@ func (at place) lastReport() (*view.Report, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	r := new(view.Report)
+	r := new(report.Report)
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if r.Version != view.ReportVersion {
-		return nil, fmt.Errorf("%s has version %d, want %d", name, r.Version, view.ReportVersion)
+	if r.Version != report.Version {
+		return nil, fmt.Errorf("%s has version %d, want %d", name, r.Version, report.Version)
 	}
 	return r, nil
 }

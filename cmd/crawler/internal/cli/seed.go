@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newSeed adds seeds to a crawl, running or not.
@@ -22,7 +23,7 @@ func newSeed(s streams) *cobra.Command {
 	}
 	crawl.addTo(cmd)
 	cmd.Flags().StringVar(&file, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
-	human.Check(cmd.Flags(), "seeds", checkURLFile)
+	restrict.Check(cmd.Flags(), "seeds", checkURLFile)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		if len(args) == 0 && file == "" {

@@ -16,9 +16,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/lineage"
+	"github.com/bloomfrontier/crawler/crawl/lineage"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // seedsFile says what came of each seed. Refused seeds are added when they are

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
@@ -31,13 +31,13 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.redisCA, "redis-ca", "", "trust the certificates in `FILE`, with rediss://")
 	flags.StringVar(&f.passwordFile, "redis-password-file", "", "read the password from `FILE`")
 	f.postgresFlags.addTo(flags)
-	human.Check(flags, "redis", func(text string) error {
+	restrict.Check(flags, "redis", func(text string) error {
 		if _, err := redisstore.ParseURL(text); err != nil {
 			return fmt.Errorf("want redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS or unix:///PATH: %w", err)
 		}
 		return nil
 	})
-	human.Check(flags, "name", func(text string) error {
+	restrict.Check(flags, "name", func(text string) error {
 		if !isCrawlName(text) {
 			return errors.New("want " + crawlNameWords)
 		}

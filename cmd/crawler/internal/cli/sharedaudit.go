@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // audit implements closeView. Redis keeps no row of what is done: only the

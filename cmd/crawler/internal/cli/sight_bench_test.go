@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 // BenchmarkAsk tells what it costs a crawl with a filter for 10 million URLs to
@@ -30,11 +30,11 @@ func BenchmarkAsk(b *testing.B) {
 	<-asked
 	for question, ask := range map[string]func(context.Context) error{
 		"sample": func(ctx context.Context) error {
-			return callControl(ctx, dir, "GET", "/sample", nil, new(view.Sample))
+			return callControl(ctx, dir, "GET", "/sample", nil, new(report.Sample))
 		},
 		"status": func(ctx context.Context) error { return callControl(ctx, dir, "GET", "/status", nil, new(status)) },
 		"report": func(ctx context.Context) error {
-			return callControl(ctx, dir, "GET", "/report?probe="+probeRunning.String(), nil, new(view.Report))
+			return callControl(ctx, dir, "GET", "/report?probe="+probeRunning.String(), nil, new(report.Report))
 		},
 	} {
 		b.Run("question="+question, func(b *testing.B) {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 // heldSite is a site whose page /held does not answer before release.
@@ -196,7 +196,7 @@ func checkReport(t *testing.T, dir string) {
 		t.Fatalf("report %v, %v", r, err)
 	}
 	if r.End != "nothing is left to fetch" || r.Fault != "" || r.Books.Done != 3 || r.Run.Pages != 3 || r.Run.Seconds <= 0 ||
-		r.Resume != "" || r.Top.Pages[0] != (view.HostCount{Host: "a.test", Count: 3}) || r.FPR.Probed == nil || r.Filter.Keys != 3 {
+		r.Resume != "" || r.Top.Pages[0] != (report.HostCount{Host: "a.test", Count: 3}) || r.FPR.Probed == nil || r.Filter.Keys != 3 {
 		t.Errorf("report %+v", r)
 	}
 	for _, name := range []string{"*.tmp", socketFile} {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // status is what `crawler status --json` prints.
@@ -21,7 +21,7 @@ type status struct {
 	Stats    frontier.Stats    `json:"stats"`
 	Progress *fetcher.Progress `json:"progress,omitempty"` // of the process that runs it
 	Shared   *sharing          `json:"shared,omitempty"`
-	Exact    *view.ExactKeys   `json:"exact,omitempty"` // keys of an exact set in Postgres
+	Exact    *report.ExactKeys `json:"exact,omitempty"` // keys of an exact set in Postgres
 }
 
 // newStatus says where a crawl stands.

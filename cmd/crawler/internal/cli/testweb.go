@@ -16,7 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // testwebFlags are the flags of `crawler testweb`.
@@ -79,18 +80,18 @@ func newTestweb(s streams) *cobra.Command {
 // restrict has each flag refuse what is wrong whatever the others say.
 func (f *testwebFlags) restrict(flags *pflag.FlagSet) {
 	const most, words = 1 << 31, "a whole number from 1 to 2147483648"
-	human.Within(flags, "hosts", &f.hosts, 1, most, words)
-	human.Within(flags, "pages", &f.pages, 1, most, words)
-	human.Within(flags, "links", &f.links, 1, most, words)
-	human.Within(flags, "delay", &f.delay, 0, forever, timeOrZero)
-	human.Within(flags, "latency", &f.latency, 0, forever, timeOrZero)
-	human.Within(flags, "latency-spread", &f.spread, 0, math.MaxFloat64, "a number of 0 or more")
-	human.Restrict(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.largest > 0 && f.largest <= 1 })
-	human.Check(flags, "hardships", func(text string) error {
+	restrict.Within(flags, "hosts", &f.hosts, 1, most, words)
+	restrict.Within(flags, "pages", &f.pages, 1, most, words)
+	restrict.Within(flags, "links", &f.links, 1, most, words)
+	restrict.Within(flags, "delay", &f.delay, 0, forever, timeOrZero)
+	restrict.Within(flags, "latency", &f.latency, 0, forever, timeOrZero)
+	restrict.Within(flags, "latency-spread", &f.spread, 0, math.MaxFloat64, "a number of 0 or more")
+	restrict.Flag(flags, "largest-share", "a number of more than 0, and 1 at most", func() bool { return f.largest > 0 && f.largest <= 1 })
+	restrict.Check(flags, "hardships", func(text string) error {
 		_, err := testweb.ParseHardships(text)
 		return err
 	})
-	human.Check(flags, "listen", func(text string) error {
+	restrict.Check(flags, "listen", func(text string) error {
 		_, port, err := net.SplitHostPort(text)
 		if err == nil {
 			_, err = net.LookupPort("tcp", port)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/pgstore"
@@ -107,18 +107,18 @@ func (t *tier) complete(ctx context.Context, url string, status *frontier.Status
 }
 
 // exactKeys implements upkeep.
-func (e *sharedEngine) exactKeys(ctx context.Context) (*view.ExactKeys, error) {
+func (e *sharedEngine) exactKeys(ctx context.Context) (*report.ExactKeys, error) {
 	if e.tier == nil {
 		return nil, nil
 	}
 	stats, err := e.tier.set.Stats(ctx)
 	if errors.Is(err, frontier.ErrUnavailable) {
-		return &view.ExactKeys{Fault: err.Error()}, nil
+		return &report.ExactKeys{Fault: err.Error()}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &view.ExactKeys{Pending: stats.Pending, Queued: stats.Queued, Done: stats.Done, Failed: stats.Failed, Lag: stats.Lag.Seconds()}, nil
+	return &report.ExactKeys{Pending: stats.Pending, Queued: stats.Queued, Done: stats.Done, Failed: stats.Failed, Lag: stats.Lag.Seconds()}, nil
 }
 
 // letGo implements upkeep: whoever waits for a Redis does so with a context.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
@@ -63,17 +63,17 @@ func (m *monitor) totals() totals {
 
 // topHosts fills in the hosts of the run, and the hosts and causes of errors of
 // the crawl with those of the run beside them.
-func (m *monitor) topHosts(r *view.Report) {
+func (m *monitor) topHosts(r *report.Report) {
 	all := m.totals().Hosts
 	m.crawl.Hosts(func(run fetcher.HostCounts) {
-		r.Top = &view.TopHosts{
-			Pages: view.HostCounts(run.Pages, topHosts), Errors: view.HostCounts(run.Errors, topHosts),
-			Waiting: view.HostCounts(run.Waiting, topHosts),
+		r.Top = &report.TopHosts{
+			Pages: report.HostCounts(run.Pages, topHosts), Errors: report.HostCounts(run.Errors, topHosts),
+			Waiting: report.HostCounts(run.Waiting, topHosts),
 		}
-		r.Errors = view.CauseCounts(all.ByCause, run.ByCause, topHosts)
-		r.TopAll = &view.TopHosts{
-			Pages: view.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: view.HostCountsBeside(all.Errors, run.Errors, topHosts),
-			Waiting: view.HostCountsBeside(all.Waiting, run.Waiting, topHosts),
+		r.Errors = report.CauseCounts(all.ByCause, run.ByCause, topHosts)
+		r.TopAll = &report.TopHosts{
+			Pages: report.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: report.HostCountsBeside(all.Errors, run.Errors, topHosts),
+			Waiting: report.HostCountsBeside(all.Waiting, run.Waiting, topHosts),
 		}
 		addCauses(r.Top.Errors, run.Causes)
 		addCauses(r.TopAll.Errors, all.Causes)
@@ -81,14 +81,14 @@ func (m *monitor) topHosts(r *view.Report) {
 }
 
 // addCauses says of each host why its last attempt failed.
-func addCauses(hosts []view.HostCount, causes map[string]string) {
+func addCauses(hosts []report.HostCount, causes map[string]string) {
 	for i := range hosts {
 		hosts[i].Cause = causes[hosts[i].Host]
 	}
 }
 
 // write replaces the report and the totals in the crawl's directory.
-func (m *monitor) write(r *view.Report) error {
+func (m *monitor) write(r *report.Report) error {
 	text, err := json.Marshal(m.totals())
 	if err == nil {
 		err = replaceFile(m.file(totalsFile), append(text, '\n'))

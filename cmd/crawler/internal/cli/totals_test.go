@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-func reportOf(t *testing.T, dir string) (r view.Report) {
+func reportOf(t *testing.T, dir string) (r report.Report) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(must(t, "report", "--json", "--probe", "1ms", "--dir", dir)), &r); err != nil {
 		t.Fatal(err)
@@ -29,18 +29,18 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	again := []string{"crawl", "--dir", dir, "--connect-to", "*.test=" + address}
 	must(t, append(again, "http://a.test/ok?2")...)
 	r := reportOf(t, dir)
-	if got := r.TopAll.Pages[0]; got != (view.HostCount{Host: "a.test", Count: 3, Run: 1}) || len(r.TopAll.Errors) != 1 || r.TopAll.Errors[0].Host != "b.test" {
+	if got := r.TopAll.Pages[0]; got != (report.HostCount{Host: "a.test", Count: 3, Run: 1}) || len(r.TopAll.Errors) != 1 || r.TopAll.Errors[0].Host != "b.test" {
 		t.Errorf("after the second run: %+v", r.TopAll)
 	}
-	if r.Top.Pages[0] != (view.HostCount{Host: "a.test", Count: 1}) || len(r.Run.Outcomes) != 1 || r.Run.Outcomes[frontier.OK] != 1 || r.Outcomes[frontier.OK] != 3 {
+	if r.Top.Pages[0] != (report.HostCount{Host: "a.test", Count: 1}) || len(r.Run.Outcomes) != 1 || r.Run.Outcomes[frontier.OK] != 1 || r.Outcomes[frontier.OK] != 3 {
 		t.Errorf("of the second run: %+v, outcomes %v of %v", r.Top, r.Run.Outcomes, r.Outcomes)
 	}
-	if want := []view.CauseCount{{Cause: "status 500 Internal Server Error", Count: 1}}; !slices.Equal(r.Errors, want) {
+	if want := []report.CauseCount{{Cause: "status 500 Internal Server Error", Count: 1}}; !slices.Equal(r.Errors, want) {
 		t.Errorf("errors by cause %+v, want %+v", r.Errors, want)
 	}
 	must(t, again...)
 	r = reportOf(t, dir)
-	if got := r.TopAll.Pages[0]; got != (view.HostCount{Host: "a.test", Count: 3}) || r.Run.Outcomes == nil || len(r.Run.Outcomes) != 0 {
+	if got := r.TopAll.Pages[0]; got != (report.HostCount{Host: "a.test", Count: 3}) || r.Run.Outcomes == nil || len(r.Run.Outcomes) != 0 {
 		t.Errorf("after a run without pages: %+v, outcomes %v", r.TopAll, r.Run.Outcomes)
 	}
 	out := must(t, "report", "--probe", "1ms", "--dir", dir)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
@@ -26,11 +26,11 @@ type trustOptions struct {
 func (o *trustOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.ca, "ca", "", "trust the certificates in `FILE` (PEM) too, beside the system's")
 	f.StringArrayVar(&o.insecureHosts, "insecure-host", nil, "do not verify the certificates of hosts that match `PATTERN`, such as '*.test.example.org' (repeatable)")
-	human.Check(f, "ca", func(name string) error {
+	restrict.Check(f, "ca", func(name string) error {
 		_, err := rootCAs(name)
 		return err
 	})
-	human.Check(f, "insecure-host", func(pattern string) error {
+	restrict.Check(f, "insecure-host", func(pattern string) error {
 		if pattern == "" || strings.Trim(strings.ToLower(pattern), hostLetters+"*[:]") != "" || hasPort(pattern) {
 			return errors.New("want a host without a port, in which * stands for any characters, such as *.test.example.org")
 		}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // lastError is the newest failed attempt of this process, for those who look.
-func lastError(p fetcher.Progress) *view.LastError { return (*view.LastError)(p.LastError) }
+func lastError(p fetcher.Progress) *report.LastError { return (*report.LastError)(p.LastError) }
 
 // noneReached reports whether no seed has been reached so far and nothing can be
 // tried now: no page and no robots.txt came, to this worker or to another one.
@@ -23,7 +23,7 @@ func noneReached(p fetcher.Progress, stats frontier.Stats) bool {
 
 // warnUnreached tells people what their seeds fail with, when the first attempts
 // have failed rather than when the last one has.
-func warnUnreached(w io.Writer, why *view.LastError) {
+func warnUnreached(w io.Writer, why *report.LastError) {
 	fmt.Fprintf(w, "no seed could be reached so far: %v\n%s; trying on (--retries, --backoff), Ctrl-C stops\n", why, checkSeeds)
 }
 

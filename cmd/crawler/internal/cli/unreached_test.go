@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 )
 
@@ -186,11 +186,11 @@ func TestUnreachedAtOnce(t *testing.T) {
 					t.Errorf("explanation %s%s (%v)", out, more, err)
 				}
 			}
-			var s view.Sample
+			var s report.Sample
 			if err := callControl(context.Background(), dir, "GET", "/sample", nil, &s); err != nil {
 				t.Fatal(err)
 			}
-			if words := new(view.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
+			if words := new(report.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
 				t.Errorf("limited by %q", words)
 			}
 			if code, _, more := run(t, "", "stop", "--dir", dir); code != exitOK {
@@ -257,7 +257,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 		return words
 	}
 	for range 20 { // the view of the crawl itself has many moments behind it
-		var s view.Sample
+		var s report.Sample
 		if err := callControl(t.Context(), dir, "GET", "/sample", nil, &s); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestNewCrawlIsNotEmpty(t *testing.T) {
 		ended <- Run(context.Background(), []string{"crawl", "--dir", dir, "--urls", "1k", "--seeds", "-"}, stdin, io.Discard, &errs)
 	}()
 	errs.await(t, "crawling into")
-	var s view.Sample
+	var s report.Sample
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the socket is there a moment later
 		err := callControl(context.Background(), dir, "GET", "/sample", nil, &s)
 		if err == nil {
@@ -300,7 +300,7 @@ func TestNewCrawlIsNotEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if words := view.Limiting([]view.Gauges{s.Gauges}).Words(); words != "waiting for seeds" {
+	if words := report.Limiting([]report.Gauges{s.Gauges}).Words(); words != "waiting for seeds" {
 		t.Errorf("a new crawl is limited by %q", words)
 	}
 	_ = seeds.Close()

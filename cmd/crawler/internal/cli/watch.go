@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 // watchStatus shows a running crawl once a second until it ends or ctx does: as
@@ -49,13 +50,13 @@ func watcher(ctx context.Context, dir string, w io.Writer, asJSON bool) (show fu
 		}, end
 	}
 	log := slog.New(slog.NewTextHandler(w, nil))
-	draw := func(r view.Reading) { view.LogLine(log, r) }
+	draw := func(r report.Reading) { view.LogLine(log, r) }
 	if live, terminal := view.Open(w, os.Getenv); terminal {
 		draw, end = live.Draw, live.Clear
 	}
-	meter := new(view.Meter)
+	meter := new(report.Meter)
 	return func() error {
-		var s view.Sample
+		var s report.Sample
 		if err := callControl(ctx, dir, "GET", "/sample", nil, &s); err != nil {
 			return err
 		}

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/view"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // watchShared says once a second where a shared crawl stands, as a line, until
@@ -19,7 +19,7 @@ func watchShared(ctx context.Context, at place, s streams, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	meter, enc := new(view.Meter), json.NewEncoder(s.out)
+	meter, enc := new(report.Meter), json.NewEncoder(s.out)
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
 	for answered := time.Now(); err == nil && ctx.Err() == nil; {
@@ -35,7 +35,7 @@ func watchShared(ctx context.Context, at place, s streams, asJSON bool) error {
 			answered, err = now, enc.Encode(st)
 		default:
 			answered, err = now, nil
-			r := meter.Read(view.Sample{Time: now, Pages: st.Stats.Pages})
+			r := meter.Read(report.Sample{Time: now, Pages: st.Stats.Pages})
 			_, err = fmt.Fprintf(s.out, "%s  %s, %.1f/s, %s queued, %s leased, %s, %s\n", now.Format(time.TimeOnly),
 				human.Plural(st.Stats.Pages, "page"), r.PagesPerSecond, human.Commas(st.Stats.Queued), human.Commas(st.Stats.Leased),
 				human.Plural(st.Stats.Hosts, "host"), human.Plural(uint64(len(st.Shared.Workers)), "worker")+pausedWord(st.Stats))

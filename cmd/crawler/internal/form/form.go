@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
@@ -27,7 +27,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")
 	set.BoolVar(&f.sort, "sort-query", false, "order of query parameters does not matter")
 	for _, name := range []string{"strip-param", "keep-param"} {
-		human.Check(set, name, func(text string) error {
+		restrict.Check(set, name, func(text string) error {
 			if _, err := canon.New(canon.Options{StripParams: []string{text}}); text != "-" && err != nil {
 				return errors.New("want a parameter's name, with * at its end only, such as sid or utm_*")
 			}

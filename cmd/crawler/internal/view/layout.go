@@ -9,6 +9,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // style is how a cell stands out where colours are on: an SGR parameter.
@@ -60,47 +62,47 @@ func (l line) write(b *strings.Builder, color bool) {
 
 // layout sets a reading in lines of at most width columns, and of at most
 // height lines, the most telling ones first. Both are 1 or more.
-func layout(r Reading, width, height int) []line {
+func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
-	if r.failing() {
+	if failing(r) {
 		lines = append(lines, wrap(cell{"last error: " + ascii(r.LastError.String()), bad}, width)...)
 	}
-	if r.End != (End{}) {
+	if r.End != (report.End{}) {
 		lines = append(lines, bar(r, width))
 	}
 	return lines[:min(height, len(lines))]
 }
 
 // figures are the numbers of a reading, in the order of their weight.
-func figures(r Reading) []cell {
-	cells := []cell{{comma(r.Pages) + " pages", strong}}
+func figures(r report.Reading) []cell {
+	cells := []cell{{human.Commas(r.Pages) + " pages", strong}}
 	if r.Over > 0 {
 		cells = append(cells,
-			cell{rate(r.PagesPerSecond) + " pages/s", plain},
+			cell{human.PerSecond(r.PagesPerSecond) + " pages/s", plain},
 			cell{humanize.Bytes(uint64(r.BytesPerSecond)) + "/s", plain})
 	}
-	queued := comma(r.Queued) + " queued"
+	queued := human.Commas(r.Queued) + " queued"
 	if r.Delayed > 0 {
-		queued += fmt.Sprintf(" (%s delayed)", comma(r.Delayed))
+		queued += fmt.Sprintf(" (%s delayed)", human.Commas(r.Delayed))
 	}
-	errors := cell{plural(r.Errors, "error"), plain}
+	errors := cell{human.Plural(r.Errors, "error"), plain}
 	if r.Errors > 0 {
 		errors.style = bad
 	}
 	return append(cells,
 		cell{queued, plain},
-		cell{fmt.Sprintf("%s of %s active", comma(uint64(max(r.Gauges.Held, 0))), plural(r.Hosts, "host")), plain},
-		cell{"seen " + percent(r.SeenShare()), plain},
+		cell{fmt.Sprintf("%s of %s active", human.Commas(uint64(max(r.Gauges.Held, 0))), human.Plural(r.Hosts, "host")), plain},
+		cell{"seen " + human.Percent(r.SeenShare()), plain},
 		errors,
-		cell{span(r.Time.Sub(r.Started)), plain})
+		cell{human.Span(r.Time.Sub(r.Started)), plain})
 }
 
 // freshError is how long the last error is shown when nothing fails any more.
 const freshError = time.Minute
 
-// failing reports whether the last error is news.
-func (r Reading) failing() bool {
+// failing reports whether the last error of r is news.
+func failing(r report.Reading) bool {
 	return r.LastError != nil && (r.Gauges.BackingOff > 0 || r.Time.Sub(r.LastError.Time) < freshError)
 }
 
@@ -114,7 +116,7 @@ func ascii(s string) string {
 	}, s)
 }
 
-func limitCell(f Factor) cell {
+func limitCell(f report.Factor) cell {
 	if f.Limits() {
 		return cell{"limited by " + f.Words(), notice}
 	}
@@ -166,16 +168,16 @@ func cut(c cell, width int) cell {
 
 // bar shows how far the crawl is on the way to its end, and what is left: all
 // of it where there is room, else without the reason, else without the bar.
-func bar(r Reading, width int) line {
+func bar(r report.Reading, width int) line {
 	const narrowest, widest = 12, 50
 	left := "time left not known"
 	if r.End.Left >= 0 {
-		left = span(r.End.Left) + " left"
+		left = human.Span(r.End.Left) + " left"
 	}
-	left = percent(r.End.Share) + gap + left
+	left = human.Percent(r.End.Share) + gap + left
 	by := string(r.End.By)
-	if r.End.By == ByPages {
-		by += " " + comma(r.MaxPages)
+	if r.End.By == report.ByPages {
+		by += " " + human.Commas(r.MaxPages)
 	}
 	for _, text := range []string{left + " (" + by + ")", left} {
 		if room := width - len(gap) - len(text); room >= narrowest {

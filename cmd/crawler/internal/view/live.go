@@ -1,3 +1,8 @@
+// Package view shows a running crawl to people: a view that redraws itself on a
+// terminal, and log lines elsewhere.
+//
+// It owns layout, colours and the terminal. It measures nothing and reads no
+// clock: it draws the readings of package report.
 package view
 
 import (
@@ -11,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 // Live is a view of a few lines at the end of a terminal's output that is
@@ -27,9 +33,9 @@ type Live struct {
 
 	mu      sync.Mutex
 	w       io.Writer
-	shown   *Reading // nil: nothing is
-	width   int      // that it was last drawn for
-	partial []byte   // printed, and not yet a line
+	shown   *report.Reading // nil: nothing is
+	width   int             // that it was last drawn for
+	partial []byte          // printed, and not yet a line
 }
 
 // Open returns a view on w if that is a terminal which can be drawn on, by the
@@ -59,7 +65,7 @@ func NewLive(w io.Writer, size func() (width, height int), color bool) *Live {
 
 // Draw shows r in place of what was shown before. A terminal that is gone is
 // no error: the crawl goes on.
-func (l *Live) Draw(r Reading) {
+func (l *Live) Draw(r report.Reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown = &r

@@ -12,29 +12,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // busy is a reading with everything in it.
-func busy() Reading {
-	return Reading{
-		Sample: Sample{
+func busy() report.Reading {
+	return report.Reading{
+		Sample: report.Sample{
 			Time: epoch.Add(3723 * time.Second), Started: epoch,
 			Pages: 12_345, Queued: 1_234_567, Delayed: 12, Hosts: 321, Found: 200_000, Added: 12_700, Seen: 87_300, Errors: 12,
 			MaxPages: 100_000,
-			Gauges:   Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second},
+			Gauges:   report.Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second},
 		},
 		Over: 10 * time.Second, PagesPerSecond: 152.3, BytesPerSecond: 2_100_000,
-		Limit: Factor{Politeness, Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second}},
-		End:   End{ByPages, 0.12345, 9*time.Minute + 36*time.Second},
+		Limit: report.Factor{Kind: report.Politeness, Gauges: report.Gauges{Held: 64, Hosts: 321, Parked: 64, Delay: time.Second, DelayFlag: time.Second}},
+		End:   report.End{By: report.ByPages, Share: 0.12345, Left: 9*time.Minute + 36*time.Second},
 	}
 }
 
 // TestLastError: the view says what failed, as long as that is news.
 func TestLastError(t *testing.T) {
 	r := busy()
-	r.LastError = &LastError{Time: r.Time.Add(-2 * freshError), Host: "a.test", Error: "robots.txt: lookup a.test: no such h\u00f6st\x1b[2J"}
+	r.LastError = &report.LastError{Time: r.Time.Add(-2 * freshError), Host: "a.test", Error: "robots.txt: lookup a.test: no such h\u00f6st\x1b[2J"}
 	const want = "last error: a.test: robots.txt: lookup a.test: no such h?st?[2J"
 	shown := func() bool {
 		s := newScreen(120, 24, true)
@@ -147,7 +149,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 				r := busy()
 				r.Pages = rapid.Uint64Range(0, 1e12).Draw(t, "pages")
 				if rapid.Bool().Draw(t, "no end") {
-					r.End = End{}
+					r.End = report.End{}
 				}
 				live.Draw(r)
 				shown, stale = true, false

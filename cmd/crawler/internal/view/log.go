@@ -4,6 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"math"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // LogLine logs a reading as one line, for where no view can be drawn: every
@@ -12,7 +15,7 @@ import (
 //	pages, pages_per_s, bytes_per_s, queued, hosts, seen_share, failed, errors, limited_by
 //
 // with last_error when there is one and, when an end is known, ends_by with done_share and left (not if negative).
-func LogLine(log *slog.Logger, r Reading) {
+func LogLine(log *slog.Logger, r report.Reading) {
 	attrs := []slog.Attr{
 		slog.Uint64("pages", r.Pages),
 		slog.Float64("pages_per_s", rounded(r.PagesPerSecond, 100)),
@@ -24,13 +27,13 @@ func LogLine(log *slog.Logger, r Reading) {
 		slog.Uint64("errors", r.Errors),
 		slog.String("limited_by", r.Limit.Words()),
 	}
-	if r.failing() {
+	if failing(r) {
 		attrs = append(attrs, slog.String("last_error", r.LastError.String()))
 	}
-	if r.End != (End{}) {
+	if r.End != (report.End{}) {
 		attrs = append(attrs, slog.String("ends_by", string(r.End.By)), slog.Float64("done_share", rounded(r.End.Share, 1000)))
 		if r.End.Left >= 0 {
-			attrs = append(attrs, slog.String("left", span(r.End.Left)))
+			attrs = append(attrs, slog.String("left", human.Span(r.End.Left)))
 		}
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "progress", attrs...)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 func TestLogLine(t *testing.T) {
@@ -18,11 +20,11 @@ func TestLogLine(t *testing.T) {
 	r := busy()
 	r.End.Left = -1
 	LogLine(log, r)
-	r.End = End{}
+	r.End = report.End{}
 	LogLine(log, r)
-	r.LastError = &LastError{Time: r.Time, Host: "a.test", Error: "no such host"}
+	r.LastError = &report.LastError{Time: r.Time, Host: "a.test", Error: "no such host"}
 	LogLine(log, r)
-	r.LastError = &LastError{Time: r.Time.Add(-freshError), Host: "a.test", Error: "no such host"}
+	r.LastError = &report.LastError{Time: r.Time.Add(-freshError), Host: "a.test", Error: "no such host"}
 	LogLine(log, r) // it is over
 	const always = `level=INFO msg=progress pages=12345 pages_per_s=152.3 bytes_per_s=2.1e+06 queued=1234567 hosts=321 seen_share=0.873 failed=0 errors=12 ` +
 		`limited_by="politeness: 321 hosts, 321 requests/s (--delay 1s)"`

@@ -16,7 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // broadOptions are the flags of the broad crawl alone.
@@ -42,9 +43,9 @@ const (
 
 // restrict has each flag refuse what is wrong.
 func (o *broadOptions) restrict(f *pflag.FlagSet) {
-	human.Within(f, "hosts", &o.hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
-	human.Within(f, "each", &o.each, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
-	human.Check(f, "concurrency", func(text string) error {
+	restrict.Within(f, "hosts", &o.hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
+	restrict.Within(f, "each", &o.each, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
+	restrict.Check(f, "concurrency", func(text string) error {
 		if n, err := strconv.Atoi(text); text != crawl.AutoConcurrency && (err != nil || n < 1 || n > maxConcurrency) {
 			return fmt.Errorf("want whole numbers from 1 to 100000, or %s, as in 64,1000,%s", crawl.AutoConcurrency, crawl.AutoConcurrency)
 		}

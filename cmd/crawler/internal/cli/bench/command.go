@@ -24,7 +24,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/memory"
 	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // options are the flags of the command.
@@ -127,11 +128,11 @@ func choose(args []string) ([]string, error) {
 
 // restrict has each flag refuse what is wrong.
 func (o *options) restrict(f *pflag.FlagSet) {
-	human.Within(f, "budget", &o.budget, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
-	human.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
-	human.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
-	human.Check(f, "redis", checkRedis)
-	human.Check(f, "postgres", checkPostgres)
+	restrict.Within(f, "budget", &o.budget, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
+	restrict.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
+	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	restrict.Check(f, "redis", checkRedis)
+	restrict.Check(f, "postgres", checkPostgres)
 	o.broad.restrict(f)
 }
 

@@ -22,8 +22,9 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // options are the flags of the command.
@@ -107,9 +108,9 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	o.form.AddTo(f)
 	f.StringVar(&o.print, "print", printInput, "print lines as they came or URLs in `input|canonical` form")
 	f.BoolVarP(&o.null, "null", "0", false, "lines end with a zero byte, not with a newline, in and out")
-	human.Within(f, "urls", &o.urls, 1, maxURLs, "a whole number from 1 to 1.09T, such as 250000, 10M or 1e9")
-	human.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
-	human.Restrict(f, "print", printInput+" or "+printCanonical, func() bool { return o.print == printInput || o.print == printCanonical })
+	restrict.Within(f, "urls", &o.urls, 1, maxURLs, "a whole number from 1 to 1.09T, such as 250000, 10M or 1e9")
+	restrict.Within(f, "fpr", &o.fpr, minFPR, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	restrict.Flag(f, "print", printInput+" or "+printCanonical, func() bool { return o.print == printInput || o.print == printCanonical })
 }
 
 // check returns the canonical form and the settings that the flags ask for, or

@@ -19,7 +19,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -206,18 +207,18 @@ func explain(e *sizing.ImpossibleError) string {
 // restrict has each flag refuse what is wrong whatever the others say.
 func (o *options) restrict(f *pflag.FlagSet) {
 	const count = "a whole number of 1 or more"
-	human.Within(f, "url-bytes", &o.urlBytes, 1, math.MaxInt, count)
-	human.Within(f, "workers", &o.workers, 1, math.MaxInt, count)
-	human.Within(f, "concurrency", &o.concurrency, 1, math.MaxInt, count)
-	human.Within(f, "hashes", &o.hashes, 1, 64, "a whole number from 1 to 64")
-	human.Within(f, "max-hashes", &o.maxHashes, 1, 64, "a whole number from 1 to 64")
-	human.Within(f, "partitions", &o.partitions, 1, 1<<16, "a whole number from 1 to 65536")
-	human.Restrict(f, "block", "a multiple of 32 from 64 to 65536", func() bool {
+	restrict.Within(f, "url-bytes", &o.urlBytes, 1, math.MaxInt, count)
+	restrict.Within(f, "workers", &o.workers, 1, math.MaxInt, count)
+	restrict.Within(f, "concurrency", &o.concurrency, 1, math.MaxInt, count)
+	restrict.Within(f, "hashes", &o.hashes, 1, 64, "a whole number from 1 to 64")
+	restrict.Within(f, "max-hashes", &o.maxHashes, 1, 64, "a whole number from 1 to 64")
+	restrict.Within(f, "partitions", &o.partitions, 1, 1<<16, "a whole number from 1 to 65536")
+	restrict.Flag(f, "block", "a multiple of 32 from 64 to 65536", func() bool {
 		return o.blockBits >= 64 && o.blockBits <= 1<<16 && o.blockBits%32 == 0
 	})
-	human.Within(f, "delay", &o.delay, 0, math.MaxInt64, "a time of 0 or more with its unit, such as 1s or 500ms")
-	human.Within(f, "latency", &o.latency, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 1s or 500ms")
-	human.Check(f, "plot", func(name string) error {
+	restrict.Within(f, "delay", &o.delay, 0, math.MaxInt64, "a time of 0 or more with its unit, such as 1s or 500ms")
+	restrict.Within(f, "latency", &o.latency, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 1s or 500ms")
+	restrict.Check(f, "plot", func(name string) error {
 		if !strings.HasSuffix(name, ".svg") {
 			return errors.New("want a name that ends in .svg")
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // loss is a flag for URLs that may be lost: a number of them, or a share.

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/bloomfrontier/crawler/bench/axes"
-	"github.com/bloomfrontier/crawler/cmd/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

@@ -1,4 +1,4 @@
-package view
+package report
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // textWidth is the number of columns of a report. Only a host with a longer
@@ -21,7 +23,7 @@ const textWidth = 80
 // limited it, what was lost, and how to go on.
 func (r *Report) WriteSummary(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", printable(r.Crawl), printable(r.End))
+	fmt.Fprintf(&b, "%s: %s\n", human.Printable(r.Crawl), human.Printable(r.End))
 	if r.Run != nil {
 		r.Run.write(&b)
 	}
@@ -29,7 +31,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		fact(&b, "last error", r.LastError.String())
 	}
 	if s := r.Seeds; s != nil {
-		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", comma(s.Added), comma(s.Known), comma(s.Refused)))
+		fact(&b, "seeds", fmt.Sprintf("%s added, %s known, %s refused", human.Commas(s.Added), human.Commas(s.Known), human.Commas(s.Refused)))
 	}
 	r.writeBooks(&b)
 	if r.Exact != nil {
@@ -42,18 +44,18 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		fact(&b, "lost", r.FPR.Lost.words())
 	}
 	if r.Records != "" {
-		fact(&b, "records", printable(r.Records))
+		fact(&b, "records", human.Printable(r.Records))
 	}
 	if r.MissingRecords > 0 {
-		fact(&b, "missing", plural(r.MissingRecords, "record")+" lost from the files, their URLs stay finished (crawler rebuild --accept-loss)")
+		fact(&b, "missing", human.Plural(r.MissingRecords, "record")+" lost from the files, their URLs stay finished (crawler rebuild --accept-loss)")
 	}
 	if r.Answers != "" {
-		fact(&b, "answers", printable(r.Answers))
+		fact(&b, "answers", human.Printable(r.Answers))
 	}
 	if r.Resume != "" {
-		fmt.Fprintf(&b, "to go on: %s\n", printable(r.Resume))
+		fmt.Fprintf(&b, "to go on: %s\n", human.Printable(r.Resume))
 		for _, note := range r.ResumeNotes {
-			fmt.Fprintf(&b, "  # %s\n", printable(note))
+			fmt.Fprintf(&b, "  # %s\n", human.Printable(note))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -71,10 +73,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, c := range r.Errors {
 		causes = append(causes, HostCount{Host: c.Cause, Count: c.Count, Over: c.Over, Run: c.Run})
 	}
-	writeHosts(&b, "Errors by cause", causes, comma, true)
+	writeHosts(&b, "Errors by cause", causes, human.Commas, true)
 	if t := cmp.Or(r.TopAll, r.Top); t != nil { // reports of earlier versions have those of the run only
-		writeHosts(&b, "Hosts with the most pages", t.Pages, comma, r.TopAll != nil)
-		writeHosts(&b, "Hosts with the most errors", t.Errors, comma, r.TopAll != nil)
+		writeHosts(&b, "Hosts with the most pages", t.Pages, human.Commas, r.TopAll != nil)
+		writeHosts(&b, "Hosts with the most errors", t.Errors, human.Commas, r.TopAll != nil)
 		writeHosts(&b, "Hosts that were waited for longest", t.Waiting, milliseconds, r.TopAll != nil)
 	}
 	if r.Filter != nil {
@@ -89,26 +91,26 @@ func (r *Report) WriteText(w io.Writer) error {
 
 func (n *Run) write(b *strings.Builder) {
 	took := time.Duration(n.Seconds * float64(time.Second))
-	in := span(took)
+	in := human.Span(took)
 	if took < time.Minute {
 		in = took.Round(100 * time.Millisecond).String()
 	}
-	fact(b, "this run", fmt.Sprintf("%s in %s (%s/s), %s (%s/s)", plural(n.Pages, "page"), in, rate(n.PagesPerSecond),
+	fact(b, "this run", fmt.Sprintf("%s in %s (%s/s), %s (%s/s)", human.Plural(n.Pages, "page"), in, human.PerSecond(n.PagesPerSecond),
 		humanize.IBytes(n.Bytes), humanize.IBytes(uint64(max(n.BytesPerSecond, 0)))))
 	fact(b, "requests", fmt.Sprintf("%s for pages, %s for robots.txt, %s failed",
-		comma(n.Requests), comma(n.RobotsRequests), comma(n.Errors)))
+		human.Commas(n.Requests), human.Commas(n.RobotsRequests), human.Commas(n.Errors)))
 }
 
 // writeBooks prints the accounts of the crawl (P6), with every reason.
 func (r *Report) writeBooks(b *strings.Builder) {
 	k := r.Books
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
-		comma(k.Found), comma(k.Added), comma(k.Seen), comma(k.RefusedTotal())))
+		human.Commas(k.Found), human.Commas(k.Added), human.Commas(k.Seen), human.Commas(k.RefusedTotal())))
 	if reasons := breakdown(k.Refused); reasons != "" {
 		fact(b, "refused", reasons)
 	}
 	fact(b, "added", fmt.Sprintf("%s = %s queued + %s leased + %s done + %s failed",
-		comma(k.Added), comma(k.Queued), comma(k.Leased), comma(k.Done), comma(k.Failed)))
+		human.Commas(k.Added), human.Commas(k.Queued), human.Commas(k.Leased), human.Commas(k.Done), human.Commas(k.Failed)))
 	if outcomes := breakdown(r.Outcomes); outcomes != "" {
 		if r.Run != nil && r.Run.Outcomes != nil && !maps.Equal(r.Run.Outcomes, r.Outcomes) {
 			outcomes += "; this run: " + cmp.Or(breakdown(r.Run.Outcomes), "none")
@@ -116,10 +118,10 @@ func (r *Report) writeBooks(b *strings.Builder) {
 		fact(b, "outcomes", outcomes)
 	}
 	if k.Queued > 0 {
-		fact(b, "queue", fmt.Sprintf("%s, %s delayed, %s retries so far", plural(r.Hosts, "host"), comma(r.Delayed), comma(r.Retries)))
+		fact(b, "queue", fmt.Sprintf("%s, %s delayed, %s retries so far", human.Plural(r.Hosts, "host"), human.Commas(r.Delayed), human.Commas(r.Retries)))
 	}
 	if r.Fault != "" {
-		fact(b, "FAULT", printable(r.Fault))
+		fact(b, "FAULT", human.Printable(r.Fault))
 	}
 }
 
@@ -127,19 +129,19 @@ func (r *Report) writeBooks(b *strings.Builder) {
 // the filter promises.
 func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 	if k := e.Keys; k != nil && k.Fault != "" {
-		fact(b, "exact", printable(k.Fault))
+		fact(b, "exact", human.Printable(k.Fault))
 	} else if k != nil {
 		words := fmt.Sprintf("%s = %s pending + %s queued + %s done + %s failed",
-			plural(k.total(), "key"), comma(k.Pending), comma(k.Queued), comma(k.Done), comma(k.Failed))
+			human.Plural(k.total(), "key"), human.Commas(k.Pending), human.Commas(k.Queued), human.Commas(k.Done), human.Commas(k.Failed))
 		if k.Lag > 0 {
-			words += fmt.Sprintf(", clean-up %s behind", span(time.Duration(k.Lag*float64(time.Second))))
+			words += fmt.Sprintf(", clean-up %s behind", human.Span(time.Duration(k.Lag*float64(time.Second))))
 		}
 		fact(b, "exact", words)
 	}
 	if e.Outbox > 0 {
-		fact(b, "outbox", comma(e.Outbox)+" to be brought to Postgres")
+		fact(b, "outbox", human.Commas(e.Outbox)+" to be brought to Postgres")
 	}
-	words := plural(e.Recovered, "false positive")
+	words := human.Plural(e.Recovered, "false positive")
 	if k := e.Keys; k != nil && k.total() > 0 {
 		words += fmt.Sprintf(" (%.2g of the keys)", float64(e.Recovered)/float64(k.total()))
 	}
@@ -147,7 +149,7 @@ func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 		words += fmt.Sprintf("; the filter's rate is %.2g now", filter.Estimated.P)
 	}
 	if e.Promoted > 0 {
-		words += fmt.Sprintf("; %s promoted", comma(e.Promoted))
+		words += fmt.Sprintf("; %s promoted", human.Commas(e.Promoted))
 	}
 	fact(b, "recovered", words)
 }
@@ -156,7 +158,7 @@ func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 func limitsInLine(limits []Share) string {
 	parts := make([]string, len(limits))
 	for i, s := range limits {
-		parts[i] = string(s.Kind) + unbroken + percent(s.Share)
+		parts[i] = string(s.Kind) + unbroken + human.Percent(s.Share)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -168,7 +170,7 @@ func writeLimits(b *strings.Builder, limits []Share) {
 	b.WriteString("\nWhat limited this run\n")
 	for _, s := range limits {
 		took := time.Duration(s.Seconds * float64(time.Second))
-		fmt.Fprintf(b, "  %-12s%6s %8s  %s\n", s.Kind, percent(s.Share), span(took), strings.Repeat("=", int(math.Round(s.Share*45))))
+		fmt.Fprintf(b, "  %-12s%6s %8s  %s\n", s.Kind, human.Percent(s.Share), human.Span(took), strings.Repeat("=", int(math.Round(s.Share*45))))
 	}
 }
 
@@ -193,15 +195,15 @@ func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(
 		if ofCrawl {
 			fmt.Fprintf(b, " %14s", words(h.Run))
 		}
-		fmt.Fprintf(b, "  %s%s\n", printable(h.Host), over)
+		fmt.Fprintf(b, "  %s%s\n", human.Printable(h.Host), over)
 		if h.Cause != "" {
-			fmt.Fprintf(b, "  %*s  %s\n", margin, "", printable(h.Cause))
+			fmt.Fprintf(b, "  %*s  %s\n", margin, "", human.Printable(h.Cause))
 		}
 	}
 }
 
 func milliseconds(n uint64) string {
-	return span(time.Duration(min(n, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond)
+	return human.Span(time.Duration(min(n, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond)
 }
 
 func (f *Filter) write(b *strings.Builder) {
@@ -209,18 +211,18 @@ func (f *Filter) write(b *strings.Builder) {
 	if f.Growth {
 		growth = "it grows when it is full"
 	}
-	fmt.Fprintf(b, "\nFilter: %s of %s URLs, %s; %s\n", comma(f.Keys), comma(f.Capacity), humanize.IBytes(f.Bytes), growth)
+	fmt.Fprintf(b, "\nFilter: %s of %s URLs, %s; %s\n", human.Commas(f.Keys), human.Commas(f.Capacity), humanize.IBytes(f.Bytes), growth)
 	const row = "  %-5s %14s %14s %6s %9s %9s %2s  %s\n"
 	fmt.Fprintf(b, row, "layer", "URLs", "made for", "fill", "p", "p full", "k", "full in")
 	for i, l := range f.Layers {
 		full := "-"
 		switch {
 		case l.FullIn != nil:
-			full = span(time.Duration(min(*l.FullIn, math.MaxInt64/2e9) * float64(time.Second)))
+			full = human.Span(time.Duration(min(*l.FullIn, math.MaxInt64/2e9) * float64(time.Second)))
 		case l.Keys >= l.Capacity:
 			full = "full"
 		}
-		fmt.Fprintf(b, row, fmt.Sprint(i+1), comma(l.Keys), comma(l.Capacity), percent(l.Fill),
+		fmt.Fprintf(b, row, fmt.Sprint(i+1), human.Commas(l.Keys), human.Commas(l.Capacity), human.Percent(l.Fill),
 			probability(l.FPR), probability(l.Target), fmt.Sprint(l.Hashes), full)
 	}
 }
@@ -254,10 +256,10 @@ func (f *Figure) words(from string) string {
 	case f.Trials == 0:
 		return "nothing to tell it from yet"
 	case f.Hits == 0:
-		return fmt.Sprintf("below %s, none of %s %s", probability(f.High), comma(f.Trials), from)
+		return fmt.Sprintf("below %s, none of %s %s", probability(f.High), human.Commas(f.Trials), from)
 	}
 	return fmt.Sprintf("%s (%s to %s), %s of %s %s", probability(f.P), probability(f.Low), probability(f.High),
-		comma(f.Hits), comma(f.Trials), from)
+		human.Commas(f.Hits), human.Commas(f.Trials), from)
 }
 
 func (l *Lost) words() string {
@@ -313,7 +315,7 @@ func breakdown[K ~string](counts map[K]uint64) string {
 	})
 	parts := make([]string, len(names))
 	for i, name := range names {
-		parts[i] = printable(string(name)) + unbroken + comma(counts[name])
+		parts[i] = human.Printable(string(name)) + unbroken + human.Commas(counts[name])
 	}
 	return strings.Join(parts, ", ")
 }

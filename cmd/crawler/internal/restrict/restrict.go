@@ -1,4 +1,4 @@
-package human
+package restrict
 
 import (
 	"cmp"
@@ -12,11 +12,11 @@ import (
 // DurationWords say what a flag for a time takes.
 const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
-// Restrict makes the flag name of set refuse a value unless good reports true
+// Flag makes the flag name of set refuse a value unless good reports true
 // after the value was set. A refused value leaves the flag as it was. The error
 // is "want " and want, as in "want a whole number from 1 to 100"; it is the
 // same for text that the flag cannot read at all.
-func Restrict(set *pflag.FlagSet, name, want string, good func() bool) {
+func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
 		f.DefValue = "0" // which pflag does not print, whatever the type of the flag
@@ -24,9 +24,9 @@ func Restrict(set *pflag.FlagSet, name, want string, good func() bool) {
 	f.Value = &restricted{f.Value, want, good}
 }
 
-// Within is Restrict to values from least to most.
+// Within is Flag for values from least to most.
 func Within[T cmp.Ordered](set *pflag.FlagSet, name string, value *T, least, most T, want string) {
-	Restrict(set, name, want, func() bool { return least <= *value && *value <= most })
+	Flag(set, name, want, func() bool { return least <= *value && *value <= most })
 }
 
 type restricted struct {

@@ -1,4 +1,4 @@
-package view
+package report
 
 import (
 	"math"
@@ -8,15 +8,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
-// ReportVersion is the version of Report's JSON form. Fields may be added under
+// Version is the version of Report's JSON form. Fields may be added under
 // one version; none is renamed or gets another meaning.
-const ReportVersion = 1
+const Version = 1
 
 // Report is the account of a crawl. Its JSON form is for programs and stable;
 // WriteText and WriteSummary print it for people. What is nil was not measured
 // and is left out.
 type Report struct {
-	Version int       `json:"version"` // ReportVersion
+	Version int       `json:"version"` // Version
 	Crawl   string    `json:"crawl"`   // its directory or id
 	Made    time.Time `json:"made"`
 	End     string    `json:"end"`              // why the run ended, or that it is running, in words

@@ -1,4 +1,4 @@
-package view
+package report
 
 import (
 	"math"
@@ -19,6 +19,8 @@ func run(m *Meter, seconds int, sample func(second uint64) Sample) Reading {
 	}
 	return r
 }
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestRates(t *testing.T) {
 	var m Meter

@@ -1,4 +1,4 @@
-package view
+package report
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
 	"github.com/bloomfrontier/crawler/internal/topk"
 )
 
@@ -21,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func full() *Report {
 	hour := 3600.0
 	return &Report{
-		Version: ReportVersion, Crawl: "archive.crawl", Made: epoch, End: "--max-time 6h0m0s is over",
+		Version: Version, Crawl: "archive.crawl", Made: epoch, End: "--max-time 6h0m0s is over",
 		Resume: "crawler crawl --dir archive.crawl", ResumeNotes: []string{"the header Cookie is not shown: add it with -H again"},
 		Run: &Run{Started: epoch, Seconds: 6 * hour, Pages: 1_234_567, Bytes: 34_567_890_123, Requests: 1_240_000,
 			RobotsRequests: 4_321, Errors: 5_678, PagesPerSecond: 57.16, BytesPerSecond: 1_600_365, AddedPerSecond: 100,
@@ -65,7 +66,7 @@ func full() *Report {
 
 // small is a report of a crawl that found little and measured nothing.
 func small() *Report {
-	return &Report{Version: ReportVersion, Crawl: "go.dev.crawl", Made: epoch, End: "nothing is left to fetch",
+	return &Report{Version: Version, Crawl: "go.dev.crawl", Made: epoch, End: "nothing is left to fetch",
 		Run:      &Run{Started: epoch, Seconds: 0.4, Pages: 1, Bytes: 0, Requests: 1, RobotsRequests: 1},
 		Books:    frontier.Books{Found: 1, Added: 1, Done: 1},
 		Fault:    "added: counted 2, the sum is 1",
@@ -114,7 +115,7 @@ func TestGolden(t *testing.T) {
 func checkText(t *testing.T, name, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if len(line) > textWidth || line != strings.TrimRight(line, " ") || line != printable(line) {
+		if len(line) > textWidth || line != strings.TrimRight(line, " ") || line != human.Printable(line) {
 			t.Errorf("%s: line %q is longer than %d, ends in blanks or is not printable", name, line, textWidth)
 		}
 	}

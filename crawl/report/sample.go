@@ -1,12 +1,16 @@
-// Package view shows a crawl to people: a view that redraws itself on a
-// terminal, log lines elsewhere, and the report.
+// Package report is the account of a crawl: what it has done, what limits it, and
+// what its filter may have cost.
 //
-// It owns what is shown and how: rates, what limits the crawl now, time left,
-// layout. It measures nothing and reads no clock: the command hands it samples
-// and a filled Report. It knows no store and no worker.
-package view
+// It owns the figures, their JSON form and their text, and the arithmetic from
+// samples to rates and limits. It measures nothing and reads no clock: package
+// crawl fills a Report and takes the samples.
+package report
 
-import "time"
+import (
+	"time"
+
+	"github.com/bloomfrontier/crawler/internal/human"
+)
 
 // Sample is a crawl as of one moment. Counters count from the beginning of the
 // crawl or of the run, whichever the caller has, and always the same.
@@ -48,9 +52,9 @@ type LastError struct {
 // String names the host and what failed, fit for a terminal.
 func (e *LastError) String() string {
 	if e.Host == "" {
-		return printable(e.Error)
+		return human.Printable(e.Error)
 	}
-	return printable(e.Host + ": " + e.Error)
+	return human.Printable(e.Host + ": " + e.Error)
 }
 
 // SeenShare returns which part of the URLs that were not refused was known.

@@ -13,14 +13,6 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/spf13/pflag"
-)
-
-var (
-	_ pflag.Value = (*Count)(nil)
-	_ pflag.Value = (*Rate)(nil)
-	_ pflag.Value = (*Bytes)(nil)
-	_ pflag.Value = (*Switch)(nil)
 )
 
 // ParseNumber reads 250000, 10_000, 1,000,000, 1e9 or 2.5M: a number with a
@@ -205,11 +197,11 @@ func Commas(n uint64) string { return humanize.Comma(int64(min(n, math.MaxInt64)
 func IBytes(n uint64) string { return humanize.IBytesN(n, 3) }
 
 // Plural prints a number of things: 1 URL, 2,000 URLs.
-func Plural(n uint64, thing string) string {
+func Plural[N ~int | ~uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return Commas(n) + " " + thing + "s"
+	return humanize.Comma(int64(min(uint64(max(n, 0)), math.MaxInt64))) + " " + thing + "s"
 }
 
 // OneIn prints a rate as people imagine it: 1 in 1.2M, from 1 % on as a

@@ -1,4 +1,4 @@
-package view
+package human
 
 import (
 	"fmt"
@@ -10,18 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-func comma(n uint64) string { return humanize.Comma(int64(min(n, math.MaxInt64))) }
-
-// plural is "1 host", "2,000 hosts".
-func plural[N int | uint64](n N, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return humanize.Comma(int64(n)) + " " + what + "s"
-}
-
-// rate is a number of things per second with about three digits: "0.05", "1.2", "1,234".
-func rate(perSecond float64) string {
+// PerSecond prints a number of things per second with about three digits: "0.05", "1.2", "1,234".
+func PerSecond(perSecond float64) string {
 	switch {
 	case math.IsNaN(perSecond) || math.IsInf(perSecond, 0):
 		return "?"
@@ -36,8 +26,8 @@ func rate(perSecond float64) string {
 	}
 }
 
-// percent is a share of 1 with one decimal; only all of it is 100.0%.
-func percent(share float64) string {
+// Percent prints a share of 1 with one decimal; only all of it is 100.0%.
+func Percent(share float64) string {
 	percent := 100 * share
 	if share < 1 {
 		percent = min(percent, 99.9)
@@ -45,9 +35,9 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.1f%%", percent)
 }
 
-// span is a duration with its two largest units: "0s", "42s", "12m03s",
+// Span prints a duration with its two largest units: "0s", "42s", "12m03s",
 // "5h07m", "3d04h".
-func span(d time.Duration) string {
+func Span(d time.Duration) string {
 	s := int64(max(d, 0).Round(time.Second) / time.Second)
 	switch {
 	case s < 60:
@@ -61,9 +51,9 @@ func span(d time.Duration) string {
 	}
 }
 
-// printable is s with question marks for what a terminal would obey instead of
+// Printable returns s with question marks for what a terminal would obey instead of
 // show: names of hosts and files come from strangers.
-func printable(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
 			return r

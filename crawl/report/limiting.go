@@ -1,10 +1,12 @@
-package view
+package report
 
 import (
 	"cmp"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // Gauges say what a worker and its hosts are busy with at one moment. Of the
@@ -191,20 +193,20 @@ func (f Factor) Words() string {
 	case Machine:
 		return "this machine: " + g.Down
 	case Memory:
-		return fmt.Sprintf("memory: %s held, and no more until there is room (--memory)", plural(g.Held, "host"))
+		return fmt.Sprintf("memory: %s held, and no more until there is room (--memory)", human.Plural(g.Held, "host"))
 	case CPU:
-		return fmt.Sprintf("CPU: %.1f of %s", g.CPU*float64(g.Cores), plural(g.Cores, "core"))
+		return fmt.Sprintf("CPU: %.1f of %s", g.CPU*float64(g.Cores), human.Plural(g.Cores, "core"))
 	case Network:
 		if g.full() {
-			return fmt.Sprintf("network: %d of %s being asked (--concurrency)", g.Asking, plural(g.Slots, "host"))
+			return fmt.Sprintf("network: %d of %s being asked (--concurrency)", g.Asking, human.Plural(g.Slots, "host"))
 		}
 		if g.Late > 0 {
-			return fmt.Sprintf("network: %s being asked, %d late", plural(g.Asking+g.Late, "host"), g.Late)
+			return fmt.Sprintf("network: %s being asked, %d late", human.Plural(g.Asking+g.Late, "host"), g.Late)
 		}
-		return fmt.Sprintf("network: %s being asked (--host-concurrency)", plural(g.Asking, "host"))
+		return fmt.Sprintf("network: %s being asked (--host-concurrency)", human.Plural(g.Asking, "host"))
 	case Store:
 		if g.Silent > 0 {
-			return fmt.Sprintf("store: %s has not answered for %s", cmp.Or(g.StoreName, "it"), span(g.Silent))
+			return fmt.Sprintf("store: %s has not answered for %s", cmp.Or(g.StoreName, "it"), human.Span(g.Silent))
 		}
 		return fmt.Sprintf("store: %s for it", waits(g.StoreWaiting, "page"))
 	case Robots:
@@ -212,7 +214,7 @@ func (f Factor) Words() string {
 	case Politeness:
 		return "politeness: " + g.politeness()
 	case Backoff:
-		return fmt.Sprintf("back-off: %s after failures, the next try in %s (--backoff)", waits(g.backingOff(), "host"), span(g.NextTry))
+		return fmt.Sprintf("back-off: %s after failures, the next try in %s (--backoff)", waits(g.backingOff(), "host"), human.Span(g.NextTry))
 	default:
 		return "not known yet"
 	}
@@ -231,10 +233,10 @@ func (f Factor) Limits() bool {
 func (g Gauges) politeness() string {
 	hosts := max(g.Hosts-g.backingOff(), g.Held, 1)
 	if g.Delay <= 0 {
-		return plural(hosts, "host") + " to be left alone for now"
+		return human.Plural(hosts, "host") + " to be left alone for now"
 	}
 	perSecond := float64(hosts) / g.Delay.Seconds()
-	requests := rate(perSecond) + " requests/s"
+	requests := human.PerSecond(perSecond) + " requests/s"
 	if perSecond == 1 {
 		requests = "1 request/s"
 	}
@@ -242,7 +244,7 @@ func (g Gauges) politeness() string {
 	if g.Delay == g.DelayFlag {
 		why = "--delay " + g.Delay.String()
 	}
-	return fmt.Sprintf("%s, %s (%s)", plural(hosts, "host"), requests, why)
+	return fmt.Sprintf("%s, %s (%s)", human.Plural(hosts, "host"), requests, why)
 }
 
 // waits is "1 page waits", "2 pages wait".
@@ -250,5 +252,5 @@ func waits(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " waits"
 	}
-	return plural(n, what) + " wait"
+	return human.Plural(n, what) + " wait"
 }
