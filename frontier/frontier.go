@@ -259,6 +259,19 @@ type Output interface {
 	Sync() (Position, error)
 }
 
+// OpenOutput opens the output that belongs to a store, which calls it once: after
+// it has the crawl to itself, or is one of its workers, and knows which crawl it
+// is. position is the end that the store committed, to which the output is cut;
+// it is nil in a store that commits none. The caller of the store's Open closes
+// the output, after the store.
+type OpenOutput func(crawl Identity, position Position) (Output, error)
+
+// Identity says which crawl a store has.
+type Identity struct {
+	ID   string // given when the crawl was created, for good
+	Card []byte // what creates the crawl again in another server; nil: that cannot be done
+}
+
 // Position is where an output ends: the length of each of its files. Bytes
 // beyond it belong to completions that never took effect.
 type Position []FileLength

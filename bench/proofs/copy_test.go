@@ -39,7 +39,7 @@ func openCopy(t *testing.T, dir, when string) map[string]page {
 	store, err := localstore.Open(localstore.Config{
 		Dir: twin, Settings: settings,
 		Filter: membits.Config{Capacity: filterSize, FPR: 1e-6, Growth: membits.GrowthOn, Shards: 64},
-		OpenOutput: func(position frontier.Position) (_ frontier.Output, err error) {
+		OpenOutput: func(_ frontier.Identity, position frontier.Position) (_ frontier.Output, err error) {
 			files, err = record.Open(record.Config{Dir: twin}, position)
 			return files, err
 		},

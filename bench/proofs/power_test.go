@@ -85,7 +85,7 @@ func boot(disk vfs.FS, w *wire, crash func(string)) (*machine, error) {
 	m.store, err = localstore.Open(localstore.Config{
 		Dir: "crawl", FS: disk, Delay: localstore.NoDelay, CheckpointAdds: 20, Crash: crash,
 		Filter: membits.Config{Capacity: 4000, FPR: 1e-6, Growth: membits.GrowthOn, Shards: 4},
-		OpenOutput: func(position frontier.Position) (_ frontier.Output, err error) {
+		OpenOutput: func(_ frontier.Identity, position frontier.Position) (_ frontier.Output, err error) {
 			m.files, err = record.Open(record.Config{Dir: "crawl", FS: disk, RotateBytes: 8 << 10}, position)
 			return m.files, err
 		},

@@ -20,10 +20,11 @@ type Config struct {
 	RotateBytes int64              // close pages.jsonl beyond this length; 0 means 1 GiB, negative never
 	Compress    bool               // closed files become .zst
 	Crash       func(point string) // called at points where a crash is worth a test; nil: nothing
-	// Archive is an output that records point into. It is synced before they
-	// are, and its position is part of theirs. With nil, what a position says
-	// of another output's files is kept as it is.
-	Archive frontier.Output
+	// OpenArchive opens an output that records point into, beside those in dir.
+	// It is synced before they are, and its position is part of theirs. It is
+	// called when nobody else can open dir. Without it, or if it returns nil,
+	// what a position says of another output's files is kept as it is.
+	OpenArchive func(dir string) (frontier.Output, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -56,14 +57,15 @@ func closedFile(n int) string { return fmt.Sprintf("%s%06d%s", closedPrefix, n, 
 // from one goroutine at a time, and after Sync only Close unless the position
 // that it returned has been committed.
 type Files struct {
-	cfg    Config
-	file   vfs.File // the active one; nil after a rotation that failed
-	length int64    // of the active file, on disk
-	buffer []byte
-	closed int               // number of the last closed file; 0: none
-	packed int               // the closed files up to this number are packed, or are being
-	named  int               // the last closed file that the position returned last names
-	others frontier.Position // of the archive's files, as it was last
+	cfg     Config
+	file    vfs.File // the active one; nil after a rotation that failed
+	length  int64    // of the active file, on disk
+	buffer  []byte
+	closed  int               // number of the last closed file; 0: none
+	packed  int               // the closed files up to this number are packed, or are being
+	named   int               // the last closed file that the position returned last names
+	archive frontier.Output   // nil: there is none
+	others  frontier.Position // of the archive's files, as it was last
 
 	packing sync.WaitGroup
 	mu      sync.Mutex
@@ -100,6 +102,11 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 	left, err := f.recover()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.OpenArchive != nil {
+		if f.archive, err = cfg.OpenArchive(cfg.Dir); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.openActive(); err != nil {
 		return nil, err
@@ -181,8 +188,8 @@ func (f *Files) Sync() (frontier.Position, error) {
 	if err := f.failed(); err != nil {
 		return nil, err
 	}
-	if f.cfg.Archive != nil {
-		others, err := f.cfg.Archive.Sync()
+	if f.archive != nil {
+		others, err := f.archive.Sync()
 		if err != nil {
 			return nil, err
 		}

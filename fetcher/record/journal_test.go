@@ -268,7 +268,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("pages.jsonl is not empty yet: %v", err)
 		}
 	}}
-	files := must(record.Open(record.Config{Dir: dir, FS: disk, Archive: kept}, nil))
+	files := must(record.Open(record.Config{Dir: dir, FS: disk, OpenArchive: func(string) (frontier.Output, error) { return kept, nil }}, nil))
 	if err := files.Append(page(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func (c *crawl) open(fs vfs.FS) (*warc.Writer, *record.Files, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	files, err := record.Open(record.Config{Dir: dir, FS: fs, RotateBytes: 900, Archive: w}, c.position)
+	files, err := record.Open(record.Config{Dir: dir, FS: fs, RotateBytes: 900, OpenArchive: func(string) (frontier.Output, error) { return w, nil }}, c.position)
 	if err != nil {
 		return nil, nil, errors.Join(err, w.Close())
 	}

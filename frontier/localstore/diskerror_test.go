@@ -93,7 +93,7 @@ func smallConfig(fs vfs.FS) Config {
 	return Config{
 		Dir: "crawl", FS: fs, Delay: NoDelay, CheckpointAdds: 30,
 		Filter: membits.Config{Capacity: 1000, Shards: 2},
-		OpenOutput: func(position frontier.Position) (frontier.Output, error) {
+		OpenOutput: func(_ frontier.Identity, position frontier.Position) (frontier.Output, error) {
 			return openLines(fs, "crawl", position)
 		},
 	}

@@ -56,9 +56,9 @@ type Config struct {
 	// Hosts says what differs for one host key; nil: nothing.
 	Hosts func(host string) HostLimits
 
-	// OpenOutput opens the output that belongs to the store, cut to position.
-	// Nil: the store has no output, and completions must carry no Record.
-	OpenOutput func(position frontier.Position) (frontier.Output, error)
+	// OpenOutput opens the output that belongs to the store. It is optional:
+	// without it completions must carry no Record.
+	OpenOutput frontier.OpenOutput
 
 	CheckpointAdds int                // adds between two checkpoints of the filter; 0 means 1,000,000 or an eighth of the keys, whichever is more
 	CacheBytes     int64              // pebble's block cache; 0 means 32 MiB

@@ -2,6 +2,7 @@ package localstore
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (s *Store) loadState(exists bool) (err error) {
 		return s.readLeases()
 	}
 	if s.cfg.OpenOutput != nil {
-		if s.output, err = s.cfg.OpenOutput(s.meta.Position); err != nil {
+		if s.output, err = s.cfg.OpenOutput(frontier.Identity{ID: hex.EncodeToString(s.card.ID[:])}, s.meta.Position); err != nil {
 			return err
 		}
 	}

@@ -138,7 +138,7 @@ func (o *outage) config() Config {
 		}
 		return nil
 	}))
-	cfg.OpenOutput = func(position frontier.Position) (frontier.Output, error) {
+	cfg.OpenOutput = func(_ frontier.Identity, position frontier.Position) (frontier.Output, error) {
 		return openLines(cfg.FS, cfg.Dir, position)
 	}
 	return cfg

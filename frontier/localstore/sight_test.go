@@ -93,7 +93,7 @@ func TestLocate(t *testing.T) {
 
 func TestPosition(t *testing.T) {
 	fs := vfs.NewMem()
-	cfg := Config{Dir: "crawl", FS: fs, Delay: NoDelay, OpenOutput: func(p frontier.Position) (frontier.Output, error) {
+	cfg := Config{Dir: "crawl", FS: fs, Delay: NoDelay, OpenOutput: func(_ frontier.Identity, p frontier.Position) (frontier.Output, error) {
 		return openLines(fs, "crawl", p)
 	}}
 	s := opened(t, cfg, Open)

@@ -70,7 +70,7 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 	cfg := Config{
 		Dir: dir, FS: fs, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now,
 		Filter:     membits.Config{Capacity: 100_000},
-		OpenOutput: func(frontier.Position) (frontier.Output, error) { return opt.Output, nil },
+		OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 		Delay:      opt.Delay,
 	}
 	if opt.Delay == 0 {

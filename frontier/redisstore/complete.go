@@ -62,7 +62,7 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 		return fmt.Errorf("redisstore: completion of %x has disposition %d", c.Item[:4], c.Disposition)
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
-	case c.Record != nil && s.cfg.Output == nil:
+	case c.Record != nil && s.output == nil:
 		return fmt.Errorf("redisstore: completion of %x has a record, but the store no output", c.Item[:4])
 	case c.Untold && !s.cfg.ExactSet:
 		return fmt.Errorf("redisstore: completion of %x is untold, but there is no exact set", c.Item[:4])
@@ -235,7 +235,7 @@ func (c *completing) record() error {
 	if !job.sync {
 		return nil
 	}
-	return c.records.run(c.cfg.Output, job)
+	return c.records.run(c.output, job)
 }
 
 // refused answers that the lease is not held. The records of completions that
@@ -250,7 +250,7 @@ func (c *completing) refused() error {
 	if len(job.write) == 0 || c.h.isDoubtful() {
 		return frontier.ErrLeaseLost
 	}
-	return errors.Join(frontier.ErrLeaseLost, c.records.run(c.cfg.Output, job))
+	return errors.Join(frontier.ErrLeaseLost, c.records.run(c.output, job))
 }
 
 // counts returns the books of a page.

@@ -30,7 +30,7 @@ func newClusterBench(t *testing.T, replicas, wait int) *clusterBench {
 	})}
 	b.Store = openStore(t, Config{
 		Redis: &redis.UniversalOptions{Addrs: b.cluster.Addrs()}, Name: "test", Partitions: 12, FilterKeys: 10_000,
-		Delay: NoDelay, Wait: wait, Output: &countingOutput{},
+		Delay: NoDelay, Wait: wait, OpenOutput: countOutput,
 	})
 	mustAdd(t, b.Store, testPages("home.test", 0, 3))
 	grant, err := b.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})

@@ -170,7 +170,7 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 	done.Links = testPages("b.test", 0, 5)
 	before := b.dump()
 	restarted := false
-	b.cfg.Output = &countingOutput{}
+	b.output = &countingOutput{}
 	var counts frontier.LinkCounts
 	done.Record = func(links frontier.LinkCounts) error { // after the answers, before the completion
 		counts = links

@@ -43,7 +43,7 @@ func newExpedition(t *testing.T, cfg Config, workers, pages int) *expedition {
 	e.ttl = cmp.Or(cfg.LeaseTTL, time.Second)
 	cfg.Delay, cfg.LeaseTTL = e.delay, e.ttl
 	for range workers {
-		cfg.Output = new(countingOutput)
+		cfg.OpenOutput = countOutput
 		e.stores = append(e.stores, openStore(t, cfg))
 	}
 	return e

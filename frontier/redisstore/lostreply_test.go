@@ -29,6 +29,11 @@ type lostReply struct {
 // countingOutput counts records and syncs.
 type countingOutput struct{ records, syncs int }
 
+// countOutput opens an output that nobody reads.
+func countOutput(frontier.Identity, frontier.Position) (frontier.Output, error) {
+	return new(countingOutput), nil
+}
+
 func (o *countingOutput) Sync() (frontier.Position, error) {
 	o.syncs++
 	return nil, nil
@@ -47,7 +52,7 @@ func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *l
 	cfg.Redis = &redis.UniversalOptions{Addrs: []string{c.proxy.Addr()}}
 	cfg.Now = func() time.Time { return c.clock }
 	cfg.LeaseTTL = 10 * time.Second
-	cfg.Output = &c.out
+	cfg.OpenOutput = func(frontier.Identity, frontier.Position) (frontier.Output, error) { return &c.out, nil }
 	c.Store = openStore(t, cfg)
 	return c
 }

@@ -145,7 +145,7 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		server := servers.Redis(t, servers.RedisOptions{})
 		cfg := config(server)
-		cfg.Output = &countingOutput{}
+		cfg.OpenOutput = countOutput
 		s := openStore(t, cfg)
 		mustAdd(t, s, testPages("a.test", 0, 20))
 		grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: leaseIDs(1)})

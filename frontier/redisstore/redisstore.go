@@ -53,10 +53,13 @@ type Config struct {
 	// Hosts says what differs for one host key; nil: nothing.
 	Hosts func(host string) HostLimits
 
-	Worker    string          // names this process among the crawl's workers; "" makes one of host name and process id
-	Output    frontier.Output // where records go; nil: completions must carry no Record
-	Wait      int             // replicas that must have what a completion relies on; 0: none
-	SeenCache int             // fingerprints that this process remembers as known; 0 means 1,048,576, NoSeenCache none
+	// OpenOutput opens the output of this worker's records. It is optional:
+	// without it completions must carry no Record.
+	OpenOutput frontier.OpenOutput
+
+	Worker    string // names this process among the crawl's workers; "" makes one of host name and process id
+	Wait      int    // replicas that must have what a completion relies on; 0: none
+	SeenCache int    // fingerprints that this process remembers as known; 0 means 1,048,576, NoSeenCache none
 
 	Now    func() time.Time   // nil: the servers' clocks; tests
 	Crash  func(point string) // called at the points where a crash is worth a test; nil: nothing
@@ -157,7 +160,8 @@ type Store struct {
 
 	background
 	heart
-	close func() error // what Close does, once
+	close  func() error    // what Close does, once
+	output frontier.Output // nil: there is none
 
 	scope  *scopeCache
 	places *scopeCache // of groups
@@ -232,7 +236,23 @@ func (s *Store) begin(ctx context.Context, worker bool) error {
 	if err := s.enrol(ctx); err != nil {
 		return err
 	}
-	return s.checkOpen(ctx)
+	if err := s.checkOpen(ctx); err != nil {
+		return err
+	}
+	return s.openOutput()
+}
+
+// openOutput opens the output of this worker.
+func (s *Store) openOutput() (err error) {
+	if s.cfg.OpenOutput == nil {
+		return nil
+	}
+	crawl := frontier.Identity{ID: s.ID()}
+	if crawl.Card, err = s.Card(); err != nil {
+		return err
+	}
+	s.output, err = s.cfg.OpenOutput(crawl, nil)
+	return err
 }
 
 // Inspect opens the crawl cfg.Name to look at it or to steer it, without

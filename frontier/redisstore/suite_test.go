@@ -56,7 +56,7 @@ func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt fron
 		SeenCache: 1 << 12, // a model leaves hundreds of stores behind that crashed
 		Redis:     &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
 		FilterKeys: opt.FilterKeys, FPR: 1e-9, NoGrowth: opt.FilterKeys > 0, Partitions: partitions,
-		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 		ExactSet: opt.ExactSet,
 	}
 	if cfg.FilterKeys == 0 {

@@ -156,7 +156,7 @@ func argumentFault(cmd *cobra.Command, err error) error {
 	}
 	if !cmd.HasParent() {
 		if strings.Contains(name, "://") {
-			name = shownSeed(name)
+			name = seed.Shown(name)
 			return fmt.Errorf("%q is a URL, want a command before it: %s crawl %s", name, program(), shellQuote(name))
 		}
 		var commands []string

@@ -133,9 +133,9 @@ const lookUpTime = 5 * time.Second
 // that are not requested. Names are looked up with look only: a file may have
 // millions.
 func (c *checked) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
-	url, err := parseSeed(c.canon, raw)
+	url, err := seed.Parse(c.canon, raw)
 	if err != nil {
-		fault := errors.New(seedFault(raw, err, wantSeed))
+		fault := errors.New(seed.Fault(raw, err, seed.WantSeed))
 		switch {
 		case errors.Is(err, canon.ErrScheme):
 			return frontier.ReasonScheme, fault
@@ -160,24 +160,6 @@ func (c *checked) checkSeed(ctx context.Context, raw string, look bool) (frontie
 		return frontier.Reason(frontier.Address), refused
 	}
 	return "", nil // no answer now may be one later
-}
-
-// seedFault says what is wrong with a seed, without a password that it may have,
-// and what is wanted instead.
-func seedFault(raw string, err error, want string) string {
-	fault := new(canon.Error)
-	raw = shownSeed(raw)
-	switch {
-	case strings.TrimSpace(raw) == "":
-		return "it is empty"
-	case errors.Is(err, canon.ErrScheme):
-		return fmt.Sprintf("%q is neither http nor https", raw)
-	case errors.Is(err, canon.ErrTooLong):
-		return fmt.Sprintf("%.60q… is longer than %d bytes", raw, canon.MaxBytes)
-	case errors.As(err, &fault) && fault.Hint != "":
-		return fmt.Sprintf("%q is no URL: %s; %s", raw, fault.Hint, want)
-	}
-	return fmt.Sprintf("%q is no URL; %s", raw, want)
 }
 
 // refuseAll returns why none of seeds can be crawled; nothing if one can.

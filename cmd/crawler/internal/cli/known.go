@@ -51,7 +51,7 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 			if parseErr == nil {
 				urls = append(urls, knownURL{ses.canon.HostKey(url), url.String()})
 			} else {
-				err = errors.New(line.source + ": " + seedFault(line.text, parseErr, wantURL))
+				err = errors.New(line.source + ": " + seed.Fault(line.text, parseErr, seed.WantURL))
 			}
 		}
 		if err != nil {

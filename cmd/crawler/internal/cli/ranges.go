@@ -175,7 +175,7 @@ func checkHeaderFlag(text string) error {
 func checkURLFile(text string) error {
 	const want = "want a file with one URL a line"
 	if strings.Contains(text, "://") {
-		return fmt.Errorf("%s; a URL is an argument: %s crawl %s", want, program(), shellQuote(shownSeed(text)))
+		return fmt.Errorf("%s; a URL is an argument: %s crawl %s", want, program(), shellQuote(seed.Shown(text)))
 	}
 	if text == "-" { // stdin
 		return nil

@@ -59,7 +59,7 @@ func (r *result) resumeLine() string {
 			line = append(line, "--seeds", shellQuote(r.options.seeds))
 		}
 		for _, seed := range r.flags.Args() {
-			seed, _ = withoutCredentials(seed)
+			seed, _ = seed.WithoutCredentials(seed)
 			line = append(line, shellQuote(seed))
 		}
 	}

@@ -147,9 +147,9 @@ func defaultDir(args []string, file string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		url, err := parseSeed(c, args[0])
+		url, err := seed.Parse(c, args[0])
 		if err != nil {
-			return "", fmt.Errorf("argument %s", seedFault(args[0], err, wantSeed))
+			return "", fmt.Errorf("argument %s", seed.Fault(args[0], err, seed.WantSeed))
 		}
 		return hostDir(url), nil
 	case file == "-":

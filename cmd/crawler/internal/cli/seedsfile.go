@@ -170,7 +170,7 @@ func (ses *session) noteRefused(seeds []string, replies []seedReply) {
 		if r.Answer != frontier.Refused.String() {
 			continue
 		}
-		raw := cmp.Or(r.URL, shownSeed(seeds[i])) // which may have a password
+		raw := cmp.Or(r.URL, seed.Shown(seeds[i])) // which may have a password
 		ses.refusals.write(refusal{URL: raw, Reason: r.Reason, Rule: r.Message})
 		line, err := json.Marshal(lineage.Seed{URL: raw, Why: lineage.Refused, Error: r.Message})
 		if err == nil {

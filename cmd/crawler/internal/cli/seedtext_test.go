@@ -29,10 +29,10 @@ func TestParseSeed(t *testing.T) {
 		"http://url,title/": `"url,title" cannot be a host`, "url\ttitle": "it has a tab in it", "http://a.test/\tTitle": "it has a tab in it",
 		"ftp://a.test/": "neither http nor https", "": "it is empty", "a b": "is no URL", "$HOME": `"$home" cannot be a host`,
 	} {
-		url, err := parseSeed(c, seed)
+		url, err := seed.Parse(c, seed)
 		got := url.String()
 		if err != nil {
-			got = seedFault(seed, err, wantSeed)
+			got = seed.Fault(seed, err, seed.WantSeed)
 		}
 		if got != want && (err == nil || !strings.Contains(got, want)) {
 			t.Errorf("%q: %s, want %s", seed, got, want)
@@ -47,10 +47,10 @@ func TestShownSeed(t *testing.T) {
 		"http://u:p@a.test/@x": "http://…@a.test/@x", "http://u:p@q@a.test/": "http://…@a.test/", "https://token@a.test": "https://…@a.test",
 		"http://u:p/q@a.test/": "http://…@a.test/", "http://u:p?q#r@a.test": "http://…@a.test", "u:p@a.test": "…@a.test",
 	} {
-		if got := shownSeed(seed); got != want {
+		if got := seed.Shown(seed); got != want {
 			t.Errorf("%s is shown as %s, want %s", seed, got, want)
 		}
-		bare, had := withoutCredentials(seed)
+		bare, had := seed.WithoutCredentials(seed)
 		if had != (bare != seed) || had && strings.TrimPrefix(bare, "https://") != "a.test" && strings.Index(bare, "http://a.test/") != 0 {
 			t.Errorf("%s without credentials is %s, had some: %t", seed, bare, had)
 		}

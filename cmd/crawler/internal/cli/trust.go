@@ -31,7 +31,7 @@ func (o *trustOptions) addTo(f *pflag.FlagSet) {
 		return err
 	})
 	restrict.Check(f, "insecure-host", func(pattern string) error {
-		if pattern == "" || strings.Trim(strings.ToLower(pattern), hostLetters+"*[:]") != "" || hasPort(pattern) {
+		if pattern == "" || strings.Trim(strings.ToLower(pattern), seed.HostLetters+"*[:]") != "" || hasPort(pattern) {
 			return errors.New("want a host without a port, in which * stands for any characters, such as *.test.example.org")
 		}
 		return nil

@@ -1,0 +1,343 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// reportFile has the newest report of a crawl: of its last run, or of the one
+// that runs, at most reportEvery old.
+const reportFile = "report.json"
+
+// How long random fingerprints may be probed. They are work for a core.
+const (
+	probeStopped = time.Second
+	probeRunning = 200 * time.Millisecond // of a crawl that needs the core itself
+	probeAtEnd   = 250 * time.Millisecond // and no more than a twentieth of the run
+)
+
+const topHosts = 10
+
+// endRunning begins the End of a report of a crawl that runs.
+const endRunning = "running"
+
+// report answers the verb.
+func (ses *session) report(ctx context.Context, probe time.Duration) (*report.Report, error) {
+	if m := ses.running.Load(); m != nil {
+		return m.account(ctx, probe)
+	}
+	return ses.stoppedReport(ctx, probe)
+}
+
+// account is the report of the crawl that this process runs.
+func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Report, error) {
+	stats, err := m.engine.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := m.runReport(stats)
+	return r, m.measure(ctx, r, stats, r.Run.AddedPerSecond, probe)
+}
+
+// runReport is the part of a report that costs nothing.
+func (m *monitor) runReport(stats frontier.Stats) *report.Report {
+	r := m.newReport(stats)
+	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
+	p, took := m.worker.Progress(), time.Since(m.started).Seconds()
+	r.LastError = (*report.LastError)(p.LastError)
+	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
+	r.Run = &report.Run{
+		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
+		Requests: p.Requests, RobotsRequests: p.Robots, Errors: p.Errors,
+		PagesPerSecond: perSecond(p.Pages), BytesPerSecond: perSecond(p.Bytes), AddedPerSecond: perSecond(stats.Added - m.added),
+		Outcomes: m.worker.Outcomes(),
+	}
+	m.mu.Lock()
+	r.Limits = m.meter.Shares()
+	fed := m.fed()
+	m.mu.Unlock()
+	if fed.Added+fed.Seen+fed.Refused > 0 {
+		r.Seeds = &report.Seeds{Added: fed.Added, Known: fed.Seen, Refused: fed.Refused}
+	}
+	m.topHosts(r)
+	return r
+}
+
+// stoppedReport is the account of a crawl that nobody runs: its books are from
+// the store, what its last run did is from the file that it left.
+func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*report.Report, error) {
+	stats, err := ses.engine.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := ses.newReport(stats)
+	shared, err := ses.engine.Sharing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.End = "not running"
+	running := shared != nil && len(shared.Workers) > 0
+	if running {
+		r.End = stateOf(true, stats)
+	}
+	last, err := ses.lastReport()
+	switch {
+	case err != nil:
+		return nil, err
+	case last == nil:
+	case strings.HasPrefix(last.End, endRunning):
+		r.End = "not running; the last run came to no end of its own"
+	default:
+		r.End = last.End
+		r.Resume, r.ResumeNotes = last.Resume, last.ResumeNotes
+	}
+	if last != nil {
+		r.Run, r.Seeds, r.Limits, r.LastError = last.Run, last.Seeds, last.Limits, last.LastError
+		r.Top, r.TopAll, r.Errors = last.Top, last.TopAll, last.Errors
+	}
+	return r, ses.measure(ctx, r, stats, 0, probe)
+}
+
+// stateOf says in a word or two what a crawl is doing.
+func stateOf(running bool, stats frontier.Stats) string {
+	state := "not running"
+	if running {
+		state = endRunning
+	}
+	return state + pausedWord(stats)
+}
+
+// newReport fills what the store's counters tell.
+func (ses *session) newReport(stats frontier.Stats) *report.Report {
+	r := &report.Report{
+		Version: report.Version, Crawl: ses.Location().String(), Made: time.Now().UTC().Truncate(time.Millisecond),
+		Books: stats.Books, Outcomes: stats.Outcomes, Pages: stats.Pages, Retries: stats.Retries,
+		Delayed: stats.Delayed, Hosts: stats.Hosts, MissingRecords: stats.MissingRecords,
+	}
+	if ses.dir != "" {
+		r.Records = engine.RecordsIn(ses.dir)
+		r.Answers = answersIn(ses.dir)
+	}
+	if err := promises(stats); err != nil {
+		r.Fault = err.Error()
+	}
+	return r
+}
+
+// exactOf is the account of exact URLs; nil: there is nothing to say of them.
+func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
+	if keys == nil && stats.Recovered+stats.Promoted+stats.Outbox == 0 {
+		return nil
+	}
+	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
+}
+
+// promises returns which of the promises the counters show to be broken.
+func promises(stats frontier.Stats) error {
+	err := stats.Balance()
+	if n := stats.Shadow.Forgotten; n > 0 {
+		err = errors.Join(err, fmt.Errorf("the filter forgot %s of the sampled URLs: it is damaged", human.Commas(n)))
+	}
+	return err
+}
+
+// measure looks at the filter, for up to probe with random fingerprints.
+func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
+	layers, err := ses.engine.FilterLayers(ctx)
+	if err != nil {
+		return err
+	}
+	r.Filter = filterOf(stats.Filter, layers, ses.Fixed.Growth == On, added)
+	chain := sizing.Chain{Keys: ses.Fixed.FilterURLs, FPR: ses.Fixed.FPR, Growth: ses.Fixed.Growth == On}
+	var p probes
+	if probe > 0 {
+		limited, cancel := context.WithTimeout(ctx, probe)
+		defer cancel()
+		if p.claimed, p.asked, err = ses.engine.Probe(limited, probesFor(chain.FPR)); err != nil {
+			return err
+		}
+	}
+	r.FPR = falsePositives(stats, p, chain)
+	keys, err := ses.engine.ExactKeys(ctx)
+	r.Exact = exactOf(stats, keys)
+	return err
+}
+
+// writeReport replaces the report in a crawl's directory.
+func writeReport(dir string, r *report.Report) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return engine.ReplaceFile(filepath.Join(dir, reportFile), append(text, '\n'))
+}
+
+// lastReport returns the report in the crawl's directory, nil if there is none.
+func (ses *session) lastReport() (*report.Report, error) {
+	if ses.dir == "" {
+		return nil, nil
+	}
+	name := ses.file(reportFile)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	r := new(report.Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if r.Version != report.Version {
+		return nil, fmt.Errorf("%s has version %d, want %d", name, r.Version, report.Version)
+	}
+	return r, nil
+}
+
+// conclude makes the report of a run that came to its end, and files it.
+func (m *monitor) conclude(ctx context.Context, r *Result) error {
+	ctx = context.WithoutCancel(ctx)
+	r.Report = m.runReport(r.Stats)
+	r.Report.End = map[fetcher.End]string{
+		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
+		fetcher.Stopped: "stopped", TimeOver: "--max-time is over",
+	}[r.End]
+	if m.noneReached(r) {
+		r.Report.End += ": no seed could be reached"
+		r.Unreached = m.errUnreached(ctx)
+	}
+	if r.End != fetcher.Empty && m.Resume != nil {
+		r.Report.Resume, r.Report.ResumeNotes = m.Resume(r)
+	}
+	if err := m.measure(ctx, r.Report, r.Stats, r.Report.Run.AddedPerSecond, min(probeAtEnd, r.Took/20)); err != nil {
+		return err
+	}
+	if err := m.write(r.Report); err != nil {
+		m.Logger.Warn("report not written", slog.Any("err", err))
+	}
+	return nil
+}
+
+// probesFor is how many random fingerprints show a false-positive rate of p:
+// a hundred of them are then claimed.
+func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
+
+// probes are what the filter said of random fingerprints.
+type probes struct{ claimed, asked uint64 }
+
+// falsePositives returns the three figures of P3 and what they have cost.
+func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *report.FalsePositives {
+	shadow := stats.Shadow
+	f := &report.FalsePositives{
+		// Every bit was counted: there is nothing between low and high.
+		Estimated: &report.Figure{P: stats.Filter.FPR, Low: stats.Filter.FPR, High: stats.Filter.FPR},
+		Shadow:    counted(shadow.Lost, shadow.New+shadow.Lost),
+		Lost:      lost(stats, chain),
+	}
+	if p.asked > 0 {
+		f.Probed = counted(p.claimed, p.asked)
+	}
+	return f
+}
+
+func counted(hits, trials uint64) *report.Figure {
+	f := &report.Figure{Hits: hits, Trials: trials}
+	if trials > 0 {
+		f.P = float64(hits) / float64(trials)
+	}
+	f.Low, f.High = sizing.Interval(hits, trials)
+	return f
+}
+
+// lost returns how many of the new URLs were taken for known ones while the
+// filter filled. Those of --known were in it before, and none of them was new.
+func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
+	keys := stats.Filter.Keys
+	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
+	expected := max(chain.At(keys).LostKeys-chain.At(min(known, keys)).LostKeys, 0)
+	low, high := poissonRange(expected)
+	return &report.Lost{Expected: expected, Low: low, High: high}
+}
+
+// poissonRange returns the bounds that a Poisson number with this mean keeps
+// within with 95 %: at most 2.5 % lie below, at most 2.5 % above.
+func poissonRange(mean float64) (low, high float64) {
+	const tail, reach, many = 0.025, 1.959963984540054, 500
+	if mean > many { // as good as normal
+		return math.Max(0, math.Floor(mean-reach*math.Sqrt(mean))), math.Ceil(mean + reach*math.Sqrt(mean))
+	}
+	term := math.Exp(-mean) // P(N = n)
+	sum, foundLow := term, false
+	for n := 0.0; ; n++ {
+		if !foundLow && sum > tail {
+			low, foundLow = n, true
+		}
+		if sum >= 1-tail {
+			return low, n
+		}
+		term *= mean / (n + 1)
+		sum += term
+	}
+}
+
+// filterOf describes the filter; added is the pace of new URLs, per second.
+func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *report.Filter {
+	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
+	for i, l := range layers {
+		of := report.Layer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes, Fill: l.Fill, FPR: l.FPR, Target: l.Target}
+		if i == len(layers)-1 { // the others take no more
+			of.FullIn = report.SecondsToFull(l.Keys, l.Capacity, added)
+		}
+		f.Layers = append(f.Layers, of)
+	}
+	return f
+}
+
+// noneReached reports whether a run ended without an answer of any seed's host.
+func (ses *session) noneReached(r *Result) bool {
+	if r.Stats.Pages > 0 || r.End != fetcher.Empty && r.End != TimeOver {
+		return false
+	}
+	finished := uint64(0)
+	for _, n := range r.Stats.Outcomes {
+		finished += n
+	}
+	failed := r.Stats.Outcomes[frontier.Network] + r.Stats.Outcomes[frontier.HostDead]
+	p := ses.worker.Progress()
+	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
+}
+
+// pausedWord is what a line about a crawl that is paused ends with.
+func pausedWord(stats frontier.Stats) string {
+	if stats.Paused {
+		return ", paused"
+	}
+	return ""
+}
+
+// answersIn returns the folder of the answers that the crawl in dir has kept, ""
+// if it kept none.
+func answersIn(dir string) string {
+	folder := filepath.Join(dir, warc.Folder)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return ""
+	}
+	return folder
+}

@@ -1,0 +1,41 @@
+package crawl
+
+import "syscall"
+
+const (
+	// otherDescriptors are for what is open beside connections to hosts.
+	otherDescriptors = 512
+	// autoConnections bounds the connections of a Concurrency of 0.
+	autoConnections = 16384
+)
+
+// MaxConcurrency returns the largest Concurrency for which this process may open
+// enough connections. The Go runtime has raised the soft limit of descriptors to
+// the hard one.
+func MaxConcurrency() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 512
+	}
+	return int(max(min(limit.Cur, 1<<20), 2*otherDescriptors)) - otherDescriptors
+}
+
+// maxConnections returns how many requests may be under way at once. The rest is
+// for connections that are kept for their hosts' next requests.
+func (c *Config) maxConnections() int {
+	half := MaxConcurrency() / 2
+	if c.Concurrency == 0 {
+		return min(half, autoConnections)
+	}
+	return max(half, min(c.Concurrency, MaxConcurrency()))
+}
+
+// keptConnections returns how many idle connections are kept: about one for each
+// host that waits for its delay between two pages, for a new one costs more.
+func (c *Config) keptConnections() int {
+	most := max(MaxConcurrency()-c.maxConnections(), 64)
+	if c.Concurrency == 0 {
+		return most
+	}
+	return min(most, max(512, 4*c.Concurrency))
+}

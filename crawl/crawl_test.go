@@ -1,0 +1,82 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+)
+
+// site serves three pages that link to each other.
+func site(t testing.TB) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/", "/one", "/two":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, `<h1>page %s</h1><a href="/one">1</a> <a href="/two">2</a>`, r.URL.Path)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func config(t testing.TB, seeds ...string) crawl.Config {
+	return crawl.Config{
+		Dir: filepath.Join(t.TempDir(), "site.crawl"), Seeds: seeds, Fixed: crawl.Fixed{Delay: crawl.NoDelay, FilterURLs: 10_000},
+		Requests: get.Config{AllowPrivate: true},
+	}
+}
+
+// TestRun: a crawl calls OnPage for each page, and the same call finds nothing
+// more to do.
+func TestRun(t *testing.T) {
+	var pages atomic.Int64
+	c := config(t, site(t))
+	c.OnPage = func(_ context.Context, page *crawl.Page) error {
+		if !strings.HasPrefix(page.Document().Find("h1").Text(), "page /") {
+			t.Errorf("%s has the heading %q", page.URL, page.Document().Find("h1").Text())
+		}
+		pages.Add(1)
+		return nil
+	}
+	for range 2 {
+		if err := crawl.Run(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := pages.Load(); n != 3 {
+		t.Errorf("OnPage was called %d times, want 3", n)
+	}
+	h, err := crawl.Attach(t.Context(), c.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	st, err := h.Status(t.Context())
+	if err != nil || st.Running || st.Stats.Done != 3 {
+		t.Errorf("status %+v, error %v, want 3 done and not running", st, err)
+	}
+	audit, err := h.Audit(t.Context())
+	if err != nil || !audit.Balanced {
+		t.Errorf("audit %+v, error %v", audit, err)
+	}
+	lines := 0
+	for _, err := range h.Records(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines++
+	}
+	if lines != 3 {
+		t.Errorf("%d records, want 3", lines)
+	}
+}

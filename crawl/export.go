@@ -1,0 +1,60 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+// Exported counts what an Export found.
+type Exported struct {
+	record.Exported
+	Dirs int // directories of workers; 0: the records are rows of a Postgres
+}
+
+// Export writes the records of a crawl that workers share to w: one line for each
+// round of a URL, from the workers' directories that dirs names or has in it, or
+// from Postgres. With a location the crawl says which URLs have still to be
+// fetched, whose records are left out; an empty location needs dirs, and dirs
+// default to the location's. temp is the directory for what is sorted, 45 bytes
+// a record; empty: the system's. No worker should run meanwhile.
+func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Writer) (sums Exported, err error) {
+	if l.Redis == nil {
+		dirs, err = engine.WorkersOf(dirs)
+		if err != nil {
+			return sums, err
+		}
+		sums.Dirs = len(dirs)
+		sums.Exported, err = record.Export{Dirs: dirs, Temp: temp}.To(ctx, w)
+		return sums, err
+	}
+	home, err := l.home()
+	if err != nil {
+		return sums, err
+	}
+	server := home.(*engine.Server)
+	ses, err := openStored(ctx, l, home, engine.Look, Config{})
+	if err != nil {
+		return sums, err
+	}
+	defer func() { err = errors.Join(err, ses.close()) }()
+	if ses.Fixed.Sink == sinkPostgres {
+		records, err := ses.engine.CommittedRecords(ctx)
+		if err != nil {
+			return sums, err
+		}
+		return sums, engine.CopyLines(ctx, records.Lines(), w)
+	}
+	if len(dirs) == 0 {
+		dirs = []string{server.Workers()}
+	}
+	if dirs, err = engine.WorkersOf(dirs); err != nil {
+		return sums, err
+	}
+	sums.Dirs = len(dirs)
+	sums.Exported, err = ses.engine.Export(ctx, record.Export{Dirs: dirs, Temp: temp}, w)
+	return sums, err
+}

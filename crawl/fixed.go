@@ -1,0 +1,319 @@
+package crawl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher/trap"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// Values of fields whose zero value means "as stored".
+const (
+	NoLimit                 = -1 // of a Fixed field that bounds a number
+	SeedsOnly               = -2 // Fixed.MaxDepth: no link is followed
+	ThisYear                = -2 // Fixed.MaxYearsAhead: dates after this year are refused
+	NoDelay   time.Duration = -1 // Fixed.Delay and Fixed.MaxCrawlDelay
+)
+
+// Switch is a setting that is on or off. Its zero value is unset.
+type Switch int8
+
+// Values of Switch.
+const (
+	Unset Switch = iota
+	On
+	Off
+)
+
+// Fixed are the settings that a crawl keeps from its creation on: which URLs it
+// has, how polite it is, and sizes. The zero value of a field means as stored;
+// in a new crawl it means the default, which stands behind the field. A value
+// that differs from the stored one is refused with a *frontier.SettingsError.
+type Fixed struct {
+	Scope             string   // follow links within the seeds' "host", "subdomains", "domain", or "any"; host
+	Include           []string // follow only URLs that match one of these regular expressions; none
+	Exclude           []string // follow no URL that matches one; wins over Include; none
+	MaxDepth          int      // links away from a seed, NoLimit or SeedsOnly; NoLimit
+	MaxPerHost        int      // URLs queued of one host key, or NoLimit; NoLimit
+	MaxHostsPerDomain int      // hosts of one registrable domain, or NoLimit; 10,000
+	MaxURLBytes       int      // longer URLs are refused, or NoLimit; trap.DefaultMaxURL
+	MaxPathRepeats    int      // occurrences of one path segment, or NoLimit; trap.DefaultMaxRepeats
+	MaxParams         int      // query parameters, or NoLimit; trap.DefaultMaxParams
+	MaxYearsAhead     int      // of dates in URLs, NoLimit or ThisYear; trap.DefaultMaxAhead
+	AllowPorts        []string // requested although they are another service's; none
+	Sitemaps          Switch   // crawl sitemaps and the URLs in them; off
+	Assets            Switch   // crawl what pages embed; off
+
+	HostKey         string        // what shares a delay: "host" or "domain"; host
+	Delay           time.Duration // between two requests to one host key, or NoDelay; 1 s
+	MaxCrawlDelay   time.Duration // longest Crawl-delay of a robots.txt that is obeyed, or NoDelay; politeness.DefaultMaxCrawlDelay
+	LatencyFactor   float64       // the delay is at least so many times the host's latency, or -1; politeness.DefaultLatencyFactor
+	HostConcurrency int           // requests to one host at once; 1
+	Robots          string        // "obey" or "ignore"; obey
+
+	FilterURLs  uint64   // URLs that the filter is sized for; 10,000,000
+	FPR         float64  // probability that a new URL is taken for a known one; 1e-6
+	Growth      Switch   // add layers beyond FilterURLs, so that FPR holds; on
+	StripParams []string // query parameters removed, beside the default list; "-" removes none
+	KeepParams  []string // query parameters kept; none
+	SortQuery   Switch   // the order of query parameters does not matter; off
+
+	Exact      []string // rules of the URLs that no false positive may drop, see package exact; seeds
+	Windows    []string // CLASS=TIME: finished URLs of an exact class are new again after TIME; fixed with Redis only
+	Sink       string   // where records are: "jsonl" or "postgres"; jsonl
+	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
+}
+
+// setting is one of Fixed as it is stored: a name and a text. The names are those
+// of the command's flags.
+type setting struct {
+	name  string
+	text  func(*Fixed) string // empty: the field is unset
+	parse func(*Fixed, string) error
+	def   string
+}
+
+// settings are all that a crawl in a directory stores. docs/reference lists them.
+var settings = []setting{
+	name("scope", "host", func(f *Fixed) *string { return &f.Scope }, "host", "subdomains", "domain", "any"),
+	list("include", "[]", func(f *Fixed) *[]string { return &f.Include }),
+	list("exclude", "[]", func(f *Fixed) *[]string { return &f.Exclude }),
+	number("max-depth", "-1", func(f *Fixed) *int { return &f.MaxDepth }, strconv.Itoa, "-1", "0"),
+	number("max-per-host", "0", func(f *Fixed) *int { return &f.MaxPerHost }, countText, "0", ""),
+	name("host-key", "host", func(f *Fixed) *string { return &f.HostKey }, "host", "domain"),
+	duration("delay", politeness.DefaultDelay.String(), func(f *Fixed) *time.Duration { return &f.Delay }),
+	duration("max-crawl-delay", politeness.DefaultMaxCrawlDelay.String(), func(f *Fixed) *time.Duration { return &f.MaxCrawlDelay }),
+	{"latency-factor", factorText, parseFactor, strconv.FormatFloat(politeness.DefaultLatencyFactor, 'g', -1, 64)},
+	number("host-concurrency", "1", func(f *Fixed) *int { return &f.HostConcurrency }, strconv.Itoa, "", ""),
+	name("robots", "obey", func(f *Fixed) *string { return &f.Robots }, "obey", "ignore"),
+	{"urls", urlsText, parseURLs, "10M"},
+	{"fpr", fprText, parseFPR, "1e-06"},
+	toggle("growth", "on", func(f *Fixed) *Switch { return &f.Growth }, "on", "off"),
+	list("exact", `["seeds"]`, func(f *Fixed) *[]string { return &f.Exact }),
+	name("sink", "jsonl", func(f *Fixed) *string { return &f.Sink }, "jsonl", sinkPostgres),
+	list("strip-param", "[]", func(f *Fixed) *[]string { return &f.StripParams }),
+	list("keep-param", "[]", func(f *Fixed) *[]string { return &f.KeepParams }),
+	toggle("sort-query", "false", func(f *Fixed) *Switch { return &f.SortQuery }, "true", "false"),
+	toggle("sitemaps", "false", func(f *Fixed) *Switch { return &f.Sitemaps }, "true", "false"),
+	toggle("assets", "false", func(f *Fixed) *Switch { return &f.Assets }, "true", "false"),
+	number("max-hosts-per-domain", "10k", func(f *Fixed) *int { return &f.MaxHostsPerDomain }, countText, "0", ""),
+	number("max-url-bytes", strconv.Itoa(trap.DefaultMaxURL), func(f *Fixed) *int { return &f.MaxURLBytes }, strconv.Itoa, "0", ""),
+	number("max-path-repeats", strconv.Itoa(trap.DefaultMaxRepeats), func(f *Fixed) *int { return &f.MaxPathRepeats }, strconv.Itoa, "0", ""),
+	number("max-params", strconv.Itoa(trap.DefaultMaxParams), func(f *Fixed) *int { return &f.MaxParams }, strconv.Itoa, "0", ""),
+	number("max-years-ahead", strconv.Itoa(trap.DefaultMaxAhead), func(f *Fixed) *int { return &f.MaxYearsAhead }, strconv.Itoa, "-1", "0"),
+	list("allow-port", "[]", func(f *Fixed) *[]string { return &f.AllowPorts }),
+}
+
+// sharedSettings are what a crawl in Redis stores beside settings, exactSettings
+// what one does whose exact keys are in Postgres.
+var (
+	sharedSettings = []setting{number("partitions", "256", func(f *Fixed) *int { return &f.Partitions }, strconv.Itoa, "", "")}
+	exactSettings  = []setting{list("window", "[]", func(f *Fixed) *[]string { return &f.Windows })}
+)
+
+// Stored settings that are no fields of Fixed.
+const (
+	hostsSetting = "hosts"
+	formSetting  = "canonical-form"
+	exactSetting = "exact-set" // "postgres": the exact keys of a crawl in Redis are there
+	seedsSetting = "seeds"     // what the seeds were when the crawl was created, in words
+)
+
+const sinkPostgres = "postgres"
+
+// adopt gives each field that is unset what is stored, else its default. A field
+// with another value than the stored one is left: the store refuses it.
+func (f *Fixed) adopt(stored frontier.Settings) error {
+	var errs []error
+	for _, s := range slices.Concat(settings, sharedSettings, exactSettings) {
+		if s.text(f) != "" {
+			continue
+		}
+		text, found := stored[s.name]
+		if !found {
+			text = s.def
+		}
+		if err := s.parse(f, text); err != nil {
+			errs = append(errs, fmt.Errorf("%s is %q, %w", s.name, text, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validate returns the faults of the values that are set.
+func (f *Fixed) validate() error {
+	var errs []error
+	for _, s := range slices.Concat(settings, sharedSettings, exactSettings) {
+		text := s.text(f)
+		if text == "" {
+			continue
+		}
+		scratch := new(Fixed)
+		if err := s.parse(scratch, text); err != nil {
+			errs = append(errs, fmt.Errorf("crawl: Fixed: %s is %q, %w", s.name, text, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// texts returns what of is stored of f, which adopt has completed. What an
+// existing crawl does not store has its default there.
+func (f *Fixed) texts(of []setting, stored frontier.Settings) frontier.Settings {
+	texts := make(frontier.Settings)
+	for _, s := range of {
+		text := s.text(f)
+		if _, found := stored[s.name]; stored == nil || found || text != s.def {
+			texts[s.name] = text
+		}
+	}
+	return texts
+}
+
+func name(key, def string, field func(*Fixed) *string, values ...string) setting {
+	return setting{key, func(f *Fixed) string { return *field(f) }, func(f *Fixed, text string) error {
+		if !slices.Contains(values, text) {
+			return fmt.Errorf("want one of %q", values)
+		}
+		*field(f) = text
+		return nil
+	}, def}
+}
+
+func list(key, def string, field func(*Fixed) *[]string) setting {
+	text := func(f *Fixed) string {
+		if *field(f) == nil {
+			return ""
+		}
+		text, _ := json.Marshal(*field(f)) // strings always can be
+		return string(text)
+	}
+	return setting{key, text, func(f *Fixed, text string) error {
+		return json.Unmarshal([]byte(text), field(f))
+	}, def}
+}
+
+func toggle(key, def string, field func(*Fixed) *Switch, on, off string) setting {
+	return setting{key, func(f *Fixed) string { return map[Switch]string{On: on, Off: off}[*field(f)] },
+		func(f *Fixed, text string) error {
+			switch text {
+			case on:
+				*field(f) = On
+			case off:
+				*field(f) = Off
+			default:
+				return fmt.Errorf("want %s or %s", on, off)
+			}
+			return nil
+		}, def}
+}
+
+func duration(key, def string, field func(*Fixed) *time.Duration) setting {
+	text := func(f *Fixed) string {
+		switch d := *field(f); {
+		case d == 0:
+			return ""
+		case d == NoDelay:
+			return "0s"
+		default:
+			return d.String()
+		}
+	}
+	return setting{key, text, func(f *Fixed, text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return errors.New("want a duration, or NoDelay")
+		}
+		if *field(f) = d; d == 0 {
+			*field(f) = NoDelay
+		}
+		return nil
+	}, def}
+}
+
+// number is a setting of a whole number. none is the text of NoLimit, least that
+// of SeedsOnly or ThisYear; an empty one is refused.
+func number(key, def string, field func(*Fixed) *int, words func(int) string, none, least string) setting {
+	text := func(f *Fixed) string {
+		switch n := *field(f); {
+		case n == 0:
+			return ""
+		case n == NoLimit && none != "":
+			return none
+		case n == SeedsOnly && least != "":
+			return least
+		default:
+			return words(n)
+		}
+	}
+	return setting{key, text, func(f *Fixed, text string) error {
+		switch text {
+		case none:
+			*field(f) = NoLimit
+			return nil
+		case least:
+			*field(f) = SeedsOnly
+			return nil
+		}
+		n, err := human.ParseNumber(text)
+		if err != nil || n < 1 || n != float64(int(n)) {
+			return errors.New("want a whole number from 1 on, or NoLimit where there may be none")
+		}
+		*field(f) = int(n)
+		return nil
+	}, def}
+}
+
+func countText(n int) string {
+	c := human.Count(max(n, 0))
+	if n < 0 {
+		return strconv.Itoa(n)
+	}
+	return c.String()
+}
+
+func factorText(f *Fixed) string {
+	switch {
+	case f.LatencyFactor == 0:
+		return ""
+	case f.LatencyFactor == -1:
+		return "0"
+	}
+	return strconv.FormatFloat(f.LatencyFactor, 'g', -1, 64)
+}
+
+func parseFactor(f *Fixed, text string) error {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x >= 0) {
+		return errors.New("want a number from 0 on, or -1 for none")
+	}
+	if f.LatencyFactor = x; x == 0 {
+		f.LatencyFactor = -1
+	}
+	return nil
+}
+
+func urlsText(f *Fixed) string {
+	c := human.Count(f.FilterURLs)
+	return c.String()
+}
+
+func parseURLs(f *Fixed, text string) error {
+	return (*human.Count)(&f.FilterURLs).Set(text)
+}
+
+func fprText(f *Fixed) string {
+	r := human.Rate(f.FPR)
+	if f.FPR == 0 {
+		return ""
+	}
+	return r.String()
+}
+
+func parseFPR(f *Fixed, text string) error { return (*human.Rate)(&f.FPR).Set(text) }

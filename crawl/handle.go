@@ -1,0 +1,273 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+)
+
+// Handle looks at a crawl and steers it. While a process runs the crawl from the
+// handle's directory it answers, through its control socket; otherwise each call
+// opens the crawl and closes it again. A Handle is safe for concurrent use.
+type Handle struct {
+	location Location
+	home     engine.Home
+	own      *session // of a Crawl; nil: another process's, or nobody's
+
+	mu   sync.Mutex
+	kept *session // of Keep; nil: each call opens its own
+}
+
+// Location returns where the crawl lives.
+func (h *Handle) Location() Location { return h.location }
+
+// Running reports whether a process runs the crawl from the handle's directory.
+// A crawl in Redis may have workers elsewhere: Status names them.
+func (h *Handle) Running(ctx context.Context) bool {
+	return h.own != nil || listens(ctx, h.location.Dir)
+}
+
+// Keep opens the crawl for the calls that follow, until release. It does nothing
+// while a process runs the crawl.
+func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
+	if h.Running(ctx) {
+		return func() error { return nil }, nil
+	}
+	ses, err := openStored(ctx, h.location, h.home, engine.Steer, Config{})
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = ses
+	return func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.kept = nil
+		return ses.close()
+	}, nil
+}
+
+// SeedAnswer says what became of a seed.
+type SeedAnswer struct {
+	URL     string          `json:"url,omitempty"` // canonical; empty if it has no canonical form
+	Answer  string          `json:"answer"`        // "added", "seen" or "refused"
+	Reason  frontier.Reason `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"` // why it was refused, for people
+}
+
+// Seed adds seeds to the crawl, and answers each, index for index. A seed without
+// a scheme is tried as https. On error some may have been added: repeating the
+// call is safe. Names of hosts are not looked up.
+func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
+	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds})
+}
+
+// SeedChecked is Seed with a look-up of each seed's host first: one that has only
+// addresses that are not requested is refused.
+func (h *Handle) SeedChecked(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
+	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds, Check: true})
+}
+
+// Status returns where the crawl stands.
+func (h *Handle) Status(ctx context.Context) (report.Status, error) {
+	return verbStatus.ask(ctx, h, nothing{})
+}
+
+// Sample returns what the process that runs the crawl is doing now.
+func (h *Handle) Sample(ctx context.Context) (report.Sample, error) {
+	return verbSample.ask(ctx, h, nothing{})
+}
+
+// Watch yields a sample each second while a process runs the crawl, and at once
+// when it is paused or resumed by this process. It ends with ctx and, without an
+// error, when another process ends its run.
+func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
+	return func(yield func(report.Sample, error) bool) {
+		ticker := time.NewTicker(sampleEvery)
+		defer ticker.Stop()
+		var poked <-chan struct{}
+		if h.own != nil {
+			poked = h.own.poked
+		}
+		for {
+			s, err := h.Sample(ctx)
+			switch {
+			case ctx.Err() != nil, err != nil && !h.Running(ctx):
+				return
+			case h.own != nil && err != nil: // Run is not called yet, or the store is away
+			case !yield(s, err) || err != nil:
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			case <-poked:
+			}
+		}
+	}
+}
+
+// Report returns the account of the crawl. The filter is probed with random
+// fingerprints for at most probe, which is work for a core; 0 means not at all.
+func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Report, error) {
+	return verbReport.ask(ctx, h, probe)
+}
+
+// Audit counts the books of the crawl anew, each term from something else than its
+// counter. It reads everything, and opens no output.
+func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
+	return verbAudit.ask(ctx, h, nothing{})
+}
+
+// Explain says why a URL was, or was not, crawled. It requests nothing.
+func (h *Handle) Explain(ctx context.Context, url string) (*explain.Explanation, error) {
+	return verbExplain.ask(ctx, h, url)
+}
+
+// Filter returns the sizes and the fill of the filter's layers, oldest first, and
+// how many URLs the running process has added in which time.
+func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
+	return verbFilter.ask(ctx, h, nothing{})
+}
+
+// FilterState is the answer of Filter.
+type FilterState struct {
+	Layers []frontier.FilterLayer
+	Added  uint64        // URLs, in Ran
+	Ran    time.Duration // since the process began to run the crawl; 0: none runs it
+}
+
+// Retry queues failed URLs again, in a new round: those of one host key, or of all
+// if it is empty. It returns how many.
+func (h *Handle) Retry(ctx context.Context, host string) (int, error) {
+	return verbRetry.ask(ctx, h, host)
+}
+
+// Pause lets no request start until Resume, also in runs to come. It returns
+// whether the crawl was paused before.
+func (h *Handle) Pause(ctx context.Context) (before bool, err error) {
+	return verbPause.ask(ctx, h, true)
+}
+
+// Resume ends a pause. It returns whether the crawl was paused before.
+func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
+	return verbPause.ask(ctx, h, false)
+}
+
+// Reconcile offers the exact keys that wait in Postgres to Redis again. It is safe
+// at any time.
+func (h *Handle) Reconcile(ctx context.Context) (exact.Reconciled, error) {
+	return verbReconcile.ask(ctx, h, nothing{})
+}
+
+// WriteSeeds writes DIR/seeds.jsonl anew, and returns its path and how many seeds
+// are in it.
+func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err error) {
+	seeds, err = verbSeeds.ask(ctx, h, nothing{})
+	return seedsPath(h.location, h.home), seeds, err
+}
+
+// Stop ends the run of the process that runs the crawl, as a signal does, and
+// waits until that has closed the crawl. It reports whether one ran.
+func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
+	if !h.Running(ctx) {
+		return false, nil
+	}
+	if _, err := verbStop.ask(ctx, h, nothing{}); err != nil || h.own != nil {
+		return true, err
+	}
+	return true, awaitEnd(ctx, h.location.Dir)
+}
+
+// Records yields the committed records of the crawl as lines of JSON with their
+// line feeds: one for each round of a URL. It stops after an error.
+func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		records, closeRecords, err := h.records(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for line, err := range engine.WithContext(ctx, records.Lines()) {
+			if !yield(line, err) || err != nil {
+				break
+			}
+		}
+		if err := closeRecords(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// WriteReferrers writes the records to w with the URL of the page that named each,
+// as "referrer". temp is the directory for what is sorted, some 250 bytes a
+// record; empty: the system's. It is for records in files.
+func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) error {
+	records, closeRecords, err := h.records(ctx)
+	if err != nil {
+		return err
+	}
+	reader, files := records.(record.Reader)
+	if !files {
+		return errors.Join(&LocationError{Crawl: h.location.String(), Problem: "referrers are joined to records in the files of one directory only"}, closeRecords())
+	}
+	return errors.Join(reader.JoinReferrers(w, temp), closeRecords())
+}
+
+// records returns the committed records. Of an embedded crawl that runs they are
+// read here, up to the end that its process names.
+func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error, error) {
+	none := func() error { return nil }
+	if h.own != nil {
+		records, err := h.own.engine.CommittedRecords(ctx)
+		return records, none, err
+	}
+	if directory, embedded := h.home.(engine.Directory); embedded {
+		stored, err := h.home.Stored(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if stored["sink"] == sinkPostgres {
+			rows, closeRows, err := directory.RowsOf(ctx)
+			return rows, func() error { closeRows(); return nil }, err
+		}
+		end, err := verbPosition.ask(ctx, h, nothing{})
+		return record.Reader{Dir: directory.Path, End: end}, none, err
+	}
+	ses, err := openStored(ctx, h.location, h.home, engine.Look, Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	records, err := ses.engine.CommittedRecords(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, ses.close())
+	}
+	return records, ses.close, nil
+}
+
+// Close closes what the handle has open. Of a Crawl that is the crawl.
+func (h *Handle) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.own != nil {
+		return h.own.close()
+	}
+	if h.kept != nil {
+		kept := h.kept
+		h.kept = nil
+		return kept.close()
+	}
+	return nil
+}

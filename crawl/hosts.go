@@ -1,0 +1,86 @@
+package crawl
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// hostTable finds what differs for a host key.
+type hostTable []hostRow
+
+type hostRow struct {
+	Host
+	pattern *regexp.Regexp
+}
+
+func newHostTable(hosts []Host) hostTable {
+	table := make(hostTable, len(hosts))
+	for i, h := range hosts {
+		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(strings.ToLower(h.Pattern)), `\*`, ".*") + "$"
+		table[i] = hostRow{h, regexp.MustCompile(pattern)}
+	}
+	return table
+}
+
+// match returns the first row that matches a host key, or nil.
+func (t hostTable) match(key string) *Host {
+	for i := range t {
+		if t[i].pattern.MatchString(key) {
+			return &t[i].Host
+		}
+	}
+	return nil
+}
+
+// limits returns the delay and the most URLs of a host key; 0: as of all hosts.
+func (t hostTable) limits(key string) (delay time.Duration, most uint64) {
+	if h := t.match(key); h != nil {
+		return h.Delay, h.Budget
+	}
+	return 0, 0
+}
+
+// overlaps reports whether two requests to one of the hosts may be under way at once.
+func (t hostTable) overlaps() bool {
+	for _, row := range t {
+		if row.Concurrency > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// rules returns what a worker does differently for one host key.
+func (t hostTable) rules(robots string, policy politeness.Policy) func(string) fetcher.HostRules {
+	general := fetcher.HostRules{IgnoreRobots: robots == "ignore"}
+	return func(key string) fetcher.HostRules {
+		h := t.match(key)
+		if h == nil {
+			return general
+		}
+		rules := general
+		rules.HostConcurrency = h.Concurrency
+		if h.Robots != "" {
+			rules.IgnoreRobots = h.Robots == "ignore"
+		}
+		for name, text := range h.Headers {
+			if rules.Header == nil {
+				rules.Header = make(map[string][]string)
+			}
+			rules.Header[name] = []string{text}
+		}
+		if h.Delay > 0 {
+			own := policy
+			own.Delay = h.Delay
+			if policy.Delay == politeness.NoDelay {
+				own.LatencyFactor = politeness.NoLatencyFactor
+			}
+			rules.Politeness = &own
+		}
+		return rules
+	}
+}

@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"errors"
+	"os"
+)
+
+// CrawlFile is the file that marks the directory of an embedded crawl.
+const CrawlFile = "crawl.json"
+
+// ReplaceFile writes a file that is whole at every moment. One at a time may:
+// what a kill leaves behind is overwritten.
+func ReplaceFile(name string, text []byte) error {
+	f, err := os.Create(name + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), name)
+}

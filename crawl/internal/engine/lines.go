@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"iter"
+)
+
+// WithContext ends an iteration when ctx does.
+func WithContext[T any](ctx context.Context, values iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for v, err := range values {
+			if !yield(v, errors.Join(err, ctx.Err())) {
+				return
+			}
+		}
+	}
+}
+
+// CopyLines copies records.
+func CopyLines(ctx context.Context, lines iter.Seq2[[]byte, error], w io.Writer) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	for line, err := range lines {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			_, err = out.Write(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}

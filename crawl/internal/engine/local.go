@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+)
+
+// Directory is the home of an embedded crawl.
+type Directory struct {
+	Path string
+	DB   *Database // that has its records; nil: not given
+}
+
+var _ Home = Directory{}
+
+// String implements Home.
+func (d Directory) String() string { return d.Path }
+
+// Stored implements Home.
+func (d Directory) Stored(context.Context) (frontier.Settings, error) {
+	return localstore.StoredSettings(nil, d.Path)
+}
+
+// Open implements Home.
+func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
+	growth := membits.GrowthOn
+	if !c.Growth {
+		growth = membits.GrowthOff
+	}
+	out := &outputs{c: c, dir: d.Path}
+	var inRows *rowOutput
+	output := func(_ frontier.Identity, position frontier.Position) (frontier.Output, error) {
+		return d.openOutput(out, position)
+	}
+	if c.Rows {
+		inRows, output = new(rowOutput), nil
+		if why == Crawl {
+			output = func(crawl frontier.Identity, position frontier.Position) (frontier.Output, error) {
+				return inRows.open(ctx, d, out, crawl, position)
+			}
+		}
+	}
+	open := localstore.Open
+	switch why {
+	case Rebuild:
+		open = localstore.Rebuild
+	case AcceptLoss:
+		open, output = localstore.Rebuild, nil
+	case Look: // records of which a part is missing are no reason not to
+		open, output = localstore.OpenReadOnly, nil
+	}
+	store, err := open(localstore.Config{
+		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.FilterURLs, FPR: c.FPR, Growth: growth, Shards: 64},
+		Delay: orNone(c.Delay, localstore.NoDelay), LeaseTTL: c.LeaseTTL, MaxPerHost: c.MaxPerHost, Windows: c.Windows,
+		Hosts: func(host string) localstore.HostLimits {
+			delay, most := c.Limits(host)
+			return localstore.HostLimits{Delay: delay, MaxPerHost: most}
+		},
+		CheckpointAdds: c.CheckpointAdds, Crash: c.Crash, Logger: c.Logger, OpenOutput: output,
+	})
+	if err != nil {
+		err = errors.Join(err, out.close(), inRows.close())
+		if errors.Is(err, frontier.ErrLocked) {
+			return nil, errInUse(d.Path, "crawler")
+		}
+		return nil, err
+	}
+	e := &localEngine{store, d.Path, inRows}
+	engine := newEngine(e, out)
+	engine.local = e
+	if why != Crawl {
+		if err := inRows.inspect(ctx, d, store.ID()); err != nil {
+			return nil, errors.Join(err, engine.Close())
+		}
+	}
+	return engine, nil
+}
+
+// openOutput opens the files of records, and of answers if there are or shall be any.
+func (d Directory) openOutput(out *outputs, position frontier.Position) (frontier.Output, error) {
+	config := out.c.Records
+	config.Dir = d.Path
+	config.OpenArchive = func(string) (frontier.Output, error) { return d.openArchive(out, position) }
+	files, err := record.Open(config, position)
+	if err != nil {
+		return nil, err
+	}
+	return out.records(files), nil
+}
+
+// openArchive opens the files of answers; nil: there are none, nor shall be any.
+func (d Directory) openArchive(out *outputs, position frontier.Position) (frontier.Output, error) {
+	if !out.c.Save && !hasArchive(position) {
+		return nil, nil
+	}
+	return out.openArchive(d.Path, func(c warc.Config) (*warc.Writer, error) { return warc.Open(c, position) })
+}
+
+// RecordsIn returns the path of the newest file of records in dir.
+func RecordsIn(dir string) string { return filepath.Join(dir, "pages.jsonl") }
+
+// Locked reports whether a process has the crawl or the worker in dir open.
+func Locked(dir string) (bool, error) {
+	if card, err := ReadWorkerCard(dir); card != nil || err != nil {
+		return journalLocked(dir), err
+	}
+	return localstore.Locked(nil, dir)
+}
+
+// localEngine is an embedded frontier.
+type localEngine struct {
+	*localstore.Store
+	dir  string
+	rows *rowOutput // nil: its records are files
+}
+
+// Sharing implements Upkeep: there is one process at most.
+func (*localEngine) Sharing(context.Context) (*report.Sharing, error) { return nil, nil }
+
+// MarkSeen implements Filter.
+func (l *localEngine) MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error) {
+	prints := make([]bloomstore.Fingerprint, len(urls))
+	for i, u := range urls {
+		prints[i] = l.Hasher().Fingerprint(u.URL)
+	}
+	return l.Know(ctx, prints)
+}
+
+// FilterLayers implements Filter.
+func (l *localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, error) {
+	return l.Store.FilterLayers(), nil
+}
+
+// ExactKeys implements Upkeep: they are in the store itself.
+func (*localEngine) ExactKeys(context.Context) (*report.ExactKeys, error) { return nil, nil }
+
+// Relay implements Upkeep.
+func (*localEngine) Relay(context.Context) (stop func()) { return func() {} }
+
+// CancelWait implements Upkeep.
+func (l *localEngine) CancelWait() { l.rows.cancelWait() }
+
+// CommittedRecords implements Books.
+func (l *localEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
+	if l.rows != nil {
+		return l.rows.source(ctx, l.dir)
+	}
+	end, err := l.Position(ctx)
+	return record.Reader{Dir: l.dir, End: end}, err
+}
+
+// LocateURL implements Books.
+func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState, error) {
+	at, err := l.Locate(ctx, host, url)
+	if err != nil {
+		return URLState{}, err
+	}
+	where := URLState{
+		Status: at.Status, Queue: explain.Queue{Ahead: at.Ahead, Waiting: at.Waiting, Delay: at.Delay},
+		HostAdded: at.HostAdded, HostMost: at.HostMost, HostBlob: at.HostBlob, Given: at.Known,
+		Layers: make([]explain.Layer, len(at.Claims)),
+	}
+	if l.rows == nil {
+		where.Records = record.Reader{Dir: l.dir, End: at.Position}
+	} else if l.rows.set != nil {
+		where.Records = rows{ctx: ctx, set: l.rows.set}
+	}
+	for i, layer := range l.Store.FilterLayers()[:len(at.Claims)] { // it may have grown meanwhile
+		where.Layers[i] = explain.Layer{Known: at.Claims[i], Fill: layer.Fill, FPR: layer.FPR}
+	}
+	return where, nil
+}
+
+// RowsOf opens the records of an embedded crawl that are rows, without the crawl.
+func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func(), err error) {
+	id, err := localstore.StoredID(nil, d.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.DB == nil {
+		return nil, nil, errRowsElsewhere(d.Path)
+	}
+	set, err := d.DB.inspect(ctx, rowsName(id))
+	if err != nil {
+		return nil, nil, err
+	}
+	return rows{ctx: ctx, set: set}, set.Close, nil
+}

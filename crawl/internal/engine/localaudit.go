@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// CountBooks implements Books: books and records are of one moment.
+func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
+	books, err := l.Recount(ctx)
+	if err != nil {
+		return report.Audit{}, err
+	}
+	source, err := l.recordsAt(ctx, books.Position)
+	if err != nil {
+		return report.Audit{}, err
+	}
+	records, err := countRecords(ctx, source.Lines())
+	if ctx.Err() != nil {
+		return report.Audit{}, ctx.Err()
+	}
+	records.add(&books.Lost)
+	return judge(&books, &records, err), nil
+}
+
+// recordsAt returns the records that were committed when the files ended so.
+func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (RecordSource, error) {
+	if l.rows == nil {
+		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // never nil, which would be all
+	}
+	if l.rows.set == nil {
+		return nil, errRowsElsewhere(l.dir)
+	}
+	return rows{ctx: ctx, set: l.rows.set}.completed(l)
+}
+
+// recordCounts are what the records of a crawl add up to.
+type recordCounts struct {
+	all, pages     uint64
+	outcomes       map[frontier.Outcome]uint64
+	done, failures localstore.RecordSum
+}
+
+// countRecords counts records. With an error it returns those before it.
+func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCounts, error) {
+	c := recordCounts{outcomes: make(map[frontier.Outcome]uint64)}
+	for line, err := range lines {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return c, err
+		}
+		var r struct {
+			ID      string           `json:"id"`
+			Outcome frontier.Outcome `json:"outcome"`
+			Status  int              `json:"status"`
+		}
+		var id frontier.Referrer
+		if err := json.Unmarshal(line, &r); err != nil {
+			return c, fmt.Errorf("record %d: %w", c.all+1, err)
+		}
+		if n, err := hex.Decode(id[:], []byte(r.ID)); err != nil || n != len(id) {
+			return c, fmt.Errorf("record %d: id is %q, want 16 hex digits", c.all+1, r.ID)
+		}
+		c.all++
+		c.outcomes[r.Outcome]++
+		if r.Status > 0 {
+			c.pages++
+		}
+		switch r.Outcome.State() {
+		case frontier.Done:
+			c.done.Add(id, 1)
+		case frontier.Failed:
+			c.failures.Add(id, 1)
+		default:
+			return c, fmt.Errorf("record %d: %q is no outcome", c.all, r.Outcome)
+		}
+	}
+	return c, nil
+}
+
+// add counts records that are missing, as they were counted when that was accepted.
+func (c *recordCounts) add(lost *localstore.RecordLoss) {
+	c.all += lost.Records
+	c.pages += lost.Pages
+	for outcome, n := range lost.Outcomes {
+		c.outcomes[outcome] += n
+	}
+	c.done = localstore.RecordSum{Count: c.done.Count + lost.Done.Count, Sum: c.done.Sum + lost.Done.Sum}
+	c.failures = localstore.RecordSum{Count: c.failures.Count + lost.Failures.Count, Sum: c.failures.Sum + lost.Failures.Sum}
+}
+
+// judge holds the counters against what was counted. unread is why not all
+// records could be.
+func judge(books *localstore.Recount, records *recordCounts, unread error) report.Audit {
+	var a report.Audit
+	c := &books.Counters
+	if n := books.Lost.Records; n > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("of the records, %s were missing when 'crawler rebuild --accept-loss' ran: they count as read", human.Commas(n)))
+	}
+	a.Add("found", c.Found, c.Added+c.Seen+c.RefusedTotal(), "added + seen + refused", "")
+	a.Add("added", c.Added, books.Queued+books.Leased+books.Done.Count+books.Failed, "queued + leased + done + failed", "")
+	a.AddEstimate(c.Added, books.Added, books.AddedErr)
+	a.Add("queued", c.Queued, books.Queued, "rows of queues, delayed items", "")
+	a.Add("delayed", c.Delayed, books.Delayed, "rows of delayed items", "")
+	a.Add("leased", c.Leased, books.Leased, "rows that leases name", "")
+	a.Add("hosts", c.Hosts, books.Hosts, "hosts with such rows", "")
+	a.Add("failed", c.Failed, books.Failed, "rows of failed items", "")
+	a.Add("done", c.Done, books.Done.Count, "rows of outcomes", "")
+	a.Add("done", c.Done, records.done.Count, "records", otherURLs(records.done, books.Done))
+	a.Add("failures", books.Failures.Count, records.failures.Count, "records; rounds of all rows", otherURLs(records.failures, books.Failures))
+	judgeRecords(&a, c, records, unread)
+	a.Add("filter", 0, books.Forgotten, "URLs of rows it does not know", "")
+	a.Faults = books.Faults
+	a.Balanced = a.Broken() == nil
+	return a
+}
+
+// judgeRecords holds the counters of outcomes against the records. unread is why
+// not all of those could be read.
+func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unread error) {
+	for _, o := range slices.Sorted(maps.Keys(union(c.Outcomes, records.outcomes))) {
+		a.Add("outcome "+string(o), c.Outcomes[o], records.outcomes[o], "records", "")
+	}
+	a.Add("pages", c.Pages, records.pages, "records with a status", "")
+	fault := ""
+	if unread != nil {
+		fault = unread.Error()
+	}
+	a.Add("records", c.Records, records.all, "lines", fault)
+}
+
+// otherURLs finds fault with as many records of other URLs.
+func otherURLs(records, rows localstore.RecordSum) string {
+	if records.Count == rows.Count && records.Sum != rows.Sum {
+		return "records of other URLs"
+	}
+	return ""
+}
+
+func union[K comparable, V any](a, b map[K]V) map[K]V {
+	both := make(map[K]V, len(a)+len(b))
+	maps.Copy(both, a)
+	maps.Copy(both, b)
+	return both
+}

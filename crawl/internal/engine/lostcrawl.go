@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// LostError reports a crawl that Postgres knows and its Redis does not: Redis was
+// emptied, or is another one. Rebuild makes the crawl again.
+type LostError struct {
+	Crawl string // its name, without secrets
+	kept  pgstore.Kept
+}
+
+// Error implements error.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("Postgres knows the crawl %s, but Redis does not: it was emptied, or is another one.\n%s.", e.Crawl, e.Loss())
+}
+
+// Loss says what went with the Redis.
+func (e *LostError) Loss() string {
+	if e.kept.At.IsZero() {
+		return "How many URLs waited there nobody has noted; Postgres has the exact ones, the others are lost"
+	}
+	bulk := e.kept.All - min(e.kept.Exact, e.kept.All)
+	return fmt.Sprintf("About %s waited there at %s; Postgres has the exact ones, about %s, and about %s are lost",
+		human.Plural(e.kept.All, "URL"), e.kept.At.Format("2006-01-02 15:04:05 MST"),
+		human.Commas(e.kept.Exact), human.Plural(bulk, "other"))
+}
+
+// lost returns the LostError that a crawl which Redis does not know is, or nothing
+// if Postgres knows it neither.
+func (h *Server) lost(ctx context.Context) (frontier.Settings, error) {
+	if h.DB == nil {
+		return nil, nil
+	}
+	kept, err := pgstore.Read(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
+	if errors.Is(err, pgstore.ErrNoCrawl) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, h.DB.explain(err)
+	}
+	// A crawl that another worker creates at this moment is in Redis before it is
+	// in Postgres.
+	settings, err := redisstore.StoredSettings(ctx, h.config())
+	if errors.Is(err, redisstore.ErrNoCrawl) {
+		return nil, &LostError{h.String(), kept}
+	}
+	if err != nil {
+		return nil, h.explain(err)
+	}
+	return settings, nil
+}
+
+// Recreate makes a crawl again that Redis has lost; a rebuild must follow. It
+// returns nil for a crawl that is there.
+func (h *Server) Recreate(ctx context.Context) (*LostError, error) {
+	_, err := h.Stored(ctx)
+	lost, is := errors.AsType[*LostError](err)
+	if !is {
+		return nil, err
+	}
+	err = redisstore.Recreate(ctx, h.config(), lost.kept.Card)
+	if errors.Is(err, redisstore.ErrExists) { // another was faster
+		return nil, nil
+	}
+	if err != nil {
+		return nil, h.explain(err)
+	}
+	return lost, nil
+}

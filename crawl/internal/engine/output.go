@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// recordFiles are where records are written: record.Files, a record.Journal or
+// rows.
+type recordFiles interface {
+	record.Sink
+	frontier.Output
+	Close() error
+}
+
+// outputs are what a crawl writes beside its frontier. A store opens them, and
+// the engine closes them after the store.
+type outputs struct {
+	c       *Config
+	dir     string
+	files   io.Closer    // of records; nil: there are none
+	sink    record.Sink  // the same, and the stream
+	archive *warc.Writer // nil: no answers are kept
+}
+
+// records takes the files of records, and returns the output that has the stream
+// too.
+func (o *outputs) records(files recordFiles) frontier.Output {
+	o.files, o.sink = files, files
+	if o.c.Stream == nil {
+		return files
+	}
+	tee := record.Tee{Files: files, Stream: record.NewStream(o.c.Stream)}
+	o.sink = tee
+	return tee
+}
+
+// openArchive opens the files of answers in dir.
+func (o *outputs) openArchive(dir string, open func(warc.Config) (*warc.Writer, error)) (frontier.Output, error) {
+	config := o.c.Archive
+	config.Dir = dir
+	w, err := open(config)
+	if err != nil {
+		return nil, err
+	}
+	o.archive = w
+	return w, nil
+}
+
+func (o *outputs) close() (err error) {
+	if o == nil {
+		return nil
+	}
+	if o.files != nil {
+		err = o.files.Close()
+	}
+	if o.archive != nil {
+		err = errors.Join(err, o.archive.Close())
+	}
+	return err
+}
+
+// hasArchive reports whether a crawl has kept answers: then their files are
+// opened even if no more are kept, for the store must go on to know where they end.
+func hasArchive(position frontier.Position) bool {
+	return slices.ContainsFunc(position, func(at frontier.FileLength) bool { return strings.HasPrefix(at.File, warc.Folder+"/") })
+}

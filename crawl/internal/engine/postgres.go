@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
+)
+
+// Database is a Postgres beside a crawl.
+type Database struct {
+	DSN       string
+	Where     string // the same, without secrets
+	NoMigrate bool
+}
+
+// open joins the crawl that config names, in the database, or creates it.
+func (d *Database) open(ctx context.Context, config pgstore.Config) (*pgstore.Store, error) {
+	config.DSN, config.NoMigrate = d.DSN, d.NoMigrate
+	set, err := pgstore.Open(ctx, config)
+	return set, d.explain(err)
+}
+
+// inspect opens a crawl that is there.
+func (d *Database) inspect(ctx context.Context, name string) (*pgstore.Store, error) {
+	set, err := pgstore.Inspect(ctx, pgstore.Config{DSN: d.DSN, Crawl: name})
+	return set, d.explain(err)
+}
+
+// explain adds the database to an error.
+func (d *Database) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", d.Where, err)
+}
+
+// Reconcile offers the exact keys that wait in Postgres to the queue again. With
+// refill it also offers those that another worker would be about to offer.
+func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
+	switch {
+	case e.shared == nil || e.shared.tier == nil:
+		return exact.Reconciled{}, errors.New("the crawl has no exact keys in Postgres, or that does not answer")
+	case refill:
+		return e.shared.tier.Refill(ctx, nil)
+	}
+	return e.shared.tier.Reconcile(ctx, nil)
+}
+
+// ExactElsewhere reports whether the exact keys are in Postgres.
+func (e *Engine) ExactElsewhere() bool { return e.shared != nil && e.shared.exactElsewhere }

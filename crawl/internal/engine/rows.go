@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
+)
+
+// rowSink writes records as rows of a Postgres. Nothing is completed before its
+// row is there, so that none is ever taken back.
+type rowSink struct{ *exact.Output }
+
+var _ recordFiles = rowFiles{}
+
+// Append implements record.Sink.
+func (s rowSink) Append(r *record.Record) error {
+	line, err := r.AppendLine(nil)
+	if err != nil {
+		return err
+	}
+	s.Output.Append(exact.Row{
+		Ref: exact.Ref{Fingerprint: r.Item, Round: uint32(r.Round)}, URL: r.URL, Fetched: r.FetchedAt,
+		Outcome: frontier.Outcome(r.Outcome), Status: r.Status, Record: bytes.TrimSuffix(line, []byte("\n")),
+	})
+	return nil
+}
+
+// rowFiles is a rowSink with what keeps others out of the directory meanwhile.
+type rowFiles struct {
+	rowSink
+	io.Closer
+}
+
+// rows are the records of a crawl that are in Postgres.
+type rows struct {
+	ctx  context.Context // of whoever asked for them
+	set  *pgstore.Store
+	skip map[exact.Ref]bool // rows that do not count yet
+}
+
+var _ RecordSource = rows{}
+
+// Lines implements RecordSource.
+func (r rows) Lines() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		enough := errors.New("enough")
+		err := r.set.EachRecord(r.ctx, func(row exact.Row) error {
+			if !r.skip[row.Ref] && !yield(append(row.Record, '\n'), nil) {
+				return enough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, enough) {
+			yield(nil, err)
+		}
+	}
+}
+
+// Trail implements RecordSource.
+func (r rows) Trail(id string) (trail []record.Record, err error) {
+	dir, err := os.MkdirTemp("", "crawler-rows-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	f, err := os.Create(filepath.Join(dir, filepath.Base(RecordsIn(dir))))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(CopyLines(r.ctx, r.Lines(), f), f.Close()); err != nil {
+		return nil, err
+	}
+	return record.Reader{Dir: dir}.Trail(id)
+}
+
+// completed returns the rows of items that are finished. A row is there before
+// its item is: one whose worker died between the two is fetched again, which
+// changes the row no more. Only what was lost with a worker can be so.
+func (r rows) completed(store frontier.Inspector) (rows, error) {
+	r.skip = make(map[exact.Ref]bool)
+	for _, state := range []frontier.State{frontier.Leased, frontier.Queued} {
+		err := store.List(r.ctx, state, "", func(item frontier.Item) bool {
+			if state == frontier.Leased || item.Deliveries > 0 {
+				r.skip[exact.Ref{Fingerprint: item.Fingerprint, Round: item.Round}] = true
+			}
+			return true
+		})
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// CountBooks implements Books. Redis keeps no row of what is done: only the
+// records tell, of the workers whose directories are here, and only while no
+// worker writes to them.
+func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
+	books, err := e.Recount(ctx)
+	if err != nil {
+		return report.Audit{}, err
+	}
+	added, stderr, err := e.EstimateAdded(ctx, books)
+	if err != nil {
+		return report.Audit{}, err
+	}
+	shared, err := e.Sharing(ctx)
+	if err != nil {
+		return report.Audit{}, err
+	}
+	var a report.Audit
+	c := books.Counters
+	a.Faults = books.Faults
+	a.Add("found", c.Found, c.Added+c.Seen+c.RefusedTotal(), "added + seen + refused", "")
+	a.Add("added", c.Added, books.Queued+books.Leased+c.Done+books.Failed, "queued + leased + failed counted, done", "")
+	a.AddEstimate(c.Added, added, stderr)
+	a.Add("queued", c.Queued, books.Queued, "queues, delayed items", "")
+	a.Add("delayed", c.Delayed, books.Delayed, "delayed items", "")
+	a.Add("leased", c.Leased, books.Leased, "what leases hold", "")
+	a.Add("hosts", c.Hosts, books.Hosts, "hosts with such items", "")
+	a.Add("failed", c.Failed, books.Failed, "lists of failed items", "")
+	a.Add("acknowledged and lost", 0, shared.Lost, "what workers were told was added", "")
+	if working := len(shared.Workers) > 0; !working { // else the two are never of one moment
+		err = e.auditExact(ctx, &a)
+	}
+	err = errors.Join(err, e.auditRecords(ctx, &a, len(shared.Workers) > 0))
+	a.Balanced = a.Broken() == nil
+	return a, err
+}
+
+// auditRecords holds the counters against the records, if these are here and
+// nobody adds to them.
+func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, written bool) error {
+	if written {
+		a.Notes = append(a.Notes, "records are not counted while workers write them")
+		return nil
+	}
+	if e.rows {
+		return e.auditRows(ctx, a)
+	}
+	dirs, err := e.journals()
+	switch {
+	case err != nil:
+		return err
+	case len(dirs) == 0:
+		a.Notes = append(a.Notes, "no records are here: name what has the workers' directories with --dir")
+		return nil
+	}
+	return e.countRecords(ctx, a, merged{ctx, dirs, waiting(ctx, e)}, "records of "+human.Plural(uint64(len(dirs)), "worker"))
+}
+
+// auditRows holds the counters against the rows in Postgres.
+func (e *sharedEngine) auditRows(ctx context.Context, a *report.Audit) error {
+	if e.tier == nil {
+		a.Notes = append(a.Notes, "no records are here: name the Postgres that has them with --postgres")
+		return nil
+	}
+	finished, err := rows{ctx: ctx, set: e.tier.set}.completed(e)
+	if err != nil {
+		return err
+	}
+	return e.countRecords(ctx, a, finished, "records in Postgres")
+}
+
+func (e *sharedEngine) countRecords(ctx context.Context, a *report.Audit, source RecordSource, from string) error {
+	stats, err := e.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	records, unread := countRecords(ctx, source.Lines())
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	a.Add("done", stats.Done, records.done.Count, from, "")
+	judgeRecords(a, &stats, &records, unread)
+	return nil
+}
+
+// auditExact holds the exact set against the queue: nothing that waits there is
+// unknown here, but for what is on its way.
+func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
+	if e.tier == nil {
+		if e.exactElsewhere {
+			a.Notes = append(a.Notes, "exact keys are not counted: name the Postgres that has them with --postgres")
+		}
+		return nil
+	}
+	waits := uint64(0)
+	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
+		err := e.List(ctx, state, "", func(item frontier.Item) bool {
+			if item.Class != frontier.Bulk {
+				waits++
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	keys, err := e.tier.set.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	stats, err := e.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	fault := ""
+	if keys.Pending+keys.Queued != waits {
+		fault = "differ; crawler reconcile queues what Redis has lost"
+	}
+	a.Add("exact", waits, keys.Pending+keys.Queued, "keys in Postgres that wait", fault)
+	a.Add("outbox", 0, stats.Outbox, "notes for Postgres", "")
+	return nil
+}

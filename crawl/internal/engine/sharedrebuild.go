@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
+)
+
+// rebuild makes the filter anew, and counters that are gone, by the records of all
+// workers. learnt hears of them too. Exact keys that wait are offered again when
+// it is done.
+func (h *Server) rebuild(ctx context.Context, c *Config, learnt *memory) error {
+	if c.Stored[exactSetting] != "" {
+		if h.DB == nil {
+			return errExactElsewhere(h.String())
+		}
+		keys, err := h.DB.inspect(ctx, h.Name)
+		if err != nil {
+			return err
+		}
+		defer keys.Close()
+		learnt.keys = keys
+		if learnt.hasher, err = redisstore.StoredHasher(ctx, h.config()); err != nil {
+			return h.explain(err)
+		}
+		if err := learnt.seedsThatWait(ctx); err != nil {
+			return err
+		}
+	}
+	records, err := h.allRecords(ctx, c, learnt.keys)
+	if err != nil {
+		return err
+	}
+	made, err := redisstore.Rebuild(ctx, h.config(), learnt.from(ctx, records))
+	if err != nil {
+		return h.explain(err)
+	}
+	if made.Partitions > 0 {
+		c.Logger.Warn("counters were lost too: they are what queues and records tell", slog.Int("partitions", made.Partitions))
+	}
+	return nil
+}
+
+// allRecords returns the records of all workers, but for those of exact items that
+// wait, which will have another.
+func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store) (RecordSource, error) {
+	if c.Rows {
+		return rows{ctx: ctx, set: keys}, nil
+	}
+	dirs, err := FindJournals([]string{h.Workers()})
+	if err == nil {
+		err = oneCrawl(dirs)
+	}
+	if err != nil {
+		return nil, &LocationError{Crawl: h.String(), Problem: "the records of all workers are wanted", Err: err}
+	}
+	if keys == nil {
+		return merged{ctx: ctx, dirs: dirs}, nil
+	}
+	return merged{ctx, dirs, waitingRefs(ctx, keys)}, nil
+}
+
+// eachWaiting yields the exact keys that wait.
+func eachWaiting(ctx context.Context, keys *pgstore.Store) iter.Seq2[exact.Entry, error] {
+	return func(yield func(exact.Entry, error) bool) {
+		var after bloomstore.Fingerprint
+		for {
+			entries, err := keys.Waiting(ctx, after, 1000)
+			if err != nil {
+				yield(exact.Entry{}, err)
+				return
+			}
+			if len(entries) == 0 {
+				return
+			}
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Fingerprint
+			}
+		}
+	}
+}
+
+func waitingRefs(ctx context.Context, keys *pgstore.Store) iter.Seq2[record.Key, error] {
+	return func(yield func(record.Key, error) bool) {
+		for e, err := range eachWaiting(ctx, keys) {
+			if !yield(record.Key{Item: e.Fingerprint, Round: e.Round}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// memory is what a rebuild learns of a crawl from records and exact keys, beside
+// what makes its filter.
+type memory struct {
+	c      *Config
+	keys   *pgstore.Store // nil: there are none
+	hasher bloomstore.Hasher
+	scope  map[string]bool // keys that seeds opened
+	places map[string]bool // hosts, if those of a domain are limited
+}
+
+func newMemory(c *Config) *memory {
+	return &memory{c: c, scope: make(map[string]bool), places: make(map[string]bool)}
+}
+
+// seedsThatWait learns what seeds among the waiting keys have opened.
+func (m *memory) seedsThatWait(ctx context.Context) error {
+	for e, err := range eachWaiting(ctx, m.keys) {
+		if err != nil {
+			return err
+		}
+		if err := m.host(e.URL, e.Priority == frontier.PrioritySeed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// host learns of a URL that was queued, perhaps as a seed.
+func (m *memory) host(canonical string, isSeed bool) error {
+	bounded := m.c.MaxHosts > 0 && m.c.Scope != canon.ScopeHost
+	if !bounded && !isSeed {
+		return nil
+	}
+	url, err := m.c.Canon.Parse(canonical)
+	if err != nil {
+		return fmt.Errorf("%q: %w", canonical, err)
+	}
+	if bounded {
+		m.places[url.Host()] = true
+	}
+	if isSeed {
+		for _, key := range canon.Keys(m.c.Scope, url) {
+			m.scope[key] = true
+		}
+	}
+	return nil
+}
+
+// from yields how the items of records ended.
+func (m *memory) from(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
+	return func(yield func(redisstore.Ended, error) bool) {
+		for line, err := range records.Lines() {
+			var ends []redisstore.Ended
+			if err == nil {
+				ends, err = m.ended(ctx, line)
+			}
+			if err != nil {
+				yield(redisstore.Ended{}, err)
+				return
+			}
+			for _, end := range ends {
+				if !yield(end, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ended reads a record. One that failed is followed by the round in which its item
+// waits by now, if it does.
+func (m *memory) ended(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
+	var r struct {
+		URL, Host  string
+		Outcome    frontier.Outcome
+		Status     int
+		Depth      uint16
+		Round      uint32
+		ReferrerID string `json:"referrer_id"`
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return nil, fmt.Errorf("record %.100q: %w", line, err)
+	}
+	end := redisstore.Ended{Outcome: r.Outcome, Status: r.Status,
+		Item: frontier.Item{URL: r.URL, Host: r.Host, Depth: r.Depth, Round: r.Round, Priority: frontier.PriorityPage}}
+	_, _ = hex.Decode(end.Item.Referrer[:], []byte(r.ReferrerID[:min(len(r.ReferrerID), 2*len(end.Item.Referrer))]))
+	failed := r.Outcome.State() == frontier.Failed
+	atSeed := r.Depth == 0 && (failed || m.c.Scope != canon.ScopeAny)
+	key, err := m.key(ctx, &end.Item, failed || atSeed)
+	if err != nil {
+		return nil, err
+	}
+	if atSeed = r.Depth == 0 && end.Item.Class != frontier.Sitemap; atSeed {
+		end.Item.Priority = frontier.PrioritySeed
+	}
+	if err := m.host(r.URL, atSeed); err != nil {
+		return nil, err
+	}
+	ends := []redisstore.Ended{end}
+	if failed && key.Round > r.Round && (key.State == exact.Pending || key.State == exact.Queued) {
+		later := redisstore.Ended{Item: end.Item}
+		later.Item.Round = key.Round
+		ends = append(ends, later)
+	}
+	return ends, nil
+}
+
+// key gives an item its class and, if wanted, asks the exact set about it.
+func (m *memory) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
+	if !wanted {
+		return status, nil
+	}
+	if m.keys == nil {
+		found := exact.ByLink
+		if it.Depth == 0 {
+			found = exact.BySeed
+		}
+		it.Class = m.c.Exact.Class(it, found)
+		return status, nil
+	}
+	if status, err = m.keys.Lookup(ctx, m.hasher.Fingerprint(it.URL)); err == nil && status.State != exact.Unknown {
+		it.Class = status.Class
+	}
+	return status, err
+}
+
+// restore opens the scope of seeds again, and gives hosts their places.
+func (m *memory) restore(ctx context.Context, store *redisstore.Store) error {
+	if len(m.scope) > 0 {
+		if err := store.Admit(ctx, slices.Collect(maps.Keys(m.scope))); err != nil {
+			return err
+		}
+	}
+	keys := make([]frontier.QuotaKey, 0, len(m.places))
+	for host := range m.places {
+		keys = append(keys, frontier.QuotaKey{Group: canon.Domain(host), Key: host})
+	}
+	_, err := store.Claim(ctx, keys, math.MaxUint64)
+	return err
+}

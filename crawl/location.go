@@ -1,0 +1,148 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
+)
+
+// Errors about locations.
+var (
+	// ErrNoCrawl reports a location without a crawl.
+	ErrNoCrawl = engine.ErrNoCrawl
+	// ErrNotRunning reports the directory of a worker that is not running: the
+	// crawl itself is in Redis.
+	ErrNotRunning = errors.New("crawl: the worker of this directory is not running")
+)
+
+type (
+	// LocationError reports that a Location does not say enough about its crawl,
+	// or the wrong thing.
+	LocationError = engine.LocationError
+	// LostError reports a crawl that Postgres knows and Redis has lost. Rebuild
+	// makes it again.
+	LostError = engine.LostError
+)
+
+// String names the crawl without secrets: its directory, or "NAME on REDIS".
+func (l Location) String() string {
+	if l.Redis == nil {
+		return l.Dir
+	}
+	return l.Redis.Name + " on " + withoutSecrets(l.Redis.URL)
+}
+
+// Stored returns the settings that were fixed when the crawl was created, by the
+// names of the command's flags; nil means that there is no crawl.
+func Stored(ctx context.Context, l Location) (map[string]string, error) {
+	home, err := l.home()
+	if err != nil {
+		return nil, err
+	}
+	return home.Stored(ctx)
+}
+
+var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// home returns where the frontier is.
+func (l Location) home() (engine.Home, error) {
+	db, err := l.database()
+	if err != nil {
+		return nil, err
+	}
+	if l.Redis == nil {
+		if l.Dir == "" {
+			return nil, errors.New("crawl: Dir is empty, want a directory, or Redis")
+		}
+		return engine.Directory{Path: l.Dir, DB: db}, nil
+	}
+	if name := l.Redis.Name; !crawlName.MatchString(name) || strings.Trim(name, ".") == "" {
+		return nil, fmt.Errorf("crawl: Redis.Name is %q, want 1 to 64 letters, digits, dots, underscores and dashes", name)
+	}
+	logging.Disable() // what go-redis prints it returns as well
+	options, err := redisstore.ParseURL(l.Redis.URL)
+	if err == nil && l.Redis.CAFile != "" {
+		if options.TLSConfig == nil {
+			return nil, errors.New("crawl: Redis.CAFile is for a rediss:// URL")
+		}
+		options.TLSConfig, err = redisstore.TLSConfig(l.Redis.CAFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("crawl: Redis.URL: %w", err)
+	}
+	options.Password = cmp.Or(l.Redis.Password, options.Password)
+	return &engine.Server{Redis: options, Where: withoutSecrets(l.Redis.URL), Name: l.Redis.Name, Dir: l.Dir, DB: db}, nil
+}
+
+// wantPostgres says what Postgres.URL has to be.
+const wantPostgres = "want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE"
+
+// database returns the Postgres that l names, or nil.
+func (l Location) database() (*engine.Database, error) {
+	if l.Postgres == nil {
+		return nil, nil
+	}
+	return l.Postgres.database()
+}
+
+func (p *Postgres) database() (*engine.Database, error) {
+	d := &engine.Database{DSN: p.URL, Where: "postgres", NoMigrate: p.NoMigrate}
+	target, err := url.Parse(p.URL)
+	isURL := err == nil && (target.Scheme == "postgres" || target.Scheme == "postgresql")
+	switch {
+	case isURL && target.User == nil && target.Host != "" && strings.Contains(p.URL, "@"):
+		// A password that begins with digits would be taken for a port, and shown.
+		return nil, errors.New(wantPostgres + ": it has an @ behind a / ? or #; " +
+			"write such a character of a user or password as %2F, %3F or %23, and an @ that is not before the host as %40")
+	case isURL:
+		d.Where = withoutSecrets(p.URL)
+		if target.User != nil {
+			d.DSN = target.String() // the driver takes what is behind the first @ for a host
+		}
+	case strings.Contains(p.URL, "://") || !strings.Contains(p.URL, "="):
+		return nil, errors.New(wantPostgres)
+	}
+	if p.Password == "" {
+		return d, nil
+	}
+	if isURL {
+		target.User = url.UserPassword(target.User.Username(), p.Password)
+		d.DSN = target.String()
+	} else {
+		d.DSN += " password='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(p.Password) + "'"
+	}
+	return d, nil
+}
+
+// Validate reports what is wrong with the URL.
+func (p *Postgres) Validate() error {
+	_, err := p.database()
+	return err
+}
+
+// Where returns the database's URL without secrets, or "postgres" for keywords
+// and values.
+func (p *Postgres) Where() string {
+	d, err := p.database()
+	if err != nil {
+		return "postgres"
+	}
+	return d.Where
+}
+
+// withoutSecrets returns a URL without its user and its query. A password may
+// have any character: everything before an @ goes.
+func withoutSecrets(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
+	return scheme + "://" + rest
+}

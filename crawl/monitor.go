@@ -1,0 +1,228 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// monitor watches the run of this process: once a second it takes a sample, and
+// each minute it writes the report to its file.
+type monitor struct {
+	*session
+	stop    func(error) // ends the run
+	started time.Time
+	added   uint64 // URLs when the run began
+	filled  uint64 // keys of the filter then
+	before  totals // of the runs before
+
+	mu       sync.Mutex
+	meter    report.Meter
+	cpu      cpuMeter
+	share    float64        // of all cores, at the last sample
+	counters frontier.Stats // the newest
+	counted  time.Time      // when the store was asked for them
+
+	unsaved bool // the log says that the report was not written; run's alone
+}
+
+const (
+	sampleEvery = time.Second
+	reportEvery = time.Minute
+	// answerTime is how soon a store answers that can be asked.
+	answerTime = 2 * time.Second
+)
+
+// newMonitor begins the run that is watched.
+func (ses *session) newMonitor(ctx context.Context, begun time.Time, stop func(error)) (*monitor, error) {
+	var stats frontier.Stats
+	var layers []frontier.FilterLayer
+	err := ses.untilAvailable(ctx, "the crawl waits", func() (err error) {
+		if stats, err = ses.engine.Counters(context.WithoutCancel(ctx)); err == nil {
+			layers, err = ses.engine.FilterLayers(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &monitor{
+		session: ses, stop: stop, started: begun, added: stats.Added, cpu: newCPUMeter(begun), counters: stats, counted: begun,
+		filled: keysOf(layers),
+	}
+	m.readTotals()
+	ses.running.Store(m)
+	return m, nil
+}
+
+// poke makes a Watch of this process look now.
+func (ses *session) poke() {
+	select {
+	case ses.poked <- struct{}{}:
+	default:
+	}
+}
+
+// run watches until ctx ends. What goes wrong with the store or the directory
+// is for those to say who work with them.
+func (m *monitor) run(ctx context.Context) {
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	saved := m.started
+	for {
+		if at, err := m.look(ctx); err == nil && at.Sub(saved) >= reportEvery {
+			m.save(ctx)
+			saved = at
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// look takes the next sample.
+func (m *monitor) look(ctx context.Context) (time.Time, error) {
+	now := time.Now()
+	m.mu.Lock()
+	m.share = m.cpu.read(now)
+	m.mu.Unlock()
+	s, err := m.sample(ctx, now)
+	if err != nil {
+		return now, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.meter.Read(s)
+	return now, nil
+}
+
+// sample returns the crawl as it is now; anybody may ask.
+func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, error) {
+	stats, silent, err := m.count(ctx, now)
+	if err != nil {
+		return report.Sample{}, err
+	}
+	p := m.worker.Progress()
+	m.mu.Lock()
+	share := m.share
+	m.mu.Unlock()
+	s := report.Sample{
+		Time: now, Started: m.started,
+		Pages: stats.Pages, Finished: stats.Done + stats.Failed, Failed: stats.Failed,
+		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: (*report.LastError)(p.LastError), Unreached: noneReached(p, stats),
+		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
+		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
+		MaxPages: m.MaxPages, Closed: m.closed.Load(),
+		Gauges: report.Gauges{
+			Slots: p.Slots, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
+			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
+			BackingOff: p.BackingOff, NextTry: p.NextTry, Down: p.Down, ShortMemory: p.ShortMemory, Feeding: m.feeding.Load() > 0,
+			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
+			Delay: rounded(p.Delay), DelayFlag: max(m.Fixed.Delay, 0), Rate: m.Rate, Silent: silent, StoreName: m.storeName(),
+		},
+	}
+	if m.MaxTime > 0 {
+		s.Deadline = m.started.Add(m.MaxTime)
+	}
+	return s, nil
+}
+
+// count returns the store's counters. While it cannot be asked they are the last
+// ones, and silent is how old.
+func (m *monitor) count(ctx context.Context, now time.Time) (stats frontier.Stats, silent time.Duration, err error) {
+	limited, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	stats, err = m.engine.Counters(limited)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		m.counters, m.counted = stats, now
+		return stats, 0, nil
+	case ctx.Err() == nil && (errors.Is(err, frontier.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)):
+		return m.counters, max(now.Sub(m.counted), time.Nanosecond), nil
+	}
+	return stats, 0, err
+}
+
+// rounded is a delay to be shown: one that follows a host's latency has
+// nanoseconds.
+func rounded(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// save writes the report to its file. A report that cannot be written is no
+// reason to end a crawl.
+func (m *monitor) save(ctx context.Context) {
+	r, err := m.account(ctx, 0)
+	if err == nil {
+		err = m.write(r)
+	}
+	switch {
+	case err == nil && m.unsaved:
+		m.Logger.Info("report written again")
+	case err != nil && ctx.Err() == nil && !m.unsaved:
+		m.Logger.Warn("report not written", slog.Any("err", err))
+	}
+	m.unsaved = err != nil
+}
+
+// cores is how many of them this process can use.
+func cores() int { return min(runtime.GOMAXPROCS(0), runtime.NumCPU()) }
+
+// cpuMeter tells which part of all cores this process uses.
+type cpuMeter struct {
+	at   time.Time
+	used time.Duration
+	last float64
+}
+
+func newCPUMeter(now time.Time) cpuMeter { return cpuMeter{at: now, used: cpuTime()} }
+
+// read returns the share since the last read, 0 to 1.
+func (c *cpuMeter) read(now time.Time) float64 {
+	used, wall := cpuTime(), now.Sub(c.at)
+	if wall < 10*time.Millisecond { // the system counts in ticks
+		return c.last
+	}
+	c.last = min(max((used-c.used).Seconds()/wall.Seconds()/float64(cores()), 0), 1)
+	c.at, c.used = now, used
+	return c.last
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// storeName is what the store is called when it does not answer; empty: nothing.
+func (ses *session) storeName() string {
+	if ses.Redis != nil {
+		return "Redis"
+	}
+	return ""
+}
+
+// noneReached reports whether no seed has been reached so far and nothing can be
+// tried now: no page and no robots.txt came, to this worker or to another one.
+func noneReached(p fetcher.Progress, stats frontier.Stats) bool {
+	waits := stats.Leased == 0 || p.Hosts > 0 // no other worker has a host just now
+	return p.Stuck && !p.Answered && p.LastError != nil && waits && stats.Pages+stats.Done == 0
+}

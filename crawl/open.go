@@ -1,0 +1,180 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+)
+
+// Run crawls from config.Seeds until nothing is left, a limit is reached or ctx
+// ends: it is Open, Seed, Crawl.Run and Close. A crawl that exists is resumed.
+func Run(ctx context.Context, config Config) error {
+	c, err := Open(ctx, config)
+	if err != nil {
+		return err
+	}
+	_, err = c.Run(ctx)
+	return errors.Join(err, c.Close())
+}
+
+// Open opens a crawl to run it, and creates it if there is none. It takes the
+// lock of an embedded crawl (frontier.ErrLocked if another process has it), or
+// becomes one of the workers of a crawl in Redis.
+func Open(ctx context.Context, config Config) (*Crawl, error) {
+	home, err := config.Location().home()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := home.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := config.prepare(stored)
+	if err != nil {
+		return nil, err
+	}
+	ses, err := openSession(ctx, p, home, engine.Crawl)
+	if err != nil {
+		return nil, err
+	}
+	c := &Crawl{Handle: &Handle{location: config.Location(), home: home, own: ses}, ses: ses}
+	c.stopping = make(chan struct{})
+	return c, nil
+}
+
+// Attach returns a Handle on the crawl at l, whether a process runs it or not. It
+// creates nothing, and needs no permission to write for what only looks. It
+// returns ErrNoCrawl if there is no crawl, and ErrNotRunning for the directory of
+// a worker that is not running.
+func Attach(ctx context.Context, l Location) (*Handle, error) {
+	home, err := l.home()
+	if err != nil {
+		return nil, err
+	}
+	h := &Handle{location: l, home: home}
+	if l.Redis == nil {
+		card, err := engine.ReadWorkerCard(l.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if card != nil {
+			if !h.Running(ctx) {
+				return nil, fmt.Errorf("%s is of a worker of %s: %w", l.Dir, card.Crawl, ErrNotRunning)
+			}
+			return h, nil
+		}
+	}
+	stored, err := home.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if stored == nil {
+		return nil, fmt.Errorf("%s: %w", l, ErrNoCrawl)
+	}
+	return h, nil
+}
+
+// openStored opens an existing crawl by its own settings, without running it.
+// Which addresses are requested is for its runs to say: nothing is requested here.
+func openStored(ctx context.Context, l Location, home engine.Home, why engine.Purpose, c Config) (*session, error) {
+	stored, err := home.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if stored == nil {
+		return nil, fmt.Errorf("%s: %w", l, ErrNoCrawl)
+	}
+	c.Dir, c.Redis, c.Postgres = l.Dir, l.Redis, l.Postgres
+	c.Requests.AllowPrivate = true
+	p, err := c.prepare(stored)
+	if err != nil {
+		return nil, err
+	}
+	ses, err := openSession(ctx, p, home, why)
+	if err == nil && l.Redis != nil {
+		ses.dir = "" // that of workers has no report of the crawl
+	}
+	return ses, err
+}
+
+// Rebuilt says what a Rebuild did.
+type Rebuilt struct {
+	Lost       *LostError        // the crawl was made again because Redis had lost it; nil: it was there
+	Reconciled *exact.Reconciled // exact keys that were offered again; nil: they are not in Postgres
+	Loss       *Loss             // with AcceptLoss
+	Keys       uint64            // URLs in the filter
+}
+
+// Loss says which records are missing from the files of a crawl.
+type Loss = engine.Loss
+
+// Rebuild makes the filter of a crawl again after it was lost. An embedded crawl
+// has what it needs; of one in Redis the records of all workers must be in
+// l.Dir. Exact keys that wait in Postgres are queued again, and a crawl that
+// Redis has lost altogether is made again. No worker may run meanwhile.
+func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
+	return rebuild(ctx, l, engine.Rebuild)
+}
+
+// AcceptLoss is Rebuild for an embedded crawl whose newest file of records became
+// shorter than what was committed. It lets the crawl go on without them.
+func AcceptLoss(ctx context.Context, l Location) (Rebuilt, error) {
+	return rebuild(ctx, l, engine.AcceptLoss)
+}
+
+func rebuild(ctx context.Context, l Location, why engine.Purpose) (r Rebuilt, err error) {
+	home, err := l.home()
+	if err != nil {
+		return r, err
+	}
+	if server, shared := home.(*engine.Server); shared {
+		if why == engine.AcceptLoss {
+			return r, &LocationError{Crawl: l.String(), Problem: "accepting a loss is for a crawl in a directory: the records of workers count as far as they are there"}
+		}
+		if r.Lost, err = server.Recreate(ctx); err != nil {
+			return r, err
+		}
+	}
+	ses, err := openStored(ctx, l, home, why, Config{})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, ses.close()) }()
+	if why == engine.AcceptLoss {
+		if r.Loss, err = ses.engine.AcceptLoss(ctx); err != nil {
+			return r, err
+		}
+	}
+	if ses.engine.ExactElsewhere() {
+		done, err := ses.engine.Reconcile(ctx, true)
+		if err != nil {
+			return r, err
+		}
+		r.Reconciled = &done
+	}
+	stats, err := ses.engine.Stats(ctx)
+	r.Keys = stats.Filter.Keys
+	return r, err
+}
+
+// Delete removes a crawl from Redis and from Postgres, and returns how many keys
+// Redis had. The records in workers' directories stay. An embedded crawl is
+// removed with its directory, by the caller.
+func Delete(ctx context.Context, l Location) (keys int, err error) {
+	home, err := l.home()
+	if err != nil {
+		return 0, err
+	}
+	server, shared := home.(*engine.Server)
+	if !shared {
+		return 0, &LocationError{Crawl: l.String(), Problem: "an embedded crawl is removed with its directory"}
+	}
+	return server.Remove(ctx)
+}
+
+// RecordsFile returns the path of the file to which the records of the crawl in
+// dir are appended.
+func RecordsFile(dir string) string { return engine.RecordsIn(dir) }

@@ -1,0 +1,290 @@
+package crawl
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/budget"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/fetcher/trap"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/politeness"
+)
+
+// plan is a Config that was found good, with what it is parsed into. Nothing is
+// open yet.
+type plan struct {
+	Config
+	stored frontier.Settings // nil: a new crawl
+	hosts  hostTable
+	rules  fetcher.Rules
+	exact  *exact.Rules
+	window exact.Windows
+	canon  *canon.Canonicalizer
+	policy politeness.Policy
+	client *get.Client
+	bodies *budget.Budget
+}
+
+// MemoryError reports a Config.Memory that cannot hold one answer and its
+// document.
+type MemoryError struct{ Memory, Least int64 } // bytes
+
+// Error implements error.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("crawl: Memory is %d bytes, want at least %d for one answer and its document", e.Memory, e.Least)
+}
+
+// Validate returns every fault of c that can be found without opening anything.
+func (c Config) Validate() error {
+	_, err := c.prepare(nil)
+	return err
+}
+
+// prepare completes c by what is stored, and parses it. The error names every fault.
+func (c Config) prepare(stored frontier.Settings) (*plan, error) {
+	p := &plan{Config: c, stored: stored}
+	var errs []error
+	keep := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	keep(p.Fixed.validate())
+	keep(p.Fixed.adopt(stored))
+	if text, found := stored[hostsSetting]; found && p.Hosts == nil {
+		keep(json.Unmarshal([]byte(text), &p.Hosts))
+	}
+	p.hosts = newHostTable(p.Hosts)
+	p.Agent = cmp.Or(p.Agent, "crawler/"+Version())
+	p.Memory = cmp.Or(p.Memory, defaultMemory)
+	p.Records.Save = cmp.Or(p.Records.Save, "none")
+	p.Grace = cmp.Or(p.Grace, defaultGrace)
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	keep(p.parseRules())
+	keep(p.parseExact())
+	keep(p.parseCanon())
+	p.setPolicy()
+	keep(p.newClient())
+	return p, errors.Join(errs...)
+}
+
+const (
+	defaultMemory = 128 << 20
+	defaultGrace  = 30 * time.Second
+)
+
+// limit returns a bound of Fixed for a package in which 0 is none.
+func limit(n int) uint64 { return uint64(max(n, 0)) }
+
+// parseRules makes the rules for links.
+func (p *plan) parseRules() error {
+	var errs [3]error
+	p.rules.Scope, errs[0] = canon.ParseScopeMode(p.Fixed.Scope)
+	p.rules.Include, errs[1] = compileAll("Include", p.Fixed.Include)
+	p.rules.Exclude, errs[2] = compileAll("Exclude", p.Fixed.Exclude)
+	p.rules.MaxDepth = p.Fixed.MaxDepth
+	switch p.Fixed.MaxDepth {
+	case NoLimit:
+		p.rules.MaxDepth = 0
+	case SeedsOnly:
+		p.rules.MaxDepth = fetcher.SeedsOnly
+	}
+	p.rules.MaxHosts = limit(p.Fixed.MaxHostsPerDomain)
+	p.rules.Trap = trap.Limits{
+		MaxURL: p.Fixed.MaxURLBytes, MaxRepeats: p.Fixed.MaxPathRepeats, MaxParams: p.Fixed.MaxParams,
+		MaxAhead: p.Fixed.MaxYearsAhead, Year: trap.ThisYear(time.Now()),
+	}
+	if p.Fixed.MaxYearsAhead == ThisYear {
+		p.rules.Trap.MaxAhead, p.rules.Trap.Year = 1, p.rules.Trap.Year-1
+	}
+	return errors.Join(errs[:]...)
+}
+
+func compileAll(field string, list []string) (all []*regexp.Regexp, err error) {
+	var errs []error
+	for _, text := range list {
+		re, err := regexp.Compile(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("crawl: Fixed.%s: %w", field, err))
+			continue
+		}
+		all = append(all, re)
+	}
+	return all, errors.Join(errs...)
+}
+
+// className matches what stands before a rule that has a name.
+var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
+
+// ParseExact parses Fixed.Exact: each text is one rule with the name of its class
+// before it, as in "gov: host=*.gov", or a list of rules without names.
+func ParseExact(texts []string) (*exact.Rules, error) {
+	var rules []exact.Rule
+	var errs []error
+	for _, text := range texts {
+		if named := className.FindStringSubmatch(text); named != nil {
+			rules = append(rules, exact.Rule{Name: named[1], Text: named[2]})
+			continue
+		}
+		some, err := exact.ParseRules(text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		rules = append(rules, some.Given()...)
+	}
+	made, err := exact.NewRules(rules...)
+	return made, errors.Join(append(errs, err)...)
+}
+
+func (p *plan) parseExact() (err error) {
+	if p.exact, err = ParseExact(p.Fixed.Exact); err != nil {
+		return fmt.Errorf("crawl: Fixed.Exact: %w", err)
+	}
+	if p.window, err = exact.ParseWindows(strings.Join(p.Fixed.Windows, ","), p.exact); err != nil {
+		return fmt.Errorf("crawl: Fixed.Windows: %w", err)
+	}
+	return nil
+}
+
+// parseCanon makes the canonical form, of an existing crawl in its version.
+func (p *plan) parseCanon() (err error) {
+	strip := canon.DefaultStrip()
+	if slices.Contains(p.Fixed.StripParams, "-") {
+		strip = []string{}
+	}
+	for _, name := range p.Fixed.StripParams {
+		if name != "-" {
+			strip = append(strip, name)
+		}
+	}
+	options := canon.Options{StripParams: strip, KeepParams: p.Fixed.KeepParams, SortQuery: p.Fixed.SortQuery == On}
+	if p.Fixed.HostKey == "domain" {
+		options.HostKey = canon.ByDomain
+	}
+	if form, found := p.stored[formSetting]; found {
+		if options.Version, err = canon.VersionOf(form); err != nil {
+			return fmt.Errorf("%s: %w", p.Location(), err)
+		}
+	}
+	p.canon, err = canon.New(options)
+	return err
+}
+
+func (p *plan) setPolicy() {
+	f := p.Fixed
+	p.policy = politeness.Policy{
+		Delay: f.Delay, MaxCrawlDelay: f.MaxCrawlDelay, LatencyFactor: f.LatencyFactor,
+		BackoffBase: p.Backoff, BackoffMax: p.BackoffMax, DeadAfter: cmp.Or(p.DeadAfter, 6),
+	}
+	if f.Delay == NoDelay {
+		p.policy.LatencyFactor = politeness.NoLatencyFactor
+	}
+}
+
+// newClient makes what requests pages. It opens nothing yet.
+func (p *plan) newClient() (err error) {
+	c := p.Requests
+	c.UserAgent = p.Agent
+	if p.Contact != "" {
+		c.UserAgent += " (+" + p.Contact + ")"
+	}
+	if c.Headers == nil {
+		c.Headers = make(http.Header)
+	}
+	var errs []error
+	for _, text := range p.Fixed.AllowPorts {
+		port, err := strconv.ParseUint(text, 10, 16)
+		errs = append(errs, err)
+		c.AllowPorts = append(c.AllowPorts, uint16(port))
+	}
+	if p.Fixed.Assets == On && (c.Types == nil || slices.Equal(c.Types, get.HTMLTypes())) {
+		c.Types = []string{get.AnyType}
+	}
+	if c.HeaderTimeout > 0 {
+		c.HeaderTimeout = min(c.HeaderTimeout, cmp.Or(c.Timeout, get.DefaultTimeout))
+	}
+	c.MaxIdleConns, c.MaxIdleConnsPerHost = p.keptConnections(), max(p.Fixed.HostConcurrency, 2)
+	c.HTTP1 = p.Fixed.HostConcurrency <= 1 && !p.hosts.overlaps()
+	c.Capture = p.Records.Save != "none"
+	if p.client, err = get.New(c); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	largest := fetcher.LargestShare(p.client, false)
+	if p.Memory < largest {
+		return errors.Join(append(errs, &MemoryError{p.Memory, largest})...)
+	}
+	if listing := fetcher.LargestShare(p.client, p.Fixed.Sitemaps == On); listing <= p.Memory/2 {
+		largest = listing
+	}
+	p.bodies = budget.New(p.Memory, largest)
+	return errors.Join(errs...)
+}
+
+// settings returns what is stored of the plan, or compared with what is.
+func (p *plan) settings() frontier.Settings {
+	s := p.Fixed.texts(settings, p.stored)
+	s[formSetting] = p.canon.Form()
+	text, _ := json.Marshal(append([]Host{}, p.Hosts...))
+	s[hostsSetting] = string(text)
+	if p.Redis != nil {
+		maps.Copy(s, p.Fixed.texts(sharedSettings, p.stored))
+		if p.Postgres != nil {
+			maps.Copy(s, p.Fixed.texts(exactSettings, p.stored))
+			s[exactSetting] = sinkPostgres
+		}
+		return s
+	}
+	// A crawl that exists keeps the seeds that it was created with.
+	if begun, found := p.stored[seedsSetting]; found {
+		s[seedsSetting] = begun
+	} else if p.stored == nil {
+		s[seedsSetting] = cmp.Or(p.SeedsText, strings.Join(p.Seeds, " "))
+	}
+	return s
+}
+
+// leaseTTL is how long a worker may hold a host: longer than two requests of the
+// longest kind.
+func (p *plan) leaseTTL() time.Duration {
+	return cmp.Or(p.Tests.LeaseTTL, max(time.Minute, 2*cmp.Or(p.Requests.Timeout, get.DefaultTimeout)+10*time.Second))
+}
+
+// engineConfig is what the frontier and its outputs are opened with.
+func (p *plan) engineConfig() *engine.Config {
+	f := &p.Fixed
+	return &engine.Config{
+		Settings: p.settings(), Stored: p.stored,
+		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
+		FilterURLs: f.FilterURLs, FPR: f.FPR, Growth: f.Growth == On,
+		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: limit(f.MaxPerHost), Limits: p.hosts.limits,
+		MaxQueued: p.MaxQueued, Partitions: f.Partitions, Wait: p.Wait, Worker: p.Worker,
+		Rows:    f.Sink == sinkPostgres,
+		Records: record.Config{RotateBytes: p.Records.RotateBytes, Compress: p.Records.Compress, Crash: p.Tests.Crash},
+		Stream:  p.Records.Stream, Save: p.Records.Save != "none",
+		Archive: warc.Config{
+			Crash: p.Tests.Crash, RotateBytes: p.Tests.SaveRotateBytes,
+			Info: warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
+		},
+		CheckpointAdds: p.Tests.CheckpointAdds, Crash: p.Tests.Crash, Logger: p.Logger,
+	}
+}

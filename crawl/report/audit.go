@@ -1,0 +1,63 @@
+package report
+
+import (
+	"math"
+	"slices"
+)
+
+// Audit is the books of a crawl counted anew. docs/audit.md says what each term
+// is counted from.
+type Audit struct {
+	Balanced bool     `json:"balanced"`
+	Terms    []Term   `json:"terms"`
+	Faults   []string `json:"faults,omitempty"` // where the store's tables contradict each other
+	Notes    []string `json:"notes,omitempty"`  // what was not counted, and why
+}
+
+// Term is one term of the books.
+type Term struct {
+	Term    string  `json:"term"`
+	Counter uint64  `json:"counter"`
+	Counted float64 `json:"counted"`
+	Within  float64 `json:"within,omitempty"` // how far Counted may be off: 5σ of an estimate
+	From    string  `json:"from"`             // what it was counted from
+	Fault   string  `json:"fault,omitempty"`  // why it does not balance
+}
+
+// Add adds a term that is counted exactly. A term with a fault does not balance
+// even if the numbers agree.
+func (a *Audit) Add(name string, counter, counted uint64, from, fault string) {
+	if fault == "" && counter != counted {
+		fault = "differ"
+	}
+	a.Terms = append(a.Terms, Term{Term: name, Counter: counter, Counted: float64(counted), From: from, Fault: fault})
+}
+
+// AddEstimate adds the URLs added beside the estimate from the filter's fill. An
+// estimate of few URLs errs by whole bits: one URL is allowed beyond 5σ.
+func (a *Audit) AddEstimate(added uint64, estimate, stderr float64) {
+	t := Term{Term: "added", Counter: added, From: "fill of the filter"}
+	if math.IsInf(estimate, 1) {
+		t.From += ", which is full and cannot tell"
+		a.Terms = append(a.Terms, t)
+		return
+	}
+	t.Counted, t.Within = estimate, 5*stderr+1
+	if math.Abs(t.Counted-float64(t.Counter)) > t.Within {
+		t.Fault = "differ"
+	}
+	a.Terms = append(a.Terms, t)
+}
+
+// Broken names the terms that do not balance.
+func (a *Audit) Broken() (names []string) {
+	for _, t := range a.Terms {
+		if t.Fault != "" && !slices.Contains(names, t.Term) {
+			names = append(names, t.Term)
+		}
+	}
+	if len(a.Faults) > 0 {
+		names = append(names, "tables")
+	}
+	return names
+}

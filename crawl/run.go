@@ -1,0 +1,336 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Crawl is a Handle on a crawl that this process has open and can run.
+type Crawl struct {
+	*Handle
+	ses      *session
+	stopping chan struct{} // closed when a run begins to end early
+}
+
+// Why a run ends early, beside its context.
+var (
+	ErrTimeOver = errors.New("crawl: MaxTime is over")
+	ErrStopped  = errors.New("crawl: stopped by another process")
+)
+
+// TimeOver is the end of a run that Config.MaxTime stopped.
+const TimeOver fetcher.End = "time"
+
+// Result is what a run came to.
+type Result struct {
+	End    fetcher.End // fetcher.Empty, Limit or Stopped, or TimeOver
+	Stats  frontier.Stats
+	Took   time.Duration
+	Report *report.Report
+	// Unreached reports that no host of a seed answered, and why; nil: one did.
+	Unreached error
+}
+
+// SeedCounts are what became of seeds.
+type SeedCounts struct {
+	Added, Seen, Refused uint64
+	All                  bool // there are no more
+}
+
+// Feed keeps Run from ending because nothing is left, until done is called with
+// what became of the seeds that were added meanwhile. It is called before Run.
+func (c *Crawl) Feed() (done func(SeedCounts)) {
+	return c.ses.feedSeeds()
+}
+
+// Stopping is closed when a run begins to end early: its context ended, MaxTime is
+// over, or another process stopped it. The run then ends within Config.Grace,
+// unless a disk or a server hangs.
+func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
+
+// Abort ends requests under way at once. Their URLs go back to the frontier, and
+// Run returns soon.
+func (c *Crawl) Abort() { c.ses.worker.Abort() }
+
+// FilterBytes returns how much of this process's memory the filter takes; 0 for
+// one in Redis.
+func (c *Crawl) FilterBytes() uint64 { return c.ses.engine.FilterBytes() }
+
+// Run crawls until nothing is left, a limit is reached or ctx ends; then requests
+// under way get Config.Grace. It adds Config.Seeds first. Meanwhile Handles of
+// other processes reach it through the directory's control socket, and the report
+// in the directory is at most a minute old. Run may be called once.
+func (c *Crawl) Run(ctx context.Context) (*Result, error) {
+	ses := c.ses
+	begun := time.Now()
+	run, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ending := new(deadline)
+	begin := sync.OnceFunc(func() {
+		ending.begin(ses.Grace)
+		close(c.stopping)
+	})
+	defer context.AfterFunc(ctx, begin)()
+	endRun := func(why error) {
+		if errors.Is(why, ErrTimeOver) || errors.Is(why, ErrStopped) {
+			begin()
+		}
+		stop(why)
+	}
+	defer context.AfterFunc(run, ses.engine.CancelWait)()
+	defer ses.engine.Relay(ctx)()
+	m, err := ses.newMonitor(ctx, begun, endRun)
+	if err != nil {
+		return nil, err
+	}
+	endServing, err := ses.serveControl(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer endServing()
+	if ses.MaxTime > 0 {
+		timer := time.AfterFunc(ses.MaxTime, func() { endRun(ErrTimeOver) })
+		defer timer.Stop()
+	}
+	fed := ses.feed(run, stop)
+	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { m.run(watching) })
+	r := new(Result)
+	r.End, err = ses.worker.Run(run)
+	cause := context.Cause(run)
+	stop(nil)
+	err = errors.Join(err, <-fed)
+	endWatching()
+	watch.Wait()
+	if err != nil {
+		return nil, err
+	}
+	if r.End == fetcher.Stopped && errors.Is(cause, ErrTimeOver) {
+		r.End = TimeOver
+	}
+	r.Took = time.Since(begun)
+	return r, m.sumUp(ctx, r, ending)
+}
+
+// feed adds Config.Seeds beside the crawl, which cannot end before.
+func (ses *session) feed(run context.Context, stop func(error)) <-chan error {
+	fed := make(chan error, 1)
+	if len(ses.Seeds) == 0 {
+		fed <- nil
+		return fed
+	}
+	done := ses.feedSeeds()
+	go func() {
+		var counts SeedCounts
+		defer func() { done(counts) }()
+		var answers []SeedAnswer
+		err := ses.untilAvailable(run, "seeds wait", func() (err error) {
+			answers, err = ses.seed(run, seedQuestion{ses.Seeds, true})
+			return err
+		})
+		for i, a := range answers {
+			counts.Count(a)
+			if a.Answer == frontier.Refused.String() {
+				ses.Logger.Warn("seed refused", slog.String("seed", ses.Seeds[i]), slog.String("err", a.Message))
+			}
+		}
+		if run.Err() != nil {
+			err = nil
+		} else if err != nil {
+			stop(err)
+		}
+		counts.All = err == nil
+		fed <- err
+	}()
+	return fed
+}
+
+// Count adds one answer.
+func (c *SeedCounts) Count(a SeedAnswer) {
+	switch a.Answer {
+	case frontier.Added.String():
+		c.Added++
+	case frontier.Seen.String():
+		c.Seen++
+	default:
+		c.Refused++
+	}
+}
+
+// sumUp asks the store what the run came to. A store that is away just now is
+// waited for, unless the run was told to end: then all of it has to be done
+// within the grace.
+func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error {
+	once := func() (err error) {
+		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		limited, cancel := ending.limit(ctx)
+		defer cancel()
+		m.seedsAfter(limited, r.Stats)
+		return m.conclude(ctx, r)
+	}
+	if r.End == fetcher.Empty || r.End == fetcher.Limit {
+		if err := m.untilAvailable(ctx, "the summary waits", once); err == nil || ctx.Err() == nil {
+			return err
+		}
+	}
+	return once()
+}
+
+// untilAvailable calls again while the store cannot be asked, and logs once that
+// what waits.
+func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
+	const least, most = 100 * time.Millisecond, 10 * time.Second
+	for wait := least; ; wait = min(2*wait, most) {
+		err := call()
+		if !errors.Is(err, frontier.ErrUnavailable) {
+			return err
+		}
+		if wait == least {
+			ses.Logger.Warn(what, slog.Any("err", err))
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// deadline is the end of the grace of a run that was told to end. Its zero value
+// is that of a run that goes on.
+type deadline struct {
+	mu   sync.Mutex
+	end  time.Time     // zero: the run goes on
+	rest time.Duration // of the grace, for what cannot be left undone
+}
+
+// begin starts the grace. Further calls do nothing.
+func (d *deadline) begin(grace time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.end.IsZero() {
+		d.end, d.rest = time.Now().Add(grace), min(grace/10, time.Second)
+	}
+}
+
+// limit returns a context for what a run can leave undone at its end. It outlives
+// ctx, and ends early enough to close the store within the grace.
+func (d *deadline) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithoutCancel(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, d.end.Add(-d.rest), errors.New("the grace is over"))
+}
+
+// errUnreached says that no host of a seed answered, and why.
+func (ses *session) errUnreached(ctx context.Context) error {
+	last := ses.worker.Progress().LastError
+	if last != nil {
+		return fmt.Errorf("no seed could be reached: %v", (*report.LastError)(last))
+	}
+	if cause := ses.causeOfSeed(ctx); cause != "" {
+		return fmt.Errorf("no seed could be reached: %s", cause)
+	}
+	return errors.New("no seed could be reached")
+}
+
+// causeOfSeed is why the first seed failed, in an earlier run or with another
+// worker; empty: that is not known.
+func (ses *session) causeOfSeed(ctx context.Context) string {
+	if len(ses.Seeds) == 0 {
+		return ""
+	}
+	e, err := ses.explainWith(ctx, ses.Seeds[0], false)
+	switch {
+	case err != nil:
+		return ""
+	case e.Record != nil && e.Record.Error != "":
+		return e.Record.Error
+	case e.Robots != nil && e.Robots.Cause != "":
+		return "robots.txt: " + e.Robots.Cause
+	}
+	return e.HostFailure
+}
+
+// feedSeeds is Feed of a session.
+func (ses *session) feedSeeds() (done func(SeedCounts)) {
+	release := ses.worker.Hold()
+	ses.feeding.Add(1)
+	return func(counts SeedCounts) {
+		ses.seedsMu.Lock()
+		ses.counts = counts
+		ses.seedsMu.Unlock()
+		ses.closed.Store(counts.All && ses.Fixed.MaxDepth == SeedsOnly)
+		ses.feeding.Add(-1)
+		release()
+	}
+}
+
+// fed returns what became of the seeds of this run.
+func (ses *session) fed() SeedCounts {
+	ses.seedsMu.Lock()
+	defer ses.seedsMu.Unlock()
+	return ses.counts
+}
+
+// MarkSeen counts URLs as seen, without queueing them, and returns how many of
+// them were new to the filter. They must be canonical or have a canonical form:
+// faults says, index for index, what is wrong with others, which are left out.
+func (c *Crawl) MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error) {
+	faults = make([]error, len(urls))
+	var marked []engine.SeenURL
+	for i, text := range urls {
+		url, err := c.ses.canon.Parse(text)
+		if err != nil {
+			faults[i] = err
+			continue
+		}
+		marked = append(marked, engine.SeenURL{Host: c.ses.canon.HostKey(url), URL: url.String()})
+	}
+	fresh, err = c.ses.engine.MarkSeen(ctx, marked)
+	return fresh, faults, err
+}
+
+// PrivateHeaders returns the names of headers that are sent to the origins of
+// seeds only.
+func (c *Crawl) PrivateHeaders() []string { return c.ses.client.PrivateHeaders() }
+
+// Dir returns the directory that has the records, the report and the control
+// socket of this process.
+func (c *Crawl) Dir() string { return c.ses.dir }
+
+// New reports whether Open created the crawl.
+func (c *Crawl) New() bool { return c.ses.stored == nil }
+
+// Err returns why the frontier cannot be used any more; nil: it can.
+func (c *Crawl) Err() error { return c.ses.engine.Err() }
+
+// CheckSeeds returns why each of seeds would be refused, index for index, without
+// opening anything; nil for one that would not. It looks up names.
+func (c Config) CheckSeeds(ctx context.Context, seeds []string) ([]error, error) {
+	p, err := c.prepare(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer p.client.Close()
+	faults := make([]error, len(seeds))
+	for i, raw := range seeds {
+		_, faults[i] = p.checkSeed(ctx, raw, true)
+	}
+	return faults, nil
+}

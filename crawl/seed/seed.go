@@ -1,0 +1,125 @@
+// Package seed reads seeds as people write them, and shows them without secrets.
+//
+// It owns what counts as a seed and what is said of text that is none. The
+// canonical form is package canon's. It does no I/O.
+package seed
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// What is wanted where a URL is expected, and where a host is enough.
+const (
+	WantURL  = "want a URL such as https://example.org/"
+	WantSeed = WantURL + ", or a host such as example.org"
+)
+
+// Parse returns the canonical form of a seed. It is stricter than canon: a
+// link may have a host that no name server knows, but a seed with such a host
+// is something else, such as a path or the header of a CSV file.
+func Parse(c *canon.Canonicalizer, raw string) (canon.URL, error) {
+	malformed := func(hint string) (canon.URL, error) {
+		return canon.URL{}, &canon.Error{Ref: raw, Err: canon.ErrMalformed, Hint: hint}
+	}
+	text := strings.TrimSpace(raw)
+	if strings.Contains(text, "\t") {
+		return malformed("it has a tab in it")
+	}
+	if !HasScheme(text) {
+		text = strings.TrimPrefix(text, "//")
+		authority := authorityOf(text)
+		afterAddress := authority[strings.LastIndexByte(authority, ']')+1:] // colons of an IPv6 address are no port's
+		_, port, hasPort := strings.Cut(afterAddress, ":")
+		switch {
+		case strings.HasPrefix(text, "/"):
+			return malformed("it begins with a slash")
+		case hasPort && (port == "" || strings.Trim(port, "0123456789") != ""):
+			return malformed("what follows the colon is no port")
+		case strings.Contains(authority, "@"):
+			return malformed("it has an @ and no http:// or https://")
+		}
+	}
+	url, err := c.ParseSeed(raw)
+	if err != nil {
+		return url, err
+	}
+	if host := url.Host(); host[0] != '[' && strings.Trim(host, HostLetters) != "" {
+		return malformed(fmt.Sprintf("%q cannot be a host", host))
+	}
+	return url, nil
+}
+
+// HostLetters are what the names of hosts are made of, in their canonical form.
+const HostLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
+
+// HasScheme reports whether a seed says how to fetch it. Without that https is
+// tried.
+func HasScheme(text string) bool {
+	lower := strings.ToLower(strings.TrimSpace(text))
+	return strings.Contains(lower, "://") || strings.HasPrefix(lower, "http:") || strings.HasPrefix(lower, "https:")
+}
+
+// authorityOf returns the part of a URL without its scheme that ends before the
+// path: [USER[:PASSWORD]@]HOST[:PORT].
+func authorityOf(text string) string {
+	if end := strings.IndexAny(text, `/\?#`); end >= 0 {
+		return text[:end]
+	}
+	return text
+}
+
+// WithoutCredentials returns a seed without the user name and password that it
+// may have, and whether it had any.
+func WithoutCredentials(seed string) (bare string, had bool) {
+	scheme, rest, found := strings.Cut(seed, "://")
+	if !found {
+		return seed, false
+	}
+	end := strings.LastIndexByte(authorityOf(rest), '@')
+	if end < 0 {
+		return seed, false
+	}
+	return scheme + "://" + rest[end+1:], true
+}
+
+// Shown returns a seed as it may be shown. Text that is no URL may hold a
+// password too, with a slash in it for example: then all before the last @ goes.
+func Shown(seed string) string {
+	scheme, rest, found := strings.Cut(seed, "://")
+	if !found {
+		scheme, rest = "", seed
+	} else {
+		scheme += "://"
+	}
+	authority := authorityOf(rest)
+	end := strings.LastIndexByte(authority, '@')
+	if end < 0 && strings.Contains(authority, ":") && strings.Trim(authority[strings.LastIndexByte(authority, ':')+1:], "0123456789") != "" {
+		end = strings.LastIndexByte(rest, '@')
+	}
+	if end < 0 {
+		return seed
+	}
+	return scheme + "…" + rest[end:]
+}
+
+// Fault says what is wrong with a seed, without a password that it may have,
+// and what is wanted instead.
+func Fault(raw string, err error, want string) string {
+	fault := new(canon.Error)
+	raw = Shown(raw)
+	switch {
+	case strings.TrimSpace(raw) == "":
+		return "it is empty"
+	case errors.Is(err, canon.ErrScheme):
+		return fmt.Sprintf("%q is neither http nor https", raw)
+	case errors.Is(err, canon.ErrTooLong):
+		return fmt.Sprintf("%.60q… is longer than %d bytes", raw, canon.MaxBytes)
+	case errors.As(err, &fault) && fault.Hint != "":
+		return fmt.Sprintf("%q is no URL: %s; %s", raw, fault.Hint, want)
+	}
+	return fmt.Sprintf("%q is no URL; %s", raw, want)
+}

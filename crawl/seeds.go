@@ -1,0 +1,241 @@
+package crawl
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/lineage"
+	"github.com/bloomfrontier/crawler/crawl/seed"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// seed checks and adds seeds. Names are looked up with Check only: a file may have
+// millions.
+func (ses *session) seed(ctx context.Context, q seedQuestion) ([]SeedAnswer, error) {
+	replies := make([]SeedAnswer, len(q.Seeds))
+	var good []string
+	var at []int
+	for i, raw := range q.Seeds {
+		if reason, err := ses.checkSeed(ctx, raw, q.Check); err != nil {
+			replies[i] = SeedAnswer{Answer: frontier.Refused.String(), Reason: reason, Message: err.Error()}
+			continue
+		}
+		good, at = append(good, raw), append(at, i)
+	}
+	answers, err := ses.worker.Seeds(ctx, good)
+	if err != nil {
+		return nil, err
+	}
+	for j, a := range answers {
+		replies[at[j]] = newSeedAnswer(a)
+	}
+	ses.noteRefused(q.Seeds, replies)
+	return replies, nil
+}
+
+func newSeedAnswer(a fetcher.SeedAnswer) SeedAnswer {
+	r := SeedAnswer{URL: a.URL, Answer: a.Verdict.Answer.String(), Reason: a.Verdict.Reason}
+	switch {
+	case a.Err != nil:
+		r.Message = a.Err.Error()
+	case a.Verdict.Answer == frontier.Refused:
+		r.Message = fmt.Sprintf("%s: %s", a.URL, a.Verdict.Reason)
+	}
+	return r
+}
+
+// lookUpTime bounds the look-up of a seed's name.
+const lookUpTime = 5 * time.Second
+
+// checkSeed refuses what is no URL, and a seed whose host has only addresses
+// that are not requested. Names are looked up with look only: a file may have
+// millions.
+func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.Reason, error) {
+	url, err := seed.Parse(p.canon, raw)
+	if err != nil {
+		fault := errors.New(seed.Fault(raw, err, seed.WantSeed))
+		switch {
+		case errors.Is(err, canon.ErrScheme):
+			return frontier.ReasonScheme, fault
+		case errors.Is(err, canon.ErrTooLong):
+			return frontier.ReasonTooLong, fault
+		}
+		return frontier.ReasonMalformed, fault
+	}
+	if err := p.client.CheckPort(url.Port()); err != nil {
+		return frontier.ReasonPort, fmt.Errorf("%s: %w", url, err)
+	}
+	host := url.Host()
+	_, notAddress := netip.ParseAddr(strings.Trim(host, "[]"))
+	plain := notAddress == nil || host == "localhost" || strings.HasSuffix(host, ".localhost")
+	if !plain && !look {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
+	defer cancel()
+	var refused *get.AddressError
+	if err := p.client.CheckHost(ctx, host); errors.As(err, &refused) {
+		return frontier.Reason(frontier.Address), refused
+	}
+	return "", nil // no answer now may be one later
+}
+
+// seedsFile says what came of each seed. Refused seeds are added when they are
+// refused, for nothing else remembers them; the others are found when the file
+// is written anew.
+const seedsFile = "seeds.jsonl"
+
+// seedsAtEnd is how many records and waiting URLs are read at the end of a run,
+// some seconds of work, for the sake of seedsFile.
+const seedsAtEnd = 500_000
+
+// seedsAfter writes seedsFile at the end of a run, unless that takes long.
+func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
+	if ses.Redis != nil { // others may be at it still, and have records elsewhere
+		return
+	}
+	old := func() {
+		ses.Logger.Info("seeds.jsonl is as old as before: 'crawler report --seeds' writes it anew", slog.Uint64("records", stats.Records))
+	}
+	if stats.Records+stats.Queued > seedsAtEnd {
+		old()
+		return
+	}
+	switch _, err := ses.writeSeeds(ctx); {
+	case err != nil && ctx.Err() != nil:
+		old()
+	case err != nil:
+		ses.Logger.Warn("seeds.jsonl not written", slog.Any("err", err))
+	}
+}
+
+// writeSeeds writes seedsFile anew and returns how many seeds it has.
+func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
+	ses.seedsMu.Lock() // no refused seed is added meanwhile
+	defer ses.seedsMu.Unlock()
+	records, err := ses.engine.CommittedRecords(ctx)
+	if err != nil {
+		return 0, err
+	}
+	name := seedsPath(ses.Location(), ses.home)
+	temp, err := os.Create(name + ".tmp")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err = errors.Join(err, temp.Close()); err == nil {
+			err = os.Rename(temp.Name(), name)
+		}
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	out := bufio.NewWriterSize(temp, 64<<10)
+	if n, err = copyRefused(out, name); err != nil {
+		return 0, err
+	}
+	crawl := lineage.Crawl{
+		Lines: func() iter.Seq2[[]byte, error] { return engine.WithContext(ctx, records.Lines()) },
+		Waiting: func(visit func(frontier.Item) bool) error {
+			unless := func(item frontier.Item) bool { return ctx.Err() == nil && visit(item) }
+			err := errors.Join(ses.engine.List(ctx, frontier.Leased, "", unless), ses.engine.List(ctx, frontier.Queued, "", unless))
+			return errors.Join(err, ctx.Err())
+		},
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	err = lineage.Each(crawl, func(s lineage.Seed) error { n++; return enc.Encode(s) })
+	if err == nil {
+		err = errors.Join(out.Flush(), temp.Sync())
+	}
+	return n, err
+}
+
+// copyRefused copies the refused seeds of an old file, each line once, of which
+// it remembers 8 bytes.
+func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	known, hash := make(map[uint64]struct{}), maphash.MakeSeed()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 256<<10)
+	for lines.Scan() {
+		var s lineage.Seed
+		if json.Unmarshal(lines.Bytes(), &s) != nil || s.Why != lineage.Refused {
+			continue // the rest of a line that a crash cut off is no loss
+		}
+		sum := maphash.Bytes(hash, lines.Bytes())
+		if _, twice := known[sum]; twice {
+			continue
+		}
+		known[sum] = struct{}{}
+		n++
+		if _, err := w.Write(append(bytes.Clone(lines.Bytes()), '\n')); err != nil {
+			return n, err
+		}
+	}
+	return n, lines.Err()
+}
+
+// noteRefused adds the refused ones of seeds to seedsFile and --refused.
+func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
+	var text []byte
+	for i, r := range replies {
+		if r.Answer != frontier.Refused.String() {
+			continue
+		}
+		raw := cmp.Or(r.URL, seed.Shown(seeds[i])) // which may have a password
+		if ses.OnRefused != nil {
+			ses.OnRefused(fetcher.Refused{URL: raw, Reason: r.Reason, Rule: r.Message})
+		}
+		line, err := json.Marshal(lineage.Seed{URL: raw, Why: lineage.Refused, Error: r.Message})
+		if err == nil {
+			text = append(append(text, line...), '\n')
+		}
+	}
+	if len(text) == 0 || ses.dir == "" {
+		return
+	}
+	ses.seedsMu.Lock()
+	defer ses.seedsMu.Unlock()
+	f, err := os.OpenFile(ses.file(seedsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = f.Write(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		ses.Logger.Warn("refused seeds not noted", slog.Any("err", err))
+	}
+}
+
+// seedsPath returns the path of seedsFile; of a crawl that is not run here it is
+// beside its workers' directories.
+func seedsPath(l Location, home engine.Home) string {
+	if server, shared := home.(*engine.Server); shared && l.Dir == "" {
+		return filepath.Join(server.Workers(), seedsFile)
+	}
+	return filepath.Join(l.Dir, seedsFile)
+}

@@ -1,0 +1,119 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/warc"
+)
+
+// session is an open crawl: its frontier, its outputs and a worker.
+type session struct {
+	*plan
+	home   engine.Home
+	dir    string // of this process's records, of the socket and the report; empty: none
+	engine *engine.Engine
+	worker *fetcher.Crawl
+
+	feeding atomic.Int64            // callers of Feed that are not done
+	closed  atomic.Bool             // nothing can be added any more: see report.Sample
+	seedsMu sync.Mutex              // of seedsFile and counts
+	counts  SeedCounts              // of this run
+	running atomic.Pointer[monitor] // nil: it does not run
+	poked   chan struct{}           // something has changed that a Watch shows at once
+}
+
+// openSession opens the crawl of a plan. Only engine.Crawl creates one.
+func openSession(ctx context.Context, p *plan, home engine.Home, why engine.Purpose) (*session, error) {
+	opened, err := home.Open(ctx, p.engineConfig(), why)
+	if err != nil {
+		p.client.Close()
+		return nil, err
+	}
+	ses := &session{plan: p, home: home, engine: opened, dir: opened.Dir, poked: make(chan struct{}, 1)}
+	if p.Redis == nil {
+		ses.dir = p.Dir
+	}
+	ses.worker, err = fetcher.New(fetcher.Config{
+		SeedOrigins: why == engine.Steer, // whoever seeds then knows no headers
+		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
+		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.bodies, Archive: ses.archive(),
+		Rules: p.rules, Exact: p.exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
+		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
+		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate,
+		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
+		FastLinks: !p.FullParse, OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, ses.close())
+	}
+	return ses, nil
+}
+
+func (ses *session) close() error {
+	err := ses.engine.Close()
+	ses.client.Close()
+	return err
+}
+
+// file returns the path of a file in the crawl's directory.
+func (ses *session) file(name string) string { return filepath.Join(ses.dir, name) }
+
+// onPage returns Config.OnPage with panics made errors; nil: there is none.
+func (ses *session) onPage() func(context.Context, *Page) error {
+	if ses.OnPage == nil {
+		return nil
+	}
+	return func(ctx context.Context, page *Page) (err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				ses.Logger.Error("OnPage panicked", slog.String("url", page.URL.String()),
+					slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+				err = fmt.Errorf("OnPage panicked: %v", fault)
+			}
+		}()
+		return ses.OnPage(ctx, page)
+	}
+}
+
+// archive returns what keeps answers; nil: nothing does.
+func (ses *session) archive() fetcher.Archive {
+	if ses.Records.Save == "none" || ses.engine.Archive == nil {
+		return nil
+	}
+	return archive{ses.engine.Archive, ses.Records.Save == "all"}
+}
+
+// archive keeps the answers that Records.Save names.
+type archive struct {
+	*warc.Writer
+	all bool
+}
+
+// Wants implements fetcher.Archive.
+func (a archive) Wants(answer *get.Response) bool {
+	return a.all || answer.Status/100 == 2 && slices.Contains(get.HTMLTypes(), answer.ContentType)
+}
+
+// WantsRobots implements fetcher.Archive: a robots.txt is no page.
+func (a archive) WantsRobots() bool { return a.all }
+
+// requestGrace returns the part of the grace that requests under way have. The
+// rest is for what follows them: completions, the summary and closing the store.
+func requestGrace(grace time.Duration) time.Duration {
+	if grace <= 0 {
+		return fetcher.NoGrace
+	}
+	return grace - min(grace/4, 5*time.Second)
+}

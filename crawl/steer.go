@@ -1,0 +1,68 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// status answers the verb.
+func (ses *session) status(ctx context.Context) (st report.Status, err error) {
+	if st.Stats, err = ses.engine.Stats(ctx); err != nil {
+		return st, err
+	}
+	if st.Exact, err = ses.engine.ExactKeys(ctx); err != nil {
+		return st, err
+	}
+	if ses.running.Load() != nil {
+		progress := ses.worker.Progress()
+		st.Running, st.Progress = true, &progress
+		return st, nil
+	}
+	st.Shared, err = ses.engine.Sharing(ctx)
+	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
+	return st, err
+}
+
+// retry answers the verb.
+func (ses *session) retry(ctx context.Context, host string) (int, error) {
+	n, err := ses.engine.Retry(ctx, host)
+	ses.worker.Wake()
+	return n, err
+}
+
+// pause holds the crawl, or lets it go on: the store keeps that, and the worker
+// obeys it at once. It returns whether the crawl was paused before.
+func (ses *session) pause(ctx context.Context, paused bool) (before bool, err error) {
+	stats, err := ses.engine.Counters(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := ses.engine.Pause(ctx, paused); err != nil {
+		return stats.Paused, err
+	}
+	if ses.running.Load() != nil {
+		ses.worker.Pause(paused)
+		ses.poke()
+	}
+	return stats.Paused, nil
+}
+
+// filter answers the verb.
+func (ses *session) filter(ctx context.Context) (FilterState, error) {
+	layers, err := ses.engine.FilterLayers(ctx)
+	state := FilterState{Layers: layers}
+	if m := ses.running.Load(); m != nil && err == nil {
+		state.Added, state.Ran = keysOf(layers)-m.filled, time.Since(m.started)
+	}
+	return state, err
+}
+
+func keysOf(layers []frontier.FilterLayer) (keys uint64) {
+	for _, l := range layers {
+		keys += l.Keys
+	}
+	return keys
+}

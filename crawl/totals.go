@@ -1,0 +1,98 @@
+package crawl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+)
+
+// totalsFile has what the store does not count of a crawl, summed over its runs.
+const totalsFile = "totals.json"
+
+const totalsVersion = 1
+
+// totals are the sums over the runs of a crawl in one directory. A run that was
+// killed is in them up to the last report that it wrote.
+type totals struct {
+	Version int                `json:"version"`
+	Hosts   fetcher.HostCounts `json:"hosts"`
+}
+
+// readTotals returns the totals in dir; without a file they are empty.
+func readTotals(dir string) (totals, error) {
+	empty := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
+	name := filepath.Join(dir, totalsFile)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return empty, nil
+	} else if err != nil {
+		return empty, err
+	}
+	read := totals{}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return empty, fmt.Errorf("%s: %w", name, err)
+	}
+	if read.Version != totalsVersion {
+		return empty, fmt.Errorf("%s has version %d, want %d", name, read.Version, totalsVersion)
+	}
+	return read, nil
+}
+
+// readTotals reads those of the runs before, which a run can do without.
+func (m *monitor) readTotals() {
+	var err error
+	if m.before, err = readTotals(m.dir); err != nil {
+		m.Logger.Warn("hosts are counted from this run on", slog.Any("err", err))
+	}
+}
+
+// totals returns those of all runs, this one included.
+func (m *monitor) totals() totals {
+	all := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
+	all.Hosts.Merge(m.before.Hosts)
+	m.worker.Hosts(all.Hosts.Merge)
+	return all
+}
+
+// topHosts fills in the hosts of the run, and the hosts and causes of errors of
+// the crawl with those of the run beside them.
+func (m *monitor) topHosts(r *report.Report) {
+	all := m.totals().Hosts
+	m.worker.Hosts(func(run fetcher.HostCounts) {
+		r.Top = &report.TopHosts{
+			Pages: report.HostCounts(run.Pages, topHosts), Errors: report.HostCounts(run.Errors, topHosts),
+			Waiting: report.HostCounts(run.Waiting, topHosts),
+		}
+		r.Errors = report.CauseCounts(all.ByCause, run.ByCause, topHosts)
+		r.TopAll = &report.TopHosts{
+			Pages: report.HostCountsBeside(all.Pages, run.Pages, topHosts), Errors: report.HostCountsBeside(all.Errors, run.Errors, topHosts),
+			Waiting: report.HostCountsBeside(all.Waiting, run.Waiting, topHosts),
+		}
+		addCauses(r.Top.Errors, run.Causes)
+		addCauses(r.TopAll.Errors, all.Causes)
+	})
+}
+
+// addCauses says of each host why its last attempt failed.
+func addCauses(hosts []report.HostCount, causes map[string]string) {
+	for i := range hosts {
+		hosts[i].Cause = causes[hosts[i].Host]
+	}
+}
+
+// write replaces the report and the totals in the crawl's directory.
+func (m *monitor) write(r *report.Report) error {
+	text, err := json.Marshal(m.totals())
+	if err == nil {
+		err = engine.ReplaceFile(m.file(totalsFile), append(text, '\n'))
+	}
+	return errors.Join(err, writeReport(m.dir, r))
+}

@@ -1,0 +1,133 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+)
+
+// verb is one thing that a Handle can ask for. There is one implementation of
+// each, do, whether the crawl is open here or in the process that runs it.
+// Question and answer have a JSON form.
+type verb[Q, A any] struct {
+	name string
+	why  engine.Purpose // what the crawl is opened for if no process runs it
+	do   func(*session, context.Context, Q) (A, error)
+}
+
+// nothing is the question of a verb that needs none.
+type nothing struct{}
+
+type seedQuestion struct {
+	Seeds []string `json:"seeds"`
+	Check bool     `json:"check"` // look up names
+}
+
+var errNotRun = errors.New("no process runs the crawl from here")
+
+var (
+	verbSeed   = verb[seedQuestion, []SeedAnswer]{"seed", engine.Steer, (*session).seed}
+	verbRetry  = verb[string, int]{"retry", engine.Steer, (*session).retry}
+	verbPause  = verb[bool, bool]{"pause", engine.Steer, (*session).pause}
+	verbStatus = verb[nothing, report.Status]{"status", engine.Look, func(ses *session, ctx context.Context, _ nothing) (report.Status, error) {
+		return ses.status(ctx)
+	}}
+	verbSample = verb[nothing, report.Sample]{"sample", engine.Look, func(ses *session, ctx context.Context, _ nothing) (report.Sample, error) {
+		m := ses.running.Load()
+		if m == nil {
+			return report.Sample{}, errNotRun
+		}
+		return m.sample(ctx, time.Now())
+	}}
+	verbReport  = verb[time.Duration, *report.Report]{"report", engine.Look, (*session).report}
+	verbExplain = verb[string, *explain.Explanation]{"explain", engine.Look, (*session).explain}
+	verbAudit   = verb[nothing, report.Audit]{"audit", engine.Look, func(ses *session, ctx context.Context, _ nothing) (report.Audit, error) {
+		return ses.engine.CountBooks(ctx)
+	}}
+	verbPosition = verb[nothing, frontier.Position]{"position", engine.Look, func(ses *session, ctx context.Context, _ nothing) (frontier.Position, error) {
+		return ses.engine.Position(ctx)
+	}}
+	verbFilter = verb[nothing, FilterState]{"filter", engine.Look, func(ses *session, ctx context.Context, _ nothing) (FilterState, error) {
+		return ses.filter(ctx)
+	}}
+	verbSeeds = verb[nothing, uint64]{"seeds", engine.Look, func(ses *session, ctx context.Context, _ nothing) (uint64, error) {
+		return ses.writeSeeds(ctx)
+	}}
+	verbReconcile = verb[nothing, exact.Reconciled]{"reconcile", engine.Steer, func(ses *session, ctx context.Context, _ nothing) (exact.Reconciled, error) {
+		return ses.engine.Reconcile(ctx, false)
+	}}
+	verbStop = verb[nothing, nothing]{"stop", engine.Look, func(ses *session, _ context.Context, _ nothing) (nothing, error) {
+		m := ses.running.Load()
+		if m == nil {
+			return nothing{}, errNotRun
+		}
+		m.stop(ErrStopped)
+		return nothing{}, nil
+	}}
+)
+
+// routes are the verbs that a process which runs a crawl answers.
+func (ses *session) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, v := range []interface {
+		serve(*http.ServeMux, *session)
+	}{
+		verbSeed, verbRetry, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition, verbFilter,
+		verbSeeds, verbReconcile, verbStop,
+	} {
+		v.serve(mux, ses)
+	}
+	return mux
+}
+
+// ask answers from the open crawl, from the process that runs it, or from the
+// crawl opened for this question.
+func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
+	if h.own != nil {
+		return v.do(h.own, ctx, question)
+	}
+	if listens(ctx, h.location.Dir) {
+		return answer, callControl(ctx, h.location.Dir, v.name, question, &answer)
+	}
+	h.mu.Lock()
+	if h.kept != nil {
+		defer h.mu.Unlock()
+		return v.do(h.kept, ctx, question)
+	}
+	h.mu.Unlock()
+	ses, err := openStored(ctx, h.location, h.home, v.why, Config{})
+	if err != nil {
+		return answer, err
+	}
+	answer, err = v.do(ses, ctx, question)
+	return answer, errors.Join(err, ses.close())
+}
+
+// maxQuestion is the longest question in bytes.
+const maxQuestion = 64 << 20
+
+func (v verb[Q, A]) serve(mux *http.ServeMux, ses *session) {
+	mux.HandleFunc("POST /"+v.name, func(w http.ResponseWriter, r *http.Request) {
+		var question Q
+		if err := json.NewDecoder(io.LimitReader(r.Body, maxQuestion)).Decode(&question); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := v.do(ses, r.Context(), question)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	})
+}
