@@ -32,7 +32,7 @@ deps: ## install what the tests need (Debian packages), or say what is missing
 
 .PHONY: build
 build: ## bin/crawler: one static binary
-	go build -ldflags '-s -w -X $(MODULE)/cmd/crawler/internal/cli.Version=$(VERSION)' -o bin/crawler ./cmd/crawler
+	go build -ldflags '-s -w -X $(MODULE)/crawl.BuildVersion=$(VERSION)' -o bin/crawler ./cmd/crawler
 
 .PHONY: demo
 demo: build ## crawl 100 pages of a small web made for tests, with a summary

@@ -58,7 +58,7 @@ func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Rep
 
 // runReport is the part of a report that costs nothing.
 func (m *monitor) runReport(stats frontier.Stats) *report.Report {
-	r := m.newReport(stats)
+	r := newReport(m.Location().String(), m.dir, stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.worker.Progress(), time.Since(m.started).Seconds()
 	r.LastError = (*report.LastError)(p.LastError)
@@ -87,7 +87,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	if err != nil {
 		return nil, err
 	}
-	r := ses.newReport(stats)
+	r := newReport(ses.Location().String(), ses.dir, stats)
 	shared, err := ses.engine.Sharing(ctx)
 	if err != nil {
 		return nil, err
@@ -125,19 +125,34 @@ func stateOf(running bool, stats frontier.Stats) string {
 }
 
 // newReport fills what the store's counters tell.
-func (ses *session) newReport(stats frontier.Stats) *report.Report {
+func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	r := &report.Report{
-		Version: report.Version, Crawl: ses.Location().String(), Made: time.Now().UTC().Truncate(time.Millisecond),
+		Version: report.Version, Crawl: crawl, Made: time.Now().UTC().Truncate(time.Millisecond),
 		Books: stats.Books, Outcomes: stats.Outcomes, Pages: stats.Pages, Retries: stats.Retries,
 		Delayed: stats.Delayed, Hosts: stats.Hosts, MissingRecords: stats.MissingRecords,
 	}
-	if ses.dir != "" {
-		r.Records = engine.RecordsIn(ses.dir)
-		r.Answers = answersIn(ses.dir)
+	if dir != "" {
+		r.Records = engine.RecordsIn(dir)
+		r.Answers = answersIn(dir)
 	}
-	if err := promises(stats); err != nil {
+	if err := Promises(stats); err != nil {
 		r.Fault = err.Error()
 	}
+	return r
+}
+
+// Summary returns the part of a report that a status tells.
+func (h *Handle) Summary(st report.Status) *report.Report {
+	dir := h.location.Dir
+	if h.location.Redis != nil {
+		dir = ""
+	}
+	r := newReport(h.location.String(), dir, st.Stats)
+	r.Exact = exactOf(st.Stats, st.Exact)
+	if st.Progress != nil {
+		r.LastError = (*report.LastError)(st.Progress.LastError)
+	}
+	r.End = fmt.Sprintf("%s, %s", stateOf(st.Running, st.Stats), human.Plural(st.Stats.Pages, "page"))
 	return r
 }
 
@@ -149,8 +164,8 @@ func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
-// promises returns which of the promises the counters show to be broken.
-func promises(stats frontier.Stats) error {
+// Promises returns which of the promises the counters show to be broken.
+func Promises(stats frontier.Stats) error {
 	err := stats.Balance()
 	if n := stats.Shadow.Forgotten; n > 0 {
 		err = errors.Join(err, fmt.Errorf("the filter forgot %s of the sampled URLs: it is damaged", human.Commas(n)))
@@ -221,7 +236,7 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	}[r.End]
 	if m.noneReached(r) {
 		r.Report.End += ": no seed could be reached"
-		r.Unreached = m.errUnreached(ctx)
+		r.Unreached = m.errUnreached()
 	}
 	if r.End != fetcher.Empty && m.Resume != nil {
 		r.Report.Resume, r.Report.ResumeNotes = m.Resume(r)

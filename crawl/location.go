@@ -15,14 +15,17 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// Errors about locations.
-var (
-	// ErrNoCrawl reports a location without a crawl.
-	ErrNoCrawl = engine.ErrNoCrawl
-	// ErrNotRunning reports the directory of a worker that is not running: the
-	// crawl itself is in Redis.
-	ErrNotRunning = errors.New("crawl: the worker of this directory is not running")
-)
+// ErrNoCrawl reports a location without a crawl.
+var ErrNoCrawl = engine.ErrNoCrawl
+
+// WorkerError reports a Location.Dir that is the directory of a worker which is
+// not running: the crawl itself is in Redis.
+type WorkerError struct{ Dir, Crawl string }
+
+// Error implements error.
+func (e *WorkerError) Error() string {
+	return fmt.Sprintf("%s is of a worker of %s, a crawl in Redis, and that is not running", e.Dir, e.Crawl)
+}
 
 type (
 	// LocationError reports that a Location does not say enough about its crawl,

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -26,7 +24,7 @@ type monitor struct {
 
 	mu       sync.Mutex
 	meter    report.Meter
-	cpu      cpuMeter
+	cpu      report.CPUMeter
 	share    float64        // of all cores, at the last sample
 	counters frontier.Stats // the newest
 	counted  time.Time      // when the store was asked for them
@@ -55,7 +53,7 @@ func (ses *session) newMonitor(ctx context.Context, begun time.Time, stop func(e
 		return nil, err
 	}
 	m := &monitor{
-		session: ses, stop: stop, started: begun, added: stats.Added, cpu: newCPUMeter(begun), counters: stats, counted: begun,
+		session: ses, stop: stop, started: begun, added: stats.Added, cpu: report.NewCPUMeter(begun), counters: stats, counted: begun,
 		filled: keysOf(layers),
 	}
 	m.readTotals()
@@ -94,7 +92,7 @@ func (m *monitor) run(ctx context.Context) {
 func (m *monitor) look(ctx context.Context) (time.Time, error) {
 	now := time.Now()
 	m.mu.Lock()
-	m.share = m.cpu.read(now)
+	m.share = m.cpu.Read(now)
 	m.mu.Unlock()
 	s, err := m.sample(ctx, now)
 	if err != nil {
@@ -127,7 +125,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 			Slots: p.Slots, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
 			BackingOff: p.BackingOff, NextTry: p.NextTry, Down: p.Down, ShortMemory: p.ShortMemory, Feeding: m.feeding.Load() > 0,
-			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: cores(),
+			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),
 			Delay: rounded(p.Delay), DelayFlag: max(m.Fixed.Delay, 0), Rate: m.Rate, Silent: silent, StoreName: m.storeName(),
 		},
 	}
@@ -178,38 +176,6 @@ func (m *monitor) save(ctx context.Context) {
 		m.Logger.Warn("report not written", slog.Any("err", err))
 	}
 	m.unsaved = err != nil
-}
-
-// cores is how many of them this process can use.
-func cores() int { return min(runtime.GOMAXPROCS(0), runtime.NumCPU()) }
-
-// cpuMeter tells which part of all cores this process uses.
-type cpuMeter struct {
-	at   time.Time
-	used time.Duration
-	last float64
-}
-
-func newCPUMeter(now time.Time) cpuMeter { return cpuMeter{at: now, used: cpuTime()} }
-
-// read returns the share since the last read, 0 to 1.
-func (c *cpuMeter) read(now time.Time) float64 {
-	used, wall := cpuTime(), now.Sub(c.at)
-	if wall < 10*time.Millisecond { // the system counts in ticks
-		return c.last
-	}
-	c.last = min(max((used-c.used).Seconds()/wall.Seconds()/float64(cores()), 0), 1)
-	c.at, c.used = now, used
-	return c.last
-}
-
-// cpuTime is what this process has used so far.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // storeName is what the store is called when it does not answer; empty: nothing.

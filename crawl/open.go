@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
 )
 
 // Run crawls from config.Seeds until nothing is left, a limit is reached or ctx
@@ -47,8 +48,8 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 
 // Attach returns a Handle on the crawl at l, whether a process runs it or not. It
 // creates nothing, and needs no permission to write for what only looks. It
-// returns ErrNoCrawl if there is no crawl, and ErrNotRunning for the directory of
-// a worker that is not running.
+// returns ErrNoCrawl if there is no crawl, and a *WorkerError for the directory
+// of a worker that is not running.
 func Attach(ctx context.Context, l Location) (*Handle, error) {
 	home, err := l.home()
 	if err != nil {
@@ -62,7 +63,7 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 		}
 		if card != nil {
 			if !h.Running(ctx) {
-				return nil, fmt.Errorf("%s is of a worker of %s: %w", l.Dir, card.Crawl, ErrNotRunning)
+				return nil, &WorkerError{l.Dir, card.Crawl}
 			}
 			return h, nil
 		}
@@ -178,3 +179,16 @@ func Delete(ctx context.Context, l Location) (keys int, err error) {
 // RecordsFile returns the path of the file to which the records of the crawl in
 // dir are appended.
 func RecordsFile(dir string) string { return engine.RecordsIn(dir) }
+
+// Migrate brings the schema of a database up to date, and returns the versions
+// before and after.
+func Migrate(ctx context.Context, p *Postgres) (from, to int64, err error) {
+	db, err := p.database()
+	if err != nil {
+		return 0, 0, err
+	}
+	if from, to, err = pgstore.Migrate(ctx, pgstore.Config{DSN: db.DSN}); err != nil {
+		err = fmt.Errorf("%s: %w", db.Where, err)
+	}
+	return from, to, err
+}

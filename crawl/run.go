@@ -17,8 +17,9 @@ import (
 // Crawl is a Handle on a crawl that this process has open and can run.
 type Crawl struct {
 	*Handle
-	ses      *session
-	stopping chan struct{} // closed when a run begins to end early
+	ses       *session
+	stopping  chan struct{} // closed when a run begins to end early
+	stoppedBy error         // set before
 }
 
 // Why a run ends early, beside its context.
@@ -75,14 +76,18 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	run, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	ending := new(deadline)
-	begin := sync.OnceFunc(func() {
-		ending.begin(ses.Grace)
-		close(c.stopping)
-	})
-	defer context.AfterFunc(ctx, begin)()
+	var once sync.Once
+	begin := func(why error) {
+		once.Do(func() {
+			ending.begin(ses.Grace)
+			c.stoppedBy = why
+			close(c.stopping)
+		})
+	}
+	defer context.AfterFunc(ctx, func() { begin(context.Cause(ctx)) })()
 	endRun := func(why error) {
 		if errors.Is(why, ErrTimeOver) || errors.Is(why, ErrStopped) {
-			begin()
+			begin(why)
 		}
 		stop(why)
 	}
@@ -238,33 +243,12 @@ func (d *deadline) limit(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // errUnreached says that no host of a seed answered, and why.
-func (ses *session) errUnreached(ctx context.Context) error {
+func (ses *session) errUnreached() error {
 	last := ses.worker.Progress().LastError
 	if last != nil {
 		return fmt.Errorf("no seed could be reached: %v", (*report.LastError)(last))
 	}
-	if cause := ses.causeOfSeed(ctx); cause != "" {
-		return fmt.Errorf("no seed could be reached: %s", cause)
-	}
 	return errors.New("no seed could be reached")
-}
-
-// causeOfSeed is why the first seed failed, in an earlier run or with another
-// worker; empty: that is not known.
-func (ses *session) causeOfSeed(ctx context.Context) string {
-	if len(ses.Seeds) == 0 {
-		return ""
-	}
-	e, err := ses.explainWith(ctx, ses.Seeds[0], false)
-	switch {
-	case err != nil:
-		return ""
-	case e.Record != nil && e.Record.Error != "":
-		return e.Record.Error
-	case e.Robots != nil && e.Robots.Cause != "":
-		return "robots.txt: " + e.Robots.Cause
-	}
-	return e.HostFailure
 }
 
 // feedSeeds is Feed of a session.
@@ -333,4 +317,28 @@ func (c Config) CheckSeeds(ctx context.Context, seeds []string) ([]error, error)
 		_, faults[i] = p.checkSeed(ctx, raw, true)
 	}
 	return faults, nil
+}
+
+// Ready reports whether the frontier answers.
+func (c *Crawl) Ready(ctx context.Context) error {
+	_, err := c.ses.engine.Counters(ctx)
+	return err
+}
+
+// Progress returns what this process has done and is doing.
+func (c *Crawl) Progress() fetcher.Progress { return c.ses.worker.Progress() }
+
+// Commits returns how often this process committed changes to the embedded
+// frontier; embedded is false for one in Redis.
+func (c *Crawl) Commits() (commits uint64, embedded bool) { return c.ses.engine.Commits() }
+
+// StoppedBy returns why the run ends early, when Stopping is closed: ErrTimeOver,
+// ErrStopped, or the cause of Run's context.
+func (c *Crawl) StoppedBy() error {
+	select {
+	case <-c.stopping:
+		return c.stoppedBy
+	default:
+		return nil
+	}
 }

@@ -54,20 +54,20 @@ func (o *options) checkAdmin() error {
 
 // serveAdmin serves /metrics, /healthz and /readyz, and with --pprof profiles,
 // until it is closed, if --admin asks for it. run ends when the crawl is to stop.
-func (ses *session) serveAdmin(run context.Context, w io.Writer) (closeAdmin func(), err error) {
-	if ses.admin == "" {
+func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(), err error) {
+	if r.admin == "" {
 		return func() {}, nil
 	}
-	address, err := adminAddress(ses.admin)
+	address, err := adminAddress(r.admin)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(run, "tcp", address)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	bound, _, _ := net.SplitHostPort(address)
-	handler := checkHost(slices.Concat(ses.adminHosts, []string{bound}), ses.adminHandler(run))
+	handler := checkHost(slices.Concat(r.adminHosts, []string{bound}), r.adminHandler(ctx))
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
@@ -88,26 +88,28 @@ func goCollector() prometheus.Collector {
 		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)}))
 }
 
-func (ses *session) adminHandler(run context.Context) http.Handler {
+func (r *running) adminHandler(ctx context.Context) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newMetrics(ses.store, ses.crawl))
+		newMetrics(r.Crawl))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		health(w, ses.store.Err())
+		health(w, r.Err())
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if run.Err() != nil {
-			health(w, fmt.Errorf("stopping: %w", context.Cause(run)))
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, request *http.Request) {
+		select {
+		case <-r.Stopping():
+			health(w, fmt.Errorf("stopping: %w", r.StoppedBy()))
 			return
+		default:
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), readyTime)
+		ctx, cancel := context.WithTimeout(request.Context(), readyTime)
 		defer cancel()
-		_, err := ses.store.Counters(ctx)
+		err := r.Ready(ctx)
 		health(w, err)
 	})
-	if !ses.pprof {
+	if !r.pprof {
 		return mux
 	}
 	// Not pprof.Cmdline: a header on the command line may be a secret.

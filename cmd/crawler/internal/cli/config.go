@@ -66,16 +66,16 @@ func (p *plan) effective() (all []effective) {
 		}
 		switch f.Name {
 		case "dir":
-			if e.Value = p.dir; e.Value == "" {
-				e.Value = filepath.Join(journalsOf(p.name), "HOST-N")
+			if e.Value = p.Dir; e.Value == "" {
+				e.Value = filepath.Join(p.name+".crawl", "HOST-N")
 			}
 		case "redis":
 			if e.Value != "" {
-				e.Value = p.home.(*sharedHome).where
+				_, e.Value, _ = strings.Cut(p.place.String(), " on ")
 			}
 		case "postgres":
 			if db, err := p.database(); err == nil && db != nil {
-				e.Value = db.where
+				e.Value = db.Where()
 			}
 		case "header":
 			var shown []string
@@ -103,7 +103,7 @@ func (p *plan) print(s streams) error {
 		return err
 	}
 	for _, h := range p.hosts {
-		fmt.Fprintf(s.out, "hosts: %s\n", h.shown())
+		fmt.Fprintf(s.out, "hosts: %s\n", shownHost(&h))
 	}
 	_, err := fmt.Fprintf(s.out, "canonical form: %s\n", p.canon.Form())
 	return err
@@ -116,7 +116,7 @@ func (p *plan) printJSON(s streams) error {
 	}
 	hosts := []string{}
 	for _, h := range p.hosts {
-		hosts = append(hosts, h.shown())
+		hosts = append(hosts, shownHost(&h))
 	}
 	enc := json.NewEncoder(s.out)
 	enc.SetIndent("", "  ")

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/pprof"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -60,15 +61,19 @@ them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
 
 // run crawls until an end.
 func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
-	defer context.AfterFunc(ctx, func() { p.ending.begin(p.grace) })()
 	c := newConsole(s.err)
 	if p.quiet {
 		c = newQuietConsole(s.err)
 	}
 	s.err = c
+	config, files, err := p.runConfig(s)
+	if err != nil {
+		return usage(err)
+	}
+	defer func() { err = errors.Join(err, files.close()) }()
 	if p.stored == nil && p.seeds == "" {
-		if why := p.refuseAll(ctx, args); why != nil { // and leave no directory behind
-			return &exitError{exitNothing, errors.Join(append(why, errNoSeed)...)}
+		if err := refuseAll(ctx, config, args); err != nil { // and leave no directory behind
+			return err
 		}
 	}
 	reading, endReading := context.WithCancel(ctx)
@@ -78,47 +83,195 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		return usage(err)
 	}
 	defer seeds.close()
-	ses, err := openSession(ctx, p, s, toCrawl)
+	keeper := newKeeper(uint64(p.memory))
+	config.Scarce = keeper.scarce
+	r := &running{plan: p, console: c, files: files, log: config.Logger, seeds: seeds}
+	config.Resume = r.resume
+	opened, err := crawl.Open(ctx, config)
 	if err != nil {
-		return err
+		return p.explain(err)
 	}
+	keeper.watch(opened)
+	r.Crawl = opened
 	stopProfile, err := startProfile(p.cpuProfile)
 	if err != nil {
-		return errors.Join(usage(err), ses.close())
+		return errors.Join(usage(err), opened.Close())
 	}
-	result, err := ses.work(ctx, seeds, endReading, c)
+	result, err := r.work(ctx, endReading)
 	stopProfile()
-	if closeErr := ses.close(); err == nil {
+	if err == nil && result.Unreached != nil {
+		result.Unreached = r.unreached(ctx, result)
+	}
+	if closeErr := opened.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // a directory that was removed
-		case errors.Is(err, frontier.ErrFilterLost):
-			err = p.withRemedy(err)
-		default:
-			err = fmt.Errorf("%w\nwhat was committed is safe in %s", err, p.title())
-		}
-		return &exitError{exitFailed, err}
+		return r.failure(err)
 	}
-	result.print(c)
-	return result.exit(ctx)
+	r.print(result)
+	return r.exit(ctx, result)
+}
+
+// runConfig returns the config of a run, and the files that it appends to.
+func (p *plan) runConfig(s streams) (config crawl.Config, files runFiles, err error) {
+	if config, err = p.config(); err != nil {
+		return config, files, err
+	}
+	level := p.logLevel
+	if p.quiet && (level == "info" || level == "debug") {
+		level = "warn"
+	}
+	config.Logger = newLogger(s.err, level, p.logFormat)
+	if config.Tests.Crash, err = crashHook(p.crashAt); err != nil {
+		return config, files, err
+	}
+	if files.refused, err = openRefusals(p.refused); err != nil {
+		return config, files, err
+	}
+	config.OnRefused = files.refused.onRefused()
+	switch p.out {
+	case toFiles, "":
+	case "-":
+		config.Records.Stream = s.out
+	default:
+		if files.appended, err = openAppend(p.out); err != nil {
+			return config, files, errors.Join(fmt.Errorf("--out: %w", err), files.close())
+		}
+		config.Records.Stream = files.appended
+	}
+	return config, files, nil
+}
+
+// runFiles are the files that a run appends to, beside those of the crawl.
+type runFiles struct {
+	appended *os.File    // of --out; nil: none
+	refused  *refusalLog // of --refused; nil: none
+}
+
+func (f *runFiles) close() error {
+	err := f.refused.close()
+	if f.appended != nil {
+		err = errors.Join(err, f.appended.Close())
+	}
+	return err
+}
+
+// refuseAll returns an error if none of seeds can be crawled.
+func refuseAll(ctx context.Context, config crawl.Config, seeds []string) error {
+	faults, err := config.CheckSeeds(ctx, seeds)
+	if err != nil {
+		return usage(err)
+	}
+	var why []error
+	for _, fault := range faults {
+		if fault == nil {
+			return nil
+		}
+		why = append(why, fmt.Errorf("seed refused: argument: %w", fault))
+	}
+	if why == nil {
+		return nil
+	}
+	return &exitError{exitNothing, errors.Join(append(why, errNoSeed)...)}
 }
 
 // errNoSeed is the message of exit code 3.
 var errNoSeed = errors.New("no seed could be fetched")
 
+// running is a crawl that this command runs, with what shows it.
+type running struct {
+	*plan
+	*crawl.Crawl
+	console *console
+	files   runFiles
+	log     *slog.Logger
+	seeds   *seedReader
+	fed     crawl.SeedCounts // set when all was fed
+}
+
+// work feeds the seeds and crawls until an end. endReading makes the reader of
+// seeds give up.
+func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, error) {
+	endServing, err := r.serveAdmin(ctx, r.console.notices())
+	if err != nil {
+		return nil, err
+	}
+	defer endServing()
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-r.Stopping():
+			r.ending.begin(r.grace)
+		case <-over:
+		}
+	}()
+	defer r.secondSignal(ctx, r.console.notices())()
+	if err := r.announce(ctx, r.console); err != nil {
+		return nil, err
+	}
+	crawling, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	fed := r.feedSeeds(crawling, stop)
+	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(watching) })
+	result, err := r.Run(crawling)
+	stop(nil)
+	endReading()
+	err = errors.Join(err, <-fed)
+	endWatching()
+	watch.Wait()
+	r.console.clear()
+	return result, err
+}
+
+// feedSeeds adds the seeds beside the crawl, which cannot end before; then fed has
+// what came of it. An error stops the crawl.
+func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan error) {
+	ended := make(chan error, 1)
+	done := r.Feed()
+	go func() {
+		var counts crawl.SeedCounts
+		err := r.markKnown(ctx)
+		if err == nil {
+			counts, err = feed(ctx, r.seeds, r.Handle, r.console)
+		}
+		if ctx.Err() != nil {
+			err = nil
+		}
+		if err != nil {
+			stop(err)
+		}
+		r.fed = counts
+		done(counts)
+		ended <- err
+	}()
+	return ended
+}
+
+// failure says what to do about the error of a run.
+func (r *running) failure(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a directory that was removed
+		return &exitError{exitFailed, err}
+	case errors.Is(err, frontier.ErrFilterLost):
+		return r.explain(err)
+	}
+	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.place)}
+}
+
 // exit returns what the exit code says of a run that came to an end.
-func (r *result) exit(ctx context.Context) error {
-	if err := promises(r.stats); err != nil {
+func (r *running) exit(ctx context.Context, result *crawl.Result) error {
+	if err := crawl.Promises(result.Stats); err != nil {
 		return &exitError{exitFailed, err}
 	}
 	switch {
-	case r.end == fetcher.Stopped:
+	case result.End == fetcher.Stopped:
 		return &exitError{signalCode(ctx), nil}
-	case r.unreached != nil:
-		return &exitError{exitUnreached, r.unreached}
-	case r.stats.Pages == 0 && r.end == fetcher.Empty:
+	case result.Unreached != nil:
+		return &exitError{exitUnreached, result.Unreached}
+	case result.Stats.Pages == 0 && result.End == fetcher.Empty:
 		return &exitError{exitNothing, errNoSeed}
 	}
 	return nil
@@ -139,188 +292,69 @@ func startProfile(name string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
 }
 
-// endTime is the end of a run that --max-time stopped.
-const endTime fetcher.End = "time"
-
-// Why a run is told to end, beside a signal.
-var (
-	errTimeOver = errors.New("--max-time is over")
-	errStopped  = errors.New("stopped by another process")
-)
-
-// result is what a run came to.
-type result struct {
-	*session
-	end    fetcher.End
-	fed    seedCounts
-	stats  frontier.Stats
-	took   time.Duration
-	report *report.Report
-
-	unreached error // no seed was
-}
-
-// work feeds the seeds and crawls until an end; endReading makes the reader of
-// seeds give up.
-func (ses *session) work(ctx context.Context, seeds *seedReader, endReading func(), c *console) (*result, error) {
-	r := &result{session: ses}
-	begun := time.Now()
-	run, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var err error
-	ses.stop = func(why error) {
-		if errors.Is(why, errTimeOver) || errors.Is(why, errStopped) {
-			ses.ending.begin(ses.grace)
-		}
-		stop(why)
-	}
-	defer context.AfterFunc(run, ses.store.letGo)()
-	defer ses.store.relay(ctx)()
-	if ses.monitor, err = ses.newMonitor(ctx, c, begun); err != nil {
-		return nil, err
-	}
-	ses.monitor.readTotals()
-	endServing, err := ses.serve(run, ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	defer endServing()
-	if ses.maxTime > 0 {
-		timer := time.AfterFunc(ses.maxTime, func() { ses.stop(errTimeOver) })
-		defer timer.Stop()
-	}
-	defer ses.secondSignal(run, ctx, c.notices())()
-	ses.announce(c)
-	fed := ses.feedSeeds(run, seeds, r, c)
-	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
-	var watch sync.WaitGroup
-	watch.Go(func() { ses.monitor.run(watching) })
-	r.end, err = ses.crawl.Run(run)
-	stop(nil)
-	endReading()
-	err = errors.Join(err, <-fed)
-	endWatching()
-	watch.Wait()
-	c.clear()
-	if err != nil {
-		return nil, err
-	}
-	if r.end == fetcher.Stopped && errors.Is(context.Cause(run), errTimeOver) {
-		r.end = endTime
-	}
-	r.took = time.Since(begun)
-	return r, r.sumUp(ctx, c)
-}
-
-// sumUp asks the store what the run came to. A store that is away just now is
-// waited for, unless a signal, --max-time or crawler stop wants the end: then all
-// of it has to be done within --grace.
-func (r *result) sumUp(ctx context.Context, w io.Writer) error {
-	once := func() (err error) {
-		if r.stats, err = r.store.Stats(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
-		limited, cancel := r.ending.limit(ctx)
-		defer cancel()
-		r.seedsAfter(limited, r.stats)
-		return r.conclude(ctx)
-	}
-	if r.end == fetcher.Empty || r.end == fetcher.Limit {
-		if err := untilAvailable(ctx, w, "the summary waits", once); err == nil || ctx.Err() == nil {
-			return err
-		}
-	}
-	return once()
-}
-
-// serve answers other processes until endServing: those that look at the crawl
-// and, with --admin, those that watch this process. run ends when the crawl is
-// to stop.
-func (ses *session) serve(run, ctx context.Context, c *console) (endServing func(), err error) {
-	closeControl, err := ses.serveControl(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	closeAdmin, err := ses.serveAdmin(run, c.notices())
-	if err != nil {
-		closeControl()
-		return nil, err
-	}
-	return func() { closeAdmin(); closeControl() }, nil
-}
-
-// feedSeeds offers the seeds beside the crawl, which cannot end before; then fed
-// has what came of it.
-func (ses *session) feedSeeds(run context.Context, seeds *seedReader, r *result, w io.Writer) (fed <-chan error) {
-	done := make(chan error, 1)
-	release := ses.crawl.Hold()
-	go func() {
-		defer release()
-		err := ses.know(run, w)
-		if err == nil {
-			r.fed, err = feed(run, seeds, ses.offer, w)
-		}
-		if run.Err() != nil {
-			err = nil
-		}
-		if err != nil {
-			ses.stop(err)
-		}
-		ses.monitor.endOfSeeds(r.fed)
-		done <- err
-	}()
-	return done
-}
-
 // announce says which crawl this is.
-func (ses *session) announce(c *console) {
+func (r *running) announce(ctx context.Context, c *console) error {
 	w := c.notices()
-	if ses.robots == "ignore" {
+	if r.robots == "ignore" {
 		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
-	ses.trust.announce(w)
-	ses.announcePrivate(w)
-	where := ses.title()
-	if where != ses.dir {
-		where += ", records in " + ses.dir
+	r.trust.announce(w)
+	r.announcePrivate(w)
+	where := r.place.String()
+	if where != r.Crawl.Dir() {
+		where += ", records in " + r.Crawl.Dir()
 	}
-	if ses.stored == nil {
+	if r.stored == nil {
 		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", where)
-		return
+		return nil
 	}
-	stats := ses.monitor.counters
+	var st report.Status
+	err := untilAvailable(ctx, c, "the crawl waits", func() (err error) {
+		st, err = r.Status(context.WithoutCancel(ctx))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	stats := st.Stats
 	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
 	if stats.Paused {
-		fmt.Fprintf(c, "it is paused: '%s' goes on\n", ses.command("resume"))
+		fmt.Fprintf(c, "it is paused: '%s' goes on\n", r.command("resume"))
 	}
+	return nil
 }
 
 // announcePrivate says where headers are sent that may be secret.
-func (ses *session) announcePrivate(w io.Writer) {
-	names := ses.client.PrivateHeaders()
+func (r *running) announcePrivate(w io.Writer) {
+	names := r.PrivateHeaders()
 	if len(names) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "sent to the origins of seeds only: %s; 'hosts:' in the config file names headers for others\n", strings.Join(names, ", "))
-	if ses.stored != nil && ses.options.seeds == "" && ses.flags.NArg() == 0 {
+	if r.stored != nil && r.options.seeds == "" && r.flags.NArg() == 0 {
 		fmt.Fprintln(w, "these origins are those of the seeds of runs with such headers: if the seeds were named in others, name them again")
 	}
 }
 
-// secondSignal says that the crawl stops when run ends because ctx did or
-// another process wants it, and aborts requests under way when a second signal
+// secondSignal says that the crawl stops because ctx ended or another process
+// wants it, and aborts requests under way when a second signal
 // comes; a third ends the process as if nobody listened.
-func (ses *session) secondSignal(run, ctx context.Context, stderr io.Writer) (cancel func()) {
+func (r *running) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // from the start: the first ends ctx too
 	quit, ended, said := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	say := context.AfterFunc(run, func() {
+	go func() {
 		defer close(said)
-		if ctx.Err() == nil && !errors.Is(context.Cause(run), errStopped) {
+		select {
+		case <-r.Stopping():
+		case <-quit:
 			return
 		}
-		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", ses.grace)
-	})
+		if r.StoppedBy() == crawl.ErrTimeOver {
+			return
+		}
+		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", r.grace)
+	}()
 	go func() {
 		defer close(ended)
 		for range 2 {
@@ -331,14 +365,12 @@ func (ses *session) secondSignal(run, ctx context.Context, stderr io.Writer) (ca
 			}
 		}
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
-		ses.crawl.Abort()
+		r.Abort()
 	}()
 	return func() {
-		if !say() {
-			<-said // later, ctx has ended for whatever reason
-		}
 		signal.Stop(signals)
 		close(quit)
 		<-ended
+		<-said
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
@@ -74,27 +74,13 @@ func seedsText(args []string, file string) string {
 	return text
 }
 
-// directorySettings are the settings of a crawl in a directory. One that exists
-// keeps the seeds that it was created with.
-func (p *plan) directorySettings() frontier.Settings {
-	s := p.settings(p.canon.Form())
-	text, known := p.stored[seedsSetting]
-	if p.stored == nil {
-		text, known = p.seedsGiven, true
-	}
-	if known {
-		s[seedsSetting] = text
-	}
-	return s
-}
-
 // checkDefaultDir refuses seeds that would go into a directory that their name
 // leads to, but that is the crawl of other seeds.
 func (p *plan) checkDefaultDir(ctx context.Context, args []string) error {
 	if p.options.dirFlag != "" || p.seedsGiven == "" {
 		return nil
 	}
-	if _, is := p.home.(directory); !is {
+	if p.Redis != nil {
 		return nil
 	}
 	if p.stored == nil {
@@ -103,7 +89,7 @@ func (p *plan) checkDefaultDir(ctx context.Context, args []string) error {
 	if begun, known := p.stored[seedsSetting]; known && begun != p.seedsGiven {
 		return fmt.Errorf("%s was begun with other seeds: %s, not %s\n"+
 			"'%s' goes on with it, and seeds behind that are added to it; another --dir begins another crawl",
-			p.dir, begun, p.seedsGiven, p.command("crawl"))
+			p.Dir, begun, p.seedsGiven, p.command("crawl"))
 	}
 	return nil
 }
@@ -112,13 +98,13 @@ func (p *plan) checkDefaultDir(ctx context.Context, args []string) error {
 // begun under another name.
 func (p *plan) checkFormerDir(ctx context.Context, args []string) error {
 	former := inDirectory(formerDir(args, p.options.seeds))
-	if former.dir == "" || former.dir == p.dir {
+	if former.Dir == "" || former.Dir == p.Dir {
 		return nil
 	}
-	stored, err := former.fixed(ctx)
+	stored, err := crawl.Stored(ctx, former.Location)
 	if _, known := stored[seedsSetting]; err != nil || stored == nil || known {
 		return nil // it is no crawl, or not of an earlier version
 	}
 	return fmt.Errorf("%s may be the crawl of these seeds: an earlier version gave it that name.\n"+
-		"'%s' goes on with it; --dir %s begins another crawl", former.dir, former.command("crawl"), shellQuote(p.dir))
+		"'%s' goes on with it; --dir %s begins another crawl", former.Dir, former.command("crawl"), shellQuote(p.Dir))
 }

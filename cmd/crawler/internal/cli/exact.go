@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
@@ -15,7 +16,7 @@ func (o *options) exactFlags(f *pflag.FlagSet) {
 	_ = o.exact.Set("seeds")
 	f.Var(&o.exact, "exact", "`RULES`: which URLs no false positive may drop: none, or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all")
 	f.StringArrayVar(&o.window, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); fixed where Postgres has the keys")
-	f.Var(newChoice(&o.sink, "jsonl", sinkPostgres), "sink", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres")
+	f.Var(newChoice(&o.sink, "jsonl", "postgres"), "sink", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres")
 	f.BoolVar(&o.noMigrate, "no-migrate", false, "leave the schema in Postgres as it is; crawler migrate brings it up to date")
 }
 
@@ -26,9 +27,9 @@ var tierFixed = []string{"window"}
 // nothing wants.
 func (o *options) checkTier() (errs []error) {
 	switch {
-	case o.sink == sinkPostgres && o.postgres == "":
+	case o.sink == "postgres" && o.postgres == "":
 		errs = append(errs, errors.New("--sink postgres wants --postgres"))
-	case o.sink != sinkPostgres && o.postgres != "" && o.redis == "":
+	case o.sink != "postgres" && o.postgres != "" && o.redis == "":
 		errs = append(errs, errors.New("--postgres without --redis wants --sink postgres: the exact keys of a crawl in a directory are there"))
 	}
 	if len(o.window) > 0 && o.redis != "" && o.postgres == "" {
@@ -67,22 +68,8 @@ var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
 // Replace implements pflag.SliceValue: each text is one named rule, or a list of
 // rules without names.
 func (l *ruleList) Replace(texts []string) error {
-	var rules []exact.Rule
-	var errs []error
-	for _, text := range texts {
-		if named := className.FindStringSubmatch(text); named != nil {
-			rules = append(rules, exact.Rule{Name: named[1], Text: named[2]})
-			continue
-		}
-		some, err := exact.ParseRules(text)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		rules = append(rules, some.Given()...)
-	}
-	made, err := exact.NewRules(rules...)
-	if err = errors.Join(append(errs, err)...); err == nil {
+	made, err := crawl.ParseExact(texts)
+	if err == nil {
 		l.Rules = made
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -44,48 +43,47 @@ type options struct {
 	webOptions
 
 	// free to change
-	window       []string // but where Postgres has the exact keys
-	noMigrate    bool
-	seeds        string
-	known        string
-	dirFlag      string
-	out          string
-	refused      string
-	maxPages     limit
-	maxTime      time.Duration
-	concurrency  concurrency
-	hostsOverlap bool // the config file lets a host be asked twice at once
-	rate         float64
-	timeout      time.Duration
-	retries      int
-	maxBody      human.Bytes
-	types        []string
-	headers      []string
-	userAgent    string
-	contact      string
-	connectTo    []string
-	private      bool
-	fastLinks    bool
-	backoff      time.Duration
-	backoffMax   time.Duration
-	deadAfter    int
-	grace        time.Duration
-	rotate       human.Bytes
-	compress     bool
-	config       string
-	logLevel     string
-	logFormat    string
-	checkpoint   int
-	crashAt      string
-	leaseTime    time.Duration
-	cpuProfile   string
-	quiet        bool
-	admin        string
-	adminHosts   []string
-	pprof        bool
-	redisWait    int
-	maxQueued    limit
-	worker       string
+	window      []string // but where Postgres has the exact keys
+	noMigrate   bool
+	seeds       string
+	known       string
+	dirFlag     string
+	out         string
+	refused     string
+	maxPages    limit
+	maxTime     time.Duration
+	concurrency concurrency
+	rate        float64
+	timeout     time.Duration
+	retries     int
+	maxBody     human.Bytes
+	types       []string
+	headers     []string
+	userAgent   string
+	contact     string
+	connectTo   []string
+	private     bool
+	fastLinks   bool
+	backoff     time.Duration
+	backoffMax  time.Duration
+	deadAfter   int
+	grace       time.Duration
+	rotate      human.Bytes
+	compress    bool
+	config      string
+	logLevel    string
+	logFormat   string
+	checkpoint  int
+	crashAt     string
+	leaseTime   time.Duration
+	cpuProfile  string
+	quiet       bool
+	admin       string
+	adminHosts  []string
+	pprof       bool
+	redisWait   int
+	maxQueued   limit
+	worker      string
 }
 
 // fixedFlags change identity, scope, politeness or sizes: they are stored when
@@ -223,42 +221,4 @@ func (o *options) canonOptions() canon.Options {
 		options.HostKey = canon.ByDomain
 	}
 	return options
-}
-
-func (o *options) policy() politeness.Policy {
-	p := politeness.Policy{
-		Delay: o.delay, MaxCrawlDelay: o.maxCrawlDelay, LatencyFactor: o.latencyFactor,
-		BackoffBase: o.backoff, BackoffMax: o.backoffMax, DeadAfter: o.deadAfter,
-	}
-	if o.delay == 0 {
-		p.Delay, p.LatencyFactor = politeness.NoDelay, politeness.NoLatencyFactor
-	}
-	if o.maxCrawlDelay == 0 {
-		p.MaxCrawlDelay = politeness.NoCrawlDelay
-	}
-	if o.latencyFactor == 0 {
-		p.LatencyFactor = politeness.NoLatencyFactor
-	}
-	if o.deadAfter == 0 {
-		p.DeadAfter = politeness.NeverDead
-	}
-	return p
-}
-
-// agent returns the User-Agent header.
-func (o *options) agent() string {
-	if o.contact != "" {
-		return o.userAgent + " (+" + o.contact + ")"
-	}
-	return o.userAgent
-}
-
-func (o *options) depth() int {
-	switch o.maxDepth {
-	case unlimited:
-		return 0
-	case 0:
-		return fetcher.SeedsOnly
-	}
-	return o.maxDepth
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -14,22 +15,23 @@ const (
 	knownShown = 10     // lines without a URL that are reported one by one
 )
 
-// know marks the URLs of --known as seen, before a seed is offered. A run that
+// markKnown marks the URLs of --known as seen, before a seed is offered. A run that
 // resumes does so again: the file may have grown.
-func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
-	if ses.known == "" {
+func (r *running) markKnown(ctx context.Context) (err error) {
+	w := r.console
+	if r.known == "" {
 		return nil
 	}
-	lines, err := newSeedReader(ctx, nil, ses.known, nil)
+	lines, err := newSeedReader(ctx, nil, r.known, nil)
 	if err != nil {
 		return fmt.Errorf("--known: %w", err)
 	}
 	defer func() { err = errors.Join(err, lines.close()) }()
 	var known, fresh, malformed uint64
-	urls := make([]knownURL, 0, knownBatch)
+	urls := make([]string, 0, knownBatch)
 	flush := func() error {
 		err := untilAvailable(ctx, w, "known URLs wait", func() error {
-			n, err := ses.store.know(ctx, urls)
+			n, _, err := r.MarkSeen(ctx, urls)
 			fresh += uint64(n)
 			return err
 		})
@@ -47,9 +49,9 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 		}
 		if err == nil {
 			// Not as a seed: https is not guessed, for what is marked by mistake is lost.
-			url, parseErr := ses.canon.Parse(line.text)
+			url, parseErr := r.canon.Parse(line.text)
 			if parseErr == nil {
-				urls = append(urls, knownURL{ses.canon.HostKey(url), url.String()})
+				urls = append(urls, url.String())
 			} else {
 				err = errors.New(line.source + ": " + seed.Fault(line.text, parseErr, seed.WantURL))
 			}
@@ -68,7 +70,7 @@ func (ses *session) know(ctx context.Context, w io.Writer) (err error) {
 	if err := flush(); err != nil {
 		return err
 	}
-	if ses.quiet {
+	if r.quiet {
 		return nil
 	}
 	fmt.Fprintf(w, "known: %s, %s of them new here, %s malformed\n",

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -20,7 +21,7 @@ import (
 type layers struct {
 	flags *pflag.FlagSet
 	from  map[string]string // flag name -> where its value came from; absent: default
-	hosts []hostPattern
+	hosts []crawl.Host
 	// hostsGiven: the config file has a hosts key.
 	hostsGiven bool
 }
@@ -215,9 +216,6 @@ func (l *layers) adopt(stored frontier.Settings, source string) error {
 		if err := json.Unmarshal([]byte(text), &l.hosts); err != nil {
 			errs = append(errs, fmt.Errorf("%s: hosts: %w", source, err))
 		}
-		for i := range l.hosts {
-			l.hosts[i].compile()
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -227,20 +225,3 @@ const (
 	hostsSetting = "hosts"
 	formSetting  = "canonical-form"
 )
-
-// settings returns what is fixed when a crawl is created: the fixed flags, and
-// more of them.
-func (l *layers) settings(form string, more ...string) frontier.Settings {
-	s := frontier.Settings{formSetting: form}
-	for _, name := range slices.Concat(fixedFlags, more) {
-		flag := l.flags.Lookup(name)
-		s[name] = flag.Value.String()
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			text, _ := json.Marshal(append([]string{}, list.GetSlice()...))
-			s[name] = string(text)
-		}
-	}
-	text, _ := json.Marshal(append([]hostPattern{}, l.hosts...))
-	s[hostsSetting] = string(text)
-	return s
-}

@@ -8,8 +8,11 @@ import (
 	rtmetrics "runtime/metrics"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
@@ -74,16 +77,16 @@ func groupMemory(name string) uint64 {
 // goroutine.
 type keeper struct {
 	memory uint64
-	filter func() uint64 // bytes that the filter has now
-	fixed  bool          // GOMEMLIMIT is set, and heeded
-	limit  int64         // what the runtime was told last
-	cpu    cpuMeter
+	opened atomic.Pointer[crawl.Crawl] // nil: not yet
+	fixed  bool                        // GOMEMLIMIT is set, and heeded
+	limit  int64                       // what the runtime was told last
+	cpu    report.CPUMeter
 	sample []rtmetrics.Sample
 }
 
 // newKeeper sets the limits of this process's heap.
-func newKeeper(memory uint64, filter func() uint64) *keeper {
-	k := &keeper{memory: memory, filter: filter, fixed: os.Getenv("GOMEMLIMIT") != "", cpu: newCPUMeter(time.Now())}
+func newKeeper(memory uint64) *keeper {
+	k := &keeper{memory: memory, fixed: os.Getenv("GOMEMLIMIT") != "", cpu: report.NewCPUMeter(time.Now())}
 	for _, name := range []string{
 		"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes", "/memory/classes/heap/objects:bytes",
@@ -94,7 +97,7 @@ func newKeeper(memory uint64, filter func() uint64) *keeper {
 		debug.SetGCPercent(heapGrowth)
 	}
 	if k.fixed {
-		k.memory = uint64(max(debug.SetMemoryLimit(-1)-int64(filter()), 0))
+		k.memory = uint64(max(debug.SetMemoryLimit(-1)-int64(k.filter()), 0))
 	}
 	k.follow()
 	return k
@@ -121,16 +124,22 @@ func (k *keeper) scarce() fetcher.Resource {
 	switch {
 	case grown+beside > k.memory:
 		return fetcher.Memory
-	case k.cpu.read(time.Now()) >= 0.95:
+	case k.cpu.Read(time.Now()) >= 0.95:
 		return fetcher.Processor
 	}
 	return ""
 }
 
-// filterBytes returns what tells how much of this process's memory the filter is.
-func filterBytes(store engine) func() uint64 {
-	if local, ok := store.(localEngine); ok {
-		return local.FilterBytes
+// watch makes the filter of an open crawl part of the limit.
+func (k *keeper) watch(c *crawl.Crawl) {
+	k.opened.Store(c)
+	k.follow()
+}
+
+// filter returns the bytes that the filter has now.
+func (k *keeper) filter() uint64 {
+	if c := k.opened.Load(); c != nil {
+		return c.FilterBytes()
 	}
-	return func() uint64 { return 0 } // it is in Redis
+	return 0
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -13,14 +14,9 @@ import (
 // metrics shows a crawl to Prometheus: the store's counters, of the whole crawl,
 // and the worker's, of this process. They are read when they are asked for, all
 // of the crawl's as of one moment. docs/metrics.md lists them.
-type metrics struct {
-	store  frontier.Inspector
-	worker interface{ Progress() fetcher.Progress }
-}
+type metrics struct{ crawl *crawl.Crawl }
 
-func newMetrics(store frontier.Inspector, worker *fetcher.Crawl) prometheus.Collector {
-	return metrics{store, worker}
-}
+func newMetrics(c *crawl.Crawl) prometheus.Collector { return metrics{c} }
 
 // family is one metric.
 type family struct {
@@ -102,15 +98,15 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
-	stats, err := m.store.Stats(ctx)
+	st, err := m.crawl.Status(ctx)
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(metricFound.Desc, err)
 		return
 	}
-	sendStats(send, &stats)
-	sendProgress(send, m.worker.Progress())
-	if embedded, is := m.store.(interface{ Commits() uint64 }); is {
-		send(metricCommits, float64(embedded.Commits()))
+	sendStats(send, &st.Stats)
+	sendProgress(send, m.crawl.Progress())
+	if commits, embedded := m.crawl.Commits(); embedded {
+		send(metricCommits, float64(commits))
 	}
 	send(metricBuild, 1, version(), runtime.Version())
 }

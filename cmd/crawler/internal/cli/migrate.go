@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
 // newMigrate brings the schema of a Postgres up to date.
@@ -34,14 +34,14 @@ it has --no-migrate: its user then needs rights to read and write rows only.`,
 		if db == nil {
 			return usage(errors.New("no database is named: want --postgres"))
 		}
-		from, to, err := pgstore.Migrate(cmd.Context(), pgstore.Config{DSN: db.dsn})
+		from, to, err := crawl.Migrate(cmd.Context(), db)
 		if err != nil {
-			return db.explain(err)
+			return &exitError{exitFailed, err}
 		}
 		if from == to {
-			fmt.Fprintf(s.out, "%s has schema %d already\n", db.where, to)
+			fmt.Fprintf(s.out, "%s has schema %d already\n", db.Where(), to)
 		} else {
-			fmt.Fprintf(s.out, "%s has schema %d, had %d\n", db.where, to, from)
+			fmt.Fprintf(s.out, "%s has schema %d, had %d\n", db.Where(), to, from)
 		}
 		return nil
 	}

@@ -2,16 +2,10 @@ package cli
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"io"
 	"iter"
-	"net/http"
 
 	"github.com/spf13/cobra"
-
-	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
 // newOutput prints the records of a crawl.
@@ -35,79 +29,30 @@ round of its URL.`,
 	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what --referrers sorts, some 250 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := existing(cmd.Context(), dir)
+		ctx := cmd.Context()
+		at, err := directoryOf(dir)
 		if err != nil {
 			return err
 		}
 		if at, err = postgres.beside(at, cmd.Flags()); err != nil {
 			return err
 		}
-		settings, err := at.fixed(cmd.Context())
-		if err != nil {
-			return &exitError{exitFailed, err}
-		}
-		if settings["sink"] == sinkPostgres {
-			return at.printRows(cmd.Context(), s.out, referrers)
-		}
-		reader, err := committedRecords(cmd.Context(), at, s)
+		c, err := at.attach(ctx)
 		if err != nil {
 			return err
 		}
 		if referrers {
-			return reader.JoinReferrers(s.out, temp)
+			return at.explain(c.WriteReferrers(ctx, s.out, temp))
 		}
-		return printLines(cmd.Context(), reader.Lines(), s.out)
+		return at.explain(printLines(c.Records(ctx), s.out))
 	}
 	return cmd
 }
 
-// printRows prints the records of a crawl that are rows of a Postgres: nobody
-// who runs the crawl need be asked.
-func (at place) printRows(ctx context.Context, w io.Writer, referrers bool) error {
-	if referrers {
-		return usage(errors.New("--referrers is for records in files: join rows in Postgres"))
-	}
-	d := at.home.(directory)
-	id, err := localstore.StoredID(nil, d.path)
-	if err != nil {
-		return &exitError{exitFailed, err}
-	}
-	if d.db == nil {
-		return errRowsElsewhere(at.title())
-	}
-	set, err := d.db.inspect(ctx, rowsName(id))
-	if err != nil {
-		return err
-	}
-	defer set.Close()
-	return printLines(ctx, rows{ctx: ctx, set: set}.Lines(), w)
-}
-
-// committedRecords returns the records that a crawl in a directory has committed now.
-func committedRecords(ctx context.Context, at place, s streams) (record.Reader, error) {
-	var reader record.Reader
-	err := lookAtCrawl(ctx, at, s,
-		func() error { return callControl(ctx, at.dir, "GET", "/position", nil, &reader.End) },
-		func(ses *session) (err error) {
-			reader.End, err = ses.store.Position(ctx)
-			return err
-		})
-	reader.Dir = at.dir
-	return reader, err
-}
-
-func (ses *session) handlePosition(w http.ResponseWriter, r *http.Request) {
-	end, err := ses.store.Position(r.Context())
-	reply(w, end, err)
-}
-
 // printLines copies records.
-func printLines(ctx context.Context, lines iter.Seq2[[]byte, error], w io.Writer) error {
+func printLines(lines iter.Seq2[[]byte, error], w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	for line, err := range lines {
-		if err == nil {
-			err = ctx.Err()
-		}
 		if err == nil {
 			_, err = out.Write(line)
 		}

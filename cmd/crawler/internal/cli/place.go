@@ -5,41 +5,58 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// place is where a crawl is: its home, and the directory that it has on this
-// machine.
+// place is where a crawl is, as a command line names it.
 type place struct {
-	home
-	// dir has records, the report, and the socket of the process that crawls
-	// into it; empty: there is none here.
-	dir string
+	crawl.Location
+	names *sharedFlags // the flags that name it; nil: only a directory does
 }
 
-func inDirectory(dir string) place { return place{directory{path: dir}, dir} }
-
-// file returns the path of a file in the place's directory.
-func (at place) file(name string) string { return filepath.Join(at.dir, name) }
+func inDirectory(dir string) place { return place{Location: crawl.Location{Dir: dir}} }
 
 // missing says that there is no crawl.
 func (at place) missing() string {
-	if at.dir == at.title() {
-		return "no crawl in " + at.dir
+	if at.Redis == nil {
+		return "no crawl in " + at.Dir
 	}
-	return "no crawl " + at.title()
+	return "no crawl " + at.String()
 }
 
-// withRemedy adds to an error what makes a lost filter anew.
-func (at place) withRemedy(err error) error {
-	if errors.Is(err, frontier.ErrFilterLost) {
-		return fmt.Errorf("%w\n'%s' makes it anew", err, at.command("rebuild"))
+// keeper is what has the settings, as the source of a value.
+func (at place) keeper() string {
+	if at.Redis != nil {
+		return "redis"
 	}
-	return err
+	return crawlFile
+}
+
+// arguments name the crawl on a command line, without secrets and without what the
+// command finds in the environment or, if it reads that, in the config file.
+func (at place) arguments(readsConfig bool) (line []string) {
+	if at.Redis == nil {
+		line = append(line, "--dir", shellQuote(at.Dir))
+	} else {
+		shown, _ := shownRedis(at.names.redis)
+		for _, flag := range []struct{ name, value string }{
+			{"redis", shown}, {"name", at.names.name}, {"redis-ca", at.names.redisCA}, {"redis-password-file", at.names.passwordFile},
+		} {
+			if flag.value != "" && at.names.repeated(flag.name, readsConfig) {
+				line = append(line, "--"+flag.name, shellQuote(flag.value))
+			}
+		}
+	}
+	if at.Postgres == nil || at.names == nil {
+		return line
+	}
+	return append(line, at.names.postgresFlags.arguments(readsConfig)...)
 }
 
 // command returns the line of a command about this crawl.
@@ -51,28 +68,95 @@ func (at place) command(name string) string {
 	return line
 }
 
-// listens reports whether a process crawls into the place's directory.
-func (at place) listens(ctx context.Context) bool {
-	if at.dir == "" {
-		return false
+// explain adds to an error of package crawl what to do about it, in flags, and
+// its exit code.
+func (at place) explain(err error) error {
+	if err == nil {
+		return nil
 	}
-	conn, err := dialControl(ctx, at.dir)
-	if err != nil {
-		return false
+	if exit := new(exitError); errors.As(err, &exit) {
+		return err
 	}
-	_ = conn.Close()
-	return true
+	failed := func(format string, args ...any) error {
+		return &exitError{exitFailed, fmt.Errorf(format, args...)}
+	}
+	if lost, is := errors.AsType[*crawl.LostError](err); is {
+		rebuild := at.command("rebuild")
+		if at.Dir == "" {
+			rebuild += " [--dir DIR]"
+		} else {
+			rebuild += " --dir " + shellQuote(at.Dir)
+		}
+		return failed("%w\n'%s' makes the crawl again of what Postgres and the records in its workers' directories, which are in DIR, have.\n"+
+			"'%s' removes it, so that it can begin anew.", lost, rebuild, at.command("delete"))
+	}
+	if settings, is := errors.AsType[*frontier.SettingsError](err); is {
+		goOn, other := "resume", "--dir"
+		if at.Redis != nil {
+			goOn, other = "join it", "--name"
+		}
+		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
+			"leave them out to %s, or begin another crawl with another %s", at, differences(settings), goOn, other))
+	}
+	if location, is := errors.AsType[*crawl.LocationError](err); is {
+		if location.Postgres {
+			return usage(fmt.Errorf("%w: name it with --postgres", location))
+		}
+		return usage(location)
+	}
+	if worker, is := errors.AsType[*crawl.WorkerError](err); is {
+		return usage(fmt.Errorf("%w: name the crawl with --redis and --name", worker))
+	}
+	if missing, is := errors.AsType[*record.MissingError](err); is && missing.Name == crawl.RecordsFile(at.Dir) {
+		return failed("%w\nput the file back, or '%s' says how many and goes on without them", err, at.command("rebuild --accept-loss"))
+	}
+	switch {
+	case errors.Is(err, crawl.ErrNoCrawl):
+		return usage(errors.New(at.missing()))
+	case errors.Is(err, frontier.ErrFilterLost):
+		return failed("%w\n'%s' makes it anew", err, at.command("rebuild"))
+	}
+	return &exitError{exitFailed, err}
 }
 
-func recordsIn(dir string) string { return filepath.Join(dir, "pages.jsonl") }
+// differences lists what differs, both values of each.
+func differences(settings *frontier.SettingsError) string {
+	var lines []string
+	form := ""
+	for _, d := range settings.Differ {
+		switch d.Name {
+		case formSetting:
+			form = fmt.Sprintf("  the canonical form of URLs is %q there, %q here", d.Stored, d.Given)
+		case "exact-set":
+			lines = append(lines, "  exact keys "+keeperOf(d.Stored)+" there, "+keeperOf(d.Given)+" here")
+		case hostsSetting:
+			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", d.Stored, d.Given))
+		default:
+			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
+		}
+	}
+	if lines == nil { // else it differs because a flag does
+		lines = append(lines, form)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// keeperOf says in words where the exact keys are.
+func keeperOf(exactSet string) string {
+	if exactSet == "" {
+		return "are in Redis (no --postgres)"
+	}
+	return "are in Postgres (--postgres)"
+}
 
 func addDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "dir", "", "the crawl's `DIR` (default CRAWLER_DIR, or the crawl in the current directory)")
 	complete(cmd)
 }
 
-// existing returns the place of an existing crawl in a directory.
-func existing(ctx context.Context, dir string) (place, error) {
+// directoryOf returns the place of the crawl in a directory that a command names,
+// or of the one in the current directory.
+func directoryOf(dir string) (place, error) {
 	if dir == "" {
 		dir = os.Getenv(envName("dir"))
 	}
@@ -84,78 +168,20 @@ func existing(ctx context.Context, dir string) (place, error) {
 			return place{}, usage(err)
 		}
 	}
-	at := inDirectory(dir)
-	card, err := readWorkerCard(dir)
+	return inDirectory(dir), nil
+}
+
+// attached is the crawl that a command looks at or steers.
+type attached struct {
+	at place
+	*crawl.Handle
+}
+
+// attach returns the crawl in a place.
+func (at place) attach(ctx context.Context) (*attached, error) {
+	h, err := crawl.Attach(ctx, at.Location)
 	if err != nil {
-		return place{}, &exitError{exitFailed, err}
+		return nil, at.explain(err)
 	}
-	if card != nil {
-		if !at.listens(ctx) {
-			return place{}, usage(fmt.Errorf("%s is of a worker of %s, a crawl in Redis, and that is not running: name the crawl with --redis and --name", dir, card.Crawl))
-		}
-		return at, nil
-	}
-	stored, err := at.fixed(ctx)
-	if err != nil {
-		return place{}, &exitError{exitFailed, err}
-	}
-	if stored == nil {
-		return place{}, usage(errors.New(at.missing()))
-	}
-	return at, nil
-}
-
-// openStored opens an existing crawl with its own settings. Which addresses its
-// runs may request is theirs to say: here nothing is requested.
-func openStored(ctx context.Context, at place, s streams, why purpose) (*session, error) {
-	o := new(options)
-	cmd := &cobra.Command{}
-	addSections(cmd, o.newFlags())
-	o.private = true
-	p := &plan{options: o, place: at}
-	var err error
-	if p.layers, err = readLayers(cmd.Flags(), nil); err != nil {
-		return nil, usage(err)
-	}
-	if p.stored, err = at.fixed(ctx); err != nil {
-		return nil, &exitError{exitFailed, err}
-	}
-	if p.stored == nil {
-		return nil, usage(errors.New(at.missing()))
-	}
-	if err := errors.Join(p.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.title())); err != nil {
-		return nil, &exitError{exitFailed, err}
-	}
-	if p.checked, err = p.check(); err != nil {
-		return nil, &exitError{exitFailed, err}
-	}
-	return openSession(ctx, p, s, why)
-}
-
-// visitCrawl asks the process that crawls to change something, or opens the crawl
-// and changes it if there is none.
-func visitCrawl(ctx context.Context, at place, s streams, remote func() error, local func(*session) error) error {
-	return visitStored(ctx, at, s, toSteer, remote, local)
-}
-
-// lookAtCrawl is visitCrawl for commands that change nothing.
-func lookAtCrawl(ctx context.Context, at place, s streams, remote func() error, local func(*session) error) error {
-	return visitStored(ctx, at, s, toLook, remote, local)
-}
-
-func visitStored(ctx context.Context, at place, s streams, why purpose, remote func() error, local func(*session) error) error {
-	if at.listens(ctx) {
-		if err := remote(); err != nil {
-			return &exitError{exitFailed, err}
-		}
-		return nil
-	}
-	ses, err := openStored(ctx, at, s, why)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(local(ses), ses.close()); err != nil {
-		return &exitError{exitFailed, err}
-	}
-	return nil
+	return &attached{at, h}, nil
 }

@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newRebuild makes a lost filter anew.
 func newRebuild(s streams) *cobra.Command {
-	var crawl target
+	var target target
 	var acceptLoss bool
 	cmd := &cobra.Command{
 		Use:   "rebuild [--dir DIR | --redis URL --name NAME] [--accept-loss]",
@@ -33,57 +31,32 @@ done: they are not fetched again.`,
 
 		DisableFlagsInUseLine: true,
 	}
-	crawl.addTo(cmd)
+	target.addTo(cmd)
 	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on without the records that are missing from a pages.jsonl that became shorter, and say how many they are")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := crawl.existing(cmd.Context())
+		at, err := target.place()
 		if err != nil {
 			return err
 		}
-		home, shared := at.home.(*sharedHome)
-		why := toRebuild
+		call := crawl.Rebuild
 		if acceptLoss {
-			why = toAcceptLoss
+			call = crawl.AcceptLoss
 		}
-		if acceptLoss && shared {
-			return usage(errors.New("--accept-loss is for a crawl in a directory: the records of workers count as far as they are there"))
-		}
-		if shared {
-			if err := home.recreate(cmd.Context(), s.out); err != nil {
-				return err
-			}
-		}
-		ses, err := openStored(cmd.Context(), at, s, why)
+		done, err := call(cmd.Context(), at.Location)
 		if err != nil {
-			return err
+			return at.explain(err)
 		}
-		if acceptLoss {
-			if err := ses.acceptLoss(cmd.Context(), s.out); err != nil {
-				return &exitError{exitFailed, errors.Join(err, ses.close())}
-			}
+		if done.Lost != nil {
+			fmt.Fprintf(s.out, "%s is made again. %s\n", at, done.Lost.Loss())
 		}
-		if err := errors.Join(ses.rebuilt(cmd.Context(), s.out), ses.close()); err != nil {
-			return &exitError{exitFailed, err}
+		if done.Loss != nil {
+			printLoss(s.out, at, done.Loss)
 		}
-		return nil
-	}
-	return cmd
-}
-
-// rebuilt ends a rebuild: exact keys that wait are offered again.
-func (ses *session) rebuilt(ctx context.Context, w io.Writer) error {
-	e, shared := ses.store.(*sharedEngine)
-	if shared && e.exactElsewhere {
-		done, err := ses.reconcile(ctx, true)
-		if err != nil {
-			return err
+		if done.Reconciled != nil {
+			printReconciled(s.out, *done.Reconciled)
 		}
-		printReconciled(w, done)
-	}
-	stats, err := ses.store.Stats(ctx)
-	if err != nil {
+		_, err = fmt.Fprintf(s.out, "the filter of %s holds %s URLs again\n", at, human.Commas(done.Keys))
 		return err
 	}
-	fmt.Fprintf(w, "the filter of %s holds %s URLs again\n", ses.title(), human.Commas(stats.Filter.Keys))
-	return nil
+	return cmd
 }

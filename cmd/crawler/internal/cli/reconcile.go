@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,20 +30,20 @@ run, and by several at once.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		home, err := shared.wanted(cmd.Flags())
+		at, err := shared.wanted(cmd.Flags())
 		if err != nil {
 			return usage(err)
 		}
-		if home == nil || home.db == nil {
+		if at == nil || at.Postgres == nil {
 			return usage(errors.New("no crawl is named: want --redis, --name and --postgres"))
 		}
-		var done exact.Reconciled
-		err = visitCrawl(cmd.Context(), place{home: home}, s, nil, func(ses *session) (err error) {
-			done, err = ses.reconcile(cmd.Context(), false)
-			return err
-		})
+		c, err := at.attach(cmd.Context())
 		if err != nil {
 			return err
+		}
+		done, err := c.Reconcile(cmd.Context())
+		if err != nil {
+			return at.explain(err)
 		}
 		if asJSON {
 			return json.NewEncoder(s.out).Encode(done)
@@ -58,17 +57,4 @@ run, and by several at once.`,
 func printReconciled(w io.Writer, done exact.Reconciled) {
 	fmt.Fprintf(w, "%s from the outbox, %s offered: %s queued again, %s refused\n", human.Plural(done.Notes, "note"),
 		human.Plural(done.Offered.Offered, "key"), human.Commas(done.Added), human.Commas(done.Refused))
-}
-
-// reconcile offers the exact keys that wait again. refill: those too that somebody
-// else would be about to offer, were anybody there.
-func (ses *session) reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
-	e, ok := ses.store.(*sharedEngine)
-	switch {
-	case !ok || e.tier == nil:
-		return exact.Reconciled{}, fmt.Errorf("%s has no exact keys in Postgres, or that does not answer", ses.title())
-	case refill:
-		return e.tier.Refill(ctx, nil)
-	}
-	return e.tier.Reconcile(ctx, nil)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
@@ -16,13 +18,18 @@ import (
 // forOneRun are flags that the line which resumes does not repeat.
 var forOneRun = []string{"dir", "seeds", "max-time", "crash-at", "checkpoint-adds", "save-rotate", "cpu-profile", "lease-time"}
 
+// resume is Config.Resume.
+func (r *running) resume(result *crawl.Result) (command string, notes []string) {
+	return r.resumeLine(result.End), r.resumeNotes()
+}
+
 // resumeLine is the command that goes on with the crawl: with the flags of this
 // run that the crawl does not keep itself, with the seeds if not all were read,
 // and with twice the --max-pages if those were reached.
-func (r *result) resumeLine() string {
+func (r *running) resumeLine(end fetcher.End) string {
 	line := []string{r.command("crawl")}
 	if r.redis != "" {
-		line = append(line, "--dir", shellQuote(r.dir))
+		line = append(line, "--dir", shellQuote(r.Crawl.Dir()))
 	}
 	r.flags.VisitAll(func(f *pflag.Flag) {
 		if r.from[f.Name] != fromFlag || slices.ContainsFunc([][]string{fixedFlags, sharedFixed, connectionFlags, forOneRun},
@@ -34,7 +41,7 @@ func (r *result) resumeLine() string {
 		case pflag.SliceValue:
 			texts = list.GetSlice()
 		case *limit:
-			if r.end == fetcher.Limit {
+			if end == fetcher.Limit {
 				twice := 2 * *list
 				texts = []string{twice.String()}
 			}
@@ -54,20 +61,20 @@ func (r *result) resumeLine() string {
 			}
 		}
 	})
-	if !r.fed.all {
+	if !r.fed.All {
 		if r.options.seeds != "" {
 			line = append(line, "--seeds", shellQuote(r.options.seeds))
 		}
-		for _, seed := range r.flags.Args() {
-			seed, _ = seed.WithoutCredentials(seed)
-			line = append(line, shellQuote(seed))
+		for _, given := range r.flags.Args() {
+			bare, _ := seed.WithoutCredentials(given)
+			line = append(line, shellQuote(bare))
 		}
 	}
 	return strings.Join(line, " ")
 }
 
 // resumeNotes say what the line that resumes needs and does not show.
-func (r *result) resumeNotes() []string {
+func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
 	if _, secret := shownProxy(r.proxy); secret && r.from["proxy"] == fromFlag {
 		notes = append(notes, "the password in --proxy is not shown: put it back, or the whole URL into "+envName("proxy"))

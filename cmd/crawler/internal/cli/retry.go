@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,21 +23,13 @@ func newRetry(s streams) *cobra.Command {
 	crawl.addTo(cmd)
 	cmd.Flags().StringVar(&host, "host", "", "only those of this `HOST` key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := crawl.existing(cmd.Context())
+		c, err := crawl.attach(cmd.Context())
 		if err != nil {
 			return err
 		}
-		host, n := strings.ToLower(host), 0
-		err = visitCrawl(cmd.Context(), at, s,
-			func() error {
-				return callControl(cmd.Context(), at.dir, "POST", "/retry?host="+url.QueryEscape(host), nil, &n)
-			},
-			func(ses *session) error {
-				n, err = ses.store.Retry(cmd.Context(), host)
-				return err
-			})
+		n, err := c.Retry(cmd.Context(), strings.ToLower(host))
 		if err != nil {
-			return err
+			return c.at.explain(err)
 		}
 		fmt.Fprintf(s.out, "%s queued again\n", human.Plural(uint64(n), "URL"))
 		return nil

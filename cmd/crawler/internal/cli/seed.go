@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -32,7 +31,7 @@ func newSeed(s streams) *cobra.Command {
 		if err := checkArguments(args); err != nil {
 			return usage(err)
 		}
-		at, err := crawl.existing(ctx)
+		c, err := crawl.attach(ctx)
 		if err != nil {
 			return err
 		}
@@ -41,33 +40,20 @@ func newSeed(s streams) *cobra.Command {
 			return usage(err)
 		}
 		defer seeds.close()
-		var counts seedCounts
-		err = visitCrawl(ctx, at, s,
-			func() error {
-				counts, err = feed(ctx, seeds, remoteOffer(at.dir), s.err)
-				return err
-			},
-			func(ses *session) error {
-				counts, err = feed(ctx, seeds, ses.offer, s.err)
-				return err
-			})
+		release, err := c.Keep(ctx)
 		if err != nil {
-			return err
+			return c.at.explain(err)
 		}
-		fmt.Fprintf(s.out, "%s: %d added, %d known, %d refused\n", human.Plural(counts.added+counts.known+counts.refused, "seed"),
-			counts.added, counts.known, counts.refused)
-		if counts.added+counts.known == 0 && counts.refused > 0 {
+		counts, err := feed(ctx, seeds, c.Handle, s.err)
+		if err = errors.Join(err, release()); err != nil {
+			return c.at.explain(err)
+		}
+		fmt.Fprintf(s.out, "%s: %d added, %d known, %d refused\n", human.Plural(counts.Added+counts.Seen+counts.Refused, "seed"),
+			counts.Added, counts.Seen, counts.Refused)
+		if counts.Added+counts.Seen == 0 && counts.Refused > 0 {
 			return &exitError{exitFailed, nil}
 		}
 		return nil
 	}
 	return cmd
-}
-
-// remoteOffer offers seeds to the process that runs the crawl.
-func remoteOffer(dir string) offerFunc {
-	return func(ctx context.Context, seeds []string, check bool) (replies []seedReply, err error) {
-		body := map[string]any{"seeds": seeds, "check": check}
-		return replies, callControl(ctx, dir, "POST", "/seed", body, &replies)
-	}
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/crawl/seed"
 )
 
 // checkArguments refuses seeds of the command line that are names of files.

@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
 // sharedFlags name a crawl that workers share, and how to reach it.
 type sharedFlags struct {
-	redis        string // may have a secret: see sharedHome.where
+	redis        string // may have a secret: see shownRedis
 	name         string
 	redisCA      string
 	passwordFile string
@@ -50,12 +51,12 @@ func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) error {
 	return f.adoptEnvironment(flags, connectionFlags...)
 }
 
-// wanted is home, of flags or the environment.
-func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*sharedHome, error) {
+// wanted is place, of flags or the environment.
+func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*place, error) {
 	if err := f.fromEnvironment(flags); err != nil {
 		return nil, err
 	}
-	return f.home()
+	return f.place()
 }
 
 // crawlNameWords say what crawlName matches.
@@ -67,8 +68,8 @@ func isCrawlName(text string) bool {
 	return crawlName.MatchString(text) && strings.Trim(text, ".") != ""
 }
 
-// home returns the home of the crawl that the flags name; nil: they name none.
-func (f *sharedFlags) home() (*sharedHome, error) {
+// place returns where the crawl is that the flags name; nil: they name none.
+func (f *sharedFlags) place() (*place, error) {
 	if f.redis == "" && f.name == "" {
 		return nil, f.lonely()
 	}
@@ -83,18 +84,32 @@ func (f *sharedFlags) home() (*sharedHome, error) {
 	}
 	password, err := readPassword("redis-password-file", f.passwordFile)
 	errs = append(errs, err)
-	db, err := f.database()
+	postgres, err := f.database()
 	errs = append(errs, err)
-	var h *sharedHome
 	if f.redis != "" {
-		h, err = newSharedHome(*f, password)
-		errs = append(errs, err)
+		errs = append(errs, f.checkRedis())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	h.db = db
-	return h, nil
+	return &place{names: f, Location: crawl.Location{
+		Redis: &crawl.Redis{URL: f.redis, Name: f.name, Password: password, CAFile: f.redisCA}, Postgres: postgres,
+	}}, nil
+}
+
+// checkRedis returns what is wrong with --redis and --redis-ca.
+func (f *sharedFlags) checkRedis() error {
+	options, err := redisstore.ParseURL(f.redis)
+	if err == nil && f.redisCA != "" {
+		if options.TLSConfig == nil {
+			return errors.New("--redis-ca is for a rediss:// URL")
+		}
+		_, err = redisstore.TLSConfig(f.redisCA)
+	}
+	if err != nil {
+		return fmt.Errorf("--redis: %w", err)
+	}
+	return nil
 }
 
 // lonely refuses flags that say how to reach a crawl that none names.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,19 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
-
-// status is what `crawler status --json` prints.
-type status struct {
-	Running  bool              `json:"running"`
-	Stats    frontier.Stats    `json:"stats"`
-	Progress *fetcher.Progress `json:"progress,omitempty"` // of the process that runs it
-	Shared   *sharing          `json:"shared,omitempty"`
-	Exact    *report.ExactKeys `json:"exact,omitempty"` // keys of an exact set in Postgres
-}
 
 // newStatus says where a crawl stands.
 func newStatus(s streams) *cobra.Command {
@@ -40,58 +29,34 @@ func newStatus(s streams) *cobra.Command {
 	cmd.Flags().BoolVar(&recount, "audit", false, "count the books anew, each term from something else than its counter; reads everything")
 	cmd.Flags().BoolVar(&watch, "watch", false, "while the crawl runs, say so again each second")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := crawl.existing(cmd.Context())
+		ctx := cmd.Context()
+		c, err := crawl.attach(ctx)
 		if err != nil {
 			return err
 		}
 		switch {
-		case watch && at.listens(cmd.Context()):
-			return watchStatus(cmd.Context(), at, s.out, asJSON)
-		case watch && at.dir == "":
-			return watchShared(cmd.Context(), at, s, asJSON)
+		case watch && c.Running(ctx):
+			return watchStatus(ctx, c, s.out, asJSON)
+		case watch && c.at.Dir == "":
+			return watchShared(ctx, c, s, asJSON)
+		case recount:
+			return runAudit(ctx, c, s, asJSON)
 		}
-		if recount {
-			return runAudit(cmd.Context(), at, s, asJSON)
-		}
-		var st status
-		err = lookAtCrawl(cmd.Context(), at, s,
-			func() error { return callControl(cmd.Context(), at.dir, "GET", "/status", nil, &st) },
-			func(ses *session) error {
-				st, err = ses.status(cmd.Context())
-				return err
-			})
+		st, err := c.Status(ctx)
 		if err != nil {
-			return err
+			return c.at.explain(err)
 		}
 		if asJSON {
 			return json.NewEncoder(s.out).Encode(st)
 		}
-		return st.print(s.out, at)
+		return printStatus(s.out, c, &st)
 	}
 	return cmd
 }
 
-// status is where a crawl stands of which this process is no worker.
-func (ses *session) status(ctx context.Context) (st status, err error) {
-	if st.Stats, err = ses.store.Stats(ctx); err != nil {
-		return st, err
-	}
-	if st.Exact, err = ses.store.exactKeys(ctx); err != nil {
-		return st, err
-	}
-	st.Shared, err = ses.store.sharing(ctx)
-	st.Running = st.Shared != nil && len(st.Shared.Workers) > 0
-	return st, err
-}
-
-// print says it for people.
-func (st *status) print(w io.Writer, at place) error {
-	r := at.newReport(st.Stats)
-	r.Exact = exactOf(st.Stats, st.Exact)
-	if st.Progress != nil {
-		r.LastError = lastError(*st.Progress)
-	}
-	r.End = fmt.Sprintf("%s, %s", stateOf(st.Running, st.Stats), human.Plural(st.Stats.Pages, "page"))
+// printStatus prints a status for people.
+func printStatus(w io.Writer, c *attached, st *report.Status) error {
+	r := c.Summary(*st)
 	if err := r.WriteSummary(w); err != nil {
 		return err
 	}
@@ -100,10 +65,11 @@ func (st *status) print(w io.Writer, at place) error {
 		human.Plural(f.Capacity, "URL"), human.IBytes(f.Bytes), f.FPR); err != nil || st.Shared == nil {
 		return err
 	}
-	return st.Shared.print(w)
+	return printWorkers(w, st.Shared)
 }
 
-func (sh *sharing) print(w io.Writer) error {
+// printWorkers names those that share a crawl.
+func printWorkers(w io.Writer, sh *report.Sharing) error {
 	for _, who := range sh.Workers {
 		_, err := fmt.Fprintf(w, "  worker      %s: holds %s, looks after %s, since %s\n", who.Name,
 			human.Plural(uint64(who.Leases), "host"), human.Plural(uint64(who.Partitions), "partition"), who.Started.Format(time.DateTime))

@@ -23,8 +23,8 @@ func (t *target) addTo(cmd *cobra.Command) {
 	t.flags.Lookup("dir").Usage += "; with --redis what has its workers' directories (default ./NAME.crawl)"
 }
 
-// existing returns the place of the crawl, which exists if it is in a directory.
-func (t *target) existing(ctx context.Context) (place, error) {
+// place returns where the crawl is.
+func (t *target) place() (place, error) {
 	shared, err := t.sharedPlace()
 	if err != nil {
 		return place{}, err
@@ -32,11 +32,20 @@ func (t *target) existing(ctx context.Context) (place, error) {
 	if shared != nil {
 		return *shared, nil
 	}
-	at, err := existing(ctx, t.dir)
+	at, err := directoryOf(t.dir)
 	if err != nil {
 		return at, err
 	}
 	return t.postgresFlags.beside(at, t.flags)
+}
+
+// attach returns the crawl, which exists.
+func (t *target) attach(ctx context.Context) (*attached, error) {
+	at, err := t.place()
+	if err != nil {
+		return nil, err
+	}
+	return at.attach(ctx)
 }
 
 // sharedPlace returns the place of the crawl if it is shared. A directory that
@@ -46,13 +55,13 @@ func (t *target) sharedPlace() (*place, error) {
 	if !named && t.flags.Changed("dir") {
 		return nil, nil
 	}
-	home, err := t.wanted(t.flags)
+	at, err := t.wanted(t.flags)
 	if err != nil {
 		return nil, usage(err)
 	}
-	if home == nil {
+	if at == nil {
 		return nil, nil
 	}
-	home.dir = t.dir
-	return &place{home: home}, nil
+	at.Dir = t.dir
+	return at, nil
 }

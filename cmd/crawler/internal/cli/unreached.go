@@ -6,20 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/frontier"
 )
-
-// lastError is the newest failed attempt of this process, for those who look.
-func lastError(p fetcher.Progress) *report.LastError { return (*report.LastError)(p.LastError) }
-
-// noneReached reports whether no seed has been reached so far and nothing can be
-// tried now: no page and no robots.txt came, to this worker or to another one.
-func noneReached(p fetcher.Progress, stats frontier.Stats) bool {
-	waits := stats.Leased == 0 || p.Hosts > 0 // no other worker has a host just now
-	return p.Stuck && !p.Answered && p.LastError != nil && waits && stats.Pages+stats.Done == 0
-}
 
 // warnUnreached tells people what their seeds fail with, when the first attempts
 // have failed rather than when the last one has.
@@ -29,43 +18,28 @@ func warnUnreached(w io.Writer, why *report.LastError) {
 
 const checkSeeds = "check the seeds' names, ports and certificates, and this machine's network"
 
-// noneReached reports whether a run ended without an answer of any seed's host.
-func (r *result) noneReached() bool {
-	if r.stats.Pages > 0 || r.end != fetcher.Empty && r.end != endTime {
-		return false
-	}
-	finished := uint64(0)
-	for _, n := range r.stats.Outcomes {
-		finished += n
-	}
-	failed := r.stats.Outcomes[frontier.Network] + r.stats.Outcomes[frontier.HostDead]
-	p := r.crawl.Progress()
-	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
-}
-
-// errUnreached is the message of exit code 4.
-func (r *result) errUnreached(ctx context.Context) error {
-	why := ""
-	if last := lastError(r.crawl.Progress()); last != nil {
-		why = ": " + last.String()
-	} else if cause := r.causeOfSeed(ctx); cause != "" {
-		why = ": " + cause
+// unreached is the message of exit code 4.
+func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
+	why := result.Unreached
+	if result.Report.LastError == nil {
+		if cause := r.causeOfSeed(ctx); cause != "" {
+			why = fmt.Errorf("%w: %s", why, cause)
+		}
 	}
 	advice := checkSeeds
-	if r.stats.Failed > 0 {
+	if result.Stats.Failed > 0 {
 		advice += fmt.Sprintf("; '%s' queues those that failed again", r.command("retry"))
 	}
-	return errors.Join(fmt.Errorf("no seed could be reached%s", why), errors.New(advice))
+	return errors.Join(why, errors.New(advice))
 }
 
 // causeOfSeed is why the first seed of the command line failed, in an earlier run
 // or with another worker; empty: that is not known.
-func (r *result) causeOfSeed(ctx context.Context) string {
-	args := r.flags.Args()
-	if len(args) == 0 {
+func (r *running) causeOfSeed(ctx context.Context) string {
+	if r.flags.NArg() == 0 {
 		return ""
 	}
-	e, err := r.explain(ctx, args[0], false)
+	e, err := r.Explain(ctx, r.flags.Arg(0))
 	switch {
 	case err != nil:
 		return ""

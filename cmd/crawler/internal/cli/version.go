@@ -3,23 +3,13 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// Version is set by the linker; without it the module's own version counts.
-var Version = ""
-
-func version() string {
-	if Version != "" {
-		return Version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "dev"
-}
+func version() string { return crawl.Version() }
 
 func versionLine() string {
 	return fmt.Sprintf("crawler %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

@@ -14,21 +14,21 @@ import (
 
 // watchShared says once a second where a shared crawl stands, as a line, until
 // ctx ends. What its workers are busy with they say themselves.
-func watchShared(ctx context.Context, at place, s streams, asJSON bool) error {
-	ses, err := openStored(ctx, at, s, toLook)
+func watchShared(ctx context.Context, c *attached, s streams, asJSON bool) error {
+	release, err := c.Keep(ctx)
 	if err != nil {
-		return err
+		return c.at.explain(err)
 	}
 	meter, enc := new(report.Meter), json.NewEncoder(s.out)
-	ticker := time.NewTicker(sampleEvery)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for answered := time.Now(); err == nil && ctx.Err() == nil; {
-		var st status
+		var st report.Status
 		now := time.Now()
-		switch st, err = ses.status(ctx); {
+		switch st, err = c.Status(ctx); {
 		case ctx.Err() != nil:
 		case errors.Is(err, frontier.ErrUnavailable):
-			fmt.Fprintf(s.err, "%s has not answered for %v\n", at.engineName(), now.Sub(answered).Round(time.Second))
+			fmt.Fprintf(s.err, "Redis has not answered for %v\n", now.Sub(answered).Round(time.Second))
 			err = nil
 		case err != nil:
 		case asJSON:
@@ -48,8 +48,5 @@ func watchShared(ctx context.Context, at place, s streams, asJSON bool) error {
 	if ctx.Err() != nil {
 		err = nil
 	}
-	if err = errors.Join(err, ses.close()); err != nil {
-		return &exitError{exitFailed, err}
-	}
-	return nil
+	return c.at.explain(errors.Join(err, release()))
 }

@@ -2,24 +2,14 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/trap"
-	"github.com/bloomfrontier/crawler/fetcher/warc"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
@@ -99,27 +89,8 @@ func (l *least) Set(s string) error {
 	return (*human.Bytes)(l).Set(s)
 }
 
-// orNoLimit turns the value that means no limit into the constant for it.
-func orNoLimit(value, none int) int {
-	if value == none {
-		return trap.NoLimit
-	}
-	return value
-}
-
-func (o *webOptions) traps() trap.Limits {
-	limits := trap.Limits{
-		MaxURL: orNoLimit(o.maxURL, 0), MaxRepeats: orNoLimit(o.maxRepeats, 0), MaxParams: orNoLimit(o.maxParams, 0),
-		MaxAhead: o.maxAhead, Year: trap.ThisYear(time.Now()),
-	}
-	if o.maxAhead == 0 { // this year is the last
-		limits.MaxAhead, limits.Year = 1, limits.Year-1
-	}
-	return limits
-}
-
 // configure adds to what makes the requests. Faults of the rest of config are
-// get's to find.
+// package get's to find.
 func (o *webOptions) configure(config *get.Config) error {
 	var errs []error
 	for _, text := range o.allowNet {
@@ -127,20 +98,19 @@ func (o *webOptions) configure(config *get.Config) error {
 		errs = append(errs, err)
 		config.AllowNet = append(config.AllowNet, prefix)
 	}
-	for _, text := range o.allowPort {
-		port, err := strconv.ParseUint(text, 10, 16)
-		errs = append(errs, err)
-		config.AllowPorts = append(config.AllowPorts, uint16(port))
-	}
-	if o.assets && slices.Equal(config.Types, get.HTMLTypes()) {
-		config.Types = []string{get.AnyType}
-	}
-	config.HeaderTimeout = max(min(o.headerTimeout, config.Timeout), 0)
-	config.MinRate = orNone(int64(min(o.minRate, maxSize)), get.NoMinRate)
+	config.HeaderTimeout, config.MinRate = o.headerTimeout, orNone(int64(min(o.minRate, maxSize)), get.NoMinRate)
 	config.Proxy, config.DNS = o.proxy, o.dns
-	config.Capture = o.save != "none"
 	errs = append(errs, o.trust.configure(config))
 	return errors.Join(errs...)
+}
+
+// orNone turns a zero that was asked for into the constant that asks for none.
+func orNone[T comparable](v, none T) T {
+	var zero T
+	if v == zero {
+		return none
+	}
+	return v
 }
 
 // withoutPassword is a proxy's URL as it may be shown.
@@ -150,55 +120,4 @@ func withoutPassword(proxy string) string {
 		return "…"
 	}
 	return u.Redacted()
-}
-
-// budget returns the memory for bodies and documents, half of --memory.
-func (o *webOptions) budget(client *get.Client) (*budget.Budget, error) {
-	total, largest := int64(min(o.memory, maxSize))/2, fetcher.LargestShare(client, false)
-	if need := max(leastMemory, 2*largest); 2*total < need {
-		least := human.Bytes((need + 1<<20 - 1) >> 20 << 20)
-		return nil, fmt.Errorf("is %s, want at least %s for one answer of --max-body, its document and all else", &o.memory, &least)
-	}
-	if listing := fetcher.LargestShare(client, o.sitemaps); listing <= total/2 {
-		largest = listing
-	}
-	return budget.New(total, largest), nil
-}
-
-// archive keeps the answers that --save names.
-type archive struct {
-	*warc.Writer
-	all bool
-}
-
-// Wants implements fetcher.Archive.
-func (a archive) Wants(answer *get.Response) bool {
-	return a.all || answer.Status/100 == 2 && slices.Contains(get.HTMLTypes(), answer.ContentType)
-}
-
-// WantsRobots implements fetcher.Archive: a robots.txt is no page.
-func (a archive) WantsRobots() bool { return a.all }
-
-// archiveConfig says where answers go, and what the files say of the crawl.
-func (o *options) archiveConfig(dir string, crash func(string)) warc.Config {
-	return warc.Config{
-		Dir: dir, Crash: crash, RotateBytes: int64(min(o.saveRotate, maxSize)),
-		Info: warc.Info{Software: "crawler/" + version(), UserAgent: o.agent(), Robots: o.robots, Operator: o.contact},
-	}
-}
-
-// answersIn returns the folder of the answers that the crawl in dir has kept, ""
-// if it kept none.
-func answersIn(dir string) string {
-	folder := filepath.Join(dir, warc.Folder)
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return ""
-	}
-	return folder
-}
-
-// hasArchive reports whether a crawl has kept answers: then their files are
-// opened whatever --save is now, for the store must go on to know where they end.
-func hasArchive(position frontier.Position) bool {
-	return slices.ContainsFunc(position, func(at frontier.FileLength) bool { return strings.HasPrefix(at.File, warc.Folder+"/") })
 }

@@ -14,8 +14,8 @@ import (
 
 // Flags are the values of the flags.
 type Flags struct {
-	strip, keep []string
-	sort        bool
+	Strip, Keep []string
+	Sort        bool
 }
 
 // Names are the names of the flags.
@@ -23,9 +23,9 @@ var Names = []string{"strip-param", "keep-param", "sort-query"}
 
 // AddTo defines the flags in set.
 func (f *Flags) AddTo(set *pflag.FlagSet) {
-	set.StringArrayVar(&f.strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable)")
-	set.StringArrayVar(&f.keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")
-	set.BoolVar(&f.sort, "sort-query", false, "order of query parameters does not matter")
+	set.StringArrayVar(&f.Strip, "strip-param", nil, "remove this query `PARAMETER`, beside the default list; - removes none (repeatable)")
+	set.StringArrayVar(&f.Keep, "keep-param", nil, "keep this query `PARAMETER` (repeatable)")
+	set.BoolVar(&f.Sort, "sort-query", false, "order of query parameters does not matter")
 	for _, name := range []string{"strip-param", "keep-param"} {
 		restrict.Check(set, name, func(text string) error {
 			if _, err := canon.New(canon.Options{StripParams: []string{text}}); text != "-" && err != nil {
@@ -40,13 +40,13 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 // left at the default.
 func (f *Flags) Options() canon.Options {
 	strip := canon.DefaultStrip()
-	if slices.Contains(f.strip, "-") {
+	if slices.Contains(f.Strip, "-") {
 		strip = []string{}
 	}
-	for _, name := range f.strip {
+	for _, name := range f.Strip {
 		if name != "-" {
 			strip = append(strip, name)
 		}
 	}
-	return canon.Options{StripParams: strip, KeepParams: f.keep, SortQuery: f.sort}
+	return canon.Options{StripParams: strip, KeepParams: f.Keep, SortQuery: f.Sort}
 }
