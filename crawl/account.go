@@ -40,7 +40,7 @@ const endRunning = "running"
 
 // report answers the verb.
 func (ses *session) report(ctx context.Context, probe time.Duration) (*report.Report, error) {
-	if m := ses.running.Load(); m != nil {
+	if m := ses.monitor; m != nil {
 		return m.account(ctx, probe)
 	}
 	return ses.stoppedReport(ctx, probe)

@@ -16,7 +16,7 @@ import (
 
 // explain answers the verb.
 func (ses *session) explain(ctx context.Context, url string) (*explain.Explanation, error) {
-	return ses.explainWith(ctx, url, ses.running.Load() != nil)
+	return ses.explainWith(ctx, url, ses.monitor != nil)
 }
 
 // explainWith says all that is known of a URL. Which addresses are dialled is a

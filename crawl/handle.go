@@ -105,7 +105,7 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 			switch {
 			case ctx.Err() != nil, err != nil && !h.Running(ctx):
 				return
-			case h.own != nil && err != nil: // Run is not called yet, or the store is away
+			case h.own != nil && err != nil: // the store's own messages say so
 			case !yield(s, err) || err != nil:
 				return
 			}
@@ -257,13 +257,10 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 	return records, ses.close, nil
 }
 
-// Close closes what the handle has open. Of a Crawl that is the crawl.
+// Close closes what Keep has open.
 func (h *Handle) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.own != nil {
-		return h.own.close()
-	}
 	if h.kept != nil {
 		kept := h.kept
 		h.kept = nil

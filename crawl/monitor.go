@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
@@ -16,7 +17,7 @@ import (
 // each minute it writes the report to its file.
 type monitor struct {
 	*session
-	stop    func(error) // ends the run
+	stop    atomic.Pointer[func(error)] // ends the run; nil: Run was not called yet
 	started time.Time
 	added   uint64 // URLs when the run began
 	filled  uint64 // keys of the filter then
@@ -40,7 +41,7 @@ const (
 )
 
 // newMonitor begins the run that is watched.
-func (ses *session) newMonitor(ctx context.Context, begun time.Time, stop func(error)) (*monitor, error) {
+func (ses *session) newMonitor(ctx context.Context, begun time.Time) error {
 	var stats frontier.Stats
 	var layers []frontier.FilterLayer
 	err := ses.untilAvailable(ctx, "the crawl waits", func() (err error) {
@@ -50,15 +51,15 @@ func (ses *session) newMonitor(ctx context.Context, begun time.Time, stop func(e
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m := &monitor{
-		session: ses, stop: stop, started: begun, added: stats.Added, cpu: report.NewCPUMeter(begun), counters: stats, counted: begun,
+		session: ses, started: begun, added: stats.Added, cpu: report.NewCPUMeter(begun), counters: stats, counted: begun,
 		filled: keysOf(layers),
 	}
 	m.readTotals()
-	ses.running.Store(m)
-	return m, nil
+	ses.monitor = m
+	return nil
 }
 
 // poke makes a Watch of this process look now.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier/exact"
@@ -41,9 +43,30 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Crawl{Handle: &Handle{location: config.Location(), home: home, own: ses}, ses: ses}
-	c.stopping = make(chan struct{})
+	c, err := ses.serve(ctx)
+	if err != nil {
+		return nil, errors.Join(err, ses.close())
+	}
 	return c, nil
+}
+
+// serve makes a session a Crawl, which other processes can reach.
+func (ses *session) serve(ctx context.Context) (*Crawl, error) {
+	if err := ses.newMonitor(ctx, time.Now()); err != nil {
+		return nil, err
+	}
+	endServing, err := ses.serveControl(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	h := &Handle{location: ses.Location(), home: ses.home, own: ses}
+	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), stopping: make(chan struct{})}, nil
+}
+
+// Close closes the crawl. A run must have returned.
+func (c *Crawl) Close() error {
+	c.endServing()
+	return c.ses.close()
 }
 
 // Attach returns a Handle on the crawl at l, whether a process runs it or not. It

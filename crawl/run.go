@@ -17,9 +17,10 @@ import (
 // Crawl is a Handle on a crawl that this process has open and can run.
 type Crawl struct {
 	*Handle
-	ses       *session
-	stopping  chan struct{} // closed when a run begins to end early
-	stoppedBy error         // set before
+	ses        *session
+	endServing func()        // of the control socket
+	stopping   chan struct{} // closed when a run begins to end early
+	stoppedBy  error         // set before
 }
 
 // Why a run ends early, beside its context.
@@ -93,15 +94,9 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	}
 	defer context.AfterFunc(run, ses.engine.CancelWait)()
 	defer ses.engine.Relay(ctx)()
-	m, err := ses.newMonitor(ctx, begun, endRun)
-	if err != nil {
-		return nil, err
-	}
-	endServing, err := ses.serveControl(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer endServing()
+	m := ses.monitor
+	m.stop.Store(&endRun)
+	defer c.endServing()
 	if ses.MaxTime > 0 {
 		timer := time.AfterFunc(ses.MaxTime, func() { endRun(ErrTimeOver) })
 		defer timer.Stop()
@@ -111,6 +106,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	var watch sync.WaitGroup
 	watch.Go(func() { m.run(watching) })
 	r := new(Result)
+	var err error
 	r.End, err = ses.worker.Run(run)
 	cause := context.Cause(run)
 	stop(nil)

@@ -26,12 +26,12 @@ type session struct {
 	engine *engine.Engine
 	worker *fetcher.Crawl
 
-	feeding atomic.Int64            // callers of Feed that are not done
-	closed  atomic.Bool             // nothing can be added any more: see report.Sample
-	seedsMu sync.Mutex              // of seedsFile and counts
-	counts  SeedCounts              // of this run
-	running atomic.Pointer[monitor] // nil: it does not run
-	poked   chan struct{}           // something has changed that a Watch shows at once
+	feeding atomic.Int64  // callers of Feed that are not done
+	closed  atomic.Bool   // nothing can be added any more: see report.Sample
+	seedsMu sync.Mutex    // of seedsFile and counts
+	counts  SeedCounts    // of this run
+	monitor *monitor      // of a Crawl; nil: the session only answers a Handle
+	poked   chan struct{} // something has changed that a Watch shows at once
 }
 
 // openSession opens the crawl of a plan. Only engine.Crawl creates one.

@@ -16,7 +16,7 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	if st.Exact, err = ses.engine.ExactKeys(ctx); err != nil {
 		return st, err
 	}
-	if ses.running.Load() != nil {
+	if ses.monitor != nil {
 		progress := ses.worker.Progress()
 		st.Running, st.Progress = true, &progress
 		return st, nil
@@ -43,7 +43,7 @@ func (ses *session) pause(ctx context.Context, paused bool) (before bool, err er
 	if err := ses.engine.Pause(ctx, paused); err != nil {
 		return stats.Paused, err
 	}
-	if ses.running.Load() != nil {
+	if ses.monitor != nil {
 		ses.worker.Pause(paused)
 		ses.poke()
 	}
@@ -54,7 +54,7 @@ func (ses *session) pause(ctx context.Context, paused bool) (before bool, err er
 func (ses *session) filter(ctx context.Context) (FilterState, error) {
 	layers, err := ses.engine.FilterLayers(ctx)
 	state := FilterState{Layers: layers}
-	if m := ses.running.Load(); m != nil && err == nil {
+	if m := ses.monitor; m != nil && err == nil {
 		state.Added, state.Ran = keysOf(layers)-m.filled, time.Since(m.started)
 	}
 	return state, err

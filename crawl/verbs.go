@@ -42,7 +42,7 @@ var (
 		return ses.status(ctx)
 	}}
 	verbSample = verb[nothing, report.Sample]{"sample", engine.Look, func(ses *session, ctx context.Context, _ nothing) (report.Sample, error) {
-		m := ses.running.Load()
+		m := ses.monitor
 		if m == nil {
 			return report.Sample{}, errNotRun
 		}
@@ -66,11 +66,14 @@ var (
 		return ses.engine.Reconcile(ctx, false)
 	}}
 	verbStop = verb[nothing, nothing]{"stop", engine.Look, func(ses *session, _ context.Context, _ nothing) (nothing, error) {
-		m := ses.running.Load()
-		if m == nil {
+		if ses.monitor == nil {
 			return nothing{}, errNotRun
 		}
-		m.stop(ErrStopped)
+		stop := ses.monitor.stop.Load()
+		if stop == nil {
+			return nothing{}, errNotRun
+		}
+		(*stop)(ErrStopped)
 		return nothing{}, nil
 	}}
 )

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -162,10 +163,15 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func statusOf(t *testing.T, dir string) (st status) {
+func statusOf(t *testing.T, dir string) report.Status {
 	t.Helper()
-	if err := callControl(t.Context(), dir, "GET", "/status", nil, &st); err != nil {
+	h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
+	if err != nil {
 		t.Fatal(err)
+	}
+	st, err := h.Status(t.Context())
+	if err != nil || !st.Running {
+		t.Fatalf("status %+v (%v), want one of a crawl that runs", st, err)
 	}
 	return st
 }
@@ -206,12 +212,12 @@ func scrape(t *testing.T, base string) map[string]float64 {
 // A crawl that stops is not ready, and one whose store has failed has no metrics.
 func TestAdminOfStoppingCrawl(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
-	ses, err := openStored(t.Context(), inDirectory(dir), streams{out: io.Discard, err: io.Discard}, toLook)
+	c, err := crawl.Open(t.Context(), crawl.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, stop := context.WithCancelCause(t.Context())
-	handler := ses.adminHandler(run)
+	r := &running{plan: &plan{options: new(options)}, Crawl: c}
+	handler := r.adminHandler(t.Context())
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -223,14 +229,18 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 	if w := ask("/readyz"); w.Code != 200 || w.Body.String() != "ok\n" {
 		t.Errorf("readyz = %d %q", w.Code, w.Body)
 	}
+	stopped, stop := context.WithCancelCause(t.Context())
 	stop(errors.New("enough"))
+	if _, err := c.Run(stopped); err != nil {
+		t.Fatal(err)
+	}
 	if w := ask("/readyz"); w.Code != 503 || !strings.Contains(w.Body.String(), "stopping: enough") {
 		t.Errorf("readyz of a crawl that stops = %d %q", w.Code, w.Body)
 	}
 	if w := ask("/healthz"); w.Code != 200 {
 		t.Errorf("healthz of a crawl that stops = %d %q", w.Code, w.Body)
 	}
-	if err := ses.close(); err != nil {
+	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 	if w := ask("/metrics"); w.Code != 500 || !strings.Contains(w.Body.String(), frontier.ErrClosed.Error()) {
@@ -312,4 +322,18 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("docs/metrics.md has\n%q\nwant\n%q", got, want)
 	}
+}
+
+// sampleOf returns what the process that crawls into dir is doing.
+func sampleOf(t *testing.T, dir string) report.Sample {
+	t.Helper()
+	h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.Sample(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

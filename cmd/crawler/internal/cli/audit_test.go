@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
 // TestAudit audits a crawl that is well, then copies of it in each of which one
@@ -67,8 +70,8 @@ func TestAudit(t *testing.T) {
 				t.Errorf("%q are named, want only %q", names, test.terms)
 			}
 			code, out, _ = run(t, "", "status", "--audit", "--json", "--dir", broken)
-			var a audit
-			if err := json.Unmarshal([]byte(out), &a); err != nil || code != exitFailed || a.Balanced || !slices.Equal(a.broken(), names) {
+			var a report.Audit
+			if err := json.Unmarshal([]byte(out), &a); err != nil || code != exitFailed || a.Balanced || !slices.Equal(a.Broken(), names) {
 				t.Errorf("as JSON: exit code %d, %+v (%v)", code, a, err)
 			}
 		})
@@ -193,7 +196,7 @@ func alterCounter(path ...string) func(*testing.T, *pebble.DB) {
 // editRecords rewrites pages.jsonl.
 func editRecords(t *testing.T, dir string, edit func(lines [][]byte) [][]byte) {
 	t.Helper()
-	name := recordsIn(dir)
+	name := crawl.RecordsFile(dir)
 	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

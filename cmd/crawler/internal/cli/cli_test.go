@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 // run is Run with buffers.
@@ -75,55 +77,28 @@ func crawlFlags(o *options) *pflag.FlagSet {
 
 // What a crawl stores comes back as the same settings, whatever the values.
 func TestSettingsSurviveAdoption(t *testing.T) {
+	address := site(t)
 	for _, args := range [][]string{
 		nil,
 		{"--delay", "90s", "--urls", "12345", "--fpr", "0.1%", "--growth", "off", "--latency-factor", "0.5"},
 		{"--include", "a,b", "--include", `"q"`, "--exclude", "x y", "--strip-param", "-", "--keep-param", "sid"},
 		{"--scope", "domain", "--host-key", "domain", "--robots", "ignore", "--max-per-host", "10k", "--max-depth", "0", "--sort-query"},
+		{"--max-hosts-per-domain", "0", "--max-url-bytes", "0", "--max-path-repeats", "0", "--max-params", "7", "--max-years-ahead", "0", "--allow-port", "25,26"},
+		{"--max-years-ahead", "-1", "--max-crawl-delay", "0", "--delay", "0", "--sitemaps", "--assets", "--exact", "gov: host=*.gov", "--exact", "seeds"},
 	} {
-		flags := crawlFlags(new(options))
-		if err := flags.Parse(args); err != nil {
-			t.Fatal(err)
-		}
-		first, err := readLayers(flags, nil)
+		dir := crawled(t, address, append(args, "--max-pages", "1", "http://a.test/")...)
+		before, err := os.ReadFile(filepath.Join(dir, crawlFile))
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.hosts = []hostPattern{{Pattern: "*.a.test", Delay: 5, Budget: 7, Concurrency: 2, Robots: "ignore"}}
-		stored := first.settings("form")
-		second, err := readLayers(crawlFlags(new(options)), nil)
-		if err != nil {
-			t.Fatal(err)
+		if code, _, errs := run(t, "", "crawl", "--dir", dir, "--max-time", "1ns"); code != exitOK {
+			t.Errorf("%q: resumed without them: exit code %d: %s", args, code, errs)
 		}
-		if err := second.adopt(stored, "test"); err != nil {
-			t.Fatal(err)
+		if code, _, errs := run(t, "", slices.Concat([]string{"crawl", "--dir", dir, "--max-time", "1ns"}, args)...); code != exitOK {
+			t.Errorf("%q: resumed with them: exit code %d: %s", args, code, errs)
 		}
-		if err := stored.Compare(second.settings("form")); err != nil {
-			t.Errorf("%q: %v", args, err)
-		}
-		if second.matchHost("x.a.test") == nil {
-			t.Errorf("%q: the hosts of the crawl do not match", args)
-		}
-	}
-}
-
-// Secrets of the config file are not stored with the crawl.
-func TestSettingsHaveNoHeaders(t *testing.T) {
-	l := &layers{flags: crawlFlags(new(options)), hosts: []hostPattern{{Pattern: "a", Headers: map[string]string{"Cookie": "secret"}}}}
-	text, err := json.Marshal(l.settings("form"))
-	if err != nil || bytes.Contains(text, []byte("secret")) {
-		t.Errorf("settings are %s (%v)", text, err)
-	}
-}
-
-func TestHostPatterns(t *testing.T) {
-	l := &layers{hosts: []hostPattern{{Pattern: "special.a.test", Budget: 1}, {Pattern: "*.a.test", Budget: 2}, {Pattern: "[::1]", Budget: 3}}}
-	for i := range l.hosts {
-		l.hosts[i].compile()
-	}
-	for host, want := range map[string]uint64{"special.a.test": 1, "x.y.a.test": 2, "a.test": 0, "xa.test": 0, "[::1]": 3, ":": 0} {
-		if _, got := l.hostLimits(host); got != want {
-			t.Errorf("budget of %s is %d, want %d", host, got, want)
+		if after, err := os.ReadFile(filepath.Join(dir, crawlFile)); err != nil || !bytes.Equal(after, before) {
+			t.Errorf("%q: the settings were %s, are %s (%v)", args, before, after, err)
 		}
 	}
 }
@@ -171,14 +146,14 @@ func TestResumeLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &result{session: &session{plan: &plan{options: o, layers: l, place: inDirectory(o.dirFlag)}}}
-	r.fed.all = true
+	r := &running{plan: &plan{options: o, layers: l, place: inDirectory(o.dirFlag)}}
+	r.fed.All = true
 	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'DNT: 1'`
-	if got := r.resumeLine(); got != want {
+	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	r.fed.all, want = false, want+` --seeds 'a b.txt' 'http://a.test/?q'`
-	if got := r.resumeLine(); got != want {
+	r.fed.All, want = false, want+` --seeds 'a b.txt' 'http://a.test/?q'`
+	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("with seeds left: got  %s\nwant %s", got, want)
 	}
 }
@@ -196,14 +171,11 @@ func TestResumeLineOfWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home, err := newSharedHome(o.sharedFlags, "hush")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &result{session: &session{plan: &plan{options: o, layers: l, place: place{home, "n.crawl/h-1"}}}}
-	r.fed.all = true
+	at := place{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name, Password: "hush"}}, names: &o.sharedFlags}
+	r := &running{plan: &plan{options: o, layers: l, place: at}, dir: "n.crawl/h-1"}
+	r.fed.All = true
 	want := program() + ` crawl --redis redis://u:@h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
-	if got := r.resumeLine(); got != want {
+	if got := r.resumeLine(fetcher.Stopped); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 // The line that resumes names the user of each server, no password, and
@@ -91,13 +94,14 @@ func TestResumeLineOfConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.from = l.from
-		home, err := o.home()
+		db, err := o.database()
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &result{session: &session{plan: &plan{options: o, layers: l, place: place{home, "w"}}}}
-		r.fed.all = true
-		if got, want := r.resumeLine(), program()+" crawl "+test.line; got != want {
+		at := place{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name}, Postgres: db}, names: &o.sharedFlags}
+		r := &running{plan: &plan{options: o, layers: l, place: at}, dir: "w"}
+		r.fed.All = true
+		if got, want := r.resumeLine(fetcher.Stopped), program()+" crawl "+test.line; got != want {
 			t.Errorf("%q:\ngot  %s\nwant %s", test.args, got, want)
 		}
 		if got := r.resumeNotes(); !slices.Equal(got, test.notes) {
@@ -121,11 +125,11 @@ func TestCommandLeavesOutTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		home, err := f.wanted(flags)
+		at, err := f.wanted(flags)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := (place{home: home}).command("rebuild"), program()+" rebuild --name n"; got != want {
+		if got, want := at.command("rebuild"), program()+" rebuild --name n"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

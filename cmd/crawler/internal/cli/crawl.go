@@ -12,6 +12,7 @@ import (
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -83,7 +84,13 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		return usage(err)
 	}
 	defer seeds.close()
-	keeper := newKeeper(uint64(p.memory))
+	var filled atomic.Pointer[crawl.Crawl]
+	keeper := newKeeper(uint64(p.memory), func() uint64 {
+		if c := filled.Load(); c != nil {
+			return c.FilterBytes()
+		}
+		return 0
+	})
 	config.Scarce = keeper.scarce
 	r := &running{plan: p, console: c, files: files, log: config.Logger, seeds: seeds}
 	config.Resume = r.resume
@@ -91,8 +98,9 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	if err != nil {
 		return p.explain(err)
 	}
-	keeper.watch(opened)
-	r.Crawl = opened
+	filled.Store(opened)
+	keeper.follow()
+	r.Crawl, r.dir = opened, opened.Dir()
 	stopProfile, err := startProfile(p.cpuProfile)
 	if err != nil {
 		return errors.Join(usage(err), opened.Close())
@@ -186,7 +194,9 @@ type running struct {
 	files   runFiles
 	log     *slog.Logger
 	seeds   *seedReader
+	dir     string           // of this process's records
 	fed     crawl.SeedCounts // set when all was fed
+	paused  bool             // when the run began
 }
 
 // work feeds the seeds and crawls until an end. endReading makes the reader of
@@ -233,7 +243,7 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 	done := r.Feed()
 	go func() {
 		var counts crawl.SeedCounts
-		err := r.markKnown(ctx)
+		err := r.markKnown(ctx, r.Crawl)
 		if err == nil {
 			counts, err = feed(ctx, r.seeds, r.Handle, r.console)
 		}
@@ -301,8 +311,8 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	r.trust.announce(w)
 	r.announcePrivate(w)
 	where := r.place.String()
-	if where != r.Crawl.Dir() {
-		where += ", records in " + r.Crawl.Dir()
+	if where != r.dir {
+		where += ", records in " + r.dir
 	}
 	if r.stored == nil {
 		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", where)
@@ -318,7 +328,7 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	}
 	stats := st.Stats
 	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
-	if stats.Paused {
+	if r.paused = stats.Paused; r.paused {
 		fmt.Fprintf(c, "it is paused: '%s' goes on\n", r.command("resume"))
 	}
 	return nil

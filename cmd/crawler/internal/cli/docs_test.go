@@ -126,7 +126,7 @@ func TestDocumentedConfig(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if _, err := (&plan{options: o, layers: l}).check(); err != nil {
+		if err := (&plan{options: o, layers: l, place: inDirectory("x.crawl")}).check(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,9 +14,15 @@ import (
 // seedBatch is how many seeds are offered at once.
 const seedBatch = 500
 
+// seeder is what takes seeds: a crawl.Handle.
+type seeder interface {
+	Seed(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
+	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
+}
+
 // offer adds seeds, again until the store can be asked, or ctx ends; with check
 // their names are looked up first.
-func offer(ctx context.Context, h *crawl.Handle, seeds []string, check bool, stderr io.Writer) (answers []crawl.SeedAnswer, err error) {
+func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.Writer) (answers []crawl.SeedAnswer, err error) {
 	call := h.Seed
 	if check {
 		call = h.SeedChecked
@@ -51,7 +57,7 @@ func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call fu
 
 // feed offers all seeds of r. Seeds that are refused are reported at once, and
 // do not end it.
-func feed(ctx context.Context, r *seedReader, h *crawl.Handle, stderr io.Writer) (crawl.SeedCounts, error) {
+func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl.SeedCounts, error) {
 	var counts crawl.SeedCounts
 	var batch []seedLine
 	credentials := dropCredentials{stderr: stderr}

@@ -1,21 +1,11 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"io"
-	"iter"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/spf13/cobra"
-
-	"github.com/bloomfrontier/crawler/fetcher"
 )
 
 // TestWithinGrace: a run that hangs after it was to end is left when --grace is
@@ -57,73 +47,5 @@ func TestWithinGrace(t *testing.T) {
 				time.Sleep(time.Hour) // until the run that was left has ended
 			})
 		})
-	}
-}
-
-// endless is a store whose records have no end.
-type endless struct {
-	engine
-	line []byte
-}
-
-func (e *endless) records(context.Context) (recordSource, error) {
-	return endlessRecords{line: e.line}, nil
-}
-
-type endlessRecords struct {
-	recordSource
-	line []byte
-}
-
-func (e endlessRecords) Lines() iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for yield(e.line, nil) {
-		}
-	}
-}
-
-// TestSeedsFileIsBoundedByGrace: a run that --max-time ends does not read its
-// records for longer than --grace, and leaves the old seeds.jsonl.
-func TestSeedsFileIsBoundedByGrace(t *testing.T) {
-	o, cmd := new(options), new(cobra.Command)
-	addSections(cmd, o.newFlags())
-	dir := filepath.Join(t.TempDir(), "x.crawl")
-	if err := cmd.ParseFlags([]string{"--dir", dir, "--max-time", "100ms", "--grace", "5s", "--dns", "127.0.0.1:1"}); err != nil {
-		t.Fatal(err)
-	}
-	seeds := []string{"http://a.test/"}
-	p, err := o.resolve(t.Context(), cmd.Flags(), seeds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var errs bytes.Buffer
-	ses, err := openSession(t.Context(), p, streams{in: strings.NewReader(""), out: io.Discard, err: &errs}, toCrawl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ses.store = &endless{ses.store, []byte(`{"url":"http://a.test/","id":"0123456789abcdef","outcome":"ok"}`)}
-	const before = `{"url":"gopher://a.test/","why":"refused","pages":0,"urls":0,"waiting":0}` + "\n"
-	if err := os.WriteFile(ses.seedsName(), []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	reader, err := newSeedReader(t.Context(), nil, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.close()
-	defer ses.crawl.Hold()() // nothing is left to fetch: wait for --max-time
-	result, err := ses.work(t.Context(), reader, func() {}, newConsole(&errs))
-	if err = errors.Join(err, ses.close()); err != nil {
-		t.Fatalf("%v\n%s", err, errs.String())
-	}
-	if result.end != endTime || result.end == fetcher.Empty {
-		t.Errorf("the run ended with %q, want %q", result.end, endTime)
-	}
-	after, err := os.ReadFile(ses.seedsName())
-	if err != nil || string(after) != before {
-		t.Errorf("seeds.jsonl is %q, %v, want what was there before", after, err)
-	}
-	if !strings.Contains(errs.String(), "seeds.jsonl is as old as before") {
-		t.Errorf("nothing says that seeds.jsonl is old:\n%s", errs.String())
 	}
 }

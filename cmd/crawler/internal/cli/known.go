@@ -15,9 +15,14 @@ const (
 	knownShown = 10     // lines without a URL that are reported one by one
 )
 
+// marker is what marks URLs as seen: a crawl.Crawl.
+type marker interface {
+	MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error)
+}
+
 // markKnown marks the URLs of --known as seen, before a seed is offered. A run that
 // resumes does so again: the file may have grown.
-func (r *running) markKnown(ctx context.Context) (err error) {
+func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 	w := r.console
 	if r.known == "" {
 		return nil
@@ -31,7 +36,7 @@ func (r *running) markKnown(ctx context.Context) (err error) {
 	urls := make([]string, 0, knownBatch)
 	flush := func() error {
 		err := untilAvailable(ctx, w, "known URLs wait", func() error {
-			n, _, err := r.MarkSeen(ctx, urls)
+			n, _, err := to.MarkSeen(ctx, urls)
 			fresh += uint64(n)
 			return err
 		})

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
 // What is left must be of the crawl: other records, and damage, are named and
@@ -11,7 +13,7 @@ import (
 func TestAcceptLossRefuses(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "1", "http://a.test/")
-	whole, err := os.ReadFile(recordsIn(dir))
+	whole, err := os.ReadFile(crawl.RecordsFile(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +26,7 @@ func TestAcceptLossRefuses(t *testing.T) {
 		if len(text) >= len(whole) {
 			t.Fatalf("%d bytes are no loss", len(text))
 		}
-		if err := os.WriteFile(recordsIn(dir), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(crawl.RecordsFile(dir), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		code, out, errs := run(t, "", "rebuild", "--accept-loss", "--dir", dir)
@@ -32,7 +34,7 @@ func TestAcceptLossRefuses(t *testing.T) {
 			t.Errorf("exit code %d, want %q: %s%s", code, want, out, errs)
 		}
 	}
-	if err := os.WriteFile(recordsIn(dir), whole, 0o644); err != nil {
+	if err := os.WriteFile(crawl.RecordsFile(dir), whole, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	must(t, "status", "--audit", "--dir", dir)

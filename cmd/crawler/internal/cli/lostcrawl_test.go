@@ -71,7 +71,7 @@ func TestRedisEmptied(t *testing.T) {
 		lose        func(*servers.RedisServer) error
 	}{{"jsonl", "all", flush}, {"postgres", "all", restart}, {"jsonl", "seeds", restart}} {
 		t.Run("sink="+c.sink+"/exact="+c.exact, func(t *testing.T) {
-			s := *seed
+			s := *seedFlag
 			if s == 0 {
 				s = rand.Uint64()
 			}

@@ -8,10 +8,8 @@ import (
 	rtmetrics "runtime/metrics"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -77,16 +75,16 @@ func groupMemory(name string) uint64 {
 // goroutine.
 type keeper struct {
 	memory uint64
-	opened atomic.Pointer[crawl.Crawl] // nil: not yet
-	fixed  bool                        // GOMEMLIMIT is set, and heeded
-	limit  int64                       // what the runtime was told last
+	filter func() uint64 // bytes that the filter has now
+	fixed  bool          // GOMEMLIMIT is set, and heeded
+	limit  int64         // what the runtime was told last
 	cpu    report.CPUMeter
 	sample []rtmetrics.Sample
 }
 
 // newKeeper sets the limits of this process's heap.
-func newKeeper(memory uint64) *keeper {
-	k := &keeper{memory: memory, fixed: os.Getenv("GOMEMLIMIT") != "", cpu: report.NewCPUMeter(time.Now())}
+func newKeeper(memory uint64, filter func() uint64) *keeper {
+	k := &keeper{memory: memory, filter: filter, fixed: os.Getenv("GOMEMLIMIT") != "", cpu: report.NewCPUMeter(time.Now())}
 	for _, name := range []string{
 		"/gc/heap/live:bytes", "/memory/classes/total:bytes", "/memory/classes/heap/released:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes", "/memory/classes/heap/objects:bytes",
@@ -97,7 +95,7 @@ func newKeeper(memory uint64) *keeper {
 		debug.SetGCPercent(heapGrowth)
 	}
 	if k.fixed {
-		k.memory = uint64(max(debug.SetMemoryLimit(-1)-int64(k.filter()), 0))
+		k.memory = uint64(max(debug.SetMemoryLimit(-1)-int64(filter()), 0))
 	}
 	k.follow()
 	return k
@@ -128,18 +126,4 @@ func (k *keeper) scarce() fetcher.Resource {
 		return fetcher.Processor
 	}
 	return ""
-}
-
-// watch makes the filter of an open crawl part of the limit.
-func (k *keeper) watch(c *crawl.Crawl) {
-	k.opened.Store(c)
-	k.follow()
-}
-
-// filter returns the bytes that the filter has now.
-func (k *keeper) filter() uint64 {
-	if c := k.opened.Load(); c != nil {
-		return c.FilterBytes()
-	}
-	return 0
 }

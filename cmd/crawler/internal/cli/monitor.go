@@ -15,7 +15,7 @@ const logEvery = 30 * time.Second
 // watch shows the run until ctx ends: in the live view, or in the log.
 func (r *running) watch(ctx context.Context) {
 	var meter report.Meter
-	var paused, unreached, first = false, false, true
+	paused, unreached := r.paused, false
 	logged := time.Now()
 	for sample, err := range r.Crawl.Watch(ctx) {
 		r.files.refused.flush()
@@ -32,11 +32,8 @@ func (r *running) watch(ctx context.Context) {
 		}
 		if now := reading.Gauges.Paused; now != paused && reading.Gauges.Silent == 0 {
 			paused = now
-			if !first {
-				r.logPause(now)
-			}
+			r.logPause(now)
 		}
-		first = false
 		if reading.Unreached && !unreached {
 			unreached = true
 			warnUnreached(r.console, reading.LastError)

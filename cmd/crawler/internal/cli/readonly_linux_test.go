@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
 // tree describes the files below dir: size, time and mode of each.
@@ -77,16 +77,13 @@ func unwritable(t *testing.T, dir string) string {
 // able to. A process that has it open is noticed all the same.
 func TestLookingWritesNothing(t *testing.T) {
 	if dir := os.Getenv("CLI_TEST_HOLD"); dir != "" { // the other process
-		stored, err := localstore.StoredSettings(nil, dir)
-		if err == nil && stored == nil {
-			err = errors.New("no crawl")
-		}
+		h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
 		if err == nil {
-			ses, openErr := openStored(t.Context(), inDirectory(dir), streams{out: os.Stdout, err: os.Stderr}, toSteer)
+			release, openErr := h.Keep(t.Context())
 			if err = openErr; err == nil {
 				fmt.Println("held")
 				_, _ = os.Stdin.Read(make([]byte, 1)) // until it is closed
-				err = ses.close()
+				err = release()
 			}
 		}
 		if err != nil {
@@ -169,7 +166,7 @@ func TestExportOfUnwritableJournals(t *testing.T) {
 	}
 	line := `{"url":"http://a.test/","host":"a.test","outcome":"ok","fingerprint":"00000000000000000000000000000001",` +
 		`"lease":"00000000000000000000000000000002","round":0,"fetched_at":"2026-11-22T10:00:00.000Z"}` + "\n"
-	for name, text := range map[string]string{workerFile: `{"format":1,"crawl":"web","id":"x"}`, "pages.jsonl": line, journalLock: ""} {
+	for name, text := range map[string]string{"worker.json": `{"format":1,"crawl":"web","id":"x"}`, "pages.jsonl": line, "pages.lock": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -37,10 +37,7 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("what limits the crawl is %q", words)
 		}
-		var s report.Sample
-		if err := callControl(context.Background(), dir, "GET", "/sample", nil, &s); err != nil {
-			t.Fatal(err)
-		}
+		s := sampleOf(t, dir)
 		words = report.Limiting([]report.Gauges{s.Gauges}).Words()
 	}
 	if err := server.Resume(); err != nil {

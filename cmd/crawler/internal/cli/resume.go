@@ -29,7 +29,7 @@ func (r *running) resume(result *crawl.Result) (command string, notes []string) 
 func (r *running) resumeLine(end fetcher.End) string {
 	line := []string{r.command("crawl")}
 	if r.redis != "" {
-		line = append(line, "--dir", shellQuote(r.Crawl.Dir()))
+		line = append(line, "--dir", shellQuote(r.dir))
 	}
 	r.flags.VisitAll(func(f *pflag.Flag) {
 		if r.from[f.Name] != fromFlag || slices.ContainsFunc([][]string{fixedFlags, sharedFixed, connectionFlags, forOneRun},

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
@@ -127,6 +128,16 @@ func TestSeedsInFlatMemory(t *testing.T) {
 	}
 }
 
+// seedFunc is what takes seeds, checked or not.
+type seedFunc func(seeds []string) ([]crawl.SeedAnswer, error)
+
+func (f seedFunc) Seed(_ context.Context, seeds []string) ([]crawl.SeedAnswer, error) {
+	return f(seeds)
+}
+func (f seedFunc) SeedChecked(_ context.Context, seeds []string) ([]crawl.SeedAnswer, error) {
+	return f(seeds)
+}
+
 // Seeds of a pipe are offered before the next line is waited for.
 func TestSeedsOfASlowPipe(t *testing.T) {
 	out, in := io.Pipe()
@@ -136,10 +147,10 @@ func TestSeedsOfASlowPipe(t *testing.T) {
 	}
 	offered := make(chan []string)
 	go func() {
-		_, _ = feed(t.Context(), r, func(_ context.Context, seeds []string, _ bool) ([]seedReply, error) {
+		_, _ = feed(t.Context(), r, seedFunc(func(seeds []string) ([]crawl.SeedAnswer, error) {
 			offered <- seeds
-			return make([]seedReply, len(seeds)), nil
-		}, io.Discard)
+			return make([]crawl.SeedAnswer, len(seeds)), nil
+		}), io.Discard)
 		close(offered)
 	}()
 	for _, line := range []string{"http://a.test/", "http://b.test/"} {
@@ -176,20 +187,20 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var got []string
-		offer := func(_ context.Context, seeds []string, _ bool) ([]seedReply, error) {
+		offer := seedFunc(func(seeds []string) ([]crawl.SeedAnswer, error) {
 			if time.Since(begun) < time.Hour {
 				return nil, fmt.Errorf("%w: connection refused", frontier.ErrUnavailable)
 			}
 			got = append(got, seeds...)
-			replies := make([]seedReply, len(seeds))
+			replies := make([]crawl.SeedAnswer, len(seeds))
 			for i := range replies {
 				replies[i].Answer = frontier.Added.String()
 			}
 			return replies, nil
-		}
+		})
 		var stderr strings.Builder
 		counts, err := feed(t.Context(), &seedReader{args: []string{"http://a.test/", "http://b.test/"}}, offer, &stderr)
-		if err != nil || counts.added != 2 || !slices.Equal(got, []string{"http://a.test/", "http://b.test/"}) {
+		if err != nil || counts.Added != 2 || !slices.Equal(got, []string{"http://a.test/", "http://b.test/"}) {
 			t.Errorf("fed %q: %+v, %v", got, counts, err)
 		}
 		if n := strings.Count(stderr.String(), "seeds wait"); n != 1 {
@@ -206,22 +217,21 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 
 // away is the part of a store that marks URLs as known, when it can be asked.
 type away struct {
-	engine
 	until time.Time
 	known []string
 }
 
-func (a *away) know(_ context.Context, urls []knownURL) (fresh int, err error) {
+func (a *away) MarkSeen(_ context.Context, urls []string) (fresh int, faults []error, err error) {
 	for _, u := range urls {
 		if len(a.known) == 1 && time.Now().Before(a.until) {
-			return fresh, fmt.Errorf("%w: connection refused", frontier.ErrUnavailable)
+			return fresh, nil, fmt.Errorf("%w: connection refused", frontier.ErrUnavailable)
 		}
-		if !slices.Contains(a.known, u.url) {
-			a.known = append(a.known, u.url)
+		if !slices.Contains(a.known, u) {
+			a.known = append(a.known, u)
 			fresh++
 		}
 	}
-	return fresh, nil
+	return fresh, nil, nil
 }
 
 // TestKnownOutlivesAnOutage: so do the URLs of --known, also when some of them
@@ -237,9 +247,9 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		store := &away{until: time.Now().Add(time.Hour)}
-		ses := &session{plan: &plan{options: &options{known: name}, checked: checked{canon: plain}}, store: store}
 		var stderr strings.Builder
-		if err := ses.know(t.Context(), &stderr); err != nil {
+		r := &running{plan: &plan{options: &options{known: name}, canon: plain}, console: newConsole(&stderr)}
+		if err := r.markKnown(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"http://a.test/", "http://b.test/"}; !slices.Equal(store.known, want) {

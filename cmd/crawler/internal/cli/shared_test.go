@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
-	"io/fs"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,32 +52,15 @@ func TestSharedFlagFaults(t *testing.T) {
 	}
 }
 
-// A URL is shown without what lets others in, whatever is in it.
-func TestWithoutSecrets(t *testing.T) {
-	for url, want := range map[string]string{
-		"redis://h":                             "redis://h",
-		"redis://h:1,i:2/3":                     "redis://h:1,i:2/3",
-		"rediss://u:hush@h:1,i?ca=x":            "rediss://h:1,i",
-		"redis://:hu@sh@h":                      "redis://h",
-		"redis://u:hush/@h/1":                   "redis://h/1",
-		"redis://u:hush?@h":                     "redis://h",
-		"unix://u:hush@/run/redis.sock?db=hush": "unix:///run/redis.sock",
-	} {
-		if got := withoutSecrets(url); got != want {
-			t.Errorf("%s is shown as %s, want %s", url, got, want)
-		}
-	}
-}
-
 // Who reads a password from a file need not have it in a URL.
 func TestPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("hu sh\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).home()
-	if err != nil || h.options.Password != "hu sh" || h.options.Username != "u" {
-		t.Errorf("user %q, password %q (%v)", h.options.Username, h.options.Password, err)
+	at, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).place()
+	if err != nil || at.Redis.Password != "hu sh" {
+		t.Errorf("%+v (%v), want the password of the file", at, err)
 	}
 }
 
@@ -112,8 +92,8 @@ func TestTarget(t *testing.T) {
 		if err := cmd.ParseFlags(test.args); err != nil {
 			t.Fatal(err)
 		}
-		at, err := crawl.existing(t.Context())
-		if (err == nil) != (test.title != "") || err == nil && at.title() != test.title {
+		at, err := crawl.place()
+		if (err == nil) != (test.title != "") || err == nil && at.String() != test.title {
 			t.Errorf("%s: %v (%v), want %s", test.name, at, err, test.title)
 		}
 		for name := range test.env {
@@ -122,64 +102,19 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// journal opens a worker's journal for a test.
-func journal(t *testing.T, card workerCard, dir string) (*record.Journal, string) {
+// journal opens a worker's journal for a test, in NAME.crawl/WORKER.
+func journal(t *testing.T, crawl, worker string) (*record.Journal, string) {
 	t.Helper()
-	j, dir, err := card.openJournal(dir, record.Config{})
+	dir := filepath.Join(crawl+".crawl", worker)
+	j, err := record.OpenJournal(record.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j, dir
-}
-
-// Two workers never share a directory, and one that comes again finds its own.
-func TestWorkerDirectories(t *testing.T) {
-	t.Chdir(t.TempDir())
-	card, other := workerCard{workerFormat, "web", "abc"}, workerCard{workerFormat, "web", "xyz"}
-	one, first := journal(t, card, "")
-	two, second := journal(t, card, "")
-	if first == second || filepath.Dir(first) != "web.crawl" {
-		t.Fatalf("directories %s and %s", first, second)
-	}
-	if !journalLocked(first) {
-		t.Error("a journal that is open is not locked")
-	}
-	if _, _, err := card.openJournal(first, record.Config{}); err == nil || !strings.Contains(err.Error(), "in use by another worker") {
-		t.Errorf("a directory that is in use: %v", err)
-	}
-	if err := one.Close(); err != nil {
+	card := fmt.Sprintf(`{"format": 1, "crawl": %q, "id": "abc"}`, crawl)
+	if err := os.WriteFile(filepath.Join(dir, "worker.json"), []byte(card), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if journalLocked(first) {
-		t.Error("a journal that is closed is locked")
-	}
-	again, third := journal(t, card, "")
-	if third != first {
-		t.Errorf("a worker that comes again gets %s, had %s", third, first)
-	}
-	// A crawl that was deleted and made anew has other fingerprints.
-	fresh, fourth := journal(t, other, "")
-	if fourth == first || fourth == second {
-		t.Errorf("another crawl of that name gets %s", fourth)
-	}
-	for _, j := range []*record.Journal{two, again, fresh} {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, _, err := other.openJournal(first, record.Config{}); !errors.Is(err, errOtherCrawl) {
-		t.Errorf("the directory of another crawl: %v", err)
-	}
-	embedded := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
-	if _, _, err := card.openJournal(embedded, record.Config{}); !errors.Is(err, errOtherCrawl) {
-		t.Errorf("an embedded crawl's directory: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(embedded, journalLock)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an embedded crawl's directory was touched: %v", err)
-	}
-	if code, _, errs := run(t, "", "status", "--dir", first); code != exitUsage || !strings.Contains(errs, "is of a worker of web, a crawl in Redis") {
-		t.Errorf("status of a worker's directory: exit code %d: %s", code, errs)
-	}
+	return j, dir
 }
 
 func appendRecord(t *testing.T, j *record.Journal, item, lease byte, url string) *record.Record {
@@ -195,9 +130,8 @@ func appendRecord(t *testing.T, j *record.Journal, item, lease byte, url string)
 // Workers' directories become one output.
 func TestExport(t *testing.T) {
 	t.Chdir(t.TempDir())
-	card := workerCard{workerFormat, "web", "abc"}
-	one, _ := journal(t, card, "")
-	two, second := journal(t, card, "")
+	one, _ := journal(t, "web", "h-1")
+	two, second := journal(t, "web", "h-2")
 	appendRecord(t, one, 1, 1, "http://a.test/1")
 	lost := appendRecord(t, one, 2, 2, "http://a.test/lost")
 	if err := one.Void(lost); err != nil {
@@ -217,29 +151,13 @@ func TestExport(t *testing.T) {
 	if want := "2 records of 2 workers: 1 fetched again, 1 taken back, 0 still to be fetched, 0 damaged\n"; errs != want {
 		t.Errorf("summary %q, want %q", errs, want)
 	}
-	dirs, err := findJournals([]string{"web.crawl"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := merged{ctx: t.Context(), dirs: dirs}
-	var lines []string
-	for line, err := range all.Lines() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, string(bytes.Clone(line)))
-	}
-	slices.Sort(lines)
-	want := strings.SplitAfter(strings.TrimSuffix(out, "\n"), "\n")
-	want[len(want)-1] += "\n"
-	slices.Sort(want)
-	if !slices.Equal(lines, want) {
-		t.Errorf("merged lines %q, exported %q", lines, want)
+	if code, _, errs := run(t, "", "status", "--dir", second); code != exitUsage || !strings.Contains(errs, "is of a worker of web, a crawl in Redis") {
+		t.Errorf("status of a worker's directory: exit code %d: %s", code, errs)
 	}
 	if code, _, errs := run(t, "", "export", t.TempDir()); code != exitUsage || !strings.Contains(errs, "it is no worker's") {
 		t.Errorf("a directory of no worker: exit code %d: %s", code, errs)
 	}
-	third, foreign := journal(t, workerCard{workerFormat, "other", "abc"}, "")
+	third, foreign := journal(t, "other", "h-1")
 	if err := third.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
@@ -28,25 +30,26 @@ func BenchmarkAsk(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "x.crawl")
 	code := started(io.Discard, "crawl", "--dir", dir, "--delay", "0", "--urls", "10M", "--connect-to", "*="+server.Listener.Addr().String(), "http://a.test/")
 	<-asked
+	h, err := crawl.Attach(b.Context(), crawl.Location{Dir: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
 	for question, ask := range map[string]func(context.Context) error{
-		"sample": func(ctx context.Context) error {
-			return callControl(ctx, dir, "GET", "/sample", nil, new(report.Sample))
-		},
-		"status": func(ctx context.Context) error { return callControl(ctx, dir, "GET", "/status", nil, new(status)) },
-		"report": func(ctx context.Context) error {
-			return callControl(ctx, dir, "GET", "/report?probe="+probeRunning.String(), nil, new(report.Report))
-		},
+		"sample": func(ctx context.Context) error { _, err := h.Sample(ctx); return err },
+		"status": func(ctx context.Context) error { _, err := h.Status(ctx); return err },
+		"report": func(ctx context.Context) error { _, err := h.Report(ctx, probeRunning); return err },
 	} {
 		b.Run("question="+question, func(b *testing.B) {
-			began := cpuTime()
+			began := time.Now()
+			meter := report.NewCPUMeter(began)
 			for b.Loop() {
 				if err := ask(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}
-			each := (cpuTime() - began).Seconds() / float64(b.N)
-			b.ReportMetric(1000*each, "cpu-ms/op")
-			b.ReportMetric(100*each/float64(cores()), "%-of-cores")
+			each := meter.Read(time.Now()) * time.Since(began).Seconds() / float64(b.N) // of all cores
+			b.ReportMetric(1000*each*float64(report.Cores()), "cpu-ms/op")
+			b.ReportMetric(100*each, "%-of-cores")
 		})
 	}
 	close(open)

@@ -165,7 +165,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	watch([]string{"--json"}, func(n int, line string, enough func()) {
-		var st status
+		var st report.Status
 		if err := json.Unmarshal([]byte(line), &st); err != nil || !st.Running || st.Stats.Found == 0 {
 			t.Errorf("%q: %v", line, err)
 		}
@@ -191,15 +191,12 @@ func TestWatch(t *testing.T) {
 // checkReport holds the report that a run left to the crawl of heldSite.
 func checkReport(t *testing.T, dir string) {
 	t.Helper()
-	r, err := inDirectory(dir).lastReport()
-	if err != nil || r == nil {
-		t.Fatalf("report %v, %v", r, err)
-	}
+	r := lastReport(t, dir)
 	if r.End != "nothing is left to fetch" || r.Fault != "" || r.Books.Done != 3 || r.Run.Pages != 3 || r.Run.Seconds <= 0 ||
 		r.Resume != "" || r.Top.Pages[0] != (report.HostCount{Host: "a.test", Count: 3}) || r.FPR.Probed == nil || r.Filter.Keys != 3 {
 		t.Errorf("report %+v", r)
 	}
-	for _, name := range []string{"*.tmp", socketFile} {
+	for _, name := range []string{"*.tmp", "control.sock"} {
 		if left, _ := filepath.Glob(filepath.Join(dir, name)); left != nil {
 			t.Errorf("left behind: %q", left)
 		}
@@ -215,12 +212,13 @@ func TestReportOfAKilledRun(t *testing.T) {
 	if code := <-started(io.Discard, "crawl", "--dir", dir, "--delay", "0", "--max-pages", "1", "--urls", "1k", "--connect-to", connectTo, "http://a.test/"); code != exitOK {
 		t.Fatalf("exit code %d", code)
 	}
-	r, err := inDirectory(dir).lastReport()
-	if err != nil {
-		t.Fatal(err)
+	r := lastReport(t, dir)
+	r.End, r.Resume = "running, 1 page", ""
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "report.json"), text, 0o600)
 	}
-	r.End, r.Resume = endRunning+", 1 page", ""
-	if err := writeReport(dir, r); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	_, out, _ := run(t, "", "report", "--dir", dir, "--probe", "1ms")
@@ -230,7 +228,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"{": "unexpected end", `{"version":99}`: "version 99, want 1"} {
-		if err := os.WriteFile(filepath.Join(dir, reportFile), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "report.json"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if code, _, errs := run(t, "", "report", "--dir", dir, "--probe", "1ms"); code != exitFailed || !strings.Contains(errs, want) {

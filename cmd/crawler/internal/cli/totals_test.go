@@ -21,6 +21,19 @@ func reportOf(t *testing.T, dir string) (r report.Report) {
 	return r
 }
 
+// lastReport returns the report that a run left in dir.
+func lastReport(t *testing.T, dir string) (r report.Report) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // A report has the hosts and outcomes of the whole crawl, with those of the last
 // run beside them, also when that run fetched nothing.
 func TestReportOfWholeCrawl(t *testing.T) {
@@ -52,7 +65,7 @@ func TestReportOfWholeCrawl(t *testing.T) {
 	}
 
 	// Totals that cannot be read are no reason not to crawl.
-	if err := os.WriteFile(filepath.Join(dir, totalsFile), []byte(`{"version":99}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "totals.json"), []byte(`{"version":99}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	code, _, errs := run(t, "", append(again, "http://a.test/ok?3")...)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 )
@@ -122,8 +123,8 @@ func TestUnreached(t *testing.T) {
 				if code, _, errs := run(t, "", again...); code != exitUnreached || !strings.Contains(errs, test.cause) {
 					t.Errorf("again: exit code %d, want %d and %q: %s", code, exitUnreached, test.cause, errs)
 				}
-				if r, err := inDirectory(dir).lastReport(); err != nil || len(r.TopAll.Errors) != 1 || !strings.Contains(r.TopAll.Errors[0].Cause, test.cause) {
-					t.Errorf("after a run without requests the hosts are %+v (%v), want the cause %q", r.TopAll, err, test.cause)
+				if r := lastReport(t, dir); len(r.TopAll.Errors) != 1 || !strings.Contains(r.TopAll.Errors[0].Cause, test.cause) {
+					t.Errorf("after a run without requests the hosts are %+v, want the cause %q", r.TopAll, test.cause)
 				}
 			})
 		}
@@ -145,10 +146,7 @@ func checkCause(t *testing.T, dir, seed, cause string) {
 			t.Errorf("%s: exit code %d, want %q: %s%s", name, code, cause, out, errs)
 		}
 	}
-	r, err := inDirectory(dir).lastReport()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := lastReport(t, dir)
 	if r.Run.Errors != 1 || r.Run.Pages != 0 || r.Pages != 0 || r.LastError == nil || !strings.Contains(r.LastError.Error, cause) ||
 		len(r.Top.Errors) != 1 || !strings.Contains(r.Top.Errors[0].Cause, cause) || len(r.Top.Pages) != 0 {
 		t.Errorf("the report has the run %+v, the last error %+v, hosts %+v", r.Run, r.LastError, r.Top)
@@ -186,10 +184,7 @@ func TestUnreachedAtOnce(t *testing.T) {
 					t.Errorf("explanation %s%s (%v)", out, more, err)
 				}
 			}
-			var s report.Sample
-			if err := callControl(context.Background(), dir, "GET", "/sample", nil, &s); err != nil {
-				t.Fatal(err)
-			}
+			s := sampleOf(t, dir)
 			if words := new(report.Meter).Read(s).Limit.Words(); s.Queued > 0 && s.Gauges.BackingOff == 2 && !strings.HasPrefix(words, "back-off: 2 hosts") {
 				t.Errorf("limited by %q", words)
 			}
@@ -257,10 +252,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 		return words
 	}
 	for range 20 { // the view of the crawl itself has many moments behind it
-		var s report.Sample
-		if err := callControl(t.Context(), dir, "GET", "/sample", nil, &s); err != nil {
-			t.Fatal(err)
-		}
+		sampleOf(t, dir)
 	}
 	for _, step := range []struct {
 		command, log string
@@ -292,7 +284,10 @@ func TestNewCrawlIsNotEmpty(t *testing.T) {
 	errs.await(t, "crawling into")
 	var s report.Sample
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the socket is there a moment later
-		err := callControl(context.Background(), dir, "GET", "/sample", nil, &s)
+		h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
+		if err == nil {
+			s, err = h.Sample(t.Context())
+		}
 		if err == nil {
 			break
 		}

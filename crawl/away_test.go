@@ -1,4 +1,4 @@
-package cli
+package crawl
 
 import (
 	"bytes"
@@ -6,21 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // hiccups is a store that is away whenever it is asked something for the first
 // time.
 type hiccups struct {
-	engine
+	engine.Upkeep
+	engine.Filter
+	frontier.Inspector
 	counters, stats, layers int // how often it was asked
 }
 
@@ -35,21 +38,21 @@ func (h *hiccups) Counters(ctx context.Context) (frontier.Stats, error) {
 	if err := first(&h.counters); err != nil {
 		return frontier.Stats{}, err
 	}
-	return h.engine.Counters(ctx)
+	return h.Upkeep.Counters(ctx)
 }
 
 func (h *hiccups) Stats(ctx context.Context) (frontier.Stats, error) {
 	if err := first(&h.stats); err != nil {
 		return frontier.Stats{}, err
 	}
-	return h.engine.Stats(ctx)
+	return h.Inspector.Stats(ctx)
 }
 
 func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error) {
 	if err := first(&h.layers); err != nil {
 		return nil, err
 	}
-	return h.engine.FilterLayers(ctx)
+	return h.Filter.FilterLayers(ctx)
 }
 
 // TestAwayForAMoment: a store that is away when a run begins, or when it is
@@ -64,39 +67,36 @@ func TestAwayForAMoment(t *testing.T) {
 		_, _ = io.WriteString(w, "a page")
 	}))
 	defer web.Close()
-	o, cmd := new(options), new(cobra.Command)
-	addSections(cmd, o.newFlags())
-	if err := cmd.ParseFlags([]string{"--dir", filepath.Join(t.TempDir(), "x.crawl"), "--allow-private"}); err != nil {
-		t.Fatal(err)
+	var log bytes.Buffer
+	config := Config{
+		Dir: filepath.Join(t.TempDir(), "x.crawl"), Seeds: []string{web.URL}, Fixed: Fixed{FilterURLs: 1000, Delay: NoDelay},
+		Requests: get.Config{AllowPrivate: true}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	}
-	seeds := []string{web.URL + "/"}
-	p, err := o.resolve(t.Context(), cmd.Flags(), seeds)
+	p, err := config.prepare(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var errs bytes.Buffer
-	ses, err := openSession(t.Context(), p, streams{in: strings.NewReader(""), out: io.Discard, err: &errs}, toCrawl)
+	ses, err := openSession(t.Context(), p, engine.Directory{Path: config.Dir}, engine.Crawl)
 	if err != nil {
 		t.Fatal(err)
 	}
-	away := &hiccups{engine: ses.store}
-	ses.store = away
-	reader, err := newSeedReader(t.Context(), seeds, "", nil)
+	e := ses.engine
+	away := &hiccups{Upkeep: e.Upkeep, Filter: e.Filter, Inspector: e.Inspector}
+	e.Upkeep, e.Filter, e.Inspector = away, away, away
+	c, err := ses.serve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.close()
-	result, err := ses.work(t.Context(), reader, func() {}, newConsole(&errs))
-	if err = errors.Join(err, ses.close()); err != nil {
-		t.Fatalf("%v\n%s", err, errs.String())
+	result, err := c.Run(t.Context())
+	if err = errors.Join(err, c.Close()); err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
 	}
-	result.print(newConsole(&errs))
-	if away.counters < 2 || away.stats < 2 || away.layers < 2 {
-		t.Errorf("asked %d, %d and %d times, want more than once each", away.counters, away.stats, away.layers)
+	if away.counters < 2 || away.stats < 2 || away.layers < 2 || result.Stats.Pages != 1 {
+		t.Errorf("asked %d, %d and %d times, want more than once each; %d pages, want 1", away.counters, away.stats, away.layers, result.Stats.Pages)
 	}
-	for _, want := range []string{"the crawl waits: ", "the summary waits: ", "1 page in"} {
-		if !strings.Contains(errs.String(), want) {
-			t.Errorf("%q is missing from:\n%s", want, errs.String())
+	for _, want := range []string{"the crawl waits", "the summary waits"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is missing from:\n%s", want, log.String())
 		}
 	}
 }

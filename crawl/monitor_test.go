@@ -1,20 +1,20 @@
-package cli
+package crawl
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // moody is an engine whose counters are had or not.
 type moody struct {
-	engine
+	engine.Upkeep
 	stats frontier.Stats
 	err   error
 	hangs bool
@@ -32,11 +32,8 @@ func (e *moody) Counters(ctx context.Context) (frontier.Stats, error) {
 func TestSilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &moody{stats: frontier.Stats{Pages: 7}}
-		ses := &session{store: store}
-		m, err := ses.newMonitor(t.Context(), newConsole(io.Discard), time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ses := &session{plan: &plan{}, engine: &engine.Engine{Upkeep: store}}
+		m := &monitor{session: ses, counters: store.stats, counted: time.Now()}
 		count := func(wantPages uint64, wantSilent time.Duration) {
 			t.Helper()
 			stats, silent, err := m.count(t.Context(), time.Now())

@@ -1,11 +1,15 @@
-package cli
+package crawl
 
 import (
 	"context"
+	"encoding/binary"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
@@ -15,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
 
 // filterCrawl is a store with a filter that does not grow, and what it really
 // did with URLs that were all new.
@@ -29,7 +33,7 @@ type filterCrawl struct {
 }
 
 func newFilterCrawl(t *testing.T, keys uint64, p float64) *filterCrawl {
-	s := *seed
+	s := *seedFlag
 	if s == 0 {
 		s = rand.Uint64()
 	}
@@ -129,7 +133,7 @@ func TestFigures(t *testing.T) {
 	if f.Estimated.P < 10*p || math.Abs(off(f.Probed, f.Estimated.P)) > sigmas {
 		t.Errorf("overfilled: estimated %g, probed %g", f.Estimated.P, f.Probed.P)
 	}
-	if err := promises(stats); err != nil {
+	if err := Promises(stats); err != nil {
 		t.Error(err)
 	}
 }
@@ -155,7 +159,7 @@ func TestBrokenFilter(t *testing.T) {
 	}
 	c.offer(t, 0, keys, false)
 	_, stats = c.figures(t, 1)
-	if err := promises(stats); err == nil || stats.Shadow.Forgotten == 0 {
+	if err := Promises(stats); err == nil || stats.Shadow.Forgotten == 0 {
 		t.Errorf("URLs that were offered twice: %+v, %v", stats.Shadow, err)
 	}
 }
@@ -179,4 +183,40 @@ func TestLostWithKnown(t *testing.T) {
 	if known != 0 || all < 10 || late < 0.5 || late > all/10 {
 		t.Errorf("lost %g of 1000 new, %g of 1000 known, %g of 10 new behind 990 known", all, known, late)
 	}
+}
+
+// zeroFilter zeroes the first half of each sub-filter and makes the checksums
+// right again (docs/filter-format.md).
+func zeroFilter(t *testing.T, dir string) {
+	name := filterFile(t, dir)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	le, castagnoli := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
+	shards, layers := int(le.Uint32(b[12:])), int(le.Uint32(b[52:]))
+	at := 56 + 32*layers
+	sum := crc32.Checksum(b[:at], castagnoli)
+	at += 4
+	for layer := range layers {
+		size := int(le.Uint64(b[56+32*layer+8:])) / 8
+		for range shards {
+			clear(b[at : at+size/2])
+			sum = crc32.Update(sum, castagnoli, b[at:at+size])
+			le.PutUint32(b[at+size:], sum)
+			at += size + 4
+		}
+	}
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func filterFile(t *testing.T, dir string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("filter files are %q (%v)", names, err)
+	}
+	return names[0]
 }

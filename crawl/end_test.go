@@ -1,0 +1,72 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+)
+
+// endless is a store whose records have no end.
+type endless struct {
+	engine.Books
+	line []byte
+}
+
+func (e *endless) CommittedRecords(context.Context) (engine.RecordSource, error) {
+	return endlessRecords{line: e.line}, nil
+}
+
+type endlessRecords struct {
+	engine.RecordSource
+	line []byte
+}
+
+func (e endlessRecords) Lines() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for yield(e.line, nil) {
+		}
+	}
+}
+
+// TestSeedsFileIsBoundedByGrace: a run that MaxTime ends does not read its
+// records for longer than the grace, and leaves the old seeds.jsonl.
+func TestSeedsFileIsBoundedByGrace(t *testing.T) {
+	var log bytes.Buffer
+	c, err := Open(t.Context(), Config{
+		Dir: filepath.Join(t.TempDir(), "x.crawl"), Fixed: Fixed{FilterURLs: 1000}, MaxTime: 100 * time.Millisecond, Grace: 2 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ses.engine.Books = &endless{c.ses.engine.Books, []byte(`{"url":"http://a.test/","id":"0123456789abcdef","outcome":"ok"}`)}
+	const before = `{"url":"gopher://a.test/","why":"refused","pages":0,"urls":0,"waiting":0}` + "\n"
+	seeds := filepath.Join(c.Dir(), seedsFile)
+	if err := os.WriteFile(seeds, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Feed()(SeedCounts{}) // nothing is left to fetch: wait for MaxTime
+	result, err := c.Run(t.Context())
+	if err = errors.Join(err, c.Close()); err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	if result.End != TimeOver {
+		t.Errorf("the run ended with %q, want %q", result.End, TimeOver)
+	}
+	after, err := os.ReadFile(seeds)
+	if err != nil || string(after) != before {
+		t.Errorf("seeds.jsonl is %q, %v, want what was there before", after, err)
+	}
+	if !strings.Contains(log.String(), "seeds.jsonl is as old as before") {
+		t.Errorf("nothing says that seeds.jsonl is old:\n%s", log.String())
+	}
+}

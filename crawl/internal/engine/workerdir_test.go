@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+// journal opens a worker's journal for a test.
+func journal(t *testing.T, card workerCard, dir string) (*record.Journal, string) {
+	t.Helper()
+	j, dir, err := card.openJournal(dir, record.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, dir
+}
+
+// Two workers never share a directory, and one that comes again finds its own.
+func TestWorkerDirectories(t *testing.T) {
+	t.Chdir(t.TempDir())
+	card, other := workerCard{workerFormat, "web", "abc"}, workerCard{workerFormat, "web", "xyz"}
+	one, first := journal(t, card, "")
+	two, second := journal(t, card, "")
+	if first == second || filepath.Dir(first) != "web.crawl" {
+		t.Fatalf("directories %s and %s", first, second)
+	}
+	if !journalLocked(first) {
+		t.Error("a journal that is open is not locked")
+	}
+	if _, _, err := card.openJournal(first, record.Config{}); err == nil || !strings.Contains(err.Error(), "in use by another worker") {
+		t.Errorf("a directory that is in use: %v", err)
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if journalLocked(first) {
+		t.Error("a journal that is closed is locked")
+	}
+	again, third := journal(t, card, "")
+	if third != first {
+		t.Errorf("a worker that comes again gets %s, had %s", third, first)
+	}
+	// A crawl that was deleted and made anew has other fingerprints.
+	fresh, fourth := journal(t, other, "")
+	if fourth == first || fourth == second {
+		t.Errorf("another crawl of that name gets %s", fourth)
+	}
+	for _, j := range []*record.Journal{two, again, fresh} {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, _, err := other.openJournal(first, record.Config{}); !errors.Is(err, errOtherCrawl) {
+		t.Errorf("the directory of another crawl: %v", err)
+	}
+	embedded := t.TempDir()
+	if err := os.WriteFile(filepath.Join(embedded, CrawlFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := card.openJournal(embedded, record.Config{}); !errors.Is(err, errOtherCrawl) {
+		t.Errorf("an embedded crawl's directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(embedded, journalLock)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an embedded crawl's directory was touched: %v", err)
+	}
+}
