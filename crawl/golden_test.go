@@ -1,0 +1,110 @@
+package crawl
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// everySetting has no setting at its default.
+var everySetting = Fixed{
+	Scope: "domain", Include: []string{"a,b", `"q"`}, Exclude: []string{"x y"}, MaxDepth: SeedsOnly, MaxPerHost: 10_000,
+	MaxHostsPerDomain: NoLimit, MaxURLBytes: NoLimit, MaxPathRepeats: 9, MaxParams: NoLimit, MaxYearsAhead: ThisYear,
+	AllowPorts: []string{"25", "26"}, Sitemaps: On, Assets: On,
+	HostKey: "domain", Delay: 90 * time.Second, MaxCrawlDelay: NoDelay, LatencyFactor: 0.5, HostConcurrency: 3, Robots: "ignore",
+	FilterURLs: 12_345, FPR: 1e-3, Growth: Off, StripParams: []string{"-"}, KeepParams: []string{"sid"}, SortQuery: On,
+	Exact: []string{"gov: host=*.gov", "seeds"}, Windows: []string{"gov=24h"}, Sink: "postgres", Partitions: 8,
+}
+
+// TestStoredSettings: what is fixed is stored in the form that existing crawls
+// have. Another form would refuse them: it changes on purpose only.
+func TestStoredSettings(t *testing.T) {
+	redis, postgres := &Redis{URL: "redis://h", Name: "n"}, &Postgres{URL: "postgres://h/d"}
+	hosts := []Host{{Pattern: "*.a.test", Delay: 5 * time.Second, Concurrency: 2, Budget: 7, Robots: "ignore", Headers: map[string]string{"Cookie": "secret"}}}
+	for name, c := range map[string]Config{
+		"default":          {Dir: "d", Seeds: []string{"http://a.test/"}},
+		"every":            {Dir: "d", SeedsText: "--seeds a.txt", Fixed: everySetting, Hosts: hosts},
+		"redis":            {Redis: redis, Fixed: everySetting},
+		"redis-default":    {Redis: redis},
+		"postgres":         {Redis: redis, Postgres: postgres, Fixed: everySetting},
+		"postgres-default": {Redis: redis, Postgres: postgres},
+	} {
+		p, err := c.prepare(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.MarshalIndent(p.settings(), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", "settings-"+name+".json")
+		if *update {
+			if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+			t.Errorf("%s: the stored settings changed (-want +got):\n%s", name, diff)
+		}
+		// What is stored comes back without being given again.
+		again := c
+		again.Fixed, again.Hosts, again.SeedsText = Fixed{}, nil, ""
+		q, err := again.prepare(p.settings())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := p.settings().Compare(q.settings()); err != nil {
+			t.Errorf("%s: adopted settings: %v", name, err)
+		}
+		if q.hosts.match("x.a.test") == nil && len(c.Hosts) > 0 {
+			t.Errorf("%s: the hosts of the crawl do not match", name)
+		}
+	}
+}
+
+// TestSettingAddedLater: a crawl that was created before a setting existed has its
+// default, and is refused with another value.
+func TestSettingAddedLater(t *testing.T) {
+	p, err := (Config{Dir: "d"}).prepare(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := p.settings()
+	delete(stored, "max-params")
+	if p, err = (Config{Dir: "d"}).prepare(stored); err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.Compare(p.settings()); err != nil {
+		t.Errorf("resumed without it: %v", err)
+	}
+	if p, err = (Config{Dir: "d", Fixed: Fixed{MaxParams: 7}}).prepare(stored); err != nil {
+		t.Fatal(err)
+	}
+	if err := stored.Compare(p.settings()); err == nil {
+		t.Error("another value is not refused")
+	}
+}
+
+// TestWrongFixed: each wrong value is named, all at once.
+func TestWrongFixed(t *testing.T) {
+	err := Config{Dir: "d", Fixed: Fixed{
+		Scope: "world", MaxDepth: -7, Delay: -5, FPR: 2, HostConcurrency: -1, Include: []string{"("}, Exact: []string{"everything"},
+	}}.Validate()
+	for _, name := range []string{"scope", "max-depth", "delay", "fpr", "host-concurrency", "Include", "Exact"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("no %s in: %v", name, err)
+		}
+	}
+}
