@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,19 +8,14 @@ import (
 
 // leastGrace is what a run has at least to give back what it holds and to close
 // its files, however short --grace is.
-const leastGrace = 5 * time.Second
-
-// requestGrace returns the part of --grace that requests under way have. The rest
-// is for what follows them: completions, the summary and closing the store.
-func requestGrace(grace time.Duration) time.Duration { return grace - min(grace/4, 5*time.Second) }
+const leastGrace = 2 * time.Second
 
 // ending bounds the end of a run that a signal, --max-time or crawler stop has
 // ended: from then on it has --grace. Its zero value is a run that goes on.
 type ending struct {
 	mu   sync.Mutex
-	end  time.Time     // when --grace is over; zero: the run goes on
-	rest time.Duration // of it, for what cannot be left undone
-	over chan struct{} // closed then; nil: nothing waits for it
+	end  time.Time     // when --grace is over; zero while the run goes on
+	over chan struct{} // closed at end; nil if nothing waits for it
 }
 
 // begin starts --grace. Further calls do nothing.
@@ -33,22 +26,10 @@ func (e *ending) begin(grace time.Duration) {
 		return
 	}
 	grace = max(grace, leastGrace)
-	e.end, e.rest = time.Now().Add(grace), min(grace/10, leastGrace/4)
+	e.end = time.Now().Add(grace)
 	if over := e.over; over != nil {
 		time.AfterFunc(grace, func() { close(over) })
 	}
-}
-
-// limit returns a context for what a run can leave undone at its end. It outlives
-// ctx, and ends early enough before --grace is over to close the store.
-func (e *ending) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx = context.WithoutCancel(ctx)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.end.IsZero() {
-		return ctx, func() {}
-	}
-	return context.WithDeadlineCause(ctx, e.end.Add(-e.rest), errors.New("--grace is over"))
 }
 
 // within calls run and returns its error, or one that says that --grace was over
