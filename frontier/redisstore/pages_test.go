@@ -130,7 +130,12 @@ func TestEmptyIsNeverEarly(t *testing.T) {
 
 func emptyIsNeverEarly(t *testing.T, cfg Config) {
 	const steps = 1000
-	walker, watcher := openStore(t, cfg), openStore(t, cfg)
+	walker := openStore(t, cfg)
+	watcher, err := Inspect(t.Context(), cfg) // it is no worker: no host is left to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
 	walker.durable = 0
 	page := func(n int) []frontier.Item { return testPages(fmt.Sprintf("h%d.test", n%61), n, n+1) }
 	mustAdd(t, walker, page(0))

@@ -11,6 +11,12 @@ import (
 // may have added to it.
 const maxLook = time.Second
 
+// leaveTo is how long a host is left to the worker that looks after its partition
+// before others take it: that worker looks within maxLook. Without it the first
+// worker of a small crawl took every host as soon as it was found, and the others
+// had nothing to do.
+const leaveTo = maxLook + maxLook/4
+
 // schedule says which partition has something to do when, so that nobody asks
 // for nothing. It is what the partitions answered last, and can be late by what
 // other processes added since: by maxLook.
@@ -119,6 +125,7 @@ func (s *schedule) saw(p *partition, r report) {
 	at.next = r.asked.Add(min(r.wait, maxLook))
 	if at.theirs {
 		at.next = r.asked.Add(maxLook)
+		r.due = slices.DeleteFunc(r.due, func(c candidate) bool { return r.server-c.since < leaveTo.Milliseconds() })
 	}
 	s.due = slices.DeleteFunc(s.due, func(c candidate) bool { return c.part == p })
 	s.due = append(s.due, r.due...)

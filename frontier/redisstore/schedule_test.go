@@ -119,6 +119,20 @@ func TestScheduleLeavesOthers(t *testing.T) {
 	tt.wantLook(false, 0, 1, 2)
 }
 
+// TestScheduleLeavesHostsToTheirWorker: a host of another worker's partition is
+// taken when that worker has left it for a while, not before.
+func TestScheduleLeavesHostsToTheirWorker(t *testing.T) {
+	tt := newTimetable(t, 2) // whose server's clock is at 5000 ms
+	tt.own([]bool{true, false})
+	left := 5000 - leaveTo.Milliseconds()
+	tt.answer(0, time.Second, candidate{host: "own.test", since: 4999})
+	tt.answer(1, time.Second, candidate{host: "left.test", since: left}, candidate{host: "new.test", since: left + 1})
+	tt.wantTaken(3, "left.test", "own.test")
+	tt.own(nil)
+	tt.answer(1, time.Second, candidate{host: "new.test", since: left + 1})
+	tt.wantTaken(3, "new.test")
+}
+
 func TestScheduleKnowsServerTimes(t *testing.T) {
 	tt := newTimetable(t, 2)
 	tt.answer(0, time.Hour)
