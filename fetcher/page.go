@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/PuerkitoBio/goquery"
+	"golang.org/x/net/html"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -24,11 +25,11 @@ type Page struct {
 	links    *linkSet
 }
 
-// Document returns the parsed page, nil if it is no HTML. It is parsed once,
-// whoever asks.
+// Document returns the parsed page. It is parsed once. The document of a page that
+// is not HTML is empty; Document never returns nil.
 func (p *Page) Document() *goquery.Document {
 	if p.document == nil {
-		return nil
+		return goquery.NewDocumentFromNode(&html.Node{Type: html.DocumentNode})
 	}
 	return p.document.Document()
 }

@@ -1,0 +1,26 @@
+package fetcher
+
+import (
+	"context"
+	"testing"
+)
+
+// TestNoPageIsReadAfterTheAbort takes a reader that is free after requests were
+// aborted: both are ready then, and the abort must win each time.
+func TestNoPageIsReadAfterTheAbort(t *testing.T) {
+	aborted, abort := context.WithCancel(t.Context())
+	c := &Crawl{hard: aborted, readers: make(chan struct{}, 1)}
+	if !c.takeReader() {
+		t.Fatal("no reader before the abort")
+	}
+	<-c.readers
+	abort()
+	for range 100 {
+		if c.takeReader() {
+			t.Fatal("a page is read after the abort")
+		}
+		if len(c.readers) != 0 {
+			t.Fatal("the reader was not given back")
+		}
+	}
+}

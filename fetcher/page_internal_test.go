@@ -1,0 +1,11 @@
+package fetcher
+
+import "testing"
+
+// TestDocumentOfNoHTML asks for the document of a page that has none.
+func TestDocumentOfNoHTML(t *testing.T) {
+	document := new(Page).Document()
+	if document == nil || document.Find("h1").First().Text() != "" {
+		t.Errorf("the document is %v, want an empty one", document)
+	}
+}
