@@ -6,7 +6,7 @@ SHELL := bash
 MODULE := github.com/bloomfrontier/crawler
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
-NESTED := bench/peers bench/warccheck
+NESTED := bench/library bench/peers bench/warccheck
 
 # What is handed out and what is checked are built alike, so that nothing is
 # compiled twice; only the race detector needs cgo.

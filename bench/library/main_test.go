@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// asProgram is set in processes that are the program instead of its tests.
+const asProgram = "LIBRARY_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// process is a run of the program.
+type process struct {
+	*exec.Cmd
+	lines  *bufio.Scanner // of stdout
+	stderr bytes.Buffer
+}
+
+// start runs the program, which ends with the test.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
+	p.Env = append(os.Environ(), asProgram+"=1")
+	p.Stderr = &p.stderr
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(out)
+	p.lines.Buffer(nil, 1<<20)
+	return p
+}
+
+// rest reads what the program still prints until it ends, which must be without
+// an error.
+func (p *process) rest(t *testing.T) (lines []string) {
+	t.Helper()
+	for p.lines.Scan() {
+		lines = append(lines, p.lines.Text())
+	}
+	if err := cmp.Or(p.lines.Err(), p.Wait()); err != nil {
+		t.Fatalf("%v: %v\n%s", p.Args[1:], err, p.stderr.String())
+	}
+	return lines
+}
+
+// site serves pages, which link to the next two, on some hosts of one port, and
+// returns the URLs of all pages, the first host's first page first.
+func site(t *testing.T, hosts, pages int) (urls []string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	server := &http.Server{Handler: mux}
+	t.Cleanup(func() { _ = server.Close() })
+	port := "0"
+	var names []string
+	for i := range hosts {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%s", i+1, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, listener.Addr().String())
+		_, port, _ = net.SplitHostPort(names[0])
+		go server.Serve(listener) //nolint:errcheck // it ends with Close
+	}
+	for page := range pages {
+		path := fmt.Sprintf("/%d", page)
+		for _, name := range names {
+			urls = append(urls, "http://"+name+path)
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, "<title>Page %s%s</title>", r.Host, r.URL.Path)
+			for _, name := range names {
+				for next := page + 1; next < min(page+3, pages); next++ {
+					fmt.Fprintf(w, "<a href=http://%s/%d>next</a>", name, next)
+				}
+				fmt.Fprintf(w, "<a href=http://%s/0>first</a>", name)
+			}
+		})
+	}
+	return urls
+}
+
+// recorded returns how often each URL is in lines of records.
+func recorded(t *testing.T, lines []string) map[string]int {
+	t.Helper()
+	times := make(map[string]int)
+	for _, line := range lines {
+		var record struct{ URL, State string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("record %q: %v", line, err)
+		}
+		times[record.URL]++
+	}
+	return times
+}
+
+// holdsEach fails the test unless each URL is there once.
+func holdsEach(t *testing.T, times map[string]int, urls []string) {
+	t.Helper()
+	want := make(map[string]int)
+	for _, url := range urls {
+		want[url] = 1
+	}
+	if !maps.Equal(times, want) {
+		t.Errorf("%d URLs, want each of %d once: %v", len(times), len(want), times)
+	}
+}
+
+// TestImportsCrawlOnly: the program needs nothing of the module but package crawl.
+func TestImportsCrawlOnly(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours []string
+	for _, i := range file.Imports {
+		if strings.Contains(i.Path.Value, "bloomfrontier") {
+			ours = append(ours, i.Path.Value)
+		}
+	}
+	if want := []string{`"github.com/bloomfrontier/crawler/crawl"`}; !slices.Equal(ours, want) {
+		t.Errorf("main.go imports %v of the module, want %v", ours, want)
+	}
+}
+
+// TestCrawl crawls with a callback, which sees each page.
+func TestCrawl(t *testing.T) {
+	urls := site(t, 1, 20)
+	dir := filepath.Join(t.TempDir(), "site.crawl")
+	var titles []string
+	for _, url := range urls {
+		titles = append(titles, url+"\tPage "+strings.TrimPrefix(url, "http://"))
+	}
+	got := start(t, "crawl", "-dir", dir, "-private", "-delay", "1ms", urls[0]).rest(t)
+	slices.Sort(got)
+	slices.Sort(titles)
+	if !slices.Equal(got, titles) {
+		t.Errorf("printed %q, want %q", got, titles)
+	}
+	holdsEach(t, recorded(t, start(t, "records", "-dir", dir).rest(t)), urls)
+}
+
+// TestResume kills a crawl, looks at it from other processes before and after, and
+// goes on with it: each page has one record.
+func TestResume(t *testing.T) {
+	urls := site(t, 1, 60)
+	dir := filepath.Join(t.TempDir(), "site.crawl")
+	crawl := []string{"crawl", "-dir", dir, "-private", "-delay", "30ms", urls[0]}
+	killed := start(t, crawl...)
+	for range 10 {
+		if !killed.lines.Scan() {
+			t.Fatalf("no page came: %s", killed.stderr.String())
+		}
+	}
+	if got := start(t, "status", "-dir", dir).rest(t); len(got) != 1 || !strings.HasPrefix(got[0], "running=true done=") {
+		t.Errorf("status of a crawl that runs: %q", got)
+	}
+	_ = killed.Process.Kill()
+	_ = killed.Wait()
+	if got := start(t, "status", "-dir", dir).rest(t); len(got) != 1 || !strings.HasPrefix(got[0], "running=false done=") {
+		t.Errorf("status of a crawl that was killed: %q", got)
+	}
+	resumed := start(t, crawl...)
+	if !resumed.lines.Scan() {
+		t.Fatalf("the resumed crawl printed nothing: %s", resumed.stderr.String())
+	}
+	if got := start(t, "stop", "-dir", dir).rest(t); !slices.Equal(got, []string{"stopped=true"}) {
+		t.Errorf("stop printed %q", got)
+	}
+	resumed.rest(t)
+	start(t, crawl...).rest(t)
+	holdsEach(t, recorded(t, start(t, "records", "-dir", dir).rest(t)), urls)
+	if got := start(t, "audit", "-dir", dir).rest(t); !slices.Equal(got, []string{"balanced=true"}) {
+		t.Errorf("audit printed %q", got)
+	}
+}
+
+// TestWorkers has three processes share a crawl: together they have each page once.
+func TestWorkers(t *testing.T) {
+	redis := servers.Redis(t, servers.RedisOptions{})
+	urls := site(t, 8, 15)
+	dir := t.TempDir()
+	in := []string{"-redis", redis.URL(), "-name", "shared"}
+	var workers []*process
+	for i := range 3 {
+		args := append([]string{"crawl", "-dir", filepath.Join(dir, fmt.Sprint("worker-", i)), "-private", "-delay", "20ms"}, in...)
+		workers = append(workers, start(t, append(args, urls[0])...))
+	}
+	var printed int
+	for _, w := range workers {
+		printed += len(w.rest(t))
+	}
+	if printed != len(urls) {
+		t.Errorf("workers printed %d pages, want %d", printed, len(urls))
+	}
+	holdsEach(t, recorded(t, start(t, append([]string{"export", "-dir", dir}, in...)...).rest(t)), urls)
+	status := start(t, append([]string{"status"}, in...)...).rest(t)
+	if want := fmt.Sprintf("running=false done=%d queued=0", len(urls)); len(status) != 1 || status[0] != want {
+		t.Errorf("status %q, want %q", status, want)
+	}
+}
+
+// TestNoCrawl: looking at nothing is one clear error.
+func TestNoCrawl(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none.crawl")
+	cmd := exec.Command(os.Args[0], "status", "-dir", dir)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no crawl") || !strings.Contains(string(out), dir) {
+		t.Errorf("%v: %q, want a message that there is no crawl in %s", err, out, dir)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("looking made %s: %v", dir, err)
+	}
+}
