@@ -128,6 +128,39 @@ const (
 
 const sinkPostgres = "postgres"
 
+// DefaultFixed returns the settings of a new crawl.
+func DefaultFixed() Fixed {
+	var f Fixed
+	_ = f.adopt(nil) // the defaults can be parsed
+	return f
+}
+
+// SettingNames returns the names under which Fixed is stored: those that every
+// crawl stores, those that one in Redis has beside them, and those that one in
+// Redis with a Postgres has beside these.
+func SettingNames() (every, redis, postgres []string) {
+	names := func(of []setting) (names []string) {
+		for _, s := range of {
+			names = append(names, s.name)
+		}
+		return names
+	}
+	return names(settings), names(sharedSettings), names(exactSettings)
+}
+
+// Text returns the setting of a name as it is stored, a list as JSON; empty if it
+// is unset. It panics if there is no such name.
+func (f *Fixed) Text(name string) string { return find(name).text(f) }
+
+// Set sets the setting of a name to what Text returns, or to another text that
+// means the same, as 1e6 does for 1M. It panics if there is no such name.
+func (f *Fixed) Set(name, text string) error { return find(name).parse(f, text) }
+
+func find(name string) setting {
+	all := slices.Concat(settings, sharedSettings, exactSettings)
+	return all[slices.IndexFunc(all, func(s setting) bool { return s.name == name })]
+}
+
 // adopt gives each field that is unset what is stored, else its default. A field
 // with another value than the stored one is left: the store refuses it.
 func (f *Fixed) adopt(stored frontier.Settings) error {
@@ -203,9 +236,9 @@ func toggle(key, def string, field func(*Fixed) *Switch, on, off string) setting
 	return setting{key, func(f *Fixed) string { return map[Switch]string{On: on, Off: off}[*field(f)] },
 		func(f *Fixed, text string) error {
 			switch text {
-			case on:
+			case on, "true": // what some YAML programs make of on
 				*field(f) = On
-			case off:
+			case off, "false":
 				*field(f) = Off
 			default:
 				return fmt.Errorf("want %s or %s", on, off)

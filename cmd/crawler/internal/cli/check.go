@@ -92,8 +92,8 @@ func (p *plan) check() error {
 			errs = append(errs, err)
 		}
 	}
-	if p.backoffMax < p.backoff {
-		keep(fmt.Errorf("%s is %v, want at least the %v of --backoff", p.layers.where("backoff-max"), p.backoffMax, p.backoff))
+	if p.options.crawl.BackoffMax < p.options.crawl.Backoff {
+		keep(fmt.Errorf("%s is %v, want at least the %v of --backoff", p.layers.where("backoff-max"), p.options.crawl.BackoffMax, p.options.crawl.Backoff))
 	}
 	var err error
 	p.canon, err = canon.New(p.canonOptions())
@@ -115,8 +115,8 @@ func (p *plan) check() error {
 	} else if p.canon != nil {
 		keep(err)
 	}
-	if most := crawl.MaxConcurrency(); int(p.concurrency) > most {
-		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.concurrency, most))
+	if most := crawl.MaxConcurrency(); p.options.crawl.Concurrency > most {
+		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.options.crawl.Concurrency, most))
 	}
 	keep(p.checkAdmin())
 	return errors.Join(errs...)

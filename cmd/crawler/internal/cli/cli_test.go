@@ -59,7 +59,7 @@ func TestCrawlHelp(t *testing.T) {
 // Every name in the list of fixed flags is a flag, or nothing would be fixed.
 func TestFixedFlagsExist(t *testing.T) {
 	flags := crawlFlags(new(options))
-	for _, name := range slices.Concat(fixedFlags, sharedFixed, sharedOnly, connectionFlags, forOneRun) {
+	for _, name := range slices.Concat(fixedNames, sharedOnly, connectionFlags, forOneRun) {
 		if flags.Lookup(name) == nil {
 			t.Errorf("there is no --%s", name)
 		}
@@ -118,8 +118,8 @@ func TestLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.delay.String() != "3s" || o.retries != 2 || o.timeout.String() != "7s" || len(o.types) != 2 {
-		t.Errorf("delay %v, retries %d, timeout %v, types %q", o.delay, o.retries, o.timeout, o.types)
+	if o.crawl.Fixed.Delay.String() != "3s" || o.crawl.Retries != 2 || o.crawl.Requests.Timeout.String() != "7s" || len(o.crawl.Requests.Types) != 2 {
+		t.Errorf("delay %v, retries %d, timeout %v, types %q", o.crawl.Fixed.Delay, o.crawl.Retries, o.crawl.Requests.Timeout, o.crawl.Requests.Types)
 	}
 	if len(o.headers) != 1 {
 		t.Errorf("headers are %q, want one: a comma is part of it", o.headers)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,7 +85,7 @@ func (p *plan) effective() (all []effective) {
 			}
 			e.Value = strings.Join(shown, ", ")
 		case "proxy":
-			e.Value = withoutPassword(p.proxy)
+			e.Value = withoutPassword(p.options.crawl.Requests.Proxy)
 		}
 		all = append(all, e)
 	})
@@ -121,4 +122,13 @@ func (p *plan) printJSON(s streams) error {
 	enc := json.NewEncoder(s.out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "canonical-form": p.canon.Form()})
+}
+
+// withoutPassword is a proxy's URL as it may be shown.
+func withoutPassword(proxy string) string {
+	u, err := url.Parse(proxy)
+	if err != nil {
+		return "…"
+	}
+	return u.Redacted()
 }

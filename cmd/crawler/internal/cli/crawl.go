@@ -212,7 +212,7 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 	go func() {
 		select {
 		case <-r.Stopping():
-			r.ending.begin(r.grace)
+			r.ending.begin(r.options.crawl.Grace)
 		case <-over:
 		}
 	}()
@@ -305,7 +305,7 @@ func startProfile(name string) (stop func(), err error) {
 // announce says which crawl this is.
 func (r *running) announce(ctx context.Context, c *console) error {
 	w := c.notices()
-	if r.robots == "ignore" {
+	if r.options.crawl.Fixed.Robots == "ignore" {
 		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
 	}
 	r.trust.announce(w)
@@ -363,7 +363,7 @@ func (r *running) secondSignal(ctx context.Context, stderr io.Writer) (cancel fu
 		if r.StoppedBy() == crawl.ErrTimeOver {
 			return
 		}
-		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", r.grace)
+		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", max(r.options.crawl.Grace, 0))
 	}()
 	go func() {
 		defer close(ended)

@@ -12,27 +12,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
-func (o *options) exactFlags(f *pflag.FlagSet) {
-	_ = o.exact.Set("seeds")
-	f.Var(&o.exact, "exact", "`RULES`: which URLs no false positive may drop: none, or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all")
-	f.StringArrayVar(&o.window, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); fixed where Postgres has the keys")
-	f.Var(newChoice(&o.sink, "jsonl", "postgres"), "sink", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres")
-	f.BoolVar(&o.noMigrate, "no-migrate", false, "leave the schema in Postgres as it is; crawler migrate brings it up to date")
-}
-
-// tierFixed are flags that are fixed where Postgres has the exact keys.
-var tierFixed = []string{"window"}
-
 // checkTier returns the faults of flags that want a Postgres, and of one that
 // nothing wants.
 func (o *options) checkTier() (errs []error) {
 	switch {
-	case o.sink == "postgres" && o.postgres == "":
+	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":
 		errs = append(errs, errors.New("--sink postgres wants --postgres"))
-	case o.sink != "postgres" && o.postgres != "" && o.redis == "":
+	case o.crawl.Fixed.Sink != "postgres" && o.postgres != "" && o.redis == "":
 		errs = append(errs, errors.New("--postgres without --redis wants --sink postgres: the exact keys of a crawl in a directory are there"))
 	}
-	if len(o.window) > 0 && o.redis != "" && o.postgres == "" {
+	if len(o.crawl.Fixed.Windows) > 0 && o.redis != "" && o.postgres == "" {
 		errs = append(errs, errors.New("--window with --redis wants --postgres: Redis does not note when a URL was finished"))
 	}
 	return errs
@@ -40,7 +29,7 @@ func (o *options) checkTier() (errs []error) {
 
 // parseWindows returns the windows that --window names, by the rules of --exact.
 func (o *options) parseWindows() (exact.Windows, error) {
-	return exact.ParseWindows(strings.Join(o.window, ","), o.exact.Rules)
+	return exact.ParseWindows(strings.Join(o.crawl.Fixed.Windows, ","), o.exact.Rules)
 }
 
 // ruleList is a flag for rules of the exact tier, as package exact reads them.

@@ -1,12 +1,21 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/form"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -14,190 +23,256 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// options are the flags of a crawl.
+// options are what the flags of a crawl set: a crawl.Config, and what the command
+// itself does.
 type options struct {
-	// fixed when the crawl is created
-	scope          string
-	include        []string
-	exclude        []string
-	maxDepth       int
-	maxPerHost     limit
-	hostKey        string
-	delay          time.Duration
-	maxCrawlDelay  time.Duration
-	latencyFactor  float64
-	hostConcurrent int
-	robots         string
-	urls           human.Count
-	fpr            human.Rate
-	growth         human.Switch
-	exact          ruleList
-	sink           string
-	partitions     int // of a shared crawl
-	form           form.Flags
-	formVersion    int // of the canonical form of the crawl that exists; 0: the newest
+	crawl crawl.Config // but for what config adds to it
 
-	// which shared crawl; empty: one in a directory
-	sharedFlags
-
-	webOptions
-
-	// free to change
-	window      []string // but where Postgres has the exact keys
-	noMigrate   bool
-	seeds       string
-	known       string
-	dirFlag     string
-	out         string
-	refused     string
-	maxPages    limit
-	maxTime     time.Duration
-	concurrency concurrency
-	rate        float64
-	timeout     time.Duration
-	retries     int
-	maxBody     human.Bytes
-	types       []string
+	// of the config, as text
+	exact       ruleList
+	form        form.Flags
+	formVersion int // of the canonical form of the crawl that exists; 0: the newest
 	headers     []string
-	userAgent   string
-	contact     string
 	connectTo   []string
-	private     bool
+	allowNet    []string
 	fastLinks   bool
-	backoff     time.Duration
-	backoffMax  time.Duration
-	deadAfter   int
-	grace       time.Duration
-	rotate      human.Bytes
-	compress    bool
-	config      string
-	logLevel    string
-	logFormat   string
-	checkpoint  int
-	crashAt     string
-	leaseTime   time.Duration
-	cpuProfile  string
-	quiet       bool
-	admin       string
-	adminHosts  []string
-	pprof       bool
-	redisWait   int
-	maxQueued   limit
-	worker      string
-}
+	memory      human.Bytes // half of it is Config.Memory
+	trust       trustOptions
 
-// fixedFlags change identity, scope, politeness or sizes: they are stored when
-// a crawl is created, and a later run with another value is refused.
-var fixedFlags = []string{
-	"scope", "include", "exclude", "max-depth", "max-per-host", "host-key", "delay", "max-crawl-delay",
-	"latency-factor", "host-concurrency", "robots", "urls", "fpr", "growth", "exact", "sink",
-	"strip-param", "keep-param", "sort-query",
-	"sitemaps", "assets", "max-hosts-per-domain", "max-url-bytes", "max-path-repeats", "max-params", "max-years-ahead", "allow-port",
+	// where the crawl is
+	sharedFlags
+	noMigrate bool
+	dirFlag   string
+
+	// what the command does
+	seeds      string
+	known      string
+	out        string
+	refused    string
+	config     string
+	logLevel   string
+	logFormat  string
+	crashAt    string
+	cpuProfile string
+	quiet      bool
+	admin      string
+	adminHosts []string
+	pprof      bool
 }
 
 // toFiles is --out for records in the crawl's own files alone.
 const toFiles = "file"
 
-// unlimited is --max-depth without a limit.
-const unlimited = -1
-
 // newFlags returns the flags of a crawl with their defaults, by the headings
 // that help has them under. The flags of a section are in help's order.
 func (o *options) newFlags() []section {
+	o.crawl.Fixed = crawl.DefaultFixed()
 	sections := []section{
 		{title: "Seeds and output", declare: o.outputFlags}, {title: "Scope", declare: o.scopeFlags},
 		{title: "Politeness", declare: o.politeFlags}, {title: "Requests", declare: o.requestFlags},
 		{title: "Filter and canonical form", declare: o.filterFlags}, {title: "URLs that must not be dropped", declare: o.exactFlags},
 		{title: "A crawl that workers share", declare: o.sharedCrawlFlags}, {title: "This run", declare: o.runFlags},
 	}
-	all := pflag.NewFlagSet("crawl", pflag.ContinueOnError)
 	for i := range sections {
 		sec := &sections[i]
 		sec.flags = pflag.NewFlagSet(sec.title, pflag.ContinueOnError)
 		sec.flags.SortFlags = false
 		sec.declare(sec.flags)
-		all.AddFlagSet(sec.flags)
 	}
-	o.restrict(all)
 	return sections
 }
 
 func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.seeds, "seeds", "", "read seeds from `FILE`, one a line, .gz too; - is stdin")
+	restrict.Check(f, "seeds", checkURLFile)
 	f.StringVar(&o.known, "known", "", "count the URLs of `FILE` as seen: one a line, .gz too")
+	restrict.Check(f, "known", checkURLFile)
 	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl or ./HOST_PORT.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory; with --redis, which keeps the crawl, records of this worker alone are in ./NAME.crawl/HOST-N)")
 	f.StringVar(&o.out, "out", toFiles, "append records to this `FILE` as well, - for stdout, each at least once; file: to DIR/pages.jsonl alone")
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
-	o.rotate = 1 << 30
-	f.Var(&o.rotate, "rotate", "begin another pages.jsonl beyond this size")
-	f.BoolVar(&o.compress, "compress", false, "compress closed record files with zstd")
+	sizeOf(f, &o.crawl.Records.RotateBytes, 0, "rotate", 1<<30, "begin another pages.jsonl beyond this size")
+	f.BoolVar(&o.crawl.Records.Compress, "compress", false, "compress closed record files with zstd")
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
 }
 
 func (o *options) scopeFlags(f *pflag.FlagSet) {
-	f.Var(newChoice(&o.scope, "host", "subdomains", "domain", "any"), "scope",
-		"`MODE`: follow links within the seeds' host, subdomains, domain, or any")
-	f.StringArrayVar(&o.include, "include", nil, "follow only URLs that match `RE` (repeatable)")
-	f.StringArrayVar(&o.exclude, "exclude", nil, "follow no URL that matches `RE`; wins over --include (repeatable)")
-	f.IntVar(&o.maxDepth, "max-depth", unlimited, "links away from a seed; 0 the seeds only, -1 no limit")
-	f.Var(&o.maxPages, "max-pages", "end after so many answers in the whole crawl; 0 no limit")
-	f.Var(&o.maxPerHost, "max-per-host", "queue at most so many URLs of one host key; 0 no limit")
-	o.trapFlags(f)
-	f.DurationVar(&o.maxTime, "max-time", 0, "start no request after so long, and end this run within --grace; 0 no limit")
+	c := &o.crawl.Fixed
+	o.fixed(f, "scope", "host|subdomains|domain|any", "`MODE`: follow links within the seeds' host, subdomains, domain, or any")
+	f.StringArrayVar(&c.Include, "include", nil, "follow only URLs that match `RE` (repeatable)")
+	restrict.Check(f, "include", checkRegexp)
+	f.StringArrayVar(&c.Exclude, "exclude", nil, "follow no URL that matches `RE`; wins over --include (repeatable)")
+	restrict.Check(f, "exclude", checkRegexp)
+	depth := o.fixed(f, "max-depth", "int", "links away from a seed; 0 the seeds only, -1 no limit")
+	within(depth, &c.MaxDepth, crawl.SeedsOnly, crawl.NoLimit, math.MaxUint16, "a whole number from -1 to 65535")
+	f.Var((*limit)(&o.crawl.MaxPages), "max-pages", "end after so many answers in the whole crawl; 0 no limit")
+	o.fixed(f, "max-per-host", "N", "queue at most so many URLs of one host key; 0 no limit").want(limitWords, func() bool { return true })
+
+	const most, words = 1 << 20, "a whole number from 0 to 1048576"
+	o.fixed(f, "sitemaps", "bool", "crawl the sitemaps that robots.txt names, or /sitemap.xml and /sitemap_index.xml, and the URLs in them")
+	o.fixed(f, "assets", "bool", "crawl what pages embed too: images, styles, scripts, media; any content type unless --types says")
+	o.fixed(f, "max-hosts-per-domain", "N", "hosts of one registrable domain that are crawled, beside those of seeds; 0 no limit").
+		want(limitWords, func() bool { return true })
+	within(o.fixed(f, "max-url-bytes", "int", "refuse longer URLs; 0 no limit but 8192"), &c.MaxURLBytes, crawl.NoLimit, 1, most, words)
+	within(o.fixed(f, "max-path-repeats", "int", "refuse URLs in whose path one segment stands more often; 0 no limit"),
+		&c.MaxPathRepeats, crawl.NoLimit, 1, most, words)
+	within(o.fixed(f, "max-params", "int", "refuse URLs with more query parameters; 0 no limit"), &c.MaxParams, crawl.NoLimit, 1, most, words)
+	within(o.fixed(f, "max-years-ahead", "int", "refuse URLs with dates later than that, or before 1900; -1 no limit"),
+		&c.MaxYearsAhead, crawl.ThisYear, crawl.NoLimit, most, "a whole number from -1 to 1048576")
+	number(f, &o.crawl.MaxTime, 0, "max-time", 0, "start no request after so long, and end this run within --grace; 0 no limit", 0, forever, timeOrZero)
 }
 
 func (o *options) politeFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.delay, "delay", politeness.DefaultDelay, "between two requests to one host key, start to start")
-	f.DurationVar(&o.maxCrawlDelay, "max-crawl-delay", politeness.DefaultMaxCrawlDelay, "longest Crawl-delay of a robots.txt that is waited for")
-	f.Float64Var(&o.latencyFactor, "latency-factor", politeness.DefaultLatencyFactor, "wait at least so many times the host's latency; 0 off, as with --delay 0")
-	f.IntVar(&o.hostConcurrent, "host-concurrency", 1, "requests to one host at once")
-	f.Var(newChoice(&o.hostKey, "host", "domain"), "host-key", "`UNIT`: what shares a delay, host or domain")
-	f.Var(newChoice(&o.robots, "obey", "ignore"), "robots", "`HOW`: obey or ignore robots.txt")
-	f.Var(&o.concurrency, "concurrency", "hosts asked at once, beside those that are late; auto: as many as help")
-	f.Float64Var(&o.rate, "rate", 0, "requests per second of this process; 0 no limit")
-	f.DurationVar(&o.backoff, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time")
-	f.DurationVar(&o.backoffMax, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host")
-	f.IntVar(&o.deadAfter, "dead-after", 6, "give a host up after so many requests in a row without an answer; 0 never")
+	c := &o.crawl.Fixed
+	within(o.fixed(f, "delay", "duration", "between two requests to one host key, start to start"), &c.Delay, crawl.NoDelay, 0, forever, timeOrZero)
+	within(o.fixed(f, "max-crawl-delay", "duration", "longest Crawl-delay of a robots.txt that is waited for"),
+		&c.MaxCrawlDelay, crawl.NoDelay, 0, forever, timeOrZero)
+	within(o.fixed(f, "latency-factor", "float64", "wait at least so many times the host's latency; 0 off, as with --delay 0"),
+		&c.LatencyFactor, -1, 0, math.MaxFloat64, "a number of 0 or more")
+	within(o.fixed(f, "host-concurrency", "int", "requests to one host at once"), &c.HostConcurrency, 1, 1, maxHostConcurrency, "a whole number from 1 to 1024")
+	o.fixed(f, "host-key", "host|domain", "`UNIT`: what shares a delay, host or domain")
+	o.fixed(f, "robots", "obey|ignore", "`HOW`: obey or ignore robots.txt")
+	f.Var((*concurrency)(&o.crawl.Concurrency), "concurrency", "hosts asked at once, beside those that are late; auto: as many as help")
+	restrict.Within(f, "concurrency", &o.crawl.Concurrency, 0, maxConcurrency, "auto, or a whole number from 1 to 100000")
+	number(f, &o.crawl.Rate, 0, "rate", 0, "requests per second of this process; 0 no limit", 0, math.MaxFloat64, "a number of 0 or more")
+	number(f, &o.crawl.Backoff, 0, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time", 1, forever, timeNotZero)
+	number(f, &o.crawl.BackoffMax, 0, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host", 1, forever, timeNotZero)
+	number(f, &o.crawl.DeadAfter, politeness.NeverDead, "dead-after", 6,
+		"give a host up after so many requests in a row without an answer; 0 never", 0, math.MaxInt, "a whole number of 0 or more")
 }
 
 func (o *options) requestFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.timeout, "timeout", get.DefaultTimeout, "for one request, from connect to the end of the body")
-	f.IntVar(&o.retries, "retries", 3, "after a failed first attempt")
-	o.maxBody = get.DefaultMaxBodyBytes
-	f.Var(&o.maxBody, "max-body", "cut decompressed bodies at this size")
-	f.StringSliceVar(&o.types, "types", get.HTMLTypes(), "content `TYPES` whose bodies are read; * any")
+	c := &o.crawl.Requests
+	number(f, &c.Timeout, 0, "timeout", get.DefaultTimeout, "for one request, from connect to the end of the body", time.Millisecond, forever, timeFromMsec)
+	number(f, &o.crawl.Retries, fetcher.NoRetries, "retries", 3, "after a failed first attempt", 0, 100, "a whole number from 0 to 100")
+	sizeOf(f, &c.MaxBodyBytes, 0, "max-body", get.DefaultMaxBodyBytes, "cut decompressed bodies at this size")
+	f.StringSliceVar(&c.Types, "types", get.HTMLTypes(), "content `TYPES` whose bodies are read; * any")
+	checkText(f, "types", "content types in lower case, such as text/html,application/pdf, or * for any", func(text string) error {
+		_, err := get.New(get.Config{Types: []string{text}})
+		return err
+	})
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "send `'NAME: VALUE'`; Cookie, Authorization and all that may be secret to the origins of seeds only (repeatable)")
-	f.StringVar(&o.userAgent, "user-agent", "crawler/"+version(), "`NAME`: what requests call us; its first token is what robots.txt does")
-	f.StringVar(&o.contact, "contact", "", "`URL` or address for who runs a site, added to the user agent")
+	restrict.Check(f, "header", checkHeaderFlag)
+	f.StringVar(&o.crawl.Agent, "user-agent", "crawler/"+version(), "`NAME`: what requests call us; its first token is what robots.txt does")
+	restrict.Flag(f, "user-agent", "a name that site owners can look up, without control characters", func() bool {
+		return o.crawl.Agent != "" && httpguts.ValidHeaderFieldValue(o.crawl.Agent)
+	})
+	f.StringVar(&o.crawl.Contact, "contact", "", "`URL` or address for who runs a site, added to the user agent")
+	restrict.Flag(f, "contact", "a URL or an address, without control characters", func() bool { return httpguts.ValidHeaderFieldValue(o.crawl.Contact) })
 	f.StringArrayVar(&o.connectTo, "connect-to", nil, "`PATTERN=ADDR[:PORT]`: connect to ADDR for hosts that match (repeatable)")
-	f.BoolVar(&o.private, "allow-private", false, "request private, loopback and other special addresses too")
-	o.connectionFlags(f)
+	checkText(f, "connect-to", "PATTERN=ADDR[:PORT], such as '*.example.org=127.0.0.1:8080'", func(text string) error {
+		_, err := get.ParseConnectTo(text)
+		return err
+	})
+	f.BoolVar(&c.AllowPrivate, "allow-private", false, "request private, loopback and other special addresses too")
+	number(f, &c.HeaderTimeout, 0, "header-timeout", get.DefaultHeaderTimeout, "for the header of an answer", time.Millisecond, forever, timeFromMsec)
+	sizeOf(f, &c.MinRate, get.NoMinRate, "min-rate", get.DefaultMinRate, "bytes per second that a body must bring, over any 10 s; 0 no limit")
+	f.StringVar(&c.Proxy, "proxy", "", "connect through `URL`: http, https or socks5; names are looked up and checked here")
+	checkText(f, "proxy", "http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT]", func(text string) error {
+		_, err := get.New(get.Config{Proxy: text})
+		return err
+	})
+	f.StringVar(&c.DNS, "dns", "", "ask the name server at `ADDR[:PORT]`")
+	checkText(f, "dns", "an IP address, with or without a port, such as 127.0.0.53 or [::1]:53", func(text string) error {
+		_, err := get.New(get.Config{DNS: text})
+		return err
+	})
+	f.StringArrayVar(&o.allowNet, "allow-net", nil, "request addresses of `CIDR` too, private or not (repeatable)")
+	checkText(f, "allow-net", "a network, such as 10.1.0.0/16", func(text string) error {
+		_, err := netip.ParsePrefix(text)
+		return err
+	})
+	f.StringSliceVar(&o.crawl.Fixed.AllowPorts, "allow-port", nil, "request `PORT` too, although it is that of another service, such as 25 or 6379 (repeatable)")
+	checkText(f, "allow-port", "ports from 1 to 65535, such as 25,6379", func(text string) error {
+		if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
+			return errors.New("not a port")
+		}
+		return nil
+	})
+	o.trust.addTo(f)
+	o.memory = defaultMemory()
+	f.Var(&o.memory, "memory", "for everything but the filter; half of it for bodies and documents")
+	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
+	sizeOf(f, &o.crawl.Tests.SaveRotateBytes, 0, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
+	_ = f.MarkHidden("save-rotate")
+	f.Var(newChoice(&o.crawl.Records.Save, "none", "html", "all"), "save", "`WHAT` is kept in DIR/warc, as it was on the wire, in HTTP/1.1: none, html pages, or all answers")
 	f.BoolVar(&o.fastLinks, "fast-links", true, "read links from tokens, about a twelfth of the work; =false parses whole documents, which differs within SVG and MathML")
 }
 
 func (o *options) filterFlags(f *pflag.FlagSet) {
-	o.urls, o.fpr, o.growth = 10_000_000, 1e-6, true
-	f.Var(&o.urls, "urls", "URLs that the filter is sized for")
-	f.Var(&o.fpr, "fpr", "probability that a new URL is taken for a known one")
-	f.Var(&o.growth, "growth", "add layers beyond --urls, so that --fpr holds")
+	c := &o.crawl.Fixed
+	within(o.fixed(f, "urls", "N", "URLs that the filter is sized for"), &c.FilterURLs, 1, 1, maxURLs, "a whole number from 1 to 1e12, such as 250000, 10M or 1e9")
+	within(o.fixed(f, "fpr", "P", "probability that a new URL is taken for a known one"),
+		&c.FPR, leastRate, leastRate, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
+	o.fixed(f, "growth", "on|off", "add layers beyond --urls, so that --fpr holds").want("on or off", func() bool { return true })
 	o.form.AddTo(f)
 }
 
+func (o *options) exactFlags(f *pflag.FlagSet) {
+	_ = o.exact.Set("seeds")
+	f.Var(&o.exact, "exact", "`RULES`: which URLs no false positive may drop: none, or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all")
+	f.StringArrayVar(&o.crawl.Fixed.Windows, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); fixed where Postgres has the keys")
+	o.fixed(f, "sink", "jsonl|postgres", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres")
+	f.BoolVar(&o.noMigrate, "no-migrate", false, "leave the schema in Postgres as it is; crawler migrate brings it up to date")
+}
+
+func (o *options) sharedCrawlFlags(f *pflag.FlagSet) {
+	o.sharedFlags.addTo(f)
+	within(o.fixed(f, "partitions", "int", "parts that hosts are spread over: what a cluster can share out"),
+		&o.crawl.Fixed.Partitions, 1, 1, maxPartitions, "a whole number from 1 to 16384")
+	f.Var((*limit)(&o.crawl.MaxQueued), "max-queued", "refuse links beyond so many URLs that wait in the whole crawl; 0 no limit")
+	number(f, &o.crawl.Wait, 0, "redis-wait", 0, "replicas that have a page's links before it is completed", 0, math.MaxInt, "a whole number of 0 or more")
+	f.StringVar(&o.crawl.Worker, "worker", "", "call this worker `NAME` in status (default HOST-PID-RANDOM)")
+	checkText(f, "worker", crawlNameWords, func(text string) error {
+		if !crawlName.MatchString(text) {
+			return errors.New("not a name")
+		}
+		return nil
+	})
+}
+
 func (o *options) runFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.grace, "grace", 30*time.Second, "for requests under way when stopped, and what follows them; the run ends within it")
+	number(f, &o.crawl.Grace, fetcher.NoGrace, "grace", 30*time.Second,
+		"for requests under way when stopped, and what follows them; the run ends within it", 0, forever, timeOrZero)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print warnings and errors only: no live view, no progress, no summary (crawler report has it)")
 	f.Var(newChoice(&o.logLevel, "info", "debug", "warn", "error"), "log-level", "`LEVEL`: debug, info, warn or error, on stderr")
 	f.Var(newChoice(&o.logFormat, "text", "json"), "log-format", "`FORMAT`: text or json")
 	f.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /readyz on `ADDR:PORT`, a port alone on loopback")
+	checkText(f, "admin", "PORT or ADDR:PORT, such as 9090 or 127.0.0.1:9090", func(text string) error {
+		_, err := adminAddress(text)
+		return err
+	})
 	f.StringArrayVar(&o.adminHosts, "admin-host", nil, "`NAME` that --admin is asked by, beside localhost and its IP address (repeatable)")
+	checkText(f, "admin-host", "a host's name or IP address without a port, such as metrics.example.org", func(text string) error {
+		if _, _, err := net.SplitHostPort(text); err == nil || hostOf(text) == "" {
+			return errors.New("not a host")
+		}
+		return nil
+	})
 	f.BoolVar(&o.pprof, "pprof", false, "serve profiles of the process with --admin, too, in /debug/pprof/")
 	f.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
-	f.IntVar(&o.checkpoint, "checkpoint-adds", 0, "write the filter to disk after so many added URLs; for tests")
+	checkText(f, "crash-at", "POINT:N", func(text string) error {
+		_, err := crashHook(text)
+		return err
+	})
+	number(f, &o.crawl.Tests.CheckpointAdds, 0, "checkpoint-adds", 0, "write the filter to disk after so many added URLs; for tests",
+		0, math.MaxInt, "a whole number of 0 or more")
 	f.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")
-	f.DurationVar(&o.leaseTime, "lease-time", 0, "how long a worker may hold a host; for tests")
+	f.DurationVar(&o.crawl.Tests.LeaseTTL, "lease-time", 0, "how long a worker may hold a host; for tests")
+	restrict.Flag(f, "lease-time", "0, or a time of 2s or more", func() bool { return o.crawl.Tests.LeaseTTL == 0 || o.crawl.Tests.LeaseTTL >= 2*time.Second })
 	for _, name := range []string{"crash-at", "checkpoint-adds", "cpu-profile", "lease-time"} {
 		_ = f.MarkHidden(name)
 	}
+}
+
+// checkText has a flag refuse text in which fault finds a fault. The message says
+// what it takes.
+func checkText(f *pflag.FlagSet, name, want string, fault func(text string) error) {
+	restrict.Check(f, name, func(text string) error {
+		if fault(text) != nil {
+			return errors.New("want " + want)
+		}
+		return nil
+	})
 }
 
 // adoptForm takes the version of the canonical form from the settings of an
@@ -217,7 +292,7 @@ func (o *options) adoptForm(stored frontier.Settings, crawl string) (err error) 
 func (o *options) canonOptions() canon.Options {
 	options := o.form.Options()
 	options.Version = o.formVersion
-	if o.hostKey == "domain" {
+	if o.crawl.Fixed.HostKey == "domain" {
 		options.HostKey = canon.ByDomain
 	}
 	return options

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
 // TestWithinGrace: a run that hangs after it was to end is left when --grace is
@@ -25,13 +27,13 @@ func TestWithinGrace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &plan{options: &options{grace: c.grace}, place: inDirectory("x.crawl")}
+				p := &plan{options: &options{crawl: crawl.Config{Grace: c.grace}}, place: inDirectory("x.crawl")}
 				begun := time.Now()
 				err := p.within(func() error {
 					if c.stopped {
-						p.ending.begin(p.grace)
+						p.ending.begin(c.grace)
 						time.Sleep(c.busy / 2)
-						p.ending.begin(p.grace) // a second signal gives no more time
+						p.ending.begin(c.grace) // a second signal gives no more time
 						time.Sleep(c.busy - c.busy/2)
 					} else {
 						time.Sleep(c.busy)

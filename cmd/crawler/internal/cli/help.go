@@ -60,11 +60,8 @@ some hosts) or in the environment, as in %sDELAY=2s.
 // complete offers the names that a flag takes, and files where it wants some.
 func complete(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		switch v := f.Value.(type) {
-		case *choice:
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.names, cobra.ShellCompDirectiveNoFileComp))
-		case *human.Switch:
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
+		if names := strings.Split(f.Value.Type(), "|"); len(names) > 1 {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
 	if cmd.Flags().Lookup("dir") != nil {
@@ -115,7 +112,7 @@ func describe(f *pflag.Flag) (head, text string) {
 		placeholder = "TIME"
 	}
 	mark, short := " ", "    "
-	if slices.Contains(fixedFlags, f.Name) || slices.Contains(sharedFixed, f.Name) {
+	if slices.Contains(fixedNames, f.Name) {
 		mark = "*"
 	}
 	if f.Shorthand != "" {

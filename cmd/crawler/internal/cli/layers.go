@@ -198,7 +198,8 @@ func scalars(node *yaml.Node) ([]string, error) {
 // nobody gave.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
-	for _, name := range slices.Concat(fixedFlags, sharedFixed, tierFixed) {
+	_, _, ofPostgres := crawl.SettingNames()
+	for _, name := range slices.Concat(fixedNames, ofPostgres) {
 		text, ok := stored[name]
 		if !ok {
 			continue

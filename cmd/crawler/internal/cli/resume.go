@@ -32,19 +32,16 @@ func (r *running) resumeLine(end fetcher.End) string {
 		line = append(line, "--dir", shellQuote(r.dir))
 	}
 	r.flags.VisitAll(func(f *pflag.Flag) {
-		if r.from[f.Name] != fromFlag || slices.ContainsFunc([][]string{fixedFlags, sharedFixed, connectionFlags, forOneRun},
+		if r.from[f.Name] != fromFlag || slices.ContainsFunc([][]string{fixedNames, connectionFlags, forOneRun},
 			func(others []string) bool { return slices.Contains(others, f.Name) }) {
 			return
 		}
 		texts := []string{f.Value.String()}
-		switch list := f.Value.(type) {
-		case pflag.SliceValue:
+		if list, is := f.Value.(pflag.SliceValue); is {
 			texts = list.GetSlice()
-		case *limit:
-			if end == fetcher.Limit {
-				twice := 2 * *list
-				texts = []string{twice.String()}
-			}
+		} else if f.Name == "max-pages" && end == fetcher.Limit {
+			twice := limit(2 * r.options.crawl.MaxPages)
+			texts = []string{twice.String()}
 		}
 		for _, text := range texts {
 			switch {
@@ -76,7 +73,7 @@ func (r *running) resumeLine(end fetcher.End) string {
 // resumeNotes say what the line that resumes needs and does not show.
 func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
-	if _, secret := shownProxy(r.proxy); secret && r.from["proxy"] == fromFlag {
+	if _, secret := shownProxy(r.options.crawl.Requests.Proxy); secret && r.from["proxy"] == fromFlag {
 		notes = append(notes, "the password in --proxy is not shown: put it back, or the whole URL into "+envName("proxy"))
 	}
 	for _, header := range r.headers {

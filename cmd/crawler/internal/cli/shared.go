@@ -120,19 +120,8 @@ func (f *sharedFlags) lonely() error {
 	return nil
 }
 
-// sharedFixed are fixed flags that only a shared crawl has.
-var sharedFixed = []string{"partitions"}
-
 // sharedOnly are flags of crawl that want --redis.
-var sharedOnly = append([]string{"redis-wait", "max-queued", "worker"}, sharedFixed...)
-
-func (o *options) sharedCrawlFlags(f *pflag.FlagSet) {
-	o.sharedFlags.addTo(f)
-	f.IntVar(&o.partitions, "partitions", 256, "parts that hosts are spread over: what a cluster can share out")
-	f.Var(&o.maxQueued, "max-queued", "refuse links beyond so many URLs that wait in the whole crawl; 0 no limit")
-	f.IntVar(&o.redisWait, "redis-wait", 0, "replicas that have a page's links before it is completed")
-	f.StringVar(&o.worker, "worker", "", "call this worker `NAME` in status (default HOST-PID-RANDOM)")
-}
+var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 
 // Bounds of the flags of a shared crawl.
 const (

@@ -34,7 +34,7 @@ func (l *limit) Set(s string) error {
 		return nil
 	}
 	if (*human.Count)(l).Set(s) != nil {
-		return errors.New("want 0 for no limit, or a whole number from 1 to 1e15, such as 250000, 10M or 1e9")
+		return errors.New("want " + limitWords)
 	}
 	return nil
 }
@@ -66,5 +66,48 @@ func (c *choice) Set(s string) error {
 		return fmt.Errorf("want one of %s", strings.Join(c.names, ", "))
 	}
 	*c.text = s
+	return nil
+}
+
+// byteSize is a flag for a number of bytes; with none, 0 is kept as none.
+type byteSize struct {
+	field *int64
+	none  int64
+}
+
+// sizeOf declares a flag for a number of bytes up to maxSize. Without none it must
+// be at least one.
+func sizeOf(f *pflag.FlagSet, field *int64, none int64, name string, def int64, help string) {
+	*field = def
+	f.Var(&byteSize{field, none}, name, help)
+}
+
+// Type implements pflag.Value.
+func (v *byteSize) Type() string { return "SIZE" }
+
+func (v *byteSize) String() string {
+	if v.field == nil || *v.field == 0 { // pflag asks a zero value
+		return ""
+	} else if *v.field == v.none {
+		return "0"
+	}
+	b := human.Bytes(*v.field)
+	return b.String()
+}
+
+// Set implements pflag.Value.
+func (v *byteSize) Set(text string) error {
+	if text == "0" && v.none != 0 {
+		*v.field = v.none
+		return nil
+	}
+	var b human.Bytes
+	if err := b.Set(text); err != nil || b > maxSize {
+		if v.none != 0 {
+			return errors.New("want 0 for no limit, or " + sizeToPiB)
+		}
+		return errors.New("want " + sizeToPiB)
+	}
+	*v.field = int64(b)
 	return nil
 }

@@ -49,7 +49,7 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 			if !known || got.ofTable != want {
 				t.Errorf("--%s has the default %q there, want %q", f.Name, got.ofTable, want)
 			}
-			if fixed := slices.Contains(fixedFlags, f.Name); got.fixed != fixed {
+			if fixed := slices.Contains(fixedNames, f.Name); got.fixed != fixed {
 				t.Errorf("--%s is marked as fixed there: %t, want %t", f.Name, got.fixed, fixed)
 			}
 		})

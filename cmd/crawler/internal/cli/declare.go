@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/crawl"
+)
+
+// A flag of a crawl is declared once, in the function of its section: with its
+// name, its help, what it takes, and the field of crawl.Config that it sets. From
+// the name follow its environment variable (CRAWLER_NAME), its key in the config
+// file and, if it is fixed when the crawl is created, its setting in the crawl.
+
+// fixedNames are the flags that are fixed when a crawl is created, with those that
+// are fixed in Redis only.
+var fixedNames = func() []string {
+	every, redis, _ := crawl.SettingNames()
+	return slices.Concat(every, redis)
+}()
+
+// fixedValue is a flag for a setting that is no list. Package crawl has its texts
+// and its default.
+type fixedValue struct {
+	fixed      *crawl.Fixed
+	name, kind string
+}
+
+// Type implements pflag.Value.
+func (v *fixedValue) Type() string { return v.kind }
+
+func (v *fixedValue) String() string {
+	if v.fixed == nil { // pflag asks a zero value
+		return ""
+	}
+	return v.fixed.Text(v.name)
+}
+
+// Set implements pflag.Value.
+func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
+
+// fixed declares the flag of a setting. Its kind stands for its values in help:
+// one of pflag's types, or names to choose from.
+func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
+	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
+	if kind == "bool" {
+		flag.NoOptDefVal = "true"
+	}
+	if names := strings.Split(kind, "|"); len(names) > 1 && kind != "on|off" {
+		restrict.Check(f, name, func(text string) error {
+			if !slices.Contains(names, text) {
+				return errors.New("want one of " + strings.Join(names, ", "))
+			}
+			return nil
+		})
+	}
+	return &fixedFlag{f, name}
+}
+
+// fixedFlag is a flag that fixed has declared.
+type fixedFlag struct {
+	set  *pflag.FlagSet
+	name string
+}
+
+// want has the flag refuse a value unless good reports true when it is set.
+func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
+
+// within has the flag refuse what is not from least to most. Of the values of
+// field that ask for none, which are below 0, it refuses those beyond none.
+func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
+	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
+}
+
+// number declares a flag that sets a field of the config, of one of pflag's own
+// types. Its value is from least to most; 0 is kept as none.
+func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
+	switch field := any(field).(type) {
+	case *int:
+		f.IntVar(field, name, any(def).(int), help)
+	case *float64:
+		f.Float64Var(field, name, any(def).(float64), help)
+	case *time.Duration:
+		f.DurationVar(field, name, any(def).(time.Duration), help)
+	}
+	restrict.Within(f, name, field, least, most, words)
+	if none != 0 {
+		flag := f.Lookup(name)
+		flag.Value = &zeroIs[T]{flag.Value, field, none}
+	}
+}
+
+// zeroIs is a flag for a field in which 0 means unset: 0 is kept as none.
+type zeroIs[T int | float64 | time.Duration] struct {
+	pflag.Value
+	field *T
+	none  T
+}
+
+func (v *zeroIs[T]) String() string {
+	if v.field == nil || *v.field != v.none {
+		return v.Value.String()
+	}
+	var zero T
+	return fmt.Sprint(zero)
+}
+
+// Set implements pflag.Value.
+func (v *zeroIs[T]) Set(text string) error {
+	before := *v.field
+	if before == v.none {
+		*v.field = 0
+	}
+	err := v.Value.Set(text)
+	switch {
+	case err != nil:
+		*v.field = before
+	case *v.field == 0:
+		*v.field = v.none
+	}
+	return err
+}
