@@ -2,8 +2,6 @@ package cli
 
 import (
 	"net/url"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -103,22 +101,4 @@ func redacted(header string) string {
 		return name + ": …"
 	}
 	return header
-}
-
-// program is how this program was called, as far as that can be typed again.
-func program() string {
-	if name := os.Args[0]; name != "" && !strings.Contains(name, "go-build") {
-		return shellQuote(name)
-	}
-	return "crawler"
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./~-]+$`)
-
-// shellQuote returns s as one word of a shell's line.
-func shellQuote(s string) string {
-	if plainWord.MatchString(s) && s[0] != '~' {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

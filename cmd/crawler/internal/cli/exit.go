@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+)
+
+// Exit codes, as `crawler help exit-codes` has them.
+const (
+	exitOK        = 0   // the frontier is empty, or a limit was reached
+	exitFailed    = 1   // could not go on, or a promise is broken
+	exitUsage     = 2   // command line or config
+	exitNothing   = 3   // no seed could be fetched
+	exitUnreached = 4   // no seed answered
+	exitInt       = 130 // interrupted, state saved
+	exitTerm      = 143 // terminated, state saved
+)
+
+const exitCodesText = `Exit codes:
+  0    the frontier is empty, or a limit was reached
+  1    could not go on, or a promise is broken
+  2    command line or config: every fault is listed
+  3    no seed could be fetched: all were refused, or forbidden by robots.txt
+  4    no seed could be reached: no host answered, for want of a name, a connection, a certificate or time
+  130  interrupted (Ctrl-C, crawler stop); the state is saved and the line that resumes is printed (not with --quiet)
+  143  terminated (SIGTERM); the same`
+
+// exitError is an error with its exit code. A nil err prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// streams are what a command talks to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// signalCode returns the exit code for the end of ctx.
+func signalCode(ctx context.Context) int {
+	if cause := context.Cause(ctx); cause != nil && strings.HasPrefix(cause.Error(), syscall.SIGTERM.String()) {
+		return exitTerm
+	}
+	return exitInt
+}

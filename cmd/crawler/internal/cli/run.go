@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// running is a crawl that this command runs, with what shows it.
+type running struct {
+	*plan
+	*crawl.Crawl
+	console *console
+	files   runFiles
+	log     *slog.Logger
+	seeds   *seedReader
+	dir     string           // of this process's records
+	fed     crawl.SeedCounts // set when all was fed
+	paused  bool             // when the run began
+}
+
+// work feeds the seeds and crawls until an end. endReading makes the reader of
+// seeds give up.
+func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, error) {
+	endServing, err := r.serveAdmin(ctx, r.console.notices())
+	if err != nil {
+		return nil, err
+	}
+	defer endServing()
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-r.Stopping():
+			r.ending.begin(r.options.crawl.Grace)
+		case <-over:
+		}
+	}()
+	defer r.secondSignal(ctx, r.console.notices())()
+	if err := r.announce(ctx, r.console); err != nil {
+		return nil, err
+	}
+	crawling, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	fed := r.feedSeeds(crawling, stop)
+	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(watching) })
+	result, err := r.Run(crawling)
+	stop(nil)
+	endReading()
+	err = errors.Join(err, <-fed)
+	endWatching()
+	watch.Wait()
+	r.console.clear()
+	return result, err
+}
+
+// feedSeeds adds the seeds beside the crawl, which cannot end before; then fed has
+// what came of it. An error stops the crawl.
+func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan error) {
+	ended := make(chan error, 1)
+	done := r.Feed()
+	go func() {
+		var counts crawl.SeedCounts
+		err := r.markKnown(ctx, r.Crawl)
+		if err == nil {
+			counts, err = feed(ctx, r.seeds, r.Handle, r.console)
+		}
+		if ctx.Err() != nil {
+			err = nil
+		}
+		if err != nil {
+			stop(err)
+		}
+		r.fed = counts
+		done(counts)
+		ended <- err
+	}()
+	return ended
+}
+
+// failure says what to do about the error of a run.
+func (r *running) failure(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a directory that was removed
+		return &exitError{exitFailed, err}
+	case errors.Is(err, frontier.ErrFilterLost):
+		return r.explain(err)
+	}
+	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.place)}
+}
+
+// exit returns what the exit code says of a run that came to an end.
+func (r *running) exit(ctx context.Context, result *crawl.Result) error {
+	if err := crawl.Promises(result.Stats); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	switch {
+	case result.End == fetcher.Stopped:
+		return &exitError{signalCode(ctx), nil}
+	case result.Unreached != nil:
+		return &exitError{exitUnreached, result.Unreached}
+	case result.Stats.Pages == 0 && result.End == fetcher.Empty:
+		return &exitError{exitNothing, errNoSeed}
+	}
+	return nil
+}
+
+// startProfile profiles the run into a file, if it has a name.
+func startProfile(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
+}
+
+// announce says which crawl this is.
+func (r *running) announce(ctx context.Context, c *console) error {
+	w := c.notices()
+	if r.options.crawl.Fixed.Robots == "ignore" {
+		fmt.Fprintln(c, "robots.txt is not obeyed (--robots ignore): crawl sites that are yours, or that allowed it")
+	}
+	r.trust.announce(w)
+	r.announcePrivate(w)
+	where := r.place.String()
+	if where != r.dir {
+		where += ", records in " + r.dir
+	}
+	if r.stored == nil {
+		fmt.Fprintf(w, "crawling into %s; Ctrl-C stops, the same command resumes\n", where)
+		return nil
+	}
+	var st report.Status
+	err := untilAvailable(ctx, c, "the crawl waits", func() (err error) {
+		st, err = r.Status(context.WithoutCancel(ctx))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	stats := st.Stats
+	fmt.Fprintf(w, "resuming %s: %s, %s queued\n", where, human.Plural(stats.Pages, "page"), human.Commas(stats.Queued+stats.Leased))
+	if r.paused = stats.Paused; r.paused {
+		fmt.Fprintf(c, "it is paused: '%s' goes on\n", r.command("resume"))
+	}
+	return nil
+}
+
+// announcePrivate says where headers are sent that may be secret.
+func (r *running) announcePrivate(w io.Writer) {
+	names := r.PrivateHeaders()
+	if len(names) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "sent to the origins of seeds only: %s; 'hosts:' in the config file names headers for others\n", strings.Join(names, ", "))
+	if r.stored != nil && r.options.seeds == "" && r.flags.NArg() == 0 {
+		fmt.Fprintln(w, "these origins are those of the seeds of runs with such headers: if the seeds were named in others, name them again")
+	}
+}
+
+// secondSignal says that the crawl stops because ctx ended or another process
+// wants it, and aborts requests under way when a second signal
+// comes; a third ends the process as if nobody listened.
+func (r *running) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // from the start: the first ends ctx too
+	quit, ended, said := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(said)
+		select {
+		case <-r.Stopping():
+		case <-quit:
+			return
+		}
+		if r.StoppedBy() == crawl.ErrTimeOver {
+			return
+		}
+		fmt.Fprintf(stderr, "stopping: finishing what is under way, at most %v (again: at once)\n", max(r.options.crawl.Grace, 0))
+	}()
+	go func() {
+		defer close(ended)
+		for range 2 {
+			select {
+			case <-signals:
+			case <-quit:
+				return
+			}
+		}
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		r.Abort()
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(quit)
+		<-ended
+		<-said
+	}
+}

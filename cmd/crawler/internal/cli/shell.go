@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"strings"
+)
+
+// program is how this program was called, as far as that can be typed again.
+func program() string {
+	if name := os.Args[0]; name != "" && !strings.Contains(name, "go-build") {
+		return shellQuote(name)
+	}
+	return "crawler"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./~-]+$`)
+
+// shellQuote returns s as one word of a shell's line.
+func shellQuote(s string) string {
+	if plainWord.MatchString(s) && s[0] != '~' {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
