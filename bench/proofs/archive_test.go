@@ -36,7 +36,7 @@ func TestArchiveKilled(t *testing.T) {
 	}, saw.around)
 	c := newCrawl(t, append(append(web.flags(), "--save", "all", "--save-rotate", sized("64KiB", "2MiB"), "--rotate", sized("16KiB", "256KiB"),
 		"--delay", ms(archiveDelay), "--latency-factor", "0", "--max-body", strconv.Itoa(maxBody)+"B", "--backoff", "50ms", "--backoff-max", "100ms", "--dead-after", "0",
-		"--retries", "3", "--urls", strconv.Itoa(filterSize), "--checkpoint-adds", sized("60", "1000"), "--log-level", "warn"), web.Seeds()...)...)
+		"--retries", "3", "--concurrency", "16", "--urls", strconv.Itoa(filterSize), "--checkpoint-adds", sized("60", "1000"), "--log-level", "warn"), web.Seeds()...)...)
 	kills := drawArchiveKills(rng)
 	for _, k := range kills {
 		c.runAndKill(web, k)
@@ -64,7 +64,7 @@ const archiveDelay = 20 * time.Millisecond // manners are proved elsewhere
 
 // drawArchiveKills returns kills within all that writes answers, in random order.
 func drawArchiveKills(rng *rand.Rand) []kill {
-	most := sized(6, 200)
+	most := sized(6, 100)
 	kills := []kill{
 		{point: "warc append", times: 1 + rng.IntN(most)}, // half of the answers written
 		{point: "warc rotate", times: 1 + rng.IntN(2)},    // a file that no commit names
