@@ -57,6 +57,7 @@ type Config struct {
 	MaxTime     time.Duration // end Run after so long; 0: no limit
 	MaxQueued   uint64        // with Redis: refuse links beyond so many waiting URLs; 0: no limit
 	Rate        float64       // requests per second of this process; 0: no limit
+	Bandwidth   int64         // bytes per second of all answers to this process, on average; 0: no limit
 	Retries     int           // after a failed first attempt; 0 means 3, fetcher.NoRetries none
 	Grace       time.Duration // for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace none
 	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase

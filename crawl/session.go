@@ -51,7 +51,7 @@ func openSession(ctx context.Context, p *plan, home engine.Home, why engine.Purp
 		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.bodies, Archive: ses.archive(),
 		Rules: p.rules, Exact: p.exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
-		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate,
+		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
 		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
 		FastLinks: !p.FullParse, OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
 	})

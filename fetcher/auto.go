@@ -35,6 +35,9 @@ func (c *Crawl) watch(ctx context.Context) {
 		if c.cfg.Scarce != nil {
 			short = c.cfg.Scarce()
 		}
+		if short == "" && c.tally.overdrawn.Load() > 0 {
+			short = Bandwidth
+		}
 		c.squeezed.Store(short == Memory)
 		if now := c.requested(); c.cfg.Concurrency == 0 {
 			inside, limit, waiting := c.slots.prompt.counts()

@@ -69,6 +69,10 @@ type Config struct {
 	MaxConnections  int
 	HostConcurrency int     // requests to one host at once; 0 means 1
 	Rate            float64 // requests per second of this worker; 0: no limit
+	// Bandwidth is how many bytes per second the requests of this worker may
+	// bring, headers and TLS included, on average over some seconds: while they
+	// brought more, no request starts. 0: no limit.
+	Bandwidth int64
 	// Scarce says whether a resource of the process is short: then no more hosts
 	// are asked at once than now, and of memory fewer. It is called each second.
 	// Optional.
@@ -144,6 +148,9 @@ func (c Config) withDefaults() (Config, error) {
 	atLeast(c.HostConcurrency, 0, "HostConcurrency")
 	atLeast(c.MaxConnections, 0, "MaxConnections")
 	atLeast(c.Retries, NoRetries, "Retries")
+	if c.Bandwidth < 0 {
+		errs = append(errs, fmt.Errorf("fetcher: Bandwidth is %d, want 0 or more", c.Bandwidth))
+	}
 	if c.Rate < 0 {
 		errs = append(errs, fmt.Errorf("fetcher: Rate is %v, want 0 or more", c.Rate))
 	}
@@ -191,12 +198,13 @@ func (c *Config) completeRules() error {
 
 // Crawl is one worker of a crawl.
 type Crawl struct {
-	cfg     Config
-	token   string        // what robots.txt calls Config.Client's user agent
-	limiter *rate.Limiter // nil: no limit
-	roster  roster
-	barrier barrier
-	backlog backlog
+	cfg       Config
+	token     string        // what robots.txt calls Config.Client's user agent
+	limiter   *rate.Limiter // nil: no limit
+	bandwidth *bandwidth    // nil: no limit
+	roster    roster
+	barrier   barrier
+	backlog   backlog
 
 	slots   slots
 	readers chan struct{} // bodies being read: what that takes is not in Config.Memory
@@ -251,6 +259,9 @@ func New(config Config) (*Crawl, error) {
 	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)
 	if config.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
+	}
+	if config.Bandwidth > 0 {
+		c.bandwidth = newBandwidth(config.Bandwidth, config.Client.BytesRead)
 	}
 	c.hard, c.abort = context.WithCancelCause(context.Background())
 	return c, nil

@@ -20,12 +20,13 @@ type tally struct {
 	answered atomic.Bool // a page, or a robots.txt, came
 
 	// what is so now
-	paying  atomic.Int64 // requests that wait for the worker's rate
-	storing atomic.Int64 // completions that wait for the store
-	ruling  atomic.Int64 // hosts that wait for a robots.txt
-	due     atomic.Bool  // the store had due hosts that were not taken
-	idle    atomic.Bool  // nothing is held or being added, and no host is due
-	delay   atomic.Int64 // of the host that had to wait last
+	paying    atomic.Int64 // requests that wait for the worker's rate
+	overdrawn atomic.Int64 // requests that wait for the worker's bandwidth
+	storing   atomic.Int64 // completions that wait for the store
+	ruling    atomic.Int64 // hosts that wait for a robots.txt
+	due       atomic.Bool  // the store had due hosts that were not taken
+	idle      atomic.Bool  // nothing is held or being added, and no host is due
+	delay     atomic.Int64 // of the host that had to wait last
 
 	mu       sync.Mutex
 	hosts    HostCounts
@@ -170,15 +171,16 @@ type Progress struct {
 	LastError *LastError `json:"last_error,omitempty"` // nil: no attempt has failed
 
 	// What is so now.
-	Hosts    int64 `json:"hosts"`     // leases held
-	Waiting  int64 `json:"waiting"`   // of them, waiting for their host's delay
-	Slots    int   `json:"slots"`     // hosts that can be asked at once
-	Asking   int   `json:"asking"`    // hosts being asked
-	Late     int   `json:"late"`      // more of them, which are late and take no slot
-	Paying   int64 `json:"paying"`    // requests waiting for the worker's rate
-	Storing  int64 `json:"storing"`   // completions waiting for the store
-	Ruling   int64 `json:"ruling"`    // hosts waiting for a robots.txt
-	DueWaits bool  `json:"due_waits"` // the store had due hosts that were not taken
+	Hosts     int64 `json:"hosts"`     // leases held
+	Waiting   int64 `json:"waiting"`   // of them, waiting for their host's delay
+	Slots     int   `json:"slots"`     // hosts that can be asked at once
+	Asking    int   `json:"asking"`    // hosts being asked
+	Late      int   `json:"late"`      // more of them, which are late and take no slot
+	Paying    int64 `json:"paying"`    // requests waiting for the worker's rate
+	Overdrawn int64 `json:"overdrawn"` // requests waiting for the worker's bandwidth
+	Storing   int64 `json:"storing"`   // completions waiting for the store
+	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
+	DueWaits  bool  `json:"due_waits"` // the store had due hosts that were not taken
 	// Delay is that of the host that had to wait for it last: with many hosts
 	// nearly always the usual one. 0: none had to.
 	Delay time.Duration `json:"delay"`
@@ -213,7 +215,7 @@ func (c *Crawl) Progress() Progress {
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: slots, Asking: asking, Late: late,
-		Paying: c.tally.paying.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
+		Paying: c.tally.paying.Load(), Overdrawn: c.tally.overdrawn.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
 		DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
 		Pages: c.tally.pages.Load(), Answered: c.tally.answered.Load(), LastError: last,
 		BackingOff: backingOff, NextTry: nextTry, Stuck: c.tally.idle.Load() || c.machineDown.began.Load() != 0,

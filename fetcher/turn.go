@@ -45,18 +45,24 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 	asked := h.timeRequest()
 	return func() {
 		asked()
+		h.repay()
 		h.dropSlot()
 		<-h.asks
 	}, nil
 }
 
-// takeTurn waits for the slot, the host and the worker's rate, the latter last:
-// whoever holds a share of the rate starts at once.
-func (h *holding) takeTurn(stop context.Context, next turn) error {
+// takeTurn waits for the slot, the host and the worker's rate and bandwidth, these
+// last: whoever holds a share of them starts at once.
+func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 	if err := h.takeSlot(stop); err != nil {
 		return err
 	}
-	paid := false
+	free, paid := h.limiter == nil && h.bandwidth == nil, false
+	defer func() {
+		if err != nil && paid {
+			h.repay()
+		}
+	}()
 	for {
 		waited, err := h.await(stop)
 		if err != nil {
@@ -66,8 +72,11 @@ func (h *holding) takeTurn(stop context.Context, next turn) error {
 			h.dropSlot()
 			return errStop
 		}
-		paid = paid && !waited || h.limiter == nil // a share of the rate does not keep
-		wait, err := next(paid)
+		if paid && waited { // a share does not keep
+			h.repay()
+			paid = false
+		}
+		wait, err := next(paid || free)
 		switch {
 		case err != nil:
 			h.dropSlot()
@@ -75,12 +84,15 @@ func (h *holding) takeTurn(stop context.Context, next turn) error {
 		case wait > 0:
 			// A host that waits for its delay takes no slot from others.
 			h.dropSlot()
+			if paid {
+				h.repay()
+				paid = false
+			}
 			h.park(stop, wait)
 			if err := h.takeSlot(stop); err != nil {
 				return err
 			}
-			paid = false
-		case paid:
+		case paid || free:
 			return nil
 		default:
 			if err := h.pay(stop); err != nil {
@@ -142,18 +154,31 @@ func (h *holding) park(stop context.Context, d time.Duration) {
 	h.tally.count(waitingOf, h.lease.Host, uint64(time.Since(parked).Milliseconds()))
 }
 
-// pay waits for this request's share of the worker's rate. (Limiter.Wait would
-// refuse at once a wait beyond the deadline of stop.)
+// pay waits for this request's share of the worker's rate and bandwidth.
+// (Limiter.Wait would refuse at once a wait beyond the deadline of stop.)
 func (h *holding) pay(stop context.Context) error {
-	h.tally.paying.Add(1)
-	defer h.tally.paying.Add(-1)
-	share := h.limiter.Reserve()
-	pause(stop, share.Delay())
-	if stop.Err() != nil {
-		share.Cancel()
-		return errStop
+	if h.limiter != nil {
+		h.tally.paying.Add(1)
+		defer h.tally.paying.Add(-1)
+		share := h.limiter.Reserve()
+		pause(stop, share.Delay())
+		if stop.Err() != nil {
+			share.Cancel()
+			return errStop
+		}
+	}
+	if h.bandwidth != nil {
+		return h.awaitBandwidth(stop)
 	}
 	return nil
+}
+
+// repay gives the share of the bandwidth back, when the request is over or does
+// not start.
+func (h *holding) repay() {
+	if h.bandwidth != nil {
+		h.bandwidth.end()
+	}
 }
 
 // errBusy says that a host of another lease cannot be asked soon.

@@ -13,30 +13,32 @@ import (
 // hosts that it holds each is in one of the waiting states or is being asked;
 // pages that came wait for the store beside that.
 type Gauges struct {
-	Slots         int           // hosts that may be asked at once (--concurrency)
-	Asking        int           // hosts being asked
-	Late          int           // more of them, which are late and take no slot
-	Held          int           // hosts leased by this worker
-	Parked        int           // of them, waiting for their delay
-	RateWaiting   int           // requests waiting for --rate
-	StoreWaiting  int           // pages that came and wait for the store
-	RobotsWaiting int           // hosts whose pages wait for their robots.txt, also those being asked for it
-	Hosts         int           // hosts with work, held or not
-	Due           bool          // the store has due hosts that were not taken
-	BackingOff    int           // of them, not held and waiting because they failed
-	NextTry       time.Duration // of the first of those
-	Paused        bool          // by the user
-	Empty         bool          // nothing is queued or leased
-	Feeding       bool          // seeds are still being read
-	Silent        time.Duration // the store has not answered for so long; 0: it answers
-	StoreName     string        // what the store is called when it is silent, such as Redis; empty: it
-	Down          string        // why this machine cannot make requests now; empty: it can
-	ShortMemory   bool          // the crawl takes on no more hosts, to stay within --memory
-	CPU           float64       // share of all cores that the process uses, 0 to 1
-	Cores         int           // all of them
-	Delay         time.Duration // between two requests to a host: what is usual now, 0 if none or unknown
-	DelayFlag     time.Duration // --delay
-	Rate          float64       // --rate, 0 if none
+	Slots            int           // hosts that may be asked at once (--concurrency)
+	Asking           int           // hosts being asked
+	Late             int           // more of them, which are late and take no slot
+	Held             int           // hosts leased by this worker
+	Parked           int           // of them, waiting for their delay
+	RateWaiting      int           // requests waiting for --rate
+	BandwidthWaiting int           // requests waiting for --bandwidth
+	StoreWaiting     int           // pages that came and wait for the store
+	RobotsWaiting    int           // hosts whose pages wait for their robots.txt, also those being asked for it
+	Hosts            int           // hosts with work, held or not
+	Due              bool          // the store has due hosts that were not taken
+	BackingOff       int           // of them, not held and waiting because they failed
+	NextTry          time.Duration // of the first of those
+	Paused           bool          // by the user
+	Empty            bool          // nothing is queued or leased
+	Feeding          bool          // seeds are still being read
+	Silent           time.Duration // the store has not answered for so long; 0: it answers
+	StoreName        string        // what the store is called when it is silent, such as Redis; empty: it
+	Down             string        // why this machine cannot make requests now; empty: it can
+	ShortMemory      bool          // the crawl takes on no more hosts, to stay within --memory
+	CPU              float64       // share of all cores that the process uses, 0 to 1
+	Cores            int           // all of them
+	Delay            time.Duration // between two requests to a host: what is usual now, 0 if none or unknown
+	DelayFlag        time.Duration // --delay
+	Rate             float64       // --rate, 0 if none
+	Bandwidth        int64         // --bandwidth, bytes per second, 0 if none
 }
 
 // Kind is what limits a crawl.
@@ -49,6 +51,7 @@ const (
 	Feeding    Kind = "seeds" // waiting for them
 	Empty      Kind = "empty"
 	Rate       Kind = "rate"
+	Bandwidth  Kind = "bandwidth"
 	CPU        Kind = "cpu"
 	Network    Kind = "network"
 	Store      Kind = "store"
@@ -60,7 +63,7 @@ const (
 )
 
 // Kinds lists all of them, in the order in which a table shows equals.
-var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Backoff, Rate, Machine, Memory, Paused, Feeding, Empty, Unknown}
+var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Backoff, Rate, Bandwidth, Machine, Memory, Paused, Feeding, Empty, Unknown}
 
 // busyCPU is the share of the cores from which on more requests would only wait
 // for them.
@@ -74,7 +77,7 @@ const busyCPU = 0.9
 //  2. machine: its proxy or name server does not answer, or it has no descriptor
 //     or port left.
 //     memory: no more hosts are taken on, to stay within --memory.
-//     rate: a request waits for --rate.
+//     rate: a request waits for --rate. bandwidth: one waits for --bandwidth.
 //  3. cpu: the process uses 90 % of all cores or more.
 //  4. What most hosts wait for: their answers (network), the store, their
 //     robots.txt, their delay (politeness; a host that no worker holds waits
@@ -99,6 +102,8 @@ func (g Gauges) Kind() Kind {
 		return Memory
 	case g.RateWaiting > 0:
 		return Rate
+	case g.BandwidthWaiting > 0:
+		return Bandwidth
 	case g.CPU >= busyCPU:
 		return CPU
 	}
@@ -190,6 +195,9 @@ func (f Factor) Words() string {
 		return "empty: nothing is queued"
 	case Rate:
 		return "--rate " + strconv.FormatFloat(g.Rate, 'g', -1, 64)
+	case Bandwidth:
+		size := human.Bytes(g.Bandwidth)
+		return "--bandwidth " + size.String()
 	case Machine:
 		return "this machine: " + g.Down
 	case Memory:

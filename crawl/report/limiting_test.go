@@ -62,6 +62,8 @@ func TestKind(t *testing.T) {
 		{"the rate", Gauges{Slots: 64, Held: 64, Asking: 64, RateWaiting: 1, Hosts: 64, Rate: 10, CPU: 1, Cores: 2},
 			Rate, "--rate 10"},
 		{"a small rate", Gauges{RateWaiting: 1, Rate: 0.25}, Rate, "--rate 0.25"},
+		{"the bandwidth", Gauges{Slots: 64, Held: 64, Asking: 64, BandwidthWaiting: 3, Hosts: 64, Bandwidth: 2 << 20, CPU: 1, Cores: 2},
+			Bandwidth, "--bandwidth 2MiB"},
 		{"the cores", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, CPU: 0.95, Cores: 2},
 			CPU, "CPU: 1.9 of 2 cores"},
 		{"the cores, just not", Gauges{Slots: 64, Held: 64, Asking: 64, Hosts: 64, CPU: 0.89, Cores: 1},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,6 +33,7 @@ type dialer struct {
 	timeout  time.Duration
 	guarded  net.Dialer
 	open     net.Dialer // for the proxy, and for addresses that rules name
+	read     atomic.Int64
 }
 
 func newDialer(config Config) (*dialer, error) {
@@ -97,7 +99,7 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.A
 	if err != nil {
 		return nil, netip.Addr{}, err
 	}
-	return &gated{Conn: conn}, ip, nil
+	return &gated{Conn: conn, read: &d.read}, ip, nil
 }
 
 // connectTLS is connect and a TLS handshake with the host of address by config.

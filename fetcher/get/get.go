@@ -63,6 +63,10 @@ func New(config Config) (*Client, error) {
 // Config.UserAgent.
 func (c *Client) UserAgent() string { return c.header.Get("User-Agent") }
 
+// BytesRead returns how many bytes all connections have read, headers and TLS
+// included.
+func (c *Client) BytesRead() int64 { return c.dialer.read.Load() }
+
 // Close closes the kept connections that no request is using.
 func (c *Client) Close() { c.close() }
 

@@ -50,6 +50,13 @@ func permissionOf(ctx context.Context) *permission {
 type gated struct {
 	net.Conn
 	permission atomic.Pointer[permission] // nil: nothing is asked
+	read       *atomic.Int64              // counts the bytes that all connections read
+}
+
+func (g *gated) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	g.read.Add(int64(n))
+	return n, err
 }
 
 func (g *gated) Write(p []byte) (int, error) {

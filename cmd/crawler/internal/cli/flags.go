@@ -90,7 +90,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.dirFlag, "dir", "", "keep the crawl in `DIR` (default ./HOST.crawl or ./HOST_PORT.crawl of the first seed, ./FILE.crawl of --seeds, or the crawl in this directory; with --redis, which keeps the crawl, records of this worker alone are in ./NAME.crawl/HOST-N)")
 	f.StringVar(&o.out, "out", toFiles, "append records to this `FILE` as well, - for stdout, each at least once; file: to DIR/pages.jsonl alone")
 	f.StringVar(&o.refused, "refused", "", "append each URL that a rule refused to `FILE`, as JSON lines")
-	sizeOf(f, &o.crawl.Records.RotateBytes, 0, "rotate", 1<<30, "begin another pages.jsonl beyond this size")
+	sizeOf(f, &o.crawl.Records.RotateBytes, "rotate", 1<<30, "begin another pages.jsonl beyond this size")
 	f.BoolVar(&o.crawl.Records.Compress, "compress", false, "compress closed record files with zstd")
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
 }
@@ -134,6 +134,7 @@ func (o *options) politeFlags(f *pflag.FlagSet) {
 	f.Var((*concurrency)(&o.crawl.Concurrency), "concurrency", "hosts asked at once, beside those that are late; auto: as many as help")
 	restrict.Within(f, "concurrency", &o.crawl.Concurrency, 0, maxConcurrency, "auto, or a whole number from 1 to 100000")
 	number(f, &o.crawl.Rate, 0, "rate", 0, "requests per second of this process; 0 no limit", 0, math.MaxFloat64, "a number of 0 or more")
+	sizeOrNone(f, &o.crawl.Bandwidth, 0, "bandwidth", 0, "bytes per second that answers to this process may bring, on average; 0 no limit")
 	number(f, &o.crawl.Backoff, 0, "backoff", politeness.DefaultBackoffBase, "first back-off of a host in trouble; doubles each time", 1, forever, timeNotZero)
 	number(f, &o.crawl.BackoffMax, 0, "backoff-max", politeness.DefaultBackoffMax, "longest back-off of a host", 1, forever, timeNotZero)
 	number(f, &o.crawl.DeadAfter, politeness.NeverDead, "dead-after", 6,
@@ -144,7 +145,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	c := &o.crawl.Requests
 	number(f, &c.Timeout, 0, "timeout", get.DefaultTimeout, "for one request, from connect to the end of the body", time.Millisecond, forever, timeFromMsec)
 	number(f, &o.crawl.Retries, fetcher.NoRetries, "retries", 3, "after a failed first attempt", 0, 100, "a whole number from 0 to 100")
-	sizeOf(f, &c.MaxBodyBytes, 0, "max-body", get.DefaultMaxBodyBytes, "cut decompressed bodies at this size")
+	sizeOf(f, &c.MaxBodyBytes, "max-body", get.DefaultMaxBodyBytes, "cut decompressed bodies at this size")
 	f.StringSliceVar(&c.Types, "types", get.HTMLTypes(), "content `TYPES` whose bodies are read; * any")
 	checkText(f, "types", "content types in lower case, such as text/html,application/pdf, or * for any", func(text string) error {
 		_, err := get.New(get.Config{Types: []string{text}})
@@ -165,7 +166,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	})
 	f.BoolVar(&c.AllowPrivate, "allow-private", false, "request private, loopback and other special addresses too")
 	number(f, &c.HeaderTimeout, 0, "header-timeout", get.DefaultHeaderTimeout, "for the header of an answer", time.Millisecond, forever, timeFromMsec)
-	sizeOf(f, &c.MinRate, get.NoMinRate, "min-rate", get.DefaultMinRate, "bytes per second that a body must bring, over any 10 s; 0 no limit")
+	sizeOrNone(f, &c.MinRate, get.NoMinRate, "min-rate", get.DefaultMinRate, "bytes per second that a body must bring, over any 10 s; 0 no limit")
 	f.StringVar(&c.Proxy, "proxy", "", "connect through `URL`: http, https or socks5; names are looked up and checked here")
 	checkText(f, "proxy", "http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT]", func(text string) error {
 		_, err := get.New(get.Config{Proxy: text})
@@ -192,7 +193,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 	o.memory = defaultMemory()
 	f.Var(&o.memory, "memory", "for everything but the filter; half of it for bodies and documents")
 	restrict.Within(f, "memory", &o.memory, 1, maxSize, sizeToPiB)
-	sizeOf(f, &o.crawl.Tests.SaveRotateBytes, 0, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
+	sizeOf(f, &o.crawl.Tests.SaveRotateBytes, "save-rotate", 0, "begin another file of kept answers beyond this size; for tests")
 	_ = f.MarkHidden("save-rotate")
 	f.Var(newChoice(&o.crawl.Records.Save, "none", "html", "all"), "save", "`WHAT` is kept in DIR/warc, as it was on the wire, in HTTP/1.1: none, html pages, or all answers")
 	f.BoolVar(&o.fastLinks, "fast-links", true, "read links from tokens, about a twelfth of the work; =false parses whole documents, which differs within SVG and MathML")

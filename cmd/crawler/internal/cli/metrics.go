@@ -160,6 +160,7 @@ func sendProgress(send func(family, float64, ...string), p fetcher.Progress) {
 	send(metricLeases, float64(p.Hosts-p.Waiting-int64(p.Late)), "working")
 	send(metricSlots, float64(p.Slots))
 	send(metricBlocked, float64(p.Paying), "rate")
+	send(metricBlocked, float64(p.Overdrawn), "bandwidth")
 	send(metricBlocked, float64(p.Storing), "store")
 	send(metricBlocked, float64(p.Ruling), "robots")
 }

@@ -69,26 +69,33 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
-// byteSize is a flag for a number of bytes; with none, 0 is kept as none.
+// byteSize is a flag for a number of bytes up to maxSize.
 type byteSize struct {
 	field *int64
-	none  int64
+	zero  bool  // 0 may be given
+	none  int64 // what 0 is kept as
 }
 
-// sizeOf declares a flag for a number of bytes up to maxSize. Without none it must
-// be at least one.
-func sizeOf(f *pflag.FlagSet, field *int64, none int64, name string, def int64, help string) {
+// sizeOf declares a flag for one byte or more.
+func sizeOf(f *pflag.FlagSet, field *int64, name string, def int64, help string) {
 	*field = def
-	f.Var(&byteSize{field, none}, name, help)
+	f.Var(&byteSize{field: field}, name, help)
+}
+
+// sizeOrNone declares a flag for a number of bytes that keeps 0 as none.
+func sizeOrNone(f *pflag.FlagSet, field *int64, none int64, name string, def int64, help string) {
+	*field = def
+	f.Var(&byteSize{field, true, none}, name, help)
 }
 
 // Type implements pflag.Value.
 func (v *byteSize) Type() string { return "SIZE" }
 
 func (v *byteSize) String() string {
-	if v.field == nil || *v.field == 0 { // pflag asks a zero value
+	switch {
+	case v.field == nil: // pflag asks a zero value
 		return ""
-	} else if *v.field == v.none {
+	case v.zero && *v.field == v.none:
 		return "0"
 	}
 	b := human.Bytes(*v.field)
@@ -97,17 +104,18 @@ func (v *byteSize) String() string {
 
 // Set implements pflag.Value.
 func (v *byteSize) Set(text string) error {
-	if text == "0" && v.none != 0 {
+	if text == "0" && v.zero {
 		*v.field = v.none
 		return nil
 	}
 	var b human.Bytes
-	if err := b.Set(text); err != nil || b > maxSize {
-		if v.none != 0 {
-			return errors.New("want 0 for no limit, or " + sizeToPiB)
-		}
-		return errors.New("want " + sizeToPiB)
+	err := b.Set(text)
+	switch {
+	case err == nil && b <= maxSize:
+		*v.field = int64(b)
+		return nil
+	case v.zero:
+		return errors.New("want 0 for no limit, or " + sizeToPiB)
 	}
-	*v.field = int64(b)
-	return nil
+	return errors.New("want " + sizeToPiB)
 }

@@ -1,0 +1,83 @@
+package fetcher
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// bandwidth bounds how many bytes the requests of a worker bring per second, on
+// average: while they brought more than is due, or those under way are expected
+// to, no request starts. Answers are not slowed down once they come, for a server
+// could not be told from a slow one then. It reads no clock.
+type bandwidth struct {
+	perSecond float64      // bytes
+	read      func() int64 // bytes that came so far
+
+	mu       sync.Mutex
+	credit   float64 // bytes that may come now; below 0: too many came
+	seen     int64   // what read returned last
+	last     time.Time
+	asked    int64 // requests begun
+	underway int64 // of them, not over
+}
+
+const (
+	// bandwidthSpan is the time over which bytes that did not come may be made up for.
+	bandwidthSpan = time.Second
+	// bandwidthPoll is the least time between two looks.
+	bandwidthPoll = 10 * time.Millisecond
+)
+
+func newBandwidth(perSecond int64, read func() int64) *bandwidth {
+	return &bandwidth{perSecond: float64(perSecond), read: read, credit: float64(perSecond) * bandwidthSpan.Seconds(), seen: read()}
+}
+
+// begin notes that a request starts and returns 0, or returns after how long to
+// ask again.
+func (b *bandwidth) begin(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last.IsZero() {
+		b.last = now
+	}
+	read := b.read()
+	b.credit += now.Sub(b.last).Seconds()*b.perSecond - float64(read-b.seen)
+	b.credit = min(b.credit, b.perSecond*bandwidthSpan.Seconds())
+	b.last, b.seen = now, read
+	mean := 0.0
+	if over := b.asked - b.underway; over > 0 {
+		mean = float64(read) / float64(over)
+	}
+	free := b.credit - float64(b.underway)*mean
+	if free > 0 {
+		b.asked++
+		b.underway++
+		return 0
+	}
+	wait := time.Duration(-free / b.perSecond * float64(time.Second))
+	return min(max(wait, bandwidthPoll), bandwidthSpan)
+}
+
+// end notes that a request is over.
+func (b *bandwidth) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.underway--
+}
+
+// awaitBandwidth waits until the worker's bandwidth lets another request start.
+func (h *holding) awaitBandwidth(stop context.Context) error {
+	h.tally.overdrawn.Add(1)
+	defer h.tally.overdrawn.Add(-1)
+	for {
+		wait := h.bandwidth.begin(time.Now())
+		if wait == 0 {
+			return nil
+		}
+		pause(stop, wait)
+		if stop.Err() != nil {
+			return errStop
+		}
+	}
+}
