@@ -186,7 +186,7 @@ func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	cfg := anyCrawl(server.DSN())
-	cfg.ConnectTimeout, cfg.StatementTimeout = 300*time.Millisecond, 300*time.Millisecond
+	cfg.ConnectTimeout, cfg.StatementTimeout = time.Second, time.Second
 	set := open(t, cfg)
 	wantAway := func(what string) {
 		t.Helper()
