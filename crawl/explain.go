@@ -8,6 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -31,7 +32,7 @@ func (ses *session) explainWith(ctx context.Context, raw string, running bool) (
 	rules, now := ses.hosts.rules(ses.Fixed.Robots, ses.policy), time.Now()
 	sources := explain.Sources{
 		Canon: ses.canon, Scope: ses.engine, Quota: ses.engine, Inspector: one, Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
-		Rules: explain.Rules(ses.rules),
+		Rules: ses.rules,
 		Exact: ses.exact,
 		Given: one.at.Given, More: one.hostLimit, Layers: one.layers, Queue: one.queue,
 		Robots: func(_ context.Context, url canon.URL) (*robots.State, error) {
@@ -83,11 +84,11 @@ func (l located) hostLimit(context.Context, canon.URL) ([]explain.Check, error) 
 		return nil, nil
 	}
 	c := explain.Check{
-		Rule: "host limit", Answer: explain.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.HostMost),
+		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.HostMost),
 		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(l.at.HostAdded, "URL"), human.Commas(l.at.HostMost)),
 	}
 	if l.at.HostAdded >= l.at.HostMost && !l.at.InFilter {
-		c.Answer, c.Reason = explain.Refuses, frontier.ReasonHostLimit
+		c.Answer, c.Reason = follow.Refuses, frontier.ReasonHostLimit
 	}
 	return []explain.Check{c}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/budget"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/trap"
@@ -33,7 +34,7 @@ type plan struct {
 	Config
 	stored frontier.Settings // nil: a new crawl
 	hosts  hostTable
-	rules  fetcher.Rules
+	rules  follow.Rules
 	exact  *exact.Rules
 	window exact.Windows
 	canon  *canon.Canonicalizer
@@ -106,7 +107,7 @@ func (p *plan) parseRules() error {
 	case NoLimit:
 		p.rules.MaxDepth = 0
 	case SeedsOnly:
-		p.rules.MaxDepth = fetcher.SeedsOnly
+		p.rules.MaxDepth = follow.SeedsOnly
 	}
 	p.rules.MaxHosts = limit(p.Fixed.MaxHostsPerDomain)
 	p.rules.Trap = trap.Limits{

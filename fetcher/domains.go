@@ -4,12 +4,10 @@ import (
 	"context"
 	"math"
 
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
-
-// boundsHosts reports whether the hosts of a domain are limited.
-func (r *Rules) boundsHosts() bool { return r.MaxHosts > 0 && r.Scope != canon.ScopeHost }
 
 // claimSeeds gives hosts of seeds a place among those of their domains, however
 // many there are.
@@ -26,12 +24,14 @@ func quotaKeys(hosts []string) []frontier.QuotaKey {
 	return keys
 }
 
-// placed reports whether a host is one of the first of its domain.
-func (l *linkSet) placed(host string) bool {
+// place asks whether the host of a link is one of the first of its domain.
+func (l *linkSet) place(url canon.URL) follow.Finding {
+	host := url.Host()
 	if _, known := l.hasPlace[host]; !known {
 		l.claimHosts([]string{host})
 	}
-	return l.hasPlace[host]
+	rules := &l.cfg.Rules
+	return rules.Place(canon.Domain(host), l.hasPlace[host], rules.MaxHosts) // a claim fails only if all are taken
 }
 
 // claimHosts asks the store at once which of hosts have a place.
@@ -74,10 +74,10 @@ func (l *linkSet) addCandidates(candidates []candidate) {
 	}
 	l.claimHosts(hosts)
 	for _, c := range candidates {
-		if l.placed(c.url.Host()) {
-			l.push(c.url, c.priority)
+		if found := l.place(c.url); found.Answer == follow.Refuses {
+			l.refuseLink(c.url, &found)
 		} else {
-			l.refuseLink(c.url, frontier.ReasonDomain)
+			l.push(c.url, c.priority)
 		}
 	}
 }

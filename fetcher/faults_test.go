@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
@@ -295,7 +296,7 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 			return full, strings.HasSuffix(url, "/seed")
 		}})
 		cfg := w.config()
-		cfg.Rules.MaxDepth = fetcher.SeedsOnly
+		cfg.Rules.MaxDepth = follow.SeedsOnly
 		var seeds []string
 		for i := range hosts * pages {
 			seeds = append(seeds, fmt.Sprintf("http://h%d.test/%d/seed", i%hosts, i/hosts))

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bloomfrontier/crawler/fetcher/budget"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
@@ -54,7 +55,7 @@ type Config struct {
 	Sink        record.Sink          // nil: no records. It must be what the store has as its Output
 
 	Worker     string // names this worker in status output; empty: "crawler"
-	Rules      Rules
+	Rules      follow.Rules
 	Exact      *exact.Rules // which URLs no false positive of a filter may drop; nil: seeds
 	Politeness politeness.Policy
 	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
@@ -132,7 +133,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	missing(c.Store == nil, "Store")
 	missing(c.Client == nil, "Client")
-	missing(c.Quota == nil && c.Rules.boundsHosts(), "Quota")
+	missing(c.Quota == nil && c.Rules.BoundsHosts(), "Quota")
 	missing(c.Sink == nil && c.Archive != nil, "Sink")
 	private := c.SeedOrigins || c.Client != nil && c.sendsPrivate()
 	missing(c.Scope == nil && (private || c.Rules.Scope != canon.ScopeAny), "Scope")

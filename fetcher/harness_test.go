@@ -18,6 +18,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -461,4 +462,4 @@ func same(p politeness.Policy) func(string) politeness.Policy {
 }
 
 // anywhere is the scope of crawls that follow every link.
-var anywhere = fetcher.Rules{Scope: canon.ScopeAny}
+var anywhere = follow.Rules{Scope: canon.ScopeAny}

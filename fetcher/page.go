@@ -7,6 +7,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -66,9 +67,9 @@ func (p *Page) Add(ref string) error {
 		p.links.refuseReference(ref, err)
 		return err
 	}
-	if reason := p.links.judge(url); reason != "" {
-		p.links.refuseLink(url, reason)
-		return fmt.Errorf("%w: %s: %s", ErrNotOffered, url, reason)
+	if found := p.links.judge(url); found.Answer == follow.Refuses {
+		p.links.refuseLink(url, &found)
+		return fmt.Errorf("%w: %s: %s", ErrNotOffered, url, found.Reason)
 	}
 	p.links.push(url, frontier.PriorityPage)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
@@ -82,7 +83,7 @@ func TestOnPageEditsLinks(t *testing.T) {
 			"http://a.test/": links("/keep", "/drop/1", "/drop/2", "/keep", "mailto:x", "http://b.test/", "/not"),
 		}))
 		cfg := w.config()
-		cfg.Rules = fetcher.Rules{Exclude: []*regexp.Regexp{regexp.MustCompile(`/not$`)}, MaxDepth: 1}
+		cfg.Rules = follow.Rules{Exclude: []*regexp.Regexp{regexp.MustCompile(`/not$`)}, MaxDepth: 1}
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			if p.Item.Depth > 0 {
 				if err := p.Add("/deeper"); !errors.Is(err, fetcher.ErrNotOffered) {
@@ -176,15 +177,15 @@ func TestSlowOnPage(t *testing.T) {
 func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		rules fetcher.Rules
+		rules follow.Rules
 		want  []string // requests but the seed's
 	}{
-		{"scope", fetcher.Rules{}, []string{"/in", "/in/2"}},
-		{"subdomains", fetcher.Rules{Scope: canon.ScopeSubdomains}, []string{"/in", "/in/2", "http://sub.a.test/"}},
-		{"seeds only", fetcher.Rules{MaxDepth: fetcher.SeedsOnly}, nil},
-		{"depth", fetcher.Rules{MaxDepth: 1}, []string{"/in"}},
-		{"include", fetcher.Rules{Include: []*regexp.Regexp{regexp.MustCompile("2$")}}, nil},
-		{"exclude wins", fetcher.Rules{Include: []*regexp.Regexp{regexp.MustCompile("/in")}, Exclude: []*regexp.Regexp{regexp.MustCompile("2$")}}, []string{"/in"}},
+		{"scope", follow.Rules{}, []string{"/in", "/in/2"}},
+		{"subdomains", follow.Rules{Scope: canon.ScopeSubdomains}, []string{"/in", "/in/2", "http://sub.a.test/"}},
+		{"seeds only", follow.Rules{MaxDepth: follow.SeedsOnly}, nil},
+		{"depth", follow.Rules{MaxDepth: 1}, []string{"/in"}},
+		{"include", follow.Rules{Include: []*regexp.Regexp{regexp.MustCompile("2$")}}, nil},
+		{"exclude wins", follow.Rules{Include: []*regexp.Regexp{regexp.MustCompile("/in")}, Exclude: []*regexp.Regexp{regexp.MustCompile("2$")}}, []string{"/in"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,10 +1,8 @@
 package fetcher
 
 import (
-	"fmt"
-
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
 // Refused is a link that was not queued because a rule forbids it.
@@ -48,25 +46,15 @@ func (v *visited) refusedByStore(links []frontier.Item) func(link int, reason fr
 	}
 }
 
-// ruleOf says which rule refuses a canonical URL for a reason of judge.
-func (r *Rules) ruleOf(reason frontier.Reason, url canon.URL) string {
-	switch reason {
-	case frontier.ReasonScope:
-		return "--scope " + r.Scope.String()
-	case frontier.ReasonDepth:
-		return fmt.Sprintf("--max-depth %d", r.maxDepth())
-	case frontier.ReasonHops:
-		return fmt.Sprintf("at most %d redirects in a row", r.maxHops())
-	case frontier.ReasonDomain:
-		return fmt.Sprintf("at most %d hosts of one domain", r.MaxHosts)
-	case frontier.ReasonExcluded:
-		for _, re := range r.Exclude {
-			if re.MatchString(url.String()) {
-				return "--exclude " + re.String()
-			}
-		}
+// inWords says which rule refused a link.
+func inWords(rules *follow.Rules, f *follow.Finding) string {
+	switch f.Rule {
+	case follow.Trap, follow.Port:
+		return f.Detail
+	case follow.Exclude:
+		return "--exclude " + f.By
+	case follow.Include:
 		return "no --include matches"
 	}
-	_, rule := r.Trap.Judge(url)
-	return rule
+	return rules.Setting(f.Rule)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
@@ -29,7 +30,7 @@ func TestOnRefused(t *testing.T) {
 			"http://a.test/loop/1": redirect("mailto:b"),
 		}), frontiertest.MemoryConfig{MaxPerHost: 6})
 		cfg := w.config()
-		cfg.Rules = fetcher.Rules{Exclude: []*regexp.Regexp{regexp.MustCompile("zz"), regexp.MustCompile(`\?b$`)}, MaxDepth: 2}
+		cfg.Rules = follow.Rules{Exclude: []*regexp.Regexp{regexp.MustCompile("zz"), regexp.MustCompile(`\?b$`)}, MaxDepth: 2}
 		tries := 0
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			p.Drop(func(url string) bool { return strings.HasSuffix(url, "drop") })

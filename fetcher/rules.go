@@ -1,77 +1,20 @@
 package fetcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"regexp"
 	"slices"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/exact"
 )
-
-// SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
-const SeedsOnly = -1
-
-// DefaultMaxHops is how many redirects in a row are followed.
-const DefaultMaxHops = 5
-
-// Rules say which links are followed. The zero value follows every link within
-// the seeds' hosts.
-type Rules struct {
-	Scope    canon.ScopeMode
-	Include  []*regexp.Regexp // if any, one must match the canonical URL
-	Exclude  []*regexp.Regexp // none may match; wins over Include
-	MaxDepth int              // links away from a seed; 0: no limit; SeedsOnly: no link
-	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
-	Trap     trap.Limits      // how strange a URL may look; a zero Year means this one
-	// MaxHosts is how many hosts of one registrable domain are crawled, the
-	// first ones that links name; seeds come on top. 0: no limit. It does not
-	// matter to canon.ScopeHost, where seeds name all hosts.
-	MaxHosts uint64
-}
-
-func (r Rules) maxDepth() int {
-	switch r.MaxDepth {
-	case 0:
-		return math.MaxUint16
-	case SeedsOnly:
-		return 0
-	}
-	return min(r.MaxDepth, math.MaxUint16)
-}
-
-func (r Rules) maxHops() int {
-	if r.MaxHops == 0 {
-		return DefaultMaxHops
-	}
-	return r.MaxHops
-}
-
-// filter returns the reason why the expressions refuse a URL, or "".
-func (r Rules) filter(url string) frontier.Reason {
-	for _, re := range r.Exclude {
-		if re.MatchString(url) {
-			return frontier.ReasonExcluded
-		}
-	}
-	for _, re := range r.Include {
-		if re.MatchString(url) {
-			return ""
-		}
-	}
-	if len(r.Include) > 0 {
-		return frontier.ReasonExcluded
-	}
-	return ""
-}
 
 // linkSet gathers the outlinks of one page: those that pass the rules, and how
 // many did not, by reason.
@@ -84,10 +27,10 @@ type linkSet struct {
 	items       []frontier.Item
 	bytes       int // of the URLs in items and details
 	refused     map[frontier.Reason]uint64
-	details     []Refused       // the same one by one, for Config.OnRefused
-	inScope     map[string]bool // by host
-	hasPlace    map[string]bool // among the hosts of its domain, by host
-	err         error           // of the store: the links are not complete
+	details     []Refused         // the same one by one, for Config.OnRefused
+	openedBy    map[string]string // scope keys by host, "" if it is not open
+	hasPlace    map[string]bool   // among the hosts of its domain, by host
+	err         error             // of the store: the links are not complete
 }
 
 func (l *linkSet) refuse(reason frontier.Reason, n int) {
@@ -108,15 +51,11 @@ func (l *linkSet) refusals() []frontier.Refusal {
 	return all
 }
 
-// refuseLink refuses a canonical URL.
-func (l *linkSet) refuseLink(url canon.URL, reason frontier.Reason) {
-	l.refuse(reason, 1)
+// refuseLink refuses a canonical URL, as a rule has found.
+func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
+	l.refuse(why.Reason, 1)
 	if l.cfg.OnRefused != nil {
-		rule := l.cfg.Rules.ruleOf(reason, url)
-		if err := l.cfg.Client.CheckPort(url.Port()); reason == frontier.ReasonPort && err != nil {
-			rule = err.Error()
-		}
-		l.detail(url.String(), reason, rule)
+		l.detail(url.String(), why.Reason, inWords(&l.cfg.Rules, why))
 	}
 }
 
@@ -148,9 +87,9 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 			if link.Kind.Asset() {
 				priority = frontier.PriorityAsset
 			}
-			if reason := l.judgeAlone(link.URL); reason != "" {
-				l.refuseLink(link.URL, reason)
-			} else if l.cfg.Rules.boundsHosts() {
+			if found := l.judgeAlone(link.URL); found.Answer == follow.Refuses {
+				l.refuseLink(link.URL, &found)
+			} else if l.cfg.Rules.BoundsHosts() {
 				candidates = append(candidates, candidate{link.URL, priority})
 			} else {
 				l.push(link.URL, priority)
@@ -167,8 +106,8 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 
 // add offers a link, if the rules let it pass.
 func (l *linkSet) add(url canon.URL, priority frontier.Priority) {
-	if reason := l.judge(url); reason != "" {
-		l.refuseLink(url, reason)
+	if found := l.judge(url); found.Answer == follow.Refuses {
+		l.refuseLink(url, &found)
 		return
 	}
 	l.push(url, priority)
@@ -184,58 +123,54 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 	l.bytes += len(item.URL)
 }
 
-// judge returns why the crawl's rules refuse a link, or "".
-func (l *linkSet) judge(url canon.URL) frontier.Reason {
-	reason := l.judgeAlone(url)
-	if reason == "" && l.cfg.Rules.boundsHosts() && !l.placed(url.Host()) {
-		return frontier.ReasonDomain
+// judge asks all rules of the crawl about a link.
+func (l *linkSet) judge(url canon.URL) follow.Finding {
+	found := l.judgeAlone(url)
+	if found.Answer != follow.Refuses && l.cfg.Rules.BoundsHosts() {
+		return l.place(url)
 	}
-	return reason
+	return found
 }
 
 // judgeAlone is judge without the bound of hosts, which depends on other links.
-func (l *linkSet) judgeAlone(url canon.URL) frontier.Reason {
-	rules := &l.cfg.Rules
-	if l.depth > rules.maxDepth() {
-		return frontier.ReasonDepth
-	}
-	if l.hops > rules.maxHops() {
-		return frontier.ReasonHops
-	}
-	if rules.Scope != canon.ScopeAny && !l.scoped(url.Host()) {
-		return frontier.ReasonScope
-	}
-	if l.cfg.Client.CheckPort(url.Port()) != nil {
-		return frontier.ReasonPort
-	}
-	if reason, _ := rules.Trap.Judge(url); reason != "" {
-		return reason
-	}
-	return rules.filter(url.String())
+func (l *linkSet) judgeAlone(url canon.URL) follow.Finding {
+	return l.ask(&follow.Link{URL: url, Depth: l.depth, Hops: l.hops})
 }
 
-// scoped reports whether seeds have opened a host.
-func (l *linkSet) scoped(host string) bool {
-	in, known := l.inScope[host]
+// ask asks the rules about a link. An error of the store ends the linkSet: what
+// it has is not complete.
+func (l *linkSet) ask(link *follow.Link) follow.Finding {
+	found, err := l.cfg.Rules.Judge(l.hard, link, l)
+	l.err = cmp.Or(l.err, err)
+	return found
+}
+
+// CheckPort is for follow.Crawl.
+func (l *linkSet) CheckPort(port string) error { return l.cfg.Client.CheckPort(port) }
+
+// Opened is for follow.Crawl: it asks the store once for each host.
+func (l *linkSet) Opened(ctx context.Context, host string) (key string, err error) {
+	key, known := l.openedBy[host]
 	if known || l.err != nil {
-		return in
+		return key, l.err
 	}
 	var open []bool
-	l.err = l.whileUnavailable(func() (err error) {
-		open, err = l.cfg.Scope.Admitted(l.hard, canon.Candidates(l.cfg.Rules.Scope, host))
+	candidates := canon.Candidates(l.cfg.Rules.Scope, host)
+	err = l.whileUnavailable(func() (err error) {
+		open, err = l.cfg.Scope.Admitted(ctx, candidates)
 		return err
 	})
-	if l.err != nil {
-		return false
+	if err != nil {
+		return "", err
 	}
-	for _, one := range open {
-		in = in || one
+	if first := slices.Index(open, true); first >= 0 {
+		key = candidates[first]
 	}
-	if l.inScope == nil {
-		l.inScope = make(map[string]bool)
+	if l.openedBy == nil {
+		l.openedBy = make(map[string]string)
 	}
-	l.inScope[host] = in
-	return in
+	l.openedBy[host] = key
+	return key, nil
 }
 
 // addRedirect offers the target of a redirect. That of a seed is a seed: it
@@ -253,18 +188,14 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		return
 	}
 	l.found = exact.BySeed
-	if l.hops > l.cfg.Rules.maxHops() {
-		l.refuseLink(target, frontier.ReasonHops)
-		return
-	}
-	if l.cfg.Client.CheckPort(target.Port()) != nil {
-		l.refuseLink(target, frontier.ReasonPort)
+	if found := l.ask(&follow.Link{URL: target, Hops: l.hops, Seed: true}); found.Answer == follow.Refuses {
+		l.refuseLink(target, &found)
 		return
 	}
 	if keys := canon.Keys(l.cfg.Rules.Scope, target); len(keys) > 0 {
 		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
-	if l.cfg.Rules.boundsHosts() && l.err == nil {
+	if l.cfg.Rules.BoundsHosts() && l.err == nil {
 		l.err = l.whileUnavailable(func() error { return l.claimSeeds(l.hard, []string{target.Host()}) })
 	}
 	if l.err != nil {
@@ -321,7 +252,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			return nil, fmt.Errorf("open the scope of seeds: %w", err)
 		}
 	}
-	if c.cfg.Rules.boundsHosts() {
+	if c.cfg.Rules.BoundsHosts() {
 		if err := c.claimSeeds(ctx, slices.Sorted(maps.Keys(hosts))); err != nil {
 			return nil, fmt.Errorf("claim the hosts of seeds: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -33,7 +34,7 @@ func TestConfigFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := fetcher.Config{Store: frontiertest.NewMemory(frontiertest.MemoryConfig{}), Client: client, Rules: fetcher.Rules{Scope: canon.ScopeAny}}
+	cfg := fetcher.Config{Store: frontiertest.NewMemory(frontiertest.MemoryConfig{}), Client: client, Rules: follow.Rules{Scope: canon.ScopeAny}}
 	if _, err := fetcher.New(cfg); err != nil {
 		t.Errorf("the least config has faults: %v", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -98,7 +99,7 @@ func boot(disk vfs.FS, w *wire, crash func(string)) (*machine, error) {
 		return nil, errors.Join(err, m.store.Close())
 	}
 	m.crawl, err = fetcher.New(fetcher.Config{
-		Store: m.store, Client: client, Sink: m.files, Rules: fetcher.Rules{Scope: canon.ScopeAny},
+		Store: m.store, Client: client, Sink: m.files, Rules: follow.Rules{Scope: canon.ScopeAny},
 		Politeness: politeness.Policy{
 			Delay: politeness.NoDelay, BackoffBase: time.Millisecond, BackoffMax: 2 * time.Millisecond,
 			RetryBase: time.Millisecond, DeadAfter: politeness.NeverDead,

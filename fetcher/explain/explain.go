@@ -3,8 +3,13 @@
 // It asks what a crawl would ask, in the same order: the canonical form, the
 // rules for links, the filter and the queue, robots.txt, the address guard. It
 // also works for URLs that the crawl never saw. It owns the order and the
-// words; each answer comes from whoever gives it to the crawl (Sources), and
-// nothing of the crawl is changed. It does no I/O but through Sources, reads no
+// words; each answer comes from whoever gives it to the crawl:
+//
+//	what became of it    Sources.Inspector, Queue, Layers, Trail
+//	rules for links      follow.Rules.Trace, the judge that workers ask
+//	robots.txt, address  robots.State, get.Client
+//
+// It changes nothing of the crawl. It does no I/O but through Sources, reads no
 // clock, and requests nothing: a robots.txt that is not known stays unknown.
 package explain
 
@@ -16,6 +21,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -28,7 +34,7 @@ import (
 // is left out.
 type Sources struct {
 	Canon       *canon.Canonicalizer
-	Rules       Rules
+	Rules       follow.Rules
 	Scope       frontier.Scope
 	Quota       frontier.Quota // required if Rules.MaxHosts is set
 	Inspector   frontier.Inspector
@@ -75,7 +81,7 @@ func (s *Sources) check() error {
 	missing(s.Inspector == nil, "Inspector")
 	missing(s.Fingerprint == nil, "Fingerprint")
 	missing(s.Now.IsZero(), "Now")
-	missing(s.Quota == nil && s.Rules.boundsHosts(), "Quota")
+	missing(s.Quota == nil && s.Rules.BoundsHosts(), "Quota")
 	missing(s.Scope == nil && s.Rules.Scope != canon.ScopeAny, "Scope")
 	return errors.Join(errs...)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/robots"
@@ -179,11 +180,11 @@ var explanations = []struct {
 		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeDomain, 2, places{"a.h.example", "h.example"}
 	}},
 	{"refused: include", page, func(_ *crawl, s *Sources) { s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/docs/`)} }},
-	{"refused: depth, seeds only", page, func(_ *crawl, s *Sources) { s.Rules.MaxDepth = seedsOnly }},
-	{"refused: depth before scope", "https://other.example/", func(_ *crawl, s *Sources) { s.Rules.MaxDepth = seedsOnly }},
+	{"refused: depth, seeds only", page, func(_ *crawl, s *Sources) { s.Rules.MaxDepth = follow.SeedsOnly }},
+	{"refused: depth before scope", "https://other.example/", func(_ *crawl, s *Sources) { s.Rules.MaxDepth = follow.SeedsOnly }},
 	{"refused: by a rule that Rules does not know", page, func(_ *crawl, s *Sources) {
 		s.More = func(context.Context, canon.URL) ([]Check, error) {
-			return []Check{{Rule: "max per host", Answer: Refuses, Reason: frontier.ReasonHostLimit, Words: "h.example has 500 URLs (--max-per-host 500)"}}, nil
+			return []Check{{Rule: "max per host", Answer: follow.Refuses, Reason: frontier.ReasonHostLimit, Words: "h.example has 500 URLs (--max-per-host 500)"}}, nil
 		}
 	}},
 	{"seen: a false positive", page, func(c *crawl, s *Sources) {
@@ -198,7 +199,7 @@ var explanations = []struct {
 		s.Rules.Scope, s.Queue = canon.ScopeSubdomains, queueOf(12, 12, 0)
 	}},
 	{"would be queued: anywhere, by an include", page, func(_ *crawl, s *Sources) {
-		s.Rules = Rules{Scope: canon.ScopeAny, Include: []*regexp.Regexp{regexp.MustCompile(`/docs/`), regexp.MustCompile(`/page`)}}
+		s.Rules = follow.Rules{Scope: canon.ScopeAny, Include: []*regexp.Regexp{regexp.MustCompile(`/docs/`), regexp.MustCompile(`/page`)}}
 		s.Scope = nil
 	}},
 	{"would be queued: if not too deep", page, func(_ *crawl, s *Sources) {

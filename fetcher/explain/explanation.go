@@ -3,6 +3,7 @@ package explain
 import (
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
@@ -32,8 +33,8 @@ type Explanation struct {
 
 // Check is what one of the crawl's rules says to a link to the URL.
 type Check struct {
-	Rule    string          `json:"rule"` // "depth", "hops", "scope", "include", "exclude" or one of Sources.More
-	Answer  Answer          `json:"answer"`
+	Rule    string          `json:"rule"` // a follow.Rule, or one of Sources.More
+	Answer  follow.Answer   `json:"answer"`
 	Reason  frontier.Reason `json:"reason,omitempty"`  // with Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line
 	Asked   []string        `json:"asked,omitempty"`   // scope: the keys any one of which would do
@@ -47,15 +48,6 @@ type Class struct {
 	Rule  string `json:"rule,omitempty"` // of --exact, that gives it
 	Words string `json:"words"`
 }
-
-// Answer is what a rule says.
-type Answer string
-
-const (
-	Passes  Answer = "passes"
-	Refuses Answer = "refuses"
-	Depends Answer = "depends" // on the page that names the URL
-)
 
 // Robots is what robots.txt says, as far as it is known.
 type Robots struct {

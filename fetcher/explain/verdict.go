@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
@@ -40,9 +41,9 @@ func (q *query) verdict() Verdict {
 	var ifs []string
 	for _, c := range q.out.Rules {
 		switch {
-		case c.Answer == Refuses:
+		case c.Answer == follow.Refuses:
 			return Verdict{Answer: frontier.Refused.String(), Reason: c.Reason, Words: c.Words}
-		case c.Answer == Depends && c.Rule != "hops":
+		case c.Answer == follow.Depends && c.Rule != string(follow.Hops):
 			ifs = append(ifs, c.Words)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -86,19 +87,19 @@ func (all records) fingerprint(url string) (print bloomstore.Fingerprint) {
 // decide, and explains them again.
 func TestWorkerAgrees(t *testing.T) {
 	docs, pdf := []*regexp.Regexp{regexp.MustCompile("/docs/")}, []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}
-	for name, rules := range map[string]fetcher.Rules{
+	for name, rules := range map[string]follow.Rules{
 		"default":    {},
 		"subdomains": {Scope: canon.ScopeSubdomains, MaxDepth: 1},
 		"domain":     {Scope: canon.ScopeDomain, Exclude: pdf},
 		"any":        {Scope: canon.ScopeAny, Include: docs, Exclude: pdf},
 		"include":    {Scope: canon.ScopeAny, Include: docs},
-		"seeds only": {MaxDepth: fetcher.SeedsOnly},
+		"seeds only": {MaxDepth: follow.SeedsOnly},
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { agree(t, rules) }) })
 	}
 }
 
-func agree(t *testing.T, rules fetcher.Rules) {
+func agree(t *testing.T, rules follow.Rules) {
 	client, err := get.New(get.Config{Transport: web{}})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func agree(t *testing.T, rules fetcher.Rules) {
 	ask := func(url string) *explain.Explanation {
 		t.Helper()
 		e, err := explain.Explain(t.Context(), explain.Sources{
-			Canon: canonicalizer, Rules: explain.Rules(rules), Scope: store, Inspector: store,
+			Canon: canonicalizer, Rules: rules, Scope: store, Inspector: store,
 			Fingerprint: written.fingerprint, Trail: written.trail, Now: time.Now(), CheckPort: client.CheckPort,
 		}, url)
 		if err != nil {

@@ -1,0 +1,155 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+)
+
+// Rule is the name of a rule.
+type Rule string
+
+// The rules. Exclude and Include are asked as one.
+const (
+	Depth   Rule = "depth"
+	Hops    Rule = "hops"
+	Scope   Rule = "scope"
+	Port    Rule = "port"
+	Trap    Rule = "trap"
+	Exclude Rule = "exclude"
+	Include Rule = "include"
+	Domain  Rule = "domain"
+)
+
+// The order in which rules are asked.
+var (
+	ofLinks = [...]Rule{Depth, Hops, Scope, Port, Trap, Exclude}
+	ofSeeds = [...]Rule{Hops, Port}
+)
+
+// Answer is what a rule says.
+type Answer string
+
+const (
+	Passes  Answer = "passes"
+	Refuses Answer = "refuses"
+	Depends Answer = "depends" // on the page that names the URL
+)
+
+// Finding is what one rule says of a link.
+type Finding struct {
+	Rule   Rule
+	Answer Answer          // empty: the rule has nothing to say
+	Reason frontier.Reason // with Refuses
+	// By is what decided: the scope key that a seed opened, an expression, the
+	// domain; empty if nothing matched.
+	By     string
+	Detail string // Trap and Port: why they refuse
+	Most   uint64 // Depth, Hops and Domain: the limit
+	Taken  uint64 // Domain: how many of its hosts have a place
+	Placed bool   // Domain: the link's host is one of them
+}
+
+// Setting returns the setting behind a rule as on the command line, as far as
+// there is one.
+func (r *Rules) Setting(rule Rule) string {
+	switch {
+	case rule == Depth && r.MaxDepth != 0:
+		return fmt.Sprintf("--max-depth %d", r.maxDepth())
+	case rule == Hops:
+		return fmt.Sprintf("at most %d redirects in a row", r.maxHops())
+	case rule == Scope:
+		return "--scope " + r.Scope.String()
+	case rule == Domain:
+		return fmt.Sprintf("at most %d hosts of one domain", r.MaxHosts)
+	}
+	return ""
+}
+
+// ask returns what one rule says of a link.
+func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Finding, error) {
+	switch rule {
+	case Depth:
+		return atMost(Depth, frontier.ReasonDepth, link.Depth, r.maxDepth()), nil
+	case Hops:
+		return atMost(Hops, frontier.ReasonHops, link.Hops, r.maxHops()), nil
+	case Scope:
+		return r.scope(ctx, link, crawl)
+	case Port:
+		return port(link, crawl), nil
+	case Trap:
+		if reason, words := r.Trap.Judge(link.URL); reason != "" {
+			return Finding{Rule: Trap, Answer: Refuses, Reason: reason, Detail: words}, nil
+		}
+		return Finding{Rule: Trap, Answer: Passes}, nil
+	}
+	return r.expressions(link.URL.String()), nil
+}
+
+// atMost asks a limit of how a link was found. A limit of 0 refuses what nobody
+// has found yet, for the first link to it is beyond that.
+func atMost(rule Rule, reason frontier.Reason, is, most int) Finding {
+	f := Finding{Rule: rule, Answer: Passes, Most: uint64(most)}
+	switch {
+	case is > most, is == Unknown && most == 0:
+		f.Answer, f.Reason = Refuses, reason
+	case is == Unknown && most != NoLimit:
+		f.Answer = Depends
+	}
+	return f
+}
+
+func (r *Rules) scope(ctx context.Context, link *Link, crawl Crawl) (Finding, error) {
+	f := Finding{Rule: Scope, Answer: Passes}
+	if r.Scope == canon.ScopeAny {
+		return f, nil
+	}
+	var err error
+	if f.By, err = crawl.Opened(ctx, link.URL.Host()); f.By == "" {
+		f.Answer, f.Reason = Refuses, frontier.ReasonScope
+	}
+	return f, err
+}
+
+func port(link *Link, crawl Crawl) Finding {
+	number := link.URL.Port()
+	if number == "" {
+		return Finding{Rule: Port}
+	}
+	if err := crawl.CheckPort(number); err != nil {
+		return Finding{Rule: Port, Answer: Refuses, Reason: frontier.ReasonPort, Detail: err.Error()}
+	}
+	return Finding{Rule: Port, Answer: Passes}
+}
+
+func (r *Rules) expressions(url string) Finding {
+	for _, re := range r.Exclude {
+		if re.MatchString(url) {
+			return Finding{Rule: Exclude, Answer: Refuses, Reason: frontier.ReasonExcluded, By: re.String()}
+		}
+	}
+	for _, re := range r.Include {
+		if re.MatchString(url) {
+			return Finding{Rule: Include, Answer: Passes, By: re.String()}
+		}
+	}
+	switch {
+	case len(r.Include) > 0:
+		return Finding{Rule: Include, Answer: Refuses, Reason: frontier.ReasonExcluded}
+	case len(r.Exclude) > 0:
+		return Finding{Rule: Exclude, Answer: Passes}
+	}
+	return Finding{Rule: Exclude}
+}
+
+// Place asks the bound of hosts about a host of domain. has reports whether it
+// has a place, taken is how many hosts of the domain have one.
+func (r *Rules) Place(domain string, has bool, taken uint64) Finding {
+	f := Finding{Rule: Domain, Answer: Passes, By: domain, Most: r.MaxHosts, Taken: taken, Placed: has}
+	if !has && taken >= r.MaxHosts {
+		f.Answer, f.Reason = Refuses, frontier.ReasonDomain
+	}
+	return f
+}
