@@ -112,11 +112,10 @@ type Host struct {
 	Headers     map[string]string `json:"-"`                     // sent with each request; not fixed and not stored
 }
 
-// Tests are hooks and sizes for tests of this module. They are not part of its
+// Tests are sizes for tests of this module. They are not part of its
 // API.
 type Tests struct {
-	Crash           func(point string) // called at the points where a crash is worth a test
-	CheckpointAdds  int                // additions between two checkpoints of the filter
+	CheckpointAdds  int // additions between two checkpoints of the filter
 	LeaseTTL        time.Duration
 	SaveRotateBytes int64
 }

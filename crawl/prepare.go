@@ -280,12 +280,12 @@ func (p *plan) engineConfig() *engine.Config {
 		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: limit(f.MaxPerHost), Limits: p.hosts.limits,
 		MaxQueued: p.MaxQueued, Partitions: f.Partitions, Wait: p.Wait, Worker: p.Worker,
 		Rows:    f.Sink == sinkPostgres,
-		Records: record.Config{RotateBytes: p.Records.RotateBytes, Compress: p.Records.Compress, Crash: p.Tests.Crash},
+		Records: record.Config{RotateBytes: p.Records.RotateBytes, Compress: p.Records.Compress},
 		Stream:  p.Records.Stream, Save: p.Records.Save != "none",
 		Archive: warc.Config{
-			Crash: p.Tests.Crash, RotateBytes: p.Tests.SaveRotateBytes,
-			Info: warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
+			RotateBytes: p.Tests.SaveRotateBytes,
+			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
 		},
-		CheckpointAdds: p.Tests.CheckpointAdds, Crash: p.Tests.Crash, Logger: p.Logger,
+		CheckpointAdds: p.Tests.CheckpointAdds, Logger: p.Logger,
 	}
 }

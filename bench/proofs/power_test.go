@@ -27,6 +27,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // quickWeb is a web that a crawl without delay is through with in no time:
@@ -80,11 +81,11 @@ type machine struct {
 }
 
 // boot opens the crawl on a disk, as the last life left it.
-func boot(disk vfs.FS, w *wire, crash func(string)) (*machine, error) {
+func boot(disk vfs.FS, w *wire) (*machine, error) {
 	m := new(machine)
 	var err error
 	m.store, err = localstore.Open(localstore.Config{
-		Dir: "crawl", FS: disk, Delay: localstore.NoDelay, CheckpointAdds: 20, Crash: crash,
+		Dir: "crawl", FS: disk, Delay: localstore.NoDelay, CheckpointAdds: 20,
 		Filter: membits.Config{Capacity: 4000, FPR: 1e-6, Growth: membits.GrowthOn, Shards: 4},
 		OpenOutput: func(_ frontier.Identity, position frontier.Position) (_ frontier.Output, err error) {
 			m.files, err = record.Open(record.Config{Dir: "crawl", FS: disk, RotateBytes: 8 << 10}, position)
@@ -197,7 +198,7 @@ func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 		losses++
 	}
 	w.alarmAt.Store(0)
-	m, err := boot(disk, w, nil)
+	m, err := boot(disk, w)
 	if err != nil {
 		t.Fatalf("after %d power losses: %v", losses, err)
 	}
@@ -235,19 +236,19 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 			close(lost)
 		}
 	}
-	crash := func(string) {}
 	if rng.IntN(2) == 0 { // at a request or at a point of the store
 		w.alarm = loss
 		w.alarmAt.Store(w.requests.Load() + points)
 	} else {
 		var seen atomic.Int64
-		crash = func(string) {
+		crash.Hook(func(string) {
 			if seen.Add(1) == points {
 				loss()
 			}
-		}
+		})
+		defer crash.Hook(nil)
 	}
-	m, err := boot(disk, w, crash)
+	m, err := boot(disk, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +307,7 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 		t.Errorf("write %d failed with ENOSPC, the crawl with %v", at, err)
 	}
 	next := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
-	m, err := boot(next, w, nil)
+	m, err := boot(next, w)
 	if err != nil {
 		t.Fatalf("after write %d failed: %v", at, err)
 	}
@@ -321,7 +322,7 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 // first error.
 func live(t *testing.T, disk vfs.FS, w *wire, seeds []string) error {
 	t.Helper()
-	m, err := boot(disk, w, nil)
+	m, err := boot(disk, w)
 	if err != nil {
 		return err
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // Config says where records go.
 type Config struct {
 	Dir         string
-	FS          vfs.FS             // nil: the operating system's
-	RotateBytes int64              // close pages.jsonl beyond this length; 0 means 1 GiB, negative never
-	Compress    bool               // closed files become .zst
-	Crash       func(point string) // called at points where a crash is worth a test; nil: nothing
+	FS          vfs.FS // nil: the operating system's
+	RotateBytes int64  // close pages.jsonl beyond this length; 0 means 1 GiB, negative never
+	Compress    bool   // closed files become .zst
 	// OpenArchive opens an output that records point into, beside those in dir.
 	// It is synced before they are, and its position is part of theirs. It is
 	// called when nobody else can open dir. Without it, or if it returns nil,
@@ -31,9 +31,6 @@ func (c Config) withDefaults() Config {
 	c.RotateBytes = cmp.Or(c.RotateBytes, 1<<30)
 	if c.FS == nil {
 		c.FS = vfs.Default
-	}
-	if c.Crash == nil {
-		c.Crash = func(string) {}
 	}
 	return c
 }
@@ -176,7 +173,7 @@ func (f *Files) rotate() error {
 	if err := f.syncDir(f.cfg.Dir); err != nil {
 		return err
 	}
-	f.cfg.Crash("rotate")
+	crash.Point("rotate")
 	f.closed++
 	f.length = 0
 	return f.openActive()
@@ -202,7 +199,7 @@ func (f *Files) Sync() (frontier.Position, error) {
 				return nil, fmt.Errorf("record: write %s: %w", f.path(activeFile), err)
 			}
 			f.length += int64(len(part))
-			f.cfg.Crash("append")
+			crash.Point("append")
 		}
 		f.buffer = f.buffer[:0]
 		if err := f.file.Sync(); err != nil {

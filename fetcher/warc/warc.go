@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // Folder is where the files are, in the directory of a crawl.
@@ -27,12 +28,11 @@ const Folder = "warc"
 
 // Config says where records go.
 type Config struct {
-	Dir         string             // the crawl's; the files are in its Folder
-	FS          vfs.FS             // nil: the operating system's
-	Prefix      string             // of the files' names, different for each worker; empty means "crawl"
-	RotateBytes int64              // begin another file beyond this length; 0 means 1 GB, negative never
-	Info        Info               // written at the beginning of each file
-	Crash       func(point string) // called at points where a crash is worth a test; nil: nothing
+	Dir         string // the crawl's; the files are in its Folder
+	FS          vfs.FS // nil: the operating system's
+	Prefix      string // of the files' names, different for each worker; empty means "crawl"
+	RotateBytes int64  // begin another file beyond this length; 0 means 1 GB, negative never
+	Info        Info   // written at the beginning of each file
 }
 
 // Info is what a file says of the crawl that wrote it. Empty fields are left out.
@@ -77,9 +77,6 @@ func (c Config) withDefaults() Config {
 	c.Prefix = cmp.Or(c.Prefix, "crawl")
 	if c.FS == nil {
 		c.FS = vfs.Default
-	}
-	if c.Crash == nil {
-		c.Crash = func(string) {}
 	}
 	return c
 }
@@ -191,7 +188,7 @@ func (w *Writer) rotate() error {
 	w.file, w.name, w.length = file, name, 0
 	w.serial++
 	w.rotated, w.changed = true, true
-	w.cfg.Crash("warc rotate")
+	crash.Point("warc rotate")
 	return w.syncFolder(w.folder())
 }
 
@@ -231,7 +228,7 @@ func (w *Writer) writeAt(b []byte, at int64) error {
 			return fmt.Errorf("write %s: %w", w.path(w.name), err)
 		}
 		at += int64(len(part))
-		w.cfg.Crash("warc append")
+		crash.Point("warc append")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // Complete implements frontier.Store. The set decides about the exact links
@@ -40,7 +41,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	if err := s.Queue.Complete(ctx, id, c.done, update); err != nil {
 		return err
 	}
-	s.cfg.Crash("completed")
+	crash.Point("completed")
 	return c.settleAll(ctx, update.End)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // drain brings to the set what waits in the outbox, n notes at a time.
@@ -53,7 +54,7 @@ func (s *Store) deliver(ctx context.Context, notes frontier.NoteBatch) (ours boo
 	if err != nil {
 		return false, err
 	}
-	s.cfg.Crash("relayed")
+	crash.Point("relayed")
 	return s.Queue.Delivered(ctx, notes, known, nil)
 }
 
@@ -93,7 +94,7 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item) (counts Offere
 	if err != nil {
 		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(items), err)
 	}
-	s.cfg.Crash("offered")
+	crash.Point("offered")
 	heard := hearing{}
 	for i := range items {
 		heard.note(&items[i], verdicts[i].Answer != frontier.Refused)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // OutputConfig says where records go. Set is required.
@@ -22,8 +23,7 @@ type OutputConfig struct {
 	// for a store that does not outlive an error of its output. nil: it returns
 	// ErrUnavailable.
 	Hold    <-chan struct{}
-	Timeout time.Duration      // of one transaction; 0 means 30 s
-	Crash   func(point string) // called at the points where a crash is worth a test; nil: nothing
+	Timeout time.Duration // of one transaction; 0 means 30 s
 }
 
 // Output is the frontier.Output of a store beside an exact set: between the
@@ -50,9 +50,6 @@ type note struct {
 // NewOutput returns an Output with nothing in it.
 func NewOutput(cfg OutputConfig) *Output {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
-	if cfg.Crash == nil {
-		cfg.Crash = func(string) {}
-	}
 	return &Output{cfg: cfg}
 }
 
@@ -72,7 +69,7 @@ func (o *Output) Sync() (frontier.Position, error) {
 			return nil, err
 		}
 	}
-	o.cfg.Crash("recorded")
+	crash.Point("recorded")
 	for {
 		err := o.tell()
 		if err == nil {
@@ -121,7 +118,7 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	if err := o.cfg.Set.Finish(ctx, finished, rows); err != nil {
 		return err
 	}
-	o.cfg.Crash("finished")
+	crash.Point("finished")
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, n := range notes {

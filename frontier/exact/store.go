@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // Queue is a whole frontier beside which a set can decide: redisstore's, or one
@@ -24,7 +25,7 @@ type Queue interface {
 	frontier.Outbox
 }
 
-// Config says what a Store stands on. All but Output, Now, Crash and Logger is
+// Config says what a Store stands on. All but Output, Now and Logger is
 // required.
 type Config struct {
 	Queue  Queue
@@ -34,7 +35,6 @@ type Config struct {
 	Host   func(url string) (string, error) // the host key of a canonical URL
 	Output *Output                          // the queue's; nil: no item is finished through this Store
 	Now    func() time.Time                 // nil means time.Now; tests
-	Crash  func(point string)               // called at the points where a crash is worth a test; nil: nothing
 	Logger *slog.Logger                     // nil discards
 }
 
@@ -51,9 +51,6 @@ func (c Config) withDefaults() (Config, error) {
 	missing(c.Host == nil, "Host")
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Crash == nil {
-		c.Crash = func(string) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -107,7 +104,7 @@ func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verd
 	if err != nil {
 		return nil, err
 	}
-	s.cfg.Crash("offered")
+	crash.Point("offered")
 	heard := hearing{}
 	for i := range mine {
 		heard.note(&mine[i], verdicts[i].Answer != frontier.Refused)
@@ -187,7 +184,7 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 	for i, key := range keys {
 		d.of[key.Fingerprint] = s.cfg.Rules.decided(answers[i], key.Class)
 	}
-	s.cfg.Crash("decided")
+	crash.Point("decided")
 	return d, nil
 }
 
@@ -269,7 +266,7 @@ func (s *Store) settle(ctx context.Context, heard hearing) {
 	if len(refused) > 0 {
 		s.unheard(ctx, "refused keys not withdrawn", s.cfg.Set.Withdraw(ctx, refused))
 	}
-	s.cfg.Crash("marked")
+	crash.Point("marked")
 }
 
 func (s *Store) unheard(ctx context.Context, what string, err error) {

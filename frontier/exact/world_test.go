@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // clock is a time that moves when told. It is safe for concurrent use.
@@ -138,6 +139,12 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 	w.weak = &weak{Set: w.set, calls: map[string]int{}}
 	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: w.clock.Now, Output: w.out, LeaseTTL: 30 * time.Second})
 	w.rules = mustRules(t, `seeds,re=/[a-z]*2$`)
+	crash.Hook(func(point string) {
+		if w.crash != nil {
+			w.crash(point)
+		}
+	})
+	t.Cleanup(func() { crash.Hook(nil) })
 	return w
 }
 
@@ -149,17 +156,12 @@ func (w *world) start() {
 
 func (w *world) process() (*exact.Store, *exact.Relay) {
 	set := exact.NewBreaker(w.weak, time.Nanosecond)
-	crash := func(point string) {
-		if w.crash != nil {
-			w.crash(point)
-		}
-	}
 	if w.out.current == nil || w.crash != nil {
-		w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files, Rows: w.rows, Crash: crash})
+		w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files, Rows: w.rows})
 	}
 	store, err := exact.New(exact.Config{
 		Queue: w.queue, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf,
-		Now: w.clock.Now, Crash: crash,
+		Now: w.clock.Now,
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // A checkpoint is the filter's bits in a file of their own, so that a start
@@ -79,7 +80,7 @@ func (s *Store) behindCommit(o *op) error {
 // checkpoint writes a snapshot and then, by commit, names it in the counters.
 func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) error {
 	err := replaceFile(s.fs, s.cfg.Dir, snapshot.file, func(w io.Writer) error {
-		half := &crashWriter{w: w, at: snapshot.bits.Bytes() / 2, crash: func() { s.cfg.Crash("checkpoint") }}
+		half := &crashWriter{w: w, at: snapshot.bits.Bytes() / 2}
 		_, err := snapshot.bits.WriteTo(half)
 		return err
 	})
@@ -156,17 +157,16 @@ func (s *Store) rebuildFilter() (err error) {
 	})
 }
 
-// crashWriter calls crash once, when so many bytes have passed.
+// crashWriter has a crash point when so many bytes have passed.
 type crashWriter struct {
-	w     io.Writer
-	at    int64
-	crash func()
+	w  io.Writer
+	at int64
 }
 
 func (c *crashWriter) Write(p []byte) (int, error) {
 	if before := c.at; before >= 0 {
 		if c.at -= int64(len(p)); c.at < 0 {
-			c.crash()
+			crash.Point("checkpoint")
 		}
 	}
 	return c.w.Write(p)

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
@@ -124,7 +125,7 @@ func (s *Store) commit(ops []*op) error {
 	if g.synced {
 		s.commits.Add(1)
 	}
-	s.cfg.Crash("committed")
+	crash.Point("committed")
 	for _, o := range ops {
 		if o.done != nil {
 			close(o.done)
@@ -230,7 +231,7 @@ func (g *group) apply(point string, sync bool) error {
 	if err := g.batch.Set(metaKey, row, nil); err != nil {
 		return fatal("write the counters", err)
 	}
-	g.cfg.Crash(point)
+	crash.Point(point)
 	options := pebble.NoSync
 	if sync {
 		options = pebble.Sync

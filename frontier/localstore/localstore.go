@@ -60,11 +60,10 @@ type Config struct {
 	// without it completions must carry no Record.
 	OpenOutput frontier.OpenOutput
 
-	CheckpointAdds int                // adds between two checkpoints of the filter; 0 means 1,000,000 or an eighth of the keys, whichever is more
-	CacheBytes     int64              // pebble's block cache; 0 means 32 MiB
-	Now            func() time.Time   // nil: time.Now; tests
-	Crash          func(point string) // called at the points where a crash is worth a test; nil: nothing
-	Logger         *slog.Logger       // nil discards
+	CheckpointAdds int              // adds between two checkpoints of the filter; 0 means 1,000,000 or an eighth of the keys, whichever is more
+	CacheBytes     int64            // pebble's block cache; 0 means 32 MiB
+	Now            func() time.Time // nil: time.Now; tests
+	Logger         *slog.Logger     // nil discards
 }
 
 // HostLimits are what a store does differently for one host key.
@@ -110,9 +109,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Crash == nil {
-		c.Crash = func(string) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
@@ -158,7 +159,7 @@ func (s *Store) loadState(exists bool) (err error) {
 			return err
 		}
 	}
-	s.cfg.Crash("open")
+	crash.Point("open")
 	if err := s.recoverLeases(); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 // TestPowerLoss makes random calls, takes the power at a random write and opens
@@ -35,7 +36,6 @@ func TestPowerLoss(t *testing.T) {
 	for i := range runs {
 		seed := first + uint64(i)
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
 			t.Logf("replay with -seed=%d (the schedule of goroutines differs)", seed)
 			newOutage(t, seed).run(crashes)
 		})
@@ -107,7 +107,6 @@ func newOutage(t *testing.T, seed uint64) *outage {
 		Dir: "some/crawl", Delay: time.Second, LeaseTTL: time.Hour, CheckpointAdds: 25,
 		Now:    func() time.Time { return time.UnixMicro(o.now.Load()) },
 		Filter: membits.Config{Capacity: 10_000, Shards: 4, Growth: membits.GrowthOff},
-		Crash:  func(string) { o.tick() },
 	}
 	if rng.IntN(3) == 0 {
 		o.cfg.Filter = membits.Config{Capacity: 64, Shards: 4} // grows
@@ -145,6 +144,8 @@ func (o *outage) config() Config {
 }
 
 func (o *outage) run(crashes int) {
+	crash.Hook(func(string) { o.tick() })
+	defer crash.Hook(nil)
 	for n := range crashes {
 		o.life()
 		if o.t.Failed() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 var (
@@ -135,14 +136,14 @@ func (c *completing) run(ctx context.Context) error {
 	if err := c.follow(ctx); err != nil {
 		return err
 	}
-	c.cfg.Crash("offered")
+	crash.Point("offered")
 	for range maxEpochs {
 		under, err := c.stand(ctx)
 		if err == nil {
 			if err = c.record(); err != nil {
 				return err
 			}
-			c.cfg.Crash("recorded")
+			crash.Point("recorded")
 			err = c.commit(ctx, under)
 		}
 		if !errors.Is(err, errEpoch) {
@@ -280,7 +281,7 @@ func (t *todo) counts() (n frontier.LinkCounts) {
 func (c *completing) commit(ctx context.Context, under *epoch) error {
 	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
 	c.runTogether(ctx, made, c.h)
-	c.cfg.Crash("completed")
+	crash.Point("completed")
 	if errors.Is(made.err, errEpoch) && made.ran == nil {
 		return made.err
 	}

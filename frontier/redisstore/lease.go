@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 var (
@@ -202,7 +203,7 @@ func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.T
 		}}
 	}
 	l.runAll(ctx, calls)
-	l.cfg.Crash("leased")
+	crash.Point("leased")
 	waits := make(map[*partition]time.Duration) // the last answer of each counts
 	for i, h := range tries {
 		wait, err := l.tried(h, calls[i], asked)

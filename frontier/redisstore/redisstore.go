@@ -61,9 +61,8 @@ type Config struct {
 	Wait      int    // replicas that must have what a completion relies on; 0: none
 	SeenCache int    // fingerprints that this process remembers as known; 0 means 1,048,576, NoSeenCache none
 
-	Now    func() time.Time   // nil: the servers' clocks; tests
-	Crash  func(point string) // called at the points where a crash is worth a test; nil: nothing
-	Logger *slog.Logger       // nil discards
+	Now    func() time.Time // nil: the servers' clocks; tests
+	Logger *slog.Logger     // nil discards
 
 	edit func(script, text string) string // nil; tests: changes a script's text before it is loaded
 }
@@ -130,9 +129,6 @@ func (c Config) withDefaults() (Config, error) {
 		c.SeenCache = 0
 	}
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, time.Minute)
-	if c.Crash == nil {
-		c.Crash = func(string) {}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

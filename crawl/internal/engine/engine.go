@@ -68,7 +68,6 @@ type Config struct {
 	Archive warc.Config   // without Dir
 
 	CheckpointAdds int
-	Crash          func(point string)
 	Logger         *slog.Logger
 }
 

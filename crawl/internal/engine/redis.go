@@ -64,7 +64,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		delay, most := c.Limits(host)
 		return redisstore.HostLimits{Delay: delay, MaxPerHost: most}
 	}
-	config.Logger, config.Crash = c.Logger, c.Crash
+	config.Logger = c.Logger
 	learnt := newMemory(c)
 	if why == Rebuild {
 		if err := h.rebuild(ctx, c, learnt); err != nil {
@@ -172,7 +172,7 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	w.dir, w.files = dir, journal
 	switch {
 	case inRows:
-		beside := exact.OutputConfig{Set: w.set, Rows: true, Crash: w.c.Crash}
+		beside := exact.OutputConfig{Set: w.set, Rows: true}
 		if w.c.Save {
 			if beside.Files, err = w.openAnswers(dir); err != nil {
 				return nil, err
@@ -181,7 +181,7 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 		w.told = exact.NewOutput(beside)
 		return w.records(rowFiles{rowSink{w.told}, journal}), nil
 	case w.set != nil:
-		w.told = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.records(journal), Crash: w.c.Crash})
+		w.told = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.records(journal)})
 		return w.told, nil
 	}
 	return w.records(journal), nil

@@ -36,7 +36,7 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	r.hold = make(chan struct{})
 	r.release = sync.OnceFunc(func() { close(r.hold) })
 	output := exact.NewOutput(exact.OutputConfig{
-		Set: exact.NewBreaker(r.set, 0), Files: answers, Rows: true, Hold: r.hold, Crash: out.c.Crash,
+		Set: exact.NewBreaker(r.set, 0), Files: answers, Rows: true, Hold: r.hold,
 	})
 	r.Output = out.records(rowFiles{rowSink{output}, noFiles{}})
 	return r, nil

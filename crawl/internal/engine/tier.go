@@ -27,7 +27,7 @@ type tier struct {
 // nil: nothing is completed here.
 func newTier(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*tier, error) {
 	store, err := exact.New(exact.Config{
-		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Crash: c.Crash, Logger: c.Logger,
+		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,
 		Host: func(url string) (string, error) {
 			parsed, err := c.Canon.Parse(url)
 			if err != nil {

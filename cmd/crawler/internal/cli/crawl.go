@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
 func newCrawl(s streams) *cobra.Command {
@@ -118,9 +119,11 @@ func (p *plan) runConfig(s streams) (config crawl.Config, files runFiles, err er
 		level = "warn"
 	}
 	config.Logger = newLogger(s.err, level, p.logFormat)
-	if config.Tests.Crash, err = crashHook(p.crashAt); err != nil {
+	die, err := crashHook(p.crashAt)
+	if err != nil {
 		return config, files, err
 	}
+	crash.Hook(die)
 	if files.refused, err = openRefusals(p.refused); err != nil {
 		return config, files, err
 	}
