@@ -2,13 +2,12 @@ package bloomtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // racersGetAtMostOneTrue has 16 racers add the same keys, each in an order of
@@ -21,19 +20,15 @@ func racersGetAtMostOneTrue(ctx context.Context, t *trial) error {
 	}
 	filter, prints := t.open(), t.prints(keys)
 	wins := make([]atomic.Int32, keys)
-	errs := make([]error, racers)
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range racers {
-		r := racer{prints: prints, wins: wins, rng: rand.New(rand.NewPCG(t.rng.Uint64(), 0))}
-		wg.Go(func() {
-			<-start
-			errs[i] = r.run(ctx, filter)
-		})
+	seeds := make([]uint64, racers)
+	for i := range seeds {
+		seeds[i] = t.rng.Uint64()
 	}
-	close(start)
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err := suite.Race(racers, func(i int) error {
+		r := racer{prints: prints, wins: wins, rng: rand.New(rand.NewPCG(seeds[i], 0))}
+		return r.run(ctx, filter)
+	})
+	if err != nil {
 		return err
 	}
 	never := 0

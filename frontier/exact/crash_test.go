@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // points are the crash points, as docs/exact-tier.md has them.
@@ -80,7 +81,7 @@ func TestCrashesAndOutages(t *testing.T) {
 	if *proof {
 		runs = 5000
 	}
-	first, runs := firstSeed(runs)
+	first, runs := suite.FirstSeed(*seed, runs)
 	for i := range runs {
 		seed := first + uint64(i)
 		rng := rand.New(rand.NewPCG(seed, 4))

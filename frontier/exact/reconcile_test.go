@@ -15,7 +15,7 @@ func TestReconcileAfterLoss(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	d.offer(frontier.Added, d.page(2), d.page(5), d.page(4), d.page(3))
 	d.finishAll()
-	d.clock.advance(time.Hour)
+	d.clock.Advance(time.Hour)
 	d.offer(frontier.Added, d.page(2), d.page(8))
 	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out})
 	var progress []exact.Reconciled
@@ -79,7 +79,7 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 			t.Fatalf("granted %+v", grant)
 		}
 		d.tend(d.relay)
-		d.clock.advance(5 * time.Second)
+		d.clock.Advance(5 * time.Second)
 	}
 	d.tend(d.relay)
 	if grant := ask(); len(grant.Leases) != 1 {
@@ -94,7 +94,7 @@ func TestEntryWithoutHost(t *testing.T) {
 	if _, err := d.set.Decide(t.Context(), []exact.Key{key}); err != nil {
 		t.Fatal(err)
 	}
-	d.clock.advance(time.Hour)
+	d.clock.Advance(time.Hour)
 	d.tend(d.relay)
 	if stats, _ := d.set.Stats(t.Context()); stats != (exact.Stats{}) {
 		t.Errorf("the set has %+v", stats)

@@ -27,7 +27,7 @@ func TestDecisions(t *testing.T) {
 	d.state(bulk, exact.Unknown, 0)
 	d.finishAll()
 	d.state(pure, exact.Done, 0)
-	d.clock.advance(time.Hour)
+	d.clock.Advance(time.Hour)
 	d.offer(frontier.Added, pure)
 	d.wantDecisions(d.asked.added[2], frontier.Again)
 	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != 1 {
@@ -73,7 +73,7 @@ func TestAddWhileAway(t *testing.T) {
 	if err != nil || grant.Empty || grant.Wait < time.Second {
 		t.Errorf("with a pending key: %+v, %v", grant, err)
 	}
-	d.clock.advance(61 * time.Second)
+	d.clock.Advance(61 * time.Second)
 	d.tend(d.relay)
 	d.state(d.page(2), exact.Queued, 0)
 	d.finishAll()
@@ -89,7 +89,7 @@ func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 1)
 	d.offer(frontier.Added, frontier.Item{URL: "https://h0.test/", Host: "h0.test"})
 	late := d.page(8) // of the same host
-	d.asked.slow = func() { d.clock.advance(11 * time.Second) }
+	d.asked.slow = func() { d.clock.Advance(11 * time.Second) }
 	d.offer(frontier.Refused, late)
 	d.state(late, exact.Pending, 0)
 }
@@ -108,7 +108,7 @@ func TestRepeatOffersTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.wantDecisions(d.asked.made[i][0].Links, frontier.New, frontier.Undecided)
-		d.clock.advance(4 * time.Second)
+		d.clock.Advance(4 * time.Second)
 	}
 	d.must(d.complete(l, c))
 	d.wantDecisions(d.asked.made[3][0].Links, frontier.Known, frontier.Undecided)
@@ -116,7 +116,7 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	if c.Links[0].Decision != frontier.Undecided {
 		t.Error("the caller's links were changed")
 	}
-	d.clock.advance(time.Minute)
+	d.clock.Advance(time.Minute)
 	d.tend(d.relay)
 	d.state(d.page(2), exact.Queued, 0)
 }
@@ -149,7 +149,7 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	if err := d.complete(foreign, c); !errors.Is(err, frontier.ErrLeaseLost) {
 		t.Errorf("Complete of a lease that the Store did not ask for: %v", err)
 	}
-	d.clock.advance(10 * time.Minute)
+	d.clock.Advance(10 * time.Minute)
 	if err := d.complete(l, c); !errors.Is(err, frontier.ErrLeaseLost) {
 		t.Errorf("Complete of a lease that is over: %v", err)
 	}
@@ -299,7 +299,7 @@ func TestNewAgainUnderOneLease(t *testing.T) {
 	c.Links = nil
 	d.must(d.complete(l, c))
 	d.state(d.page(2), exact.Done, 0)
-	d.clock.advance(11 * time.Second)
+	d.clock.Advance(11 * time.Second)
 	d.offer(frontier.Added, d.page(2))
 	more, err := d.store.Extend(t.Context(), l.ID, frontier.TopUp{Items: 8, Known: len(l.Items)})
 	if err != nil || len(more.Items) != 1 || more.Items[0].Round != 1 {

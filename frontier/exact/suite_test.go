@@ -4,28 +4,20 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"math/rand/v2"
 	"net/url"
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/exact/exacttest"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 var (
 	seed  = flag.Uint64("seed", 0, "replay the random run with this seed; 0: a new one")
 	proof = flag.Bool("proof", false, "many long random runs")
 )
-
-// firstSeed returns the seed of the first of some random runs, and how many
-// runs to make: one if a seed was asked for.
-func firstSeed(runs int) (uint64, int) {
-	if *seed != 0 {
-		return *seed, 1
-	}
-	return rand.Uint64N(1 << 48), runs
-}
 
 // crawl is a Store as the suite wants it: without an outbox of its own, so that
 // the suite takes no decisions.
@@ -80,7 +72,7 @@ func hostOf(canonical string) (string, error) {
 
 // openSuite opens a Store in front of a frontier in memory.
 func openSuite(t testing.TB, opt frontiertest.Options, windows exact.Windows) *exact.Store {
-	set := exact.NewBreaker(exact.NewMemory(exact.MemoryConfig{Now: opt.Now, Windows: windows}), 0)
+	set := exact.NewBreaker(exacttest.NewMemory(exacttest.Options{Now: opt.Now, Windows: windows}), 0)
 	output := exact.NewOutput(exact.OutputConfig{Set: set, Files: opt.Output})
 	queue := frontiertest.NewMemory(frontiertest.MemoryConfig{
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: output,
@@ -119,7 +111,7 @@ func TestModel(t *testing.T) {
 	if *proof {
 		runs, steps = 50, 3000
 	}
-	first, runs := firstSeed(runs)
+	first, runs := suite.FirstSeed(*seed, runs)
 	for i := range runs {
 		frontiertest.Model(t, openMixed, first+uint64(i), steps)
 		if t.Failed() {

@@ -14,15 +14,11 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/exact/exacttest"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
-
-// clock is a time that moves when told. It is safe for concurrent use.
-type clock struct{ seconds atomic.Int64 }
-
-func (c *clock) Now() time.Time          { return time.Unix(1_800_000_000+c.seconds.Load(), 0).UTC() }
-func (c *clock) advance(d time.Duration) { c.seconds.Add(int64(d / time.Second)) }
 
 // files are records: what was appended is there after Sync.
 type files struct {
@@ -117,9 +113,9 @@ func (w *weak) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int)
 type world struct {
 	*testing.T
 	pages int
-	clock *clock
+	clock *suite.Clock
 	queue *frontiertest.Memory
-	set   *exact.Memory
+	set   *exacttest.Memory
 	weak  *weak
 	files *files
 	out   *output
@@ -134,8 +130,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
-	w := &world{T: t, pages: pages, clock: new(clock), files: &files{synced: map[exact.Ref]int{}}, out: new(output)}
-	w.set = exact.NewMemory(exact.MemoryConfig{Now: w.clock.Now, Windows: windows})
+	w := &world{T: t, pages: pages, clock: suite.NewClock(), files: &files{synced: map[exact.Ref]int{}}, out: new(output)}
+	w.set = exacttest.NewMemory(exacttest.Options{Now: w.clock.Now, Windows: windows})
 	w.weak = &weak{Set: w.set, calls: map[string]int{}}
 	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: w.clock.Now, Output: w.out, LeaseTTL: 30 * time.Second})
 	w.rules = mustRules(t, `seeds,re=/[a-z]*2$`)
@@ -262,7 +258,7 @@ func (w *world) work(store *exact.Store) (over bool) {
 	}
 	if len(grant.Leases) == 0 && !grant.Empty {
 		w.moment.Lock()
-		w.clock.advance(5 * time.Second)
+		w.clock.Advance(5 * time.Second)
 		w.moment.Unlock()
 	}
 	return grant.Empty

@@ -9,18 +9,18 @@ import (
 )
 
 var addCases = []testCase{
-	{"AddAnswersAddedOnce", addAnswersAddedOnce},
-	{"AddTakesDuplicatesInOrder", addTakesDuplicatesInOrder},
-	{"AddTakesNothing", addTakesNothing},
-	{"AddRefusesMalformed", addRefusesMalformed},
-	{"AddRefusesTooLong", addRefusesTooLong},
-	{"AddHoldsTheHostLimit", addHoldsTheHostLimit},
-	{"AddNeverDropsExact", addNeverDropsExact},
-	{"AddKeepsExactOnce", addKeepsExactOnce},
-	{"AddKeepsTheItem", addKeepsTheItem},
-	{"AddDelays", addDelays},
-	{"AddLeavesALeasedHostLeased", addLeavesALeasedHostLeased},
-	{"AddMakesNoHostDueEarlier", addMakesNoHostDueEarlier},
+	{Name: "AddAnswersAddedOnce", Check: addAnswersAddedOnce},
+	{Name: "AddTakesDuplicatesInOrder", Check: addTakesDuplicatesInOrder},
+	{Name: "AddTakesNothing", Check: addTakesNothing},
+	{Name: "AddRefusesMalformed", Check: addRefusesMalformed},
+	{Name: "AddRefusesTooLong", Check: addRefusesTooLong},
+	{Name: "AddHoldsTheHostLimit", Check: addHoldsTheHostLimit},
+	{Name: "AddNeverDropsExact", Check: addNeverDropsExact},
+	{Name: "AddKeepsExactOnce", Check: addKeepsExactOnce},
+	{Name: "AddKeepsTheItem", Check: addKeepsTheItem},
+	{Name: "AddDelays", Check: addDelays},
+	{Name: "AddLeavesALeasedHostLeased", Check: addLeavesALeasedHostLeased},
+	{Name: "AddMakesNoHostDueEarlier", Check: addMakesNoHostDueEarlier},
 }
 
 func addAnswersAddedOnce(open opener) {
@@ -29,7 +29,7 @@ func addAnswersAddedOnce(open opener) {
 	for range 2 {
 		for i, verdict := range c.offer(pages("a.test", 0, 5)...) {
 			if verdict != (frontier.Verdict{Answer: frontier.Seen}) {
-				c.failf("item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
+				c.Failf("item %d offered again: %v %q, want seen", i, verdict.Answer, verdict.Reason)
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func addAnswersAddedOnce(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
 	for _, verdict := range c.offer(pages("a.test", 0, 5)...) {
 		if verdict.Answer != frontier.Seen {
-			c.failf("a done item offered again: %v, want seen", verdict.Answer)
+			c.Failf("a done item offered again: %v, want seen", verdict.Answer)
 		}
 	}
 	c.wantPlaces(0, 0, 5, 0)
@@ -53,7 +53,7 @@ func addTakesDuplicatesInOrder(open opener) {
 	want := []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Refused, frontier.Seen}
 	for i, verdict := range c.offer(a, a, b, a, late, b) {
 		if verdict.Answer != want[i] {
-			c.failf("item %d: %v, want %v", i, verdict.Answer, want[i])
+			c.Failf("item %d: %v, want %v", i, verdict.Answer, want[i])
 		}
 	}
 	c.wantPlaces(2, 0, 0, 0)
@@ -72,7 +72,7 @@ func addRefusesMalformed(open opener) {
 	noURL.URL, noHost.Host = "", ""
 	for _, verdict := range c.offer(noURL, noHost) {
 		if verdict != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}) {
-			c.failf("an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
+			c.Failf("an item without URL or host: %v %q, want refused as malformed", verdict.Answer, verdict.Reason)
 		}
 	}
 	c.want("refused as malformed", c.books().Refused[frontier.ReasonMalformed], 2)
@@ -87,11 +87,11 @@ func addRefusesTooLong(open opener) {
 	long.URL += "x"
 	c.add(longest)
 	if got := c.offer(long)[0]; got != (frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}) {
-		c.failf("a URL of %d bytes: %v %q, want refused as too long", len(long.URL), got.Answer, got.Reason)
+		c.Failf("a URL of %d bytes: %v %q, want refused as too long", len(long.URL), got.Answer, got.Reason)
 	}
 	c.want("refused as too long", c.books().Refused[frontier.ReasonTooLong], 1)
 	if got := c.lease().Items[0].URL; got != longest.URL {
-		c.failf("the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
+		c.Failf("the longest URL came back with %d bytes, want %d", len(got), len(longest.URL))
 	}
 }
 
@@ -106,15 +106,15 @@ func addHoldsTheHostLimit(open opener) {
 	for range 2 { // the second time they would be seen, had they been remembered
 		for i, verdict := range c.offer(page("a.test", 3), exact) {
 			if verdict != full {
-				c.failf("item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
+				c.Failf("item %d beyond the limit: %v %q, want refused by it", i, verdict.Answer, verdict.Reason)
 			}
 		}
 	}
 	if c.wantState(page("a.test", 3), frontier.Unknown).InFilter {
-		c.failf("the filter remembers a refused URL")
+		c.Failf("the filter remembers a refused URL")
 	}
 	if got := c.offer(page("a.test", 0))[0].Answer; got != frontier.Seen {
-		c.failf("a known URL of a full host: %v, want seen", got)
+		c.Failf("a known URL of a full host: %v, want seen", got)
 	}
 	c.add(pages("b.test", 0, 3)...)
 	c.want("refused by the host limit", c.books().Refused[frontier.ReasonHostLimit], 4)
@@ -145,7 +145,7 @@ func addNeverDropsExact(open opener) {
 	exact := page("exact1.test", 1)
 	exact.Class = frontier.Exact
 	if got := c.offer(exact)[0].Answer; got != frontier.Seen {
-		c.failf("an exact URL offered again: %v, want seen", got)
+		c.Failf("an exact URL offered again: %v, want seen", got)
 	}
 }
 
@@ -160,15 +160,15 @@ func addKeepsExactOnce(open opener) {
 	}
 	for i, verdict := range c.offer(first, asExact(first), second) {
 		if verdict.Answer != frontier.Seen {
-			c.failf("item %d, known under another class: %v, want seen", i, verdict.Answer)
+			c.Failf("item %d, known under another class: %v, want seen", i, verdict.Answer)
 		}
 	}
 	if got := c.offer(asExact(second))[0].Answer; got != want {
-		c.failf("a bulk item offered as an exact one: %v, want %v", got, want)
+		c.Failf("a bulk item offered as an exact one: %v, want %v", got, want)
 	}
 	for range 2 {
 		if got := c.offer(asExact(second))[0].Answer; got != frontier.Seen {
-			c.failf("an exact item offered again: %v, want seen", got)
+			c.Failf("an exact item offered again: %v, want seen", got)
 		}
 	}
 	c.wantPlaces(queued, 0, 0, 0)
@@ -184,11 +184,11 @@ func addKeepsTheItem(open opener) {
 	listed := c.list(frontier.Queued, "")[want.URL]
 	got := c.lease().Items[0]
 	if got.Fingerprint != listed.Fingerprint || got.Fingerprint == (frontier.Item{}.Fingerprint) {
-		c.failf("handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
+		c.Failf("handed out as %x, listed as %x", got.Fingerprint, listed.Fingerprint)
 	}
 	want.Fingerprint = got.Fingerprint
 	if got != want {
-		c.failf("handed out %+v, want %+v", got, want)
+		c.Failf("handed out %+v, want %+v", got, want)
 	}
 }
 
@@ -201,7 +201,7 @@ func addDelays(open opener) {
 	c.want("queued", books.Queued, 1)
 	c.want("delayed", books.Delayed, 1)
 	if grant := c.idle(); grant.Empty || grant.Wait <= 0 || grant.Wait > late.Delay {
-		c.failf("with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
+		c.Failf("with an item delayed by %v: wait %v, empty %t", late.Delay, grant.Wait, grant.Empty)
 	}
 	c.add(page("a.test", 2))
 	l := c.lease()
@@ -226,10 +226,10 @@ func addMakesNoHostDueEarlier(open opener) {
 	c.add(page("a.test", 1))
 	l := c.lease()
 	c.complete(l.ID, frontier.HostUpdate{End: true, Due: 20 * time.Second, Delay: time.Second}, finished(l.Items[0]))
-	c.clock.advance(5 * time.Second)
+	c.Clock.Advance(5 * time.Second)
 	c.add(page("a.test", 2))
 	if status := c.wantState(page("a.test", 2), frontier.Queued); status.HostDueIn != 15*time.Second {
-		c.failf("the host is due in %v, want 15s", status.HostDueIn)
+		c.Failf("the host is due in %v, want 15s", status.HostDueIn)
 	}
 	c.dueIn(15 * time.Second)
 }

@@ -11,18 +11,18 @@ import (
 )
 
 var completeCases = []testCase{
-	{"CompleteFinishes", completeFinishes},
-	{"CompleteRetries", completeRetries},
-	{"CompleteGivesBack", completeGivesBack},
-	{"CompleteEnds", completeEnds},
-	{"CompleteTwice", completeTwice},
-	{"CompleteTwiceAfterTheEnd", completeTwiceAfterTheEnd},
-	{"CompleteRefusesAStrangeItem", completeRefusesAStrangeItem},
-	{"CompleteRefusesNoOutcome", completeRefusesNoOutcome},
-	{"CompleteAddsLinks", completeAddsLinks},
-	{"CompleteKeepsTheBlob", completeKeepsTheBlob},
-	{"CompleteRefusesALargeBlob", completeRefusesALargeBlob},
-	{"CompleteSetsTheDueTime", completeSetsTheDueTime},
+	{Name: "CompleteFinishes", Check: completeFinishes},
+	{Name: "CompleteRetries", Check: completeRetries},
+	{Name: "CompleteGivesBack", Check: completeGivesBack},
+	{Name: "CompleteEnds", Check: completeEnds},
+	{Name: "CompleteTwice", Check: completeTwice},
+	{Name: "CompleteTwiceAfterTheEnd", Check: completeTwiceAfterTheEnd},
+	{Name: "CompleteRefusesAStrangeItem", Check: completeRefusesAStrangeItem},
+	{Name: "CompleteRefusesNoOutcome", Check: completeRefusesNoOutcome},
+	{Name: "CompleteAddsLinks", Check: completeAddsLinks},
+	{Name: "CompleteKeepsTheBlob", Check: completeKeepsTheBlob},
+	{Name: "CompleteRefusesALargeBlob", Check: completeRefusesALargeBlob},
+	{Name: "CompleteSetsTheDueTime", Check: completeSetsTheDueTime},
 }
 
 func completeFinishes(open opener) {
@@ -45,7 +45,7 @@ func completeFinishes(open opener) {
 			continue
 		}
 		if status.Outcome != outcome || status.Status != 200+i || !status.InFilter {
-			c.failf("%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
+			c.Failf("%q: outcome %q, status %d, in filter %t", l.Items[i].URL, status.Outcome, status.Status, status.InFilter)
 		}
 	}
 	stats := c.books()
@@ -63,7 +63,7 @@ func completeRetries(open opener) {
 	for attempt := range 3 {
 		l := c.lease()
 		if got := l.Items[0].Attempts; int(got) != attempt {
-			c.failf("%d attempts used, want %d", got, attempt)
+			c.Failf("%d attempts used, want %d", got, attempt)
 		}
 		c.complete(l.ID, frontier.HostUpdate{End: true}, retried(l.Items[0], 20*time.Second))
 		books := c.books()
@@ -91,7 +91,7 @@ func completeGivesBack(open opener) {
 	})
 	for _, item := range got.Items {
 		if item.Attempts != 0 || item.Deliveries != 0 {
-			c.failf("%q: %d attempts, %d deliveries, want none", item.URL, item.Attempts, item.Deliveries)
+			c.Failf("%q: %d attempts, %d deliveries, want none", item.URL, item.Attempts, item.Deliveries)
 		}
 	}
 }
@@ -102,8 +102,8 @@ func completeEnds(open opener) {
 	l := c.lease()
 	c.complete(l.ID, frontier.HostUpdate{End: true, Delay: 10 * time.Second}, finished(l.Items[1]))
 	c.wantPlaces(4, 0, 1, 0)
-	if _, err := c.Extend(c.ctx, l.ID, frontier.TopUp{}); err == nil {
-		c.failf("an ended lease was extended")
+	if _, err := c.Extend(c.Ctx, l.ID, frontier.TopUp{}); err == nil {
+		c.Failf("an ended lease was extended")
 	}
 	c.lost(l.ID, finished(l.Items[0])) // it ended with this one not completed
 	c.wantItems("handed out again", c.lease().Items, []frontier.Item{l.Items[0], l.Items[2], page("a.test", 3)})
@@ -140,14 +140,14 @@ func completeTwiceAfterTheEnd(open opener) {
 	done := all(l.Items, finished)
 	update := frontier.HostUpdate{End: true, Due: 10 * time.Second, Blob: []byte("first")}
 	c.complete(l.ID, update, done...)
-	c.clock.advance(5 * time.Second)
+	c.Clock.Advance(5 * time.Second)
 	update.Blob = []byte("second")
 	c.complete(l.ID, update, done...)
 	c.want("pages", c.books().Pages, 2)
 	c.add(page("a.test", 2))
 	next := c.dueIn(5 * time.Second) // a repeat does not put off the host
 	if string(next.Blob) != "first" {
-		c.failf("the blob is %q, want %q: a repeat changes nothing", next.Blob, "first")
+		c.Failf("the blob is %q, want %q: a repeat changes nothing", next.Blob, "first")
 	}
 	c.complete(l.ID, update, done...) // nor does it disturb the next lease
 	c.complete(next.ID, frontier.HostUpdate{End: true}, finished(next.Items[0]))
@@ -160,8 +160,8 @@ func completeRefusesAStrangeItem(open opener) {
 	l := c.lease()
 	for _, strange := range []bloomstore.Fingerprint{{1, 2, 3}, c.print(page("a.test", 1))} {
 		done := []frontier.Completion{finished(l.Items[0]), {Item: strange, Outcome: frontier.OK, Page: true}}
-		if err := c.Complete(c.ctx, l.ID, done, frontier.HostUpdate{End: true}); err == nil {
-			c.failf("an item that the lease never had was completed")
+		if err := c.Complete(c.Ctx, l.ID, done, frontier.HostUpdate{End: true}); err == nil {
+			c.Failf("an item that the lease never had was completed")
 		}
 		c.wantPlaces(1, 1, 0, 0)
 	}
@@ -174,8 +174,8 @@ func completeRefusesNoOutcome(open opener) {
 	for _, outcome := range []frontier.Outcome{"", "nonsense"} {
 		done := finished(l.Items[0])
 		done.Outcome = outcome
-		if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{}); err == nil {
-			c.failf("an item was finished with outcome %q", outcome)
+		if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{}); err == nil {
+			c.Failf("an item was finished with outcome %q", outcome)
 		}
 		c.wantPlaces(0, 1, 0, 0)
 	}
@@ -196,14 +196,14 @@ func completeAddsLinks(open opener) {
 	second.LinkRefused = func(link int, reason frontier.Reason) { refused = append(refused, fmt.Sprint(link, " ", reason)) }
 	c.complete(l.ID, frontier.HostUpdate{End: true}, first, second)
 	if want := []string{"5 max_per_host", "6 max_per_host", "7 malformed"}; !slices.Equal(refused, want) {
-		c.failf("the links %q were refused, want %q", refused, want)
+		c.Failf("the links %q were refused, want %q", refused, want)
 	}
 	want := [2]frontier.LinkCounts{
 		{Found: 4, Added: 2, Seen: 2},
 		{Found: 13, Added: 4, Seen: 1, Refused: 8},
 	}
 	if counts != want {
-		c.failf("link counts %+v, want %+v", counts, want)
+		c.Failf("link counts %+v, want %+v", counts, want)
 	}
 	books := c.books()
 	c.want("found", books.Found, 2+4+13)
@@ -223,7 +223,7 @@ func completeKeepsTheBlob(open opener) {
 	for _, blob := range [][]byte{nil, []byte("robots"), nil, largest} {
 		l := c.lease()
 		if !bytes.Equal(l.Blob, want) {
-			c.failf("the blob has %d bytes, want %d", len(l.Blob), len(want))
+			c.Failf("the blob has %d bytes, want %d", len(l.Blob), len(want))
 		}
 		c.complete(l.ID, frontier.HostUpdate{Blob: blob, Delay: time.Second}, finished(l.Items[0]))
 		c.end(l, time.Second)
@@ -233,11 +233,11 @@ func completeKeepsTheBlob(open opener) {
 	}
 	l := c.lease()
 	if !bytes.Equal(l.Blob, want) {
-		c.failf("the blob has %d bytes, want %d", len(l.Blob), len(want))
+		c.Failf("the blob has %d bytes, want %d", len(l.Blob), len(want))
 	}
-	c.clock.advance(time.Hour) // it outlives the loss of a lease
+	c.Clock.Advance(time.Hour) // it outlives the loss of a lease
 	if l := c.lease(); !bytes.Equal(l.Blob, want) {
-		c.failf("after an expiry the blob has %d bytes, want %d", len(l.Blob), len(want))
+		c.Failf("after an expiry the blob has %d bytes, want %d", len(l.Blob), len(want))
 	}
 }
 
@@ -246,8 +246,8 @@ func completeRefusesALargeBlob(open opener) {
 	c.add(page("a.test", 1))
 	l := c.lease()
 	update := frontier.HostUpdate{Blob: make([]byte, frontier.MaxBlob+1), End: true}
-	if err := c.Complete(c.ctx, l.ID, []frontier.Completion{finished(l.Items[0])}, update); err == nil {
-		c.failf("a blob of %d bytes was taken", len(update.Blob))
+	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{finished(l.Items[0])}, update); err == nil {
+		c.Failf("a blob of %d bytes was taken", len(update.Blob))
 	}
 	c.wantPlaces(0, 1, 0, 0)
 	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
@@ -259,10 +259,10 @@ func completeSetsTheDueTime(open opener) {
 	for _, due := range []time.Duration{3 * time.Second, 0, time.Hour, 70 * time.Millisecond} {
 		l := c.lease()
 		c.complete(l.ID, frontier.HostUpdate{Due: 2 * time.Hour, Delay: time.Second}, finished(l.Items[0]))
-		c.clock.advance(time.Second)
+		c.Clock.Advance(time.Second)
 		c.complete(l.ID, frontier.HostUpdate{Due: due, Delay: time.Second, End: true})
 		if got := c.wantState(l.Items[1], frontier.Queued).HostDueIn; got != due {
-			c.failf("the host is due in %v, want %v", got, due)
+			c.Failf("the host is due in %v, want %v", got, due)
 		}
 		c.end(c.dueIn(due), time.Second)
 	}

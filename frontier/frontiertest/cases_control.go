@@ -11,15 +11,15 @@ import (
 )
 
 var controlCases = []testCase{
-	{"PauseStopsLeases", pauseStopsLeases},
-	{"RetryOffersFailedAgain", retryOffersFailedAgain},
-	{"RetryOfOneHost", retryOfOneHost},
-	{"LookupFindsEachState", lookupFindsEachState},
-	{"ListShowsEachState", listShowsEachState},
-	{"AuditAgreesWithTheCounters", auditAgreesWithTheCounters},
-	{"AdmitOpensScopeKeys", admitOpensScopeKeys},
-	{"ReopenKeepsEverything", reopenKeepsEverything},
-	{"CrashKeepsWhatWasAnswered", crashKeepsWhatWasAnswered},
+	{Name: "PauseStopsLeases", Check: pauseStopsLeases},
+	{Name: "RetryOffersFailedAgain", Check: retryOffersFailedAgain},
+	{Name: "RetryOfOneHost", Check: retryOfOneHost},
+	{Name: "LookupFindsEachState", Check: lookupFindsEachState},
+	{Name: "ListShowsEachState", Check: listShowsEachState},
+	{Name: "AuditAgreesWithTheCounters", Check: auditAgreesWithTheCounters},
+	{Name: "AdmitOpensScopeKeys", Check: admitOpensScopeKeys},
+	{Name: "ReopenKeepsEverything", Check: reopenKeepsEverything},
+	{Name: "CrashKeepsWhatWasAnswered", Check: crashKeepsWhatWasAnswered},
 }
 
 func pauseStopsLeases(open opener) {
@@ -27,21 +27,21 @@ func pauseStopsLeases(open opener) {
 	c.add(append(pages("a.test", 0, 9), pages("b.test", 0, 9)...)...)
 	request := frontier.LeaseRequest{IDs: c.ids(1)}
 	l := c.grant(request).Leases[0]
-	c.must(c.Pause(c.ctx, true), "Pause")
+	c.Must(c.Pause(c.Ctx, true), "Pause")
 	if grant := c.idle(); !grant.Paused || grant.Empty {
-		c.failf("paused %t, empty %t, want true, false", grant.Paused, grant.Empty)
+		c.Failf("paused %t, empty %t, want true, false", grant.Paused, grant.Empty)
 	}
 	if !c.books().Paused {
-		c.failf("the statistics do not say that the crawl is paused")
+		c.Failf("the statistics do not say that the crawl is paused")
 	}
 	if again := c.grant(request); len(again.Leases) != 1 || again.Leases[0].Host != l.Host {
-		c.failf("a repeat got %d leases while paused, want the one it has", len(again.Leases))
+		c.Failf("a repeat got %d leases while paused, want the one it has", len(again.Leases))
 	}
 	if got := c.extend(l.ID, frontier.TopUp{Items: 9, Known: 3}); len(got.Items) > 0 {
-		c.failf("topped up with %q while paused", urls(got.Items))
+		c.Failf("topped up with %q while paused", urls(got.Items))
 	}
 	c.complete(l.ID, frontier.HostUpdate{End: true}, all(l.Items, finished)...)
-	c.must(c.Pause(c.ctx, false), "Pause")
+	c.Must(c.Pause(c.Ctx, false), "Pause")
 	c.lease()
 	c.want("done", c.books().Done, 3)
 }
@@ -64,25 +64,25 @@ func retryOffersFailedAgain(open opener) {
 	for round := range uint32(3) {
 		c.fail(frontier.HostUpdate{Due: time.Minute, Blob: []byte("it is dead")})
 		c.wantPlaces(0, 0, 0, 1)
-		n, err := c.Retry(c.ctx, "")
-		c.must(err, "Retry")
+		n, err := c.Retry(c.Ctx, "")
+		c.Must(err, "Retry")
 		c.want("items offered again", uint64(n), 1)
 		c.wantPlaces(1, 0, 0, 0)
 		l := c.dueIn(time.Minute) // the host's due time is kept
 		item := l.Items[0]
 		if item.Round != round+1 || item.Attempts != 0 || len(l.Blob) > 0 {
-			c.failf("round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
+			c.Failf("round %d, %d attempts, blob %q, want round %d and none", item.Round, item.Attempts, l.Blob, round+1)
 		}
 		if got := c.offer(page("a.test", 1))[0].Answer; got != frontier.Seen {
-			c.failf("offered by a page: %v, want seen", got)
+			c.Failf("offered by a page: %v, want seen", got)
 		}
 		c.end(l, 0)
 	}
 	stats := c.books()
 	c.want("added", stats.Added, 1)
 	c.want("outcomes of all rounds", stats.Outcomes[frontier.Network], 3)
-	n, err := c.Retry(c.ctx, "")
-	c.must(err, "Retry")
+	n, err := c.Retry(c.Ctx, "")
+	c.Must(err, "Retry")
 	c.want("items offered again when none failed", uint64(n), 0)
 }
 
@@ -91,16 +91,16 @@ func retryOfOneHost(open opener) {
 	c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 2)...)...)
 	c.fail(frontier.HostUpdate{Blob: []byte("blob")})
 	c.fail(frontier.HostUpdate{Blob: []byte("blob")})
-	n, err := c.Retry(c.ctx, "b.test")
-	c.must(err, "Retry")
+	n, err := c.Retry(c.Ctx, "b.test")
+	c.Must(err, "Retry")
 	c.want("items offered again", uint64(n), 2)
 	c.wantPlaces(2, 0, 0, 3)
 	if l := c.lease(); l.Host != "b.test" || len(l.Items) != 2 || len(l.Blob) > 0 {
-		c.failf("handed out %q of %s with blob %q", urls(l.Items), l.Host, l.Blob)
+		c.Failf("handed out %q of %s with blob %q", urls(l.Items), l.Host, l.Blob)
 	}
 	c.add(page("a.test", 3))
 	if l := c.lease(); string(l.Blob) != "blob" {
-		c.failf("the blob of the other host is %q", l.Blob)
+		c.Failf("the blob of the other host is %q", l.Blob)
 	}
 }
 
@@ -129,25 +129,25 @@ func lookupFindsEachState(open opener) {
 		for _, item := range items {
 			status := c.wantState(item, state)
 			if !status.InFilter {
-				c.failf("%q is %s and not in the filter", item.URL, state)
+				c.Failf("%q is %s and not in the filter", item.URL, state)
 			}
 			if state != frontier.Done && (status.Item.URL != item.URL || status.Item.Host != item.Host) {
-				c.failf("%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
+				c.Failf("%q is shown as %q of %q", item.URL, status.Item.URL, status.Item.Host)
 			}
 		}
 	}
 	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.ServerError || status.Status != 503 {
-		c.failf("failed with %q, status %d, want server_error, 503", status.Outcome, status.Status)
+		c.Failf("failed with %q, status %d, want server_error, 503", status.Outcome, status.Status)
 	}
 	_, forgets := c.Crawl.(ForgetsDone)
 	if status := c.wantState(page("a.test", 0), frontier.Done); !forgets && (status.Outcome != frontier.Redirect || status.Status != 301) {
-		c.failf("done with %q, status %d, want redirect, 301", status.Outcome, status.Status)
+		c.Failf("done with %q, status %d, want redirect, 301", status.Outcome, status.Status)
 	}
 	if status := c.wantState(page("a.test", 2), frontier.Queued); status.Item.Attempts != 1 {
-		c.failf("a retried item has %d attempts, want 1", status.Item.Attempts)
+		c.Failf("a retried item has %d attempts, want 1", status.Item.Attempts)
 	}
 	if c.wantState(page("a.test", 99), frontier.Unknown).InFilter || c.wantState(page("c.test", 1), frontier.Unknown).InFilter {
-		c.failf("the filter claims a URL that was never offered")
+		c.Failf("the filter claims a URL that was never offered")
 	}
 }
 
@@ -163,26 +163,26 @@ func listShowsEachState(open opener) {
 			}
 			slices.Sort(want)
 			if got := slices.Sorted(maps.Keys(c.list(state, host))); !slices.Equal(got, want) {
-				c.failf("%s of host %q: %q, want %q", state, host, got, want)
+				c.Failf("%s of host %q: %q, want %q", state, host, got, want)
 			}
 		}
 	}
 	visited := 0
-	err := c.List(c.ctx, frontier.Queued, "", func(frontier.Item) bool { visited++; return visited < 3 })
-	c.must(err, "List")
+	err := c.List(c.Ctx, frontier.Queued, "", func(frontier.Item) bool { visited++; return visited < 3 })
+	c.Must(err, "List")
 	c.want("items visited until false", uint64(visited), 3)
 }
 
 func auditAgreesWithTheCounters(open opener) {
 	c := open(Options{LeaseTTL: 30 * time.Second, Delay: 5 * time.Second})
 	spread(c)
-	c.must(c.audit(), "Audit")
+	c.Must(c.audit(), "Audit")
 }
 
 // audit returns how the audit disagrees with the counters. Added is an
 // estimate: 5 standard errors off is an accident once in two million runs.
 func (d *driver) audit() error {
-	audit, err := d.Audit(d.ctx)
+	audit, err := d.Audit(d.Ctx)
 	if err != nil {
 		return err
 	}
@@ -204,20 +204,20 @@ func admitOpensScopeKeys(open opener) {
 	c := open(Options{})
 	keys := []string{"a.test", "b.test", "A.test", ""}
 	check := func(want ...bool) {
-		got, err := c.Admitted(c.ctx, keys)
-		c.must(err, "Admitted")
+		got, err := c.Admitted(c.Ctx, keys)
+		c.Must(err, "Admitted")
 		if !slices.Equal(got, want) {
-			c.failf("Admitted(%q) = %v, want %v", keys, got, want)
+			c.Failf("Admitted(%q) = %v, want %v", keys, got, want)
 		}
 	}
 	check(false, false, false, false)
 	for range 2 {
-		c.must(c.Admit(c.ctx, []string{"b.test", "c.test"}), "Admit")
+		c.Must(c.Admit(c.Ctx, []string{"b.test", "c.test"}), "Admit")
 		check(false, true, false, false)
 	}
-	c.must(c.Admit(c.ctx, nil), "Admit")
-	if got, err := c.Admitted(c.ctx, nil); err != nil || len(got) != 0 {
-		c.failf("Admitted(nil) = %v, %v", got, err)
+	c.Must(c.Admit(c.Ctx, nil), "Admit")
+	if got, err := c.Admitted(c.Ctx, nil); err != nil || len(got) != 0 {
+		c.Failf("Admitted(nil) = %v, %v", got, err)
 	}
 }
 
@@ -238,45 +238,45 @@ func restart(open opener, again func(Reopener) (Crawl, error)) {
 		c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Minute, Delay: 3 * time.Second, Blob: []byte("kept")})
 		grant = c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
 	}
-	c.clock.advance(30 * time.Second) // the lease of a.test runs out, due after its back-off
+	c.Clock.Advance(30 * time.Second) // the lease of a.test runs out, due after its back-off
 	c.idle()
-	c.must(c.Admit(c.ctx, []string{"a.test"}), "Admit")
-	c.must(c.Pause(c.ctx, true), "Pause")
+	c.Must(c.Admit(c.Ctx, []string{"a.test"}), "Admit")
+	c.Must(c.Pause(c.Ctx, true), "Pause")
 	before, queued, failed := c.books(), c.list(frontier.Queued, ""), c.list(frontier.Failed, "")
 	due := c.wantState(page("a.test", 6), frontier.Queued).HostDueIn
 
 	crawl, err := again(c.Crawl.(Reopener))
-	c.must(err, "open again")
+	c.Must(err, "open again")
 	c.Crawl = crawl
 	if diff := statsDiff(c.books(), before); diff != "" {
-		c.failf("after a restart: %s", diff)
+		c.Failf("after a restart: %s", diff)
 	}
 	if got := c.list(frontier.Queued, ""); !maps.Equal(got, queued) {
-		c.failf("after a restart queued are %v, want %v", got, queued)
+		c.Failf("after a restart queued are %v, want %v", got, queued)
 	}
 	if got := c.list(frontier.Failed, ""); !maps.Equal(got, failed) {
-		c.failf("after a restart failed are %v, want %v", got, failed)
+		c.Failf("after a restart failed are %v, want %v", got, failed)
 	}
 	c.wantState(page("a.test", 0), frontier.Done)
 	if got := c.wantState(page("a.test", 6), frontier.Queued).HostDueIn; got != due {
-		c.failf("after a restart the host is due in %v, want %v", got, due)
+		c.Failf("after a restart the host is due in %v, want %v", got, due)
 	}
-	if open, err := c.Admitted(c.ctx, []string{"a.test", "b.test"}); err != nil || !open[0] || open[1] {
-		c.failf("after a restart Admitted = %v, %v, want true and false", open, err)
+	if open, err := c.Admitted(c.Ctx, []string{"a.test", "b.test"}); err != nil || !open[0] || open[1] {
+		c.Failf("after a restart Admitted = %v, %v, want true and false", open, err)
 	}
 	for n, want := range map[int]frontier.Answer{0: frontier.Seen, 1: frontier.Seen, 2: frontier.Seen, 6: frontier.Seen, 50: frontier.Refused} {
 		if got := c.offer(page("a.test", n))[0].Answer; got != want {
-			c.failf("after a restart page %d offered again: %v, want %v", n, got, want)
+			c.Failf("after a restart page %d offered again: %v, want %v", n, got, want)
 		}
 	}
 	if !c.idle().Paused {
-		c.failf("after a restart the crawl is not paused any more")
+		c.Failf("after a restart the crawl is not paused any more")
 	}
-	c.must(c.Pause(c.ctx, false), "Pause")
-	c.clock.advance(time.Minute)
+	c.Must(c.Pause(c.Ctx, false), "Pause")
+	c.Clock.Advance(time.Minute)
 	for range 2 {
 		if l := c.lease(); string(l.Blob) != map[string]string{"a.test": "b", "b.test": "kept"}[l.Host] {
-			c.failf("after a restart the blob of %s is %q", l.Host, l.Blob)
+			c.Failf("after a restart the blob of %s is %q", l.Host, l.Blob)
 		}
 	}
 }

@@ -7,11 +7,11 @@ import (
 )
 
 var expiryCases = []testCase{
-	{"ExpiryMakesTheHostDueAfterItsDelay", expiryMakesTheHostDueAfterItsDelay},
-	{"ExpiryKeepsTheBackOff", expiryKeepsTheBackOff},
-	{"ExpiryCountsDeliveries", expiryCountsDeliveries},
-	{"ExpiryLosesTheLease", expiryLosesTheLease},
-	{"ExpiryEndsAtMaxDeliveries", expiryEndsAtMaxDeliveries},
+	{Name: "ExpiryMakesTheHostDueAfterItsDelay", Check: expiryMakesTheHostDueAfterItsDelay},
+	{Name: "ExpiryKeepsTheBackOff", Check: expiryKeepsTheBackOff},
+	{Name: "ExpiryCountsDeliveries", Check: expiryCountsDeliveries},
+	{Name: "ExpiryLosesTheLease", Check: expiryLosesTheLease},
+	{Name: "ExpiryEndsAtMaxDeliveries", Check: expiryEndsAtMaxDeliveries},
 }
 
 func expiryMakesTheHostDueAfterItsDelay(open opener) {
@@ -38,13 +38,13 @@ func expiryCountsDeliveries(open opener) {
 	c.add(pages("a.test", 0, 5)...)
 	grant := c.grant(frontier.LeaseRequest{IDs: c.ids(1), InFlight: 2})
 	c.complete(grant.Leases[0].ID, frontier.HostUpdate{}, finished(grant.Leases[0].Items[0]))
-	c.clock.advance(10 * time.Second)
+	c.Clock.Advance(10 * time.Second)
 	check := func(want []uint8) {
 		l := c.lease()
 		c.wantItems("handed out again", l.Items, pages("a.test", 1, 5))
 		for i, item := range l.Items {
 			if item.Deliveries != want[i] || item.Attempts != 0 {
-				c.failf("item %d came back with %d deliveries and %d attempts, want %d and 0", i, item.Deliveries, item.Attempts, want[i])
+				c.Failf("item %d came back with %d deliveries and %d attempts, want %d and 0", i, item.Deliveries, item.Attempts, want[i])
 			}
 		}
 		c.end(l, 0)
@@ -52,7 +52,7 @@ func expiryCountsDeliveries(open opener) {
 	check([]uint8{1, 1, 0, 0})
 	check([]uint8{1, 1, 0, 0}) // a lease that its worker ended costs nothing
 	c.grant(frontier.LeaseRequest{IDs: c.ids(1)})
-	c.clock.advance(10 * time.Second)
+	c.Clock.Advance(10 * time.Second)
 	check([]uint8{2, 1, 0, 0}) // no InFlight is one
 }
 
@@ -61,7 +61,7 @@ func expiryLosesTheLease(open opener) {
 	c.add(pages("a.test", 0, 3)...)
 	l := c.lease()
 	c.complete(l.ID, frontier.HostUpdate{Blob: []byte("kept")}, finished(l.Items[0]))
-	c.clock.advance(10 * time.Second)
+	c.Clock.Advance(10 * time.Second)
 	done := finished(l.Items[1])
 	done.Links = pages("b.test", 0, 3)
 	done.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 5}}
@@ -76,7 +76,7 @@ func expiryLosesTheLease(open opener) {
 	}
 	again := c.lease()
 	if string(again.Blob) != "kept" && again.Host == "a.test" {
-		c.failf("the blob is %q, want %q", again.Blob, "kept")
+		c.Failf("the blob is %q, want %q", again.Blob, "kept")
 	}
 	c.lost(l.ID, done) // also when another holds the host
 	c.lost(c.id())     // an id that never was
@@ -88,26 +88,26 @@ func expiryEndsAtMaxDeliveries(open opener) {
 	c.add(page("a.test", 1))
 	for n := range frontier.MaxDeliveries {
 		if got := c.lease().Items[0].Deliveries; int(got) != n {
-			c.failf("lost %d times, but the item has %d deliveries", n, got)
+			c.Failf("lost %d times, but the item has %d deliveries", n, got)
 		}
-		c.clock.advance(time.Second)
+		c.Clock.Advance(time.Second)
 	}
 	l := c.lease()
 	if got := l.Items[0].Deliveries; got != frontier.MaxDeliveries {
-		c.failf("the item came back with %d deliveries, want %d", got, frontier.MaxDeliveries)
+		c.Failf("the item came back with %d deliveries, want %d", got, frontier.MaxDeliveries)
 	}
 	lost := finished(l.Items[0])
 	lost.Outcome, lost.Status, lost.Page = frontier.WorkerLost, 0, false
 	c.complete(l.ID, frontier.HostUpdate{End: true}, lost)
 	if status := c.wantState(page("a.test", 1), frontier.Failed); status.Outcome != frontier.WorkerLost {
-		c.failf("the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
+		c.Failf("the outcome is %q, want %q", status.Outcome, frontier.WorkerLost)
 	}
 	// Offered again it starts anew, else it could never be fetched.
-	retried, err := c.Retry(c.ctx, "a.test")
+	retried, err := c.Retry(c.Ctx, "a.test")
 	if err != nil || retried != 1 {
-		c.failf("Retry = %d, %v, want 1", retried, err)
+		c.Failf("Retry = %d, %v, want 1", retried, err)
 	}
 	if item := c.lease().Items[0]; item.Deliveries != 0 || item.Round != 1 {
-		c.failf("offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
+		c.Failf("offered again with %d deliveries in round %d, want 0 in round 1", item.Deliveries, item.Round)
 	}
 }

@@ -9,21 +9,21 @@ import (
 )
 
 var leaseCases = []testCase{
-	{"LeaseKeepsTheOrder", leaseKeepsTheOrder},
-	{"LeaseSizesTheBatch", leaseSizesTheBatch},
-	{"LeaseHandsOutAHostOnce", leaseHandsOutAHostOnce},
-	{"LeaseHandsOutAllThatIsDue", leaseHandsOutAllThatIsDue},
-	{"LeaseGivesEachHostItsTurn", leaseGivesEachHostItsTurn},
-	{"LeaseRepeats", leaseRepeats},
-	{"LeaseRepeatTellsTheTimeLeft", leaseRepeatTellsTheTimeLeft},
-	{"LeaseTellsTheWait", leaseTellsTheWait},
-	{"LeaseTellsEmpty", leaseTellsEmpty},
-	{"LeaseHoldsMaxPages", leaseHoldsMaxPages},
-	{"ExtendProlongs", extendProlongs},
-	{"ExtendTopsUp", extendTopsUp},
-	{"ExtendRepeats", extendRepeats},
-	{"ExtendHoldsMaxPages", extendHoldsMaxPages},
-	{"ExtendHandsOutNothingCompleted", extendHandsOutNothingCompleted},
+	{Name: "LeaseKeepsTheOrder", Check: leaseKeepsTheOrder},
+	{Name: "LeaseSizesTheBatch", Check: leaseSizesTheBatch},
+	{Name: "LeaseHandsOutAHostOnce", Check: leaseHandsOutAHostOnce},
+	{Name: "LeaseHandsOutAllThatIsDue", Check: leaseHandsOutAllThatIsDue},
+	{Name: "LeaseGivesEachHostItsTurn", Check: leaseGivesEachHostItsTurn},
+	{Name: "LeaseRepeats", Check: leaseRepeats},
+	{Name: "LeaseRepeatTellsTheTimeLeft", Check: leaseRepeatTellsTheTimeLeft},
+	{Name: "LeaseTellsTheWait", Check: leaseTellsTheWait},
+	{Name: "LeaseTellsEmpty", Check: leaseTellsEmpty},
+	{Name: "LeaseHoldsMaxPages", Check: leaseHoldsMaxPages},
+	{Name: "ExtendProlongs", Check: extendProlongs},
+	{Name: "ExtendTopsUp", Check: extendTopsUp},
+	{Name: "ExtendRepeats", Check: extendRepeats},
+	{Name: "ExtendHoldsMaxPages", Check: extendHoldsMaxPages},
+	{Name: "ExtendHandsOutNothingCompleted", Check: extendHandsOutNothingCompleted},
 }
 
 func leaseKeepsTheOrder(open opener) {
@@ -55,18 +55,18 @@ func leaseSizesTheBatch(open opener) {
 		c.add(pages("a.test", 0, 40)...)
 		l := c.lease()
 		if len(l.Items) != tc.want || l.TTL != tc.ttl {
-			c.failf("ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
+			c.Failf("ttl %v, delay %v: %d items for %v, want %d", tc.ttl, tc.delay, len(l.Items), l.TTL, tc.want)
 		}
 		other := 7 * time.Second
 		c.end(l, other)
 		want := batch(tc.ttl, other)
 		if l := c.lease(); len(l.Items) != want {
-			c.failf("ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
+			c.Failf("ttl %v, delay %v by a HostUpdate: %d items, want %d", tc.ttl, other, len(l.Items), want)
 		} else {
 			c.end(l, 0)
 		}
 		if l := c.lease(); len(l.Items) != 32 {
-			c.failf("no delay by a HostUpdate: %d items, want 32", len(l.Items))
+			c.Failf("no delay by a HostUpdate: %d items, want 32", len(l.Items))
 		}
 	}
 }
@@ -77,7 +77,7 @@ func leaseHandsOutAHostOnce(open opener) {
 	l := c.lease()
 	c.want("items handed out", uint64(len(l.Items)), 3)
 	c.idle()
-	c.clock.advance(29 * time.Second)
+	c.Clock.Advance(29 * time.Second)
 	c.idle()
 	c.complete(l.ID, frontier.HostUpdate{Delay: 10 * time.Second}, all(l.Items, finished)...)
 	c.idle() // the lease goes on with nothing in it
@@ -99,11 +99,11 @@ func leaseHandsOutAllThatIsDue(open opener) {
 		ids := c.ids(7)
 		grant := c.grant(frontier.LeaseRequest{IDs: ids})
 		if len(grant.Leases) > len(ids) || len(grant.Leases) == 0 && len(hosts) > 0 {
-			c.failf("%d hosts handed out of %d due, asked for %d", len(grant.Leases), len(hosts), len(ids))
+			c.Failf("%d hosts handed out of %d due, asked for %d", len(grant.Leases), len(hosts), len(ids))
 		}
 		for _, l := range grant.Leases {
 			if !hosts[l.Host] || !slices.Contains(ids, l.ID) {
-				c.failf("%q handed out as %x: twice, or under an id nobody asked for", l.Host, l.ID)
+				c.Failf("%q handed out as %x: twice, or under an id nobody asked for", l.Host, l.ID)
 			}
 			delete(hosts, l.Host)
 		}
@@ -111,7 +111,7 @@ func leaseHandsOutAllThatIsDue(open opener) {
 			break
 		}
 		if grant.Wait != 0 {
-			c.failf("%d hosts are due, but the wait is %v", len(hosts), grant.Wait)
+			c.Failf("%d hosts are due, but the wait is %v", len(hosts), grant.Wait)
 		}
 	}
 	c.wantPlaces(0, 60, 0, 0)
@@ -129,10 +129,10 @@ func leaseGivesEachHostItsTurn(open opener) {
 		l := c.lease()
 		turns[l.Host]++
 		c.complete(l.ID, frontier.HostUpdate{End: true, Delay: time.Second}, finished(l.Items[0]))
-		c.clock.advance(time.Millisecond)
+		c.Clock.Advance(time.Millisecond)
 	}
 	if len(turns) < hosts {
-		c.failf("after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
+		c.Failf("after %d leases only %d of %d hosts had a turn: %v", 4*hosts, len(turns), hosts, turns)
 	}
 }
 
@@ -142,15 +142,15 @@ func leaseRepeats(open opener) {
 	request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(2)}
 	first, second := c.grant(request), c.grant(request)
 	if len(first.Leases) != 2 || len(second.Leases) != 2 {
-		c.failf("%d leases, %d the second time, want 2", len(first.Leases), len(second.Leases))
+		c.Failf("%d leases, %d the second time, want 2", len(first.Leases), len(second.Leases))
 	}
 	for _, l := range first.Leases {
 		i := slices.IndexFunc(second.Leases, func(again frontier.Lease) bool { return again.ID == l.ID })
 		if i < 0 || second.Leases[i].Host != l.Host {
-			c.failf("%q is not handed out again by a repeat", l.Host)
+			c.Failf("%q is not handed out again by a repeat", l.Host)
 		}
 		if again := second.Leases[i]; !slices.Equal(again.Items, l.Items) {
-			c.failf("a repeat handed out %q of %q, want %q", urls(again.Items), l.Host, urls(l.Items))
+			c.Failf("a repeat handed out %q of %q, want %q", urls(again.Items), l.Host, urls(l.Items))
 		}
 	}
 	c.wantPlaces(0, 5, 0, 0)
@@ -164,14 +164,14 @@ func leaseRepeatTellsTheTimeLeft(open opener) {
 	c.add(page("a.test", 1))
 	request := frontier.LeaseRequest{Worker: "suite", IDs: c.ids(1)}
 	c.grant(request)
-	c.clock.advance(20 * time.Second)
+	c.Clock.Advance(20 * time.Second)
 	again := c.grant(request)
 	if len(again.Leases) != 1 {
-		c.failf("the repeat got %d leases, want 1", len(again.Leases))
+		c.Failf("the repeat got %d leases, want 1", len(again.Leases))
 	}
-	c.clock.advance(again.Leases[0].TTL - time.Millisecond)
-	if err := c.Complete(c.ctx, request.IDs[0], nil, frontier.HostUpdate{}); err != nil {
-		c.failf("the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
+	c.Clock.Advance(again.Leases[0].TTL - time.Millisecond)
+	if err := c.Complete(c.Ctx, request.IDs[0], nil, frontier.HostUpdate{}); err != nil {
+		c.Failf("the repeat promised %v, but just before that: %v", again.Leases[0].TTL, err)
 	}
 }
 
@@ -180,17 +180,17 @@ func leaseTellsTheWait(open opener) {
 	c.add(pages("a.test", 0, 100)...)
 	a := c.lease()
 	if wait := c.idle().Wait; wait <= 0 || wait > 32*time.Second {
-		c.failf("one host, leased: wait %v, want more than 0 and at most TTL + delay, 32s", wait)
+		c.Failf("one host, leased: wait %v, want more than 0 and at most TTL + delay, 32s", wait)
 	}
 	late := page("b.test", 0)
 	late.Delay = 7 * time.Second
 	c.add(late)
 	if wait := c.idle().Wait; wait <= 0 || wait > 7*time.Second {
-		c.failf("an item ready in 7s: wait %v", wait)
+		c.Failf("an item ready in 7s: wait %v", wait)
 	}
 	c.complete(a.ID, frontier.HostUpdate{End: true, Due: 3 * time.Second, Delay: 2 * time.Second})
 	if wait := c.idle().Wait; wait <= 0 || wait > 3*time.Second {
-		c.failf("a host due in 3s: wait %v", wait)
+		c.Failf("a host due in 3s: wait %v", wait)
 	}
 	c.dueIn(3 * time.Second)
 }
@@ -198,23 +198,23 @@ func leaseTellsTheWait(open opener) {
 func leaseTellsEmpty(open opener) {
 	c := open(Options{})
 	if !c.idle().Empty {
-		c.failf("a new crawl is not empty")
+		c.Failf("a new crawl is not empty")
 	}
 	c.add(page("a.test", 1))
 	l := c.lease()
 	if c.idle().Empty {
-		c.failf("empty while an item is leased")
+		c.Failf("empty while an item is leased")
 	}
 	c.complete(l.ID, frontier.HostUpdate{}, retried(l.Items[0], time.Minute))
 	if c.idle().Empty {
-		c.failf("empty while an item is delayed")
+		c.Failf("empty while an item is delayed")
 	}
 	c.end(l, 0)
-	c.clock.advance(time.Minute)
+	c.Clock.Advance(time.Minute)
 	l = c.lease()
 	c.complete(l.ID, frontier.HostUpdate{End: true, Due: time.Hour}, finished(l.Items[0]))
 	if !c.idle().Empty {
-		c.failf("not empty when everything is done")
+		c.Failf("not empty when everything is done")
 	}
 }
 
@@ -226,10 +226,10 @@ func leaseHoldsMaxPages(open opener) {
 	}
 	first := limit(4)
 	if len(first.Leases) != 1 || len(first.Leases[0].Items) != 4 {
-		c.failf("not 4 items of one host under a limit of 4: %+v", first.Leases)
+		c.Failf("not 4 items of one host under a limit of 4: %+v", first.Leases)
 	}
 	if again := limit(4); len(again.Leases) > 0 || !again.Limited || again.Reached {
-		c.failf("4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(again.Leases), again.Limited, again.Reached)
+		c.Failf("4 of 4 pages are leased: %d more hosts, limited %t, reached %t", len(again.Leases), again.Limited, again.Reached)
 	}
 	l := first.Leases[0]
 	noPage := finished(l.Items[0])
@@ -238,15 +238,15 @@ func leaseHoldsMaxPages(open opener) {
 	// One page so far: three are left, and item 3 went back to a host due in an hour.
 	second := limit(3)
 	if len(second.Leases) != 1 || len(second.Leases[0].Items) != 2 {
-		c.failf("not 2 items under a limit of 3 after one page: %+v", second.Leases)
+		c.Failf("not 2 items under a limit of 3 after one page: %+v", second.Leases)
 	}
 	c.complete(second.Leases[0].ID, frontier.HostUpdate{Due: time.Hour, End: true}, all(second.Leases[0].Items, finished)...)
 	c.want("pages", c.books().Pages, 3)
 	if grant := limit(3); len(grant.Leases) > 0 || !grant.Limited || !grant.Reached {
-		c.failf("the pages reach the limit, no host is due: %d hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
+		c.Failf("the pages reach the limit, no host is due: %d hosts, limited %t, reached %t", len(grant.Leases), grant.Limited, grant.Reached)
 	}
 	if grant := limit(0); grant.Limited || grant.Reached {
-		c.failf("limited without a limit")
+		c.Failf("limited without a limit")
 	}
 }
 
@@ -255,9 +255,9 @@ func extendProlongs(open opener) {
 	c.add(pages("a.test", 0, 2)...)
 	l := c.lease()
 	for range 5 {
-		c.clock.advance(9 * time.Second)
+		c.Clock.Advance(9 * time.Second)
 		if got := c.extend(l.ID, frontier.TopUp{Known: 2}); got.TTL != 10*time.Second || len(got.Items) > 0 {
-			c.failf("extended by %v with %q, want 10s and nothing", got.TTL, urls(got.Items))
+			c.Failf("extended by %v with %q, want 10s and nothing", got.TTL, urls(got.Items))
 		}
 		c.idle()
 	}
@@ -318,6 +318,6 @@ func extendHandsOutNothingCompleted(open opener) {
 	c.want("retries", c.books().Retries, 1)
 	c.end(l, 0)
 	if got := c.lease(); len(got.Items) != 3 {
-		c.failf("%q handed out to the next lease, want all 3", urls(got.Items))
+		c.Failf("%q handed out to the next lease, want all 3", urls(got.Items))
 	}
 }

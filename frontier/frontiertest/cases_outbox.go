@@ -7,30 +7,31 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // outboxCases hold crawls to what an exact set beside them relies on. They pass
 // over a crawl that is no frontier.Outbox.
 var outboxCases = []testCase{
-	{"DecisionNewIsQueuedOnce", beside(decisionNewIsQueuedOnce)},
-	{"DecisionNewReturnsFromALostLease", beside(decisionNewReturnsFromALostLease)},
-	{"DecisionNewIsNeverDropped", beside(decisionNewIsNeverDropped)},
-	{"DecisionKnownIsSeen", beside(decisionKnownIsSeen)},
-	{"DecisionPromotedGetsARound", beside(decisionPromotedGetsARound)},
-	{"DecisionAgainKeepsItsRound", beside(decisionAgainKeepsItsRound)},
-	{"DecisionsOfOneCall", beside(decisionsOfOneCall)},
-	{"DecisionsAreRefusedByIndex", beside(decisionsAreRefusedByIndex)},
-	{"DecisionLaterIsForLinks", beside(decisionLaterIsForLinks)},
-	{"RetryPassesOverWhatWaits", beside(retryPassesOverWhatWaits)},
-	{"NotesComeWithTheirPage", beside(notesComeWithTheirPage)},
-	{"NotesOfALostLease", beside(notesOfALostLease)},
-	{"NotesOfTheUntold", beside(notesOfTheUntold)},
-	{"NotesAreInOrder", beside(notesAreInOrder)},
-	{"NotesKeepTheCrawlGoing", beside(notesKeepTheCrawlGoing)},
-	{"NotesOutliveARestart", beside(notesOutliveARestart)},
-	{"WaitsUntilCompleted", beside(waitsUntilCompleted)},
-	{"RacersQueueWhatIsNewOnce", beside(racersQueueWhatIsNewOnce)},
-	{"RacersDeliverEachNoteOnce", beside(racersDeliverEachNoteOnce)},
+	{Name: "DecisionNewIsQueuedOnce", Check: beside(decisionNewIsQueuedOnce)},
+	{Name: "DecisionNewReturnsFromALostLease", Check: beside(decisionNewReturnsFromALostLease)},
+	{Name: "DecisionNewIsNeverDropped", Check: beside(decisionNewIsNeverDropped)},
+	{Name: "DecisionKnownIsSeen", Check: beside(decisionKnownIsSeen)},
+	{Name: "DecisionPromotedGetsARound", Check: beside(decisionPromotedGetsARound)},
+	{Name: "DecisionAgainKeepsItsRound", Check: beside(decisionAgainKeepsItsRound)},
+	{Name: "DecisionsOfOneCall", Check: beside(decisionsOfOneCall)},
+	{Name: "DecisionsAreRefusedByIndex", Check: beside(decisionsAreRefusedByIndex)},
+	{Name: "DecisionLaterIsForLinks", Check: beside(decisionLaterIsForLinks)},
+	{Name: "RetryPassesOverWhatWaits", Check: beside(retryPassesOverWhatWaits)},
+	{Name: "NotesComeWithTheirPage", Check: beside(notesComeWithTheirPage)},
+	{Name: "NotesOfALostLease", Check: beside(notesOfALostLease)},
+	{Name: "NotesOfTheUntold", Check: beside(notesOfTheUntold)},
+	{Name: "NotesAreInOrder", Check: beside(notesAreInOrder)},
+	{Name: "NotesKeepTheCrawlGoing", Check: beside(notesKeepTheCrawlGoing)},
+	{Name: "NotesOutliveARestart", Check: beside(notesOutliveARestart)},
+	{Name: "WaitsUntilCompleted", Check: beside(waitsUntilCompleted)},
+	{Name: "RacersQueueWhatIsNewOnce", Check: beside(racersQueueWhatIsNewOnce)},
+	{Name: "RacersDeliverEachNoteOnce", Check: beside(racersDeliverEachNoteOnce)},
 }
 
 // outbox is a driver of a crawl beside an exact set.
@@ -73,7 +74,7 @@ func again(item frontier.Item, round uint32) frontier.Item {
 func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Item) {
 	for i, verdict := range c.offer(items...) {
 		if verdict.Answer != want {
-			c.failf("%q with decision %d: %v %q, want %v", cut(items[i].URL), items[i].Decision, verdict.Answer, verdict.Reason, want)
+			c.Failf("%q with decision %d: %v %q, want %v", suite.Cut(items[i].URL), items[i].Decision, verdict.Answer, verdict.Reason, want)
 		}
 	}
 }
@@ -94,20 +95,20 @@ func (c outbox) finish() frontier.Lease {
 
 // notes returns the first n notes of a partition that has any.
 func (c outbox) notes(n int) frontier.NoteBatch {
-	batch, err := c.Crawl.(frontier.Outbox).Notes(c.ctx, n)
-	c.must(err, "Notes")
+	batch, err := c.Crawl.(frontier.Outbox).Notes(c.Ctx, n)
+	c.Must(err, "Notes")
 	if len(batch.Notes) > n {
-		c.failf("Notes returned %d notes, want at most %d", len(batch.Notes), n)
+		c.Failf("Notes returned %d notes, want at most %d", len(batch.Notes), n)
 	}
 	return batch
 }
 
 // delivered drops a batch and checks whether it was there.
 func (c outbox) delivered(want bool, batch frontier.NoteBatch, seen uint64, refused ...frontier.Refusal) {
-	dropped, err := c.Crawl.(frontier.Outbox).Delivered(c.ctx, batch, seen, refused)
-	c.must(err, "Delivered")
+	dropped, err := c.Crawl.(frontier.Outbox).Delivered(c.Ctx, batch, seen, refused)
+	c.Must(err, "Delivered")
 	if dropped != want {
-		c.failf("Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
+		c.Failf("Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
 	}
 }
 
@@ -123,7 +124,7 @@ func (c outbox) wantNotes(batch frontier.NoteBatch, want ...frontier.Item) {
 		want := want[i]
 		want.Fingerprint, want.Decision, want.Delay = item.Fingerprint, frontier.Undecided, 0
 		if item != want || item.Fingerprint == (frontier.Item{}).Fingerprint {
-			c.failf("the note is of %+v, want %+v", item, want)
+			c.Failf("the note is of %+v, want %+v", item, want)
 		}
 	}
 }
@@ -156,7 +157,7 @@ func decisionNewReturnsFromALostLease(open func(Options) outbox) {
 	item := as(frontier.New, page("a.test", 1))
 	c.add(item)
 	c.lease()
-	c.clock.advance(30 * time.Second)
+	c.Clock.Advance(30 * time.Second)
 	c.wantOffer(frontier.Seen, item)
 	l := c.lease()
 	c.wantOffer(frontier.Seen, item)
@@ -177,7 +178,7 @@ func decisionNewIsNeverDropped(open func(Options) outbox) {
 	books := c.books()
 	c.want("added", books.Added, added+100)
 	if books.Recovered > 100 || books.Promoted > 0 || added < 4000 && books.Recovered == 0 {
-		c.failf("of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
+		c.Failf("of 100 new items that a full filter was not asked for %d are recovered, %d promoted", books.Recovered, books.Promoted)
 	}
 }
 
@@ -206,7 +207,7 @@ func decisionPromotedGetsARound(open func(Options) outbox) {
 	rounds := map[string]uint32{page("a.test", 0).URL: 1, inRound.URL: 7, third.URL: 0}
 	for _, item := range c.finish().Items {
 		if want, ok := rounds[item.URL]; !ok || item.Round != want || item.Class != frontier.Exact {
-			c.failf("%q came in round %d as class %d, want round %d", item.URL, item.Round, item.Class, want)
+			c.Failf("%q came in round %d as class %d, want round %d", item.URL, item.Round, item.Class, want)
 		}
 	}
 	c.wantPlaces(0, 0, 5, 0)
@@ -221,13 +222,13 @@ func decisionAgainKeepsItsRound(open func(Options) outbox) {
 		c.finish()
 		c.add(again(item, round))
 		if got := c.wantState(item, frontier.Queued); got.Round != round {
-			c.failf("renewed in round %d, it is queued in round %d", round, got.Round)
+			c.Failf("renewed in round %d, it is queued in round %d", round, got.Round)
 		}
 		c.wantOffer(frontier.Seen, again(item, round), as(frontier.New, item), as(frontier.Known, item))
 	}
 	l := c.lease()
 	if got := l.Items[0]; got.Round != 1<<32-1 || got.Class != frontier.Exact || got.Decision != frontier.Undecided {
-		c.failf("handed out %+v in the last round", got)
+		c.Failf("handed out %+v in the last round", got)
 	}
 	c.wantClaims(0, 0)
 	c.add(again(page("b.test", 1), 3)) // it was never here
@@ -241,7 +242,7 @@ func decisionsOfOneCall(open func(Options) outbox) {
 	verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
 	for i, want := range []frontier.Answer{1, 0, 1, 0, 0, 0} {
 		if verdicts[i].Answer != want {
-			c.failf("item %d: %v, want %v", i, verdicts[i].Answer, want)
+			c.Failf("item %d: %v, want %v", i, verdicts[i].Answer, want)
 		}
 	}
 	c.wantPlaces(2, 0, 0, 0)
@@ -260,7 +261,7 @@ func decisionsAreRefusedByIndex(open func(Options) outbox) {
 	done.LinkRefused = func(link int, reason frontier.Reason) { refused = append(refused, fmt.Sprint(link, " ", reason)) }
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
 	if want := []string{"3 max_per_host", "4 malformed"}; !slices.Equal(refused, want) {
-		c.failf("the links %q were refused, want %q", refused, want)
+		c.Failf("the links %q were refused, want %q", refused, want)
 	}
 	books := c.books()
 	c.want("found", books.Found, 6)
@@ -271,8 +272,8 @@ func decisionsAreRefusedByIndex(open func(Options) outbox) {
 
 func decisionLaterIsForLinks(open func(Options) outbox) {
 	c := open(Options{})
-	if verdicts, err := c.Add(c.ctx, []frontier.Item{as(frontier.Later, page("a.test", 1))}); err == nil {
-		c.failf("Add put off a decision: %v", verdicts)
+	if verdicts, err := c.Add(c.Ctx, []frontier.Item{as(frontier.Later, page("a.test", 1))}); err == nil {
+		c.Failf("Add put off a decision: %v", verdicts)
 	}
 	books := c.books()
 	c.want("found", books.Found, 0)
@@ -286,14 +287,14 @@ func retryPassesOverWhatWaits(open func(Options) outbox) {
 	c.add(allAs(frontier.New, pages("a.test", 0, 3))...)
 	c.fail(frontier.HostUpdate{})
 	c.add(again(page("a.test", 1), 1))
-	n, err := c.Retry(c.ctx, "")
-	c.must(err, "Retry")
+	n, err := c.Retry(c.Ctx, "")
+	c.Must(err, "Retry")
 	c.want("items offered again", uint64(n), 2)
 	c.wantPlaces(3, 0, 0, 1)
 	c.wantOffer(frontier.Seen, allAs(frontier.New, pages("a.test", 0, 3))...)
 	for _, item := range c.finish().Items {
 		if item.Round != 1 {
-			c.failf("%q came in round %d, want 1", item.URL, item.Round)
+			c.Failf("%q came in round %d, want 1", item.URL, item.Round)
 		}
 	}
 	c.wantPlaces(0, 0, 3, 1)
@@ -317,7 +318,7 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	c.complete(l.ID, frontier.HostUpdate{}, done...) // a repeat notes nothing twice
 	c.complete(l.ID, frontier.HostUpdate{End: true})
 	if want := (frontier.LinkCounts{Found: 2, Added: 2}); counts != want {
-		c.failf("link counts %+v, want %+v", counts, want)
+		c.Failf("link counts %+v, want %+v", counts, want)
 	}
 	books := c.books()
 	c.want("outbox", books.Outbox, 1)
@@ -326,7 +327,7 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	batch := c.notes(10)
 	c.wantNotes(batch, rich)
 	if note := batch.Notes[0]; note.Outcome != "" || note.Status != 0 {
-		c.failf("the note of a link has outcome %q, status %d", note.Outcome, note.Status)
+		c.Failf("the note of a link has outcome %q, status %d", note.Outcome, note.Status)
 	}
 	c.wantNotes(c.notes(10), rich) // who reads takes nothing
 	c.delivered(true, batch, 1, frontier.Refusal{Reason: frontier.ReasonHostLimit, Count: 2})
@@ -344,7 +345,7 @@ func notesOfALostLease(open func(Options) outbox) {
 	c := open(Options{LeaseTTL: 30 * time.Second})
 	c.add(page("a.test", 0))
 	l := c.lease()
-	c.clock.advance(30 * time.Second)
+	c.Clock.Advance(30 * time.Second)
 	done := finished(l.Items[0])
 	done.Links, done.Untold = []frontier.Item{as(frontier.Later, page("b.test", 0))}, true
 	c.lost(l.ID, done)
@@ -372,7 +373,7 @@ func notesOfTheUntold(open func(Options) outbox) {
 	}
 	for item, want := range map[*frontier.Item]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
 		if ends[item.URL] != want {
-			c.failf("the note of %q says %q, want %q", item.URL, ends[item.URL], want)
+			c.Failf("the note of %q says %q, want %q", item.URL, ends[item.URL], want)
 		}
 	}
 	c.delivered(true, batch, 1)
@@ -417,14 +418,14 @@ func notesKeepTheCrawlGoing(open func(Options) outbox) {
 	done.Links = []frontier.Item{as(frontier.Later, page("b.test", 0))}
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
 	if grant := c.idle(); grant.Empty || grant.Wait <= 0 {
-		c.failf("with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
+		c.Failf("with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
 	}
 	batch := c.notes(1)
 	c.add(as(frontier.New, batch.Notes[0].Item))
 	c.delivered(true, batch, 0)
 	c.finish()
 	if grant := c.idle(); !grant.Empty {
-		c.failf("the crawl is not empty with nothing in its outbox")
+		c.Failf("the crawl is not empty with nothing in its outbox")
 	}
 	c.want("found", c.books().Found, 2)
 }
@@ -442,7 +443,7 @@ func notesOutliveARestart(open func(Options) outbox) {
 	done.Links = []frontier.Item{item, later}
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
 	reopened, err := reopener.Reopen()
-	c.must(err, "Reopen")
+	c.Must(err, "Reopen")
 	c.Crawl = reopened
 	c.want("outbox", c.books().Outbox, 1)
 	c.wantNotes(c.notes(1), later)
@@ -453,13 +454,13 @@ func racersQueueWhatIsNewOnce(open func(Options) outbox) {
 	c := open(Options{})
 	const urls, hosts = 300, 3
 	wins := make([]atomic.Int32, urls)
-	c.race(racers, func(racer int) error {
+	c.Race(racers, func(racer int) error {
 		for n := range urls {
 			item := as(frontier.New, page(fmt.Sprintf("h%d.test", n%hosts), n))
 			if racer%2 == 1 {
 				item.Decision, item.Round = frontier.Again, 1
 			}
-			verdicts, err := c.Add(c.ctx, []frontier.Item{item})
+			verdicts, err := c.Add(c.Ctx, []frontier.Item{item})
 			if err != nil {
 				return err
 			}
@@ -471,7 +472,7 @@ func racersQueueWhatIsNewOnce(open func(Options) outbox) {
 	})
 	for n := range wins {
 		if wins[n].Load() != 1 {
-			c.failf("%d racers were told that URL %d was added, want 1", wins[n].Load(), n)
+			c.Failf("%d racers were told that URL %d was added, want 1", wins[n].Load(), n)
 		}
 	}
 	c.wantPlaces(urls, 0, 0, 0)
@@ -486,19 +487,19 @@ func racersDeliverEachNoteOnce(open func(Options) outbox) {
 	}
 	var noting atomic.Int64
 	noting.Store((racers + 3) / 4)
-	c.race(racers, func(racer int) error {
+	c.Race(racers, func(racer int) error {
 		if racer%4 == 0 {
 			defer noting.Add(-1)
 			return c.noteLinks(links)
 		}
 		for {
 			last := noting.Load() == 0
-			batch, err := c.Crawl.(frontier.Outbox).Notes(c.ctx, 1+racer)
+			batch, err := c.Crawl.(frontier.Outbox).Notes(c.Ctx, 1+racer)
 			n := uint64(len(batch.Notes))
 			if err != nil || last && n == 0 {
 				return err
 			}
-			if _, err := c.Crawl.(frontier.Outbox).Delivered(c.ctx, batch, n, nil); err != nil {
+			if _, err := c.Crawl.(frontier.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
 				return err
 			}
 		}
@@ -513,14 +514,14 @@ func racersDeliverEachNoteOnce(open func(Options) outbox) {
 // later, until nothing is queued.
 func (c outbox) noteLinks(links int) error {
 	for {
-		grant, err := c.Lease(c.ctx, frontier.LeaseRequest{IDs: c.ids(1)})
+		grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(1)})
 		if err != nil || len(grant.Leases) == 0 {
 			return err
 		}
 		l := grant.Leases[0]
 		done := finished(l.Items[0])
 		done.Links = allAs(frontier.Later, pages(l.Host, 1, links+1))
-		if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
+		if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
 			return err
 		}
 	}

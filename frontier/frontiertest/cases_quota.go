@@ -8,24 +8,24 @@ import (
 )
 
 var quotaCases = []testCase{
-	{"ClaimGivesPlacesUpToTheMost", claimGivesPlacesUpToTheMost},
-	{"ClaimDecidesManyAtOnce", claimDecidesManyAtOnce},
-	{"ClaimersNeverPassTheMost", claimersNeverPassTheMost},
-	{"ReopenKeepsPlaces", reopenKeepsPlaces},
+	{Name: "ClaimGivesPlacesUpToTheMost", Check: claimGivesPlacesUpToTheMost},
+	{Name: "ClaimDecidesManyAtOnce", Check: claimDecidesManyAtOnce},
+	{Name: "ClaimersNeverPassTheMost", Check: claimersNeverPassTheMost},
+	{Name: "ReopenKeepsPlaces", Check: reopenKeepsPlaces},
 }
 
 // claim checks what a key that asks for a place in group is told.
 func (d *driver) claim(group, key string, most uint64, want bool) {
 	has, err := d.claimOne(group, key, most)
-	d.must(err, "Claim")
+	d.Must(err, "Claim")
 	if has != want {
-		d.failf("Claim(%q, %q, %d) = %t, want %t", group, key, most, has, want)
+		d.Failf("Claim(%q, %q, %d) = %t, want %t", group, key, most, has, want)
 	}
 }
 
 // claimOne claims one place.
 func (d *driver) claimOne(group, key string, most uint64) (bool, error) {
-	has, err := d.Claim(d.ctx, []frontier.QuotaKey{{Group: group, Key: key}}, most)
+	has, err := d.Claim(d.Ctx, []frontier.QuotaKey{{Group: group, Key: key}}, most)
 	if err != nil {
 		return false, err
 	}
@@ -34,10 +34,10 @@ func (d *driver) claimOne(group, key string, most uint64) (bool, error) {
 
 // claimed checks whether key has a place in group, and how many have.
 func (d *driver) claimed(group, key string, want bool, wantTaken uint64) {
-	has, taken, err := d.Claimed(d.ctx, group, key)
-	d.must(err, "Claimed")
+	has, taken, err := d.Claimed(d.Ctx, group, key)
+	d.Must(err, "Claimed")
 	if has != want || taken != wantTaken {
-		d.failf("Claimed(%q, %q) = %t, %d, want %t, %d", group, key, has, taken, want, wantTaken)
+		d.Failf("Claimed(%q, %q) = %t, %d, want %t, %d", group, key, has, taken, want, wantTaken)
 	}
 }
 
@@ -71,21 +71,21 @@ func claimDecidesManyAtOnce(open opener) {
 			frontier.QuotaKey{Group: "b.test", Key: fmt.Sprint(i / 2)})
 	}
 	for range 2 {
-		has, err := c.Claim(c.ctx, all, most)
-		c.must(err, "Claim")
+		has, err := c.Claim(c.Ctx, all, most)
+		c.Must(err, "Claim")
 		c.want("answers", uint64(len(has)), uint64(len(all)))
 		for i, k := range all {
 			want := k.Group == "b.test" || i/2 < most
 			if i < len(has) && has[i] != want {
-				c.failf("Claim of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
+				c.Failf("Claim of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
 			}
 		}
 		c.claimed("a.test", "499", true, most)
 		c.claimed("a.test", "500", false, most)
 		c.claimed("b.test", "349", true, keys/2)
 	}
-	none, err := c.Claim(c.ctx, nil, most)
-	c.must(err, "Claim of nothing")
+	none, err := c.Claim(c.Ctx, nil, most)
+	c.Must(err, "Claim of nothing")
 	c.want("answers to nothing", uint64(len(none)), 0)
 }
 
@@ -93,7 +93,7 @@ func claimersNeverPassTheMost(open opener) {
 	const racers, keys, most = 16, 40, 25
 	c := open(Options{})
 	var has [keys]atomic.Int32
-	c.race(racers, func(racer int) error {
+	c.Race(racers, func(racer int) error {
 		for i := range keys {
 			i := (i + 7*racer) % keys // so that the last places are fought for
 			got, err := c.claimOne("a.test", fmt.Sprint(i), most)
@@ -109,12 +109,12 @@ func claimersNeverPassTheMost(open opener) {
 	places := uint64(0)
 	for i := range keys {
 		got, err := c.claimOne("a.test", fmt.Sprint(i), most)
-		c.must(err, "Claim")
+		c.Must(err, "Claim")
 		if got {
 			places++
 		}
 		if n := has[i].Load(); n > 0 && !got {
-			c.failf("key %d was told %d times that it has a place, and has none", i, n)
+			c.Failf("key %d was told %d times that it has a place, and has none", i, n)
 		}
 	}
 	c.want("places", places, most)
@@ -130,7 +130,7 @@ func reopenKeepsPlaces(open opener) {
 	c.claim("a.test", "b.a.test", 2, true)
 	for _, again := range []func(Reopener) (Crawl, error){Reopener.Reopen, Reopener.Crash} {
 		reopened, err := again(crawl)
-		c.must(err, "open again")
+		c.Must(err, "open again")
 		c.Crawl, crawl = reopened, reopened.(Reopener)
 		c.claimed("a.test", "b.a.test", true, 2)
 		c.claim("a.test", "www.a.test", 2, true)

@@ -10,11 +10,11 @@ import (
 
 // raceCases run goroutines against one crawl; they say most under the race detector.
 var raceCases = []testCase{
-	{"RacersAddEachURLOnce", racersAddEachURLOnce},
-	{"RacersLeaseEachHostOnce", racersLeaseEachHostOnce},
-	{"RacersRepeatOneLease", racersRepeatOneLease},
-	{"RacersFollowLinksOnce", racersFollowLinksOnce},
-	{"RacersCrawlEverythingOnce", racersCrawlEverythingOnce},
+	{Name: "RacersAddEachURLOnce", Check: racersAddEachURLOnce},
+	{Name: "RacersLeaseEachHostOnce", Check: racersLeaseEachHostOnce},
+	{Name: "RacersRepeatOneLease", Check: racersRepeatOneLease},
+	{Name: "RacersFollowLinksOnce", Check: racersFollowLinksOnce},
+	{Name: "RacersCrawlEverythingOnce", Check: racersCrawlEverythingOnce},
 }
 
 const racers = 16
@@ -23,11 +23,11 @@ func racersAddEachURLOnce(open opener) {
 	c := open(Options{MaxPerHost: 150})
 	const urls, hosts = 1000, 5 // 200 for each host, of which 150 fit
 	wins := make([]atomic.Int32, urls)
-	c.race(racers, func(int) error {
+	c.Race(racers, func(int) error {
 		for n := range urls { // all in one order, so that they meet
 			item := page(fmt.Sprintf("h%d.test", n%hosts), n)
 			item.Class = frontier.Class(n / hosts % 2)
-			verdicts, err := c.Add(c.ctx, []frontier.Item{item, item})
+			verdicts, err := c.Add(c.Ctx, []frontier.Item{item, item})
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func racersAddEachURLOnce(open opener) {
 	added := uint64(0)
 	for n := range wins {
 		if wins[n].Load() > 1 {
-			c.failf("%d racers were told that URL %d is new, want at most 1", wins[n].Load(), n)
+			c.Failf("%d racers were told that URL %d is new, want at most 1", wins[n].Load(), n)
 		}
 		added += uint64(wins[n].Load())
 	}
@@ -58,9 +58,9 @@ func racersLeaseEachHostOnce(open opener) {
 		c.add(page(fmt.Sprintf("h%d.test", n), 0))
 	}
 	var holders sync.Map
-	c.race(racers, func(i int) error {
+	c.Race(racers, func(i int) error {
 		for {
-			grant, err := c.Lease(c.ctx, frontier.LeaseRequest{IDs: c.ids(3)})
+			grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(3)})
 			if err != nil || len(grant.Leases) == 0 {
 				return err
 			}
@@ -79,8 +79,8 @@ func racersRepeatOneLease(open opener) {
 	c.add(append(pages("a.test", 0, 3), pages("b.test", 0, 3)...)...)
 	ids := c.ids(1)
 	hosts := make([]string, racers)
-	c.race(racers, func(i int) error {
-		grant, err := c.Lease(c.ctx, frontier.LeaseRequest{IDs: ids})
+	c.Race(racers, func(i int) error {
+		grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: ids})
 		if err != nil || len(grant.Leases) != 1 {
 			return fmt.Errorf("%d leases, %v, want 1", len(grant.Leases), err)
 		}
@@ -89,7 +89,7 @@ func racersRepeatOneLease(open opener) {
 	})
 	for _, host := range hosts {
 		if host != hosts[0] {
-			c.failf("one id was given hosts %q", hosts)
+			c.Failf("one id was given hosts %q", hosts)
 		}
 	}
 	c.wantPlaces(3, 3, 0, 0)
@@ -105,7 +105,7 @@ func racersFollowLinksOnce(open opener) {
 	}
 	links := pages("common.test", 0, 300)
 	var added, found atomic.Uint64
-	c.race(racers, func(i int) error {
+	c.Race(racers, func(i int) error {
 		done := finished(leases[i].Items[0])
 		done.Links = links
 		done.Record = func(counts frontier.LinkCounts) error {
@@ -114,7 +114,7 @@ func racersFollowLinksOnce(open opener) {
 			return nil
 		}
 		for range 2 { // the second is a repeat
-			if err := c.Complete(c.ctx, leases[i].ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
+			if err := c.Complete(c.Ctx, leases[i].ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err != nil {
 				return err
 			}
 		}
@@ -151,19 +151,19 @@ func racersCrawlEverythingOnce(open opener) {
 		}
 		return done
 	}
-	c.race(racers, func(int) error {
+	c.Race(racers, func(int) error {
 		for {
-			grant, err := c.Lease(c.ctx, frontier.LeaseRequest{IDs: c.ids(2)})
+			grant, err := c.Lease(c.Ctx, frontier.LeaseRequest{IDs: c.ids(2)})
 			if err != nil || grant.Empty {
 				return err
 			}
 			for _, l := range grant.Leases {
 				for _, item := range l.Items {
-					if err := c.Complete(c.ctx, l.ID, []frontier.Completion{fetch(item)}, frontier.HostUpdate{}); err != nil {
+					if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{fetch(item)}, frontier.HostUpdate{}); err != nil {
 						return err
 					}
 				}
-				if err := c.Complete(c.ctx, l.ID, nil, frontier.HostUpdate{End: true}); err != nil {
+				if err := c.Complete(c.Ctx, l.ID, nil, frontier.HostUpdate{End: true}); err != nil {
 					return err
 				}
 			}
@@ -171,9 +171,9 @@ func racersCrawlEverythingOnce(open opener) {
 	})
 	for n := range visits {
 		if got := visits[n].Load(); got != 1 {
-			c.failf("page %d was visited %d times, want once", n, got)
+			c.Failf("page %d was visited %d times, want once", n, got)
 		}
 	}
 	c.wantPlaces(0, 0, size, 0)
-	c.must(c.audit(), "Audit")
+	c.Must(c.audit(), "Audit")
 }

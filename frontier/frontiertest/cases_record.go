@@ -9,10 +9,10 @@ import (
 )
 
 var recordCases = []testCase{
-	{"RecordIsWrittenOnce", recordIsWrittenOnce},
-	{"RecordErrorFailsTheCompletion", recordErrorFailsTheCompletion},
-	{"RecordIsSyncedBeforeTheEffect", recordIsSyncedBeforeTheEffect},
-	{"SyncErrorFailsTheCompletion", syncErrorFailsTheCompletion},
+	{Name: "RecordIsWrittenOnce", Check: recordIsWrittenOnce},
+	{Name: "RecordErrorFailsTheCompletion", Check: recordErrorFailsTheCompletion},
+	{Name: "RecordIsSyncedBeforeTheEffect", Check: recordIsSyncedBeforeTheEffect},
+	{Name: "SyncErrorFailsTheCompletion", Check: syncErrorFailsTheCompletion},
 }
 
 var errDisk = errors.New("disk full")
@@ -67,7 +67,7 @@ func recordIsWrittenOnce(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done...)
 	for _, item := range l.Items[:2] {
 		if written[item.URL] != 1 {
-			c.failf("the record of %q was written %d times, want once", item.URL, written[item.URL])
+			c.Failf("the record of %q was written %d times, want once", item.URL, written[item.URL])
 		}
 	}
 	c.want("records", c.books().Records, 2)
@@ -85,10 +85,10 @@ func recordErrorFailsTheCompletion(open opener) {
 	done.Record = func(frontier.LinkCounts) error { return errDisk }
 	before := c.books()
 	update := frontier.HostUpdate{End: true}
-	if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, update); !errors.Is(err, errDisk) {
-		c.failf("Complete with a record that cannot be written = %v, want %v", err, errDisk)
+	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, update); !errors.Is(err, errDisk) {
+		c.Failf("Complete with a record that cannot be written = %v, want %v", err, errDisk)
 	}
-	if _, err := c.Stats(c.ctx); err != nil {
+	if _, err := c.Stats(c.Ctx); err != nil {
 		notDoneAfterCrash(c, l.Items[0])
 		return
 	}
@@ -110,10 +110,10 @@ func notDoneAfterCrash(c *driver, item frontier.Item) {
 		return
 	}
 	again, err := old.Crash()
-	c.must(err, "Crash")
+	c.Must(err, "Crash")
 	c.Crawl = again
-	if status, err := c.Lookup(c.ctx, item.Host, item.URL); err != nil || status.State == frontier.Done {
-		c.failf("after a restart the item is %q (%v), want it not done", status.State, err)
+	if status, err := c.Lookup(c.Ctx, item.Host, item.URL); err != nil || status.State == frontier.Done {
+		c.Failf("after a restart the item is %q (%v), want it not done", status.State, err)
 	}
 }
 
@@ -128,7 +128,7 @@ func recordIsSyncedBeforeTheEffect(open opener) {
 		c.complete(l.ID, frontier.HostUpdate{}, done)
 		want := slices.Repeat([]string{"record", "sync"}, i+1)
 		if got := out.log(); !slices.Equal(got, want) {
-			c.failf("when Complete %d was answered the output had seen %q, want %q", i, got, want)
+			c.Failf("when Complete %d was answered the output had seen %q, want %q", i, got, want)
 		}
 	}
 }
@@ -143,12 +143,12 @@ func syncErrorFailsTheCompletion(open opener) {
 	done := finished(l.Items[0])
 	done.Record = out.write("record")
 	out.err = errDisk
-	if err := c.Complete(c.ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err == nil {
-		c.failf("Complete was answered without error though the output could not be synced")
+	if err := c.Complete(c.Ctx, l.ID, []frontier.Completion{done}, frontier.HostUpdate{End: true}); err == nil {
+		c.Failf("Complete was answered without error though the output could not be synced")
 	}
 	out.err = nil
-	if status, err := c.Lookup(c.ctx, "a.test", l.Items[0].URL); err == nil && status.State != frontier.Leased {
-		c.failf("the item is %q, want %q", status.State, frontier.Leased)
+	if status, err := c.Lookup(c.Ctx, "a.test", l.Items[0].URL); err == nil && status.State != frontier.Leased {
+		c.Failf("the item is %q, want %q", status.State, frontier.Leased)
 	}
 	notDoneAfterCrash(c, l.Items[0])
 }

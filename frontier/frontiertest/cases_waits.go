@@ -9,10 +9,10 @@ import (
 
 // wantWaits checks which items the outbox says are queued or leased.
 func (c outbox) wantWaits(when string, items []frontier.Item, want ...bool) {
-	got, err := c.Crawl.(frontier.Outbox).Waits(c.ctx, items)
-	c.must(err, "Waits")
+	got, err := c.Crawl.(frontier.Outbox).Waits(c.Ctx, items)
+	c.Must(err, "Waits")
 	if !slices.Equal(got, want) {
-		c.failf("%s: of %q wait %v, want %v", when, urls(items), got, want)
+		c.Failf("%s: of %q wait %v, want %v", when, urls(items), got, want)
 	}
 }
 

@@ -21,23 +21,17 @@ const Window = time.Hour
 // RunWindows holds the crawls that open returns, which know Window of
 // ClassWindow, to what windows mean.
 func RunWindows(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
-	for _, c := range windowCases {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), func(opt Options) Crawl { return open(t, opt) }); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	runAll(t, windowCases, open)
 }
 
 var windowCases = []testCase{
-	{"WindowBeginsWithTheCompletion", windowBeginsWithTheCompletion},
-	{"WindowIsOfItsClass", windowIsOfItsClass},
-	{"WindowOfAFailedKey", windowOfAFailedKey},
-	{"WindowOfALink", windowOfALink},
-	{"WindowEndsOnce", windowEndsOnce},
-	{"WindowOutlivesACrash", windowOutlivesACrash},
-	{"WindowsKeepTheBooks", windowsKeepTheBooks},
+	{Name: "WindowBeginsWithTheCompletion", Check: windowBeginsWithTheCompletion},
+	{Name: "WindowIsOfItsClass", Check: windowIsOfItsClass},
+	{Name: "WindowOfAFailedKey", Check: windowOfAFailedKey},
+	{Name: "WindowOfALink", Check: windowOfALink},
+	{Name: "WindowEndsOnce", Check: windowEndsOnce},
+	{Name: "WindowOutlivesACrash", Check: windowOutlivesACrash},
+	{Name: "WindowsKeepTheBooks", Check: windowsKeepTheBooks},
 }
 
 // classed is a page of a.test of a class.
@@ -50,7 +44,7 @@ func classed(class frontier.Class, n int) frontier.Item {
 // answered checks the answer to an item that is offered.
 func (d *driver) answered(item frontier.Item, want frontier.Answer) {
 	if got := d.offer(item)[0]; got.Answer != want {
-		d.failf("%q offered: %v %q, want %v", item.URL, got.Answer, got.Reason, want)
+		d.Failf("%q offered: %v %q, want %v", item.URL, got.Answer, got.Reason, want)
 	}
 }
 
@@ -58,7 +52,7 @@ func (d *driver) answered(item frontier.Item, want frontier.Answer) {
 func (d *driver) finish(round uint32, complete func(frontier.Item) frontier.Completion) {
 	l := d.lease()
 	if len(l.Items) != 1 || l.Items[0].Round != round || l.Items[0].Attempts != 0 {
-		d.failf("handed out %q, the first of round %d after %d attempts, want one of round %d",
+		d.Failf("handed out %q, the first of round %d after %d attempts, want one of round %d",
 			urls(l.Items), l.Items[0].Round, l.Items[0].Attempts, round)
 	}
 	d.complete(l.ID, frontier.HostUpdate{End: true}, complete(l.Items[0]))
@@ -72,23 +66,23 @@ func windowBeginsWithTheCompletion(open opener) {
 	c := open(Options{LeaseTTL: 3 * Window})
 	item := classed(ClassWindow, 1)
 	c.add(item)
-	c.clock.advance(2 * Window)
+	c.Clock.Advance(2 * Window)
 	c.answered(item, frontier.Seen) // it waits
 	l := c.lease()
-	c.clock.advance(2 * Window)
+	c.Clock.Advance(2 * Window)
 	c.answered(item, frontier.Seen) // it is in a worker's hands
 	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
 	for round := uint32(1); round < 4; round++ {
-		c.clock.advance(Window - 10*time.Millisecond)
+		c.Clock.Advance(Window - 10*time.Millisecond)
 		c.answered(item, frontier.Seen)
-		c.clock.advance(10 * time.Millisecond)
+		c.Clock.Advance(10 * time.Millisecond)
 		if status := c.wantState(item, frontier.Done); status.Round != round-1 {
-			c.failf("round %d before it was offered, want %d", status.Round, round-1)
+			c.Failf("round %d before it was offered, want %d", status.Round, round-1)
 		}
 		c.answered(item, frontier.Added)
 		c.answered(item, frontier.Seen)
 		if status := c.wantState(item, frontier.Queued); status.Round != round {
-			c.failf("queued in round %d, want %d", status.Round, round)
+			c.Failf("queued in round %d, want %d", status.Round, round)
 		}
 		c.finish(round, finished)
 	}
@@ -103,12 +97,12 @@ func windowIsOfItsClass(open opener) {
 	item := classed(ClassForever, 1)
 	c.add(item)
 	c.finish(0, finished)
-	c.clock.advance(1000 * Window)
+	c.Clock.Advance(1000 * Window)
 	c.answered(item, frontier.Seen)
 	bulk := page("a.test", 2)
 	c.add(bulk)
 	c.finish(0, finished)
-	c.clock.advance(1000 * Window)
+	c.Clock.Advance(1000 * Window)
 	c.answered(bulk, frontier.Seen)
 }
 
@@ -117,19 +111,19 @@ func windowOfAFailedKey(open opener) {
 	item := classed(ClassWindow, 1)
 	c.add(item)
 	c.finish(0, brokenOff)
-	c.clock.advance(Window / 2)
+	c.Clock.Advance(Window / 2)
 	c.answered(item, frontier.Seen)
-	c.clock.advance(Window / 2)
+	c.Clock.Advance(Window / 2)
 	c.answered(item, frontier.Added)
-	_, err := c.Retry(c.ctx, "") // it waits already
-	c.must(err, "Retry")
+	_, err := c.Retry(c.Ctx, "") // it waits already
+	c.Must(err, "Retry")
 	if got := c.list(frontier.Queued, ""); len(got) != 1 || got[item.URL].Round != 1 {
-		c.failf("queued: %v, want %q once, in round 1", got, item.URL)
+		c.Failf("queued: %v, want %q once, in round 1", got, item.URL)
 	}
 	c.finish(1, brokenOff)
-	c.clock.advance(Window)
-	n, err := c.Retry(c.ctx, "")
-	c.must(err, "Retry")
+	c.Clock.Advance(Window)
+	n, err := c.Retry(c.Ctx, "")
+	c.Must(err, "Retry")
 	c.want("items offered again", uint64(n), 1)
 	c.answered(item, frontier.Seen)
 	c.finish(2, finished)
@@ -143,7 +137,7 @@ func windowOfALink(open opener) {
 	item, from := classed(ClassWindow, 1), page("b.test", 1)
 	c.add(item)
 	c.finish(0, finished)
-	c.clock.advance(Window)
+	c.Clock.Advance(Window)
 	c.add(from)
 	l := c.lease()
 	done := finished(l.Items[0])
@@ -152,7 +146,7 @@ func windowOfALink(open opener) {
 	done.Record = func(links frontier.LinkCounts) error { counts = links; return nil }
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
 	if want := (frontier.LinkCounts{Found: 2, Added: 1, Seen: 1}); counts != want {
-		c.failf("links %+v, want %+v", counts, want)
+		c.Failf("links %+v, want %+v", counts, want)
 	}
 	c.finish(1, finished)
 }
@@ -162,10 +156,10 @@ func windowEndsOnce(open opener) {
 	item := classed(ClassWindow, 1)
 	c.add(item)
 	c.finish(0, finished)
-	c.clock.advance(Window)
+	c.Clock.Advance(Window)
 	var added atomic.Int64
-	c.race(16, func(int) error {
-		verdicts, err := c.Add(c.ctx, []frontier.Item{item, item})
+	c.Race(16, func(int) error {
+		verdicts, err := c.Add(c.Ctx, []frontier.Item{item, item})
 		for _, v := range verdicts {
 			if v.Answer == frontier.Added {
 				added.Add(1)
@@ -188,14 +182,14 @@ func windowOutlivesACrash(open opener) {
 	crash := func() {
 		if r, ok := c.Crawl.(Reopener); ok {
 			crawl, err := r.Crash()
-			c.must(err, "Crash")
+			c.Must(err, "Crash")
 			c.Crawl = crawl
 		}
 	}
 	crash()
-	c.clock.advance(Window / 2)
+	c.Clock.Advance(Window / 2)
 	c.answered(item, frontier.Seen)
-	c.clock.advance(Window / 2)
+	c.Clock.Advance(Window / 2)
 	c.answered(item, frontier.Added)
 	crash()
 	c.answered(item, frontier.Seen)
@@ -212,18 +206,18 @@ func windowsKeepTheBooks(open opener) {
 	for range 3 {
 		l := c.lease()
 		c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]), brokenOff(l.Items[1]), finished(l.Items[2]))
-		c.clock.advance(Window)
+		c.Clock.Advance(Window)
 		c.add(classed(ClassWindow, 1), classed(ClassWindow, 2), classed(ClassWindow, 3))
 	}
 	stats := c.books()
 	c.want("added", stats.Added, 12)
 	c.want("queued", stats.Queued, 3)
-	audit, err := c.Audit(c.ctx)
-	c.must(err, "Audit")
+	audit, err := c.Audit(c.Ctx)
+	c.Must(err, "Audit")
 	c.want("queued, counted", audit.Queued, 3)
 	c.want("failed, counted", audit.Failed, stats.Failed)
 	c.want("done, counted", audit.Done, stats.Done)
 	if off := audit.Added - float64(stats.Added); off > 1+5*audit.AddedErr || off < -1-5*audit.AddedErr {
-		c.failf("added is estimated as %.1f ± %.1f, want %d", audit.Added, audit.AddedErr, stats.Added)
+		c.Failf("added is estimated as %.1f ± %.1f, want %d", audit.Added, audit.AddedErr, stats.Added)
 	}
 }

@@ -1,64 +1,26 @@
 package frontiertest
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
-
-// clock is a time that moves when told. It is safe for concurrent use.
-type clock struct{ micros atomic.Int64 }
-
-func newClock() *clock {
-	c := new(clock)
-	c.micros.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro())
-	return c
-}
-
-// Now returns the time, in UTC.
-func (c *clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
-
-func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
-
-// failure is what driver.failf panics with.
-type failure struct{ error }
 
 // driver works on one crawl as a worker would, one call at a time, and ends the
 // case when a call does not go as it must.
 type driver struct {
 	Crawl
-	ctx    context.Context
-	clock  *clock
+	suite.Driver
 	opt    Options
 	lastID atomic.Uint64
-}
-
-// failf ends the case. Only the goroutine that runs the case may call it.
-func (d *driver) failf(format string, args ...any) {
-	at := ""
-	for skip := 1; skip < 10; skip++ { // the nearest caller that is a case
-		if _, file, line, ok := runtime.Caller(skip); ok && strings.Contains(file, "cases") {
-			at = fmt.Sprintf("%s:%d: ", file[strings.LastIndexByte(file, '/')+1:], line)
-			break
-		}
-	}
-	panic(failure{fmt.Errorf(at+format, args...)})
-}
-
-func (d *driver) must(err error, call string) {
-	if err != nil {
-		d.failf("%s: %w", call, err)
-	}
 }
 
 // id returns a lease id that no one has.
@@ -90,10 +52,10 @@ func pages(host string, from, to int) (items []frontier.Item) {
 
 // offer adds items and returns the verdicts.
 func (d *driver) offer(items ...frontier.Item) []frontier.Verdict {
-	verdicts, err := d.Add(d.ctx, items)
-	d.must(err, "Add")
+	verdicts, err := d.Add(d.Ctx, items)
+	d.Must(err, "Add")
 	if len(verdicts) != len(items) {
-		d.failf("Add answered %d of %d items", len(verdicts), len(items))
+		d.Failf("Add answered %d of %d items", len(verdicts), len(items))
 	}
 	return verdicts
 }
@@ -102,22 +64,14 @@ func (d *driver) offer(items ...frontier.Item) []frontier.Verdict {
 func (d *driver) add(items ...frontier.Item) {
 	for i, verdict := range d.offer(items...) {
 		if verdict.Answer != frontier.Added {
-			d.failf("Add(%q) = %v %q, want added", cut(items[i].URL), verdict.Answer, verdict.Reason)
+			d.Failf("Add(%q) = %v %q, want added", suite.Cut(items[i].URL), verdict.Answer, verdict.Reason)
 		}
 	}
 }
 
-// cut shortens a URL for a message.
-func cut(url string) string {
-	if len(url) > 60 {
-		return url[:60] + "..."
-	}
-	return url
-}
-
 func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
-	grant, err := d.Lease(d.ctx, request)
-	d.must(err, "Lease")
+	grant, err := d.Lease(d.Ctx, request)
+	d.Must(err, "Lease")
 	return grant
 }
 
@@ -125,7 +79,7 @@ func (d *driver) grant(request frontier.LeaseRequest) frontier.Grant {
 func (d *driver) lease() frontier.Lease {
 	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(1), InFlight: 1})
 	if len(grant.Leases) != 1 {
-		d.failf("Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
+		d.Failf("Lease handed out %d hosts (wait %v, empty %t, limited %t, paused %t), want 1",
 			len(grant.Leases), grant.Wait, grant.Empty, grant.Limited, grant.Paused)
 	}
 	return grant.Leases[0]
@@ -135,7 +89,7 @@ func (d *driver) lease() frontier.Lease {
 func (d *driver) idle() frontier.Grant {
 	grant := d.grant(frontier.LeaseRequest{Worker: "suite", IDs: d.ids(4)})
 	if len(grant.Leases) > 0 {
-		d.failf("Lease handed out %q with %q, want nothing", grant.Leases[0].Host, urls(grant.Leases[0].Items))
+		d.Failf("Lease handed out %q with %q, want nothing", grant.Leases[0].Host, urls(grant.Leases[0].Items))
 	}
 	return grant
 }
@@ -145,22 +99,22 @@ func (d *driver) dueIn(wait time.Duration) frontier.Lease {
 	const tick = 10 * time.Millisecond
 	if wait > tick {
 		d.idle()
-		d.clock.advance(wait - tick)
+		d.Clock.Advance(wait - tick)
 		d.idle()
 		wait = tick
 	}
-	d.clock.advance(wait)
+	d.Clock.Advance(wait)
 	return d.lease()
 }
 
 func (d *driver) extend(id frontier.LeaseID, topUp frontier.TopUp) frontier.Extension {
-	extension, err := d.Extend(d.ctx, id, topUp)
-	d.must(err, "Extend")
+	extension, err := d.Extend(d.Ctx, id, topUp)
+	d.Must(err, "Extend")
 	return extension
 }
 
 func (d *driver) complete(id frontier.LeaseID, update frontier.HostUpdate, done ...frontier.Completion) {
-	d.must(d.Complete(d.ctx, id, done, update), "Complete")
+	d.Must(d.Complete(d.Ctx, id, done, update), "Complete")
 }
 
 // end ends l, which gives back what it has not completed. The host keeps delay.
@@ -170,12 +124,12 @@ func (d *driver) end(l frontier.Lease, delay time.Duration) {
 
 // lost checks that neither Extend nor Complete accepts id.
 func (d *driver) lost(id frontier.LeaseID, done ...frontier.Completion) {
-	if _, err := d.Extend(d.ctx, id, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
-		d.failf("Extend of a lost lease = %v, want ErrLeaseLost", err)
+	if _, err := d.Extend(d.Ctx, id, frontier.TopUp{}); !errors.Is(err, frontier.ErrLeaseLost) {
+		d.Failf("Extend of a lost lease = %v, want ErrLeaseLost", err)
 	}
-	err := d.Complete(d.ctx, id, done, frontier.HostUpdate{End: true, Blob: []byte("lost")})
+	err := d.Complete(d.Ctx, id, done, frontier.HostUpdate{End: true, Blob: []byte("lost")})
 	if !errors.Is(err, frontier.ErrLeaseLost) {
-		d.failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
+		d.Failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
 	}
 }
 
@@ -202,7 +156,7 @@ func all(items []frontier.Item, complete func(frontier.Item) frontier.Completion
 
 func urls(items []frontier.Item) (urls []string) {
 	for _, item := range items {
-		urls = append(urls, cut(item.URL))
+		urls = append(urls, suite.Cut(item.URL))
 	}
 	return urls
 }
@@ -210,22 +164,22 @@ func urls(items []frontier.Item) (urls []string) {
 // wantItems checks the URLs of items and their order.
 func (d *driver) wantItems(what string, got, want []frontier.Item) {
 	if !slices.Equal(urls(got), urls(want)) {
-		d.failf("%s: got %q, want %q", what, urls(got), urls(want))
+		d.Failf("%s: got %q, want %q", what, urls(got), urls(want))
 	}
 }
 
 // books returns the counters, which must balance.
 func (d *driver) books() frontier.Stats {
-	stats, err := d.Stats(d.ctx)
-	d.must(err, "Stats")
-	d.must(stats.Balance(), "Stats")
+	stats, err := d.Stats(d.Ctx)
+	d.Must(err, "Stats")
+	d.Must(stats.Balance(), "Stats")
 	return stats
 }
 
 // want checks a figure.
 func (d *driver) want(what string, got, want uint64) {
 	if got != want {
-		d.failf("%s is %d, want %d", what, got, want)
+		d.Failf("%s is %d, want %d", what, got, want)
 	}
 }
 
@@ -233,17 +187,17 @@ func (d *driver) want(what string, got, want uint64) {
 func (d *driver) wantPlaces(queued, leased, done, failed uint64) {
 	b := d.books()
 	if b.Queued != queued || b.Leased != leased || b.Done != done || b.Failed != failed {
-		d.failf("queued, leased, done, failed are %d, %d, %d, %d, want %d, %d, %d, %d",
+		d.Failf("queued, leased, done, failed are %d, %d, %d, %d, want %d, %d, %d, %d",
 			b.Queued, b.Leased, b.Done, b.Failed, queued, leased, done, failed)
 	}
 }
 
 // wantState checks where item is and returns the whole answer.
 func (d *driver) wantState(item frontier.Item, want frontier.State) frontier.Status {
-	status, err := d.Lookup(d.ctx, item.Host, item.URL)
-	d.must(err, "Lookup")
+	status, err := d.Lookup(d.Ctx, item.Host, item.URL)
+	d.Must(err, "Lookup")
 	if status.State != want {
-		d.failf("%q is %q, want %q", cut(item.URL), status.State, want)
+		d.Failf("%q is %q, want %q", suite.Cut(item.URL), status.State, want)
 	}
 	return status
 }
@@ -251,17 +205,17 @@ func (d *driver) wantState(item frontier.Item, want frontier.State) frontier.Sta
 // list returns the items in state by URL.
 func (d *driver) list(state frontier.State, host string) map[string]frontier.Item {
 	var listed []frontier.Item
-	err := d.List(d.ctx, state, host, func(item frontier.Item) bool {
+	err := d.List(d.Ctx, state, host, func(item frontier.Item) bool {
 		listed = append(listed, item)
 		return true
 	})
-	d.must(err, "List")
+	d.Must(err, "List")
 	items := map[string]frontier.Item{}
 	for _, item := range listed {
 		items[item.URL] = item
 	}
 	if len(items) < len(listed) {
-		d.failf("List(%s) has a URL twice: %q", state, urls(listed))
+		d.Failf("List(%s) has a URL twice: %q", state, urls(listed))
 	}
 	return items
 }
@@ -269,22 +223,6 @@ func (d *driver) list(state frontier.State, host string) map[string]frontier.Ite
 // print returns the fingerprint of an item that is queued.
 func (d *driver) print(item frontier.Item) bloomstore.Fingerprint {
 	return d.list(frontier.Queued, item.Host)[item.URL].Fingerprint
-}
-
-// race runs n goroutines and ends the case with what they return.
-func (d *driver) race(n int, racer func(i int) error) {
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = racer(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	d.must(errors.Join(errs...), "racers")
 }
 
 // statsDiff says how two statistics differ, empty if not. It passes over what

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // Crawl is a whole frontier: what the suite holds to the contract.
@@ -54,12 +55,9 @@ type Options struct {
 	ExactSet   bool             // of a frontier.Outbox: an exact set decides about exact items
 }
 
-// A testCase holds a crawl to one part of the contract. check makes the crawls
-// it needs and fails by driver.failf.
-type testCase struct {
-	name  string
-	check func(open opener)
-}
+// A testCase holds a crawl to one part of the contract. It makes the crawls it
+// needs.
+type testCase = suite.Case[opener]
 
 // opener returns a fresh, empty crawl in the hands of a driver.
 type opener func(Options) *driver
@@ -67,13 +65,13 @@ type opener func(Options) *driver
 // Run holds the crawls that open returns, fresh and empty each time, to the
 // contract, case by case. They are closed by t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T, opt Options) Crawl) {
-	for _, c := range allCases() {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), func(opt Options) Crawl { return open(t, opt) }); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	runAll(t, allCases(), open)
+}
+
+func runAll(t *testing.T, cases []testCase, open func(t *testing.T, opt Options) Crawl) {
+	suite.Run(t, cases, func(t *testing.T) opener {
+		return drive(t.Context(), func(opt Options) Crawl { return open(t, opt) })
+	})
 }
 
 func allCases() []testCase {
@@ -84,26 +82,16 @@ func allCases() []testCase {
 	return all
 }
 
-// run returns what the case found wrong with a crawl of open: an error instead
-// of a failed test, so that the suite can be tested on broken stores.
-func (c testCase) run(ctx context.Context, open func(Options) Crawl) (err error) {
-	defer func() {
-		switch found := recover().(type) {
-		case nil:
-		case failure:
-			err = found.error
-		default:
-			panic(found)
-		}
-	}()
-	c.check(func(opt Options) *driver {
-		clock := newClock()
-		opt.Now = clock.Now
+// drive gives each crawl that open returns to a driver.
+func drive(ctx context.Context, open func(Options) Crawl) opener {
+	return func(opt Options) *driver {
+		d := &driver{Driver: suite.NewDriver(ctx)}
+		opt.Now = d.Clock.Now
 		opt.LeaseTTL = cmp.Or(opt.LeaseTTL, 30*time.Second)
 		if opt.Output == nil {
 			opt.Output = new(output)
 		}
-		return &driver{Crawl: open(opt), ctx: ctx, clock: clock, opt: opt}
-	})
-	return nil
+		d.Crawl, d.opt = open(opt), opt
+		return d
+	}
 }

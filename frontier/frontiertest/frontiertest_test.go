@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // openMemory opens a Memory as the suite asks for it.
@@ -59,12 +59,7 @@ func TestMemoryModel(t *testing.T) {
 	if *proof {
 		runs, steps = 100, 3000
 	}
-	first := *seed
-	if first == 0 {
-		first = rand.Uint64N(1 << 48)
-	} else {
-		runs = 1
-	}
+	first, runs := suite.FirstSeed(*seed, runs)
 	for i := range runs {
 		Model(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) }, first+uint64(i), steps)
 		if t.Failed() {

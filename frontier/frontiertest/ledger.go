@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // ledger is a model of a crawl that has no queues: it knows every URL and where
@@ -201,7 +202,7 @@ func (k *known) same(got frontier.Item) error {
 	got.Delay = 0
 	got.Deliveries = min(got.Deliveries, frontier.MaxDeliveries)
 	if got != want {
-		return fmt.Errorf("%q came back as %+v, want %+v", cut(want.URL), got, want)
+		return fmt.Errorf("%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, n
 	for i, item := range got {
 		k := g.urls[item.URL]
 		if k == nil || taken[k] || !slices.Contains(ready, k) {
-			return fmt.Errorf("%q handed out, which is not ready", cut(item.URL))
+			return fmt.Errorf("%q handed out, which is not ready", suite.Cut(item.URL))
 		}
 		if err := k.same(item); err != nil {
 			return err
@@ -230,7 +231,7 @@ func (g *ledger) hand(h *holding, got []frontier.Item, n int, maxPages uint64, n
 			earlier := before.item.Priority < k.item.Priority ||
 				before.item.Priority == k.item.Priority && before.seq < k.seq && !before.loose && !k.loose
 			if before != k && !taken[before] && earlier {
-				return fmt.Errorf("item %d: %q handed out before %q", i, cut(item.URL), cut(before.item.URL))
+				return fmt.Errorf("item %d: %q handed out before %q", i, suite.Cut(item.URL), suite.Cut(before.item.URL))
 			}
 		}
 		taken[k] = true
@@ -282,7 +283,7 @@ func (g *ledger) grantedOne(request frontier.LeaseRequest, l frontier.Lease, now
 	case s == nil:
 		return fmt.Errorf("unknown host %q handed out", l.Host)
 	case string(l.Blob) != string(s.blob) && !(s.fading && len(l.Blob) == 0):
-		return fmt.Errorf("%s came with blob %q, want %q", l.Host, cut(string(l.Blob)), cut(string(s.blob)))
+		return fmt.Errorf("%s came with blob %q, want %q", l.Host, suite.Cut(string(l.Blob)), suite.Cut(string(s.blob)))
 	case h != nil:
 		return h.repeated(l, g.opt.LeaseTTL, now)
 	case g.stats.Paused || s.holding != nil || s.due.After(now) || len(l.Items) == 0 || l.TTL != g.opt.LeaseTTL:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // Model makes steps random calls of a crawl that open returns, with a clock of
@@ -19,15 +20,15 @@ import (
 func Model(t *testing.T, open func(t *testing.T, opt Options) Crawl, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with seed %d", seed)
-	run := modelRun(seed, steps)
-	if err := run.run(t.Context(), func(opt Options) Crawl { return open(t, opt) }); err != nil {
+	crawls := drive(t.Context(), func(opt Options) Crawl { return open(t, opt) })
+	if err := modelRun(seed, steps).Run(crawls); err != nil {
 		t.Error(err)
 	}
 }
 
 // modelRun returns the random run as a case.
 func modelRun(seed uint64, steps int) testCase {
-	return testCase{fmt.Sprintf("seed=%d", seed), func(open opener) {
+	return testCase{Name: fmt.Sprintf("seed=%d", seed), Check: func(open opener) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		opt := Options{
 			// The leases end between two ticks of the player's clock: nothing
@@ -41,9 +42,8 @@ func modelRun(seed uint64, steps int) testCase {
 		if opt.ExactSet {
 			_, p.beside = p.Crawl.(frontier.Outbox)
 		}
-		p.start = p.clock.Now()
 		p.ledger.opt = p.opt
-		defer p.explain()
+		defer p.Explain()
 		for range steps {
 			p.step()
 		}
@@ -58,9 +58,7 @@ type player struct {
 	*driver
 	rng    *rand.Rand
 	ledger *ledger
-	beside bool // an exact set decides about exact items
-	start  time.Time
-	trace  []string
+	beside bool       // an exact set decides about exact items
 	lost   []*holding // some that ran out or were ended
 	last   *completeCall
 }
@@ -73,26 +71,9 @@ type completeCall struct {
 	deadline time.Time
 }
 
-// explain adds the calls so far to a failure.
-func (p *player) explain() {
-	switch found := recover().(type) {
-	case nil:
-	case failure:
-		from := max(len(p.trace)-200, 0)
-		panic(failure{fmt.Errorf("%w\nafter %d calls, the last of them:\n%s", found.error, len(p.trace), strings.Join(p.trace[from:], "\n"))})
-	default:
-		panic(found)
-	}
-}
-
-// call notes a call that is about to be made.
-func (p *player) call(format string, args ...any) {
-	p.trace = append(p.trace, fmt.Sprintf("%9v  ", p.clock.Now().Sub(p.start))+fmt.Sprintf(format, args...))
-}
-
 func (p *player) check(err error) {
 	if err != nil {
-		p.failf("%w", err)
+		p.Failf("%w", err)
 	}
 }
 
@@ -104,30 +85,16 @@ func (p *player) ticks(n int) time.Duration { return time.Duration(p.rng.IntN(n+
 // step makes one random move.
 func (p *player) step() {
 	p.expire()
-	moves := []struct {
-		weight int
-		move   func()
-	}{
+	suite.Step(p.rng, []suite.Move{
 		{20, p.addSome}, {20, p.leaseSome}, {8, p.extendOne}, {30, p.completeOne}, {4, p.completeAgain},
 		{4, p.completeLost}, {20, p.wait}, {2, p.pause}, {2, p.retry}, {2, p.admit}, {4, p.verify}, {1, p.restart},
 		{4, p.relay},
-	}
-	total := 0
-	for _, m := range moves {
-		total += m.weight
-	}
-	n := p.rng.IntN(total)
-	for _, m := range moves {
-		if n -= m.weight; n < 0 {
-			m.move()
-			return
-		}
-	}
+	})
 }
 
 // expire remembers some leases that ran out before the ledger forgets them.
 func (p *player) expire() {
-	now := p.clock.Now()
+	now := p.Clock.Now()
 	for _, h := range p.holdings() {
 		if !now.Before(h.deadline) {
 			p.lose(h)
@@ -157,8 +124,8 @@ func (p *player) wait() {
 	case 1:
 		d = p.ticks(5000)
 	}
-	p.call("wait %v", d)
-	p.clock.advance(d)
+	p.Note("wait %v", d)
+	p.Clock.Advance(d)
 }
 
 // item returns one of some 240 items; what it is like depends on chance, but
@@ -192,11 +159,11 @@ func (p *player) items(n int) (items []frontier.Item) {
 
 func (p *player) addSome() {
 	items := p.items(12)
-	p.call("add %q", urls(items))
-	want := p.ledger.offer(items, p.clock.Now())
+	p.Note("add %q", urls(items))
+	want := p.ledger.offer(items, p.Clock.Now())
 	for i, got := range p.offer(items...) {
 		if got != want[i] {
-			p.failf("item %d, %q: %v %q, want %v %q", i, cut(items[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
+			p.Failf("item %d, %q: %v %q, want %v %q", i, suite.Cut(items[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
 		}
 	}
 }
@@ -217,12 +184,12 @@ func (p *player) leaseSome() {
 		request.IDs = append(request.IDs, live[p.rng.IntN(len(live))].id)
 	}
 	for range 1 + p.rng.IntN(2) { // the second call is a repeat
-		p.call("lease %d hosts, %d in flight, max pages %d", len(request.IDs), request.InFlight, request.MaxPages)
+		p.Note("lease %d hosts, %d in flight, max pages %d", len(request.IDs), request.InFlight, request.MaxPages)
 		grant := p.grant(request)
 		for _, l := range grant.Leases {
-			p.call("  = %x: %s %q", l.ID[6:8], l.Host, urls(l.Items))
+			p.Note("  = %x: %s %q", l.ID[6:8], l.Host, urls(l.Items))
 		}
-		p.check(p.ledger.granted(request, grant, p.clock.Now()))
+		p.check(p.ledger.granted(request, grant, p.Clock.Now()))
 	}
 }
 
@@ -236,10 +203,10 @@ func (p *player) extendOne() {
 	}
 	topUp := frontier.TopUp{Items: p.rng.IntN(40), Known: max(known-p.rng.IntN(3), 0), MaxPages: p.maxPages()}
 	for range 1 + p.rng.IntN(2) {
-		p.call("extend %x: %+v", id[6:8], topUp)
-		extension, err := p.Extend(p.ctx, id, topUp)
-		p.call("  = %q, %v", urls(extension.Items), err)
-		p.check(p.ledger.extended(id, topUp, extension, err, p.clock.Now()))
+		p.Note("extend %x: %+v", id[6:8], topUp)
+		extension, err := p.Extend(p.Ctx, id, topUp)
+		p.Note("  = %q, %v", urls(extension.Items), err)
+		p.check(p.ledger.extended(id, topUp, extension, err, p.Clock.Now()))
 	}
 }
 
@@ -276,7 +243,7 @@ func (p *player) update() frontier.HostUpdate {
 		Due: p.ticks(30), Delay: []time.Duration{0, tick, time.Second, 4 * time.Second}[p.rng.IntN(4)], End: p.chance(40),
 	}
 	if p.chance(30) {
-		update.Blob = fmt.Appendf(nil, "blob %d", len(p.trace))
+		update.Blob = fmt.Appendf(nil, "blob %d", p.Calls())
 	}
 	return update
 }
@@ -298,18 +265,18 @@ func (p *player) completeOne() {
 	}
 	call := completeCall{h.id, done, p.update(), h.deadline}
 	p.note(call)
-	p.must(p.Complete(p.ctx, call.id, call.done, call.update), "Complete")
+	p.Must(p.Complete(p.Ctx, call.id, call.done, call.update), "Complete")
 	if call.update.End {
 		p.lose(h)
 	}
-	want := p.ledger.complete(call.id, call.done, call.update, p.clock.Now())
+	want := p.ledger.complete(call.id, call.done, call.update, p.Clock.Now())
 	for k, n := range writes {
 		counted, write := want[k]
 		switch {
 		case write && *n != 1 || !write && *n != 0:
-			p.failf("the record of %q was written %d times", cut(k.item.URL), *n)
+			p.Failf("the record of %q was written %d times", suite.Cut(k.item.URL), *n)
 		case write && *counts[k] != counted:
-			p.failf("the record of %q has links %+v, want %+v", cut(k.item.URL), *counts[k], counted)
+			p.Failf("the record of %q has links %+v, want %+v", suite.Cut(k.item.URL), *counts[k], counted)
 		}
 	}
 	for i := range done { // kept for a repeat, which must not write
@@ -325,7 +292,7 @@ func (p *player) note(call completeCall) {
 	for _, c := range call.done {
 		done = append(done, fmt.Sprintf("%x %d %s in %v links %q", c.Item[:2], c.Disposition, c.Outcome, c.RetryIn, urls(c.Links)))
 	}
-	p.call("complete %x: %q, due %v, delay %v, end %t", call.id[6:8], done, call.update.Due, call.update.Delay, call.update.End)
+	p.Note("complete %x: %q, due %v, delay %v, end %t", call.id[6:8], done, call.update.Due, call.update.Delay, call.update.End)
 }
 
 // completeAgain repeats the last Complete: it changes nothing, but for what the
@@ -336,15 +303,15 @@ func (p *player) completeAgain() {
 		return
 	}
 	p.note(*call)
-	err := p.Complete(p.ctx, call.id, call.done, call.update)
+	err := p.Complete(p.Ctx, call.id, call.done, call.update)
 	switch {
 	case p.ledger.holdings[call.id] != nil:
-		p.must(err, "Complete again")
-		p.ledger.complete(call.id, call.done, call.update, p.clock.Now())
-	case call.update.End && p.clock.Now().Before(call.deadline):
-		p.must(err, "Complete again after the end")
+		p.Must(err, "Complete again")
+		p.ledger.complete(call.id, call.done, call.update, p.Clock.Now())
+	case call.update.End && p.Clock.Now().Before(call.deadline):
+		p.Must(err, "Complete again after the end")
 	case err != nil && !errors.Is(err, frontier.ErrLeaseLost):
-		p.failf("Complete again = %v, want nil or ErrLeaseLost", err)
+		p.Failf("Complete again = %v, want nil or ErrLeaseLost", err)
 	}
 }
 
@@ -364,17 +331,17 @@ func (p *player) completeLost() {
 		done.Links = p.items(4)
 		done.Record = func(frontier.LinkCounts) error { return errors.New("a lost lease wrote a record") }
 	}
-	p.call("complete lost %x: %q", h.id[6:8], cut(open[0].item.URL))
-	err := p.Complete(p.ctx, h.id, []frontier.Completion{done}, frontier.HostUpdate{End: true, Blob: []byte("lost")})
+	p.Note("complete lost %x: %q", h.id[6:8], suite.Cut(open[0].item.URL))
+	err := p.Complete(p.Ctx, h.id, []frontier.Completion{done}, frontier.HostUpdate{End: true, Blob: []byte("lost")})
 	if !errors.Is(err, frontier.ErrLeaseLost) {
-		p.failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
+		p.Failf("Complete of a lost lease = %v, want ErrLeaseLost", err)
 	}
 }
 
 func (p *player) pause() {
 	paused := !p.ledger.stats.Paused && p.chance(50)
-	p.call("pause %t", paused)
-	p.must(p.Pause(p.ctx, paused), "Pause")
+	p.Note("pause %t", paused)
+	p.Must(p.Pause(p.Ctx, paused), "Pause")
 	p.ledger.stats.Paused = paused
 }
 
@@ -383,17 +350,17 @@ func (p *player) retry() {
 	if p.chance(60) {
 		host = fmt.Sprintf("h%d.test", p.rng.IntN(9))
 	}
-	p.call("retry %q", host)
-	n, err := p.Retry(p.ctx, host)
-	p.must(err, "Retry")
+	p.Note("retry %q", host)
+	n, err := p.Retry(p.Ctx, host)
+	p.Must(err, "Retry")
 	if want := p.ledger.retry(host); n != want {
-		p.failf("Retry(%q) = %d, want %d", host, n, want)
+		p.Failf("Retry(%q) = %d, want %d", host, n, want)
 	}
 }
 
 func (p *player) admit() {
 	key := fmt.Sprintf("h%d.test", p.rng.IntN(9))
-	p.call("admit %q", key)
-	p.must(p.Admit(p.ctx, []string{key}), "Admit")
+	p.Note("admit %q", key)
+	p.Must(p.Admit(p.Ctx, []string{key}), "Admit")
 	p.ledger.admitted[key] = true
 }

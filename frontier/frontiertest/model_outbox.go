@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // decide makes an item what an exact set would say of it that knows all that was
@@ -39,22 +40,22 @@ func (p *player) relay() {
 	if !p.beside {
 		return
 	}
-	p.call("relay")
+	p.Note("relay")
 	outbox := p.Crawl.(frontier.Outbox)
-	batch, err := outbox.Notes(p.ctx, 1+p.rng.IntN(5))
-	p.must(err, "Notes")
+	batch, err := outbox.Notes(p.Ctx, 1+p.rng.IntN(5))
+	p.Must(err, "Notes")
 	if len(batch.Notes) == 0 && len(p.ledger.notes) > 0 {
-		p.failf("Notes returned none, want some of %d", len(p.ledger.notes))
+		p.Failf("Notes returned none, want some of %d", len(p.ledger.notes))
 	}
 	seen := uint64(0)
 	for _, note := range batch.Notes {
 		p.deliver(note, &seen)
 	}
 	for i := range 1 + p.rng.IntN(2) { // the second call is a repeat
-		dropped, err := outbox.Delivered(p.ctx, batch, seen, nil)
-		p.must(err, "Delivered")
+		dropped, err := outbox.Delivered(p.Ctx, batch, seen, nil)
+		p.Must(err, "Delivered")
 		if dropped != (i == 0 && len(batch.Notes) > 0) {
-			p.failf("Delivered of %d notes, call %d = %t", len(batch.Notes), i, dropped)
+			p.Failf("Delivered of %d notes, call %d = %t", len(batch.Notes), i, dropped)
 		}
 	}
 	p.ledger.stats.Found += seen
@@ -68,7 +69,7 @@ func (p *player) deliver(note frontier.Note, seen *uint64) {
 	bare.Item.Fingerprint = frontier.Item{}.Fingerprint
 	i := slices.Index(p.ledger.notes, bare)
 	if i < 0 {
-		p.failf("the note %+v was never made, or was delivered", note)
+		p.Failf("the note %+v was never made, or was delivered", note)
 	}
 	p.ledger.notes = slices.Delete(p.ledger.notes, i, i+1)
 	if note.Outcome != "" {
@@ -79,9 +80,9 @@ func (p *player) deliver(note frontier.Note, seen *uint64) {
 		*seen++
 		return
 	}
-	want := p.ledger.offer([]frontier.Item{note.Item}, p.clock.Now())
+	want := p.ledger.offer([]frontier.Item{note.Item}, p.Clock.Now())
 	if got := p.offer(note.Item); got[0] != want[0] {
-		p.failf("the noted %q: %v %q, want %v %q", cut(note.Item.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
+		p.Failf("the noted %q: %v %q, want %v %q", suite.Cut(note.Item.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
 	}
 }
 

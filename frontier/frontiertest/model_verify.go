@@ -4,21 +4,22 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // verify compares everything that can be seen of the crawl with the ledger.
 func (p *player) verify() {
-	p.call("verify")
+	p.Note("verify")
 	p.expire()
 	// A store may take back what ran out only when it is asked for work.
-	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.clock.Now()))
+	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
 	p.verifyStats()
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
 		listed := p.list(state, "")
 		for _, k := range p.ledger.sortedURLs() {
 			item, there := listed[k.item.URL]
 			if there != (k.state == state) {
-				p.failf("%q: listed as %s %t, want it %s", cut(k.item.URL), state, there, k.state)
+				p.Failf("%q: listed as %s %t, want it %s", suite.Cut(k.item.URL), state, there, k.state)
 			}
 			if there {
 				p.check(k.same(item))
@@ -26,7 +27,7 @@ func (p *player) verify() {
 			delete(listed, k.item.URL)
 		}
 		if len(listed) > 0 {
-			p.failf("listed as %s and never added: %v", state, listed)
+			p.Failf("listed as %s and never added: %v", state, listed)
 		}
 	}
 	for _, k := range p.ledger.sortedURLs() {
@@ -35,19 +36,19 @@ func (p *player) verify() {
 		}
 	}
 	p.wantState(page("h0.test", 1000), frontier.Unknown)
-	p.must(p.audit(), "Audit")
+	p.Must(p.audit(), "Audit")
 	for key := range p.ledger.sites {
-		open, err := p.Admitted(p.ctx, []string{key})
-		p.must(err, "Admitted")
+		open, err := p.Admitted(p.Ctx, []string{key})
+		p.Must(err, "Admitted")
 		if open[0] != p.ledger.admitted[key] {
-			p.failf("Admitted(%q) = %t", key, open[0])
+			p.Failf("Admitted(%q) = %t", key, open[0])
 		}
 	}
 }
 
 func (p *player) verifyStats() {
 	want := p.ledger.stats
-	now := p.clock.Now()
+	now := p.Clock.Now()
 	hosts, loose := map[string]bool{}, uint64(0)
 	want.Delayed = 0
 	for _, k := range p.ledger.urls {
@@ -65,10 +66,10 @@ func (p *player) verifyStats() {
 	want.Outbox = uint64(len(p.ledger.notes))
 	got := p.books()
 	if diff := statsDiff(got, want); diff != "" {
-		p.failf("Stats: %s", diff)
+		p.Failf("Stats: %s", diff)
 	}
 	if got.Delayed < want.Delayed || got.Delayed > loose {
-		p.failf("Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
+		p.Failf("Stats: delayed is %d, want %d, at most %d", got.Delayed, want.Delayed, loose)
 	}
 }
 
@@ -76,25 +77,25 @@ func (p *player) verifyStatus(k *known) {
 	status := p.wantState(k.item, k.state)
 	if _, forgets := p.Crawl.(ForgetsDone); forgets && k.state == frontier.Done {
 		if !status.InFilter {
-			p.failf("%q is done and not in the filter", cut(k.item.URL))
+			p.Failf("%q is done and not in the filter", suite.Cut(k.item.URL))
 		}
 		return
 	}
 	if !status.InFilter || status.Round != k.item.Round {
-		p.failf("%q: in filter %t, round %d, want true, %d", cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
+		p.Failf("%q: in filter %t, round %d, want true, %d", suite.Cut(k.item.URL), status.InFilter, status.Round, k.item.Round)
 	}
 	if k.state == frontier.Done || k.state == frontier.Failed {
 		if status.Outcome != k.outcome || status.Status != k.status {
-			p.failf("%q: %s, status %d, want %s, %d", cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
+			p.Failf("%q: %s, status %d, want %s, %d", suite.Cut(k.item.URL), status.Outcome, status.Status, k.outcome, k.status)
 		}
 	}
 	if k.state != frontier.Done {
 		p.check(k.same(status.Item))
 	}
-	s, now := p.ledger.sites[k.item.Host], p.clock.Now()
+	s, now := p.ledger.sites[k.item.Host], p.Clock.Now()
 	if s.holding == nil && len(p.ledger.ready(k.item.Host, nil, now)) > 0 {
 		if want := max(s.due.Sub(now), 0); status.HostDueIn != want {
-			p.failf("%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
+			p.Failf("%s is due in %v, want %v", k.item.Host, status.HostDueIn, want)
 		}
 	}
 }
@@ -110,12 +111,12 @@ func (p *player) restart() {
 	if p.chance(50) {
 		again, how = old.Reopen, "reopen"
 	}
-	p.call("%s", how)
+	p.Note("%s", how)
 	// What ran out is taken back before: a store that is killed first may count
 	// the delay from its start.
-	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.clock.Now()))
+	p.check(p.ledger.granted(frontier.LeaseRequest{}, p.grant(frontier.LeaseRequest{}), p.Clock.Now()))
 	crawl, err := again()
-	p.must(err, how)
+	p.Must(err, how)
 	p.Crawl = crawl
 	p.last = nil
 	p.expire()
@@ -133,12 +134,12 @@ func (p *player) restart() {
 
 // runOut waits until nobody holds anything any more.
 func (p *player) runOut() {
-	now := p.clock.Now()
+	now := p.Clock.Now()
 	last := now
 	for _, h := range p.holdings() {
 		last = later(last, h.deadline)
 	}
-	p.clock.advance((last.Sub(now) + tick).Truncate(tick))
+	p.Clock.Advance((last.Sub(now) + tick).Truncate(tick))
 	p.expire()
 }
 
@@ -148,9 +149,9 @@ func (p *player) forgot() bool {
 	if len(live) == 0 {
 		return false
 	}
-	_, err := p.Extend(p.ctx, live[0].id, frontier.TopUp{Known: len(live[0].handed)})
+	_, err := p.Extend(p.Ctx, live[0].id, frontier.TopUp{Known: len(live[0].handed)})
 	if err == nil {
-		live[0].deadline = p.clock.Now().Add(p.opt.LeaseTTL)
+		live[0].deadline = p.Clock.Now().Add(p.opt.LeaseTTL)
 	}
 	return err != nil
 }
@@ -159,23 +160,23 @@ func (p *player) forgot() bool {
 // host is due before its delay, as a request may have started until now, and
 // only what was in flight may count as lost.
 func (p *player) takenBack(how string) {
-	now := p.clock.Now()
+	now := p.Clock.Now()
 	queued := p.list(frontier.Queued, "")
 	for _, h := range p.holdings() {
 		s := p.ledger.sites[h.host]
 		for i, k := range h.open() {
 			got := min(queued[k.item.URL].Deliveries, frontier.MaxDeliveries)
 			if got != k.item.Deliveries && (i >= h.inFlight || got != min(k.item.Deliveries+1, frontier.MaxDeliveries)) {
-				p.failf("after %s %q has %d deliveries, had %d", how, cut(k.item.URL), got, k.item.Deliveries)
+				p.Failf("after %s %q has %d deliveries, had %d", how, suite.Cut(k.item.URL), got, k.item.Deliveries)
 			}
 			k.item.Deliveries = got
 		}
 		earliest, latest := later(s.due, now.Add(s.delay)), later(s.due, h.deadline.Add(s.delay))
-		status, err := p.Lookup(p.ctx, h.host, h.handed[0].item.URL)
-		p.must(err, "Lookup")
+		status, err := p.Lookup(p.Ctx, h.host, h.handed[0].item.URL)
+		p.Must(err, "Lookup")
 		s.due = now.Add(status.HostDueIn)
 		if s.due.Before(earliest) || s.due.After(latest) {
-			p.failf("after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
+			p.Failf("after %s %s is due in %v, want %v to %v", how, h.host, status.HostDueIn, earliest.Sub(now), latest.Sub(now))
 		}
 		p.lose(h)
 		p.ledger.release(h.id)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // offering changes what is offered, by Add and as links.
@@ -208,22 +209,14 @@ var outboxMutants = []struct {
 func TestSuiteSeesBrokenOutboxes(t *testing.T) {
 	for _, m := range outboxMutants {
 		t.Run(m.name, func(t *testing.T) {
-			open := func(opt Options) Crawl {
+			open := drive(t.Context(), func(opt Options) Crawl {
 				b := &brokenOutbox{broken: newBroken(opt)}
 				b.notes, b.delivered = b.Memory.Notes, b.Memory.Delivered
 				m.breakIt(b)
 				return b
-			}
+			})
 			for _, name := range m.caughtBy {
-				i := slices.IndexFunc(outboxCases, func(c testCase) bool { return c.name == name })
-				if i < 0 {
-					t.Fatalf("there is no case %s", name)
-				}
-				if err := outboxCases[i].run(t.Context(), open); err == nil {
-					t.Errorf("%s passes", name)
-				} else {
-					t.Logf("%s: %v", name, err)
-				}
+				suite.WantCaught(t, outboxCases, name, open)
 			}
 		})
 	}

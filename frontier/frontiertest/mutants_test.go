@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // A mutant is one way to be broken.
@@ -410,27 +411,19 @@ var mutants = []mutant{
 func TestSuiteSeesBrokenStores(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			open := func(opt Options) Crawl {
+			open := drive(t.Context(), func(opt Options) Crawl {
 				b := newBroken(opt)
 				m.breakIt(b)
 				return b
-			}
+			})
 			for _, name := range m.caughtBy {
-				i := slices.IndexFunc(allCases(), func(c testCase) bool { return c.name == name })
-				if i < 0 {
-					t.Fatalf("there is no case %s", name)
-				}
-				if err := allCases()[i].run(t.Context(), open); err == nil {
-					t.Errorf("%s passes", name)
-				} else {
-					t.Logf("%s: %v", name, err)
-				}
+				suite.WantCaught(t, allCases(), name, open)
 			}
 			if m.unseen {
 				return
 			}
 			for seed := range uint64(50) {
-				if modelRun(seed, 500).run(t.Context(), open) != nil {
+				if modelRun(seed, 500).Run(open) != nil {
 					return
 				}
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // auditedCrawl is a crawl with rows of every kind, and what a witness saw.
@@ -135,7 +136,7 @@ func differ(r Recount) (terms []string) {
 }
 
 func TestRecount(t *testing.T) {
-	seed, _ := firstSeed(1)
+	seed, _ := suite.FirstSeed(*seed, 1)
 	t.Logf("replay with -seed=%d", seed)
 	c := newAuditedCrawl(t, rand.New(rand.NewPCG(seed, 0)))
 	check := func(when string, leased int) {
@@ -284,7 +285,7 @@ func TestRecountNames(t *testing.T) {
 		"filter": {func(t *testing.T, c *auditedCrawl) { zeroHalf(t, c.Store) }, "filter fill", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seed, _ := firstSeed(1)
+			seed, _ := suite.FirstSeed(*seed, 1)
 			t.Logf("replay with -seed=%d", seed)
 			c := newAuditedCrawl(t, rand.New(rand.NewPCG(seed, 0)))
 			test.corrupt(t, c)

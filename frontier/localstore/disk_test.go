@@ -10,6 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // TestMarkerFS takes the power from plain pebble stores, which write a new
@@ -21,7 +23,7 @@ func TestMarkerFS(t *testing.T) {
 	if *proof {
 		images = 5000
 	}
-	seed, _ := firstSeed(1)
+	seed, _ := suite.FirstSeed(*seed, 1)
 	t.Logf("replay with -seed=%d (the schedule of goroutines differs)", seed)
 	broken := func(images int, wrap func(vfs.FS) vfs.FS) (n int) {
 		rng := rand.New(rand.NewPCG(seed, 3))

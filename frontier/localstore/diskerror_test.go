@@ -20,6 +20,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 var errBroken = errors.New("input/output error (injected)")
@@ -32,7 +33,7 @@ func TestDiskErrors(t *testing.T) {
 	if *proof {
 		stride = 1
 	}
-	seed, _ := firstSeed(1)
+	seed, _ := suite.FirstSeed(*seed, 1)
 	t.Logf("replay with -seed=%d", seed)
 	failures := 0
 	for n := 1 + int32(seed%uint64(stride)); ; n += stride {

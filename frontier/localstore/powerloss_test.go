@@ -20,6 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // TestPowerLoss makes random calls, takes the power at a random write and opens
@@ -32,7 +33,7 @@ func TestPowerLoss(t *testing.T) {
 	if *proof {
 		runs, crashes = 100, 200
 	}
-	first, runs := firstSeed(runs)
+	first, runs := suite.FirstSeed(*seed, runs)
 	for i := range runs {
 		seed := first + uint64(i)
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

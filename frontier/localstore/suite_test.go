@@ -3,7 +3,6 @@ package localstore
 import (
 	"errors"
 	"flag"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -11,21 +10,13 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 var (
 	seed  = flag.Uint64("seed", 0, "replay the random run with this seed; 0: a new one")
 	proof = flag.Bool("proof", false, "many long random runs")
 )
-
-// firstSeed returns the seed of the first of some random runs, and how many
-// runs to make: one if a seed was asked for.
-func firstSeed(runs int) (uint64, int) {
-	if *seed != 0 {
-		return *seed, 1
-	}
-	return rand.Uint64N(1 << 48), runs
-}
 
 // reopener is a Store that the suite may close or kill, and open again.
 type reopener struct {
@@ -120,7 +111,7 @@ func TestModel(t *testing.T) {
 	if *proof {
 		runs, steps = 50, 3000
 	}
-	first, runs := firstSeed(runs)
+	first, runs := suite.FirstSeed(*seed, runs)
 	for i := range runs {
 		frontiertest.Model(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 			return openSuite(t, vfs.NewMem(), "crawl", opt)

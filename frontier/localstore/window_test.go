@@ -13,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 var suiteWindows = [maxClass + 1]time.Duration{frontiertest.ClassWindow: frontiertest.Window}
@@ -100,7 +101,7 @@ func TestWindowModel(t *testing.T) {
 	if *proof {
 		runs, steps = 100, 2000
 	}
-	first, runs := firstSeed(runs)
+	first, runs := suite.FirstSeed(*seed, runs)
 	for i := range runs {
 		seed := first + uint64(i)
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // crawl is a Store as the suite wants it.
@@ -147,12 +147,7 @@ func model(t *testing.T, at redis.UniversalOptions) {
 	if *proof {
 		runs, steps = 30, 2000
 	}
-	first := uint64(*seed)
-	if first == 0 {
-		first = rand.Uint64N(1 << 48)
-	} else {
-		runs = 1
-	}
+	first, runs := suite.FirstSeed(uint64(*seed), runs)
 	for i := range runs {
 		frontiertest.Model(t, crawlsOn(at, 8), first+uint64(i), steps)
 		if t.Failed() {

@@ -9,11 +9,12 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // broken is a Memory with methods replaced; a nil one is Memory's.
 type broken struct {
-	*exact.Memory
+	*Memory
 	decide   func(context.Context, []exact.Key) ([]exact.Answer, error)
 	queued   func(context.Context, []exact.Ref) error
 	withdraw func(context.Context, []exact.Ref) error
@@ -184,14 +185,14 @@ var mutants = []struct {
 		}
 	}},
 	{"knows no windows", "BackAfterTheWindow", func(b *broken, opt *Options) {
-		b.Memory = exact.NewMemory(exact.MemoryConfig{Now: opt.Now})
+		b.Memory = NewMemory(Options{Now: opt.Now})
 	}},
 	{"has one window for all", "WindowsAreOfClasses", func(b *broken, opt *Options) {
 		var windows exact.Windows
 		for class := range windows {
 			windows[class] = opt.Windows[1]
 		}
-		b.Memory = exact.NewMemory(exact.MemoryConfig{Now: opt.Now, Windows: windows})
+		b.Memory = NewMemory(Options{Now: opt.Now, Windows: windows})
 	}},
 	{"hands stale keys to everybody", "StaleClaims", func(b *broken, _ *Options) {
 		b.stale = func(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
@@ -250,18 +251,11 @@ var mutants = []struct {
 func TestSuiteSeesBrokenSets(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			open := func(opt Options) exact.Set {
-				b := &broken{Memory: exact.NewMemory(exact.MemoryConfig{Windows: opt.Windows, Now: opt.Now})}
+			suite.WantCaught(t, allCases(), m.wantCase, drive(t.Context(), func(opt Options) exact.Set {
+				b := &broken{Memory: NewMemory(opt)}
 				m.breakIt(b, &opt)
 				return b
-			}
-			at := slices.IndexFunc(allCases(), func(c testCase) bool { return c.name == m.wantCase })
-			if at < 0 {
-				t.Fatalf("there is no case %s", m.wantCase)
-			}
-			if err := allCases()[at].run(t.Context(), open); err == nil {
-				t.Errorf("%s does not see it", m.wantCase)
-			}
+			}))
 		})
 	}
 }
@@ -270,12 +264,12 @@ func TestSuiteSeesBrokenSets(t *testing.T) {
 func TestModelSeesBrokenSets(t *testing.T) {
 	seen := 0
 	for _, m := range mutants {
-		open := func(opt Options) exact.Set {
-			b := &broken{Memory: exact.NewMemory(exact.MemoryConfig{Windows: opt.Windows, Now: opt.Now})}
+		open := drive(t.Context(), func(opt Options) exact.Set {
+			b := &broken{Memory: NewMemory(opt)}
 			m.breakIt(b, &opt)
 			return b
-		}
-		if err := modelRun(7, 1500).run(t.Context(), open); err != nil {
+		})
+		if modelRun(7, 1500).Run(open) != nil {
 			seen++
 		}
 	}

@@ -11,13 +11,13 @@ import (
 )
 
 var decideCases = []testCase{
-	{"TenTimesInARow", tenTimesInARow},
-	{"EqualKeysInOneBatch", equalKeysInOneBatch},
-	{"AnswersAreIndexForIndex", answersAreIndexForIndex},
-	{"EmptyCalls", emptyCalls},
-	{"KeysAreKept", keysAreKept},
-	{"InterruptedDecide", interruptedDecide},
-	{"CancelledCallsDoNothing", cancelledCallsDoNothing},
+	{Name: "TenTimesInARow", Check: tenTimesInARow},
+	{Name: "EqualKeysInOneBatch", Check: equalKeysInOneBatch},
+	{Name: "AnswersAreIndexForIndex", Check: answersAreIndexForIndex},
+	{Name: "EmptyCalls", Check: emptyCalls},
+	{Name: "KeysAreKept", Check: keysAreKept},
+	{Name: "InterruptedDecide", Check: interruptedDecide},
+	{Name: "CancelledCallsDoNothing", Check: cancelledCallsDoNothing},
 }
 
 func tenTimesInARow(open opener) {
@@ -36,7 +36,7 @@ func equalKeysInOneBatch(open opener) {
 	for i, got := range d.decide(batch...) {
 		first := i == 0 || i == 1 || i == 6
 		if want := (exact.Answer{New: first, First: first}); got != want {
-			d.failf("key %d of the batch: %+v, want %+v", i, got, want)
+			d.Failf("key %d of the batch: %+v, want %+v", i, got, want)
 		}
 	}
 	d.wantStats(4, 0, 0, 0)
@@ -55,7 +55,7 @@ func answersAreIndexForIndex(open opener) {
 		}
 		for j, got := range d.decide(asked...) {
 			if got.New == known[batch[j]] || got.New != got.First || got.Round != 0 {
-				d.failf("key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
+				d.Failf("key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
 			}
 		}
 		for _, i := range batch {
@@ -68,11 +68,11 @@ func answersAreIndexForIndex(open opener) {
 func emptyCalls(open opener) {
 	d := open(exact.Windows{})
 	d.decide()
-	d.must(d.Queued(d.ctx, nil), "Queued")
-	d.must(d.Withdraw(d.ctx, nil), "Withdraw")
-	d.must(d.Finish(d.ctx, nil, nil), "Finish")
+	d.Must(d.Queued(d.Ctx, nil), "Queued")
+	d.Must(d.Withdraw(d.Ctx, nil), "Withdraw")
+	d.Must(d.Finish(d.Ctx, nil, nil), "Finish")
 	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
-		d.failf("Sweep of an empty set: %d, %v", swept, lag)
+		d.Failf("Sweep of an empty set: %d, %v", swept, lag)
 	}
 	d.wantEntries("Stale", d.stale(0, 10), 0)
 	d.wantEntries("Waiting", d.waiting(10), 0)
@@ -97,7 +97,7 @@ func keysAreKept(open opener) {
 	d.fresh(all...)
 	d.wantEntries("Waiting", d.waiting(2), 0, all...)
 	d.wantEntries("Stale", d.stale(0, 10), 0, all...)
-	d.must(d.Queued(d.ctx, refs(0, all...)), "Queued")
+	d.Must(d.Queued(d.Ctx, refs(0, all...)), "Queued")
 	d.wantEntries("Waiting", d.waiting(2), 0, all...)
 	d.wantState(exact.Queued, 0, all...)
 }
@@ -109,7 +109,7 @@ func interruptedDecide(open opener) {
 	const rounds, n = 60, 20
 	for round := range rounds {
 		mine := keys(round*n, (round+1)*n)
-		ctx, cancel := context.WithCancel(d.ctx)
+		ctx, cancel := context.WithCancel(d.Ctx)
 		timer := time.AfterFunc(time.Duration(round)*50*time.Microsecond, cancel)
 		answers, err := d.Decide(ctx, mine)
 		timer.Stop()
@@ -126,7 +126,7 @@ func interruptedDecide(open opener) {
 		if owned == n {
 			continue
 		}
-		d.clock.advance(5 * time.Second)
+		d.Clock.Advance(5 * time.Second)
 		stale := d.stale(2*time.Second, n*rounds)
 		found := map[string]bool{}
 		for _, e := range stale {
@@ -134,7 +134,7 @@ func interruptedDecide(open opener) {
 		}
 		for _, key := range mine {
 			if !found[key.URL] {
-				d.failf("Decide ended with %v, and %q is neither new to the next caller nor pending", err, key.URL)
+				d.Failf("Decide ended with %v, and %q is neither new to the next caller nor pending", err, key.URL)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func interruptedDecide(open opener) {
 func cancelledCallsDoNothing(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 3)...)
-	ctx, cancel := context.WithCancel(d.ctx)
+	ctx, cancel := context.WithCancel(d.Ctx)
 	cancel()
 	_, err := d.Decide(ctx, keys(3, 6))
 	for what, err := range map[string]error{
@@ -154,7 +154,7 @@ func cancelledCallsDoNothing(open opener) {
 		"Finish":   d.Finish(ctx, []exact.Finished{finished(key(2), 0, frontier.OK, 200)}, nil),
 	} {
 		if err == nil {
-			d.failf("%s with a context that has ended returned no error", what)
+			d.Failf("%s with a context that has ended returned no error", what)
 		}
 	}
 	d.wantState(exact.Pending, 0, keys(0, 3)...)

@@ -13,10 +13,10 @@ import (
 )
 
 var raceCases = []testCase{
-	{"RacersGetOneNew", racersGetOneNew},
-	{"RacersRenewOnce", racersRenewOnce},
-	{"RacersFinishOnce", racersFinishOnce},
-	{"SweepersAndDeciders", sweepersAndDeciders},
+	{Name: "RacersGetOneNew", Check: racersGetOneNew},
+	{Name: "RacersRenewOnce", Check: racersRenewOnce},
+	{Name: "RacersFinishOnce", Check: racersFinishOnce},
+	{Name: "SweepersAndDeciders", Check: sweepersAndDeciders},
 }
 
 const racers = 32
@@ -41,12 +41,12 @@ func (w *wins) count(asked []exact.Key, answers []exact.Answer) {
 // order of its own.
 func (d *driver) offerShuffled(all []exact.Key, batch int) *wins {
 	w := &wins{of: map[exact.Ref]int{}}
-	d.race(racers, func(i int) error {
+	d.Race(racers, func(i int) error {
 		set, mine := d.share(), slices.Clone(all)
 		rng := rand.New(rand.NewPCG(7, uint64(i)))
 		rng.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
 		for asked := range slices.Chunk(mine, batch) {
-			answers, err := set.Decide(d.ctx, asked)
+			answers, err := set.Decide(d.Ctx, asked)
 			if err != nil {
 				return err
 			}
@@ -60,11 +60,11 @@ func (d *driver) offerShuffled(all []exact.Key, batch int) *wins {
 func (d *driver) wantOneWinner(w *wins, round uint32, keys []exact.Key) {
 	for _, ref := range refs(round, keys...) {
 		if n := w.of[ref]; n != 1 {
-			d.failf("of %d racers %d were told that %x is new in round %d, want 1", racers, n, ref.Fingerprint[:4], round)
+			d.Failf("of %d racers %d were told that %x is new in round %d, want 1", racers, n, ref.Fingerprint[:4], round)
 		}
 	}
 	if len(w.of) != len(keys) {
-		d.failf("keys were new in %d rounds, want %d", len(w.of), len(keys))
+		d.Failf("keys were new in %d rounds, want %d", len(w.of), len(keys))
 	}
 }
 
@@ -81,7 +81,7 @@ func racersRenewOnce(open opener) {
 	many := keys(0, 300)
 	d.queue(0, many...)
 	d.finish(0, many...)
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	d.wantOneWinner(d.offerShuffled(many, 40), 1, many)
 	d.wantStats(300, 0, 0, 0)
 }
@@ -92,7 +92,7 @@ func racersFinishOnce(open opener) {
 	d := open(exact.Windows{})
 	many := keys(0, 40)
 	d.queue(0, many...)
-	d.race(racers, func(i int) error {
+	d.Race(racers, func(i int) error {
 		var ends []exact.Finished
 		var rows []exact.Row
 		rng := rand.New(rand.NewPCG(8, uint64(i)))
@@ -102,11 +102,11 @@ func racersFinishOnce(open opener) {
 			row.Status = 200 + i
 			rows = append(rows, row)
 		}
-		return d.share().Finish(d.ctx, ends, rows)
+		return d.share().Finish(d.Ctx, ends, rows)
 	})
 	rows, shown := d.records()
 	if shown && len(rows) != len(many) {
-		d.failf("there are %d records of %d keys", len(rows), len(many))
+		d.Failf("there are %d records of %d keys", len(rows), len(many))
 	}
 	statusOf := map[bloomstore.Fingerprint]int{}
 	for _, row := range rows {
@@ -114,7 +114,7 @@ func racersFinishOnce(open opener) {
 	}
 	for _, key := range many {
 		if s := d.status(key); s.State != exact.Done || shown && s.HTTP != statusOf[key.Fingerprint] {
-			d.failf("%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
+			d.Failf("%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
 		}
 	}
 }
@@ -125,13 +125,13 @@ func sweepersAndDeciders(open opener) {
 	d := open(exact.Windows{frontier.Exact: 10 * time.Second})
 	const n, turns = 60, 12
 	w := &wins{of: map[exact.Ref]int{}}
-	d.race(8, func(i int) error {
+	d.Race(8, func(i int) error {
 		set := d.share()
 		rng := rand.New(rand.NewPCG(9, uint64(i)))
 		for range turns {
 			asked := keys(0, n)
 			rng.Shuffle(n, func(a, b int) { asked[a], asked[b] = asked[b], asked[a] })
-			answers, err := set.Decide(d.ctx, asked)
+			answers, err := set.Decide(d.Ctx, asked)
 			if err != nil {
 				return err
 			}
@@ -142,11 +142,11 @@ func sweepersAndDeciders(open opener) {
 					ends = append(ends, finished(asked[j], a.Round, frontier.OK, 200))
 				}
 			}
-			if err := set.Finish(d.ctx, ends, nil); err != nil {
+			if err := set.Finish(d.Ctx, ends, nil); err != nil {
 				return err
 			}
-			d.clock.advance(3 * time.Second)
-			if _, _, err := set.Sweep(d.ctx, 10); err != nil {
+			d.Clock.Advance(3 * time.Second)
+			if _, _, err := set.Sweep(d.Ctx, 10); err != nil {
 				return err
 			}
 		}
@@ -154,7 +154,7 @@ func sweepersAndDeciders(open opener) {
 	})
 	for ref, n := range w.of {
 		if n != 1 {
-			d.failf("%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
+			d.Failf("%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
 		}
 	}
 }

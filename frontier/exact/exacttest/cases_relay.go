@@ -11,26 +11,26 @@ import (
 )
 
 var relayCases = []testCase{
-	{"StaleByAge", staleByAge},
-	{"StaleClaims", staleClaims},
-	{"StaleClaimsBySeveral", staleClaimsBySeveral},
-	{"StaleOfARenewedKey", staleOfARenewedKey},
-	{"WaitingInPages", waitingInPages},
-	{"EntriesSayWhereTheyAre", entriesSayWhereTheyAre},
-	{"WaitingIsCompleteUnderChange", waitingIsCompleteUnderChange},
+	{Name: "StaleByAge", Check: staleByAge},
+	{Name: "StaleClaims", Check: staleClaims},
+	{Name: "StaleClaimsBySeveral", Check: staleClaimsBySeveral},
+	{Name: "StaleOfARenewedKey", Check: staleOfARenewedKey},
+	{Name: "WaitingInPages", Check: waitingInPages},
+	{Name: "EntriesSayWhereTheyAre", Check: entriesSayWhereTheyAre},
+	{Name: "WaitingIsCompleteUnderChange", Check: waitingIsCompleteUnderChange},
 }
 
 func staleByAge(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 10)...)
-	d.clock.advance(30 * time.Second)
+	d.Clock.Advance(30 * time.Second)
 	d.fresh(keys(10, 20)...)
-	d.must(d.Queued(d.ctx, refs(0, keys(5, 7)...)), "Queued")
-	d.must(d.Withdraw(d.ctx, refs(0, keys(7, 8)...)), "Withdraw")
+	d.Must(d.Queued(d.Ctx, refs(0, keys(5, 7)...)), "Queued")
+	d.Must(d.Withdraw(d.Ctx, refs(0, keys(7, 8)...)), "Withdraw")
 	d.finish(0, key(8))
-	d.clock.advance(28 * time.Second)
+	d.Clock.Advance(28 * time.Second)
 	d.wantEntries("Stale too early", d.stale(time.Minute, 100), 0)
-	d.clock.advance(4 * time.Second)
+	d.Clock.Advance(4 * time.Second)
 	d.wantEntries("Stale", d.stale(time.Minute, 100), 0, append(keys(0, 5), key(9))...)
 	d.wantState(exact.Pending, 0, keys(0, 5)...)
 }
@@ -40,16 +40,16 @@ func staleByAge(open opener) {
 func staleClaims(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 30)...)
-	d.clock.advance(62 * time.Second)
+	d.Clock.Advance(62 * time.Second)
 	first := d.stale(time.Minute, 20)
 	if len(first) != 20 {
-		d.failf("Stale returned %d of 20 keys", len(first))
+		d.Failf("Stale returned %d of 20 keys", len(first))
 	}
 	second := d.stale(time.Minute, 20)
 	d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
-	d.clock.advance(58 * time.Second)
+	d.Clock.Advance(58 * time.Second)
 	d.wantEntries("Stale while claimed", d.stale(time.Minute, 100), 0)
-	d.clock.advance(4 * time.Second)
+	d.Clock.Advance(4 * time.Second)
 	d.wantEntries("Stale after the claims", d.stale(time.Minute, 100), 0, keys(0, 30)...)
 }
 
@@ -57,13 +57,13 @@ func staleClaimsBySeveral(open opener) {
 	d := open(exact.Windows{})
 	const n = 400
 	d.fresh(keys(0, n)...)
-	d.clock.advance(62 * time.Second)
+	d.Clock.Advance(62 * time.Second)
 	var mu sync.Mutex
 	var all []exact.Entry
-	d.race(8, func(int) error {
+	d.Race(8, func(int) error {
 		set := d.share()
 		for idle := 0; idle < 3; {
-			got, err := set.Stale(d.ctx, time.Minute, 15)
+			got, err := set.Stale(d.Ctx, time.Minute, 15)
 			if err != nil {
 				return err
 			}
@@ -84,12 +84,12 @@ func staleOfARenewedKey(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
 	d.finish(0, key(0))
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	again := key(0)
 	again.Depth, again.Hops, again.Priority = 77, 5, 1
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, again)
 	d.wantEntries("Stale at once", d.stale(time.Minute, 9), 1)
-	d.clock.advance(62 * time.Second)
+	d.Clock.Advance(62 * time.Second)
 	d.wantEntries("Stale", d.stale(time.Minute, 9), 1, again)
 	d.wantEntries("Waiting", d.waiting(9), 1, again)
 }
@@ -97,7 +97,7 @@ func staleOfARenewedKey(open opener) {
 func waitingInPages(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 40)...)
-	d.must(d.Queued(d.ctx, refs(0, keys(20, 60)...)), "Queued")
+	d.Must(d.Queued(d.Ctx, refs(0, keys(20, 60)...)), "Queued")
 	d.finish(0, keys(10, 15)...)
 	d.finish(0, keys(30, 35)...)
 	want := append(keys(0, 10), keys(15, 30)...)
@@ -110,15 +110,15 @@ func waitingInPages(open opener) {
 func entriesSayWhereTheyAre(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 10)...)
-	d.must(d.Queued(d.ctx, refs(0, keys(0, 4)...)), "Queued")
+	d.Must(d.Queued(d.Ctx, refs(0, keys(0, 4)...)), "Queued")
 	for _, e := range d.waiting(3) {
 		if want := d.status(e.Key).State; e.State != want {
-			d.failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
+			d.Failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
 		}
 	}
 	for _, e := range d.stale(0, 10) {
 		if e.State != exact.Pending {
-			d.failf("Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
+			d.Failf("Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
 		}
 	}
 }
@@ -129,20 +129,20 @@ func waitingIsCompleteUnderChange(open opener) {
 	d := open(exact.Windows{})
 	const n = 200
 	d.fresh(keys(0, n)...)
-	d.must(d.Queued(d.ctx, refs(0, keys(0, n/2)...)), "Queued")
+	d.Must(d.Queued(d.Ctx, refs(0, keys(0, n/2)...)), "Queued")
 	var stop atomic.Bool
 	changing := make(chan error, 1)
 	set := d.share()
 	go func() {
 		changing <- func() error {
 			for i := n; !stop.Load(); i++ {
-				if _, err := set.Decide(d.ctx, keys(i, i+1)); err != nil {
+				if _, err := set.Decide(d.Ctx, keys(i, i+1)); err != nil {
 					return err
 				}
-				if err := set.Queued(d.ctx, refs(0, key(n/2+i%(n/2)))); err != nil {
+				if err := set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))); err != nil {
 					return err
 				}
-				if err := set.Finish(d.ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil); err != nil {
+				if err := set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil); err != nil {
 					return err
 				}
 			}
@@ -156,7 +156,7 @@ func waitingIsCompleteUnderChange(open opener) {
 			scans[i] = d.waiting(11 + i)
 		}
 	}()
-	d.must(<-changing, "changes")
+	d.Must(<-changing, "changes")
 	constant := map[bloomstore.Fingerprint]bool{}
 	for _, key := range keys(0, n) {
 		constant[key.Fingerprint] = true
@@ -169,7 +169,7 @@ func waitingIsCompleteUnderChange(open opener) {
 			}
 		}
 		if seen != n {
-			d.failf("a scan found %d of the %d keys that waited all the time", seen, n)
+			d.Failf("a scan found %d of the %d keys that waited all the time", seen, n)
 		}
 	}
 }

@@ -13,17 +13,17 @@ import (
 )
 
 var stateCases = []testCase{
-	{"PendingQueuedDone", pendingQueuedDone},
-	{"FinishFromPending", finishFromPending},
-	{"QueuedPassesOver", queuedPassesOver},
-	{"Withdraw", withdraw},
-	{"FirstToFinishDecides", firstToFinishDecides},
-	{"FinishTakesAHigherRound", finishTakesAHigherRound},
-	{"FinishOfUnknownKeys", finishOfUnknownKeys},
-	{"EqualKeysInOneFinish", equalKeysInOneFinish},
-	{"EveryOutcome", everyOutcome},
-	{"RecordsOnce", recordsOnce},
-	{"RecordsWithoutKeys", recordsWithoutKeys},
+	{Name: "PendingQueuedDone", Check: pendingQueuedDone},
+	{Name: "FinishFromPending", Check: finishFromPending},
+	{Name: "QueuedPassesOver", Check: queuedPassesOver},
+	{Name: "Withdraw", Check: withdraw},
+	{Name: "FirstToFinishDecides", Check: firstToFinishDecides},
+	{Name: "FinishTakesAHigherRound", Check: finishTakesAHigherRound},
+	{Name: "FinishOfUnknownKeys", Check: finishOfUnknownKeys},
+	{Name: "EqualKeysInOneFinish", Check: equalKeysInOneFinish},
+	{Name: "EveryOutcome", Check: everyOutcome},
+	{Name: "RecordsOnce", Check: recordsOnce},
+	{Name: "RecordsWithoutKeys", Check: recordsWithoutKeys},
 }
 
 func pendingQueuedDone(open opener) {
@@ -32,9 +32,9 @@ func pendingQueuedDone(open opener) {
 	d.wantState(exact.Unknown, 0, all...)
 	d.fresh(all...)
 	d.wantState(exact.Pending, 0, all...)
-	d.must(d.Queued(d.ctx, refs(0, all[1:]...)), "Queued")
+	d.Must(d.Queued(d.Ctx, refs(0, all[1:]...)), "Queued")
 	d.wantState(exact.Queued, 0, all[1:]...)
-	d.must(d.Finish(d.ctx, []exact.Finished{
+	d.Must(d.Finish(d.Ctx, []exact.Finished{
 		finished(all[2], 0, frontier.ClientError, 404), finished(all[3], 0, frontier.Network, 0),
 	}, nil), "Finish")
 	d.wantState(exact.Pending, 0, all[0])
@@ -42,7 +42,7 @@ func pendingQueuedDone(open opener) {
 	d.wantState(exact.Done, 0, all[2])
 	d.wantState(exact.Failed, 0, all[3])
 	if s := d.status(all[2]); s.Outcome != frontier.ClientError || s.HTTP != 404 || !s.Forever {
-		d.failf("the status of a done key without a window is %+v", s)
+		d.Failf("the status of a done key without a window is %+v", s)
 	}
 	d.wantStats(1, 1, 1, 1)
 	d.wantAnswers(exact.Answer{}, all...)
@@ -54,27 +54,27 @@ func finishFromPending(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(key(1))
 	d.finish(0, key(1))
-	d.must(d.Queued(d.ctx, refs(0, key(1))), "Queued")
-	d.must(d.Withdraw(d.ctx, refs(0, key(1))), "Withdraw")
+	d.Must(d.Queued(d.Ctx, refs(0, key(1))), "Queued")
+	d.Must(d.Withdraw(d.Ctx, refs(0, key(1))), "Withdraw")
 	d.wantState(exact.Done, 0, key(1))
 }
 
 func queuedPassesOver(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 2)...)
-	d.must(d.Queued(d.ctx, append(refs(1, key(0)), refs(0, key(1), key(1), key(7))...)), "Queued")
+	d.Must(d.Queued(d.Ctx, append(refs(1, key(0)), refs(0, key(1), key(1), key(7))...)), "Queued")
 	d.wantState(exact.Pending, 0, key(0)) // it was another round
 	d.wantState(exact.Queued, 0, key(1))
 	d.wantState(exact.Unknown, 0, key(7))
-	d.must(d.Queued(d.ctx, refs(0, key(1))), "Queued")
+	d.Must(d.Queued(d.Ctx, refs(0, key(1))), "Queued")
 	d.wantStats(1, 1, 0, 0)
 }
 
 func withdraw(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 4)...)
-	d.must(d.Queued(d.ctx, refs(0, key(1))), "Queued")
-	d.must(d.Withdraw(d.ctx, append(refs(0, key(0), key(1), key(9), key(0)), refs(1, key(2))...)), "Withdraw")
+	d.Must(d.Queued(d.Ctx, refs(0, key(1))), "Queued")
+	d.Must(d.Withdraw(d.Ctx, append(refs(0, key(0), key(1), key(9), key(0)), refs(1, key(2))...)), "Withdraw")
 	d.wantState(exact.Unknown, 0, key(0))
 	d.wantState(exact.Queued, 0, key(1))
 	d.wantState(exact.Pending, 0, keys(2, 4)...)
@@ -84,14 +84,14 @@ func withdraw(open opener) {
 func firstToFinishDecides(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 2)...)
-	d.must(d.Finish(d.ctx, []exact.Finished{finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503)}, nil), "Finish")
-	d.must(d.Finish(d.ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200)}, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.OK, 200), finished(key(1), 0, frontier.ServerError, 503)}, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0), finished(key(1), 0, frontier.OK, 200)}, nil), "Finish")
 	for i, want := range []exact.Status{
 		{State: exact.Done, Class: frontier.Exact, Outcome: frontier.OK, HTTP: 200, Forever: true},
 		{State: exact.Failed, Class: frontier.Exact, Outcome: frontier.ServerError, HTTP: 503, Forever: true},
 	} {
 		if got := d.status(key(i)); got != want {
-			d.failf("key %d is %+v after a second finisher, want %+v", i, got, want)
+			d.Failf("key %d is %+v after a second finisher, want %+v", i, got, want)
 		}
 	}
 }
@@ -101,10 +101,10 @@ func firstToFinishDecides(open opener) {
 func finishTakesAHigherRound(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 3)...)
-	d.must(d.Finish(d.ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0)}, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0)}, nil), "Finish")
 	d.finish(2, key(0))
 	d.wantState(exact.Done, 2, key(0))
-	d.must(d.Finish(d.ctx, []exact.Finished{finished(key(0), 1, frontier.Network, 0)}, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 1, frontier.Network, 0)}, nil), "Finish")
 	d.wantState(exact.Done, 2, key(0))
 	d.finish(1, key(1)) // from queued
 	d.wantState(exact.Done, 1, key(1))
@@ -125,7 +125,7 @@ func finishOfUnknownKeys(open opener) {
 func equalKeysInOneFinish(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 2)...)
-	d.must(d.Finish(d.ctx, []exact.Finished{
+	d.Must(d.Finish(d.Ctx, []exact.Finished{
 		finished(key(0), 0, frontier.OK, 200), finished(key(0), 0, frontier.Network, 0),
 		finished(key(1), 0, frontier.Network, 0), finished(key(1), 1, frontier.OK, 200),
 	}, nil), "Finish")
@@ -145,10 +145,10 @@ func everyOutcome(open opener) {
 	for i, outcome := range outcomes {
 		ends = append(ends, finished(all[i], 0, outcome, i*90))
 	}
-	d.must(d.Finish(d.ctx, ends, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, ends, nil), "Finish")
 	for i, outcome := range outcomes {
 		if got := d.status(all[i]); got.Outcome != outcome || got.HTTP != i*90 || got.State != exact.State(outcome.State()) {
-			d.failf("a key that ended as %s with status %d is %+v", outcome, i*90, got)
+			d.Failf("a key that ended as %s with status %d is %+v", outcome, i*90, got)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func everyOutcome(open opener) {
 // record returns a record of a key, marked so that two of them differ.
 func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
 	return exact.Row{
-		Ref: refs(round, key)[0], URL: key.URL, Fetched: d.clock.Now(), Outcome: frontier.OK, Status: 200,
+		Ref: refs(round, key)[0], URL: key.URL, Fetched: d.Clock.Now(), Outcome: frontier.OK, Status: 200,
 		Record: fmt.Appendf(nil, `{"url":%q,"mark":%q}`, key.URL, mark),
 	}
 }
@@ -167,8 +167,8 @@ func (d *driver) records() (rows []exact.Row, shown bool) {
 	if !ok {
 		return nil, false
 	}
-	rows, err := recorder.Records(d.ctx)
-	d.must(err, "Records")
+	rows, err := recorder.Records(d.Ctx)
+	d.Must(err, "Records")
 	return rows, true
 }
 
@@ -189,7 +189,7 @@ func (d *driver) wantRecords(want ...exact.Row) {
 			a.Status == b.Status && sameJSON(a.Record, b.Record)
 	}
 	if !slices.EqualFunc(got, want, same) {
-		d.failf("the records are %+v, want %+v", got, want)
+		d.Failf("the records are %+v, want %+v", got, want)
 	}
 }
 
@@ -211,13 +211,13 @@ func recordsOnce(open opener) {
 	d.queue(0, keys(0, 2)...)
 	end := []exact.Finished{finished(key(0), 0, frontier.OK, 200)}
 	first, second, bulk := d.record(key(0), 0, "first"), d.record(key(0), 0, "second"), d.record(key(7), 0, "bulk")
-	d.must(d.Finish(d.ctx, end, []exact.Row{first, bulk}), "Finish")
-	d.must(d.Finish(d.ctx, end, []exact.Row{first, bulk}), "Finish again")
-	d.clock.advance(time.Minute)
-	d.must(d.Finish(d.ctx, end, []exact.Row{second, d.record(key(7), 0, "another")}), "Finish late")
+	d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish")
+	d.Must(d.Finish(d.Ctx, end, []exact.Row{first, bulk}), "Finish again")
+	d.Clock.Advance(time.Minute)
+	d.Must(d.Finish(d.Ctx, end, []exact.Row{second, d.record(key(7), 0, "another")}), "Finish late")
 	d.wantRecords(first, bulk)
 	other := d.record(key(0), 1, "next round")
-	d.must(d.Finish(d.ctx, []exact.Finished{finished(key(0), 1, frontier.OK, 200)}, []exact.Row{other, d.record(key(0), 1, "twin")}), "Finish")
+	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 1, frontier.OK, 200)}, []exact.Row{other, d.record(key(0), 1, "twin")}), "Finish")
 	d.wantRecords(first, bulk, other)
 }
 
@@ -228,7 +228,7 @@ func recordsWithoutKeys(open opener) {
 		rows = append(rows, d.record(key, uint32(key.Depth%3), "bulk"))
 	}
 	rows[0].Outcome, rows[0].Status = frontier.Network, 0
-	d.must(d.Finish(d.ctx, nil, rows), "Finish")
+	d.Must(d.Finish(d.Ctx, nil, rows), "Finish")
 	d.wantRecords(rows...)
 	d.wantStats(0, 0, 0, 0)
 }

@@ -8,14 +8,14 @@ import (
 )
 
 var windowCases = []testCase{
-	{"BackAfterTheWindow", backAfterTheWindow},
-	{"WindowsAreOfClasses", windowsAreOfClasses},
-	{"RowsInFlightHaveNoWindow", rowsInFlightHaveNoWindow},
-	{"WithdrawOfARenewedKey", withdrawOfARenewedKey},
-	{"LateFinisherOfAnEarlierRound", lateFinisherOfAnEarlierRound},
-	{"RetryStartsTheWindowAnew", retryStartsTheWindowAnew},
-	{"SweepInBatches", sweepInBatches},
-	{"SweptRoundsDoNotRepeat", sweptRoundsDoNotRepeat},
+	{Name: "BackAfterTheWindow", Check: backAfterTheWindow},
+	{Name: "WindowsAreOfClasses", Check: windowsAreOfClasses},
+	{Name: "RowsInFlightHaveNoWindow", Check: rowsInFlightHaveNoWindow},
+	{Name: "WithdrawOfARenewedKey", Check: withdrawOfARenewedKey},
+	{Name: "LateFinisherOfAnEarlierRound", Check: lateFinisherOfAnEarlierRound},
+	{Name: "RetryStartsTheWindowAnew", Check: retryStartsTheWindowAnew},
+	{Name: "SweepInBatches", Check: sweepInBatches},
+	{Name: "SweptRoundsDoNotRepeat", Check: sweptRoundsDoNotRepeat},
 }
 
 const window = 100 * time.Second
@@ -30,28 +30,28 @@ func backAfterTheWindow(open opener) {
 	done, failed := key(0), key(1)
 	d.queue(0, done, failed)
 	for round := range uint32(3) {
-		d.clock.advance(time.Hour)
-		d.must(d.Finish(d.ctx, []exact.Finished{
+		d.Clock.Advance(time.Hour)
+		d.Must(d.Finish(d.Ctx, []exact.Finished{
 			finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0),
 		}, nil), "Finish")
 		if s := d.status(done); !about(s.SeenFor, window) || s.Forever {
-			d.failf("the status of a key with a window of %v is %+v", window, s)
+			d.Failf("the status of a key with a window of %v is %+v", window, s)
 		}
 		d.wantAnswers(exact.Answer{Round: round}, done, failed)
-		d.clock.advance(window - 2*time.Second)
+		d.Clock.Advance(window - 2*time.Second)
 		d.wantAnswers(exact.Answer{Round: round}, done, failed, done)
 		d.wantState(exact.Done, round, done)
-		d.clock.advance(4 * time.Second)
+		d.Clock.Advance(4 * time.Second)
 		if s := d.status(done); s.State != exact.Done || s.SeenFor != 0 || s.Forever {
-			d.failf("the status of a key whose window is over is %+v", s)
+			d.Failf("the status of a key whose window is over is %+v", s)
 		}
 		if round == 1 { // with both in one batch, and one twice
 			answers := d.decide(done, failed, done)
 			again := exact.Answer{New: true, Round: 2}
 			if answers[0] != again || answers[1] != again || answers[2] != (exact.Answer{Round: 2}) {
-				d.failf("keys whose windows are over are answered %+v", answers)
+				d.Failf("keys whose windows are over are answered %+v", answers)
 			}
-			d.must(d.Queued(d.ctx, refs(2, done, failed)), "Queued")
+			d.Must(d.Queued(d.Ctx, refs(2, done, failed)), "Queued")
 			continue
 		}
 		d.queue(round+1, done, failed)
@@ -65,12 +65,12 @@ func windowsAreOfClasses(open opener) {
 	long.Class, forever.Class = 5, 6
 	d.queue(0, short, long, forever)
 	d.finish(0, short, long, forever)
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	d.queue(1, short)
 	d.wantAnswers(exact.Answer{}, long, forever)
-	d.clock.advance(9 * window)
+	d.Clock.Advance(9 * window)
 	d.queue(1, long)
-	d.clock.advance(1000 * window)
+	d.Clock.Advance(1000 * window)
 	d.wantAnswers(exact.Answer{}, forever)
 	d.wantAnswers(exact.Answer{Round: 1}, short, long) // in flight
 }
@@ -79,18 +79,18 @@ func rowsInFlightHaveNoWindow(open opener) {
 	d := open(hundred())
 	d.fresh(key(0))
 	d.queue(0, key(1))
-	d.clock.advance(10 * window)
+	d.Clock.Advance(10 * window)
 	d.wantAnswers(exact.Answer{}, keys(0, 2)...)
 	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
-		d.failf("Sweep with nothing finished: %d, %v", swept, lag)
+		d.Failf("Sweep with nothing finished: %d, %v", swept, lag)
 	}
 	d.finish(0, key(1))
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	d.queue(1, key(1))
-	d.clock.advance(10 * window)
+	d.Clock.Advance(10 * window)
 	d.wantAnswers(exact.Answer{Round: 1}, key(1))
 	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
-		d.failf("Sweep with a renewed key that waits: %d, %v", swept, lag)
+		d.Failf("Sweep with a renewed key that waits: %d, %v", swept, lag)
 	}
 	d.wantState(exact.Pending, 0, key(0))
 	d.wantState(exact.Queued, 1, key(1))
@@ -100,18 +100,18 @@ func rowsInFlightHaveNoWindow(open opener) {
 func withdrawOfARenewedKey(open opener) {
 	d := open(hundred())
 	d.queue(0, keys(0, 2)...)
-	d.must(d.Finish(d.ctx, []exact.Finished{
+	d.Must(d.Finish(d.Ctx, []exact.Finished{
 		finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0),
 	}, nil), "Finish")
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, keys(0, 2)...)
-	d.must(d.Withdraw(d.ctx, refs(0, keys(0, 2)...)), "Withdraw") // another round
+	d.Must(d.Withdraw(d.Ctx, refs(0, keys(0, 2)...)), "Withdraw") // another round
 	d.wantState(exact.Pending, 1, keys(0, 2)...)
-	d.must(d.Withdraw(d.ctx, refs(1, keys(0, 2)...)), "Withdraw")
+	d.Must(d.Withdraw(d.Ctx, refs(1, keys(0, 2)...)), "Withdraw")
 	d.wantState(exact.Done, 0, key(0))
 	d.wantState(exact.Failed, 0, key(1))
 	if s := d.status(key(0)); s.Outcome != frontier.ClientError || s.HTTP != 404 {
-		d.failf("a renewed key that was withdrawn is %+v", s)
+		d.Failf("a renewed key that was withdrawn is %+v", s)
 	}
 	d.wantEntries("Waiting", d.waiting(9), 1)
 	d.queue(1, keys(0, 2)...)
@@ -123,16 +123,16 @@ func lateFinisherOfAnEarlierRound(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
 	d.finish(0, key(0))
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	d.wantAnswers(exact.Answer{New: true, Round: 1}, key(0))
 	late := []exact.Finished{finished(key(0), 0, frontier.Network, 0)}
-	d.must(d.Finish(d.ctx, late, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
 	d.wantState(exact.Pending, 1, key(0))
-	d.must(d.Queued(d.ctx, refs(1, key(0))), "Queued")
-	d.must(d.Finish(d.ctx, late, nil), "Finish")
+	d.Must(d.Queued(d.Ctx, refs(1, key(0))), "Queued")
+	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
 	d.wantState(exact.Queued, 1, key(0))
 	d.finish(1, key(0))
-	d.must(d.Finish(d.ctx, late, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
 	d.wantState(exact.Done, 1, key(0))
 }
 
@@ -140,13 +140,13 @@ func lateFinisherOfAnEarlierRound(open opener) {
 func retryStartsTheWindowAnew(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
-	d.must(d.Finish(d.ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0)}, nil), "Finish")
-	d.clock.advance(window / 2)
+	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0)}, nil), "Finish")
+	d.Clock.Advance(window / 2)
 	d.finish(1, key(0))
-	d.clock.advance(window / 2)
+	d.Clock.Advance(window / 2)
 	d.finish(1, key(0))
 	d.wantAnswers(exact.Answer{Round: 1}, key(0))
-	d.clock.advance(window/2 + 2*time.Second)
+	d.Clock.Advance(window/2 + 2*time.Second)
 	d.queue(2, key(0))
 }
 
@@ -154,29 +154,29 @@ func sweepInBatches(open opener) {
 	d := open(hundred())
 	d.queue(0, keys(0, 50)...)
 	d.finish(0, keys(0, 20)...)
-	d.clock.advance(30 * time.Second)
+	d.Clock.Advance(30 * time.Second)
 	d.finish(0, keys(20, 40)...)
-	d.clock.advance(window - 32*time.Second)
+	d.Clock.Advance(window - 32*time.Second)
 	if swept, lag := d.sweep(100); swept != 0 || lag != 0 {
-		d.failf("Sweep before a window is over: %d, %v", swept, lag)
+		d.Failf("Sweep before a window is over: %d, %v", swept, lag)
 	}
-	d.clock.advance(12 * time.Second) // that of the first is over for 10 s
-	stats, err := d.Stats(d.ctx)
-	d.must(err, "Stats")
+	d.Clock.Advance(12 * time.Second) // that of the first is over for 10 s
+	stats, err := d.Stats(d.Ctx)
+	d.Must(err, "Stats")
 	if !about(stats.Lag, 10*time.Second) {
-		d.failf("the lag in Stats is %v, want 10s", stats.Lag)
+		d.Failf("the lag in Stats is %v, want 10s", stats.Lag)
 	}
 	if swept, lag := d.sweep(15); swept != 15 || !about(lag, 10*time.Second) {
-		d.failf("Sweep of 15 of 20: %d, %v", swept, lag)
+		d.Failf("Sweep of 15 of 20: %d, %v", swept, lag)
 	}
 	if swept, lag := d.sweep(15); swept != 5 || lag != 0 {
-		d.failf("Sweep of the rest: %d, %v", swept, lag)
+		d.Failf("Sweep of the rest: %d, %v", swept, lag)
 	}
 	d.wantState(exact.Unknown, 0, keys(0, 20)...)
 	d.wantStats(0, 10, 20, 0)
-	d.clock.advance(30 * time.Second)
+	d.Clock.Advance(30 * time.Second)
 	if swept, lag := d.sweep(100); swept != 20 || lag != 0 {
-		d.failf("Sweep of the second 20: %d, %v", swept, lag)
+		d.Failf("Sweep of the second 20: %d, %v", swept, lag)
 	}
 	d.wantStats(0, 10, 0, 0)
 }
@@ -188,17 +188,17 @@ func sweptRoundsDoNotRepeat(open opener) {
 	d.queue(0, keys(0, 3)...)
 	d.finish(0, key(0), key(1))
 	d.finish(2, key(1)) // retried
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	if swept, _ := d.sweep(9); swept != 2 {
-		d.failf("Sweep forgot %d keys, want 2", swept)
+		d.Failf("Sweep forgot %d keys, want 2", swept)
 	}
 	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(0), key(1), key(9))
-	d.must(d.Withdraw(d.ctx, refs(3, key(9))), "Withdraw")
+	d.Must(d.Withdraw(d.Ctx, refs(3, key(9))), "Withdraw")
 	d.wantState(exact.Unknown, 0, key(9))
 	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(9))
 	d.wantAnswers(exact.Answer{}, key(2)) // it was there before
 	d.finish(3, key(0))
-	d.clock.advance(window + 2*time.Second)
+	d.Clock.Advance(window + 2*time.Second)
 	d.queue(4, key(0)) // renewed, not swept
 	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(10))
 }

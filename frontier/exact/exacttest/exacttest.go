@@ -1,7 +1,8 @@
 // Package exacttest holds every exact.Set to its contract.
 //
 // It owns the suite that each implementation passes (RunSet, the cases by name;
-// ModelSet, random calls compared with exact.Memory). It imports no engine.
+// ModelSet, random calls compared with Memory), and the reference implementation
+// (Memory). It imports no engine.
 //
 // What the suite holds sets to, beyond the comments of package exact:
 //
@@ -18,18 +19,14 @@ package exacttest
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"runtime"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // Options say what kind of set a case needs.
@@ -51,21 +48,13 @@ type Sharer interface {
 // RunSet holds the sets that open returns, fresh and empty each time, to the
 // contract, case by case. They are closed by t.Cleanup.
 func RunSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set) {
-	for _, c := range allCases() {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), func(opt Options) exact.Set { return open(t, opt) }); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	suite.Run(t, allCases(), func(t *testing.T) opener {
+		return drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
+	})
 }
 
-// A testCase holds a set to one part of the contract. check makes the sets it
-// needs and fails by driver.failf.
-type testCase struct {
-	name  string
-	check func(open opener)
-}
+// A testCase holds a set to one part of the contract. It makes the sets it needs.
+type testCase = suite.Case[opener]
 
 // opener returns a fresh, empty set in the hands of a driver.
 type opener func(exact.Windows) *driver
@@ -78,61 +67,20 @@ func allCases() []testCase {
 	return all
 }
 
-// run returns what the case found wrong with a set of open: an error instead of
-// a failed test, so that the suite can be tested on broken sets.
-func (c testCase) run(ctx context.Context, open func(Options) exact.Set) (err error) {
-	defer func() {
-		switch found := recover().(type) {
-		case nil:
-		case failure:
-			err = found.error
-		default:
-			panic(found)
-		}
-	}()
-	c.check(func(windows exact.Windows) *driver {
-		clock := new(clock)
-		clock.now.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Unix())
-		opt := Options{Windows: windows, Now: clock.Now}
-		return &driver{Set: open(opt), ctx: ctx, clock: clock, opt: opt}
-	})
-	return nil
+// drive gives each set that open returns to a driver.
+func drive(ctx context.Context, open func(Options) exact.Set) opener {
+	return func(windows exact.Windows) *driver {
+		d := &driver{Driver: suite.NewDriver(ctx)}
+		d.Set = open(Options{Windows: windows, Now: d.Clock.Now})
+		return d
+	}
 }
-
-// clock is a time that moves when told. It is safe for concurrent use.
-type clock struct{ now atomic.Int64 } // in seconds
-
-func (c *clock) Now() time.Time          { return time.Unix(c.now.Load(), 0).UTC() }
-func (c *clock) advance(d time.Duration) { c.now.Add(int64(d / time.Second)) }
-
-// failure is what driver.failf panics with.
-type failure struct{ error }
 
 // driver makes calls of one set, and ends the case when one does not go as it
 // must.
 type driver struct {
 	exact.Set
-	ctx   context.Context
-	clock *clock
-	opt   Options
-}
-
-// failf ends the case. Only the goroutine that runs the case may call it.
-func (d *driver) failf(format string, args ...any) {
-	at := ""
-	for skip := 1; skip < 10; skip++ { // the nearest caller that is a case
-		if _, file, line, ok := runtime.Caller(skip); ok && strings.Contains(file, "cases") {
-			at = fmt.Sprintf("%s:%d: ", file[strings.LastIndexByte(file, '/')+1:], line)
-			break
-		}
-	}
-	panic(failure{fmt.Errorf(at+format, args...)})
-}
-
-func (d *driver) must(err error, call string) {
-	if err != nil {
-		d.failf("%s: %w", call, err)
-	}
+	suite.Driver
 }
 
 // share returns the set as another process has it.
@@ -142,24 +90,8 @@ func (d *driver) share() exact.Set {
 		return d.Set
 	}
 	set, err := sharer.Share()
-	d.must(err, "Share")
+	d.Must(err, "Share")
 	return set
-}
-
-// race runs n goroutines and ends the case with what they return.
-func (d *driver) race(n int, racer func(i int) error) {
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = racer(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	d.must(errors.Join(errs...), "racers")
 }
 
 // key returns the n-th key: fingerprints are spread as those of URLs are.
@@ -194,10 +126,10 @@ func refs(round uint32, keys ...exact.Key) []exact.Ref {
 }
 
 func (d *driver) decide(keys ...exact.Key) []exact.Answer {
-	answers, err := d.Decide(d.ctx, keys)
-	d.must(err, "Decide")
+	answers, err := d.Decide(d.Ctx, keys)
+	d.Must(err, "Decide")
 	if len(answers) != len(keys) {
-		d.failf("Decide answered %d of %d keys", len(answers), len(keys))
+		d.Failf("Decide answered %d of %d keys", len(answers), len(keys))
 	}
 	return answers
 }
@@ -206,7 +138,7 @@ func (d *driver) decide(keys ...exact.Key) []exact.Answer {
 func (d *driver) wantAnswers(want exact.Answer, keys ...exact.Key) {
 	for i, got := range d.decide(keys...) {
 		if got != want {
-			d.failf("Decide(%q) = %+v, want %+v", cut(keys[i].URL), got, want)
+			d.Failf("Decide(%q) = %+v, want %+v", suite.Cut(keys[i].URL), got, want)
 		}
 	}
 }
@@ -219,7 +151,7 @@ func (d *driver) fresh(keys ...exact.Key) {
 // queue decides about keys that must be new in round, and marks them as queued.
 func (d *driver) queue(round uint32, keys ...exact.Key) {
 	d.wantAnswers(exact.Answer{New: true, Round: round, First: round == 0}, keys...)
-	d.must(d.Queued(d.ctx, refs(round, keys...)), "Queued")
+	d.Must(d.Queued(d.Ctx, refs(round, keys...)), "Queued")
 }
 
 // finished says that key ended in a round with an outcome.
@@ -233,12 +165,12 @@ func (d *driver) finish(round uint32, keys ...exact.Key) {
 	for _, key := range keys {
 		all = append(all, finished(key, round, frontier.OK, 200))
 	}
-	d.must(d.Finish(d.ctx, all, nil), "Finish")
+	d.Must(d.Finish(d.Ctx, all, nil), "Finish")
 }
 
 func (d *driver) status(key exact.Key) exact.Status {
-	status, err := d.Lookup(d.ctx, key.Fingerprint)
-	d.must(err, "Lookup")
+	status, err := d.Lookup(d.Ctx, key.Fingerprint)
+	d.Must(err, "Lookup")
 	return status
 }
 
@@ -251,35 +183,35 @@ func (d *driver) wantState(state exact.State, round uint32, keys ...exact.Key) {
 			class = frontier.Bulk
 		}
 		if got.State != state || got.Round != round || got.Class != class {
-			d.failf("%q is %q in round %d with class %d, want %q in round %d with class %d",
-				cut(key.URL), got.State, got.Round, got.Class, state, round, class)
+			d.Failf("%q is %q in round %d with class %d, want %q in round %d with class %d",
+				suite.Cut(key.URL), got.State, got.Round, got.Class, state, round, class)
 		}
 	}
 }
 
 func (d *driver) wantStats(pending, queued, done, failed uint64) {
-	got, err := d.Stats(d.ctx)
-	d.must(err, "Stats")
+	got, err := d.Stats(d.Ctx)
+	d.Must(err, "Stats")
 	got.Lag = 0
 	if want := (exact.Stats{Pending: pending, Queued: queued, Done: done, Failed: failed}); got != want {
-		d.failf("Stats are %+v, want %+v", got, want)
+		d.Failf("Stats are %+v, want %+v", got, want)
 	}
 }
 
 // waiting returns what waits, read n entries at a time, which must be in order.
 func (d *driver) waiting(n int) (all []exact.Entry) {
 	for after := (bloomstore.Fingerprint{}); ; {
-		entries, err := d.Waiting(d.ctx, after, n)
-		d.must(err, "Waiting")
+		entries, err := d.Waiting(d.Ctx, after, n)
+		d.Must(err, "Waiting")
 		if len(entries) > n {
-			d.failf("Waiting returned %d entries, want at most %d", len(entries), n)
+			d.Failf("Waiting returned %d entries, want at most %d", len(entries), n)
 		}
 		if len(entries) == 0 {
 			return all
 		}
 		for _, e := range entries {
 			if string(e.Fingerprint[:]) <= string(after[:]) {
-				d.failf("Waiting returned %x behind %x", e.Fingerprint, after)
+				d.Failf("Waiting returned %x behind %x", e.Fingerprint, after)
 			}
 			after = e.Fingerprint
 		}
@@ -296,40 +228,32 @@ func (d *driver) wantEntries(what string, got []exact.Entry, round uint32, want 
 	for _, e := range got {
 		key, ok := left[e.Fingerprint]
 		if !ok {
-			d.failf("%s returned %q, which is there twice or should not be", what, cut(e.URL))
+			d.Failf("%s returned %q, which is there twice or should not be", what, suite.Cut(e.URL))
 		}
 		if e.Key != key || e.Round != round {
-			d.failf("%s returned %+v, want %+v in round %d", what, e, key, round)
+			d.Failf("%s returned %+v, want %+v in round %d", what, e, key, round)
 		}
 		delete(left, e.Fingerprint)
 	}
 	if len(left) > 0 {
-		d.failf("%s returned %d of %d keys", what, len(got), len(want))
+		d.Failf("%s returned %d of %d keys", what, len(got), len(want))
 	}
 }
 
 func (d *driver) stale(age time.Duration, n int) []exact.Entry {
-	entries, err := d.Stale(d.ctx, age, n)
-	d.must(err, "Stale")
+	entries, err := d.Stale(d.Ctx, age, n)
+	d.Must(err, "Stale")
 	if len(entries) > n {
-		d.failf("Stale returned %d entries, want at most %d", len(entries), n)
+		d.Failf("Stale returned %d entries, want at most %d", len(entries), n)
 	}
 	return entries
 }
 
 func (d *driver) sweep(n int) (int, time.Duration) {
-	swept, lag, err := d.Sweep(d.ctx, n)
-	d.must(err, "Sweep")
+	swept, lag, err := d.Sweep(d.Ctx, n)
+	d.Must(err, "Sweep")
 	return swept, lag
 }
 
 // about reports whether two durations are equal to the second.
 func about(a, b time.Duration) bool { return (a - b).Abs() <= time.Second }
-
-// cut shortens a URL for a message.
-func cut(url string) string {
-	if len(url) > 60 {
-		return url[:60] + "..."
-	}
-	return url
-}

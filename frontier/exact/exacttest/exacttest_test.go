@@ -2,10 +2,10 @@ package exacttest
 
 import (
 	"flag"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 var (
@@ -14,7 +14,7 @@ var (
 )
 
 func openMemory(_ *testing.T, opt Options) exact.Set {
-	return exact.NewMemory(exact.MemoryConfig{Windows: opt.Windows, Now: opt.Now})
+	return NewMemory(opt)
 }
 
 func TestMemory(t *testing.T) { RunSet(t, openMemory) }
@@ -25,12 +25,7 @@ func TestModelOfMemory(t *testing.T) {
 	if *proof {
 		runs, steps = 100, 2000
 	}
-	first := *seed
-	if first == 0 {
-		first = rand.Uint64N(1 << 48)
-	} else {
-		runs = 1
-	}
+	first, runs := suite.FirstSeed(*seed, runs)
 	for i := range runs {
 		ModelSet(t, openMemory, first+uint64(i), steps)
 	}

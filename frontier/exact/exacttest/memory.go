@@ -1,4 +1,4 @@
-package exact
+package exacttest
 
 import (
 	"bytes"
@@ -10,64 +10,59 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
-
-// MemoryConfig says how a Memory behaves; its zero value works.
-type MemoryConfig struct {
-	Windows Windows
-	Now     func() time.Time // nil means time.Now; safe for concurrent use
-}
 
 // Memory is the reference Set: one mutex and a map, nothing durable. It is meant
 // to be obviously right. It is safe for concurrent use.
 type Memory struct {
-	cfg MemoryConfig
+	opt Options
 
 	mu      sync.Mutex
 	rows    map[bloomstore.Fingerprint]*row
-	records map[Ref]Row
+	records map[exact.Ref]exact.Row
 	floor   uint32 // the round of keys that are not known
 }
 
 // row is one key.
 type row struct {
-	Key
-	Status             // State, Round, Outcome and HTTP
-	since    time.Time // of a pending one: since when, or when it was claimed last
-	over     time.Time // of a finished one: when its window is; zero: never
-	finished *row      // of a pending one that was finished in an earlier round: as it was
+	exact.Key
+	exact.Status           // State, Round, Outcome and HTTP
+	since        time.Time // of a pending one: since when, or when it was claimed last
+	over         time.Time // of a finished one: when its window is; zero: never
+	finished     *row      // of a pending one that was finished in an earlier round: as it was
 }
 
-var _ Set = (*Memory)(nil)
+var _ exact.Set = (*Memory)(nil)
 
-// NewMemory returns an empty set.
-func NewMemory(cfg MemoryConfig) *Memory {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
+// NewMemory returns an empty set. Options.Now may be nil, which means time.Now.
+func NewMemory(opt Options) *Memory {
+	if opt.Now == nil {
+		opt.Now = time.Now
 	}
-	return &Memory{cfg: cfg, rows: map[bloomstore.Fingerprint]*row{}, records: map[Ref]Row{}}
+	return &Memory{opt: opt, rows: map[bloomstore.Fingerprint]*row{}, records: map[exact.Ref]exact.Row{}}
 }
 
 // Decide implements Set.
-func (m *Memory) Decide(ctx context.Context, keys []Key) ([]Answer, error) {
+func (m *Memory) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	answers := make([]Answer, len(keys))
+	now := m.opt.Now()
+	answers := make([]exact.Answer, len(keys))
 	for i, key := range keys {
 		old := m.rows[key.Fingerprint]
-		fresh := &row{Key: key, Status: Status{State: Pending, Class: key.Class, Round: m.floor}, since: now}
+		fresh := &row{Key: key, Status: exact.Status{State: exact.Pending, Class: key.Class, Round: m.floor}, since: now}
 		switch {
 		case old == nil:
-			answers[i] = Answer{New: true, Round: m.floor, First: m.floor == 0}
+			answers[i] = exact.Answer{New: true, Round: m.floor, First: m.floor == 0}
 		case old.expired(now):
 			fresh.Round, fresh.finished = old.Round+1, old
-			answers[i] = Answer{New: true, Round: fresh.Round}
+			answers[i] = exact.Answer{New: true, Round: fresh.Round}
 		default:
-			answers[i] = Answer{Round: old.Round}
+			answers[i] = exact.Answer{Round: old.Round}
 			continue
 		}
 		m.rows[key.Fingerprint] = fresh
@@ -75,20 +70,20 @@ func (m *Memory) Decide(ctx context.Context, keys []Key) ([]Answer, error) {
 	return answers, nil
 }
 
-func (r *row) isFinished() bool { return r.State == Done || r.State == Failed }
+func (r *row) isFinished() bool { return r.State == exact.Done || r.State == exact.Failed }
 
 // expired reports whether r is finished and its window is over.
 func (r *row) expired(now time.Time) bool {
 	return r.isFinished() && !r.over.IsZero() && !now.Before(r.over)
 }
 
-// Queued implements Set.
-func (m *Memory) Queued(ctx context.Context, keys []Ref) error {
-	return m.eachPending(ctx, keys, func(r *row) { r.State, r.finished = Queued, nil })
+// exact.Queued implements Set.
+func (m *Memory) Queued(ctx context.Context, keys []exact.Ref) error {
+	return m.eachPending(ctx, keys, func(r *row) { r.State, r.finished = exact.Queued, nil })
 }
 
 // Withdraw implements Set.
-func (m *Memory) Withdraw(ctx context.Context, keys []Ref) error {
+func (m *Memory) Withdraw(ctx context.Context, keys []exact.Ref) error {
 	return m.eachPending(ctx, keys, func(r *row) {
 		if r.finished != nil {
 			m.rows[r.Fingerprint] = r.finished
@@ -98,14 +93,14 @@ func (m *Memory) Withdraw(ctx context.Context, keys []Ref) error {
 	})
 }
 
-func (m *Memory) eachPending(ctx context.Context, keys []Ref, do func(*row)) error {
+func (m *Memory) eachPending(ctx context.Context, keys []exact.Ref, do func(*row)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range keys {
-		if r := m.rows[key.Fingerprint]; r != nil && r.State == Pending && r.Round == key.Round {
+		if r := m.rows[key.Fingerprint]; r != nil && r.State == exact.Pending && r.Round == key.Round {
 			do(r)
 		}
 	}
@@ -113,22 +108,22 @@ func (m *Memory) eachPending(ctx context.Context, keys []Ref, do func(*row)) err
 }
 
 // Finish implements Set.
-func (m *Memory) Finish(ctx context.Context, finished []Finished, records []Row) error {
+func (m *Memory) Finish(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
+	now := m.opt.Now()
 	for _, f := range finished {
 		r := m.rows[f.Fingerprint]
 		if r == nil || f.Round < r.Round || r.isFinished() && f.Round == r.Round {
 			continue
 		}
 		r.Round, r.Outcome, r.HTTP = f.Round, f.Outcome, f.Status
-		r.State = State(f.Outcome.State())
+		r.State = exact.State(f.Outcome.State())
 		r.over, r.finished = time.Time{}, nil
-		if window := m.cfg.Windows[f.Class]; window > 0 {
+		if window := m.opt.Windows[f.Class]; window > 0 {
 			r.over = now.Add(window)
 		}
 	}
@@ -142,14 +137,14 @@ func (m *Memory) Finish(ctx context.Context, finished []Finished, records []Row)
 }
 
 // Stale implements Set.
-func (m *Memory) Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error) {
+func (m *Memory) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	stale := m.where(func(r *row) bool { return r.State == Pending && now.Sub(r.since) >= age })
+	now := m.opt.Now()
+	stale := m.where(func(r *row) bool { return r.State == exact.Pending && now.Sub(r.since) >= age })
 	slices.SortFunc(stale, func(a, b *row) int { return a.since.Compare(b.since) })
 	stale = stale[:min(n, len(stale))]
 	for _, r := range stale {
@@ -159,7 +154,7 @@ func (m *Memory) Stale(ctx context.Context, age time.Duration, n int) ([]Entry, 
 }
 
 // Waiting implements Set.
-func (m *Memory) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error) {
+func (m *Memory) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -183,10 +178,10 @@ func (m *Memory) where(is func(*row) bool) []*row {
 	return found
 }
 
-func entries(rows []*row) []Entry {
-	entries := make([]Entry, len(rows))
+func entries(rows []*row) []exact.Entry {
+	entries := make([]exact.Entry, len(rows))
 	for i, r := range rows {
-		entries[i] = Entry{Key: r.Key, Round: r.Round, State: r.State}
+		entries[i] = exact.Entry{Key: r.Key, Round: r.Round, State: r.State}
 	}
 	return entries
 }
@@ -198,7 +193,7 @@ func (m *Memory) Sweep(ctx context.Context, n int) (swept int, lag time.Duration
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
+	now := m.opt.Now()
 	expired := m.where(func(r *row) bool { return r.expired(now) })
 	slices.SortStableFunc(expired, func(a, b *row) int { return a.over.Compare(b.over) })
 	gone := expired[:min(n, len(expired))]
@@ -219,56 +214,56 @@ func lagOf(expired []*row, now time.Time) time.Duration {
 }
 
 // Lookup implements Set.
-func (m *Memory) Lookup(ctx context.Context, key bloomstore.Fingerprint) (Status, error) {
+func (m *Memory) Lookup(ctx context.Context, key bloomstore.Fingerprint) (exact.Status, error) {
 	if err := ctx.Err(); err != nil {
-		return Status{}, err
+		return exact.Status{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.rows[key]
 	if r == nil {
-		return Status{}, nil
+		return exact.Status{}, nil
 	}
 	status := r.Status
 	if r.isFinished() {
 		status.Forever = r.over.IsZero()
 		if !status.Forever {
-			status.SeenFor = max(r.over.Sub(m.cfg.Now()), 0)
+			status.SeenFor = max(r.over.Sub(m.opt.Now()), 0)
 		}
 	}
 	return status, nil
 }
 
-// Stats implements Set.
-func (m *Memory) Stats(ctx context.Context) (Stats, error) {
+// exact.Stats implements Set.
+func (m *Memory) Stats(ctx context.Context) (exact.Stats, error) {
 	if err := ctx.Err(); err != nil {
-		return Stats{}, err
+		return exact.Stats{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var s Stats
+	var s exact.Stats
 	for _, r := range m.rows {
 		switch r.State {
-		case Pending:
+		case exact.Pending:
 			s.Pending++
-		case Queued:
+		case exact.Queued:
 			s.Queued++
-		case Done:
+		case exact.Done:
 			s.Done++
-		case Failed:
+		case exact.Failed:
 			s.Failed++
 		}
 	}
-	now := m.cfg.Now()
+	now := m.opt.Now()
 	s.Lag = lagOf(m.where(func(r *row) bool { return r.expired(now) }), now)
 	return s, nil
 }
 
 // Records returns the records by fingerprint and round.
-func (m *Memory) Records(context.Context) ([]Row, error) {
+func (m *Memory) Records(context.Context) ([]exact.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.records), func(a, b Row) int {
+	return slices.SortedFunc(maps.Values(m.records), func(a, b exact.Row) int {
 		return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(a.Round, b.Round))
 	}), nil
 }

@@ -1,0 +1,199 @@
+// Package suite is what the suites of our contracts share: how a case runs and
+// fails, its clock, its racers, and random calls that are told when one of them
+// goes wrong.
+//
+// It knows no contract. Packages frontiertest and exacttest own the cases, the
+// models and the reference implementations; those stay apart, because they check
+// each other.
+//
+// A case that finds a fault panics with it (Driver.Failf), and Case.Run makes an
+// error of that: not a failed test, so that a suite can be run on stores that are
+// broken on purpose.
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Clock is a time that moves when told. It is safe for concurrent use.
+type Clock struct{ micros atomic.Int64 }
+
+// NewClock returns a clock that shows a whole second of 2026.
+func NewClock() *Clock {
+	c := new(Clock)
+	c.micros.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro())
+	return c
+}
+
+// Now returns the time, in UTC.
+func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
+
+// Advance moves the clock by d, in whole microseconds.
+func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+// A Case holds what open makes to one part of a contract. Check fails by
+// Driver.Failf.
+type Case[Open any] struct {
+	Name  string
+	Check func(open Open)
+}
+
+// failure is what Driver.Failf panics with.
+type failure struct{ error }
+
+// Run returns what the case found wrong.
+func (c Case[Open]) Run(open Open) (err error) {
+	defer func() {
+		switch found := recover().(type) {
+		case nil:
+		case failure:
+			err = found.error
+		default:
+			panic(found)
+		}
+	}()
+	c.Check(open)
+	return nil
+}
+
+// Run runs the cases as subtests.
+func Run[Open any](t *testing.T, cases []Case[Open], open func(t *testing.T) Open) {
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			if err := c.Run(open(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// WantCaught fails the test unless the case called name finds a fault.
+func WantCaught[Open any](t *testing.T, cases []Case[Open], name string, open Open) {
+	t.Helper()
+	at := slices.IndexFunc(cases, func(c Case[Open]) bool { return c.Name == name })
+	if at < 0 {
+		t.Fatalf("there is no case %s", name)
+	}
+	if err := cases[at].Run(open); err == nil {
+		t.Errorf("%s passes", name)
+	} else {
+		t.Logf("%s: %v", name, err)
+	}
+}
+
+// Driver is what a case works with, whatever the contract.
+type Driver struct {
+	Ctx   context.Context
+	Clock *Clock
+	calls []string // of a random run
+}
+
+// NewDriver returns the driver of a case, with a clock of its own.
+func NewDriver(ctx context.Context) Driver { return Driver{Ctx: ctx, Clock: NewClock()} }
+
+// Failf ends the case. Only the goroutine that runs the case may call it.
+func (*Driver) Failf(format string, args ...any) {
+	at := ""
+	for skip := 1; skip < 10; skip++ { // the nearest caller that is a case
+		if _, file, line, ok := runtime.Caller(skip); ok && strings.Contains(file, "cases") {
+			at = fmt.Sprintf("%s:%d: ", file[strings.LastIndexByte(file, '/')+1:], line)
+			break
+		}
+	}
+	panic(failure{fmt.Errorf(at+format, args...)})
+}
+
+// Must ends the case if a call failed.
+func (d *Driver) Must(err error, call string) {
+	if err != nil {
+		d.Failf("%s: %w", call, err)
+	}
+}
+
+// Race runs n goroutines and ends the case with what they return.
+func (d *Driver) Race(n int, racer func(i int) error) { d.Must(Race(n, racer), "racers") }
+
+// Race runs n goroutines that start together, and returns their errors.
+func Race(n int, racer func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = racer(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Move is a random call, made as often as its weight among others says. It is an
+// alias, so that its literals need no keys.
+type Move = struct {
+	Weight int
+	Make   func()
+}
+
+// Step makes one of moves.
+func Step(rng *rand.Rand, moves []Move) {
+	total := 0
+	for _, m := range moves {
+		total += m.Weight
+	}
+	n := rng.IntN(total)
+	for _, m := range moves {
+		if n -= m.Weight; n < 0 {
+			m.Make()
+			return
+		}
+	}
+}
+
+// Note adds a call of a random run that is about to be made.
+func (d *Driver) Note(format string, args ...any) {
+	d.calls = append(d.calls, d.Clock.Now().Format("15:04:05.000  ")+fmt.Sprintf(format, args...))
+}
+
+// Calls returns how many calls were noted.
+func (d *Driver) Calls() int { return len(d.calls) }
+
+// Explain, deferred, adds the last calls to a failure.
+func (d *Driver) Explain() {
+	switch found := recover().(type) {
+	case nil:
+	case failure:
+		last := d.calls[max(len(d.calls)-200, 0):]
+		panic(failure{fmt.Errorf("%w\nafter %d calls, the last of them:\n%s", found.error, len(d.calls), strings.Join(last, "\n"))})
+	default:
+		panic(found)
+	}
+}
+
+// Cut shortens a URL for a message.
+func Cut(url string) string {
+	if len(url) > 60 {
+		return url[:60] + "..."
+	}
+	return url
+}
+
+// FirstSeed returns the seed of the first of some random runs, and how many runs
+// to make: one if a seed is given, runs if it is 0.
+func FirstSeed(given uint64, runs int) (uint64, int) {
+	if given != 0 {
+		return given, 1
+	}
+	return rand.Uint64N(1 << 48), runs
+}
