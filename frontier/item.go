@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
@@ -85,27 +86,30 @@ type Verdict struct {
 	Reason Reason // why it was refused; empty otherwise
 }
 
-// Answer is the first half of a Verdict.
+// Answer is the first half of a Verdict. Its zero value is none of the answers,
+// so that a verdict that was never given cannot pass for Seen. It is stored
+// nowhere; others are told its String.
 type Answer uint8
 
 const (
-	Seen     Answer = iota // known, or a false positive of the filter
-	Added                  // new, and queued by this call
-	Refused                // neither queued nor remembered
-	Deferred               // not decided yet: a Note of the Outbox, in no books
+	Seen     Answer = iota + 1 // known, or a false positive of the filter
+	Added                      // new, and queued by this call
+	Refused                    // neither queued nor remembered
+	Deferred                   // not decided yet: a Note of the Outbox, in no books
 )
 
 func (a Answer) String() string {
 	switch a {
+	case Seen:
+		return "seen"
 	case Added:
 		return "added"
 	case Refused:
 		return "refused"
 	case Deferred:
 		return "deferred"
-	default:
-		return "seen"
 	}
+	return fmt.Sprintf("Answer(%d)", uint8(a))
 }
 
 // Reason is why a URL was refused.

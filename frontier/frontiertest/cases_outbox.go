@@ -240,7 +240,7 @@ func decisionsOfOneCall(open func(Options) outbox) {
 	c := open(Options{})
 	bulk, item := page("a.test", 1), as(frontier.New, page("a.test", 2))
 	verdicts := c.offer(item, item, bulk, bulk, as(frontier.Known, bulk), page("a.test", 2))
-	for i, want := range []frontier.Answer{1, 0, 1, 0, 0, 0} {
+	for i, want := range []frontier.Answer{frontier.Added, frontier.Seen, frontier.Added, frontier.Seen, frontier.Seen, frontier.Seen} {
 		if verdicts[i].Answer != want {
 			c.Failf("item %d: %v, want %v", i, verdicts[i].Answer, want)
 		}

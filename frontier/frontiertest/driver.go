@@ -57,6 +57,11 @@ func (d *driver) offer(items ...frontier.Item) []frontier.Verdict {
 	if len(verdicts) != len(items) {
 		d.Failf("Add answered %d of %d items", len(verdicts), len(items))
 	}
+	for i, verdict := range verdicts {
+		if verdict.Answer == 0 {
+			d.Failf("Add gave no verdict on %q", suite.Cut(items[i].URL))
+		}
+	}
 	return verdicts
 }
 

@@ -38,6 +38,17 @@ func (c *crowd) meet() {
 }
 
 var mutants = []mutant{
+	{"forgets to answer what it has seen", func(b *broken) {
+		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+			verdicts, err := b.Memory.Add(ctx, items)
+			for i := range verdicts {
+				if verdicts[i].Answer == frontier.Seen {
+					verdicts[i] = frontier.Verdict{}
+				}
+			}
+			return verdicts, err
+		}
+	}, []string{"AddAnswersAddedOnce"}, false},
 	{"answers added twice", func(b *broken) {
 		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)

@@ -137,7 +137,7 @@ func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.L
 			counts.Added++
 		case frontier.Seen:
 			counts.Seen++
-		default:
+		case frontier.Refused:
 			counts.Refused++
 			if c.LinkRefused != nil {
 				c.LinkRefused(i, v.Reason)

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -136,8 +137,9 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 		got.parts[i] = a.part
 		ep := n.epoch.Load() // before the cache is asked, which a new one empties
 		if links && !a.exact && !a.sampled && s.seen.has(a.print) {
+			got.verdicts[i] = frontier.Verdict{Answer: frontier.Seen}
 			got.rely(a.part, ep)
-			continue // the zero Verdict is Seen
+			continue
 		}
 		a.item = offered(it)
 		if asks[n] == nil {
@@ -152,21 +154,28 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 		if err := o.wait(ctx); err != nil {
 			return answers{}, err
 		}
-		s.take(&got, o)
+		if err := s.take(&got, o); err != nil {
+			return answers{}, err
+		}
 	}
 	return got, nil
 }
 
-// take copies what became of an offering.
-func (s *Store) take(got *answers, o *offering) {
+// take copies what became of an offering. An item without a verdict would be lost
+// if it passed for one that was seen.
+func (s *Store) take(got *answers, o *offering) error {
 	for i := range o.asks {
 		a := &o.asks[i]
+		if a.verdict.Answer == 0 {
+			return fmt.Errorf("redisstore: no verdict on %q", a.item.URL)
+		}
 		got.verdicts[a.at] = a.verdict
 		got.rely(a.part, a.under)
 		if a.verdict.Answer == frontier.Added {
 			s.acknowledged[a.part.number].Add(1)
 		}
 	}
+	return nil
 }
 
 // rely notes that an answer is of an epoch of its partition's node.

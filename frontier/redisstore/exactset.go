@@ -31,8 +31,10 @@ func (s *Store) answer(it *frontier.Item, link bool) (v frontier.Verdict, answer
 		return v, false, fmt.Errorf("redisstore: %q comes with decision %d", it.URL, it.Decision)
 	case it.Decision == frontier.Later:
 		return frontier.Verdict{Answer: frontier.Deferred}, true, nil
+	case it.Decision == frontier.Known:
+		return frontier.Verdict{Answer: frontier.Seen}, true, nil
 	}
-	return v, it.Decision == frontier.Known, nil // the zero Verdict is Seen
+	return v, false, nil
 }
 
 // offered returns what is read of an offered item.

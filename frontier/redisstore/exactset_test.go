@@ -159,7 +159,7 @@ func TestBulkThenDecided(t *testing.T) {
 	page := testPages("a.test", 0, 1)
 	exact := decided(frontier.Promoted, 0, page)
 	for i, v := range mustAdd(t, s, slices.Concat(page, exact, page, exact)) {
-		if want := [4]frontier.Answer{frontier.Added, frontier.Added}[i]; v.Answer != want {
+		if want := []frontier.Answer{frontier.Added, frontier.Added, frontier.Seen, frontier.Seen}[i]; v.Answer != want {
 			t.Errorf("offer %d: %v, want %v", i, v.Answer, want)
 		}
 	}

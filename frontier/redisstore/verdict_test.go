@@ -1,0 +1,17 @@
+package redisstore
+
+import (
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestForgottenVerdict: an ask that nobody settled is an error. It was once
+// answered seen, which loses the URL.
+func TestForgottenVerdict(t *testing.T) {
+	got := answers{verdicts: make([]frontier.Verdict, 1)}
+	forgotten := &offering{asks: []ask{{item: testPages("a.test", 0, 1)[0]}}}
+	if err := new(Store).take(&got, forgotten); err == nil {
+		t.Errorf("answered %v, want an error", got.verdicts[0].Answer)
+	}
+}
