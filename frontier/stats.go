@@ -105,15 +105,18 @@ type Status struct {
 	HostDueIn time.Duration `json:"host_due_in"` // 0: due now
 }
 
-// Audit is the books recounted: each term from the structure that holds it.
-// Done is left to who has the records; Added is counted from the filter, so it
-// is an estimate with a standard error.
+// Audit is the books recounted: each term from the structure that holds it. Added
+// is counted from the filter, so it is an estimate with a standard error; a store
+// that keeps nothing of what is done answers Done from its counter.
 type Audit struct {
-	Counters Books   `json:"counters"`
-	Queued   uint64  `json:"queued"`
-	Leased   uint64  `json:"leased"`
-	Done     uint64  `json:"done"` // outcome rows, not records
-	Failed   uint64  `json:"failed"`
-	Added    float64 `json:"added_estimate"`
-	AddedErr float64 `json:"added_stderr"`
+	Counters Stats // to be held against the rest; without the filter
+	Queued   uint64
+	Delayed  uint64 // part of Queued
+	Leased   uint64
+	Done     uint64
+	Failed   uint64
+	Hosts    uint64 // with something queued or leased
+	Added    float64
+	AddedErr float64  // both are +Inf when the filter is full
+	Faults   []string // where one structure contradicts another
 }

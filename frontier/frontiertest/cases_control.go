@@ -190,9 +190,12 @@ func (d *driver) audit() error {
 	if err := books.Balance(); err != nil {
 		return err
 	}
-	counted := [4]uint64{audit.Queued, audit.Leased, audit.Done, audit.Failed}
-	if want := [4]uint64{books.Queued, books.Leased, books.Done, books.Failed}; counted != want {
-		return fmt.Errorf("the audit counts %d queued, leased, done, failed, the counters say %d", counted, want)
+	counted := [6]uint64{audit.Queued, audit.Delayed, audit.Leased, audit.Done, audit.Failed, audit.Hosts}
+	if want := [6]uint64{books.Queued, books.Delayed, books.Leased, books.Done, books.Failed, books.Hosts}; counted != want {
+		return fmt.Errorf("the audit counts %d queued, delayed, leased, done, failed, hosts, the counters say %d", counted, want)
+	}
+	if len(audit.Faults) > 0 {
+		return fmt.Errorf("the audit finds faults: %q", audit.Faults)
 	}
 	if math.Abs(audit.Added-float64(books.Added)) > 5*audit.AddedErr+0.5 {
 		return fmt.Errorf("the audit estimates %.1f ± %.1f added, the counter says %d", audit.Added, audit.AddedErr, books.Added)

@@ -13,9 +13,13 @@ import (
 func (m *Memory) Stats(context.Context) (frontier.Stats, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.cfg.Now()
-	m.expire(now)
-	stats := m.stats
+	m.expire(m.cfg.Now())
+	return m.counters(), nil
+}
+
+// counters are the statistics; mu is held.
+func (m *Memory) counters() frontier.Stats {
+	now, stats := m.cfg.Now(), m.stats
 	stats.Refused = maps.Clone(m.stats.Refused)
 	stats.Outcomes = maps.Clone(m.stats.Outcomes)
 	for _, h := range m.hosts {
@@ -30,7 +34,7 @@ func (m *Memory) Stats(context.Context) (frontier.Stats, error) {
 	}
 	stats.Outbox = uint64(len(m.outbox))
 	stats.Filter = frontier.FilterStats{Keys: uint64(len(m.entries)), Layers: 1}
-	return stats, nil
+	return stats
 }
 
 // Lookup implements frontier.Inspector.
@@ -66,8 +70,8 @@ func (m *Memory) Audit(context.Context) (frontier.Audit, error) {
 	defer m.mu.Unlock()
 	m.expire(m.cfg.Now())
 	all := slices.AppendSeq(slices.Clone(m.past), maps.Values(m.entries))
-	audit := frontier.Audit{Counters: m.stats.Books, Added: float64(len(all))}
-	audit.Counters.Refused = maps.Clone(m.stats.Refused)
+	counters := m.counters()
+	audit := frontier.Audit{Counters: counters, Delayed: counters.Delayed, Hosts: counters.Hosts, Added: float64(len(all))}
 	for _, h := range m.hosts {
 		audit.Queued += uint64(len(h.queue))
 		if h.lease != nil {

@@ -16,32 +16,22 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Recount is the books of a crawl counted anew as of one moment: each term from
-// the rows that hold it, none from its counter. What became of finished URLs
-// must also be in the records, which the store does not read.
+// Recount is an audit of a crawl as of one moment, each term from the rows that
+// hold it, and what its records must be, which the store does not read.
 type Recount struct {
-	Counters frontier.Stats    // to be held against the rest; without the filter
-	Position frontier.Position // where the records end that belong to it
+	frontier.Audit                   // Failed has the rounds whose window is over too
+	Position       frontier.Position // where the records end that belong to it
 
-	Queued   uint64                      // rows of queues and of delayed items, but what leases hold
-	Delayed  uint64                      // part of Queued
-	Leased   uint64                      // rows of queues that lease rows name
-	Failed   uint64                      // rows of failed items, and failed rounds whose window is over
-	Hosts    uint64                      // hosts with any of those but failed
 	Outcomes map[frontier.Outcome]uint64 // rows of outcomes
 
 	// What the records must be of: each done URL once, and each URL once for
 	// every round in which it failed.
-	Done, Failures RecordSum
+	Finished, Failures RecordSum
 
 	// Lost are records that need not be there: AcceptLoss.
 	Lost RecordLoss
 
-	Added     float64 // keys of the filter by its fill, but for those of Know
-	AddedErr  float64 // standard error of Added; both are +Inf when the filter is full
-	Forgotten uint64  // URLs of all these rows that the filter does not know
-
-	Faults []string // where one table contradicts another; at most maxFaults
+	Forgotten uint64 // URLs of all these rows that the filter does not know
 }
 
 // maxFaults bounds what a Recount tells of contradictions.
@@ -64,10 +54,7 @@ func (r *RecordSum) Add(id frontier.Referrer, times uint64) {
 // Audit implements frontier.Inspector.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.Recount(ctx)
-	return frontier.Audit{
-		Counters: r.Counters.Books, Queued: r.Queued, Leased: r.Leased, Done: r.Done.Count, Failed: r.Failed,
-		Added: r.Added, AddedErr: r.AddedErr,
-	}, err
+	return r.Audit, err
 }
 
 // Recount counts the books anew. It reads every row; others go on meanwhile,
@@ -90,6 +77,7 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 			return Recount{}, err
 		}
 	}
+	c.out.Done = c.out.Finished.Count
 	c.estimate(filter)
 	return c.out, nil
 }
@@ -335,7 +323,7 @@ func (c *recounter) countOutcomes() error {
 			c.failed++
 			return nil
 		}
-		c.out.Done.Add(frontier.ReferrerOf(print), 1)
+		c.out.Finished.Add(frontier.ReferrerOf(print), 1)
 		c.out.Failures.Add(frontier.ReferrerOf(print), uint64(o.round))
 		return nil
 	})
@@ -361,7 +349,7 @@ func (c *recounter) countExact() error {
 		c.check(print)
 		c.renewed += row.done + row.failed
 		c.out.Failed += row.failed
-		c.out.Done.Add(frontier.ReferrerOf(print), row.done)
+		c.out.Finished.Add(frontier.ReferrerOf(print), row.done)
 		c.out.Failures.Add(frontier.ReferrerOf(print), -row.done)
 		return nil
 	})

@@ -121,9 +121,9 @@ func differ(r Recount) (terms []string) {
 		counter, counted uint64
 	}{
 		{"queued", c.Queued, r.Queued}, {"delayed", c.Delayed, r.Delayed}, {"leased", c.Leased, r.Leased},
-		{"hosts", c.Hosts, r.Hosts}, {"failed", c.Failed, r.Failed}, {"done", c.Done, r.Done.Count},
-		{"outcomes", states[frontier.Failed] + states[frontier.Done], r.Done.Count + r.Failed},
-		{"added", c.Added, r.Queued + r.Leased + r.Done.Count + r.Failed}, {"filter", 0, r.Forgotten},
+		{"hosts", c.Hosts, r.Hosts}, {"failed", c.Failed, r.Failed}, {"done", c.Done, r.Finished.Count},
+		{"outcomes", states[frontier.Failed] + states[frontier.Done], r.Finished.Count + r.Failed},
+		{"added", c.Added, r.Queued + r.Leased + r.Finished.Count + r.Failed}, {"filter", 0, r.Forgotten},
 	} {
 		if term.counter != term.counted {
 			terms = append(terms, term.name)
@@ -148,8 +148,8 @@ func TestRecount(t *testing.T) {
 		if terms := differ(r); terms != nil || r.Faults != nil {
 			t.Errorf("%s: %v do not balance, faults %q: %+v", when, terms, r.Faults, r)
 		}
-		if r.Done != c.done || r.Failures != c.failures {
-			t.Errorf("%s: done %v, failures %v, want %v, %v", when, r.Done, r.Failures, c.done, c.failures)
+		if r.Finished != c.done || r.Failures != c.failures {
+			t.Errorf("%s: done %v, failures %v, want %v, %v", when, r.Finished, r.Failures, c.done, c.failures)
 		}
 		if int(r.Leased) != leased {
 			t.Errorf("%s: %d leased, want %d", when, r.Leased, leased)
@@ -320,8 +320,8 @@ func TestRecountSums(t *testing.T) {
 	key[1]++
 	c.set(t, key, value)
 	r, err := c.Recount(t.Context())
-	if err != nil || r.Done.Count != c.done.Count || r.Done.Sum == c.done.Sum {
-		t.Errorf("done is %v, want as many as %v and another sum (%v)", r.Done, c.done, err)
+	if err != nil || r.Finished.Count != c.done.Count || r.Finished.Sum == c.done.Sum {
+		t.Errorf("done is %v, want as many as %v and another sum (%v)", r.Finished, c.done, err)
 	}
 }
 

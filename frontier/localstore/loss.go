@@ -12,7 +12,7 @@ type RecordLoss struct {
 	Records        uint64                      `json:"records"`
 	Pages          uint64                      `json:"pages"` // of them, with a status
 	Outcomes       map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
-	Done, Failures RecordSum                   // as in a Recount
+	Done, Failures RecordSum                   // as Finished and Failures of a Recount
 }
 
 // AcceptLoss has the records end at position from now on, and remembers what is

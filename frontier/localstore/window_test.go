@@ -326,9 +326,9 @@ func checkRecount(t *testing.T, s *Store) {
 	if err := c.Balance(); err != nil {
 		t.Error(err)
 	}
-	if r.Queued != c.Queued || r.Leased != c.Leased || r.Done.Count != c.Done || r.Failed != c.Failed || r.Failures.Count != failures {
+	if r.Queued != c.Queued || r.Leased != c.Leased || r.Finished.Count != c.Done || r.Failed != c.Failed || r.Failures.Count != failures {
 		t.Errorf("counted %d queued, %d leased, %d done, %d failed, %d failures, the counters say %d, %d, %d, %d, %d",
-			r.Queued, r.Leased, r.Done.Count, r.Failed, r.Failures.Count, c.Queued, c.Leased, c.Done, c.Failed, failures)
+			r.Queued, r.Leased, r.Finished.Count, r.Failed, r.Failures.Count, c.Queued, c.Leased, c.Done, c.Failed, failures)
 	}
 	if off := r.Added - float64(c.Added); off > 1+5*r.AddedErr || off < -1-5*r.AddedErr {
 		t.Errorf("added is estimated as %.1f ± %.1f, the counter says %d", r.Added, r.AddedErr, c.Added)

@@ -14,27 +14,20 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Recount is what the structures of a crawl hold, beside its counters: of one
-// partition as of one moment, of different ones not.
-type Recount struct {
-	Counters frontier.Stats // without the filter
-	Queued   uint64
-	Leased   uint64
-	Failed   uint64
-	Delayed  uint64
-	Hosts    uint64 // with something queued or leased
-	Exact    uint64 // fingerprints known exactly; beside an exact set those of exact items that are queued or leased
-	Outbox   uint64 // notes
-	Renewed  uint64 // counted, not found: exact items offered again that were queued although the filter knew them
-	Known    uint64 // counted, not found: keys of the filter that were never added, see Know
-
-	Faults []string // where one structure contradicts another; at most maxFaults
+// recount is an audit without the estimate: of one partition as of one moment, of
+// different ones not.
+type recount struct {
+	frontier.Audit
+	exact   uint64 // fingerprints known exactly; beside an exact set those of exact items that are queued or leased
+	outbox  uint64 // notes
+	renewed uint64 // counted, not found: exact items offered again that were queued although the filter knew them
+	known   uint64 // counted, not found: keys of the filter that were never added, see Know
 }
 
-// maxFaults bounds what a Recount tells of contradictions.
+// maxFaults bounds what an audit tells of contradictions.
 const maxFaults = 20
 
-func (r *Recount) fault(p *partition, format string, args ...any) {
+func (r *recount) fault(p *partition, format string, args ...any) {
 	if len(r.Faults) < maxFaults {
 		r.Faults = append(r.Faults, fmt.Sprintf("partition %d: ", p.number)+fmt.Sprintf(format, args...))
 	}
@@ -46,33 +39,21 @@ func (r *Recount) fault(p *partition, format string, args ...any) {
 // of Know off. So are those that it claimed to know when they were new, of which
 // the blocks look as if they had been added: as many as it does on average.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
-	r, err := s.Recount(ctx)
+	r, err := s.recount(ctx)
 	if err != nil {
 		return frontier.Audit{}, err
 	}
-	added, stderr, err := s.EstimateAdded(ctx, r)
-	if err != nil {
-		return frontier.Audit{}, err
-	}
-	return frontier.Audit{
-		Counters: r.Counters.Books, Queued: r.Queued, Leased: r.Leased, Done: r.Counters.Done, Failed: r.Failed,
-		Added: added, AddedErr: stderr,
-	}, nil
-}
-
-// EstimateAdded returns how many items were added, estimated as Audit says, and the
-// standard error of that. Of r it reads the counters.
-func (s *Store) EstimateAdded(ctx context.Context, r Recount) (added, stderr float64, err error) {
 	filter, err := s.survey(ctx)
 	if err != nil {
-		return 0, 0, err
+		return frontier.Audit{}, err
 	}
 	claimed := 0.0
 	for i, layer := range filter.Layers {
 		claimed += claimedWhileFilling(layer, s.layout.Layer(i).BlockBytes*8)
 	}
-	more := float64(r.Counters.Promoted+r.Counters.Recovered+r.Renewed) - float64(r.Known)
-	return filter.Estimate - claimed + more, math.Sqrt(filter.StdErr*filter.StdErr + claimed), nil
+	more := float64(r.Counters.Promoted+r.Counters.Recovered+r.renewed) - float64(r.known)
+	r.Added, r.AddedErr = filter.Estimate-claimed+more, math.Sqrt(filter.StdErr*filter.StdErr+claimed)
+	return r.Audit, nil
 }
 
 // claimedWhileFilling returns how many of the keys in a layer it claimed to know
@@ -88,11 +69,11 @@ func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed flo
 	return claimed
 }
 
-// Recount counts what the structures hold. Each partition is read in one
+// recount counts what the structures hold. Each partition is read in one
 // transaction, which takes its server about 3 µs for each host that has
 // something queued, leased or failed.
-func (s *Store) Recount(ctx context.Context) (Recount, error) {
-	r := Recount{Counters: newStats()}
+func (s *Store) recount(ctx context.Context) (recount, error) {
+	r := recount{Audit: frontier.Audit{Counters: newStats()}}
 	for _, p := range s.parts {
 		if err := s.recountPartition(ctx, p, &r); err != nil {
 			return r, err
@@ -100,12 +81,13 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	}
 	var err error
 	r.Counters.Paused, err = s.paused(ctx)
+	r.Done = r.Counters.Done
 	return r, err
 }
 
 // recountPartition adds a partition to r. Which hosts it has is read first; when
 // that has changed by the time they are counted it begins anew.
-func (s *Store) recountPartition(ctx context.Context, p *partition, r *Recount) error {
+func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) error {
 	for {
 		waiting, err := s.hostsWith(ctx, p, frontier.Queued)
 		if err != nil {
@@ -187,7 +169,7 @@ func subset(part, whole []string) bool {
 	return true
 }
 
-func (c *recounting) addTo(r *Recount) {
+func (c *recounting) addTo(r *recount) {
 	due, leased := setOf(c.due.Val()), setOf(c.leased.Val())
 	addMeta(&r.Counters, c.meta.Val())
 	for field, value := range c.meta.Val() {
@@ -199,10 +181,10 @@ func (c *recounting) addTo(r *Recount) {
 		n, _ := strconv.ParseUint(c.meta.Val()[field], 10, 64)
 		return n
 	}
-	r.Known += counter(fieldKnown)
-	r.Renewed += counter(fieldRenewed)
+	r.known += counter(fieldKnown)
+	r.renewed += counter(fieldRenewed)
 	notes := uint64(c.outbox.Val())
-	r.Outbox += notes
+	r.outbox += notes
 	if counted := counter(fieldOutbox); notes != counted {
 		r.fault(c.part, "the outbox has %d notes, counted are %d", notes, counted)
 	}
@@ -214,7 +196,7 @@ func (c *recounting) addTo(r *Recount) {
 	}
 	r.Queued += uint64(len(c.delayed.Val()))
 	r.Delayed += uint64(len(c.delayed.Val()))
-	r.Exact += uint64(c.exact.Val())
+	r.exact += uint64(c.exact.Val())
 	for i, host := range c.waiting {
 		items := uint64(0)
 		for _, length := range c.queues[frontier.Priorities*i : frontier.Priorities*(i+1)] {
@@ -238,7 +220,7 @@ func (c *recounting) addTo(r *Recount) {
 
 // checkHost holds to each other what says where a host is: it is due if it has
 // ready items and nobody holds it, and leased if there is a lease.
-func (c *recounting) checkHost(r *Recount, host string, items uint64, due, leased, lease bool) {
+func (c *recounting) checkHost(r *recount, host string, items uint64, due, leased, lease bool) {
 	switch {
 	case leased != lease && leased:
 		r.fault(c.part, "host %q has a deadline and no lease", host)

@@ -102,7 +102,7 @@ func TestRecountNamesCorruption(t *testing.T) {
 
 // contradictions returns the terms of the books that a Recount finds wrong, and
 // where one structure contradicts another.
-func contradictions(r *Recount) (wrong []string) {
+func contradictions(r *recount) (wrong []string) {
 	differ := func(term string, a, b uint64) {
 		if a != b {
 			wrong = append(wrong, term)
@@ -122,7 +122,7 @@ func contradictions(r *Recount) (wrong []string) {
 // wrongTerms returns the contradictions of a crawl, shortened.
 func wrongTerms(t *testing.T, s *Store) string {
 	t.Helper()
-	r, err := s.Recount(t.Context())
+	r, err := s.recount(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

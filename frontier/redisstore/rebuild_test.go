@@ -59,7 +59,7 @@ func variety(t *testing.T, s *Store) (all, done []frontier.Item) {
 // hold what they say.
 func wantBooks(t *testing.T, s *Store) frontier.Stats {
 	t.Helper()
-	r, err := s.Recount(t.Context())
+	r, err := s.recount(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,14 +134,14 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	if err := r.restoreFailed(ctx, p, h.lost()); err != nil {
 		return err
 	}
-	var found Recount
+	var found recount
 	if err := r.recountPartition(ctx, p, &found); err != nil {
 		return err
 	}
 	added := found.Queued + found.Leased + found.Failed + h.counters[fieldDone]
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
-		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.Outbox,
+		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
 		fieldEpoch, "restored", // so that a hold begins: a lease may have been forgotten
 	}
 	for field, n := range h.counters {

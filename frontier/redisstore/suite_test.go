@@ -78,7 +78,7 @@ func openAgain(t testing.TB, cfg Config) crawl {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		r, err := s.Recount(context.WithoutCancel(t.Context()))
+		r, err := s.recount(context.WithoutCancel(t.Context()))
 		if err != nil && !errors.Is(err, frontier.ErrClosed) {
 			t.Error(err)
 		} else if wrong := contradictions(&r); err == nil && len(wrong) > 0 {

@@ -57,7 +57,7 @@ func lossOf(books *localstore.Recount, left *recordCounts) (localstore.RecordLos
 	c := &books.Counters
 	loss := localstore.RecordLoss{
 		Records: c.Records - left.all, Pages: c.Pages - left.pages, Outcomes: make(map[frontier.Outcome]uint64),
-		Done:     localstore.RecordSum{Count: books.Done.Count - left.done.Count, Sum: books.Done.Sum - left.done.Sum},
+		Done:     localstore.RecordSum{Count: books.Finished.Count - left.done.Count, Sum: books.Finished.Sum - left.done.Sum},
 		Failures: localstore.RecordSum{Count: books.Failures.Count - left.failures.Count, Sum: books.Failures.Sum - left.failures.Sum},
 	}
 	more := left.all > c.Records || left.pages > c.Pages

@@ -13,11 +13,7 @@ import (
 // records tell, of the workers whose directories are here, and only while no
 // worker writes to them.
 func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
-	books, err := e.Recount(ctx)
-	if err != nil {
-		return report.Audit{}, err
-	}
-	added, stderr, err := e.EstimateAdded(ctx, books)
+	books, err := e.Audit(ctx)
 	if err != nil {
 		return report.Audit{}, err
 	}
@@ -30,7 +26,7 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	a.Faults = books.Faults
 	a.Add("found", c.Found, c.Added+c.Seen+c.RefusedTotal(), "added + seen + refused", "")
 	a.Add("added", c.Added, books.Queued+books.Leased+c.Done+books.Failed, "queued + leased + failed counted, done", "")
-	a.AddEstimate(c.Added, added, stderr)
+	a.AddEstimate(c.Added, books.Added, books.AddedErr)
 	a.Add("queued", c.Queued, books.Queued, "queues, delayed items", "")
 	a.Add("delayed", c.Delayed, books.Delayed, "delayed items", "")
 	a.Add("leased", c.Leased, books.Leased, "what leases hold", "")
