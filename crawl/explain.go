@@ -23,30 +23,15 @@ func (ses *session) explain(ctx context.Context, url string) (*explain.Explanati
 // explainWith says all that is known of a URL. Which addresses are dialled is a
 // matter of a run: without one it stays unsaid.
 func (ses *session) explainWith(ctx context.Context, raw string, running bool) (*explain.Explanation, error) {
-	one := located{Engine: ses.engine}
-	if url, err := ses.canon.ParseSeed(raw); err == nil {
-		if one.at, err = ses.engine.LocateURL(ctx, ses.canon.HostKey(url), url.String()); err != nil {
-			return nil, err
-		}
-	} // else Explain says what is wrong with it
 	rules, now := ses.hosts.rules(ses.Fixed.Robots, ses.policy), time.Now()
 	sources := explain.Sources{
-		Canon: ses.canon, Scope: ses.engine, Quota: ses.engine, Inspector: one, Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
-		Rules: ses.rules,
-		Exact: ses.exact,
-		Given: one.at.Given, More: one.hostLimit, Layers: one.layers, Queue: one.queue,
-		Robots: func(_ context.Context, url canon.URL) (*robots.State, error) {
-			return fetcher.RobotsOf(one.at.HostBlob, url.Origin(), now)
+		Canon: ses.canon, Rules: ses.rules, Scope: ses.engine, Quota: ses.engine, Exact: ses.exact,
+		Fingerprint: ses.engine.Hasher().Fingerprint, Now: now,
+		Locate: func(ctx context.Context, url canon.URL, host string) (*explain.Located, error) {
+			return ses.locate(ctx, url, host, now)
 		},
 		CheckPort:    ses.client.CheckPort,
 		IgnoreRobots: func(host string) bool { return rules(host).IgnoreRobots },
-	}
-	var err error
-	if sources.HostFailure, err = fetcher.CauseOf(one.at.HostBlob); err != nil {
-		return nil, err
-	}
-	if one.at.Records != nil {
-		sources.Trail = one.at.Records.Trail
 	}
 	if running {
 		sources.CheckHost = func(ctx context.Context, host string) error {
@@ -58,37 +43,42 @@ func (ses *session) explainWith(ctx context.Context, raw string, running bool) (
 	return explain.Explain(ctx, sources, raw)
 }
 
-// located is an engine of which one URL was located: what is said of that URL is
-// of one moment.
-type located struct {
-	*engine.Engine
-	at engine.URLState
-}
-
-// Lookup answers for the URL that was located, the only one that is asked for.
-func (l located) Lookup(context.Context, string, string) (frontier.Status, error) {
-	return l.at.Status, nil
-}
-
-func (l located) queue(context.Context, string, string) (explain.Queue, error) {
-	return l.at.Queue, nil
-}
-
-func (l located) layers(context.Context, string) ([]explain.Layer, error) {
-	return l.at.Layers, nil
+// locate returns what the engine and the blob of its host say of a URL.
+func (ses *session) locate(ctx context.Context, url canon.URL, host string, now time.Time) (*explain.Located, error) {
+	at, err := ses.engine.LocateURL(ctx, host, url.String())
+	if err != nil {
+		return nil, err
+	}
+	stats, err := ses.engine.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	failure, err := fetcher.CauseOf(at.HostBlob)
+	if err != nil {
+		return nil, err
+	}
+	where := &explain.Located{
+		Status: at.Status, FPR: stats.Filter.FPR, Layers: at.Layers, Given: at.Given, Queue: &at.Queue,
+		HostFailure: failure, More: hostLimit(&at),
+		Robots: func() (*robots.State, error) { return fetcher.RobotsOf(at.HostBlob, url.Origin(), now) },
+	}
+	if at.Records != nil {
+		where.Trail = at.Records.Trail
+	}
+	return where, nil
 }
 
 // hostLimit is the rule of --max-per-host, which the filter comes before.
-func (l located) hostLimit(context.Context, canon.URL) ([]explain.Check, error) {
-	if l.at.HostMost == 0 {
-		return nil, nil
+func hostLimit(at *engine.URLState) []explain.Check {
+	if at.HostMost == 0 {
+		return nil
 	}
 	c := explain.Check{
-		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", l.at.HostMost),
-		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(l.at.HostAdded, "URL"), human.Commas(l.at.HostMost)),
+		Rule: "host limit", Answer: follow.Passes, Setting: fmt.Sprintf("--max-per-host %d", at.HostMost),
+		Words: fmt.Sprintf("%s of its host so far, at most %s are queued", human.Plural(at.HostAdded, "URL"), human.Commas(at.HostMost)),
 	}
-	if l.at.HostAdded >= l.at.HostMost && !l.at.InFilter {
+	if at.HostAdded >= at.HostMost && !at.InFilter {
 		c.Answer, c.Reason = follow.Refuses, frontier.ReasonHostLimit
 	}
-	return []explain.Check{c}, nil
+	return []explain.Check{c}
 }

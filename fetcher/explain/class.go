@@ -17,8 +17,8 @@ func (q *query) askClass(context.Context) error {
 	if rules == nil {
 		return nil
 	}
-	found := q.waits() || q.status.State == frontier.Failed
-	class := q.status.Item.Class
+	found := q.waits() || q.at.State == frontier.Failed
+	class := q.at.Item.Class
 	if !found {
 		link := frontier.Item{URL: q.out.Canonical, Depth: math.MaxUint16}
 		class = rules.Class(&link, exact.ByLink)

@@ -5,9 +5,9 @@
 // also works for URLs that the crawl never saw. It owns the order and the
 // words; each answer comes from whoever gives it to the crawl:
 //
-//	what became of it    Sources.Inspector, Queue, Layers, Trail
-//	rules for links      follow.Rules.Trace, the judge that workers ask
-//	robots.txt, address  robots.State, get.Client
+//	where the URL is        Sources.Locate, one question to the store
+//	the rules for links     follow.Rules.Trace, the judge that workers ask
+//	robots.txt, address     robots.State, get.Client
 //
 // It changes nothing of the crawl. It does no I/O but through Sources, reads no
 // clock, and requests nothing: a robots.txt that is not known stays unknown.
@@ -29,42 +29,46 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
-// Sources are what an explanation is made from. Canon, Inspector, Fingerprint
-// and Now are required, Scope unless the rules say canon.ScopeAny; what is nil
-// is left out.
+// Sources are what an explanation is made from. Canon, Fingerprint, Locate and
+// Now are required, Scope unless the rules say canon.ScopeAny; what is nil is
+// left out.
 type Sources struct {
 	Canon       *canon.Canonicalizer
 	Rules       follow.Rules
 	Scope       frontier.Scope
-	Quota       frontier.Quota // required if Rules.MaxHosts is set
-	Inspector   frontier.Inspector
+	Quota       frontier.Quota                          // required if Rules.MaxHosts is set
 	Fingerprint func(url string) bloomstore.Fingerprint // under the crawl's key
+	Locate      func(ctx context.Context, url canon.URL, host string) (*Located, error)
 	Now         time.Time
 
 	// Exact says which URLs are exact.
 	Exact *exact.Rules
-	// Given is how many URLs the filter was told to know that were never added
-	// (--known).
-	Given uint64
-	// More are rules that Rules does not know, after them.
-	More func(ctx context.Context, url canon.URL) ([]Check, error)
-	// Layers says what each layer of the filter answers.
-	Layers func(ctx context.Context, url string) ([]Layer, error)
-	// Queue says where a URL stands among those of its host.
-	Queue func(ctx context.Context, host, url string) (Queue, error)
-	// Robots returns what is known of the robots.txt of a URL's origin; nil for
-	// nothing.
-	Robots func(ctx context.Context, url canon.URL) (*robots.State, error)
 	// IgnoreRobots reports whether robots.txt does not count for a host key.
 	IgnoreRobots func(host string) bool
-	// HostFailure is why the URL's host does not answer; empty if it does, or
-	// if that is not known.
-	HostFailure string
 	// CheckHost returns a *get.AddressError for a host that is not dialled, and
 	// another error if it cannot be looked up.
 	CheckHost func(ctx context.Context, host string) error
 	// CheckPort returns a *get.PortError for a port that is not requested.
 	CheckPort func(port string) error
+}
+
+// Located is what the store of a crawl says of one URL, as of one moment. What is
+// nil is left out.
+type Located struct {
+	frontier.Status
+	FPR    float64 // of the filter, now
+	Layers []Layer // what each layer of the filter answers
+	// Given is how many URLs the filter was told to know that were never added
+	// (--known).
+	Given uint64
+	Queue *Queue  // where the URL stands among those of its host
+	More  []Check // rules of the store, after those of Rules
+	// Robots returns what is known of the robots.txt of the URL's origin; nil for
+	// nothing.
+	Robots func() (*robots.State, error)
+	// HostFailure is why the URL's host does not answer; empty if it does, or
+	// if that is not known.
+	HostFailure string
 	// Trail returns the record with this id and those of its referrers, as
 	// record.Reader.Trail does.
 	Trail func(id string) ([]record.Record, error)
@@ -78,8 +82,8 @@ func (s *Sources) check() error {
 		}
 	}
 	missing(s.Canon == nil, "Canon")
-	missing(s.Inspector == nil, "Inspector")
 	missing(s.Fingerprint == nil, "Fingerprint")
+	missing(s.Locate == nil, "Locate")
 	missing(s.Now.IsZero(), "Now")
 	missing(s.Quota == nil && s.Rules.BoundsHosts(), "Quota")
 	missing(s.Scope == nil && s.Rules.Scope != canon.ScopeAny, "Scope")
@@ -102,7 +106,6 @@ func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	}
 	e.Canonical, e.Host = url.String(), s.Canon.HostKey(url)
 	print := s.Fingerprint(e.Canonical)
-	e.HostFailure = s.HostFailure
 	e.Fingerprint = hex.EncodeToString(print[:])
 	q := query{src: &s, out: e, url: url}
 	for _, ask := range []func(context.Context) error{q.askStore, q.askRecords, q.askRules, q.askClass, q.askRobots, q.askAddress} {
@@ -116,47 +119,35 @@ func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 
 // query is an explanation under way.
 type query struct {
-	src    *Sources
-	out    *Explanation
-	url    canon.URL
-	status frontier.Status // as the store says it
+	src *Sources
+	out *Explanation
+	url canon.URL
+	at  *Located
 }
 
 // askStore asks where the URL is and what the filter says.
 func (q *query) askStore(ctx context.Context) (err error) {
-	if q.status, err = q.src.Inspector.Lookup(ctx, q.out.Host, q.out.Canonical); err != nil {
+	if q.at, err = q.src.Locate(ctx, q.url, q.out.Host); err != nil {
 		return err
 	}
-	stats, err := q.src.Inspector.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	q.out.Filter = &Filter{Known: q.status.InFilter, FPR: stats.Filter.FPR}
-	if q.src.Layers != nil {
-		if q.out.Filter.Layers, err = q.src.Layers(ctx, q.out.Canonical); err != nil {
-			return err
-		}
-	}
-	st := q.status
+	at := q.at
+	q.out.HostFailure = at.HostFailure
+	q.out.Filter = &Filter{Known: at.InFilter, FPR: at.FPR, Layers: at.Layers}
 	q.out.Store = &Store{
-		State: st.State, Outcome: st.Outcome, Status: st.Status, Round: st.Round, HostDueIn: st.HostDueIn,
+		State: at.State, Outcome: at.Outcome, Status: at.Status.Status, Round: at.Round, HostDueIn: at.HostDueIn,
 	}
-	if q.waits() || st.State == frontier.Failed {
-		q.out.Store.Item = describe(&st.Item)
+	if q.waits() || at.State == frontier.Failed {
+		q.out.Store.Item = describe(&at.Item)
 	}
-	if q.src.Queue != nil && (st.State == frontier.Queued || st.State == frontier.Unknown) {
-		queue, err := q.src.Queue(ctx, q.out.Host, q.out.Canonical)
-		if err != nil {
-			return err
-		}
-		q.out.Store.Queue = &queue
+	if at.State == frontier.Queued || at.State == frontier.Unknown {
+		q.out.Store.Queue = at.Queue
 	}
 	return nil
 }
 
 // waits reports whether the URL has been added and has no outcome yet.
 func (q *query) waits() bool {
-	return q.status.State == frontier.Queued || q.status.State == frontier.Leased
+	return q.at.State == frontier.Queued || q.at.State == frontier.Leased
 }
 
 func describe(item *frontier.Item) *Item {
@@ -178,12 +169,12 @@ func describe(item *frontier.Item) *Item {
 
 // askRecords looks for the URL's last record, and for who named it.
 func (q *query) askRecords(context.Context) error {
-	if q.src.Trail == nil || q.status.State == frontier.Unknown {
+	if q.at.Trail == nil || q.at.State == frontier.Unknown {
 		return nil
 	}
 	var trail []record.Record
-	if !q.waits() || q.status.Round > 0 { // else it has none yet
-		own, err := q.src.Trail(q.out.Fingerprint[:16])
+	if !q.waits() || q.at.Round > 0 { // else it has none yet
+		own, err := q.at.Trail(q.out.Fingerprint[:16])
 		if err != nil {
 			return err
 		}
@@ -193,7 +184,7 @@ func (q *query) askRecords(context.Context) error {
 		}
 	}
 	if item := q.out.Store.Item; q.out.Record == nil && item != nil && item.Referrer != "" {
-		named, err := q.src.Trail(item.Referrer)
+		named, err := q.at.Trail(item.Referrer)
 		if err != nil {
 			return err
 		}

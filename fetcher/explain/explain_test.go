@@ -34,19 +34,13 @@ var (
 
 // crawl is a crawl whose answers are set by a test.
 type crawl struct {
-	frontier.Inspector // Audit and List are not asked
-	open               []string
-	status             frontier.Status
-	fpr                float64
-	err                error
+	Located
+	open []string
+	err  error
 }
 
-func (c *crawl) Stats(context.Context) (frontier.Stats, error) {
-	return frontier.Stats{Filter: frontier.FilterStats{FPR: c.fpr}}, c.err
-}
-
-func (c *crawl) Lookup(_ context.Context, host, url string) (frontier.Status, error) {
-	return c.status, c.err
+func (c *crawl) locate(context.Context, canon.URL, string) (*Located, error) {
+	return &c.Located, c.err
 }
 
 func (c *crawl) Admit(_ context.Context, keys []string) error {
@@ -67,12 +61,12 @@ func (c *crawl) Admitted(_ context.Context, keys []string) ([]bool, error) {
 // sources returns what explains a crawl of h.example that knows nothing yet.
 func sources(t testing.TB) (*crawl, *Sources) {
 	t.Helper()
-	c := &crawl{open: []string{"h.example"}, fpr: 1e-6}
+	c := &crawl{open: []string{"h.example"}, Located: Located{FPR: 1e-6}}
 	canonicalizer, err := canon.New(canon.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, &Sources{Canon: canonicalizer, Scope: c, Inspector: c, Fingerprint: hasher.Fingerprint, Now: now}
+	return c, &Sources{Canon: canonicalizer, Scope: c, Fingerprint: hasher.Fingerprint, Locate: c.locate, Now: now}
 }
 
 func idOf(url string) string {
@@ -100,7 +94,7 @@ func trailOf(records ...record.Record) func(string) ([]record.Record, error) {
 	}
 }
 
-func robotsOf(fetched time.Time, answers ...int) func(context.Context, canon.URL) (*robots.State, error) {
+func robotsOf(fetched time.Time, answers ...int) func() (*robots.State, error) {
 	state := new(robots.State)
 	for _, status := range answers {
 		if status == 0 {
@@ -109,12 +103,10 @@ func robotsOf(fetched time.Time, answers ...int) func(context.Context, canon.URL
 		}
 		state.Answered(fetched, status, []byte("User-agent: *\nDisallow: /private\nAllow: /private/open\n"), "crawler", 0)
 	}
-	return func(context.Context, canon.URL) (*robots.State, error) { return state, nil }
+	return func() (*robots.State, error) { return state, nil }
 }
 
-func queueOf(ahead, waiting uint64, delay time.Duration) func(context.Context, string, string) (Queue, error) {
-	return func(context.Context, string, string) (Queue, error) { return Queue{ahead, waiting, delay}, nil }
-}
+func queueOf(ahead, waiting uint64, delay time.Duration) *Queue { return &Queue{ahead, waiting, delay} }
 
 func exactly(rules ...exact.Rule) *exact.Rules {
 	all, err := exact.NewRules(rules...)
@@ -182,21 +174,17 @@ var explanations = []struct {
 	{"refused: include", page, func(_ *crawl, s *Sources) { s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/docs/`)} }},
 	{"refused: depth, seeds only", page, func(_ *crawl, s *Sources) { s.Rules.MaxDepth = follow.SeedsOnly }},
 	{"refused: depth before scope", "https://other.example/", func(_ *crawl, s *Sources) { s.Rules.MaxDepth = follow.SeedsOnly }},
-	{"refused: by a rule that Rules does not know", page, func(_ *crawl, s *Sources) {
-		s.More = func(context.Context, canon.URL) ([]Check, error) {
-			return []Check{{Rule: "max per host", Answer: follow.Refuses, Reason: frontier.ReasonHostLimit, Words: "h.example has 500 URLs (--max-per-host 500)"}}, nil
-		}
+	{"refused: by a rule that Rules does not know", page, func(c *crawl, _ *Sources) {
+		c.More = []Check{{Rule: "max per host", Answer: follow.Refuses, Reason: frontier.ReasonHostLimit, Words: "h.example has 500 URLs (--max-per-host 500)"}}
 	}},
-	{"seen: a false positive", page, func(c *crawl, s *Sources) {
-		c.status.InFilter = true
-		s.Layers = func(context.Context, string) ([]Layer, error) {
-			return []Layer{{false, 0.5, 9e-7}, {true, 0.25, 1e-7}}, nil
-		}
+	{"seen: a false positive", page, func(c *crawl, _ *Sources) {
+		c.InFilter = true
+		c.Layers = []Layer{{false, 0.5, 9e-7}, {true, 0.25, 1e-7}}
 	}},
-	{"seen: given as known", page, func(c *crawl, s *Sources) { c.status.InFilter, s.Given = true, 1000 }},
-	{"would be queued", "h.example/Page?utm_source=x&a=1#top", func(_ *crawl, s *Sources) { s.Queue = queueOf(0, 0, 0) }},
-	{"would be queued: in scope by its parent", "https://a.b.h.example/", func(_ *crawl, s *Sources) {
-		s.Rules.Scope, s.Queue = canon.ScopeSubdomains, queueOf(12, 12, 0)
+	{"seen: given as known", page, func(c *crawl, _ *Sources) { c.InFilter, c.Given = true, 1000 }},
+	{"would be queued", "h.example/Page?utm_source=x&a=1#top", func(c *crawl, _ *Sources) { c.Queue = queueOf(0, 0, 0) }},
+	{"would be queued: in scope by its parent", "https://a.b.h.example/", func(c *crawl, s *Sources) {
+		s.Rules.Scope, c.Queue = canon.ScopeSubdomains, queueOf(12, 12, 0)
 	}},
 	{"would be queued: anywhere, by an include", page, func(_ *crawl, s *Sources) {
 		s.Rules = follow.Rules{Scope: canon.ScopeAny, Include: []*regexp.Regexp{regexp.MustCompile(`/docs/`), regexp.MustCompile(`/page`)}}
@@ -205,28 +193,28 @@ var explanations = []struct {
 	{"would be queued: if not too deep", page, func(_ *crawl, s *Sources) {
 		s.Rules.MaxDepth, s.Rules.Exclude = 3, []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}
 	}},
-	{"would be queued: robots.txt not fetched", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now) }},
-	{"would be queued: robots.txt disallows", "https://h.example/private/x", func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-time.Hour), 200) }},
-	{"would be queued: robots.txt allows by a rule", "https://h.example/private/open", func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-time.Hour), 200) }},
-	{"would be queued: robots.txt says nothing of it", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-25*time.Hour), 200) }},
-	{"would be queued: robots.txt missing", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-time.Hour), 404) }},
-	{"would be queued: robots.txt not renewed", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-5*time.Second), 200, 503) }},
-	{"would be queued: robots.txt unavailable", page, func(_ *crawl, s *Sources) { s.Robots = robotsOf(now.Add(-5*time.Second), 503, 503) }},
-	{"would be queued: robots.txt ignored", "https://h.example/private/x", func(_ *crawl, s *Sources) {
-		s.Robots, s.IgnoreRobots = robotsOf(now, 200), func(string) bool { return true }
+	{"would be queued: robots.txt not fetched", page, func(c *crawl, _ *Sources) { c.Robots = robotsOf(now) }},
+	{"would be queued: robots.txt disallows", "https://h.example/private/x", func(c *crawl, _ *Sources) { c.Robots = robotsOf(now.Add(-time.Hour), 200) }},
+	{"would be queued: robots.txt allows by a rule", "https://h.example/private/open", func(c *crawl, _ *Sources) { c.Robots = robotsOf(now.Add(-time.Hour), 200) }},
+	{"would be queued: robots.txt says nothing of it", page, func(c *crawl, _ *Sources) { c.Robots = robotsOf(now.Add(-25*time.Hour), 200) }},
+	{"would be queued: robots.txt missing", page, func(c *crawl, _ *Sources) { c.Robots = robotsOf(now.Add(-time.Hour), 404) }},
+	{"would be queued: robots.txt not renewed", page, func(c *crawl, _ *Sources) { c.Robots = robotsOf(now.Add(-5*time.Second), 200, 503) }},
+	{"would be queued: robots.txt unavailable", page, func(c *crawl, _ *Sources) { c.Robots = robotsOf(now.Add(-5*time.Second), 503, 503) }},
+	{"would be queued: robots.txt ignored", "https://h.example/private/x", func(c *crawl, s *Sources) {
+		c.Robots, s.IgnoreRobots = robotsOf(now, 200), func(string) bool { return true }
 	}},
 	{"would be queued: address", page, func(_ *crawl, s *Sources) {
 		s.CheckHost = addressOf(&get.AddressError{Host: "h.example", Addr: "10.0.0.1"})
 	}},
-	{"queued: its host does not answer", page, func(c *crawl, s *Sources) {
-		c.status, s.HostFailure = frontier.Status{State: frontier.Queued, HostDueIn: time.Minute}, "lookup h.example: no such host"
+	{"queued: its host does not answer", page, func(c *crawl, _ *Sources) {
+		c.Status, c.HostFailure = frontier.Status{State: frontier.Queued, HostDueIn: time.Minute}, "lookup h.example: no such host"
 	}},
 	{"would be queued: no address now", page, func(_ *crawl, s *Sources) { s.CheckHost = addressOf(errors.New("lookup h.example: no such host")) }},
 	{"queued", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Queued, InFilter: true, HostDueIn: 1500 * time.Millisecond,
+		c.Status = frontier.Status{State: frontier.Queued, InFilter: true, HostDueIn: 1500 * time.Millisecond,
 			Item: frontier.Item{Depth: 2, Priority: frontier.PriorityPage, Referrer: referrerTo(list)}}
-		s.Rules.MaxDepth, s.Queue, s.CheckHost = 2, queueOf(11, 340, 0), addressOf(nil)
-		s.Trail = trailOf(record.Record{URL: list}, record.Record{URL: root})
+		s.Rules.MaxDepth, c.Queue, s.CheckHost = 2, queueOf(11, 340, 0), addressOf(nil)
+		c.Trail = trailOf(record.Record{URL: list}, record.Record{URL: root})
 	}},
 	{"exact by its form", page, func(_ *crawl, s *Sources) {
 		s.Exact = exactly(exact.Rule{Text: "seeds"}, exact.Rule{Name: "pages", Text: "re=/page$"})
@@ -235,57 +223,57 @@ var explanations = []struct {
 		s.Exact = exactly(exact.Rule{Text: "host=*.gov"}, exact.Rule{Text: "seeds"}, exact.Rule{Text: "depth<=1"})
 	}},
 	{"exact as it was found", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1, Class: 4}}
+		c.Status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1, Class: 4}}
 		s.Exact = exactly(exact.Rule{Text: "depth<=1"})
 	}},
 	{"not exact", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1}}
+		c.Status = frontier.Status{State: frontier.Queued, Item: frontier.Item{Depth: 1}}
 		s.Exact = exactly(exact.Rule{Text: "seeds"})
 	}},
-	{"queued: delayed, of a page without a record", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
+	{"queued: delayed, of a page without a record", page, func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
 			Item: frontier.Item{Depth: 1, Hops: 1, Attempts: 2, Deliveries: 1, Round: 1, Priority: frontier.PriorityAsset, Referrer: referrerTo(list)}}
-		s.Queue, s.Trail = queueOf(0, 1, 40*time.Second), trailOf()
+		c.Queue, c.Trail = queueOf(0, 1, 40*time.Second), trailOf()
 	}},
 	{"queued: in another round, beyond what the rules allow", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
+		c.Status = frontier.Status{State: frontier.Queued, InFilter: true, Round: 1,
 			Item: frontier.Item{Depth: 3, Hops: 6, Round: 1, Referrer: referrerTo(list)}}
 		s.Rules.MaxDepth = 2
-		s.Trail = trailOf(record.Record{URL: page, Depth: 3, Attempts: 4, Error: "timeout"}, record.Record{URL: root})
+		c.Trail = trailOf(record.Record{URL: page, Depth: 3, Attempts: 4, Error: "timeout"}, record.Record{URL: root})
 	}},
-	{"queued: disallowed since", "https://h.example/private/x", func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Queued, InFilter: true}
-		s.Robots = robotsOf(now, 200)
+	{"queued: disallowed since", "https://h.example/private/x", func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Queued, InFilter: true}
+		c.Robots = robotsOf(now, 200)
 	}},
-	{"queued: robots.txt unavailable", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Queued, InFilter: true}
-		s.Robots = robotsOf(now, 0)
+	{"queued: robots.txt unavailable", page, func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Queued, InFilter: true}
+		c.Robots = robotsOf(now, 0)
 	}},
-	{"leased", root, func(c *crawl, _ *Sources) { c.status = frontier.Status{State: frontier.Leased, InFilter: true} }},
-	{"done: ok", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.OK, Status: 200, Round: 1}
-		s.Trail = trailOf(record.Record{URL: page, Depth: 2, Round: 1, Attempts: 1, Bytes: 14321, LinksFound: 40, LinksAdded: 3},
+	{"leased", root, func(c *crawl, _ *Sources) { c.Status = frontier.Status{State: frontier.Leased, InFilter: true} }},
+	{"done: ok", page, func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.OK, Status: 200, Round: 1}
+		c.Trail = trailOf(record.Record{URL: page, Depth: 2, Round: 1, Attempts: 1, Bytes: 14321, LinksFound: 40, LinksAdded: 3},
 			record.Record{URL: list}, record.Record{URL: root})
 	}},
-	{"done: redirect", root, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Redirect, Status: 301}
-		s.Trail = trailOf(record.Record{URL: root, Attempts: 1, LinksFound: 1, RedirectTo: "https://www.h.example/"})
+	{"done: redirect", root, func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Redirect, Status: 301}
+		c.Trail = trailOf(record.Record{URL: root, Attempts: 1, LinksFound: 1, RedirectTo: "https://www.h.example/"})
 	}},
-	{"done: robots", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Robots}
-		s.Trail = trailOf(record.Record{URL: page, Depth: 1, Error: "robots.txt: Disallow: /page", ReferrerID: idOf(root)})
+	{"done: robots", page, func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Robots}
+		c.Trail = trailOf(record.Record{URL: page, Depth: 1, Error: "robots.txt: Disallow: /page", ReferrerID: idOf(root)})
 	}},
-	{"done: address", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Address}
-		s.Trail = trailOf(record.Record{URL: page, Error: "h.example is 10.0.0.1, a private address (--allow-private, or --allow-net 10.0.0.1/32)"})
+	{"done: address", page, func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Address}
+		c.Trail = trailOf(record.Record{URL: page, Error: "h.example is 10.0.0.1, a private address (--allow-private, or --allow-net 10.0.0.1/32)"})
 	}},
 	{"done: type, without records", page, func(c *crawl, _ *Sources) {
-		c.status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Type, Status: 200}
+		c.Status = frontier.Status{State: frontier.Done, InFilter: true, Outcome: frontier.Type, Status: 200}
 	}},
-	{"failed", page, func(c *crawl, s *Sources) {
-		c.status = frontier.Status{State: frontier.Failed, InFilter: true, Outcome: frontier.Network,
+	{"failed", page, func(c *crawl, _ *Sources) {
+		c.Status = frontier.Status{State: frontier.Failed, InFilter: true, Outcome: frontier.Network,
 			Item: frontier.Item{Depth: 1, Attempts: 3, Priority: frontier.PriorityPage, Referrer: referrerTo(root)}}
-		s.Trail = trailOf(record.Record{URL: page, Depth: 1, Attempts: 4, Error: "connect: \x1b[31mrefused"}, record.Record{URL: root})
+		c.Trail = trailOf(record.Record{URL: page, Depth: 1, Attempts: 4, Error: "connect: \x1b[31mrefused"}, record.Record{URL: root})
 	}},
 }
 
@@ -422,7 +410,7 @@ func TestRedact(t *testing.T) {
 
 func TestSourcesMissing(t *testing.T) {
 	_, err := Explain(t.Context(), Sources{}, root)
-	for _, name := range []string{"Canon", "Inspector", "Fingerprint", "Now", "Scope"} {
+	for _, name := range []string{"Canon", "Locate", "Fingerprint", "Now", "Scope"} {
 		if err == nil || !strings.Contains(err.Error(), name+" is missing") {
 			t.Errorf("error %v does not name %s", err, name)
 		}
@@ -433,22 +421,13 @@ func TestSourcesMissing(t *testing.T) {
 func TestSourcesFail(t *testing.T) {
 	bad := errors.New("it is broken")
 	for name, set := range map[string]func(*crawl, *Sources){
-		"inspector": func(c *crawl, _ *Sources) { c.err = bad },
-		"queue": func(_ *crawl, s *Sources) {
-			s.Queue = func(context.Context, string, string) (Queue, error) { return Queue{}, bad }
+		"locate": func(c *crawl, _ *Sources) { c.err = bad },
+		"robots": func(c *crawl, _ *Sources) {
+			c.Robots = func() (*robots.State, error) { return nil, bad }
 		},
-		"layers": func(_ *crawl, s *Sources) {
-			s.Layers = func(context.Context, string) ([]Layer, error) { return nil, bad }
-		},
-		"more": func(_ *crawl, s *Sources) {
-			s.More = func(context.Context, canon.URL) ([]Check, error) { return nil, bad }
-		},
-		"robots": func(_ *crawl, s *Sources) {
-			s.Robots = func(context.Context, canon.URL) (*robots.State, error) { return nil, bad }
-		},
-		"trail": func(c *crawl, s *Sources) {
-			c.status.State = frontier.Done
-			s.Trail = func(string) ([]record.Record, error) { return nil, bad }
+		"trail": func(c *crawl, _ *Sources) {
+			c.State = frontier.Done
+			c.Trail = func(string) ([]record.Record, error) { return nil, bad }
 		},
 		"scope": func(_ *crawl, s *Sources) { s.Scope = &crawl{err: bad} },
 	} {

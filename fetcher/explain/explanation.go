@@ -33,7 +33,7 @@ type Explanation struct {
 
 // Check is what one of the crawl's rules says to a link to the URL.
 type Check struct {
-	Rule    string          `json:"rule"` // a follow.Rule, or one of Sources.More
+	Rule    string          `json:"rule"` // a follow.Rule, or one of Located.More
 	Answer  follow.Answer   `json:"answer"`
 	Reason  frontier.Reason `json:"reason,omitempty"`  // with Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line

@@ -11,17 +11,17 @@ import (
 )
 
 // askRobots says what robots.txt allows, as far as it is known.
-func (q *query) askRobots(ctx context.Context) error {
+func (q *query) askRobots(context.Context) error {
 	r := &Robots{Origin: q.url.Origin(), Access: NotFetched}
 	if ignore := q.src.IgnoreRobots; ignore != nil && ignore(q.out.Host) {
 		r.Access, r.Words = Ignored, "it does not count for this host, as the settings say"
 		q.out.Robots = r
 		return nil
 	}
-	if q.src.Robots == nil {
+	if q.at.Robots == nil {
 		return nil
 	}
-	state, err := q.src.Robots(ctx, q.url)
+	state, err := q.at.Robots()
 	if err != nil {
 		return err
 	}

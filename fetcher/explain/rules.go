@@ -35,16 +35,12 @@ func (q *query) askRules(ctx context.Context) error {
 	}
 	for i := range findings {
 		// The hops of a URL that has been finished are not kept.
-		if f := &findings[i]; f.Rule != follow.Hops || link.Hops != follow.Unknown || q.status.State == frontier.Unknown {
+		if f := &findings[i]; f.Rule != follow.Hops || link.Hops != follow.Unknown || q.at.State == frontier.Unknown {
 			q.out.Rules = append(q.out.Rules, q.check(f, &link))
 		}
 	}
-	if q.src.More == nil {
-		return nil
-	}
-	more, err := q.src.More(ctx, q.url)
-	q.out.Rules = append(q.out.Rules, more...)
-	return err
+	q.out.Rules = append(q.out.Rules, q.at.More...)
+	return nil
 }
 
 // Opened is for follow.Crawl.

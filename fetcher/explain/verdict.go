@@ -28,7 +28,7 @@ func noURL(err error) Verdict {
 
 // verdict sums up.
 func (q *query) verdict() Verdict {
-	switch q.status.State {
+	switch q.at.State {
 	case frontier.Queued:
 		return Verdict{Answer: string(frontier.Queued), Words: q.queued() + q.prospect()}
 	case frontier.Leased:
@@ -60,8 +60,8 @@ func (q *query) verdict() Verdict {
 // seen says why a filter knows what was never queued.
 func (q *query) seen() string {
 	why := fmt.Sprintf("a false positive (p = %.2g now)", q.out.Filter.FPR)
-	if q.src.Given > 0 {
-		why = fmt.Sprintf("it is one of the %s given as known, or %s", count(q.src.Given, "URL"), why)
+	if q.at.Given > 0 {
+		why = fmt.Sprintf("it is one of the %s given as known, or %s", count(q.at.Given, "URL"), why)
 	}
 	return fmt.Sprintf("the filter claims to know it, but it was never queued: %s; `crawler seed` queues it all the same", why)
 }

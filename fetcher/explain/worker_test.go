@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -120,8 +121,12 @@ func agree(t *testing.T, rules follow.Rules) {
 	ask := func(url string) *explain.Explanation {
 		t.Helper()
 		e, err := explain.Explain(t.Context(), explain.Sources{
-			Canon: canonicalizer, Rules: rules, Scope: store, Inspector: store,
-			Fingerprint: written.fingerprint, Trail: written.trail, Now: time.Now(), CheckPort: client.CheckPort,
+			Canon: canonicalizer, Rules: rules, Scope: store,
+			Fingerprint: written.fingerprint, Now: time.Now(), CheckPort: client.CheckPort,
+			Locate: func(ctx context.Context, url canon.URL, host string) (*explain.Located, error) {
+				status, err := store.Lookup(ctx, host, url.String())
+				return &explain.Located{Status: status, Trail: written.trail}, err
+			},
 		}, url)
 		if err != nil {
 			t.Fatal(err)
