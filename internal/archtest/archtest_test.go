@@ -43,6 +43,8 @@ func TestRules(t *testing.T) {
 		"judge's external test":     {"bench/testweb/a_test.go", `package testweb_test; import "` + module + `/bench/testweb"`, ""},
 		"internal is no floor":      {"fetcher/a.go", `package fetcher; import "` + module + `/internal/archtest"`, "not a leaf"},
 		"a leaf":                    {"fetcher/a.go", `package fetcher; import "` + module + `/internal/topk"`, ""},
+		"suite's kit":               {"frontier/frontiertest/a.go", `package frontiertest; import "` + module + `/internal/suite"`, ""},
+		"suite's kit in code":       {"frontier/a.go", `package frontier; import "` + module + `/internal/suite"`, "for suites and tests"},
 		"internal is a leaf":        {"internal/x/a.go", `package x; import "` + module + `/frontier"`, "are leaves"},
 		"cmd's internal":            {"cmd/crawler/main.go", `package main; import "` + module + `/cmd/crawler/internal/cli"`, ""},
 		"tools import nothing":      {"tools/a.go", `package tools; import "` + module + `/frontier"`, "only the floors"},

@@ -82,6 +82,8 @@ func direction(src source, to string) string {
 		return "packages below internal are leaves"
 	case top == "internal" && !withinAny(to, leaves):
 		return "it is not a leaf that every floor may use"
+	case to == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
+		return "it is for suites and tests"
 	case top == src.top, top == "internal", src.test && withinAny(to, judges):
 		return ""
 	case !floored:
