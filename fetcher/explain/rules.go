@@ -63,7 +63,7 @@ func (q *query) CheckPort(port string) error {
 
 // check puts a finding into words.
 func (q *query) check(f *follow.Finding, link *follow.Link) Check {
-	c := Check{Rule: string(f.Rule), Answer: f.Answer, Reason: f.Reason, By: f.By, Setting: q.src.Rules.Setting(f.Rule)}
+	c := Check{Rule: f.Rule.String(), Answer: f.Answer, Reason: f.Reason, By: f.By, Setting: q.src.Rules.Setting(f.Rule)}
 	refuses := f.Answer == follow.Refuses
 	switch f.Rule {
 	case follow.Depth:

@@ -43,7 +43,7 @@ func (q *query) verdict() Verdict {
 		switch {
 		case c.Answer == follow.Refuses:
 			return Verdict{Answer: frontier.Refused.String(), Reason: c.Reason, Words: c.Words}
-		case c.Answer == follow.Depends && c.Rule != string(follow.Hops):
+		case c.Answer == follow.Depends && c.Rule != follow.Hops.String():
 			ifs = append(ifs, c.Words)
 		}
 	}

@@ -8,20 +8,24 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Rule is the name of a rule.
-type Rule string
+// Rule names a rule.
+type Rule uint8
 
 // The rules. Exclude and Include are asked as one.
 const (
-	Depth   Rule = "depth"
-	Hops    Rule = "hops"
-	Scope   Rule = "scope"
-	Port    Rule = "port"
-	Trap    Rule = "trap"
-	Exclude Rule = "exclude"
-	Include Rule = "include"
-	Domain  Rule = "domain"
+	Depth Rule = iota
+	Hops
+	Scope
+	Port
+	Trap
+	Exclude
+	Include
+	Domain
 )
+
+func (r Rule) String() string {
+	return [...]string{"depth", "hops", "scope", "port", "trap", "exclude", "include", "domain"}[r]
+}
 
 // The order in which rules are asked.
 var (
@@ -42,7 +46,7 @@ const (
 type Finding struct {
 	Rule   Rule
 	Answer Answer          // empty: the rule has nothing to say
-	Reason frontier.Reason // with Refuses
+	Reason frontier.Reason // with Refuses, and only then
 	// By is what decided: the scope key that a seed opened, an expression, the
 	// domain; empty if nothing matched.
 	By     string

@@ -97,7 +97,7 @@ func (r *Rules) Judge(ctx context.Context, link *Link, crawl Crawl) (Finding, er
 		rules = ofSeeds[:]
 	}
 	for _, rule := range rules {
-		if f, err := r.ask(ctx, rule, link, crawl); err != nil || f.Answer == Refuses {
+		if f, err := r.ask(ctx, rule, link, crawl); err != nil || f.Reason != "" {
 			return f, err
 		}
 	}
