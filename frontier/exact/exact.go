@@ -5,5 +5,5 @@
 // front of a frontier.Store, so that a crawl sees one frontier; Relay and
 // Reconcile bring the two together again after one of them was away or lost
 // something; Rules say which keys are exact. The package knows no database:
-// pgstore is a Set in Postgres, Memory one for tests.
+// pgstore is a Set in Postgres, exacttest.Memory one for tests.
 package exact
