@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 func openMem(t *testing.T) *Store {
@@ -163,7 +164,7 @@ func TestRacersRetryOnce(t *testing.T) {
 // host due earlier and loses no time of those that wait.
 func TestClockNeverGoesBack(t *testing.T) {
 	fs := vfs.NewMem()
-	now := clockAt(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	now := suite.NewClock()
 	cfg := Config{Dir: "crawl", FS: fs, Delay: 10 * time.Second, Now: now.Now, Filter: membits.Config{Capacity: 1000}}
 	s, err := Open(cfg)
 	if err != nil {

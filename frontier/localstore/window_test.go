@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,7 +68,7 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 	}
 	for name, calls := range map[string][]func(*group) error{"add first": {add, retry, add}, "retry first": {retry, add, retry}} {
 		t.Run(name, func(t *testing.T) {
-			now := clockAt(time.Unix(1.8e9, 0))
+			now := suite.NewClock()
 			s := openWindows(t, vfs.NewMem(), now.Now)
 			answer(t, s, item, frontier.Added)
 			completeAll(t, s, 0, frontier.Network)
@@ -115,7 +114,7 @@ func TestWindowModel(t *testing.T) {
 type windowModel struct {
 	t     *testing.T
 	rng   *rand.Rand
-	now   *testClock
+	now   *suite.Clock
 	fs    vfs.FS
 	store *Store
 	keys  []modelKey
@@ -129,7 +128,7 @@ type modelKey struct {
 }
 
 func newWindowModel(t *testing.T, seed uint64) *windowModel {
-	m := &windowModel{t: t, rng: rand.New(rand.NewPCG(seed, 3)), now: clockAt(time.Unix(1.8e9, 0)), fs: vfs.NewMem()}
+	m := &windowModel{t: t, rng: rand.New(rand.NewPCG(seed, 3)), now: suite.NewClock(), fs: vfs.NewMem()}
 	for n := range 12 {
 		host := fmt.Sprintf("h%d.test", n%3)
 		item := frontier.Item{URL: fmt.Sprintf("http://%s/%d", host, n), Host: host, Priority: frontier.PriorityPage}
@@ -257,20 +256,6 @@ func (m *windowModel) die() {
 	}
 	m.open()
 }
-
-// testClock is the time of a store that the test sets: the store's own
-// goroutines read it too.
-type testClock struct{ nanos atomic.Int64 }
-
-func clockAt(at time.Time) *testClock {
-	c := &testClock{}
-	c.nanos.Store(at.UnixNano())
-	return c
-}
-
-func (c *testClock) Now() time.Time { return time.Unix(0, c.nanos.Load()) }
-
-func (c *testClock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
 
 func openWindows(t *testing.T, fs vfs.FS, now func() time.Time) *Store {
 	t.Helper()
