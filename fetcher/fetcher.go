@@ -5,7 +5,8 @@
 // completion), how many requests are under way, and what an answer means for
 // its URL. It does not own the queue (package frontier), when a host is due
 // (package politeness), the wire (package get), the form of a URL (package
-// canon) or the files (package record).
+// canon), which links are followed (package follow) or the files (package
+// record).
 package fetcher
 
 import (
@@ -477,26 +478,6 @@ func pause(stop context.Context, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-stop.Done():
-	}
-}
-
-// backoff spaces the tries while a store is unavailable: 100 ms to 10 s.
-type backoff struct{ last time.Duration }
-
-func (b *backoff) next() time.Duration {
-	b.last = min(max(2*b.last, 100*time.Millisecond), 10*time.Second)
-	return b.last
-}
-
-// whileUnavailable makes a call again until the store can be asked, or requests
-// are aborted.
-func (c *Crawl) whileUnavailable(call func() error) error {
-	for outage := (backoff{}); ; pause(c.hard, outage.next()) {
-		err := call()
-		if !errors.Is(err, frontier.ErrUnavailable) || c.hard.Err() != nil {
-			return err
-		}
-		c.noteStore(err)
 	}
 }
 

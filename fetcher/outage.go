@@ -137,3 +137,23 @@ func causeOf(err error) string {
 	}
 	return err.Error()
 }
+
+// backoff spaces the tries while a store is unavailable: 100 ms to 10 s.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) next() time.Duration {
+	b.last = min(max(2*b.last, 100*time.Millisecond), 10*time.Second)
+	return b.last
+}
+
+// whileUnavailable makes a call again until the store can be asked, or requests
+// are aborted.
+func (c *Crawl) whileUnavailable(call func() error) error {
+	for outage := (backoff{}); ; pause(c.hard, outage.next()) {
+		err := call()
+		if !errors.Is(err, frontier.ErrUnavailable) || c.hard.Err() != nil {
+			return err
+		}
+		c.noteStore(err)
+	}
+}

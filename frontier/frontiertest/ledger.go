@@ -1,7 +1,6 @@
 package frontiertest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -191,20 +190,6 @@ func (g *ledger) wake(host string) (at time.Time, waiting bool) {
 		at = s.holding.deadline.Add(s.delay)
 	}
 	return at, waiting
-}
-
-// same says how an item that a store shows differs from the known one.
-func (k *known) same(got frontier.Item) error {
-	want := k.item
-	if want.Fingerprint == (frontier.Item{}.Fingerprint) {
-		want.Fingerprint, k.item.Fingerprint = got.Fingerprint, got.Fingerprint
-	}
-	got.Delay = 0
-	got.Deliveries = min(got.Deliveries, frontier.MaxDeliveries)
-	if got != want {
-		return fmt.Errorf("%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
-	}
-	return nil
 }
 
 // hand checks that got are the right items for h to get, at most n, and follows.
@@ -497,14 +482,4 @@ func (g *ledger) retry(host string) (n int) {
 		g.stats.Queued++
 	}
 	return n
-}
-
-// sortedURLs returns every known URL, so that equal seeds make equal choices.
-func (g *ledger) sortedURLs() []*known {
-	all := make([]*known, 0, len(g.urls))
-	for _, k := range g.urls {
-		all = append(all, k)
-	}
-	slices.SortFunc(all, func(a, b *known) int { return cmp.Compare(a.seq, b.seq) })
-	return all
 }

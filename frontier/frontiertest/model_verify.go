@@ -1,6 +1,9 @@
 package frontiertest
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
@@ -188,4 +191,28 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// same says how an item that a store shows differs from the known one.
+func (k *known) same(got frontier.Item) error {
+	want := k.item
+	if want.Fingerprint == (frontier.Item{}.Fingerprint) {
+		want.Fingerprint, k.item.Fingerprint = got.Fingerprint, got.Fingerprint
+	}
+	got.Delay = 0
+	got.Deliveries = min(got.Deliveries, frontier.MaxDeliveries)
+	if got != want {
+		return fmt.Errorf("%q came back as %+v, want %+v", suite.Cut(want.URL), got, want)
+	}
+	return nil
+}
+
+// sortedURLs returns every known URL, so that equal seeds make equal choices.
+func (g *ledger) sortedURLs() []*known {
+	all := make([]*known, 0, len(g.urls))
+	for _, k := range g.urls {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b *known) int { return cmp.Compare(a.seq, b.seq) })
+	return all
 }
