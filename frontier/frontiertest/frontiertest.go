@@ -3,6 +3,7 @@ package frontiertest
 import (
 	"cmp"
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,11 +76,7 @@ func runAll(t *testing.T, cases []testCase, open func(t *testing.T, opt Options)
 }
 
 func allCases() []testCase {
-	var all []testCase
-	for _, cases := range [][]testCase{addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases} {
-		all = append(all, cases...)
-	}
-	return all
+	return slices.Concat(addCases, leaseCases, expiryCases, completeCases, recordCases, controlCases, quotaCases, raceCases, outboxCases)
 }
 
 // drive gives each crawl that open returns to a driver.

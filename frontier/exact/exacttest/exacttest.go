@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,11 +61,7 @@ type testCase = suite.Case[opener]
 type opener func(exact.Windows) *driver
 
 func allCases() []testCase {
-	var all []testCase
-	for _, cases := range [][]testCase{decideCases, stateCases, windowCases, relayCases, raceCases} {
-		all = append(all, cases...)
-	}
-	return all
+	return slices.Concat(decideCases, stateCases, windowCases, relayCases, raceCases)
 }
 
 // drive gives each set that open returns to a driver.
