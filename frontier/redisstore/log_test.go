@@ -29,7 +29,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	}
 	add(0, 5)
 	awaitLog(t, s)
-	add(5, 10)
+	add(5, 6) // one: items whose bits meet in one block are two transactions
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
