@@ -2,6 +2,7 @@ package proofs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -126,8 +127,11 @@ func (c *crawl) runAndKill(web *site, k kill) {
 // witness compares what a killed crawl had on disk with what the web saw before
 // and after.
 type witness struct {
-	t    *testing.T
-	web  *site
+	t   *testing.T
+	web *site
+
+	concurrency int // of the crawl; 0: as of hardFlags
+
 	done map[string]int // pages with a committed record to how many requests the log had by then
 
 	lost     int // requests whose outcome a kill took: what was in flight
@@ -197,7 +201,7 @@ func (w *witness) judge(lines []line) {
 	if refetched > w.lost {
 		w.t.Errorf("%d refetches, want at most the %d that were in flight at the kills", refetched, w.lost)
 	}
-	if most := 2 * concurrency; w.mostLost > most {
+	if most := 2 * cmp.Or(w.concurrency, concurrency); w.mostLost > most {
 		w.t.Errorf("%d requests were in flight at one kill, want at most %d: so many being asked and as many being committed", w.mostLost, most)
 	}
 	for i, r := range log {

@@ -1,0 +1,64 @@
+package proofs
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// TestBroad: a crawl that asks thousands of late hosts at once, with everything
+// that is hard about a web, is killed and resumed, and ends with the exact set. It
+// is polite to every host and stays within its memory.
+func TestBroad(t *testing.T) {
+	t.Parallel()
+	const memory = 512 << 20
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 6))
+	web := serveSite(t, testweb.Config{
+		Seed: seed, Hosts: sized(200, 5000), Pages: sized(800, 25_000), Hardships: testweb.All &^ testweb.Dead,
+		MeanBytes: 4 << 10, MaxBodyBytes: maxBody, CrawlDelay: hostDelay() * 3 / 2, LargestShare: 0.005,
+		Latency: sized(100*time.Millisecond, 300*time.Millisecond), LatencySpread: 0.8,
+	}, nil)
+	w := newWitness(t, web)
+	w.concurrency = sized(400, 4000)
+	flags := append(hardFlags(web), "--concurrency", strconv.Itoa(w.concurrency), "--memory", strconv.Itoa(memory>>20)+"MiB")
+	c := newCrawl(t, append(flags, web.Seeds()...)...)
+	began := time.Now()
+	for range sized(1, 4) {
+		k := kill{requests: 1 + rng.IntN(sized(300, 5000))}
+		c.runAndKill(web, k)
+		w.examine(c.dir, k)
+	}
+	p := c.start()
+	if e := p.wait(); e.code != 0 {
+		t.Fatalf("exit code %d, want 0; stderr:\n%s", e.code, e.stderr)
+	}
+	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+
+	written := records(t, c.dir)
+	report, err := web.Compare(bytes.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	figure(t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
+		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
+	lines := parse(t, written)
+	checkBooks(t, c.stats(), lines, len(web.Seeds()), sized(1, 4)+1)
+	w.judge(lines)
+	judgeManners(t, web, lines, w.unheard)
+	if usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		resident := usage.Maxrss << 10 // Linux counts KiB
+		figure(t, "memory", "%d MiB resident at most, with --memory %d MiB", resident>>20, memory>>20)
+		if resident > memory+memory/10 {
+			t.Errorf("%d bytes resident, want at most a tenth above %d", resident, memory)
+		}
+	}
+}
