@@ -14,7 +14,8 @@ const (
 	SegmentHeaderBytes = 64       // magic, version, parameters, crawl: the start of every segment
 )
 
-// What Redis adds to a string, measured with Redis 7.0.15 and jemalloc 5.3.
+// What Redis adds to a string, measured with Redis 7.0.15 and jemalloc 5.3. The
+// size of segments, and so the format of filters, depends on the first two.
 const (
 	stringExtra  = 10  // string header and final zero, in the same allocation as the bytes
 	segmentExtra = 88  // object, key name, dictionary entry and its slot
@@ -112,9 +113,8 @@ type RedisLoad struct {
 // SizeRedis lays a filter out over the partitions of a crawl. Each partition is
 // made for its part of the keys and four standard deviations of that, so that
 // chance alone makes none of them grow. The bytes of an even load are within
-// 0.2 % of what Redis 7.0.15 says of 10 and 30 million keys, and within 5 % of a
-// hundred thousand, where what does not grow with them begins to show. It panics unless Keys > 0, Hosts > 0 and
-// 0 < FPR < 1.
+// 10 % of what Redis 7.0.15 says of a hundred thousand keys and more. It panics
+// unless Keys > 0, Hosts > 0 and 0 < FPR < 1.
 func SizeRedis(plan RedisPlan) RedisLayout {
 	partitions, blockBits := plan.Partitions, plan.BlockBits
 	if partitions == 0 {

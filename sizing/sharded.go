@@ -58,8 +58,9 @@ func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint
 // ShardedFalsePositiveRate returns the mean false-positive rate of shards equal
 // filters of shardBits and k hash functions, of which a hash chooses one for
 // each key, once n keys are in them: the number of keys in one is Poisson with
-// mean n/shards, and the bits they set vary as in ExactFalsePositiveRate. It
-// panics if one of shards, shardBits and k is 0.
+// mean n/shards, and chance collisions make the bits they set vary (Bose et al.,
+// "On the false-positive rate of Bloom filters", IPL 108, 2008). It panics if one
+// of shards, shardBits and k is 0.
 func ShardedFalsePositiveRate(n, shards, shardBits uint64, k uint) float64 {
 	checkShards(shards)
 	checkBits(shardBits)
@@ -67,12 +68,11 @@ func ShardedFalsePositiveRate(n, shards, shardBits uint64, k uint) float64 {
 	if n == 0 {
 		return 0
 	}
-	size := float64(shardBits)
 	if shards == 1 {
-		return occupancyPower(float64(n)*float64(k), size, k)
+		return occupancyPower(float64(n)*float64(k), float64(shardBits), k)
 	}
 	return poissonMean(float64(n)/float64(shards), func(keys float64) float64 {
-		return occupancyPower(keys*float64(k), size, k)
+		return occupancyPower(keys*float64(k), float64(shardBits), k)
 	})
 }
 

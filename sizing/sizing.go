@@ -20,15 +20,11 @@ const MaxHashes = 64
 // rate of at most p, and the integer number of hash functions in 1..MaxHashes
 // that makes it so small.
 //
-// The textbook's -n·ln p / (ln 2)² (see ClassicBits) assumes a k that is no
+// The textbook's -n·ln p / (ln 2)² assumes a k that is no
 // integer and so misses p slightly; this takes the best m = Bits(n, p, k). It
 // panics unless n > 0, 0 < p < 1 and m < 2⁶³.
 func OptimalBits(n uint64, p float64) (m uint64, k uint) {
-	return optimalBits(n, p, MaxHashes)
-}
-
-func optimalBits(n uint64, p float64, maxHashes uint) (m uint64, k uint) {
-	k = argmin(1, maxHashes, func(k uint) float64 { return BitsPerKey(p, k) })
+	k = argmin(1, MaxHashes, func(k uint) float64 { return BitsPerKey(p, k) })
 	return Bits(n, p, k), k
 }
 
@@ -55,22 +51,6 @@ func BitsPerKey(p float64, k uint) float64 {
 	return -float64(k) / math.Log1p(-math.Exp(math.Log(p)/float64(k)))
 }
 
-// ClassicBits returns the textbook size, m = ⌈-n·ln p / (ln 2)²⌉ and
-// k = ⌈(m/n)·ln 2⌉, for comparison with other people's filters: it is what
-// bits-and-blooms/bloom EstimateParameters and BF.RESERVE start from. With k
-// rounded up it holds slightly more than p. It panics as OptimalBits does.
-func ClassicBits(n uint64, p float64) (m uint64, k uint) {
-	checkRate(p)
-	if n == 0 {
-		panic("sizing: a filter for 0 keys")
-	}
-	bits := math.Ceil(-float64(n) * math.Log(p) / (math.Ln2 * math.Ln2))
-	if bits >= 1<<63 {
-		panic(fmt.Sprintf("sizing: %d keys at p = %g need %g bits", n, p, bits))
-	}
-	return uint64(bits), uint(math.Ceil(bits / float64(n) * math.Ln2))
-}
-
 // InformationBound returns the fewest bits per key with which any set that
 // errs with probability p can do, log2(1/p) (Carter et al., STOC 1978). A Bloom
 // filter needs at least 1.44 times as many. For p = 0 it is +Inf, for p = 1 it is 0.
@@ -81,7 +61,7 @@ func InformationBound(p float64) float64 { return math.Log2(1 / p) }
 // in it.
 //
 // It is the classic (1 - e^(-kn/m))^k (Bloom, CACM 13(7), 1970): slightly low
-// for small m, where ExactFalsePositiveRate is right. It panics if m or k is 0.
+// for small m (Bose et al., IPL 108, 2008). It panics if m or k is 0.
 func FalsePositiveRate(n, m uint64, k uint) float64 {
 	checkBits(m)
 	checkHashes(k)

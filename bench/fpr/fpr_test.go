@@ -177,7 +177,7 @@ func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) u
 	}
 	s.Theory = func(c Case, _ []uint64) Theory {
 		m, k := sizing.OptimalBits(c.Capacity, c.FPR)
-		return Theory{FPR: sizing.ExactFalsePositiveRate(c.Keys, m, k), Lost: sizing.LostWhileFilling(c.Keys, m, k), Slack: 0.002}
+		return Theory{FPR: sizing.ShardedFalsePositiveRate(c.Keys, 1, m, k), Lost: sizing.LostWhileFilling(c.Keys, m, k), Slack: 0.002}
 	}
 	return s
 }

@@ -55,7 +55,7 @@ type Weight struct {
 const fixedCost = 3 * time.Second
 
 // tolerance is how far what is ours may be from what `crawler size` says.
-const tolerance = 0.05
+const tolerance = 0.10
 
 // urlBytes is the length of all URLs here: what `crawler size` takes for the mean.
 const urlBytes = 80

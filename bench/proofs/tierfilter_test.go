@@ -63,7 +63,7 @@ func TestTierWeakFilter(t *testing.T) {
 func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
 	for i := range n {
 		if i > 0 {
-			sum += sizing.BlockedFalsePositiveRate(float64(layer.Bits)/float64(i), sizing.DefaultBlockBits, layer.Hashes)
+			sum += sizing.ExactBlockedFalsePositiveRate(float64(layer.Bits)/float64(i), sizing.DefaultBlockBits, layer.Hashes)
 		}
 	}
 	return sum

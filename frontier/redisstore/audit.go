@@ -63,7 +63,7 @@ func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed flo
 	for i := range steps {
 		keys := layer.Estimate * (float64(i) + 0.5) / steps
 		if keys > 0 {
-			claimed += layer.Estimate / steps * sizing.BlockedFalsePositiveRate(float64(layer.Bits)/keys, blockBits, uint(layer.Hashes))
+			claimed += layer.Estimate / steps * sizing.ExactBlockedFalsePositiveRate(float64(layer.Bits)/keys, blockBits, uint(layer.Hashes))
 		}
 	}
 	return claimed
