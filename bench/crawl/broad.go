@@ -8,31 +8,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 // BroadConfig says how to crawl many late hosts at once.
 type BroadConfig struct {
-	Hosts       uint64        // of the web; 0 means 20,000
-	Concurrency []string      // hosts asked at once, of each crawl: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
-	Time        time.Duration // of each crawl, shorter where the budget lacks it; 0 means 15 s
-	TLS         bool          // crawl over TLS, too
-	Dir         string        // for what crawls leave; they are removed
-	Program     Program       // required
-	Redis       OpenRedis     // nil: no crawls on Redis
-}
-
-// OpenRedis returns a Redis for one crawl.
-type OpenRedis func(context.Context) (RedisServer, error)
-
-// RedisServer is a Redis that a crawl may use.
-type RedisServer struct {
-	URL    string // for the crawler; may have a password
-	Client redis.UniversalClient
-	Close  func() error
+	Hosts       uint64         // of the web; 0 means 20,000
+	Concurrency []string       // hosts asked at once, of each crawl: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
+	Time        time.Duration  // of each crawl, shorter where the budget lacks it; 0 means 15 s
+	TLS         bool           // crawl over TLS, too
+	Dir         string         // for what crawls leave; they are removed
+	Program     Program        // required
+	Redis       sets.OpenRedis // nil: no crawls on Redis
 }
 
 // AutoConcurrency leaves the concurrency to the crawler.
@@ -106,7 +95,6 @@ type broad struct {
 	crawls  *report.Table
 	costs   *report.Table
 	plot    *report.Plot
-	lines   map[string]*report.Line
 	loops   map[string]Took // by broadCase.name
 }
 
@@ -137,7 +125,7 @@ each request that it got, robots.txt among them. Garbage collection is a share o
 estimates it. Round trips are groups of changes that the embedded store synced, and reads of requests by Redis. Limits are from the
 crawl's report.`,
 		report.Count(config.Hosts).Text, broadLatency, lateSpread, broadDelay, broadLinks, pageBytes>>10, report.Count(uint64(config.seeds())).Text))
-	b := &broad{config: config, section: s, lines: make(map[string]*report.Line), loops: make(map[string]Took)}
+	b := &broad{config: config, section: s, loops: make(map[string]Took)}
 	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "second half", "CPU µs/page", "memory MiB",
 		"rate / loop's", "CPU / loop's")
 	b.costs = s.Table("What a page takes, and what limits", "crawl, hosts at once", "connections/request", "GC %", "round trips/page",
@@ -208,8 +196,5 @@ func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	if c.tls {
 		line += ", TLS"
 	}
-	if b.lines[line] == nil {
-		b.lines[line] = b.plot.Line(line, style)
-	}
-	b.lines[line].Add(report.Point{X: at, Y: took.rate()})
+	b.plot.Line(line, style).Add(report.Point{X: at, Y: took.rate()})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 func TestBroad(t *testing.T) {
@@ -29,8 +30,8 @@ func measuresBroad(t *testing.T, bin Program) {
 	left := t.TempDir()
 	section, steps := BroadSteps(BroadConfig{
 		Hosts: 300, Concurrency: []string{"100"}, Time: 3 * time.Second, TLS: true, Dir: left, Program: bin,
-		Redis: func(context.Context) (RedisServer, error) {
-			return RedisServer{URL: server.URL(), Client: server.Client(), Close: func() error { return nil }}, nil
+		Redis: func(context.Context) (*sets.Redis, error) {
+			return &sets.Redis{URL: server.URL(), Client: server.Client(), Close: func() error { return nil }}, nil
 		},
 	})
 	if err := agenda.Run(t.Context(), 2*time.Minute, steps, silent{}); err != nil {
@@ -110,7 +111,7 @@ func broadFails(t *testing.T, whole Program) {
 
 func TestBroadCases(t *testing.T) {
 	var names []string
-	noRedis := func(context.Context) (RedisServer, error) { return RedisServer{}, errors.New("none") }
+	noRedis := func(context.Context) (*sets.Redis, error) { return nil, errors.New("none") }
 	for _, c := range broadCases(BroadConfig{Concurrency: []string{"1000", "auto"}, Redis: noRedis}) {
 		names = append(names, c.name())
 	}

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 // broadTook is what a broad crawl took, and what became of it.
@@ -71,14 +71,14 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 			err = fmt.Errorf("remove the crawl from Redis: %w\n%s", failed, said)
 		}
 	}()
-	before, err := usedByRedis(ctx, server.Client)
+	before, err := sets.Info(ctx, server.Client)
 	if err != nil {
 		return err
 	}
 	if err := took.crawl(ctx, cmd, dir, long); err != nil {
 		return err
 	}
-	after, err := usedByRedis(ctx, server.Client)
+	after, err := sets.Info(ctx, server.Client)
 	if err != nil {
 		return err
 	}
@@ -258,22 +258,4 @@ func scrape(ctx context.Context, addr string) (map[string]float64, error) {
 		}
 	}
 	return values, lines.Err()
-}
-
-// usedByRedis returns the numbers of a server's INFO that say what it did.
-func usedByRedis(ctx context.Context, client redis.UniversalClient) (map[string]float64, error) {
-	values := make(map[string]float64)
-	for _, section := range []string{"stats", "cpu"} {
-		text, err := client.Info(ctx, section).Result()
-		if err != nil {
-			return nil, fmt.Errorf("INFO %s of Redis: %w", section, err)
-		}
-		for line := range strings.Lines(text) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			if n, err := strconv.ParseFloat(value, 64); err == nil {
-				values[name] = n
-			}
-		}
-	}
-	return values, nil
 }

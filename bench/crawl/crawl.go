@@ -94,7 +94,6 @@ type measurement struct {
 	rates   *report.Table
 	times   *report.Table
 	plot    *report.Plot
-	lines   map[string]*report.Line
 }
 
 func newMeasurement(config Config) *measurement {
@@ -105,7 +104,7 @@ limits, nothing on disk. The made-up web has pages of %d KB. Each runs in a proc
 on this machine. CPU is the processor time of the crawler's process, memory the most of it that was resident. Pages are
 answers that are HTML; the crawler's processor time by stages is from a profile.`,
 		hostConcurrency, hostsAtOnce, loopWorkers, pageBytes>>10))
-	m := &measurement{config: config, section: s, lines: make(map[string]*report.Line)}
+	m := &measurement{config: config, section: s}
 	m.rates = s.Table("Crawls", "site", "pages", "seconds", "pages/s", "CPU µs/page", "memory MiB",
 		"loop: pages/s", "CPU µs/page", "memory MiB", "rate / loop's", "CPU / loop's")
 	m.times = s.Table("Where the crawler's time goes, µs of processor for each page", append([]string{"site"}, stages...)...)
@@ -155,14 +154,7 @@ func (m *measurement) report(site Site, crawl, loop Took, times map[string]time.
 		if site.Hosts > fewHosts {
 			hosts = "many hosts"
 		}
-		m.line("crawler, "+hosts, report.Solid).Add(report.Point{X: float64(crawl.Pages), Y: crawl.rate()})
-		m.line("loop, "+hosts, report.Dashed).Add(report.Point{X: float64(loop.Pages), Y: loop.rate()})
+		m.plot.Line("crawler, "+hosts, report.Solid).Add(report.Point{X: float64(crawl.Pages), Y: crawl.rate()})
+		m.plot.Line("loop, "+hosts, report.Dashed).Add(report.Point{X: float64(loop.Pages), Y: loop.rate()})
 	}
-}
-
-func (m *measurement) line(name string, style report.Style) *report.Line {
-	if m.lines[name] == nil {
-		m.lines[name] = m.plot.Line(name, style)
-	}
-	return m.lines[name]
 }

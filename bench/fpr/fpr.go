@@ -2,8 +2,8 @@
 // one, when they are full and while they are filled, beside what package sizing
 // says, and holds them to it.
 //
-// It owns the cases, the sets it can open and the theory of their layouts. How
-// an error is counted and what chance explains is package bloomrate's.
+// It owns the cases and the theory of the sets' layouts. How an error is counted
+// and what chance explains is package bloomrate's, the sets are package sets'.
 package fpr
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 )
@@ -29,9 +30,9 @@ type Config struct {
 	Subjects []Subject
 }
 
-// Subject is one kind of set.
+// Subject is a set, and what is expected of it.
 type Subject struct {
-	Name string
+	sets.Kind
 	// Add and Probe are roughly what a key costs: they decide the shares of the budget.
 	Add, Probe time.Duration
 	// Probes is up to how many keys are probed beyond the 100/p that a rate
@@ -41,14 +42,37 @@ type Subject struct {
 	Hosts bool
 	// Exact: it never errs, so that one rate is as good as all.
 	Exact  bool
-	Open   func(ctx context.Context, c Case) (Set, error)
 	Theory func(c Case, loads []uint64) Theory // nil for an exact one
 }
 
-// Set is a set that is measured. Close gives up what it takes.
-type Set interface {
-	bloomstore.Filter
-	Close(ctx context.Context) error
+// Memory is package membits. Hosts do not matter to it: it spreads keys by
+// fingerprint.
+func Memory() Subject {
+	return Subject{Kind: sets.Memory(), Add: 250 * time.Nanosecond, Probe: 100 * time.Nanosecond, Probes: 20_000_000, Theory: memoryTheory}
+}
+
+// Redis is package redisbits.
+func Redis(open sets.OpenRedis) Subject {
+	return Subject{Kind: sets.RedisFilter(open), Add: 40 * time.Microsecond, Probe: 3 * time.Microsecond, Probes: 2_000_000, Hosts: true, Theory: redisTheory}
+}
+
+// Exact is a set that never errs and takes so long for a key.
+func Exact(kind sets.Kind, add time.Duration) Subject {
+	kind.Name += ", exact keys"
+	return Subject{Kind: kind, Add: add, Exact: true}
+}
+
+// filter is a set that is asked for fingerprints.
+type filter struct{ *sets.Set }
+
+// AddIfAbsent implements bloomstore.Filter.
+func (f filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	return f.Add(ctx, sets.Prints(prints))
+}
+
+// Contains implements bloomstore.Filter.
+func (f filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
+	return f.Set.Contains(ctx, sets.Prints(prints))
 }
 
 // Case is one measurement of a set.
@@ -57,7 +81,7 @@ type Case struct {
 	Capacity   uint64  // keys that the set is made for
 	FPR        float64 // that it is made for
 	Growth     bool
-	Partitions int    // that the keys are spread over; 0: as the set does by itself
+	Partitions int    // that the keys are spread over, in Redis
 	Hosts      uint64 // over which Zipf's law spreads the keys; 0: even
 }
 
@@ -78,14 +102,6 @@ func (c Case) growth() uint64 { return (c.Keys + c.Capacity/2) / c.Capacity }
 
 // probes returns how many probes make a rate: a hundred errors are expected.
 func (c Case) probes() uint64 { return uint64(math.Ceil(100 / c.FPR)) }
-
-// Theory is what a set should do.
-type Theory struct {
-	FPR  float64 // that a new key is claimed when all keys were offered
-	Lost float64 // share of the keys that were claimed when they came
-	// Slack is how far off the formulas may be, relative to a rate.
-	Slack float64
-}
 
 // limit is how many σ no chance explains: passed once in 3.5 million figures.
 const limit = 5
@@ -113,18 +129,21 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 // two rates: what differs from the others is the layers, not the rate.
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Exact {
+		// The filters beside exact keys are made for a hundredth of the keys, at the
+		// worst rate that one can ask for: they soon claim every new URL, so that a
+		// store which believed its filter would lose nearly all.
 		n := max(config.Keys/exactShare, 1)
-		return []Case{{Keys: n, Capacity: n}}
+		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}
 	for _, p := range config.Rates {
-		all = append(all, Case{Keys: config.Keys, Capacity: config.Keys, FPR: p})
+		all = append(all, Case{Keys: config.Keys, Capacity: config.Keys, FPR: p, Partitions: evenPartitions})
 	}
 	for _, p := range config.Rates {
 		if p > 0.01 || p < 1e-4 {
 			continue
 		}
 		for _, growth := range []uint64{2, 8} {
-			all = append(all, Case{Keys: config.Keys, Capacity: max(config.Keys/growth, 1), FPR: p, Growth: true})
+			all = append(all, Case{Keys: config.Keys, Capacity: max(config.Keys/growth, 1), FPR: p, Growth: true, Partitions: evenPartitions})
 		}
 		if s.Hosts {
 			all = append(all, Case{Keys: config.Keys, Capacity: config.Keys, FPR: p, Growth: true,
@@ -137,8 +156,9 @@ func (config Config) cases(s Subject) (all []Case) {
 // exactShare: stores get so many times fewer keys than filters, which are faster.
 const exactShare = 10
 
-// zipfPartitions are those of a crawl in Redis, by default.
-const zipfPartitions = 256
+// Partitions of a filter in Redis: those of a crawl by default, and fewer where
+// keys are spread by fingerprint.
+const zipfPartitions, evenPartitions = 256, 16
 
 // measurement is a run under way.
 type measurement struct {
@@ -147,7 +167,6 @@ type measurement struct {
 	bound, theory  *report.Promise
 	exact, forgets *report.Promise
 	plot           *report.Plot
-	marks          map[string]*report.Line
 }
 
 func newMeasurement(config Config) *measurement {
@@ -158,7 +177,7 @@ others: 100/p at least; where the budget was not enough for that it stands under
 sizes are rounded up: few keys get more bits than they need. A promise counts as broken by a deviation of %dσ, which
 chance makes once in 3.5 million figures, beside the 0.2 %% (memory) and 1 %% (Redis) that the formulas may be off. The
 filters of the exact stores are far too small on purpose, and claim nearly all keys; pgstore has none.`, config.Keys, limit))
-	m := &measurement{section: s, marks: make(map[string]*report.Line)}
+	m := &measurement{section: s}
 	m.bound = s.Promise("a new key is taken for a known one with a probability of at most p")
 	m.theory = s.Promise("rates are what `crawler size` says, neither more nor less")
 	m.exact = s.Promise("exact stores lose nothing, and claim nothing")
@@ -188,11 +207,12 @@ func (s Subject) goal(c Case) uint64 {
 
 // run measures one case and reports it.
 func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c Case, seed uint64) (err error) {
-	set, err := s.Open(ctx, c)
+	opened, err := s.Open(ctx, sets.Plan{Keys: c.Capacity, FPR: c.FPR, NoGrowth: !c.Growth, Partitions: c.Partitions})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, set.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, opened.End(ctx)) }()
+	set := filter{opened}
 	draws := newDraws(c, rand.New(rand.NewPCG(seed, 0)))
 	share := float64(time.Duration(c.Keys)*s.Add) / float64(max(s.cost(c), 1))
 	lost, _, err := chunks(c.Keys, func(n uint64) (uint64, error) {
@@ -268,16 +288,12 @@ func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint6
 const sample = 1000
 
 // checkKnown asks for some of the keys that were added, drawn once more.
-func (m *measurement) checkKnown(ctx context.Context, set Set, s Subject, c Case, seed uint64) error {
+func (m *measurement) checkKnown(ctx context.Context, set filter, s Subject, c Case, seed uint64) error {
 	again, n := newDraws(c, rand.New(rand.NewPCG(seed, 0))), min(c.Keys, sample)
 	known, err := bloomrate.Probe(ctx, set, again.keys, n)
 	if err != nil {
 		return err
 	}
-	fault := ""
-	if known < n {
-		fault = fmt.Sprintf("%s: %d of %d keys that were added are denied", s.Name, n-known, n)
-	}
-	m.forgets.Hold(fault)
+	m.forgets.Hold(known == n, "%s: %d of %d keys that were added are denied", s.Name, n-known, n)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/sizing"
@@ -80,22 +81,36 @@ func TestMemoryKeepsPromises(t *testing.T) {
 
 // mutant is a set with a fault in how it is told of, or asks for, a key.
 type mutant struct {
-	Set
+	filter
 	seen func(bloomstore.Fingerprint) bloomstore.Fingerprint // what stands for a key
 	lies func(bloomstore.Fingerprint) (claims, denies bool)
 }
 
 func (m *mutant) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	return m.Set.AddIfAbsent(ctx, m.stand(prints))
+	return m.filter.AddIfAbsent(ctx, m.stand(prints))
 }
 
 func (m *mutant) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	known, err := m.Set.Contains(ctx, m.stand(prints))
+	known, err := m.filter.Contains(ctx, m.stand(prints))
 	for i, fp := range prints {
 		claims, denies := m.lies(fp)
 		known[i] = (known[i] || claims) && !denies
 	}
 	return known, err
+}
+
+// set returns the set that a filter in a test's hands is.
+func set(f bloomstore.Filter) *sets.Set {
+	return &sets.Set{
+		Add: func(ctx context.Context, links sets.Links) ([]bool, error) {
+			return f.AddIfAbsent(ctx, links.(sets.Prints))
+		},
+		Contains: func(ctx context.Context, links sets.Links) ([]bool, error) {
+			return f.Contains(ctx, links.(sets.Prints))
+		},
+		Close:  func() error { return nil },
+		Remove: func(context.Context) error { return nil },
+	}
 }
 
 func (m *mutant) stand(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
@@ -107,10 +122,10 @@ func (m *mutant) stand(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint
 }
 
 // smaller has a set made for fewer keys, or for another rate, than it should be.
-func smaller(change func(*Case)) Subject {
+func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open
-	s.Open = func(ctx context.Context, c Case) (Set, error) { change(&c); return open(ctx, c) }
+	s.Open = func(ctx context.Context, plan sets.Plan) (*sets.Set, error) { change(&plan); return open(ctx, plan) }
 	return s
 }
 
@@ -118,9 +133,9 @@ func smaller(change func(*Case)) Subject {
 func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
 	s := quick()
 	open := s.Open
-	s.Open = func(ctx context.Context, c Case) (Set, error) {
-		set, err := open(ctx, c)
-		return &mutant{set, seen, lies}, err
+	s.Open = func(ctx context.Context, plan sets.Plan) (*sets.Set, error) {
+		sound, err := open(ctx, plan)
+		return set(&mutant{filter{sound}, seen, lies}), err
 	}
 	return s
 }
@@ -135,8 +150,6 @@ type own struct {
 	hashes uint
 	at     func(fp bloomstore.Fingerprint, i uint, m uint64) uint64
 }
-
-func (o *own) Close(context.Context) error { return nil }
 
 func (o *own) AddIfAbsent(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	added := make([]bool, len(prints))
@@ -171,9 +184,9 @@ func (o *own) claims(fp bloomstore.Fingerprint) bool {
 // best, and positions that at chooses.
 func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
-	s.Open = func(_ context.Context, c Case) (Set, error) {
-		m, k := sizing.OptimalBits(c.Capacity, c.FPR)
-		return &own{bits: make([]uint64, m/64+1), m: m, hashes: k - fewer, at: at}, nil
+	s.Open = func(_ context.Context, plan sets.Plan) (*sets.Set, error) {
+		m, k := sizing.OptimalBits(plan.Keys, plan.FPR)
+		return set(&own{bits: make([]uint64, m/64+1), m: m, hashes: k - fewer, at: at}), nil
 	}
 	s.Theory = func(c Case, _ []uint64) Theory {
 		m, k := sizing.OptimalBits(c.Capacity, c.FPR)
@@ -215,8 +228,8 @@ func TestFindsFaults(t *testing.T) {
 		{"none", textbook(0, apart), 0.05, nil},
 		{"one hash too few", textbook(1, apart), 0.05, []int{bound, theory}},
 		{"correlated positions", textbook(0, together), 0.01, []int{bound, theory}},
-		{"made for half of the keys", smaller(func(c *Case) { c.Capacity /= 2 }), 0.01, []int{bound, theory}},
-		{"made for twice the keys", smaller(func(c *Case) { c.Capacity *= 2 }), 0.01, []int{theory}},
+		{"made for half of the keys", smaller(func(plan *sets.Plan) { plan.Keys /= 2 }), 0.01, []int{bound, theory}},
+		{"made for twice the keys", smaller(func(plan *sets.Plan) { plan.Keys *= 2 }), 0.01, []int{theory}},
 		{"looks at too few bytes", mutated(func(fp bloomstore.Fingerprint) bloomstore.Fingerprint {
 			clear(fp[3:])
 			return fp
@@ -250,25 +263,24 @@ func TestFindsFaults(t *testing.T) {
 
 // TestFindsLostExactKeys: one key in a thousand is enough.
 func TestFindsLostExactKeys(t *testing.T) {
-	sound := Subject{Name: "sound", Exact: true, Open: func(context.Context, Case) (Set, error) { return closing{bloomtest.Exact()}, nil }}
-	loses := sound
-	loses.Open = func(context.Context, Case) (Set, error) {
-		return &mutant{closing{bloomtest.Exact()}, func(fp bloomstore.Fingerprint) bloomstore.Fingerprint {
-			if half(fp, 0)%1000 == 0 {
-				return bloomstore.Fingerprint{}
-			}
-			return fp
-		}, honest}, nil
+	exact := func(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
+		return Exact(sets.Kind{Name: "in memory", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
+			return set(&mutant{filter{set(bloomtest.Exact())}, seen, lies}), nil
+		}}, 0)
 	}
+	sound := exact(itself, honest)
+	loses := exact(func(fp bloomstore.Fingerprint) bloomstore.Fingerprint {
+		if half(fp, 0)%1000 == 0 {
+			return bloomstore.Fingerprint{}
+		}
+		return fp
+	}, honest)
+	claims := exact(itself, func(fp bloomstore.Fingerprint) (claims, denies bool) { return half(fp, 0)%10 == 0, false })
 	if faults := broken(measure(t, Config{Keys: 200_000, Subjects: []Subject{sound}})); faults != "" {
 		t.Error(faults)
 	}
 	if faults := broken(measure(t, Config{Keys: 200_000, Subjects: []Subject{loses}})); !strings.Contains(faults, "new keys were taken for known ones") {
 		t.Errorf("broken: %q", faults)
-	}
-	claims := sound
-	claims.Open = func(context.Context, Case) (Set, error) {
-		return &mutant{closing{bloomtest.Exact()}, itself, func(fp bloomstore.Fingerprint) (claims, denies bool) { return half(fp, 0)%10 == 0, false }}, nil
 	}
 	if faults := broken(measure(t, Config{Keys: 20_000, Subjects: []Subject{claims}})); !strings.Contains(faults, "keys that were never added") {
 		t.Errorf("broken: %q", faults)
@@ -278,7 +290,9 @@ func TestFindsLostExactKeys(t *testing.T) {
 // TestPostgres: the exact tier loses and claims nothing, and no crawl is left.
 func TestPostgres(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
-	s := measure(t, Config{Keys: 50_000, Subjects: []Subject{Postgres(server.DSN())}})
+	s := measure(t, Config{Keys: 50_000, Subjects: []Subject{Exact(sets.Postgres(func(context.Context) (string, func() error, error) {
+		return server.DSN(), func() error { return nil }, nil
+	}), 40*time.Microsecond)}})
 	if faults := broken(s); faults != "" {
 		t.Error(faults)
 	}
@@ -298,18 +312,18 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-type closing struct{ bloomstore.Filter }
-
-func (closing) Close(context.Context) error { return nil }
-
 // TestRedis: the filter of even and of Zipf hosts and the exact keys of both
 // stores keep what is promised, and nothing is left behind.
 func TestRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
-	options := &redis.UniversalOptions{Addrs: []string{server.Socket()}}
-	filter := Redis(server.Client())
+	open := func(context.Context) (*sets.Redis, error) {
+		return &sets.Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: func() error { return nil }}, nil
+	}
+	filter := Redis(open)
 	filter.Probes = 0
-	s := measure(t, Config{Keys: 20_000, Rates: []float64{0.05, 0.01}, Subjects: []Subject{filter, Shared(options), Local(t.TempDir())}})
+	s := measure(t, Config{Keys: 20_000, Rates: []float64{0.05, 0.01}, Subjects: []Subject{
+		filter, Exact(sets.RedisStore(open), 60*time.Microsecond), Exact(sets.Local(t.TempDir()), 20*time.Microsecond),
+	}})
 	if faults := broken(s); faults != "" {
 		t.Error(faults)
 	}

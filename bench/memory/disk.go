@@ -3,82 +3,214 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// OnDisk returns the embedded store, in folders below dir: URLs that wait, which
-// the filter knows, and URLs that wait and are known exactly.
-func OnDisk(dir string) []Subject {
-	return []Subject{
-		{Name: "queue in localstore (disk)", Ours: true, Most: most, Add: 20 * time.Microsecond,
-			Weigh: weighStore(dir, frontier.Bulk), Predict: localQueue(false)},
-		{Name: "queue and exact keys in localstore (disk)", Ours: true, Most: most, Add: 20 * time.Microsecond,
-			Weigh: weighStore(dir, frontier.Exact), Predict: localQueue(true)},
+// OnDisk returns what is kept on disk: the embedded store, in folders below dir,
+// with URLs that wait, which the filter knows, and URLs that wait and are known
+// exactly.
+func OnDisk(dir string) (all []Subject) {
+	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
+		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]
+		all = append(all, Subject{Name: name, Ours: true, Most: most, Add: 20 * time.Microsecond, Weigh: weighStore(dir, class),
+			Predict: between(func(n uint64) (uint64, uint64) { return sizing.LocalQueue(n, sets.URLBytes, class == frontier.Exact) })})
 	}
-}
-
-func localQueue(exact bool) func(n uint64) (low, high float64) {
-	return func(n uint64) (low, high float64) {
-		least, most := sizing.LocalQueue(n, urlBytes, exact)
-		return float64(least), float64(most)
-	}
+	return all
 }
 
 // weighStore weighs the tables of a closed store of n items: the filter, which
 // lies beside them, is in memory while a crawl runs.
-func weighStore(dir string, class frontier.Class) func(context.Context, uint64, func(float64)) (Weight, error) {
+func weighStore(dir string, class frontier.Class) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
 		dir, err := os.MkdirTemp(dir, "store-")
 		if err != nil {
 			return Weight{}, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		config := localstore.Config{Dir: dir, Delay: localstore.NoDelay, Filter: membits.Config{Capacity: n}}
-		store, err := localstore.Open(config)
+		set, err := sets.Local(dir).Open(ctx, sets.Plan{Keys: n})
 		if err != nil {
 			return Weight{}, err
 		}
-		if err := errors.Join(enqueue(ctx, classed{store, class}, n, urlHosts, progress), store.Close()); err != nil {
+		links := urls(n, urlHosts)
+		links.Class = class
+		if set, err = filled(ctx, set, links, progress); err != nil {
 			return Weight{}, err
 		}
-		bytes, err := sizeOf(filepath.Join(dir, "store"))
-		return Weight{Bytes: float64(bytes), By: "files"}, err
+		if err := set.Close(); err != nil {
+			return Weight{}, err
+		}
+		bytes := 0.0
+		err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() || filepath.Base(filepath.Dir(name)) != "store" {
+				return err
+			}
+			info, err := entry.Info()
+			if err == nil {
+				bytes += float64(info.Size())
+			}
+			return err
+		})
+		return Weight{Bytes: bytes, By: "files"}, err
 	}
 }
 
-// classed is a store to which everything is of one class.
-type classed struct {
-	frontier.Store
-	class frontier.Class
-}
-
-// Add implements frontier.Store.
-func (c classed) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
-	for i := range items {
-		items[i].Class = c.class
+// InPostgres returns the exact tier, whose schema the database at dsn gets, and
+// what people keep in Postgres.
+func InPostgres(dsn string) []Subject {
+	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (Weight, error)) weigh {
+		return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
+			conn, err := pgx.Connect(ctx, dsn)
+			if err != nil {
+				return Weight{}, err
+			}
+			defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+			return weigh(ctx, conn, n, progress)
+		}
 	}
-	return c.Store.Add(ctx, items)
+	return []Subject{
+		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: most, Add: 60 * time.Microsecond, Weigh: on(tier{dsn, 1}.weigh),
+			Predict: between(func(n uint64) (uint64, uint64) { return sizing.TierWaiting(n, sets.URLBytes) })},
+		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: most, Add: 90 * time.Microsecond, Weigh: on(tier{dsn, turns}.weigh),
+			Predict: exactly(func(n uint64) float64 { return float64(sizing.TierFinished(n)) })},
+		{Name: "Postgres table of URLs (disk)", Most: most, Add: 15 * time.Microsecond, Weigh: on(weighTable)},
+	}
 }
 
-// sizeOf adds up the files below dir.
-func sizeOf(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
+// turns is how often keys are finished, and their tables vacuumed, while an
+// exact tier is filled: a tenth of the keys waits at a time.
+const turns = 10
+
+// tier is an exact tier that gets its keys in so many turns: those of a turn are
+// finished before the next. In one turn, all keep waiting.
+type tier struct {
+	dsn   string
+	turns uint64
+}
+
+// weigh weighs what the keys take in tables and indexes: finished ones where
+// they stay; waiting ones with what is needed to queue them.
+func (t tier) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
+	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
+	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}
+	set, err := pgstore.Open(ctx, config)
+	if err != nil {
+		return Weight{}, err
+	}
+	defer func() {
+		set.Close()
+		err = errors.Join(err, pgstore.Delete(context.WithoutCancel(ctx), config))
+	}()
+	var id int
+	if err := conn.QueryRow(ctx, "SELECT id FROM crawler.crawl WHERE name = $1", name).Scan(&id); err != nil {
+		return Weight{}, err
+	}
+	for turn := range t.turns {
+		from, to := n*turn/t.turns, n*(turn+1)/t.turns
+		prints, err := decide(ctx, set, from, to, func(share float64) { progress((float64(turn) + share) / float64(t.turns)) })
+		if err != nil {
+			return Weight{}, err
+		}
+		if t.turns > 1 {
+			if err := finish(ctx, set, prints); err != nil {
+				return Weight{}, err
+			}
+		}
+		// The server does so by itself in the hours that a crawl takes.
+		if _, err := conn.Exec(ctx, fmt.Sprintf("VACUUM crawler.exact_key_%d, crawler.exact_waiting_%[1]d, crawler.exact_pending_%[1]d", id)); err != nil {
+			return Weight{}, err
+		}
+	}
+	sizes, by := "pg_total_relation_size('crawler.exact_key_%d')", "pg_total_relation_size of exact_key"
+	if t.turns == 1 {
+		sizes += " + pg_total_relation_size('crawler.exact_waiting_%[1]d') + pg_total_relation_size('crawler.exact_pending_%[1]d')"
+		by = "the same of all three tables"
+	}
+	var bytes int64
+	err = conn.QueryRow(ctx, "SELECT "+fmt.Sprintf(sizes, id)).Scan(&bytes)
+	return Weight{Bytes: float64(bytes), By: by}, err
+}
+
+// tierBatch is how many keys an exact tier is given at once.
+const tierBatch = 500
+
+// decide has the keys from the one to before the other decided and queued, and
+// returns them.
+func decide(ctx context.Context, set exact.Set, from, to uint64, progress func(share float64)) (all []exact.Ref, err error) {
+	links := urls(0, urlHosts)
+	links.Class = frontier.Exact
+	for at := from; at < to; at += tierBatch {
+		links.First, links.N = at, min(tierBatch, to-at)
+		keys, queued := sets.KeysOf(links), len(all)
+		for _, key := range keys {
+			all = append(all, exact.Ref{Fingerprint: key.Fingerprint})
+		}
+		if _, err := set.Decide(ctx, keys); err != nil {
+			return nil, err
+		}
+		if err := set.Queued(ctx, all[queued:]); err != nil {
+			return nil, err
+		}
+		progress(float64(at-from) / float64(to-from))
+	}
+	return all, nil
+}
+
+// finish has keys finished in no order, as hosts and workers have them.
+func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
+	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for len(keys) > 0 {
+		n := min(tierBatch, len(keys))
+		var ends []exact.Finished
+		for _, key := range keys[:n] {
+			ends = append(ends, exact.Finished{Ref: key, Class: frontier.Exact, Outcome: frontier.OK, Status: 200})
+		}
+		if err := set.Finish(ctx, ends, nil); err != nil {
 			return err
 		}
-		info, err := entry.Info()
-		if err == nil {
-			sum += info.Size()
+		keys = keys[n:]
+	}
+	return nil
+}
+
+// weighTable weighs a table with a primary key of URLs, and the index of that.
+func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
+	table := fmt.Sprintf("crawler_bench_%d", rand.Uint64())
+	if _, err := conn.Exec(ctx, "CREATE TABLE "+table+" (url text PRIMARY KEY)"); err != nil {
+		return Weight{}, err
+	}
+	defer func() {
+		_, dropped := conn.Exec(context.WithoutCancel(ctx), "DROP TABLE "+table)
+		err = errors.Join(err, dropped)
+	}()
+	i := uint64(0)
+	_, err = conn.CopyFrom(ctx, pgx.Identifier{table}, []string{"url"}, pgx.CopyFromFunc(func() ([]any, error) {
+		if i == n {
+			return nil, nil
 		}
-		return err
-	})
-	return sum, err
+		if i%1000 == 0 {
+			progress(float64(i) / float64(n))
+		}
+		i++
+		return []any{urls(n, urlHosts).Item(int(i)).URL}, nil
+	}))
+	if err != nil {
+		return Weight{}, err
+	}
+	var bytes int64
+	err = conn.QueryRow(ctx, "SELECT pg_total_relation_size($1::regclass)", table).Scan(&bytes)
+	return Weight{Bytes: float64(bytes), By: "pg_total_relation_size"}, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -37,7 +38,7 @@ type Subject struct {
 	Usual  bool          // what people use instead of a filter: a level in the plot
 	Add    time.Duration // roughly what an item costs: decides the share of the budget
 	// Weigh keeps n items and returns what they take. It leaves nothing behind.
-	Weigh func(ctx context.Context, n uint64, progress func(share float64)) (Weight, error)
+	Weigh weigh
 	// Predict returns the bytes for n items by package sizing, lowest and
 	// highest; nil where that says nothing of it.
 	Predict func(n uint64) (low, high float64)
@@ -47,7 +48,24 @@ type Subject struct {
 type Weight struct {
 	Bytes float64 // of all of them together
 	By    string  // what says so
-	Keys  float64 // the same as MEMORY USAGE has it, for whatever Redis keeps; 0: not asked
+}
+
+type weigh func(ctx context.Context, n uint64, progress func(share float64)) (Weight, error)
+
+// exactly is a prediction that is no interval.
+func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
+	return func(n uint64) (low, high float64) {
+		low = bytes(n)
+		return low, low
+	}
+}
+
+// between is a prediction of package sizing.
+func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, high float64) {
+	return func(n uint64) (low, high float64) {
+		least, most := bytes(n)
+		return float64(least), float64(most)
+	}
 }
 
 // fixedCost is about what a weighing takes before and after the items come: a
@@ -57,8 +75,11 @@ const fixedCost = 3 * time.Second
 // tolerance is how far what is ours may be from what `crawler size` says.
 const tolerance = 0.10
 
-// urlBytes is the length of all URLs here: what `crawler size` takes for the mean.
-const urlBytes = 80
+// urlHosts is what URLs are spread over where nothing else is asked for.
+const urlHosts = 1000
+
+// urls returns n URLs of so many hosts.
+func urls(n, hosts uint64) sets.Range { return sets.Range{N: n, Hosts: hosts, Run: 1} }
 
 // most is how many items are weighed of what takes some hundred bytes for each.
 const most = 10_000_000
@@ -98,7 +119,6 @@ type measurement struct {
 	section *report.Section
 	promise *report.Promise
 	plot    *report.Plot
-	lines   map[string]*report.Line
 }
 
 func newMeasurement() *measurement {
@@ -107,8 +127,8 @@ func newMeasurement() *measurement {
 resident pages of a process that does nothing else (before and after; small sets are held many times over, so that pages
 do not count), used_memory of a Redis of its own, with no client's buffers in it, pg_total_relation_size, bytes of a
 directory. The bound is what a set with that rate of errors takes at least, log2(1/p) bits; an exact one has none, for it
-keeps what it is given. What a Redis takes once for all crawls (scripts) is not counted, nor is its slow log. What is ours must be within %.0f %% of what crawler size says.`, urlBytes, 100*tolerance))
-	m := &measurement{section: s, lines: make(map[string]*report.Line)}
+keeps what it is given. What a Redis takes once for all crawls (scripts) is not counted, nor is its slow log. What is ours must be within %.0f %% of what crawler size says.`, sets.URLBytes, 100*tolerance))
+	m := &measurement{section: s}
 	m.promise = s.Promise(fmt.Sprintf("memory is within %.0f %% of what `crawler size` says", 100*tolerance))
 	m.plot = s.Plot(report.Plot{Title: "Bytes for each URL, over the false-positive rate", X: "p", Y: "bytes"})
 	bound := m.plot.Line("information bound", report.Dotted)
@@ -120,7 +140,7 @@ keeps what it is given. What a Redis takes once for all crawls (scripts) is not 
 }
 
 func (m *measurement) table(n uint64) *report.Table {
-	return m.section.Table(fmt.Sprintf("%s items", report.Count(n).Text), "store", "p", "bytes each", "by", "MEMORY USAGE",
+	return m.section.Table(fmt.Sprintf("%s items", report.Count(n).Text), "store", "p", "bytes each", "by",
 		"crawler size", "measured / predicted", "bound", "times the bound")
 }
 
@@ -133,66 +153,38 @@ func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Ste
 			if err != nil {
 				return err
 			}
-			m.report(table, s, n, weight)
-			turn.Found("%.4g bytes each by %s%s", weight.Bytes/float64(n), weight.By, s.beside(n, weight))
+			m.report(turn, table, s, n, weight)
 			return nil
 		}}
 }
 
-// beside says how a weight compares with the prediction.
-func (s Subject) beside(n uint64, weight Weight) string {
-	if s.Predict == nil {
-		return ""
-	}
-	low, high := s.Predict(n)
-	return ", predicted " + span(low/float64(n), high/float64(n))
-}
-
-func span(low, high float64) string {
-	if low == high {
-		return fmt.Sprintf("%.4g", low)
-	}
-	return fmt.Sprintf("%.4g to %.4g", low, high)
-}
-
 // report adds the row of a store, and holds it to its promise.
-func (m *measurement) report(table *report.Table, s Subject, n uint64, weight Weight) {
+func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, weight Weight) {
 	each := weight.Bytes / float64(n)
+	turn.Found("%.4g bytes each by %s", each, weight.By)
 	rate, bound, times := report.Words("exact"), report.Words("–"), report.Words("–")
 	if s.FPR > 0 {
 		least := sizing.InformationBound(s.FPR) / 8
 		rate, bound, times = report.Number(s.FPR, 3), report.Number(least, 3), report.Fixed(each/least, 2)
 	}
-	usage, predicted, share := report.Words("–"), report.Words("–"), report.Words("–")
-	if weight.Keys > 0 {
-		usage = report.Number(weight.Keys/float64(n), 4)
-	}
+	predicted, share := report.Words("–"), report.Words("–")
 	if s.Predict != nil {
 		low, high := s.Predict(n)
-		predicted = report.Words(span(low/float64(n), high/float64(n)))
-		if low == high {
-			predicted = report.Number(low/float64(n), 4)
+		predicted = report.Number(low/float64(n), 4)
+		if low < high {
+			predicted = report.Words(fmt.Sprintf("%.4g to %.4g", low/float64(n), high/float64(n)))
 		}
-		of := nearest(weight.Bytes, low, high)
+		turn.Found("%.4g bytes each by %s, predicted %s", each, weight.By, predicted.Text)
+		of := min(max(weight.Bytes, low), high) // what is nearest
 		share = report.Fixed(weight.Bytes/of, 3)
 		if s.Ours {
-			m.promise.Hold(s.fault(n, weight.Bytes, of))
+			off := weight.Bytes/of - 1
+			m.promise.Hold(math.Abs(off) <= tolerance, "%s: %d items take %.4g bytes each, %+.1f %% of the %.4g that crawler size says",
+				s.Name, n, each, 100*off, of/float64(n))
 		}
 	}
-	table.Row(report.Words(s.Name), rate, report.Number(each, 4), report.Words(weight.By), usage, predicted, share, bound, times)
+	table.Row(report.Words(s.Name), rate, report.Number(each, 4), report.Words(weight.By), predicted, share, bound, times)
 	m.draw(s, each)
-}
-
-// nearest returns what of low..high is nearest to x.
-func nearest(x, low, high float64) float64 { return min(max(x, low), high) }
-
-// fault says when a weight is not what was predicted.
-func (s Subject) fault(n uint64, bytes, predicted float64) string {
-	if math.Abs(bytes/predicted-1) <= tolerance {
-		return ""
-	}
-	return fmt.Sprintf("%s: %d items take %.4g bytes each, %+.1f %% of the %.4g that crawler size says",
-		s.Name, n, bytes/float64(n), 100*(bytes/predicted-1), predicted/float64(n))
 }
 
 // draw puts a store into the plot, a filter as a mark and what people use as a
@@ -207,11 +199,7 @@ func (m *measurement) draw(s Subject, each float64) {
 	case s.FPR == 0:
 		style = report.Level
 	}
-	line := m.lines[name]
-	if line == nil {
-		line = m.plot.Line(name, style)
-		m.lines[name] = line
-	}
+	line := m.plot.Line(name, style)
 	if style == report.Level {
 		line.Points = []report.Point{{X: least, Y: each}, {X: most, Y: each}}
 		return

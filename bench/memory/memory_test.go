@@ -16,6 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 // holdEnv makes the test binary the process that holds what it says.
@@ -48,8 +49,8 @@ func (silent) Begin(*agenda.Step)       {}
 func (silent) Progress(float64)         {}
 func (silent) End(*agenda.Step, string) {}
 
-// weigh runs all steps of config.
-func weigh(t *testing.T, config Config) *report.Section {
+// weighAll runs all steps of config.
+func weighAll(t *testing.T, config Config) *report.Section {
 	t.Helper()
 	section, steps := Steps(config)
 	if err := agenda.Run(t.Context(), 5*time.Minute, steps, silent{}); err != nil {
@@ -78,7 +79,7 @@ func TestHoldsToPrediction(t *testing.T) {
 		{8.99, true, "-10.1 % of the 10"}, {13.21, true, "+10.1 % of the 12"}, {100, false, ""},
 	} {
 		subject := Subject{Name: "store", Ours: c.ours, Predict: ten, Weigh: scale(func(n uint64) float64 { return c.each * float64(n) })}
-		s := weigh(t, Config{Keys: 1000, Subjects: []Subject{subject}})
+		s := weighAll(t, Config{Keys: 1000, Subjects: []Subject{subject}})
 		faults := strings.Join(s.Promises[0].Broken, "\n")
 		if (faults != "") != (c.fault != "") || !strings.Contains(faults, c.fault) {
 			t.Errorf("%g bytes each: %q, want %q", c.each, faults, c.fault)
@@ -92,7 +93,7 @@ func TestHoldsToPrediction(t *testing.T) {
 // TestSizes: a table for each power of ten, and what is too large is named.
 func TestSizes(t *testing.T) {
 	subject := Subject{Name: "store", Most: smallest, Weigh: scale(func(n uint64) float64 { return float64(n) })}
-	s := weigh(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
+	s := weighAll(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
 	if len(s.Tables) != 3 || len(s.Tables[0].Rows) != 1 || len(s.Tables[1].Rows)+len(s.Tables[2].Rows) != 0 {
 		t.Errorf("%d tables", len(s.Tables))
 	}
@@ -107,7 +108,7 @@ func TestInProcess(t *testing.T) {
 		t.Skip("weighs the race detector too")
 	}
 	all := InProcess(ourselves, []float64{1e-6})
-	s := weigh(t, Config{Keys: smallest, Subjects: []Subject{all[0], all[2]}})
+	s := weighAll(t, Config{Keys: smallest, Subjects: []Subject{all[0], all[2]}})
 	if len(s.Missing) > 0 || len(s.Promises[0].Broken) > 0 || s.Promises[0].Checks != 1 {
 		t.Errorf("missing %+v, broken %q, %d figures", s.Missing, s.Promises[0].Broken, s.Promises[0].Checks)
 	}
@@ -125,8 +126,8 @@ func TestHoldRefuses(t *testing.T) {
 func TestRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	options := &redis.UniversalOptions{Addrs: []string{server.Socket()}}
-	open := func(context.Context) (RedisServer, error) {
-		return RedisServer{options, func() error { return nil }}, nil
+	open := func(context.Context) (*sets.Redis, error) {
+		return &sets.Redis{Options: options, Client: server.Client(), Close: func() error { return nil }}, nil
 	}
 	for i, subject := range InRedis(open, []float64{1e-6}, false) {
 		if i == 2 || i == 3 {
@@ -136,7 +137,7 @@ func TestRedis(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", subject.Name, err)
 		}
-		if each := weight.Bytes / 2000; !(each > 1 && each < 1000) || weight.Keys <= 0 {
+		if each := weight.Bytes / 2000; !(each > 1 && each < 1000) {
 			t.Errorf("%s: %+v of 2000 items", subject.Name, weight)
 		}
 		if n, err := server.Client().DBSize(t.Context()).Result(); err != nil || n > 0 {
@@ -146,34 +147,32 @@ func TestRedis(t *testing.T) {
 }
 
 // TestModule weighs what stands in for a Bloom module: two commands of its names
-// that take what its commands take, and keep a few kilobytes.
+// that take what its commands take, and keep nothing.
 func TestModule(t *testing.T) {
 	plain, bloom := servers.Redis(t, servers.RedisOptions{}), servers.Redis(t, servers.RedisOptions{
-		Config: map[string]string{"rename-command": "PFMERGE BF.RESERVE\nPFADD BF.ADD"},
+		Config: map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"},
 	})
 	for server, want := range map[*servers.RedisServer]bool{plain: false, bloom: true} {
-		if has, err := HasBloom(t.Context(), server.Client()); err != nil || has != want {
+		if has, err := sets.HasBloom(t.Context(), server.Client()); err != nil || has != want {
 			t.Fatalf("has a module: %t, %v; want %t", has, err, want)
 		}
-	}
-	open := func(context.Context) (RedisServer, error) {
-		return RedisServer{&redis.UniversalOptions{Addrs: []string{bloom.Socket()}}, func() error { return nil }}, nil
-	}
-	all := InRedis(open, []float64{1e-6}, true)
-	module := all[len(all)-1]
-	weight, err := module.Weigh(t.Context(), 5000, func(float64) {})
-	if err != nil || module.Family != "BF.RESERVE" || weight.Keys < 10_000 {
-		t.Errorf("%s: %+v, %v", module.Name, weight, err)
-	}
-	if n, err := bloom.Client().DBSize(t.Context()).Result(); err != nil || n > 0 {
-		t.Errorf("%d keys left behind, %v", n, err)
+		all := InRedis(func(context.Context) (*sets.Redis, error) {
+			return &sets.Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: func() error { return nil }}, nil
+		}, []float64{1e-6}, want)
+		module := all[len(all)-1]
+		if (module.Family == "BF.RESERVE") != want {
+			t.Errorf("module %t: the last is %s", want, module.Name)
+		}
+		if _, err := module.Weigh(t.Context(), 5000, func(float64) {}); err != nil {
+			t.Errorf("%s: %v", module.Name, err)
+		}
 	}
 }
 
 func TestPostgres(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	const n = 5000
-	least, most := []float64{urlBytes + 80, 60, urlBytes}, []float64{600, 200, 400} // of the subjects, each
+	least, most := []float64{sets.URLBytes + 80, 60, sets.URLBytes}, []float64{600, 200, 400} // of the subjects, each
 	for i, subject := range InPostgres(server.DSN()) {
 		weight, err := subject.Weigh(t.Context(), n, func(float64) {})
 		if each := weight.Bytes / n; err != nil || each < least[i] || each > most[i] {
@@ -201,17 +200,5 @@ func TestOnDisk(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// TestURLs: all different, all as long as promised.
-func TestURLs(t *testing.T) {
-	seen := make(map[string]bool)
-	for i := range uint64(5000) {
-		url := urlOf(i)
-		if seen[url] || len(url) != urlBytes {
-			t.Fatalf("URL %d is %q of %d bytes, seen %t", i, url, len(url), seen[url])
-		}
-		seen[url] = true
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/sizing"
@@ -34,9 +34,9 @@ type held struct {
 
 // The kinds of things that a child can hold.
 const (
-	kindFilter = "filter"
-	kindURLs   = "urls"
-	kindPrints = "prints"
+	kindFilter = "membits"
+	kindURLs   = "Go map of URLs"
+	kindPrints = "Go map of 16-byte fingerprints"
 )
 
 // resident is what a child answers: its memory before and after.
@@ -52,29 +52,28 @@ func InProcess(child Child, rates []float64) (all []Subject) {
 		all = append(all, Subject{
 			Name: fmt.Sprintf("membits, p = %g", p), Family: "membits", Ours: true, FPR: p, Add: 400 * time.Nanosecond,
 			Weigh: weighChild(child, held{Kind: kindFilter, FPR: p}),
-			Predict: func(n uint64) (low, high float64) {
-				bytes := float64(sizing.SizeMemory(sizing.Chain{Keys: n, FPR: p, Growth: true}, sizing.DefaultShards).Allocated)
-				return bytes, bytes
-			},
+			Predict: exactly(func(n uint64) float64 {
+				return float64(sizing.SizeMemory(sizing.Chain{Keys: n, FPR: p, Growth: true}, sizing.DefaultShards).Allocated)
+			}),
 		})
 	}
-	return append(all,
-		Subject{Name: "Go map of URLs", Usual: true, Most: most, Add: time.Microsecond, Weigh: weighChild(child, held{Kind: kindURLs}), Predict: exactStore("Go map of URLs")},
-		Subject{Name: "Go map of 16-byte fingerprints", Usual: true, Add: time.Microsecond, Weigh: weighChild(child, held{Kind: kindPrints}),
-			Predict: exactStore("Go map of 16-byte fingerprints")})
+	for _, kind := range []string{kindURLs, kindPrints} {
+		all = append(all, Subject{Name: kind, Usual: true, Most: most, Add: time.Microsecond,
+			Weigh: weighChild(child, held{Kind: kind}), Predict: exactStore(kind)})
+	}
+	return all
 }
 
 // exactStore returns the prediction of sizing.ExactStores for the store of that name.
 func exactStore(name string) func(n uint64) (low, high float64) {
-	return func(n uint64) (low, high float64) {
-		for _, store := range sizing.ExactStores(n, urlBytes) {
+	return exactly(func(n uint64) float64 {
+		for _, store := range sizing.ExactStores(n, sets.URLBytes) {
 			if store.Name == name {
-				bytes := store.BytesPerKey * float64(n)
-				return bytes, bytes
+				return store.BytesPerKey * float64(n)
 			}
 		}
 		panic("memory: sizing knows no " + name)
-	}
+	})
 }
 
 // enough is how many bytes a process holds at least: beside so many, pages and
@@ -82,7 +81,7 @@ func exactStore(name string) func(n uint64) (low, high float64) {
 const enough = 64 << 20
 
 // weighChild returns a Weigh that has a process of its own hold what.
-func weighChild(child Child, what held) func(context.Context, uint64, func(float64)) (Weight, error) {
+func weighChild(child Child, what held) weigh {
 	return func(ctx context.Context, n uint64, _ func(float64)) (Weight, error) {
 		if runtime.GOOS != "linux" {
 			return Weight{}, errors.New("resident memory is read from /proc, which only Linux has")
@@ -132,7 +131,7 @@ func Hold(order string, out io.Writer) error {
 	}
 	copies := make([]any, what.Copies)
 	for i := range copies {
-		if copies[i], err = what.fill(rand.New(rand.NewPCG(uint64(i), 0))); err != nil {
+		if copies[i], err = what.fill(uint64(i)); err != nil {
 			return err
 		}
 	}
@@ -144,30 +143,32 @@ func Hold(order string, out io.Writer) error {
 	return json.NewEncoder(out).Encode(resident{before, after})
 }
 
-// fill makes one copy.
-func (h held) fill(rng *rand.Rand) (any, error) {
+// fill makes one copy of n different keys, those of another copy are others.
+func (h held) fill(copy uint64) (any, error) {
+	links := urls(h.Keys, urlHosts)
+	links.First = copy * h.Keys
 	switch h.Kind {
 	case kindFilter:
 		filter, err := membits.New(membits.Config{Capacity: h.Keys, FPR: h.FPR})
 		if err != nil {
 			return nil, err
 		}
-		for range h.Keys {
-			filter.Add(randomPrint(rng))
+		for i := range links.Len() {
+			filter.Add(links.Print(i))
 		}
 		return filter, nil
 	case kindURLs:
-		urls := make(map[string]struct{})
-		for i := range h.Keys {
-			urls[urlOf(i)] = struct{}{}
+		known := make(map[string]struct{})
+		for i := range links.Len() {
+			known[links.Item(i).URL] = struct{}{}
 		}
-		return urls, nil
+		return known, nil
 	case kindPrints:
-		prints := make(map[bloomstore.Fingerprint]struct{})
-		for range h.Keys {
-			prints[randomPrint(rng)] = struct{}{}
+		known := make(map[bloomstore.Fingerprint]struct{})
+		for i := range links.Len() {
+			known[links.Print(i)] = struct{}{}
 		}
-		return prints, nil
+		return known, nil
 	}
 	return nil, fmt.Errorf("hold %q: no such thing", h.Kind)
 }

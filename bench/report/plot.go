@@ -48,8 +48,13 @@ type Point struct {
 	High float64 `json:"high,omitempty"`
 }
 
-// Line adds a line without points.
+// Line returns the line of that name, which is added without points.
 func (p *Plot) Line(name string, style Style) *Line {
+	for _, l := range p.Lines {
+		if l.Name == name {
+			return l
+		}
+	}
 	l := &Line{Name: name, Style: style, Points: []Point{}}
 	p.Lines = append(p.Lines, l)
 	return l

@@ -7,6 +7,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -105,12 +106,12 @@ func (t *Table) Row(cells ...Cell) {
 	t.Rows = append(t.Rows, cells)
 }
 
-// Hold holds one figure to the promise; fault says in what it does not keep it,
-// and is empty when it does.
-func (p *Promise) Hold(fault string) {
+// Hold holds one figure to the promise, which it keeps or does not as the words
+// say.
+func (p *Promise) Hold(kept bool, format string, args ...any) {
 	p.Checks++
-	if fault != "" {
-		p.Broken = append(p.Broken, fault)
+	if !kept {
+		p.Broken = append(p.Broken, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -2,11 +2,14 @@ package speed
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 // timer makes a call and notes how long it took.
@@ -21,7 +24,7 @@ type measured struct {
 	items, calls uint64 // that work was called
 	took         time.Duration
 	own          time.Duration // processor time
-	server       *Server       // nil: there is none
+	server       sets.Used
 	waits        []time.Duration
 	err          error
 }
@@ -37,60 +40,75 @@ func (m *measured) quantile(share float64) float64 {
 	return float64(m.waits[at].Nanoseconds()) / 1e6
 }
 
-// measure has n callers do work until it was called most times or the time is
-// over: nine tenths of span, so that the rest is left for what stands around it.
-// What it returns is complete even then.
-func (o *Opened) measure(ctx context.Context, n int, most uint64, span time.Duration, do work) *measured {
+// warmCalls is how many calls each caller makes before the time begins: a pool
+// then has its connections, and a server its statements and scripts.
+const warmCalls = 3
+
+// measure has n callers warm up, each call of them with another number, and then
+// do work until it was called most times or the time is over: nine tenths of
+// span, so that the rest is left for what stands around it. What it returns is
+// complete even then.
+func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, do work) *measured {
 	m := new(measured)
-	span -= span / 10
-	before, err := o.usedNow(ctx)
-	if err != nil {
+	m.err = together(ctx, n, func(ctx context.Context, i int) error {
+		for call := range warmCalls {
+			if err := warm(ctx, uint64(i*warmCalls+call)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	before, err := usedBy(ctx, set)
+	if err = errors.Join(m.err, err); err != nil {
 		return &measured{err: err}
 	}
 	waits := make([][]time.Duration, n)
 	var next, items atomic.Uint64
 	own, began := ownCPU(), time.Now()
-	group, within := errgroup.WithContext(ctx)
-	for i := range n {
-		group.Go(func() error {
-			timed := func(call func() error) error {
-				start := time.Now()
-				err := call()
-				waits[i] = append(waits[i], time.Since(start))
+	m.err = together(ctx, n, func(ctx context.Context, i int) error {
+		timed := func(call func() error) error {
+			start := time.Now()
+			err := call()
+			waits[i] = append(waits[i], time.Since(start))
+			return err
+		}
+		// Whatever the time, one call is made: a share of the budget may be nothing.
+		for first := true; first && i == 0 || time.Since(began) < span-span/10; first = false {
+			call := next.Add(1) - 1
+			if call >= most {
+				return nil
+			}
+			done, err := do(ctx, call, timed)
+			if err != nil {
 				return err
 			}
-			// Whatever the time, one call is made: a share of the budget may be nothing.
-			for first := true; first && i == 0 || time.Since(began) < span; first = false {
-				call := next.Add(1) - 1
-				if call >= most {
-					return nil
-				}
-				done, err := do(within, call, timed)
-				if err != nil {
-					return err
-				}
-				items.Add(done)
-			}
-			return nil
-		})
-	}
-	m.err = group.Wait()
+			items.Add(done)
+		}
+		return nil
+	})
 	m.took, m.own = time.Since(began), ownCPU()-own
 	m.items, m.calls = items.Load(), min(next.Load(), most)
 	m.waits = slices.Concat(waits...)
 	slices.Sort(m.waits)
-	if after, err := o.usedNow(ctx); err != nil {
-		m.err = err
-	} else if o.Used != nil {
-		// A log that was rewritten meanwhile is shorter.
-		m.server = &Server{after.CPU - before.CPU, after.Wire - before.Wire, max(after.Log, before.Log) - before.Log}
-	}
+	after, err := usedBy(ctx, set)
+	m.err = errors.Join(m.err, err)
+	// A log that was rewritten meanwhile is shorter.
+	m.server = sets.Used{CPU: after.CPU - before.CPU, Wire: after.Wire - before.Wire, Log: max(after.Log-before.Log, 0)}
 	return m
 }
 
-func (o *Opened) usedNow(ctx context.Context) (Server, error) {
-	if o.Used == nil {
-		return Server{}, nil
+// together has n callers call at once.
+func together(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
+	group, within := errgroup.WithContext(ctx)
+	for i := range n {
+		group.Go(func() error { return call(within, i) })
 	}
-	return o.Used(ctx)
+	return group.Wait()
+}
+
+func usedBy(ctx context.Context, set *sets.Set) (sets.Used, error) {
+	if set.Used == nil {
+		return sets.Used{}, nil
+	}
+	return set.Used(ctx)
 }

@@ -3,47 +3,40 @@ package speed
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// waiting is how many items are queued, and stay so.
-const waiting = 32 * hosts
+// waiting is how many items are queued, 32 of each host, and stay so.
+const waiting = 32_000
 
-// pages measures a store with n callers.
-func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, subject Subject, n int, keys uint64) (err error) {
-	o, err := subject.Open(ctx, keys+waiting)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, o.Close(context.WithoutCancel(ctx))) }()
+// pages is a workload.
+func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
 	const filled = 1000
 	for first := uint64(0); first < waiting; first += filled {
-		if _, err := o.Offer(ctx, first, min(filled, waiting-first)); err != nil {
+		if _, err := set.Add(ctx, links(first, filled)); err != nil {
 			return err
 		}
 	}
-	q := queue{store: o.Store}
+	q := queue{store: set.Store}
 	q.known.Store(waiting)
-	rate := 0.0
-	for i, links := range pageLinks {
-		m := o.measure(ctx, n, keys/32+1, turn.Left()/time.Duration(len(pageLinks)-i), func(ctx context.Context, _ uint64, timed timer) (uint64, error) {
-			return q.turn(ctx, links, timed)
-		})
+	for i, onPage := range pageLinks {
+		m := measure(ctx, set, n, keys/32+1, turn.Left()/time.Duration(len(pageLinks)-i), func(ctx context.Context, _ uint64) error {
+			_, err := q.turn(ctx, onPage, func(call func() error) error { return call() })
+			return err
+		}, func(ctx context.Context, _ uint64, timed timer) (uint64, error) { return q.turn(ctx, onPage, timed) })
 		if m.err != nil {
 			return m.err
 		}
 		turn.Progress(float64(i+1) / float64(len(pageLinks)))
-		rate = m.rate()
-		table.Row(append([]report.Cell{report.Words(subject.Name), report.Count(uint64(n)), report.Count(links),
-			report.Count(m.items), report.Fixed(rate, 0)}, m.cells()...)...)
+		m.row(table, kind, n, onPage)
+		turn.Found("%.3g pages/s with %d links each", m.rate(), onPage)
 	}
-	turn.Found("%.3g pages/s with %d links each", rate, pageLinks[len(pageLinks)-1])
 	return nil
 }
 
@@ -90,7 +83,7 @@ func (q *queue) links(n uint64) []frontier.Item {
 	fresh := q.known.Add(1) - 1
 	items := make([]frontier.Item, 0, n)
 	for i := range n - 1 {
-		items = append(items, itemOf((fresh*n+i)%waiting))
+		items = append(items, links((fresh*n+i)%waiting, 1).Item(0))
 	}
-	return append(items, itemOf(fresh))
+	return append(items, links(fresh, 1).Item(0))
 }

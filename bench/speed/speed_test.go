@@ -3,15 +3,17 @@ package speed
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 type silent struct{}
@@ -21,12 +23,10 @@ func (silent) Progress(float64)         {}
 func (silent) End(*agenda.Step, string) {}
 
 // privateRedis opens a server with a log.
-func privateRedis(t *testing.T) OpenRedis {
-	return func(context.Context) (RedisServer, error) {
-		server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
-		return RedisServer{
-			Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: server.Close,
-		}, nil
+func privateRedis(t *testing.T, config map[string]string) sets.OpenRedis {
+	servers.Redis(t, servers.RedisOptions{}) // or the test is skipped
+	return func(ctx context.Context) (*sets.Redis, error) {
+		return sets.StartRedis(ctx, servers.RedisOptions{AppendOnly: true, Config: config})
 	}
 }
 
@@ -58,20 +58,25 @@ func positive(t *testing.T, row map[string]report.Cell, columns ...string) {
 }
 
 func TestSeen(t *testing.T) {
-	open := privateRedis(t)
-	for _, subject := range []Subject{Memory(), Local(t.TempDir()), RedisFilter(open), RedisStore(open)} {
-		t.Run(subject.Name, func(t *testing.T) {
-			section, steps := Seen(Config{Keys: 400, Subjects: []Subject{subject}})
+	open := privateRedis(t, nil)
+	// What stands in for a Bloom module: two commands of its names that take what
+	// its commands take, and answer as they do.
+	bloom := privateRedis(t, map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"})
+	for _, kind := range []sets.Kind{
+		sets.Memory(), sets.Local(t.TempDir()), sets.RedisFilter(open), sets.RedisStore(open), sets.RedisSet(open, false), sets.RedisBloom(bloom),
+	} {
+		t.Run(kind.Name, func(t *testing.T) {
+			section, steps := Seen(Config{Keys: 400, Sets: []sets.Kind{kind}})
 			rows := measureAll(t, section, steps)
 			if want := len(callers) * len(pageLinks) * 2; len(rows) != want {
 				t.Fatalf("%d rows, want %d", len(rows), want)
 			}
 			for _, row := range rows {
 				positive(t, row, "links/s", "offered")
-				if strings.HasPrefix(subject.Name, "redis") {
+				if kind.Name != "membits" && kind.Name != "localstore" {
 					positive(t, row, "wire B")
 				}
-				if subject.Name == "redisstore" && row["links"].Text == "new" {
+				if kind.Name == "redisstore" && row["links"].Text == "new" {
 					positive(t, row, "log B")
 				}
 			}
@@ -80,10 +85,10 @@ func TestSeen(t *testing.T) {
 }
 
 func TestFrontier(t *testing.T) {
-	for _, subject := range []Subject{Memory(), Local(t.TempDir()), RedisStore(privateRedis(t))} {
-		t.Run(subject.Name, func(t *testing.T) {
-			section, steps := Frontier(Config{Keys: 200, Subjects: []Subject{subject}})
-			if !subject.Queue {
+	for _, kind := range []sets.Kind{sets.Memory(), sets.Local(t.TempDir()), sets.RedisStore(privateRedis(t, nil))} {
+		t.Run(kind.Name, func(t *testing.T) {
+			section, steps := Frontier(Config{Keys: 200, Sets: []sets.Kind{kind}})
+			if !kind.Queue {
 				if len(steps) > 0 {
 					t.Error("a filter has no queue, but there are steps for it")
 				}
@@ -103,12 +108,12 @@ func TestFrontier(t *testing.T) {
 // TestPostgres: its calls have three sizes, and what is new is in its log.
 func TestPostgres(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
-	subject := Postgres(func(context.Context) (string, func() error, error) {
+	kind := sets.Postgres(func(context.Context) (string, func() error, error) {
 		return server.DSN(), func() error { return nil }, nil
 	})
-	section, steps := Seen(Config{Keys: 3000, Subjects: []Subject{subject}})
+	section, steps := Seen(Config{Keys: 3000, Sets: []sets.Kind{kind}})
 	rows := measureAll(t, section, steps)
-	if want := len(callers) * len(subject.Batches) * 2; len(rows) != want {
+	if want := len(callers) * len(kind.Batches) * 2; len(rows) != want {
 		t.Fatalf("%d rows, want %d", len(rows), want)
 	}
 	for _, row := range rows {
@@ -124,11 +129,14 @@ func TestPostgres(t *testing.T) {
 
 // TestForgetful: a set that forgets what it was told must not be measured.
 func TestForgetful(t *testing.T) {
-	_, steps := Seen(Config{Keys: 200, Subjects: []Subject{{
-		Name: "forgetful", Open: func(context.Context, uint64) (*Opened, error) {
-			return &Opened{
-				Offer: func(_ context.Context, _, n uint64) (uint64, error) { return n, nil },
-				Close: func(context.Context) error { return nil },
+	_, steps := Seen(Config{Keys: 200, Sets: []sets.Kind{{
+		Name: "forgetful", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
+			return &sets.Set{
+				Add: func(_ context.Context, links sets.Links) ([]bool, error) {
+					return slices.Repeat([]bool{true}, links.Len()), nil
+				},
+				Close:  func() error { return nil },
+				Remove: func(context.Context) error { return nil },
 			}, nil
 		},
 	}}})
@@ -137,29 +145,45 @@ func TestForgetful(t *testing.T) {
 	}
 }
 
+// TestMeasure: each caller has warmed up before anything counts.
 func TestMeasure(t *testing.T) {
-	var used Server
-	o := &Opened{Used: func(context.Context) (Server, error) {
+	var used sets.Used
+	set := &sets.Set{Used: func(context.Context) (sets.Used, error) {
 		used.CPU += time.Second
 		used.Wire += 100
 		return used, nil
 	}}
-	m := o.measure(t.Context(), 3, 10, time.Hour, func(_ context.Context, _ uint64, timed timer) (uint64, error) {
+	var warm sync.Map
+	warmUp := func(_ context.Context, call uint64) error {
+		warm.Store(call, true)
+		return nil
+	}
+	m := measure(t.Context(), set, 3, 10, time.Hour, warmUp, func(_ context.Context, _ uint64, timed timer) (uint64, error) {
+		for call := range uint64(3 * warmCalls) {
+			if _, warmed := warm.Load(call); !warmed {
+				return 0, fmt.Errorf("call %d to warm up is still to come", call)
+			}
+		}
 		return 5, timed(func() error { return nil })
 	})
 	if m.err != nil || m.items != 50 || m.calls != 10 || len(m.waits) != 10 {
 		t.Errorf("%d items of %d calls, %d timed, %v; want 50 of 10, all timed", m.items, m.calls, len(m.waits), m.err)
 	}
-	if *m.server != (Server{CPU: time.Second, Wire: 100}) {
-		t.Errorf("the server used %+v, want what the first and the last answer differ in", *m.server)
+	if m.server != (sets.Used{CPU: time.Second, Wire: 100}) {
+		t.Errorf("the server used %+v, want what the first and the last answer differ in", m.server)
 	}
-	once := o.measure(t.Context(), 3, 10, -1, func(context.Context, uint64, timer) (uint64, error) { return 1, nil })
+	once := measure(t.Context(), set, 3, 10, -1, warmUp, func(context.Context, uint64, timer) (uint64, error) { return 1, nil })
 	if once.calls == 0 {
 		t.Error("no call without time, want one")
 	}
 	broken := errors.New("broken")
-	if failed := o.measure(t.Context(), 3, 10, time.Hour, func(context.Context, uint64, timer) (uint64, error) { return 0, broken }); !errors.Is(failed.err, broken) {
+	fails := func(context.Context, uint64, timer) (uint64, error) { return 0, broken }
+	if failed := measure(t.Context(), set, 3, 10, time.Hour, warmUp, fails); !errors.Is(failed.err, broken) {
 		t.Errorf("error %v, want that of a call", failed.err)
+	}
+	cold := func(context.Context, uint64) error { return broken }
+	if failed := measure(t.Context(), set, 3, 10, time.Hour, cold, fails); !errors.Is(failed.err, broken) {
+		t.Errorf("error %v, want that of a call to warm up", failed.err)
 	}
 }
 
@@ -169,15 +193,5 @@ func TestQuantile(t *testing.T) {
 		if got := m.quantile(share); got != want {
 			t.Errorf("quantile(%g) = %g, want %g", share, got, want)
 		}
-	}
-}
-
-func TestParseInfo(t *testing.T) {
-	used, held, err := parseInfo("# CPU\r\nused_cpu_sys:1.5\r\nused_cpu_user:2\r\ntotal_net_input_bytes:10\r\ntotal_net_output_bytes:5\r\naof_current_size:7\r\naof_buffer_length:3\r\n")
-	if want := (Server{3500 * time.Millisecond, 15, 7}); err != nil || used != want || !held {
-		t.Errorf("%+v, held %t, %v; want %+v, held", used, held, err, want)
-	}
-	if _, _, err := parseInfo("used_cpu_sys:1\r\n"); err == nil {
-		t.Error("no error without used_cpu_user")
 	}
 }

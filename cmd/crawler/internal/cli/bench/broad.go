@@ -1,21 +1,15 @@
 package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/crawl"
-	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
@@ -68,33 +62,4 @@ func (o *broadOptions) line() (line []string) {
 		line = append(line, "--tls")
 	}
 	return line
-}
-
-// broadSteps are crawls of many late hosts.
-func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	config := crawl.BroadConfig{
-		Hosts: uint64(o.broad.hosts), Concurrency: o.broad.concurrency, Time: o.broad.each, TLS: o.broad.tls, Dir: h.dir, Program: self,
-	}
-	if h.redis != nil {
-		config.Redis = func(ctx context.Context) (crawl.RedisServer, error) { return h.openForCrawl(ctx, o.redis) }
-	}
-	section, steps := crawl.BroadSteps(config)
-	if h.redis == nil {
-		section.Miss("crawls on Redis", h.noRedis)
-	}
-	return section, steps
-}
-
-// openForCrawl is a crawl.OpenRedis: a fresh Redis with a log, as a crawl should
-// have it, unless one was named.
-func (h *host) openForCrawl(ctx context.Context, named string) (crawl.RedisServer, error) {
-	if h.named {
-		return crawl.RedisServer{URL: named, Client: h.client, Close: func() error { return nil }}, nil
-	}
-	server, err := servers.StartRedis(ctx, servers.RedisOptions{AppendOnly: true})
-	if err != nil {
-		return crawl.RedisServer{}, err
-	}
-	client := newClient(&redis.UniversalOptions{Addrs: []string{server.Socket()}})
-	return crawl.RedisServer{URL: server.URL(), Client: client, Close: func() error { return errors.Join(client.Close(), server.Close()) }}, nil
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
-	"github.com/bloomfrontier/crawler/bench/memory"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
 	"github.com/bloomfrontier/crawler/internal/human"
@@ -42,19 +41,6 @@ type options struct {
 	json     bool
 
 	version string
-}
-
-// subjects are what can be measured, in the order in which it is.
-var subjects = []struct {
-	name  string
-	steps func(o *options, h *host) (*report.Section, []*agenda.Step)
-}{
-	{"fpr", fprSteps},
-	{"memory", memorySteps},
-	{"seen", seenSteps},
-	{"frontier", frontierSteps},
-	{"crawl", crawlSteps},
-	{"broad", broadSteps},
 }
 
 // Command returns the command, with its flags; version is that of the program.
@@ -96,11 +82,7 @@ what was measured until then.`,
 	f.Uint64Var(&o.seed, "seed", 0, "draw the keys of an earlier run again (default others each time)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	o.restrict(f)
-	command.AddCommand(&cobra.Command{
-		Use: "hold", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return memory.Hold(args[0], cmd.OutOrStdout()) },
-	})
-	command.AddCommand(crawlParts()...)
+	command.AddCommand(parts()...)
 	return command
 }
 
@@ -164,6 +146,11 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 			continue
 		}
 		section, more := s.steps(o, h)
+		for _, missing := range []struct{ what, why string }{{s.redis, h.noRedis}, {s.bloom, h.noBloom()}, {s.postgres, h.noPostgres}} {
+			if missing.what != "" && missing.why != "" {
+				section.Miss(missing.what, missing.why)
+			}
+		}
 		r.Sections = append(r.Sections, section)
 		steps = append(steps, more...)
 	}

@@ -111,7 +111,7 @@ func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil 
 // interrupted after that.
 func TestBrokenPromise(t *testing.T) {
 	s := report.NewSection("x", "X", "")
-	s.Promise("all is well").Hold("the filter: too many")
+	s.Promise("all is well").Hold(false, "the filter: too many")
 	r := &report.Report{Sections: []*report.Section{s}}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -173,7 +173,7 @@ func TestSpeeds(t *testing.T) {
 			t.Errorf("%s: %d rows, want %d", r.Sections[i].Name, rows, want)
 		}
 	}
-	for _, want := range []string{"redisbits and redisstore: no --redis", "redisstore: no --redis"} {
+	for _, want := range []string{"redisbits and redisstore, SADD and BF.MADD: no --redis", "redisstore: no --redis"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

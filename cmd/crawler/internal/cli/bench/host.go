@@ -9,23 +9,20 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/bloomfrontier/crawler/bench/memory"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
 // host is what is measured on: the servers that were named, else private ones.
 type host struct {
-	redis    *redis.UniversalOptions // nil: none
-	named    bool                    // Redis is the one that a flag named
-	client   redis.UniversalClient   // of it
-	noRedis  string                  // why there is none
-	hasBloom bool                    // Redis has a Bloom module
+	redis    *sets.Redis // nil: none
+	named    bool        // Redis is the one that a flag named
+	noRedis  string      // why there is none
+	hasBloom bool        // Redis has a Bloom module
 
 	postgres      string // its URL; empty: none
 	namedPostgres bool   // it is the one that a flag named
@@ -39,12 +36,11 @@ type host struct {
 // openHost finds or starts what can be had; what cannot it says why.
 func openHost(ctx context.Context, o *options) (*host, error) {
 	logging.Disable() // what go-redis prints by itself it returns as well
-	h := new(host)
 	dir, err := os.MkdirTemp("", "crawler-bench-")
 	if err != nil {
 		return nil, err
 	}
-	h.dir = dir
+	h := &host{dir: dir, named: o.redis != "", namedPostgres: o.postgres != ""}
 	h.closers = append(h.closers, func() error { return os.RemoveAll(dir) })
 	if err := h.openRedis(ctx, o.redis); err != nil {
 		h.redis, h.noRedis = nil, err.Error()
@@ -55,65 +51,37 @@ func openHost(ctx context.Context, o *options) (*host, error) {
 	return h, nil
 }
 
-func (h *host) openRedis(ctx context.Context, named string) error {
-	private := named == ""
-	if private {
-		server, err := servers.StartRedis(ctx, quiet)
-		if errors.Is(err, servers.ErrMissing) {
-			return errors.New("no --redis is given, and redis-server is not installed")
-		}
-		if err != nil {
-			return err
-		}
-		h.closers = append(h.closers, server.Close)
-		h.redis = &redis.UniversalOptions{Addrs: []string{server.Socket()}}
+func (h *host) openRedis(ctx context.Context, named string) (err error) {
+	if h.named {
+		h.redis, err = sets.DialRedis(named)
 	} else {
-		options, err := redisstore.ParseURL(named)
-		if err != nil {
-			return err
-		}
-		h.redis = options
+		h.redis, err = sets.StartRedis(ctx, servers.RedisOptions{})
 	}
-	h.client = newClient(h.redis)
-	h.closers = append(h.closers, h.client.Close)
-	version, err := redisVersion(ctx, h.client)
+	if errors.Is(err, servers.ErrMissing) {
+		return errors.New("no --redis is given, and redis-server is not installed")
+	}
 	if err != nil {
 		return err
 	}
-	h.named = !private
-	h.servers = append(h.servers, report.Server{Name: "Redis", Version: version, Private: private})
-	h.hasBloom, err = memory.HasBloom(ctx, h.client)
+	h.closers = append(h.closers, h.redis.Close)
+	text, err := h.redis.Client.Info(ctx, "server").Result()
+	if err != nil {
+		return fmt.Errorf("ask Redis for its version: %w", err)
+	}
+	version := "unknown"
+	for line := range strings.Lines(text) {
+		if text, found := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); found {
+			version = text
+		}
+	}
+	h.servers = append(h.servers, report.Server{Name: "Redis", Version: version, Private: !h.named})
+	h.hasBloom, err = sets.HasBloom(ctx, h.redis.Client)
 	return err
 }
 
-// quiet keeps what Redis remembers of commands out of what is weighed.
-var quiet = servers.RedisOptions{Config: map[string]string{"slowlog-log-slower-than": "-1", "latency-tracking": "no"}}
-
-// newClient returns a client that asks a server of any age for nothing but what
-// it is told to.
-func newClient(options *redis.UniversalOptions) redis.UniversalClient {
-	settings := *options
-	settings.DisableIdentity = true
-	settings.ContextTimeoutEnabled = true
-	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewUniversalClient(&settings)
-}
-
-// openAnother is a memory.OpenRedis: a fresh Redis, unless one was named.
-func (h *host) openAnother(ctx context.Context) (memory.RedisServer, error) {
-	if h.named {
-		return memory.RedisServer{Options: h.redis, Close: func() error { return nil }}, nil
-	}
-	server, err := servers.StartRedis(ctx, quiet)
-	if err != nil {
-		return memory.RedisServer{}, err
-	}
-	return memory.RedisServer{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Close: server.Close}, nil
-}
-
 func (h *host) openPostgres(ctx context.Context, named string) error {
-	h.postgres, h.namedPostgres = named, named != ""
-	if named == "" {
+	h.postgres = named
+	if !h.namedPostgres {
 		server, err := servers.StartPostgres(ctx, servers.PostgresOptions{})
 		if errors.Is(err, servers.ErrMissing) {
 			return errors.New("no --postgres is given, and Postgres is not installed")
@@ -129,22 +97,51 @@ func (h *host) openPostgres(ctx context.Context, named string) error {
 		return fmt.Errorf("connect to Postgres: %w", err)
 	}
 	version := conn.PgConn().ParameterStatus("server_version")
-	h.servers = append(h.servers, report.Server{Name: "Postgres", Version: version, Private: named == ""})
+	h.servers = append(h.servers, report.Server{Name: "Postgres", Version: version, Private: !h.namedPostgres})
 	return conn.Close(ctx)
 }
 
-// redisVersion returns what the server says it is.
-func redisVersion(ctx context.Context, client redis.UniversalClient) (string, error) {
-	text, err := client.Info(ctx, "server").Result()
+// noBloom says why what takes a Bloom module is missing.
+func (h *host) noBloom() string {
+	if h.redis == nil || h.hasBloom {
+		return ""
+	}
+	return "this Redis has no Bloom module"
+}
+
+func nothing() error { return nil }
+
+// same is a sets.OpenRedis: always the one Redis.
+func (h *host) same(context.Context) (*sets.Redis, error) {
+	r := *h.redis
+	r.Close = nothing
+	return &r, nil
+}
+
+// another returns a fresh Redis each time, unless one was named.
+func (h *host) another(options servers.RedisOptions) sets.OpenRedis {
+	if h.named {
+		return h.same
+	}
+	return func(ctx context.Context) (*sets.Redis, error) { return sets.StartRedis(ctx, options) }
+}
+
+// samePostgres is a sets.OpenPostgres: always the one Postgres.
+func (h *host) samePostgres(context.Context) (dsn string, end func() error, err error) {
+	return h.postgres, nothing, nil
+}
+
+// anotherPostgres is a sets.OpenPostgres: a fresh one whose answers survive a loss
+// of power, as a crawl should have it, unless one was named.
+func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() error, err error) {
+	if h.namedPostgres {
+		return h.samePostgres(ctx)
+	}
+	server, err := servers.StartPostgres(ctx, servers.PostgresOptions{FSync: true})
 	if err != nil {
-		return "", fmt.Errorf("ask Redis for its version: %w", err)
+		return "", nil, err
 	}
-	for line := range strings.Lines(text) {
-		if version, found := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); found {
-			return version, nil
-		}
-	}
-	return "unknown", nil
+	return server.DSN(), server.Close, nil
 }
 
 // close ends what was started, the last first.

@@ -5,70 +5,143 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/fpr"
 	"github.com/bloomfrontier/crawler/bench/memory"
 	"github.com/bloomfrontier/crawler/bench/report"
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/sets"
+	"github.com/bloomfrontier/crawler/bench/speed"
 )
+
+// subjects are what can be measured, in the order in which it is, and what of it
+// takes a server.
+var subjects = []struct {
+	name                   string
+	steps                  func(o *options, h *host) (*report.Section, []*agenda.Step)
+	redis, bloom, postgres string // what is missing without one; empty: nothing
+}{
+	{name: "fpr", steps: fprSteps, redis: "redisbits and redisstore", postgres: "pgstore"},
+	{name: "memory", steps: memorySteps, redis: "all that is kept in Redis", bloom: "BF.RESERVE", postgres: "all that is kept in Postgres"},
+	{name: "seen", steps: seenSteps, redis: "redisbits and redisstore, SADD and BF.MADD", bloom: "BF.MADD", postgres: "pgstore"},
+	{name: "frontier", steps: frontierSteps, redis: "redisstore"},
+	{name: "crawl", steps: crawlSteps},
+	{name: "broad", steps: broadSteps, redis: "crawls on Redis"},
+}
+
+// rates are the false-positive rates that the flags ask for, else usual.
+func (o *options) rates(usual ...float64) []float64 {
+	if o.fpr != 0 {
+		return []float64{float64(o.fpr)}
+	}
+	return usual
+}
 
 // fprSteps are the false-positive rates of all sets that can be had.
 func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	config := fpr.Config{Keys: uint64(o.keys), Seed: o.seed, Subjects: []fpr.Subject{fpr.Memory(), fpr.Local(h.dir)}}
+	all := []fpr.Subject{fpr.Memory(), fpr.Exact(sets.Local(h.dir), 20*time.Microsecond)}
 	if h.redis != nil {
-		config.Subjects = append(config.Subjects, fpr.Shared(h.redis), fpr.Redis(h.client))
+		all = append(all, fpr.Exact(sets.RedisStore(h.same), 60*time.Microsecond), fpr.Redis(h.same))
 	}
 	if h.postgres != "" {
-		config.Subjects = append(config.Subjects, fpr.Postgres(h.postgres))
+		all = append(all, fpr.Exact(sets.Postgres(h.samePostgres), 40*time.Microsecond))
 	}
-	if o.fpr != 0 {
-		config.Rates = []float64{float64(o.fpr)}
-	}
-	section, steps := fpr.Steps(config)
-	if h.redis == nil {
-		section.Miss("redisbits and redisstore", h.noRedis)
-	}
-	if h.postgres == "" {
-		section.Miss("pgstore", h.noPostgres)
-	}
-	return section, steps
+	return fpr.Steps(fpr.Config{Keys: uint64(o.keys), Seed: o.seed, Subjects: all, Rates: o.rates()})
 }
-
-// filterRates are the rates at which filters are weighed.
-var filterRates = []float64{0.01, 1e-4, 1e-6}
 
 // memorySteps are the weighings of all stores that can be had.
 func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
-	rates := filterRates
-	if o.fpr != 0 {
-		rates = []float64{float64(o.fpr)}
-	}
-	config := memory.Config{Keys: uint64(o.keys), Subjects: memory.InProcess(holder, rates)}
+	rates := o.rates(0.01, 1e-4, 1e-6)
+	all := memory.InProcess(holder, rates)
 	if h.redis != nil {
-		config.Subjects = append(config.Subjects, memory.InRedis(h.openAnother, rates, h.hasBloom)...)
+		// What Redis remembers of commands is kept out of what is weighed.
+		quiet := servers.RedisOptions{Config: map[string]string{"slowlog-log-slower-than": "-1", "latency-tracking": "no"}}
+		all = append(all, memory.InRedis(h.another(quiet), rates, h.hasBloom)...)
 	}
-	config.Subjects = append(config.Subjects, memory.OnDisk(h.dir)...)
+	all = append(all, memory.OnDisk(h.dir)...)
 	if h.postgres != "" {
-		config.Subjects = append(config.Subjects, memory.InPostgres(h.postgres)...)
+		all = append(all, memory.InPostgres(h.postgres)...)
 	}
-	section, steps := memory.Steps(config)
-	switch {
-	case h.redis == nil:
-		section.Miss("all that is kept in Redis", h.noRedis)
-	case !h.hasBloom:
-		section.Miss("BF.RESERVE", "this Redis has no Bloom module")
-	}
-	if h.postgres == "" {
-		section.Miss("all that is kept in Postgres", h.noPostgres)
-	}
-	return section, steps
+	return memory.Steps(memory.Config{Keys: uint64(o.keys), Subjects: all})
 }
 
-// holder makes the command of a process that holds what is weighed: this program
-// as `crawler bench hold`.
-func holder(ctx context.Context, args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	cmd := exec.CommandContext(ctx, self, append([]string{"bench", "hold"}, args...)...)
+// logged is a Redis with a log, as a crawl should have it. The log is not
+// rewritten, so that it tells what was written.
+var logged = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
+
+// seenSteps measure how links are decided, by ours and by what people use.
+func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
+	all := []sets.Kind{sets.Memory(), sets.Local(h.dir)}
+	if h.redis != nil {
+		open := h.another(logged)
+		all = append(all, sets.RedisFilter(open), sets.RedisStore(open), sets.RedisSet(open, false))
+		if h.hasBloom {
+			all = append(all, sets.RedisBloom(open))
+		}
+	}
+	if h.postgres != "" {
+		all = append(all, sets.Postgres(h.anotherPostgres))
+	}
+	return speed.Seen(speed.Config{Keys: uint64(o.keys), Sets: all})
+}
+
+// frontierSteps measure how pages are leased and completed.
+func frontierSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
+	all := []sets.Kind{sets.Local(h.dir)}
+	if h.redis != nil {
+		all = append(all, sets.RedisStore(h.another(logged)))
+	}
+	return speed.Frontier(speed.Config{Keys: uint64(o.keys), Sets: all})
+}
+
+// crawlSteps are whole crawls.
+func crawlSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
+	return crawl.Steps(crawl.Config{Pages: uint64(o.keys), HTML: o.html, Dir: h.dir, Program: self})
+}
+
+// broadSteps are crawls of many late hosts.
+func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
+	config := crawl.BroadConfig{
+		Hosts: uint64(o.broad.hosts), Concurrency: o.broad.concurrency, Time: o.broad.each, TLS: o.broad.tls, Dir: h.dir, Program: self,
+	}
+	if h.redis != nil {
+		config.Redis = h.another(servers.RedisOptions{AppendOnly: true})
+	}
+	return crawl.BroadSteps(config)
+}
+
+// parts are what this program does as a process of its own for a measurement.
+func parts() []*cobra.Command {
+	hidden := func(use string, run func(cmd *cobra.Command, order string) error) *cobra.Command {
+		return &cobra.Command{Use: use, Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+			return run(cmd, args[0])
+		}}
+	}
+	return []*cobra.Command{
+		hidden("hold", func(cmd *cobra.Command, order string) error { return memory.Hold(order, cmd.OutOrStdout()) }),
+		hidden(crawl.ServeCommand, func(cmd *cobra.Command, order string) error {
+			return crawl.Serve(cmd.Context(), order, cmd.InOrStdin(), cmd.OutOrStdout())
+		}),
+		hidden(crawl.LoopCommand, func(cmd *cobra.Command, order string) error {
+			return crawl.Loop(cmd.Context(), order, cmd.OutOrStdout())
+		}),
+	}
+}
+
+// self makes the command that runs this program.
+func self(ctx context.Context, args ...string) *exec.Cmd {
+	program, err := os.Executable()
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Err = errors.Join(cmd.Err, err)
 	return cmd
+}
+
+// holder makes the command of a process that holds what is weighed.
+func holder(ctx context.Context, args ...string) *exec.Cmd {
+	return self(ctx, append([]string{"bench", "hold"}, args...)...)
 }

@@ -1,0 +1,99 @@
+package sets
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Links are links that a set is asked about: filters by their fingerprints,
+// others by their items.
+type Links interface {
+	Len() int
+	Print(i int) bloomstore.Fingerprint
+	Item(i int) frontier.Item
+}
+
+// URLBytes is the length of the URLs of a Range: what `crawler size` takes for
+// the mean.
+const URLBytes = 80
+
+// Range is N links from the First on, all different. The hosts of successive
+// links are the same for Run links, and begin again after so many.
+type Range struct {
+	First, N   uint64
+	Hosts, Run uint64
+	Class      frontier.Class
+}
+
+// Len implements Links.
+func (r Range) Len() int { return int(r.N) }
+
+// Print returns a random fingerprint: real ones are keyed hashes.
+func (r Range) Print(i int) (fp bloomstore.Fingerprint) {
+	random := rand.NewPCG(r.First+uint64(i), 1)
+	binary.LittleEndian.PutUint64(fp[:8], random.Uint64())
+	binary.LittleEndian.PutUint64(fp[8:], random.Uint64())
+	return fp
+}
+
+// Item returns an item whose URL is as hard to compress as those of few real
+// ones, for numbers up to 10¹².
+func (r Range) Item(i int) frontier.Item {
+	n := r.First + uint64(i)
+	host := fmt.Sprintf("host%06d.example.org", n/r.Run%r.Hosts)
+	url := make([]byte, 0, URLBytes)
+	url = fmt.Appendf(url, "https://%s/%012d-", host, n)
+	letters := rand.NewPCG(n, 0)
+	for len(url) < URLBytes {
+		bits := letters.Uint64()
+		for range min(URLBytes-len(url), 12) {
+			url = append(url, 'a'+byte(bits%26))
+			bits /= 26
+		}
+	}
+	item := frontier.Item{URL: string(url), Host: host, Depth: 3, Class: r.Class, Priority: frontier.PriorityPage}
+	binary.LittleEndian.PutUint64(item.Referrer[:], letters.Uint64())
+	return item
+}
+
+// Prints are links of the exact class that fingerprints stand for.
+type Prints []bloomstore.Fingerprint
+
+// Len implements Links.
+func (p Prints) Len() int { return len(p) }
+
+// Print implements Links.
+func (p Prints) Print(i int) bloomstore.Fingerprint { return p[i] }
+
+// Item implements Links.
+func (p Prints) Item(i int) frontier.Item {
+	const hosts = 1000
+	host := fmt.Sprintf("h%d.test", (int(p[i][0])<<8|int(p[i][1]))%hosts)
+	return frontier.Item{
+		URL: "https://" + host + "/" + hex.EncodeToString(p[i][:]), Host: host,
+		Class: frontier.Exact, Priority: frontier.PriorityPage,
+	}
+}
+
+func printsOf(links Links) []bloomstore.Fingerprint {
+	if prints, are := links.(Prints); are {
+		return prints
+	}
+	return each(links, links.Print)
+}
+
+func itemsOf(links Links) []frontier.Item { return each(links, links.Item) }
+
+// each returns what of returns for each link.
+func each[T any](links Links, of func(i int) T) []T {
+	all := make([]T, links.Len())
+	for i := range all {
+		all[i] = of(i)
+	}
+	return all
+}

@@ -1,0 +1,85 @@
+package sets
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/frontier/pgstore"
+)
+
+// Callers is how many callers a set has to expect at once, at most.
+const Callers = 16
+
+// OpenPostgres starts a Postgres, or returns one that is there: the URL of a
+// database, which gets the schema of package pgstore.
+type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
+
+// Postgres is package pgstore: what a link is before the queue hears of it. It is
+// asked for as many at once as a whole page, or several, may have.
+func Postgres(open OpenPostgres) Kind {
+	return Kind{Name: "pgstore", Batches: []uint64{4, 100, 500}, Open: func(ctx context.Context, _ Plan) (*Set, error) {
+		dsn, end, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		name := newName()
+		config := pgstore.Config{DSN: dsn, Crawl: name, Identity: name, MaxConns: Callers}
+		keys, err := pgstore.Open(ctx, config)
+		if err != nil {
+			return nil, errors.Join(err, end())
+		}
+		set := ofKeys(keys)
+		set.Used = func(ctx context.Context) (Used, error) { return writtenTo(ctx, dsn) }
+		set.Close = func() error { keys.Close(); return nil }
+		set.Remove = func(ctx context.Context) error { return errors.Join(pgstore.Delete(ctx, config), end()) }
+		return set, nil
+	}}
+}
+
+// ofKeys returns the set of what an exact set has decided on.
+func ofKeys(keys exact.Set) *Set {
+	return &Set{
+		Add: func(ctx context.Context, links Links) ([]bool, error) {
+			answers, err := keys.Decide(ctx, KeysOf(links))
+			added := make([]bool, len(answers))
+			for i, answer := range answers {
+				added[i] = answer.New
+			}
+			return added, err
+		},
+		Contains: func(ctx context.Context, links Links) ([]bool, error) {
+			known := make([]bool, links.Len())
+			for i := range known {
+				status, err := keys.Lookup(ctx, links.Print(i))
+				if err != nil {
+					return nil, err
+				}
+				known[i] = status.State != exact.Unknown
+			}
+			return known, nil
+		},
+	}
+}
+
+// KeysOf returns the keys of links for an exact set.
+func KeysOf(links Links) []exact.Key {
+	return each(links, func(i int) exact.Key {
+		item := links.Item(i)
+		return exact.Key{Fingerprint: links.Print(i), URL: item.URL, Class: item.Class, Depth: item.Depth, Priority: item.Priority}
+	})
+}
+
+// writtenTo asks a Postgres for the length of its log. It says neither what
+// processor time it took nor what went over the wire.
+func writtenTo(ctx context.Context, dsn string) (used Used, err error) {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return used, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	err = conn.QueryRow(ctx, "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8").Scan(&used.Log)
+	return used, err
+}

@@ -1,0 +1,248 @@
+package sets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
+)
+
+// Redis is a server or a cluster that sets are in: at best one that nobody else
+// uses, because what it uses counts as what is measured.
+type Redis struct {
+	URL     string // may have a password
+	Options *redis.UniversalOptions
+	Client  redis.UniversalClient
+	Close   func() error
+}
+
+// OpenRedis starts a Redis, or returns one that is there.
+type OpenRedis func(ctx context.Context) (*Redis, error)
+
+// DialRedis returns the Redis of a URL.
+func DialRedis(url string) (*Redis, error) {
+	options, err := redisstore.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	client := NewClient(options)
+	return &Redis{url, options, client, client.Close}, nil
+}
+
+// StartRedis returns a private server.
+func StartRedis(ctx context.Context, options servers.RedisOptions) (*Redis, error) {
+	server, err := servers.StartRedis(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{URL: server.URL(), Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}}
+	r.Client = NewClient(r.Options)
+	r.Close = func() error { return errors.Join(r.Client.Close(), server.Close()) }
+	return r, nil
+}
+
+// NewClient returns a client that asks a server of any age for nothing but what
+// it is told to.
+func NewClient(options *redis.UniversalOptions) redis.UniversalClient {
+	settings := *options
+	settings.DisableIdentity = true
+	settings.ContextTimeoutEnabled = true
+	settings.ReadTimeout = time.Minute
+	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewUniversalClient(&settings)
+}
+
+// EachServer calls visit for the servers behind client, one at a time.
+func EachServer(ctx context.Context, client redis.UniversalClient, visit func(context.Context, *redis.Client) error) error {
+	switch c := client.(type) {
+	case *redis.Client:
+		return visit(ctx, c)
+	case *redis.ClusterClient:
+		var one sync.Mutex // masters are visited at once
+		return c.ForEachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
+			one.Lock()
+			defer one.Unlock()
+			return visit(ctx, server)
+		})
+	default:
+		return fmt.Errorf("ask a %T: neither a server nor a cluster", client)
+	}
+}
+
+// Info returns the numbers that the servers behind client say of themselves,
+// added up: those of sections of INFO, or of all of it, how many servers there are as "servers", and as
+// "asking_memory" what the connections take that asked.
+func Info(ctx context.Context, client redis.UniversalClient, sections ...string) (map[string]float64, error) {
+	sum := make(map[string]float64)
+	err := EachServer(ctx, client, func(ctx context.Context, server *redis.Client) error {
+		pipe := server.TxPipeline()
+		asking, info := pipe.ClientInfo(ctx), pipe.Info(ctx, sections...) // in this order: answers take memory, too
+		if _, err := pipe.Exec(ctx); err != nil {
+			return fmt.Errorf("ask Redis what it uses: %w", err)
+		}
+		for line := range strings.Lines(info.Val()) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			if n, err := strconv.ParseFloat(value, 64); err == nil {
+				sum[name] += n
+			}
+		}
+		sum["asking_memory"] += float64(asking.Val().TotalMemory)
+		sum["servers"]++
+		return nil
+	})
+	return sum, err
+}
+
+// Used is what a server used since it was started; 0: it does not say.
+type Used struct {
+	CPU  time.Duration
+	Wire float64 // bytes, both ways
+	Log  float64 // bytes
+}
+
+// used asks for that when all that was answered is in the log. Redis keeps its
+// log back for 2 s while it syncs what came before.
+func (r *Redis) used(ctx context.Context) (Used, error) {
+	const patience = 3 * time.Second // others may write, too
+	for began := time.Now(); ; {
+		info, err := Info(ctx, r.Client)
+		if err != nil || info["aof_buffer_length"] == 0 || time.Since(began) > patience {
+			seconds := info["used_cpu_sys"] + info["used_cpu_user"]
+			return Used{
+				time.Duration(seconds * float64(time.Second)), info["total_net_input_bytes"] + info["total_net_output_bytes"], info["aof_current_size"],
+			}, err
+		}
+		select {
+		case <-ctx.Done():
+			return Used{}, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// inRedis opens a set on a Redis that ends with it.
+func inRedis(open OpenRedis, set func(ctx context.Context, r *Redis, plan Plan) (*Set, error)) func(context.Context, Plan) (*Set, error) {
+	return func(ctx context.Context, plan Plan) (*Set, error) {
+		r, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, err := set(ctx, r, plan)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		s.Used = r.used
+		remove := s.Remove
+		s.Remove = func(ctx context.Context) error { return errors.Join(remove(ctx), r.Close()) }
+		return s, nil
+	}
+}
+
+// RedisFilter is package redisbits.
+func RedisFilter(open OpenRedis) Kind {
+	return Kind{Name: "redisbits", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
+		config := redisbits.Config{Name: newName(), Capacity: plan.Keys, FPR: plan.FPR, Partitions: plan.Partitions}
+		if plan.NoGrowth {
+			config.Growth = redisbits.GrowthOff
+		}
+		filter, err := redisbits.Open(ctx, r.Client, config)
+		if err != nil {
+			return nil, err
+		}
+		set := ofFilter(filter)
+		set.Remove = func(ctx context.Context) error { return redisbits.Delete(ctx, r.Client, config.Name) }
+		return set, nil
+	})}
+}
+
+// RedisStore is package redisstore.
+func RedisStore(open OpenRedis) Kind {
+	return Kind{Name: "redisstore", Queue: true, Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
+		config := redisstore.Config{
+			Redis: r.Options, Name: newName(), FilterKeys: plan.Keys, FPR: plan.FPR, NoGrowth: plan.NoGrowth, Partitions: plan.Partitions,
+			Delay: redisstore.NoDelay, SeenCache: redisstore.NoSeenCache,
+		}
+		store, err := redisstore.Open(ctx, config)
+		if err != nil {
+			return nil, err
+		}
+		set := ofStore(store)
+		set.Remove = func(ctx context.Context) error {
+			_, err := redisstore.Delete(ctx, config)
+			return err
+		}
+		return set, nil
+	})}
+}
+
+// RedisSet is a SET of URLs, as people use it, with one SADD for each link
+// because each is to be answered; or one of 8-byte hashes of them.
+func RedisSet(open OpenRedis, hashed bool) Kind {
+	kind := Kind{Name: "SADD of URLs"}
+	if hashed {
+		kind.Name = "SADD of 8-byte hashes"
+	}
+	kind.Open = plain(open, nil, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
+		answers := make([]*redis.IntCmd, links.Len())
+		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i := range answers {
+				member := any(links.Item(i).URL)
+				if hashed {
+					print := links.Print(i)
+					member = print[:8]
+				}
+				answers[i] = pipe.SAdd(ctx, key, member)
+			}
+			return nil
+		})
+		return each(links, func(i int) bool { return answers[i].Val() > 0 }), err
+	})
+	return kind
+}
+
+// RedisBloom is the filter of the server's Bloom module: see HasBloom.
+func RedisBloom(open OpenRedis) Kind {
+	reserve := func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error {
+		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Keys)).Err()
+	}
+	return Kind{Name: "BF.MADD", Open: plain(open, reserve, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
+		return client.BFMAdd(ctx, key, each(links, func(i int) any { return links.Item(i).URL })...).Result()
+	})}
+}
+
+// HasBloom reports whether a server has the commands of a Bloom module.
+func HasBloom(ctx context.Context, client redis.UniversalClient) (bool, error) {
+	commands, err := client.Do(ctx, "COMMAND", "INFO", "BF.RESERVE").Slice()
+	return err == nil && len(commands) == 1 && commands[0] != nil, err
+}
+
+// plain opens a set that is one key of Redis.
+func plain(
+	open OpenRedis, reserve func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error,
+	add func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error),
+) func(context.Context, Plan) (*Set, error) {
+	return inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
+		key, client := newName(), NewClient(r.Options)
+		if reserve != nil {
+			if err := reserve(ctx, client, key, plan); err != nil {
+				return nil, errors.Join(err, client.Close())
+			}
+		}
+		return &Set{
+			Add:    func(ctx context.Context, links Links) ([]bool, error) { return add(ctx, client, key, links) },
+			Close:  client.Close,
+			Remove: func(ctx context.Context) error { return r.Client.Unlink(ctx, key).Err() },
+		}, nil
+	})
+}

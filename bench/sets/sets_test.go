@@ -1,0 +1,95 @@
+package sets
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// TestSets: each set says once that a link is new, knows it afterwards, and
+// leaves nothing behind.
+func TestSets(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	open := func(context.Context) (*Redis, error) {
+		return &Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: nothing}, nil
+	}
+	postgres := servers.Postgres(t, servers.PostgresOptions{})
+	for _, kind := range []Kind{
+		Memory(), Local(t.TempDir()), RedisFilter(open), RedisStore(open), RedisSet(open, false), RedisSet(open, true),
+		Postgres(func(context.Context) (string, func() error, error) { return postgres.DSN(), nothing, nil }),
+	} {
+		t.Run(kind.Name, func(t *testing.T) {
+			set, err := kind.Open(t.Context(), Plan{Keys: 1000, FPR: 1e-9})
+			if err != nil {
+				t.Fatal(err)
+			}
+			links := Range{First: 5, N: 100, Hosts: 10, Run: 4, Class: frontier.Exact}
+			if known := contains(t, set, links); slices.Contains(known, true) {
+				t.Errorf("an empty set knows %v", known)
+			}
+			for round, want := range []bool{true, false} {
+				added, err := set.Add(t.Context(), links)
+				if err != nil || len(added) != links.Len() || slices.Contains(added, !want) {
+					t.Errorf("round %d: added %v, %v", round, added, err)
+				}
+			}
+			if known := contains(t, set, links); slices.Contains(known, false) {
+				t.Errorf("what was added is known: %v", known)
+			}
+			if (set.Store != nil) != kind.Queue {
+				t.Errorf("has a queue: %t, but says %t", set.Store != nil, kind.Queue)
+			}
+			if set.Used != nil {
+				if used, err := set.Used(t.Context()); err != nil || used == (Used{}) {
+					t.Errorf("used %+v, %v", used, err)
+				}
+			}
+			if err := set.End(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if keys, err := server.Client().Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("left behind: %q, %v", keys, err)
+	}
+}
+
+func contains(t *testing.T, set *Set, links Links) []bool {
+	t.Helper()
+	if set.Contains == nil {
+		return nil
+	}
+	known, err := set.Contains(t.Context(), links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+// TestRange: all URLs are different, and all as long as promised.
+func TestRange(t *testing.T) {
+	links, seen := Range{N: 5000, Hosts: 1000, Run: 3}, make(map[string]bool)
+	for i := range links.Len() {
+		item := links.Item(i)
+		if seen[item.URL] || len(item.URL) != URLBytes {
+			t.Fatalf("URL %d is %q of %d bytes, seen %t", i, item.URL, len(item.URL), seen[item.URL])
+		}
+		seen[item.URL] = true
+	}
+	if first, next, back := links.Item(2).Host, links.Item(3).Host, links.Item(3000).Host; first == next || back != links.Item(0).Host {
+		t.Errorf("hosts of the links 2, 3 and 3000 are %s, %s and %s", first, next, back)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	info, err := Info(t.Context(), server.Client())
+	if err != nil || info["servers"] != 1 || info["used_memory"] < 1000 || info["connected_clients"] < 1 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
