@@ -135,5 +135,5 @@ proof: deps build ## the proofs at full size, into docs/proofs.md
 ci: ## as CI does it
 	@.ci/run
 
-bin/peers: $(wildcard bench/peers/*.go bench/site/*.go bench/realhtml/*.go) bench/peers/go.mod
+bin/peers: $(wildcard bench/peers/*.go bench/contest/*.go bench/site/*.go bench/realhtml/*.go) bench/peers/go.mod
 	cd bench/peers && go build -o ../../bin/peers .

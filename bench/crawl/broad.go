@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/contest"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 // BroadConfig says how to crawl many late hosts at once.
 type BroadConfig struct {
-	Hosts       uint64         // of the web; 0 means 20,000
-	Concurrency []string       // hosts asked at once, of each crawl: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
-	Time        time.Duration  // of each crawl, shorter where the budget lacks it; 0 means 15 s
-	TLS         bool           // crawl over TLS, too
-	Dir         string         // for what crawls leave; they are removed
-	Program     Program        // required
-	Redis       sets.OpenRedis // nil: no crawls on Redis
+	Hosts       uint64          // of the web; 0 means 20,000
+	Concurrency []string        // hosts asked at once, of each crawl: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
+	Time        time.Duration   // of each crawl, shorter where the budget lacks it; 0 means 15 s
+	TLS         bool            // crawl over TLS, too
+	Dir         string          // for what crawls leave; they are removed
+	Program     contest.Program // required
+	Redis       sets.OpenRedis  // nil: no crawls on Redis
 }
 
 // AutoConcurrency leaves the concurrency to the crawler.
@@ -95,7 +96,7 @@ type broad struct {
 	crawls  *report.Table
 	costs   *report.Table
 	plot    *report.Plot
-	loops   map[string]Took // by broadCase.name
+	loops   map[string]contest.Took // by broadCase.name
 }
 
 // BroadSteps returns the steps of the broad crawl, and their section.
@@ -124,8 +125,8 @@ of the crawler's process alone; memory is the most of it that was resident. Conn
 each request that it got, robots.txt among them. Garbage collection is a share of the processor time, as the runtime
 estimates it. Round trips are groups of changes that the embedded store synced, and reads of requests by Redis. Limits are from the
 crawl's report.`,
-		report.Count(config.Hosts).Text, broadLatency, lateSpread, broadDelay, broadLinks, pageBytes>>10, report.Count(uint64(config.seeds())).Text))
-	b := &broad{config: config, section: s, loops: make(map[string]Took)}
+		report.Count(config.Hosts).Text, broadLatency, contest.LateSpread, broadDelay, broadLinks, contest.PageBytes>>10, report.Count(uint64(config.seeds())).Text))
+	b := &broad{config: config, section: s, loops: make(map[string]contest.Took)}
 	b.crawls = s.Table("Crawls", "crawl, hosts at once", "seconds", "pages", "pages/s", "second half", "CPU µs/page", "memory MiB",
 		"rate / loop's", "CPU / loop's")
 	b.costs = s.Table("What a page takes, and what limits", "crawl, hosts at once", "connections/request", "GC %", "round trips/page",
@@ -139,14 +140,14 @@ func (c *BroadConfig) seeds() int { return int(min(broadSeeds, c.Hosts)) }
 
 // run makes one crawl.
 func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
-	served, err := b.config.Program.serve(ctx, Site{
+	served, err := b.config.Program.Serve(ctx, contest.Site{
 		Pages: pagesPerHost * b.config.Hosts, Hosts: b.config.Hosts, Latency: broadLatency, Links: broadLinks,
 		Seeds: b.config.seeds(), TLS: c.tls,
 	})
 	if err != nil {
 		return err
 	}
-	defer served.stop()
+	defer served.Stop()
 	long := max(min(b.config.Time, turn.Left()-broadOverhead), shortestBroad)
 	var took broadTook
 	if c.subject == bareLoop {
@@ -154,7 +155,7 @@ func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 		if err != nil {
 			return err
 		}
-		took.Took, err = b.config.Program.loop(ctx, Order{Place: served.Place, Workers: workers, Delay: broadDelay, Time: long})
+		took.Took, err = b.config.Program.Loop(ctx, contest.Order{Place: served.Place, Workers: workers, Delay: broadDelay, Time: long}, "bench", contest.LoopCommand)
 		if err != nil {
 			return err
 		}
@@ -165,19 +166,19 @@ func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 	if took.Pages == 0 {
 		return fmt.Errorf("no page came in %v", long)
 	}
-	traffic := served.stop()
+	traffic := served.Stop()
 	b.report(c, took, float64(traffic.Connections)/float64(max(traffic.Requests, 1)))
-	turn.Found("%.4g pages/s, %.3g µs of processor each", took.rate(), took.perPage())
+	turn.Found("%.4g pages/s, %.3g µs of processor each", took.Rate(), took.PerPage())
 	return nil
 }
 
 // report adds the rows of a crawl.
 func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	name := report.Words(c.name())
-	row := []report.Cell{name, report.Fixed(took.Seconds, 1), report.Count(took.Pages), report.Fixed(took.rate(), 0),
-		report.Fixed(took.Later, 0), report.Fixed(took.perPage(), 0), took.memory()}
+	row := []report.Cell{name, report.Fixed(took.Seconds, 1), report.Count(took.Pages), report.Fixed(took.Rate(), 0),
+		report.Fixed(took.Later, 0), report.Fixed(took.PerPage(), 0), memory(took.Took)}
 	if loop, have := b.loops[broadCase{bareLoop, c.tls, c.concurrency}.name()]; have && c.subject != bareLoop {
-		row = append(row, report.Fixed(took.rate()/loop.rate(), 2), report.Fixed(took.perPage()/loop.perPage(), 2))
+		row = append(row, report.Fixed(took.Rate()/loop.Rate(), 2), report.Fixed(took.PerPage()/loop.PerPage(), 2))
 	}
 	b.crawls.Row(row...)
 	costs := []report.Cell{name, report.Fixed(connections, 2), report.Fixed(100*took.GC, 1)}
@@ -196,5 +197,5 @@ func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	if c.tls {
 		line += ", TLS"
 	}
-	b.plot.Line(line, style).Add(report.Point{X: at, Y: took.rate()})
+	b.plot.Line(line, style).Add(report.Point{X: at, Y: took.Rate()})
 }

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/contest"
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bench/sets"
@@ -25,7 +25,7 @@ func TestBroad(t *testing.T) {
 
 // measuresBroad crawls a few hundred late hosts in each of the ways that there
 // are: every figure has a value that can be.
-func measuresBroad(t *testing.T, bin Program) {
+func measuresBroad(t *testing.T, bin contest.Program) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	left := t.TempDir()
 	section, steps := BroadSteps(BroadConfig{
@@ -88,7 +88,7 @@ func checkCosts(t *testing.T, costs *report.Table, row []report.Cell) {
 
 // broadFails: a crawl that does not begin is an error with what it said,
 // and nothing of it is left.
-func broadFails(t *testing.T, whole Program) {
+func broadFails(t *testing.T, whole contest.Program) {
 	left := t.TempDir()
 	_, steps := BroadSteps(BroadConfig{Hosts: 10, Concurrency: []string{"auto", "no number"}, Time: 2 * time.Second, Dir: left,
 		Program: func(ctx context.Context, args ...string) *exec.Cmd {
@@ -119,57 +119,4 @@ func TestBroadCases(t *testing.T) {
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("crawls %q, want %q", got, want)
 	}
-}
-
-// TestHostQueue: each page comes once, those of a host a delay apart, and the
-// queue knows its end.
-func TestHostQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const delay = time.Second
-		q := newHostQueue([]string{"http://a.test/", "http://b.test/", "http://a.test/"}, delay)
-		links := map[string][]string{
-			"http://a.test/":  {"http://a.test/1", "http://a.test/2", "http://b.test/", "http://c.test/"},
-			"http://b.test/":  {"http://a.test/1", "http://b.test/1"},
-			"http://a.test/2": {"http://b.test/2"},
-		}
-		asked, got := make(map[string]time.Time), make(chan string, 100)
-		for range 3 {
-			go func() {
-				for {
-					page, ok := q.take()
-					if !ok {
-						got <- ""
-						return
-					}
-					got <- page
-					time.Sleep(300 * time.Millisecond)
-					q.put(page, links[page])
-				}
-			}()
-		}
-		seen := make(map[string]bool)
-		for ended := 0; ended < 3; {
-			page := <-got
-			if page == "" {
-				ended++
-				continue
-			}
-			host := hostOf(page)
-			if last, before := asked[host], !asked[host].IsZero(); before && time.Since(last) < delay {
-				t.Errorf("%s is asked %v after another page of its host", page, time.Since(last))
-			}
-			if seen[page] {
-				t.Errorf("%s comes twice", page)
-			}
-			asked[host], seen[page] = time.Now(), true
-		}
-		if len(seen) != 7 {
-			t.Errorf("%d pages, want 7", len(seen))
-		}
-		q = newHostQueue([]string{"http://a.test/"}, delay)
-		q.close()
-		if page, ok := q.take(); ok {
-			t.Errorf("a closed queue gives %s", page)
-		}
-	})
 }

@@ -17,12 +17,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bench/contest"
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
 // broadTook is what a broad crawl took, and what became of it.
 type broadTook struct {
-	Took
+	contest.Took
 	all      uint64   // pages, those that were under way at the end of the time too
 	trips    float64  // to the store, for each page
 	redisCPU float64  // µs of Redis for each page
@@ -30,7 +31,7 @@ type broadTook struct {
 }
 
 // crawl has a crawler crawl a place for some time.
-func (c *BroadConfig) crawl(ctx context.Context, place Place, what broadCase, long time.Duration) (took broadTook, err error) {
+func (c *BroadConfig) crawl(ctx context.Context, place contest.Place, what broadCase, long time.Duration) (took broadTook, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
 		return took, err
@@ -38,7 +39,7 @@ func (c *BroadConfig) crawl(ctx context.Context, place Place, what broadCase, lo
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	args := []string{"crawl", "--dir", filepath.Join(temp, "bench.crawl"), "--admin", "127.0.0.1:0", "--log-level", "error",
 		"--delay", broadDelay.String(), "--concurrency", what.concurrency}
-	cmd := c.Program(ctx, append(args, place.arguments()...)...)
+	cmd := c.Program(ctx, append(args, place.Arguments()...)...)
 	cmd.Env = os.Environ()
 	if place.CA != "" {
 		ca := filepath.Join(temp, "ca.pem")
@@ -124,7 +125,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 	if <-ended; cmd.ProcessState.ExitCode() != interrupted {
 		return fmt.Errorf("the crawl did not end as an interrupted one does: %w\n%s", result, said)
 	}
-	t.used(cmd)
+	t.Used(cmd)
 	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // without what was under way at the end
 		t.CPU = time.Duration(seconds * float64(time.Second))
 	}

@@ -2,39 +2,39 @@
 // page and memory of the embedded crawl, beside a loop that promises nothing, and
 // where the time goes.
 //
-// It owns the sites, the loop and the reading of profiles. Crawler, loop and site
-// are processes of their own, so that none counts for the others. It does not
-// judge a crawl, but that it found as many pages as the loop; package testweb
-// does.
+// It owns the sites that are crawled and the reading of profiles; how crawler, loop
+// and site run is package contest's. It does not judge a crawl, but that it found
+// as many pages as the loop; package testweb does.
 package crawl
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"os/exec"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/contest"
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
 // Config says what to crawl.
 type Config struct {
-	Pages   uint64  // of the largest made-up web; 0 means 100,000
-	HTML    string  // a folder of HTML files, crawled besides; empty: none
-	Dir     string  // for what crawls leave; they are removed
-	Program Program // required
+	Pages   uint64          // of the largest made-up web; 0 means 100,000
+	HTML    string          // a folder of HTML files, crawled besides; empty: none
+	Dir     string          // for what crawls leave; they are removed
+	Program contest.Program // required
 }
 
-// Program makes the command that runs this program with arguments.
-type Program func(ctx context.Context, args ...string) *exec.Cmd
-
-// What the program is asked to do besides crawling: Serve and Loop.
+// How much at once suits a site without delay.
 const (
-	ServeCommand = "site"
-	LoopCommand  = "loop"
+	hostsAtOnce = 64
+	loopWorkers = 64
 )
 
 // smallest is how many pages the first made-up web has; each next ten times as
@@ -62,7 +62,7 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 		if site.Folder != "" {
 			cost = 10 * time.Second
 		}
-		steps = append(steps, &agenda.Step{Section: m.section, Name: site.name(), Cost: cost, Long: site.Pages > smallest,
+		steps = append(steps, &agenda.Step{Section: m.section, Name: nameOf(site), Cost: cost, Long: site.Pages > smallest,
 			Run: func(ctx context.Context, turn *agenda.Turn) error { return m.run(ctx, turn, site) }})
 	}
 	return m.section, steps
@@ -70,7 +70,7 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 
 // sites are what is crawled: webs with powers of ten of pages, on few and on
 // many hosts, and the folder.
-func sites(config Config) (all []Site) {
+func sites(config Config) (all []contest.Site) {
 	var sizes []uint64
 	for n := uint64(smallest); n < config.Pages; n *= 10 {
 		sizes = append(sizes, n)
@@ -78,11 +78,11 @@ func sites(config Config) (all []Site) {
 	for _, n := range append(sizes, config.Pages) {
 		hosts := []uint64{min(fewHosts, n), max(n/10, 1)}
 		for _, h := range slices.Compact(hosts) {
-			all = append(all, Site{Pages: n, Hosts: h})
+			all = append(all, contest.Site{Pages: n, Hosts: h})
 		}
 	}
 	if config.HTML != "" {
-		all = append(all, Site{Folder: config.HTML})
+		all = append(all, contest.Site{Folder: config.HTML})
 	}
 	return all
 }
@@ -96,6 +96,13 @@ type measurement struct {
 	plot    *report.Plot
 }
 
+func nameOf(s contest.Site) string {
+	if s.Folder != "" {
+		return "HTML folder"
+	}
+	return fmt.Sprintf("%s pages, %s hosts", report.Count(s.Pages).Text, report.Count(s.Hosts).Text)
+}
+
 func newMeasurement(config Config) *measurement {
 	s := report.NewSection("crawl", "Pages a second", fmt.Sprintf(
 		`crawler crawl, embedded and without delay, %d requests at once to a host and %d hosts at once, everything
@@ -103,7 +110,7 @@ durable, against a loop of net/http, html.Tokenizer and a map with %d workers, w
 limits, nothing on disk. The made-up web has pages of %d KB. Each runs in a process of its own, the site in a third, all
 on this machine. CPU is the processor time of the crawler's process, memory the most of it that was resident. Pages are
 answers that are HTML; the crawler's processor time by stages is from a profile.`,
-		hostConcurrency, hostsAtOnce, loopWorkers, pageBytes>>10))
+		contest.HostConcurrency, hostsAtOnce, loopWorkers, contest.PageBytes>>10))
 	m := &measurement{config: config, section: s}
 	m.rates = s.Table("Crawls", "site", "pages", "seconds", "pages/s", "CPU µs/page", "memory MiB",
 		"loop: pages/s", "CPU µs/page", "memory MiB", "rate / loop's", "CPU / loop's")
@@ -113,13 +120,13 @@ answers that are HTML; the crawler's processor time by stages is from a profile.
 }
 
 // run crawls one site with both.
-func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site Site) error {
-	served, err := m.config.Program.serve(ctx, site)
+func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.Site) error {
+	served, err := m.config.Program.Serve(ctx, site)
 	if err != nil {
 		return err
 	}
-	defer served.stop()
-	loop, err := m.config.Program.loop(ctx, Order{Place: served.Place, Workers: loopWorkers})
+	defer served.Stop()
+	bare, err := m.config.Program.Loop(ctx, contest.Order{Place: served.Place, Workers: loopWorkers}, "bench", contest.LoopCommand)
 	if err != nil {
 		return err
 	}
@@ -128,23 +135,45 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site Site) err
 	if err != nil {
 		return err
 	}
-	if crawl.Pages != loop.Pages {
-		return fmt.Errorf("the crawler got %d pages and the loop %d: their rates do not compare", crawl.Pages, loop.Pages)
+	if crawl.Pages != bare.Pages {
+		return fmt.Errorf("the crawler got %d pages and the loop %d: their rates do not compare", crawl.Pages, bare.Pages)
 	}
 	if crawl.Pages == 0 {
-		return fmt.Errorf("%s has no pages", site.name())
+		return fmt.Errorf("%s has no pages", nameOf(site))
 	}
-	m.report(site, crawl, loop, stageTimes)
-	turn.Found("%.4g pages/s, %.3g µs of processor each; the loop %.4g and %.3g", crawl.rate(), crawl.perPage(), loop.rate(), loop.perPage())
+	m.report(site, crawl, bare, stageTimes)
+	turn.Found("%.4g pages/s, %.3g µs of processor each; the loop %.4g and %.3g", crawl.Rate(), crawl.PerPage(), bare.Rate(), bare.PerPage())
 	return nil
 }
 
+// crawl has a crawler crawl a site, and returns the processor time of its stages
+// as well.
+func (c *Config) crawl(ctx context.Context, place contest.Place) (took contest.Took, times map[string]time.Duration, err error) {
+	temp, err := os.MkdirTemp(c.Dir, "crawl-")
+	if err != nil {
+		return took, nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	profile := filepath.Join(temp, "cpu.pprof")
+	took, err = c.Program.Crawl(ctx, place, temp, "--cpu-profile", profile, "--log-level", "error", "--concurrency", strconv.Itoa(hostsAtOnce))
+	if err != nil {
+		return took, nil, err
+	}
+	written, err := os.Open(profile)
+	if err != nil {
+		return took, nil, err
+	}
+	defer written.Close()
+	times, err = stageTimes(written)
+	return took, times, err
+}
+
 // report adds the rows of a site.
-func (m *measurement) report(site Site, crawl, loop Took, times map[string]time.Duration) {
-	m.rates.Row(report.Words(site.name()), report.Count(crawl.Pages), report.Fixed(crawl.Seconds, 1), report.Fixed(crawl.rate(), 0),
-		report.Fixed(crawl.perPage(), 0), crawl.memory(), report.Fixed(loop.rate(), 0), report.Fixed(loop.perPage(), 0), loop.memory(),
-		report.Fixed(crawl.rate()/loop.rate(), 2), report.Fixed(crawl.perPage()/loop.perPage(), 2))
-	row := []report.Cell{report.Words(site.name())}
+func (m *measurement) report(site contest.Site, crawl, bare contest.Took, times map[string]time.Duration) {
+	m.rates.Row(report.Words(nameOf(site)), report.Count(crawl.Pages), report.Fixed(crawl.Seconds, 1), report.Fixed(crawl.Rate(), 0),
+		report.Fixed(crawl.PerPage(), 0), memory(crawl), report.Fixed(bare.Rate(), 0), report.Fixed(bare.PerPage(), 0), memory(bare),
+		report.Fixed(crawl.Rate()/bare.Rate(), 2), report.Fixed(crawl.PerPage()/bare.PerPage(), 2))
+	row := []report.Cell{report.Words(nameOf(site))}
 	for _, name := range stages {
 		row = append(row, report.Fixed(float64(times[name].Nanoseconds())/1e3/float64(crawl.Pages), 1))
 	}
@@ -154,7 +183,15 @@ func (m *measurement) report(site Site, crawl, loop Took, times map[string]time.
 		if site.Hosts > fewHosts {
 			hosts = "many hosts"
 		}
-		m.plot.Line("crawler, "+hosts, report.Solid).Add(report.Point{X: float64(crawl.Pages), Y: crawl.rate()})
-		m.plot.Line("loop, "+hosts, report.Dashed).Add(report.Point{X: float64(loop.Pages), Y: loop.rate()})
+		m.plot.Line("crawler, "+hosts, report.Solid).Add(report.Point{X: float64(crawl.Pages), Y: crawl.Rate()})
+		m.plot.Line("loop, "+hosts, report.Dashed).Add(report.Point{X: float64(bare.Pages), Y: bare.Rate()})
 	}
+}
+
+// memory is the cell of what a crawl took of it.
+func memory(took contest.Took) report.Cell {
+	if took.Resident == 0 {
+		return report.Words("–")
+	}
+	return report.Fixed(float64(took.Resident)/(1<<20), 0)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
 type silent struct{}
@@ -19,7 +20,7 @@ func (silent) Progress(float64)         {}
 func (silent) End(*agenda.Step, string) {}
 
 // program returns the crawler that CRAWLER_BIN names, or builds one.
-func program(t *testing.T) Program {
+func program(t *testing.T) contest.Program {
 	t.Helper()
 	bin := os.Getenv("CRAWLER_BIN")
 	if bin == "" {
@@ -38,7 +39,7 @@ func TestCrawl(t *testing.T) {
 	t.Run("counts differ", func(t *testing.T) { countsDiffer(t, bin) })
 }
 
-func measures(t *testing.T, bin Program) {
+func measures(t *testing.T, bin contest.Program) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"index.html":     `<a href="a.html">a</a> <a href="sub/#part">sub</a> <a href="http://elsewhere.invalid/">not followed</a>`,
@@ -82,7 +83,7 @@ func measures(t *testing.T, bin Program) {
 func TestSites(t *testing.T) {
 	var names []string
 	for _, site := range sites(Config{Pages: 250_000, HTML: "x"}) {
-		names = append(names, site.name())
+		names = append(names, nameOf(site))
 	}
 	want := "10,000 pages, 10 hosts; 10,000 pages, 1,000 hosts; 100,000 pages, 10 hosts; 100,000 pages, 10,000 hosts; " +
 		"250,000 pages, 10 hosts; 250,000 pages, 25,000 hosts; HTML folder"
@@ -92,7 +93,7 @@ func TestSites(t *testing.T) {
 }
 
 // countsDiffer: a crawler that finds less than the loop is not measured.
-func countsDiffer(t *testing.T, whole Program) {
+func countsDiffer(t *testing.T, whole contest.Program) {
 	_, steps := Steps(Config{Pages: 100, Dir: t.TempDir(), Program: func(ctx context.Context, args ...string) *exec.Cmd {
 		if args[0] == "crawl" {
 			args = append(args, "--max-pages", "10")

@@ -5,8 +5,11 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gocolly/colly/v2"
+
+	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
 // viaColly is the crawler that colly's documentation shows: asynchronous, one
@@ -16,18 +19,19 @@ import (
 // Fragments are cut off, because colly takes each for a page of its own. Pages
 // are counted by URL, because colly looks whether a page was visited before it
 // marks it, so that two links at once fetch it twice.
-func viaColly(ctx context.Context, start string, workers int) (pages int, err error) {
+func viaColly(ctx context.Context, order contest.Order) (took contest.Took, err error) {
+	start, began := order.Seeds[0], time.Now()
 	home, err := url.Parse(start)
 	if err != nil {
-		return 0, err
+		return took, err
 	}
 	collector := colly.NewCollector(
 		colly.Async(),
 		colly.AllowedDomains(home.Hostname()),
 		colly.StdlibContext(ctx),
 	)
-	if err := collector.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: workers}); err != nil {
-		return 0, err
+	if err := collector.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: order.Workers}); err != nil {
+		return took, err
 	}
 	var mu sync.Mutex
 	html := make(map[string]bool)
@@ -44,8 +48,9 @@ func viaColly(ctx context.Context, start string, workers int) (pages int, err er
 		}
 	})
 	if err := collector.Visit(start); err != nil {
-		return 0, err
+		return took, err
 	}
 	collector.Wait()
-	return len(html), context.Cause(ctx)
+	took = contest.Took{Pages: uint64(len(html)), Seconds: time.Since(began).Seconds()}
+	return took, context.Cause(ctx)
 }

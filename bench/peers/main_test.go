@@ -4,22 +4,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/bench/contest"
+	"github.com/bloomfrontier/crawler/bench/site"
 )
 
 // TestMain lets the test binary be the processes that crawl and compare start:
 // itself as server or peer, and a crawler that finds seven pages.
 func TestMain(m *testing.M) {
 	switch {
-	case len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "crawl" && os.Args[2] == "-peer"):
+	case len(os.Args) > 1 && slices.Contains([]string{"bench", "bare", "colly"}, os.Args[1]):
 		main()
 	case len(os.Args) > 1 && os.Args[1] == "crawl":
 		os.Exit(fakeCrawler(os.Args[2:]))
@@ -74,17 +75,20 @@ func layOut(t *testing.T) string {
 	return dir
 }
 
+// crawlOf returns how many pages a peer finds of a server's site.
+func crawlOf(ctx context.Context, name string, server *httptest.Server) (pages uint64, err error) {
+	place := contest.Place{Addr: server.Listener.Addr().String(), Seeds: []string{server.URL + "/"}}
+	took, err := peers[name](ctx, contest.Order{Place: place, Workers: 4})
+	return took.Pages, err
+}
+
 // TestPeersFindTheSamePages: a peer that crawls less is no measure.
 func TestPeersFindTheSamePages(t *testing.T) {
-	dir := layOut(t)
+	server := httptest.NewServer(site.Handler(layOut(t)))
+	defer server.Close()
 	for name := range peers {
-		var out bytes.Buffer
-		if err := run(t.Context(), []string{"-peer", name, "-dir", dir}, &out); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		line := regexp.MustCompile(fmt.Sprintf(`^peer=%s pages=%d seconds=[0-9.]+ rate=[0-9]+ rss=[0-9.]+MiB cpu=[0-9.]+s\n$`, name, pagesOfWeb))
-		if !line.MatchString(out.String()) {
-			t.Errorf("%s printed %q, want %s", name, out.String(), line)
+		if pages, err := crawlOf(t.Context(), name, server); err != nil || pages != pagesOfWeb {
+			t.Errorf("%s finds %d pages, %v; want %d", name, pages, err, pagesOfWeb)
 		}
 	}
 }
@@ -98,7 +102,7 @@ func TestBareStopsAtTheFirstError(t *testing.T) {
 		_, _ = w.Write([]byte(`<a href="a"><a href="b"><a href="c">`))
 	}))
 	defer server.Close()
-	if pages, err := bare(t.Context(), server.URL+"/", 4); err == nil || pages != 1 {
+	if pages, err := crawlOf(t.Context(), "bare", server); err == nil || pages != 1 {
 		t.Errorf("bare with a server that hangs up: %d pages, %v, want 1 and an error", pages, err)
 	}
 }
@@ -110,7 +114,7 @@ func TestBareStopsWhenCancelled(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	if _, err := bare(ctx, server.URL+"/", 4); !errors.Is(err, context.Canceled) {
+	if _, err := crawlOf(ctx, "bare", server); !errors.Is(err, context.Canceled) {
 		t.Errorf("bare, cancelled: %v, want %v", err, context.Canceled)
 	}
 }
@@ -140,20 +144,19 @@ func TestCompare(t *testing.T) {
 }
 
 func TestMedian(t *testing.T) {
-	if m := median([]measure{{rate: 3}, {rate: 1}, {rate: 9}}); m.rate != 3 {
-		t.Errorf("median of 3, 1, 9 is %v", m.rate)
+	of := func(pages uint64) measure { return measure{"peer", contest.Took{Pages: pages, Seconds: 1}} }
+	if m := median([]measure{of(3), of(1), of(9)}); m.Pages != 3 {
+		t.Errorf("median of 3, 1, 9 is %v", m)
 	}
 }
 
 func TestRunRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"either -dir or -url": {},
-		"want bare or colly":  {"-peer", "wget", "-dir", "."},
+		"want a command":      {},
 		"unknown command":     {"measure"},
-		"-workers is 0":       {"-dir", ".", "-workers", "0"},
 		"want -dir and":       {"layout"},
 		"want -dir, -crawler": {"compare"},
-		"is not a folder":     {"serve", "-dir", "main.go"},
+		"the site told no":    {"compare", "-dir", "main.go", "-crawler", "x"},
 	} {
 		err := run(t.Context(), args, new(bytes.Buffer))
 		if err == nil || !strings.Contains(err.Error(), want) {

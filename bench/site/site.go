@@ -3,12 +3,13 @@
 // is measured.
 //
 // It serves plain files with the content type of their extension, and
-// index.html for a folder. It lists no folders, compresses nothing, and does
-// not look whether a file changed. What a crawler must cope with is the
-// business of package testweb.
+// index.html for a folder. It lists no folders, and does not look whether a file
+// changed. What a crawler must cope with is the business of package testweb.
 package site
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -46,9 +47,14 @@ func ContentType(name string) string {
 // links lead to it.
 func Handler(dir string) http.Handler { return &folder{dir: dir} }
 
+// Packed is a Handler that sends its answers with gzip, as most servers do, to
+// clients that take it. Each file is packed once.
+func Packed(dir string) http.Handler { return &folder{dir: dir, packed: true} }
+
 // folder is a served directory.
 type folder struct {
 	dir    string
+	packed bool
 	answer sync.Map // path as requested -> *answer
 	body   sync.Map // file after symbolic links -> []byte
 }
@@ -58,6 +64,7 @@ type answer struct {
 	status int
 	header http.Header // its values are shared between requests and never changed
 	body   []byte
+	packed func() *answer // the same with gzip
 }
 
 func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,6 +73,9 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := f.find(r.URL.Path)
+	if f.packed && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		a = a.packed()
+	}
 	header := w.Header()
 	for name, values := range a.header {
 		header[name] = values
@@ -133,10 +143,21 @@ func (f *folder) load(file string) (*answer, error) {
 }
 
 func newAnswer(status int, contentType string, body []byte) *answer {
-	return &answer{status, http.Header{
+	a := &answer{status: status, body: body, header: http.Header{
 		"Content-Type":   {contentType},
 		"Content-Length": {strconv.Itoa(len(body))},
-	}, body}
+	}}
+	a.packed = sync.OnceValue(func() *answer {
+		var small bytes.Buffer
+		z := gzip.NewWriter(&small)
+		_, _ = z.Write(body) // into memory
+		_ = z.Close()
+		packed := &answer{status: status, header: a.header.Clone(), body: small.Bytes()}
+		packed.header.Set("Content-Encoding", "gzip")
+		packed.header.Set("Content-Length", strconv.Itoa(small.Len()))
+		return packed
+	})
+	return a
 }
 
 func text(status int, message string) *answer {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
+	"github.com/bloomfrontier/crawler/bench/contest"
 	"github.com/bloomfrontier/crawler/bench/crawl"
 	"github.com/bloomfrontier/crawler/bench/fpr"
 	"github.com/bloomfrontier/crawler/bench/memory"
@@ -124,11 +125,11 @@ func parts() []*cobra.Command {
 	}
 	return []*cobra.Command{
 		hidden("hold", func(cmd *cobra.Command, order string) error { return memory.Hold(order, cmd.OutOrStdout()) }),
-		hidden(crawl.ServeCommand, func(cmd *cobra.Command, order string) error {
-			return crawl.Serve(cmd.Context(), order, cmd.InOrStdin(), cmd.OutOrStdout())
+		hidden(contest.ServeCommand, func(cmd *cobra.Command, order string) error {
+			return contest.Serve(cmd.Context(), order, cmd.InOrStdin(), cmd.OutOrStdout())
 		}),
-		hidden(crawl.LoopCommand, func(cmd *cobra.Command, order string) error {
-			return crawl.Loop(cmd.Context(), order, cmd.OutOrStdout())
+		hidden(contest.LoopCommand, func(cmd *cobra.Command, order string) error {
+			return contest.Obey(cmd.Context(), order, cmd.OutOrStdout(), contest.Tokenizing)
 		}),
 	}
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package crawl
+package contest
 
 import "os"
 

@@ -1,4 +1,4 @@
-package crawl
+package contest
 
 import (
 	"context"
@@ -12,43 +12,28 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/site"
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// pageBytes is the mean size of made-up pages.
-const pageBytes = 4 << 10
+// PageBytes is the mean size of made-up pages.
+const PageBytes = 4 << 10
 
 // Site is what is crawled: a made-up web, or a folder of files as one host.
 type Site struct {
 	Pages, Hosts uint64
 	Folder       string // empty: a made-up web
+	Packed       bool   // a folder's files are sent with gzip
 
 	// Of made-up webs. Zero values are those of package testweb.
-	Latency time.Duration // mean until hosts answer, which have lateSpread
+	Latency time.Duration // mean until hosts answer, which have LateSpread
 	Links   int           // of a page, on average
 	Seeds   int           // roots of hosts that a crawl begins with
 	TLS     bool
 }
 
-// lateSpread is the spread of the log-normal latencies of late hosts.
-const lateSpread = 0.8
-
-func (s Site) name() string {
-	if s.Folder != "" {
-		return "HTML folder"
-	}
-	return fmt.Sprintf("%s pages, %s hosts", report.Count(s.Pages).Text, report.Count(s.Hosts).Text)
-}
-
-// Place is where a site is served.
-type Place struct {
-	Addr  string   // of the server
-	Seeds []string // where a crawl begins
-	Any   bool     // the server answers for all hosts, and all of them are the site
-	CA    string   // certificate to trust, as PEM; empty: the URLs are http
-}
+// LateSpread is the spread of the log-normal latencies of late hosts.
+const LateSpread = 0.8
 
 // Serve serves the site that order describes on loopback, prints its Place on
 // out, and goes on until in or ctx ends: it is the part of a process of its own,
@@ -58,6 +43,9 @@ func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error
 	var what Site
 	if err := json.Unmarshal([]byte(order), &what); err != nil {
 		return fmt.Errorf("serve %q: %w", order, err)
+	}
+	if info, err := os.Stat(what.Folder); what.Folder != "" && (err != nil || !info.IsDir()) {
+		return errors.Join(fmt.Errorf("%q is no folder", what.Folder), err)
 	}
 	listener, err := testweb.Listen()
 	if err != nil {
@@ -70,10 +58,10 @@ func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error
 	place := Place{Addr: listener.Addr().String()}
 	if what.Folder != "" {
 		place.Seeds = []string{"http://" + place.Addr + "/"}
-		return errors.Join(json.NewEncoder(out).Encode(place), serveFolder(ctx, what.Folder, listener))
+		return errors.Join(json.NewEncoder(out).Encode(place), what.serveFolder(ctx, listener))
 	}
-	web, err := testweb.New(testweb.Config{Seed: 1, Pages: int(what.Pages), Hosts: int(what.Hosts), MeanBytes: pageBytes,
-		MeanLinks: what.Links, Latency: what.Latency, LatencySpread: lateSpread, TLS: what.TLS})
+	web, err := testweb.New(testweb.Config{Seed: 1, Pages: int(what.Pages), Hosts: int(what.Hosts), MeanBytes: PageBytes,
+		MeanLinks: what.Links, Latency: what.Latency, LatencySpread: LateSpread, TLS: what.TLS})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -100,11 +88,12 @@ func (s Site) seeds(web *testweb.Web) (seeds []string) {
 	return seeds
 }
 
-func serveFolder(ctx context.Context, folder string, listener net.Listener) error {
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return errors.Join(fmt.Errorf("%q is no folder", folder), err, listener.Close())
+func (s Site) serveFolder(ctx context.Context, listener net.Listener) error {
+	handler := site.Handler(s.Folder)
+	if s.Packed {
+		handler = site.Packed(s.Folder)
 	}
-	server := &http.Server{Handler: site.Handler(folder), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -112,14 +101,14 @@ func serveFolder(ctx context.Context, folder string, listener net.Listener) erro
 	return nil
 }
 
-// served is a site that another process serves.
-type served struct {
+// Served is a site that another process serves.
+type Served struct {
 	Place
-	stop func() testweb.Traffic // of a made-up web, else zero
+	Stop func() testweb.Traffic // of a made-up web, else zero
 }
 
-// serve starts a process that serves a site.
-func (run Program) serve(ctx context.Context, what Site) (*served, error) {
+// Serve starts a process that serves a site.
+func (run Program) Serve(ctx context.Context, what Site) (*Served, error) {
 	order, err := json.Marshal(what)
 	if err != nil {
 		return nil, err
@@ -138,14 +127,14 @@ func (run Program) serve(ctx context.Context, what Site) (*served, error) {
 		return nil, err
 	}
 	lines := json.NewDecoder(out)
-	s := &served{stop: sync.OnceValue(func() (traffic testweb.Traffic) {
+	s := &Served{Stop: sync.OnceValue(func() (traffic testweb.Traffic) {
 		_ = in.Close()
 		_ = lines.Decode(&traffic)
 		_ = cmd.Wait() // its complaints went to stderr
 		return traffic
 	})}
 	if err := lines.Decode(&s.Place); err != nil {
-		s.stop()
+		s.Stop()
 		return nil, fmt.Errorf("the site told no place: %w", err)
 	}
 	return s, nil

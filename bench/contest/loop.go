@@ -1,0 +1,225 @@
+// Package contest runs the parts of a comparison, each as a process of its own
+// so that none counts for the others: a site, the crawler, and a loop that
+// promises nothing.
+//
+// It owns what they are told and what they took. What is compared is in packages
+// crawl and peers.
+package contest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/metrics"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/sync/errgroup"
+)
+
+// Place is where a site is served.
+type Place struct {
+	Addr  string   // of the server
+	Seeds []string // where a crawl begins
+	Any   bool     // the server answers for all hosts, and all of them are the site
+	CA    string   // certificate to trust, as PEM; empty: the URLs are http
+}
+
+// Order is what a loop is to do.
+type Order struct {
+	Place
+	Workers int           // requests at once
+	Delay   time.Duration // between the starts of two requests to a host; 0: a host can be asked many times at once
+	Time    time.Duration // when to end; 0: when nothing is left
+	// Links appends the references of a page's links to found, each once and
+	// without fragment. It is not part of an order to a process.
+	Links func(body *bytes.Buffer, found []string) ([]string, error) `json:"-"`
+}
+
+// Obey has do carry out an order to this process, and prints what it Took.
+func Obey(ctx context.Context, order string, out io.Writer, do func(ctx context.Context, order Order) (Took, error)) error {
+	var o Order
+	if err := json.Unmarshal([]byte(order), &o); err != nil {
+		return fmt.Errorf("loop over %q: %w", order, err)
+	}
+	took, err := do(ctx, o)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(took)
+}
+
+// Tokenizing is a Loop with html.Tokenizer.
+func Tokenizing(ctx context.Context, order Order) (Took, error) {
+	order.Links = tokens
+	return Loop(ctx, order)
+}
+
+var errTimeOver = errors.New("the time is over")
+
+// Loop crawls as fast as net/http, a parser of links and a map can, until nothing
+// is left or the time is over: the measure of what our promises cost. It has
+// none: no robots.txt, no limit on bodies, no charset, nothing on disk, and it
+// stops at the first error.
+func Loop(ctx context.Context, order Order) (took Took, err error) {
+	dialer := new(net.Dialer)
+	l := &loop{Order: order, todo: newQueue(order.Seeds, order.Delay), transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, order.Addr)
+		},
+		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // the default of 2 closes nearly every connection
+		DisableCompression: true, // or it would ask for gzip, which costs more than loopback
+		ReadBufferSize:     64 << 10,
+	}}
+	defer l.transport.CloseIdleConnections()
+	if order.CA != "" {
+		trusted := x509.NewCertPool()
+		if !trusted.AppendCertsFromPEM([]byte(order.CA)) {
+			return took, errors.New("the site's authority has no certificate")
+		}
+		l.transport.TLSClientConfig = &tls.Config{RootCAs: trusted}
+	}
+	began := time.Now()
+	var early atomic.Uint64
+	if order.Time > 0 {
+		timed, cancel := context.WithTimeoutCause(ctx, order.Time, errTimeOver)
+		defer cancel()
+		defer time.AfterFunc(order.Time/2, func() { early.Store(l.pages.Load()) }).Stop()
+		ctx = timed
+	}
+	group, within := errgroup.WithContext(ctx)
+	defer context.AfterFunc(within, l.todo.close)()
+	for range order.Workers {
+		group.Go(func() error { return l.work(within) })
+	}
+	if err = group.Wait(); errors.Is(context.Cause(ctx), errTimeOver) {
+		err = nil
+	}
+	took = Took{Pages: l.pages.Load(), Seconds: time.Since(began).Seconds(), GC: gcShare()}
+	if order.Time > 0 {
+		took.Later = float64(took.Pages-early.Load()) / (took.Seconds - order.Time.Seconds()/2)
+	}
+	return took, err
+}
+
+// gcShare returns the share of garbage collection in the processor time of this
+// process so far, as the runtime estimates it.
+func gcShare() float64 {
+	classes := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}}
+	metrics.Read(classes)
+	return classes[0].Value.Float64() / max(classes[1].Value.Float64()-classes[2].Value.Float64(), 1e-9)
+}
+
+// loop is a crawl under way.
+type loop struct {
+	Order
+	todo      *queue
+	transport *http.Transport
+	pages     atomic.Uint64
+}
+
+// work fetches pages until none is left.
+func (l *loop) work(ctx context.Context) (err error) {
+	var body bytes.Buffer
+	var references, found []string
+	for {
+		page, ok := l.todo.take()
+		if !ok {
+			return context.Cause(ctx)
+		}
+		base, err := url.Parse(page)
+		if err != nil {
+			return err
+		}
+		isHTML, target, err := l.fetch(ctx, base, &body)
+		if err != nil {
+			return err
+		}
+		found = found[:0]
+		switch {
+		case target != nil:
+			found = l.follow(found, target)
+		case isHTML:
+			l.pages.Add(1)
+			if references, err = l.Links(&body, references[:0]); err != nil {
+				return fmt.Errorf("%s: %w", page, err)
+			}
+			for _, reference := range references {
+				if target, err := base.Parse(reference); err == nil {
+					found = l.follow(found, target)
+				}
+			}
+		}
+		l.todo.put(page, found)
+	}
+}
+
+// fetch reads a page into body, or returns where it redirects.
+func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (isHTML bool, target *url.URL, err error) {
+	request := (&http.Request{Method: http.MethodGet, URL: page, Header: make(http.Header, 1)}).WithContext(ctx)
+	response, err := l.transport.RoundTrip(request) // a Client would add cookies, timers and redirects
+	if err != nil {
+		return false, nil, err
+	}
+	defer response.Body.Close()
+	body.Reset()
+	if _, err := body.ReadFrom(response.Body); err != nil {
+		return false, nil, err
+	}
+	if response.StatusCode/100 == 3 {
+		target, _ = response.Location()
+	}
+	isHTML = response.StatusCode == http.StatusOK && strings.HasPrefix(response.Header.Get("Content-Type"), "text/html")
+	return isHTML, target, nil
+}
+
+// follow appends a URL if it is of the site.
+func (l *loop) follow(found []string, target *url.URL) []string {
+	target.Fragment = ""
+	scheme := "http"
+	if l.CA != "" {
+		scheme = "https"
+	}
+	if target.Scheme == scheme && (l.Any || target.Host == l.Addr) {
+		found = append(found, target.String())
+	}
+	return found
+}
+
+// tokens finds links with html.Tokenizer, without a tree of the page.
+func tokens(body *bytes.Buffer, found []string) ([]string, error) {
+	known := make(map[string]bool)
+	for z := html.NewTokenizer(body); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			return found, nil
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := z.TagName()
+			if string(name) != "a" {
+				continue
+			}
+			for more {
+				var key, value []byte
+				if key, value, more = z.TagAttr(); string(key) != "href" {
+					continue
+				}
+				value, _, _ = bytes.Cut(value, []byte("#"))
+				if !known[string(value)] {
+					reference := string(value)
+					known[reference], found = true, append(found, reference)
+				}
+				break
+			}
+		}
+	}
+}
