@@ -1,15 +1,8 @@
 package report
 
 import (
-	"bytes"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/bloomfrontier/crawler/bench/axes"
+	"cmp"
+	"slices"
 )
 
 // Plot is a plot over two logarithmic axes, or one.
@@ -19,6 +12,10 @@ type Plot struct {
 	Y       string  `json:"y"`
 	LinearY bool    `json:"linear_y,omitempty"`
 	Lines   []*Line `json:"lines"`
+
+	XRange [2]float64 `json:"x_range,omitzero"` // zero: as the points need it
+	YRange [2]float64 `json:"y_range,omitzero"`
+	XTicks []float64  `json:"x_ticks,omitempty"` // nil: powers of ten
 }
 
 // Line is a named line or a set of points of a plot.
@@ -50,10 +47,8 @@ type Point struct {
 
 // Line returns the line of that name, which is added without points.
 func (p *Plot) Line(name string, style Style) *Line {
-	for _, l := range p.Lines {
-		if l.Name == name {
-			return l
-		}
+	if i := slices.IndexFunc(p.Lines, func(l *Line) bool { return l.Name == name }); i >= 0 {
+		return p.Lines[i]
 	}
 	l := &Line{Name: name, Style: style, Points: []Point{}}
 	p.Lines = append(p.Lines, l)
@@ -67,82 +62,10 @@ func (l *Line) Add(at Point) {
 	}
 }
 
+// interval returns what of the point's Y is certain.
+func (at Point) interval() (low, high float64) { return cmp.Or(at.Low, at.Y), cmp.Or(at.High, at.Y) }
+
 // drawable reports whether there is anything to see.
 func (p *Plot) drawable() bool {
-	for _, l := range p.Lines {
-		if len(l.Points) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-const plotWidth, plotHeight = 16 * vg.Centimeter, 11 * vg.Centimeter
-
-// SVG draws the plot.
-func (p *Plot) SVG() ([]byte, error) {
-	drawn, err := p.draw()
-	if err != nil {
-		return nil, err
-	}
-	canvas := vgsvg.New(plotWidth, plotHeight)
-	drawn.Draw(draw.New(canvas))
-	var svg bytes.Buffer
-	_, err = canvas.WriteTo(&svg)
-	return svg.Bytes(), err
-}
-
-// draw puts the lines that have points between axes.
-func (p *Plot) draw() (*plot.Plot, error) {
-	drawn := axes.Logarithmic(p.Title, p.X, p.Y)
-	if p.LinearY {
-		drawn.Y.Scale = plot.LinearScale{}
-	}
-	shades := axes.Shades()
-	marks, levels := 0, 0
-	for i, l := range p.Lines {
-		if len(l.Points) == 0 {
-			continue
-		}
-		shade := shades[i%len(shades)]
-		var err error
-		switch l.Style {
-		case Marks:
-			err = axes.AddMarks(drawn, l.Name, l.intervals(), shade, marks)
-			marks++
-		case Level:
-			first, last := l.Points[0], l.Points[len(l.Points)-1]
-			err = axes.AddLevel(drawn, l.Name, first.X, last.X, first.Y, levels%2 == 1)
-			levels++
-		case Dashed:
-			err = axes.AddLine(drawn, l.Name, l.xys(), shade, axes.Dashed)
-		case Dotted:
-			err = axes.AddLine(drawn, l.Name, l.xys(), shade, axes.Dotted)
-		default:
-			err = axes.AddLine(drawn, l.Name, l.xys(), shade, axes.Solid)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	axes.Fit(drawn, p.LinearY)
-	return drawn, nil
-}
-
-func (l *Line) xys() plotter.XYs {
-	points := make(plotter.XYs, len(l.Points))
-	for i, at := range l.Points {
-		points[i] = plotter.XY{X: at.X, Y: at.Y}
-	}
-	return points
-}
-
-func (l *Line) intervals() axes.Intervals {
-	in := axes.Intervals{XYs: l.xys(), YErrors: make(plotter.YErrors, len(l.Points))}
-	for i, at := range l.Points {
-		if at.Low > 0 && at.High > 0 {
-			in.YErrors[i].Low, in.YErrors[i].High = at.Y-at.Low, at.High-at.Y
-		}
-	}
-	return in
+	return slices.ContainsFunc(p.Lines, func(l *Line) bool { return len(l.Points) > 0 })
 }

@@ -143,11 +143,7 @@ func TestPlots(t *testing.T) {
 		"below its x":      {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1e-6, Low: 1e-9, High: 2e-6}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			svg, err := p.SVG()
-			if err != nil {
-				t.Fatal(err)
-			}
-			words := wordsOf(t, svg)
+			words := wordsOf(t, SVG(&p))
 			for _, want := range []string{"title", "series", "p", "y"} {
 				if !strings.Contains(words, want+"\n") {
 					t.Errorf("%q is not in it: %q", want, words)

@@ -30,15 +30,9 @@ func (r *Report) Write(dir string) error {
 	keep(JSONFile, append(text, '\n'))
 	for _, s := range r.Sections {
 		for i, p := range s.Plots {
-			if !p.drawable() {
-				continue
+			if p.drawable() {
+				keep(s.plotFile(i), SVG(p))
 			}
-			svg, err := p.SVG()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("plot %q: %w", p.Title, err))
-				continue
-			}
-			keep(s.plotFile(i), svg)
 		}
 	}
 	keep(MarkdownFile, []byte(r.Markdown()))

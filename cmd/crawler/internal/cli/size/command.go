@@ -230,7 +230,7 @@ func (o *options) restrict(f *pflag.FlagSet) {
 func run(out io.Writer, o options, q question) error {
 	r := newReport(o, q)
 	if o.plot != "" {
-		if err := writePlot(o.plot, r); err != nil {
+		if err := os.WriteFile(o.plot, r.plot(), 0o644); err != nil {
 			return fmt.Errorf("plot: %w", err)
 		}
 	}
@@ -241,13 +241,4 @@ func run(out io.Writer, o options, q question) error {
 	}
 	_, err := io.WriteString(out, r.text())
 	return err
-}
-
-// writePlot writes the file as a whole or not at all.
-func writePlot(name string, r report) error {
-	svg, err := r.plot()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, svg, 0o644)
 }
