@@ -2,37 +2,62 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 )
 
-// Markdown returns the report as a page; its plots are files beside it.
-func (r *Report) Markdown() string {
+// Markdown returns the report as a page, which a terminal shows as well. Plots
+// are files beside it, if they were written.
+func (r *Report) Markdown(plots bool) string {
 	var b strings.Builder
-	b.WriteString("# Benchmark results\n\n")
-	fmt.Fprintf(&b, "```\n%s\n```\n", r.Command)
-	b.WriteByte('\n')
-	for _, fact := range r.facts()[1:] {
+	fmt.Fprintf(&b, "# Benchmark results\n\n```\n%s\n```\n\n", r.Command)
+	for _, fact := range r.facts() {
 		fmt.Fprintf(&b, "* %s\n", fact)
 	}
 	for _, s := range r.Sections {
-		s.markdown(&b)
+		s.markdown(&b, plots)
 	}
 	return b.String()
 }
 
-func (s *Section) markdown(b *strings.Builder) {
+// facts say where the figures come from, a line each.
+func (r *Report) facts() []string {
+	version := r.Version
+	if r.Commit != "" {
+		version += ", commit " + r.Commit
+	}
+	facts := []string{"version: " + version + ", " + r.Machine.Go, "machine: " + r.Machine.String()}
+	for _, s := range r.Servers {
+		whose := "named on the command line, so others may use it too"
+		if s.Private {
+			whose = "private to this run"
+		}
+		facts = append(facts, fmt.Sprintf("%s: %s, %s", s.Name, s.Version, whose))
+	}
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond) }
+	return append(facts, fmt.Sprintf("run: %s, %v of a budget of %v, seed %d", r.Began.UTC().Format(time.RFC3339),
+		seconds(r.Took), seconds(r.Budget), r.Seed))
+}
+
+func (s *Section) markdown(b *strings.Builder, plots bool) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, fold(s.About, 120))
 	if len(s.Promises) > 0 {
 		b.WriteByte('\n')
 	}
 	for _, p := range s.Promises {
-		fmt.Fprintf(b, "* %s: **%s** (%s)\n", p.Name, p.Verdict(), figures(p.Checks))
+		figures := fmt.Sprintf("%d figures", p.Checks)
+		if p.Checks == 1 {
+			figures = "1 figure"
+		}
+		fmt.Fprintf(b, "* %s: **%s** (%s)\n", p.Name, p.Verdict(), figures)
 		for _, fault := range p.Broken {
 			fmt.Fprintf(b, "  * %s\n", fault)
 		}
 	}
 	for i, p := range s.Plots {
-		if p.drawable() {
+		if plots && p.drawable() {
 			fmt.Fprintf(b, "\n![%s](%s)\n", p.Title, s.plotFile(i))
 		}
 	}
@@ -50,21 +75,55 @@ func (s *Section) markdown(b *strings.Builder) {
 	}
 }
 
+// markdown writes the table in columns, those of numbers set right.
 func (t *Table) markdown(b *strings.Builder) {
-	fmt.Fprintf(b, "| %s |\n|", strings.Join(t.Columns, " | "))
-	for i := range t.Columns {
-		if t.numeric(i) {
-			b.WriteString(" ---: |")
-		} else {
-			b.WriteString(" --- |")
+	lines := make([][]string, len(t.Rows)+2)
+	for column, name := range t.Columns {
+		numeric := slices.ContainsFunc(t.Rows, func(cells []Cell) bool { return cells[column].Value != nil })
+		texts := []string{name, ""}
+		for _, cells := range t.Rows {
+			texts = append(texts, strings.ReplaceAll(cells[column].Text, "|", `\|`))
+		}
+		width := 3
+		for _, text := range texts {
+			width = max(width, utf8.RuneCountInString(text))
+		}
+		texts[1] = strings.Repeat("-", width)
+		if numeric {
+			texts[1] = texts[1][1:] + ":"
+		}
+		for i, text := range texts {
+			pad := strings.Repeat(" ", width-utf8.RuneCountInString(text))
+			if numeric {
+				text = pad + text
+			} else {
+				text += pad
+			}
+			lines[i] = append(lines[i], text)
 		}
 	}
-	b.WriteByte('\n')
-	for _, cells := range t.Rows {
-		b.WriteByte('|')
-		for _, cell := range cells {
-			fmt.Fprintf(b, " %s |", strings.ReplaceAll(cell.Text, "|", `\|`))
-		}
-		b.WriteByte('\n')
+	for _, line := range lines {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(line, " | "))
 	}
+}
+
+// fold breaks text into lines of at most width letters, where a word is not longer.
+func fold(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+length > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += length
+	}
+	return b.String()
 }

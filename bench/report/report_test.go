@@ -65,15 +65,10 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-func TestMarkdown(t *testing.T) { golden(t, "report.md", madeUp().Markdown()) }
-
-func TestText(t *testing.T) {
-	text := madeUp().Text()
-	golden(t, "report.txt", text)
-	for line := range strings.Lines(text) {
-		if strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
-			t.Errorf("line ends in blanks: %q", line)
-		}
+func TestMarkdown(t *testing.T) {
+	golden(t, "report.md", madeUp().Markdown(true))
+	if text := madeUp().Markdown(false); strings.Contains(text, ".svg") || !strings.Contains(text, "### Claimed when full") {
+		t.Errorf("without plots it is\n%s", text)
 	}
 }
 
@@ -90,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}
-	if got.Markdown() != want.Markdown() {
+	if got.Markdown(true) != want.Markdown(true) {
 		t.Error("what was read gives another page")
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*"))

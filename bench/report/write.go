@@ -35,7 +35,7 @@ func (r *Report) Write(dir string) error {
 			}
 		}
 	}
-	keep(MarkdownFile, []byte(r.Markdown()))
+	keep(MarkdownFile, []byte(r.Markdown(true)))
 	return errors.Join(errs...)
 }
 

@@ -183,7 +183,7 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 		encoder.SetIndent("", "  ")
 		return errors.Join(append(errs, encoder.Encode(r))...)
 	}
-	_, err := io.WriteString(out, r.Text())
+	_, err := io.WriteString(out, r.Markdown(false))
 	return errors.Join(append(errs, err)...)
 }
 

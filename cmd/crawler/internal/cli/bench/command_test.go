@@ -64,7 +64,7 @@ func TestPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Claimed when full", "membits", "kept", "--seed 7", "missing: redisbits and redisstore: no --redis is given, and redis-server is not installed"} {
+	for _, want := range []string{"Claimed when full", "membits", "kept", "--seed 7", "* redisbits and redisstore: no --redis is given, and redis-server is not installed"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -94,8 +94,8 @@ func TestInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := len(r.Sections[0].Tables[0].Rows); rows != 1 || !strings.Contains(r.Text(), ": interrupted") {
-		t.Errorf("%d rows in\n%s", rows, r.Text())
+	if rows := len(r.Sections[0].Tables[0].Rows); rows != 1 || !strings.Contains(r.Markdown(false), ": interrupted") {
+		t.Errorf("%d rows in\n%s", rows, r.Markdown(false))
 	}
 	if _, err := os.Stat(filepath.Join(dir, report.MarkdownFile)); err != nil {
 		t.Error(err)
