@@ -2,10 +2,9 @@
 // that keeps it sees it, beside what `crawler size` says, what no set can do
 // without, and what people use instead.
 //
-// It owns the stores that are compared and how each is weighed: the resident
-// memory of a process that holds nothing else, what Redis says it allocated, the
-// size of a relation, the bytes of a directory. What should come out is in
-// package sizing.
+// It owns the stores that are compared and how each is weighed: what Go's heap or
+// Redis says it allocated, the size of a relation, the bytes of a directory. What
+// should come out is in package sizing.
 package memory
 
 import (
@@ -123,10 +122,9 @@ type measurement struct {
 
 func newMeasurement() *measurement {
 	s := report.NewSection("memory", "Memory for each URL", fmt.Sprintf(
-		`URLs of %d bytes, all different, as many as the store is made for. Memory is weighed as the system sees it: anonymous
-resident pages of a process that does nothing else (before and after; small sets are held many times over, so that pages
-do not count), used_memory of a Redis of its own, with no client's buffers in it, pg_total_relation_size, bytes of a
-directory. The bound is what a set with that rate of errors takes at least, log2(1/p) bits; an exact one has none, for it
+		`URLs of %d bytes, all different, as many as the store is made for. Memory is weighed as the system that keeps it
+sees it: Go's heap (before and after; small sets are held many times over, so that nothing else counts), used_memory of a
+Redis of its own, with no client's buffers in it, pg_total_relation_size, bytes of a directory. The bound is what a set with that rate of errors takes at least, log2(1/p) bits; an exact one has none, for it
 keeps what it is given. What a Redis takes once for all crawls (scripts) is not counted, nor is its slow log. What is ours must be within %.0f %% of what crawler size says.`, sets.URLBytes, 100*tolerance))
 	m := &measurement{section: s}
 	m.promise = s.Promise(fmt.Sprintf("memory is within %.0f %% of what `crawler size` says", 100*tolerance))

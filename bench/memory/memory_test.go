@@ -2,10 +2,7 @@ package memory
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,29 +15,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
-
-// holdEnv makes the test binary the process that holds what it says.
-const holdEnv = "CRAWLER_BENCH_HOLD"
-
-func TestMain(m *testing.M) {
-	if order := os.Getenv(holdEnv); order != "" {
-		if err := Hold(order, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// ourselves is a Child.
-func ourselves(ctx context.Context, args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Err = errors.Join(cmd.Err, err)
-	cmd.Env = append(os.Environ(), holdEnv+"="+args[0])
-	return cmd
-}
 
 // silent is a Watcher that tells nobody.
 type silent struct{}
@@ -102,23 +76,15 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestInProcess weighs a filter and a map in processes of their own.
-func TestInProcess(t *testing.T) {
-	if raceEnabled {
-		t.Skip("weighs the race detector too")
-	}
-	all := InProcess(ourselves, []float64{1e-6})
+// TestInHeap weighs a filter and a map.
+func TestInHeap(t *testing.T) {
+	all := InHeap([]float64{1e-6})
 	s := weighAll(t, Config{Keys: smallest, Subjects: []Subject{all[0], all[2]}})
 	if len(s.Missing) > 0 || len(s.Promises[0].Broken) > 0 || s.Promises[0].Checks != 1 {
 		t.Errorf("missing %+v, broken %q, %d figures", s.Missing, s.Promises[0].Broken, s.Promises[0].Checks)
 	}
-}
-
-// TestHoldRefuses: a child that fails says why.
-func TestHoldRefuses(t *testing.T) {
-	_, err := weighChild(ourselves, held{Kind: "nothing"})(t.Context(), 1000, nil)
-	if err == nil || !strings.Contains(err.Error(), "no such thing") {
-		t.Errorf("error %v", err)
+	if prints := s.Tables[0].Rows[1][2]; prints.Value == nil || *prints.Value < 20 || *prints.Value > 50 {
+		t.Errorf("a map of fingerprints takes %s bytes each", prints.Text)
 	}
 }
 

@@ -36,7 +36,9 @@ func (r *Report) facts() []string {
 		}
 		facts = append(facts, fmt.Sprintf("%s: %s, %s", s.Name, s.Version, whose))
 	}
-	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond) }
+	seconds := func(s float64) time.Duration {
+		return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
+	}
 	return append(facts, fmt.Sprintf("run: %s, %v of a budget of %v, seed %d", r.Began.UTC().Format(time.RFC3339),
 		seconds(r.Took), seconds(r.Budget), r.Seed))
 }

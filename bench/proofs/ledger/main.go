@@ -17,9 +17,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"strings"
 	"time"
+
+	"github.com/bloomfrontier/crawler/bench/report"
 )
 
 func main() {
@@ -138,8 +139,8 @@ const head = "# Proofs\n\nMade by `make proof`. Each section has the line that r
 
 // machine says what runs a proof.
 func machine() string {
-	return fmt.Sprintf("%s %s/%s, %d cores, %s, %s", runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		runtime.NumCPU(), field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"))
+	m := report.ThisMachine()
+	return m.Go + ", " + m.String()
 }
 
 // output returns what a command prints in one line.
@@ -149,15 +150,4 @@ func output(name string, args ...string) string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// field returns a value of a file of lines "name : value".
-func field(file, name string) string {
-	text, _ := os.ReadFile(file)
-	for line := range strings.Lines(string(text)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return name + " unknown"
 }

@@ -58,7 +58,7 @@ func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 // memorySteps are the weighings of all stores that can be had.
 func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	rates := o.rates(0.01, 1e-4, 1e-6)
-	all := memory.InProcess(holder, rates)
+	all := memory.InHeap(rates)
 	if h.redis != nil {
 		// What Redis remembers of commands is kept out of what is weighed.
 		quiet := servers.RedisOptions{Config: map[string]string{"slowlog-log-slower-than": "-1", "latency-tracking": "no"}}
@@ -124,7 +124,6 @@ func parts() []*cobra.Command {
 		}}
 	}
 	return []*cobra.Command{
-		hidden("hold", func(cmd *cobra.Command, order string) error { return memory.Hold(order, cmd.OutOrStdout()) }),
 		hidden(contest.ServeCommand, func(cmd *cobra.Command, order string) error {
 			return contest.Serve(cmd.Context(), order, cmd.InOrStdin(), cmd.OutOrStdout())
 		}),
@@ -140,9 +139,4 @@ func self(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Err = errors.Join(cmd.Err, err)
 	return cmd
-}
-
-// holder makes the command of a process that holds what is weighed.
-func holder(ctx context.Context, args ...string) *exec.Cmd {
-	return self(ctx, append([]string{"bench", "hold"}, args...)...)
 }

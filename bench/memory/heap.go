@@ -1,0 +1,91 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/sets"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// InHeap returns what a Go program can keep: our filter at each of rates, and
+// maps.
+func InHeap(rates []float64) (all []Subject) {
+	for _, p := range rates {
+		all = append(all, Subject{
+			Name: fmt.Sprintf("membits, p = %g", p), Family: "membits", Ours: true, FPR: p, Add: 400 * time.Nanosecond,
+			Weigh: weighHeap(func(links sets.Range) (any, error) {
+				filter, err := membits.New(membits.Config{Capacity: links.N, FPR: p})
+				for i := 0; err == nil && i < links.Len(); i++ {
+					filter.Add(links.Print(i))
+				}
+				return filter, err
+			}),
+			Predict: exactly(func(n uint64) float64 {
+				return float64(sizing.SizeMemory(sizing.Chain{Keys: n, FPR: p, Growth: true}, sizing.DefaultShards).Allocated)
+			}),
+		})
+	}
+	return append(all,
+		goMap("Go map of URLs", func(links sets.Range, i int) string { return links.Item(i).URL }),
+		goMap("Go map of 16-byte fingerprints", func(links sets.Range, i int) bloomstore.Fingerprint { return links.Print(i) }))
+}
+
+// goMap weighs a map of keys.
+func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subject {
+	return Subject{Name: name, Usual: true, Most: most, Add: time.Microsecond, Predict: exactStore(name),
+		Weigh: weighHeap(func(links sets.Range) (any, error) {
+			known := make(map[K]struct{})
+			for i := range links.Len() {
+				known[key(links, i)] = struct{}{}
+			}
+			return known, nil
+		})}
+}
+
+// exactStore returns the prediction of sizing.ExactStores for the store of that name.
+func exactStore(name string) func(n uint64) (low, high float64) {
+	return exactly(func(n uint64) float64 {
+		for _, store := range sizing.ExactStores(n, sets.URLBytes) {
+			if store.Name == name {
+				return store.BytesPerKey * float64(n)
+			}
+		}
+		panic("memory: sizing knows no " + name)
+	})
+}
+
+// weighHeap returns a Weigh for what keep makes of links: so many copies of it
+// that what the program does beside them does not count.
+func weighHeap(keep func(links sets.Range) (any, error)) weigh {
+	const enough = 16 << 20 // bytes
+	return func(ctx context.Context, n uint64, progress func(float64)) (Weight, error) {
+		links := urls(n, urlHosts)
+		before, after := heap(), 0.0
+		var copies []any
+		for after-before < enough {
+			kept, err := keep(links)
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				return Weight{}, err
+			}
+			copies, after = append(copies, kept), heap()
+			links.First += n
+			progress((after - before) / enough)
+		}
+		runtime.KeepAlive(copies)
+		return Weight{Bytes: (after - before) / float64(len(copies)), By: "heap"}, nil
+	}
+}
+
+// heap returns what the program has allocated and still uses.
+func heap() float64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc)
+}
