@@ -50,16 +50,13 @@ const warmCalls = 3
 // complete even then.
 func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, do work) *measured {
 	m := new(measured)
-	m.err = together(ctx, n, func(ctx context.Context, i int) error {
-		for call := range warmCalls {
-			if err := warm(ctx, uint64(i*warmCalls+call)); err != nil {
-				return err
-			}
+	for round := range warmCalls { // all together, so that each has a connection of its own
+		if err := together(ctx, n, func(ctx context.Context, i int) error { return warm(ctx, uint64(round*n+i)) }); err != nil {
+			return &measured{err: err}
 		}
-		return nil
-	})
+	}
 	before, err := usedBy(ctx, set)
-	if err = errors.Join(m.err, err); err != nil {
+	if err != nil {
 		return &measured{err: err}
 	}
 	waits := make([][]time.Duration, n)
