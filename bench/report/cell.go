@@ -32,11 +32,6 @@ func Count(n uint64) Cell {
 	return Cell{humanize.Comma(int64(min(n, math.MaxInt64))), &value}
 }
 
-// Percent returns a cell with a share, printed as a percentage with its sign.
-func Percent(share float64) Cell {
-	return Cell{fmt.Sprintf("%+.1f %%", 100*share), finite(share)}
-}
-
 // Between returns a cell with the ends of an interval; it has no value.
 func Between(lo, hi float64) Cell {
 	return Words(fmt.Sprintf("%.3g … %.3g", lo, hi))

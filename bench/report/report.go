@@ -137,12 +137,3 @@ func (r *Report) Broken() []string {
 	}
 	return broken
 }
-
-// Missing returns what all sections miss.
-func (r *Report) Missing() []Missing {
-	var missing []Missing
-	for _, s := range r.Sections {
-		missing = slices.Concat(missing, s.Missing)
-	}
-	return missing
-}

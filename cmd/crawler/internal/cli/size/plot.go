@@ -72,7 +72,7 @@ func (r report) plotCost() *bench.Plot {
 			p.Line(curve.name, curve.style).Add(bench.Point{X: rate, Y: curve.bits(rate) / 8})
 		}
 	}
-	for _, s := range byCost(r.Stores) {
+	for _, s := range r.Stores {
 		p.Line(s.Name, bench.Level).Points = []bench.Point{{X: least, Y: s.BytesPerKey}, {X: most, Y: s.BytesPerKey}}
 	}
 	return p

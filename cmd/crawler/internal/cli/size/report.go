@@ -1,10 +1,8 @@
 package size
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/bloomfrontier/crawler/sizing"
@@ -184,11 +182,4 @@ func days(seconds float64) string {
 	default:
 		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 	}
-}
-
-// byCost returns stores, the dearest first.
-func byCost(stores []storeReport) []storeReport {
-	return slices.SortedFunc(slices.Values(stores), func(a, b storeReport) int {
-		return cmp.Compare(b.BytesPerKey, a.BytesPerKey)
-	})
 }
