@@ -39,15 +39,14 @@ func (c *BroadConfig) crawl(ctx context.Context, place contest.Place, what broad
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	args := []string{"crawl", "--dir", filepath.Join(temp, "bench.crawl"), "--admin", "127.0.0.1:0", "--log-level", "error",
 		"--delay", broadDelay.String(), "--concurrency", what.concurrency}
-	cmd := c.Program(ctx, append(args, place.Arguments()...)...)
-	cmd.Env = os.Environ()
 	if place.CA != "" {
 		ca := filepath.Join(temp, "ca.pem")
 		if err := os.WriteFile(ca, []byte(place.CA), 0o600); err != nil {
 			return took, err
 		}
-		cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+ca)
+		args = append(args, "--ca", ca)
 	}
+	cmd := c.Program(ctx, append(args, place.Arguments()...)...)
 	if what.subject == onRedis {
 		err = c.crawlOnRedis(ctx, cmd, &took, temp, long)
 	} else {
@@ -64,7 +63,7 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	// In the environment, which only this user can read: the URL may have a password.
-	cmd.Env = append(cmd.Env, "CRAWLER_REDIS="+server.URL, fmt.Sprintf("CRAWLER_NAME=bench-broad-%d", os.Getpid()))
+	cmd.Env = append(os.Environ(), "CRAWLER_REDIS="+server.URL, fmt.Sprintf("CRAWLER_NAME=bench-broad-%d", os.Getpid()))
 	defer func() {
 		remove := c.Program(context.WithoutCancel(ctx), "delete", "--yes")
 		remove.Env = cmd.Env
