@@ -52,6 +52,9 @@ func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	f := set.Lookup(name)
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		f.Value = &checkedList{f.Value, list, check}
+		if f.DefValue == "[]" {
+			f.DefValue = "" // which pflag does not print, whatever the type of the flag
+		}
 		return
 	}
 	f.Value = &checkedText{f.Value, check}
