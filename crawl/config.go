@@ -112,8 +112,7 @@ type Host struct {
 	Headers     map[string]string `json:"-"`                     // sent with each request; not fixed and not stored
 }
 
-// Tests are sizes for tests of this module. They are not part of its
-// API.
+// Tests are sizes for tests of this module. They are not part of its API.
 type Tests struct {
 	CheckpointAdds  int // additions between two checkpoints of the filter
 	LeaseTTL        time.Duration
