@@ -12,12 +12,12 @@ import (
 
 // Location is where a crawl lives.
 type Location struct {
-	// Dir is the directory of the crawl. With Redis it is the directory of one
-	// worker's records for Open, which chooses ./NAME.crawl/HOST-N if Dir is
-	// empty, and the directory of all workers' directories for the others
-	// (./NAME.crawl if it is empty).
+	// Dir is the directory of the crawl. With Redis, Open takes it as the
+	// directory of one worker's records; empty means ./NAME.crawl/HOST-N. All
+	// other functions take it as the directory that has those of all workers;
+	// empty means ./NAME.crawl.
 	Dir      string
-	Redis    *Redis    // nil: the crawl is embedded, in Dir
+	Redis    *Redis    // nil means that the crawl is embedded, in Dir
 	Postgres *Postgres // exact keys of a crawl in Redis; and records, if Fixed.Sink is "postgres"
 }
 
@@ -25,15 +25,15 @@ type Location struct {
 type Redis struct {
 	URL      string // redis://[USER:PASSWORD@]HOST[:PORT][,HOST...], rediss:// with TLS, or unix:///PATH
 	Name     string // of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
-	Password string // used instead of that in URL; empty: URL's
-	CAFile   string // PEM file of certificates that rediss:// trusts; empty: the system's
+	Password string // replaces the password in URL; empty means that in URL
+	CAFile   string // PEM file of certificates that rediss:// trusts; empty means the system's
 }
 
 // Postgres says which database.
 type Postgres struct {
 	URL       string // postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE, or keywords and values
-	Password  string // used instead of that in URL; empty: URL's
-	NoMigrate bool   // leave the schema as it is
+	Password  string // replaces the password in URL; empty means that in URL
+	NoMigrate bool   // do not bring the schema up to date
 }
 
 // Config says where a crawl lives and how this process takes part in it. Only
@@ -44,20 +44,20 @@ type Config struct {
 	Postgres *Postgres // see Location
 
 	Seeds     []string // Run adds them; one without a scheme is tried as https
-	SeedsText string   // describes the seeds in the settings of a new crawl in a directory; empty: Seeds
+	SeedsText string   // describes the seeds in the settings of a new embedded crawl; empty means Seeds
 	Fixed     Fixed    // what is fixed when the crawl is created
-	Hosts     []Host   // what differs for some hosts; but for headers it is fixed, nil means as stored
+	Hosts     []Host   // what differs for some hosts; fixed but for the headers, nil means as stored
 
-	Agent    string     // User-Agent header, its first token is the name in robots.txt; empty: "crawler/VERSION"
-	Contact  string     // URL or address for operators of sites, added to Agent; empty: none
+	Agent    string     // User-Agent header; its first token is matched in robots.txt; empty means "crawler/VERSION"
+	Contact  string     // URL or address for operators of sites, added to Agent; optional
 	Requests get.Config // how requests are made; UserAgent, MaxIdleConns, MaxIdleConnsPerHost, HTTP1 and Capture are set by the crawl
 
-	Concurrency int           // hosts asked at once; 0: as many as help
-	MaxPages    uint64        // end after so many answers in the whole crawl; 0: no limit
-	MaxTime     time.Duration // end Run after so long; 0: no limit
-	MaxQueued   uint64        // with Redis: refuse links beyond so many waiting URLs; 0: no limit
-	Rate        float64       // requests per second of this process; 0: no limit
-	Bandwidth   int64         // bytes per second of all answers to this process, on average; 0: no limit
+	Concurrency int           // hosts asked at once; 0 means as many as increase the rate
+	MaxPages    uint64        // end after this number of answers in the whole crawl; 0 means no limit
+	MaxTime     time.Duration // end Run after this time; 0 means no limit
+	MaxQueued   uint64        // with Redis, refuse links while this number of URLs is queued; 0 means no limit
+	Rate        float64       // requests per second of this process; 0 means no limit
+	Bandwidth   int64         // bytes per second that answers bring to this process, on average; 0 means no limit
 	Retries     int           // after a failed first attempt; 0 means 3, fetcher.NoRetries none
 	Grace       time.Duration // for requests under way when Run is stopped; 0 means 30 s, fetcher.NoGrace none
 	Backoff     time.Duration // first back-off of a host in trouble; 0 means politeness.DefaultBackoffBase
@@ -67,8 +67,8 @@ type Config struct {
 	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
 
 	Records Records // what is written beside the frontier
-	Worker  string  // names this worker in Status; empty: HOST-PID-RANDOM
-	Wait    int     // with Redis: replicas that have a page's links before it is completed
+	Worker  string  // names this worker in Status; empty means HOST-PID-RANDOM
+	Wait    int     // with Redis, number of replicas that must have a page's links before it is completed
 
 	// OnPage is called for each page (status 2xx of a wanted type) before it is
 	// completed, by many goroutines at once, and more than once for a page after
@@ -77,8 +77,8 @@ type Config struct {
 	// OnRefused is called for each link that a rule refused, by many goroutines
 	// at once. It is optional.
 	OnRefused func(fetcher.Refused)
-	// Resume returns the command that goes on with the crawl, and notes about
-	// it, for the report of a run that ended early. It is optional.
+	// Resume returns the command that resumes the crawl, and notes about it, for
+	// the report of a run that ended early. It is optional.
 	Resume func(*Result) (command string, notes []string)
 	// Scarce is as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource
@@ -97,7 +97,7 @@ func (c *Config) Location() Location { return Location{c.Dir, c.Redis, c.Postgre
 type Records struct {
 	RotateBytes int64     // begin another pages.jsonl beyond this size; 0 means 1 GiB
 	Compress    bool      // compress closed files with zstd
-	Stream      io.Writer // gets each record too, at least once; nil: nothing does
+	Stream      io.Writer // gets each record too, at least once; optional
 	Save        string    // answers kept in DIR/warc: "none", "html" or "all"; empty means none
 }
 
@@ -105,10 +105,10 @@ type Records struct {
 // which * stands for any characters. The first that matches counts.
 type Host struct {
 	Pattern     string            `json:"pattern"`
-	Delay       time.Duration     `json:"delay,omitempty"`       // 0: Fixed.Delay
-	Concurrency int               `json:"concurrency,omitempty"` // requests at once; 0: Fixed.HostConcurrency
-	Budget      uint64            `json:"budget,omitempty"`      // URLs queued at most; 0: Fixed.MaxPerHost
-	Robots      string            `json:"robots,omitempty"`      // "obey" or "ignore"; empty: Fixed.Robots
+	Delay       time.Duration     `json:"delay,omitempty"`       // 0 means Fixed.Delay
+	Concurrency int               `json:"concurrency,omitempty"` // requests at once; 0 means Fixed.HostConcurrency
+	Budget      uint64            `json:"budget,omitempty"`      // URLs queued at most; 0 means Fixed.MaxPerHost
+	Robots      string            `json:"robots,omitempty"`      // "obey" or "ignore"; empty means Fixed.Robots
 	Headers     map[string]string `json:"-"`                     // sent with each request; not fixed and not stored
 }
 

@@ -12,15 +12,15 @@ import (
 // Exported counts what an Export found.
 type Exported struct {
 	record.Exported
-	Dirs int // directories of workers; 0: the records are rows of a Postgres
+	Dirs int // directories of workers; 0 if the records are rows of a Postgres
 }
 
-// Export writes the records of a crawl that workers share to w: one line for each
-// round of a URL, from the workers' directories that dirs names or has in it, or
-// from Postgres. With a location the crawl says which URLs have still to be
-// fetched, whose records are left out; an empty location needs dirs, and dirs
-// default to the location's. temp is the directory for what is sorted, 45 bytes
-// a record; empty: the system's. No worker should run meanwhile.
+// Export writes the records of a crawl in Redis to w, one line for each round of a
+// URL. It reads them from Postgres or from the workers' directories: dirs names
+// these, or directories that contain them; empty means that of the location. If l
+// names the crawl, records of URLs that are still queued are left out; an empty l
+// needs dirs. Export sorts in temp, 45 bytes a record; empty means the system's
+// directory for temporary files. No worker should run meanwhile.
 func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Writer) (sums Exported, err error) {
 	if l.Redis == nil {
 		dirs, err = engine.WorkersOf(dirs)

@@ -22,10 +22,10 @@ import (
 type Handle struct {
 	location Location
 	home     engine.Home
-	own      *session // of a Crawl; nil: another process's, or nobody's
+	own      *session // of a Crawl; nil if another process runs the crawl, or none
 
 	mu   sync.Mutex
-	kept *session // of Keep; nil: each call opens its own
+	kept *session // of Keep; nil if each call opens its own
 }
 
 // Location returns where the crawl lives.
@@ -146,7 +146,7 @@ func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
 type FilterState struct {
 	Layers []frontier.FilterLayer
 	Added  uint64        // URLs, in Ran
-	Ran    time.Duration // since the process began to run the crawl; 0: none runs it
+	Ran    time.Duration // since the process began to run the crawl; 0 if none runs it
 }
 
 // Retry queues failed URLs again, in a new round: those of one host key, or of all
@@ -212,8 +212,8 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 }
 
 // WriteReferrers writes the records to w with the URL of the page that named each,
-// as "referrer". temp is the directory for what is sorted, some 250 bytes a
-// record; empty: the system's. It is for records in files.
+// as "referrer". It sorts in temp, about 250 bytes a record; empty means the
+// system's directory for temporary files. The records must be in files.
 func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {

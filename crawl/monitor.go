@@ -105,7 +105,7 @@ func (m *monitor) look(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// sample returns the crawl as it is now; anybody may ask.
+// sample returns the state of the crawl now. It may be called concurrently.
 func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, error) {
 	stats, silent, err := m.count(ctx, now)
 	if err != nil {

@@ -126,8 +126,8 @@ func openStored(ctx context.Context, l Location, home engine.Home, why engine.Pu
 
 // Rebuilt says what a Rebuild did.
 type Rebuilt struct {
-	Lost       *LostError        // the crawl was made again because Redis had lost it; nil: it was there
-	Reconciled *exact.Reconciled // exact keys that were offered again; nil: they are not in Postgres
+	Lost       *LostError        // why the crawl was restored from Postgres; nil if Redis had it
+	Reconciled *exact.Reconciled // exact keys that were offered again; nil if they are not in Postgres
 	Loss       *Loss             // with AcceptLoss
 	Keys       uint64            // URLs in the filter
 }

@@ -32,17 +32,17 @@ var (
 // TimeOver is the end of a run that Config.MaxTime stopped.
 const TimeOver fetcher.End = "time"
 
-// Result is what a run came to.
+// Result is the outcome of a run.
 type Result struct {
 	End    fetcher.End // fetcher.Empty, Limit or Stopped, or TimeOver
 	Stats  frontier.Stats
 	Took   time.Duration
 	Report *report.Report
-	// Unreached reports that no host of a seed answered, and why; nil: one did.
+	// Unreached says why no host of a seed answered. It is nil if one did.
 	Unreached error
 }
 
-// SeedCounts are what became of seeds.
+// SeedCounts counts seeds by their answers.
 type SeedCounts struct {
 	Added, Seen, Refused uint64
 	All                  bool // there are no more
@@ -54,8 +54,8 @@ func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
 
-// Stopping is closed when a run begins to end early: its context ended, MaxTime is
-// over, or another process stopped it. The run then ends within Config.Grace,
+// Stopping is closed when a run begins to end early, because its context ended,
+// MaxTime is over or another process stopped it. The run then ends within Config.Grace,
 // unless a disk or a server hangs.
 func (c *Crawl) Stopping() <-chan struct{} { return c.stopping }
 
@@ -297,7 +297,7 @@ func (c *Crawl) Dir() string { return c.ses.dir }
 // New reports whether Open created the crawl.
 func (c *Crawl) New() bool { return c.ses.stored == nil }
 
-// Err returns why the frontier cannot be used any more; nil: it can.
+// Err returns why the frontier cannot be used any more, or nil if it can.
 func (c *Crawl) Err() error { return c.ses.engine.Err() }
 
 // CheckSeeds returns why each of seeds would be refused, index for index, without

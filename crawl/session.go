@@ -70,7 +70,7 @@ func (ses *session) close() error {
 // file returns the path of a file in the crawl's directory.
 func (ses *session) file(name string) string { return filepath.Join(ses.dir, name) }
 
-// onPage returns Config.OnPage with panics made errors; nil: there is none.
+// onPage returns Config.OnPage with panics made errors, or nil if there is none.
 func (ses *session) onPage() func(context.Context, *Page) error {
 	if ses.OnPage == nil {
 		return nil
@@ -87,7 +87,7 @@ func (ses *session) onPage() func(context.Context, *Page) error {
 	}
 }
 
-// archive returns what keeps answers; nil: nothing does.
+// archive returns the archive of answers, or nil if none are kept.
 func (ses *session) archive() fetcher.Archive {
 	if ses.Records.Save == "none" || ses.engine.Archive == nil {
 		return nil
