@@ -33,9 +33,10 @@ const (
 )
 
 // Fixed are the settings that a crawl keeps from its creation on: which URLs it
-// has, how polite it is, and sizes. The zero value of a field means as stored;
-// in a new crawl it means the default, which stands behind the field. A value
-// that differs from the stored one is refused with a *frontier.SettingsError.
+// has, how polite it is, and sizes. The zero value of a field means as stored. In
+// a new crawl it means the default, which is the last part of the field's comment.
+// A value that differs from the stored one is refused with a
+// *frontier.SettingsError.
 type Fixed struct {
 	Scope             string   // follow links within the seeds' "host", "subdomains", "domain", or "any"; host
 	Include           []string // follow only URLs that match one of these regular expressions; none
