@@ -5,7 +5,8 @@
 #   deps.sh missing    print the packages that are missing, and install nothing
 # It changes nothing when all is there. Without the right to install (neither
 # root nor sudo without a password, or not a Debian system) it says what is
-# missing: the tests that need it are skipped then.
+# missing: the tests that need it are skipped then. With CRAWLER_TEST_SERVERS=require,
+# as in CI, it fails instead.
 set -euo pipefail
 
 # What has to be there, and the package that brings it.
@@ -43,6 +44,10 @@ missing() {
 
 # skip says what is missing where it cannot be installed.
 skip() {
+  if [[ ${CRAWLER_TEST_SERVERS:-} == require ]]; then
+    echo "deps: $1; missing: ${packages[*]}" >&2
+    exit 1
+  fi
   echo "deps: $1: tests that need ${packages[*]} are skipped" >&2
   exit 0
 }
