@@ -68,14 +68,14 @@ func (b *bandwidth) end() {
 
 // awaitBandwidth waits until the worker's bandwidth lets another request start.
 func (h *holding) awaitBandwidth(stop context.Context) error {
-	h.tally.overdrawn.Add(1)
-	defer h.tally.overdrawn.Add(-1)
 	for {
 		wait := h.bandwidth.begin(time.Now())
 		if wait == 0 {
 			return nil
 		}
+		h.tally.overdrawn.Add(1)
 		pause(stop, wait)
+		h.tally.overdrawn.Add(-1)
 		if stop.Err() != nil {
 			return errStop
 		}
