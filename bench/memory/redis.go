@@ -173,9 +173,9 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 	return sum, err
 }
 
-// usedMemory asks a Redis what it uses when it has come to rest: what is freed in
-// the background is freed, and clients that were are gone with their buffers, as
-// far as they are not somebody else's. The connection that asks does not count:
+// usedMemory asks a Redis how much memory it uses once it is idle: background frees
+// have ended, and our other clients are gone with their buffers. Clients of others
+// still count. The connection that asks does not count:
 // its buffers shrink while it waits, by as much as a small filter's tolerance.
 func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes float64, err error) {
 	client := sets.NewClient(options)

@@ -1,7 +1,6 @@
 package proofs
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"strconv"
 	"syscall"
@@ -40,20 +39,7 @@ func TestBroad(t *testing.T) {
 	}
 	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
 
-	written := records(t, c.dir)
-	report, err := web.Compare(bytes.NewReader(written))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Err(); err != nil {
-		t.Error(err)
-	}
-	figure(t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
-		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
-	lines := parse(t, written)
-	checkBooks(t, c.stats(), lines, len(web.Seeds()), sized(1, 4)+1)
-	w.judge(lines)
-	judgeManners(t, web, lines, w.unheard)
+	w.finalJudge(c, sized(1, 4))
 	if usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		resident := usage.Maxrss << 10 // Linux counts KiB
 		figure(t, "memory", "%d MiB resident at most, with --memory %d MiB", resident>>20, memory>>20)

@@ -96,20 +96,28 @@ func TestKilled(t *testing.T) {
 	figure(t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
 	figure(t, "kills", "%d: %v", len(kills), kills)
 
-	written := records(t, c.dir)
-	report, err := web.Compare(bytes.NewReader(written))
+	w.finalJudge(c, len(kills))
+}
+
+// finalJudge holds a crawl that ended after some kills to the web: its records are
+// the exact set, the books balance, no request was repeated in vain, and no host was
+// asked too early.
+func (w *witness) finalJudge(c *crawl, kills int) {
+	w.t.Helper()
+	written := records(w.t, c.dir)
+	report, err := w.web.Compare(bytes.NewReader(written))
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	if err := report.Err(); err != nil {
-		t.Error(err)
+		w.t.Error(err)
 	}
-	figure(t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
+	figure(w.t, "records", "%d, expected %d: %d missing, %d unexpected, %d twice",
 		report.Records, report.Expected, report.Missing, report.Unexpected, report.Duplicates)
-	lines := parse(t, written)
-	checkBooks(t, c.stats(), lines, len(seeds), len(kills)+1)
+	lines := parse(w.t, written)
+	checkBooks(w.t, c.stats(), lines, len(w.web.Seeds()), kills+1)
 	w.judge(lines)
-	judgeManners(t, web, lines, w.unheard)
+	judgeManners(w.t, w.web, lines, w.unheard)
 }
 
 // runAndKill runs the crawl until it is killed.

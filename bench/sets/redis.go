@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// Redis is a server or a cluster that sets are in: at best one that nobody else
-// uses, because what it uses counts as what is measured.
+// Redis is the server or the cluster that has the sets. All memory and processor
+// time that it uses counts as theirs, so no other client should use it.
 type Redis struct {
 	URL     string // may have a password
 	Options *redis.UniversalOptions

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPacked: the same answers with gzip for whoever takes it, the second time
+// TestPacked: the same answers with gzip for clients that accept it, the second time
 // too; others get them plain.
 func TestPacked(t *testing.T) {
 	dir := t.TempDir()

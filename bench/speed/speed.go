@@ -39,7 +39,7 @@ func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, H
 // used are the columns that say what an item took.
 var used = []string{"p50 ms", "p99 ms", "own µs", "server µs", "wire B", "log B"}
 
-const units = `Each caller makes some calls before the time begins, so that nobody's connecting counts. p50 and p99 are of the
+const units = `Each caller makes some calls before the time begins, so that the time of connecting does not count. p50 and p99 are of the
 calls. The other columns are for each %s: processor time of this process, which has the callers in it, and of the server,
 bytes on the wire both ways, and of the server's log.`
 

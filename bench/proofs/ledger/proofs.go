@@ -188,7 +188,7 @@ var proofs = []proof{
 	},
 	{
 		"18. Thousands of late hosts at once",
-		"A crawl of 5,000 hosts that answer after 300 ms on average (log-normal) asks 4,000 of them at once, within 512 MiB beside its filter, and is killed four times. Its records are exactly the expected ones, the books balance, nobody is asked too early, and no process took more memory than its bound and a tenth.",
+		"A crawl of 5,000 hosts that answer after 300 ms on average (log-normal) asks 4,000 of them at once, within 512 MiB beside its filter, and is killed four times. Its records are exactly the expected ones, the books balance, no request starts before its host's delay is over, and the last run takes at most --memory and a tenth.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBroad$"}},
 	},
 }
