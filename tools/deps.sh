@@ -18,6 +18,7 @@ needs=(
   "/usr/share/doc/sqlite3/index.html    sqlite3-doc"
   "redis-server                         redis-server"
   "postgres                             postgresql"
+  "npm                                  npm"         # installs DuckDB, which reads our Parquet files
 )
 if [[ ${1:-} == proof ]]; then
   needs=("npm npm") # installs warcio, which reads our WARC files

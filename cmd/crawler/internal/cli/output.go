@@ -1,64 +1,130 @@
 package cli
 
 import (
-	"bufio"
+	"errors"
+	"fmt"
 	"io"
-	"iter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
+	"github.com/bloomfrontier/crawler/crawl/table"
+	"github.com/bloomfrontier/crawler/internal/human"
 )
 
 // newOutput prints the records of a crawl.
 func newOutput(s streams) *cobra.Command {
-	var dir, temp string
-	var postgres postgresFlags
+	var crawl target
+	var tables tableFlags
+	var temp string
 	var referrers bool
 	cmd := &cobra.Command{
-		Use:   "output [--dir DIR] [--postgres URL] [--referrers] [--out FILE]",
-		Short: "Print the records of a crawl, of all its files",
+		Use: "output [--dir DIR | --redis URL --name NAME] [--format jsonl|csv|parquet] [--columns NAMES]\n" +
+			"    [--where CONDITION] [--referrers] [--out FILE]",
+		Short: "Print the records of a crawl, as JSON lines, CSV or Parquet",
 		Long: `Print the records of a crawl, running or not: of all its files in their order,
-packed ones too, and only those that are committed. Each is there once for each
-round of its URL.`,
+packed ones too, of all its workers, or those in Postgres; only those that are
+committed. Each is there once for each round of its URL.
+
+A CONDITION compares columns, as in "status >= 400 and not url ~ /tag/"; see
+docs/reference/output.md.`,
+		Example: `  crawler output --dir go.dev.crawl --format parquet --out pages.parquet
+  crawler output --format csv --columns url,status,title --where 'status >= 400'`,
 		Args: cobra.NoArgs,
 
 		DisableFlagsInUseLine: true,
 	}
-	addDir(cmd, &dir)
-	postgres.addTo(cmd.Flags())
+	crawl.addTo(cmd)
+	tables.addTo(cmd.Flags(), table.Records())
 	cmd.Flags().BoolVar(&referrers, "referrers", false, "add to each record, as \"referrer\", the URL of the page that named it")
 	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what --referrers sorts, some 250 bytes a record (default the system's)")
+	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		at, err := directoryOf(dir)
+		wanted, err := tables.table(s, cmd.Flags())
 		if err != nil {
-			return err
+			return usage(err)
 		}
-		if at, err = postgres.beside(at, cmd.Flags()); err != nil {
-			return err
+		if referrers && !tables.plain() {
+			return usage(errors.New("--referrers prints whole records as JSON lines: leave out --format, --columns and --where"))
 		}
-		c, err := at.attach(ctx)
+		c, err := crawl.attach(ctx)
 		if err != nil {
 			return err
 		}
 		if referrers {
-			return at.explain(c.WriteReferrers(ctx, s.out, temp))
+			return c.at.explain(c.WriteReferrers(ctx, s.out, temp))
 		}
-		return at.explain(printLines(c.Records(ctx), s.out))
+		sums, err := wanted.Write(func() table.Lines { return c.Records(ctx) }, s.out)
+		if err != nil {
+			return c.at.explain(err)
+		}
+		printUnfit(s.err, sums)
+		return nil
 	}
 	return cmd
 }
 
-// printLines copies records.
-func printLines(lines iter.Seq2[[]byte, error], w io.Writer) error {
-	out := bufio.NewWriterSize(w, 64<<10)
-	for line, err := range lines {
-		if err == nil {
-			_, err = out.Write(line)
+// tableFlags say how lines are printed.
+type tableFlags struct {
+	schema  *table.Schema
+	format  string
+	columns []string
+	where   string
+}
+
+func (f *tableFlags) addTo(flags *pflag.FlagSet, schema *table.Schema) {
+	f.schema = schema
+	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
+		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)")
+	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title; NAME:KIND has a type")
+	restrict.Check(flags, "columns", func(text string) error {
+		if _, err := schema.Column(text); err != nil {
+			return fmt.Errorf("want columns: %w", err)
 		}
-		if err != nil {
-			return err
+		return nil
+	})
+	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
+	restrict.Check(flags, "where", func(text string) error {
+		if _, err := schema.Condition(text); err != nil {
+			return fmt.Errorf("want a condition: %w", err)
 		}
+		return nil
+	})
+}
+
+// plain reports whether lines are printed as they are.
+func (f *tableFlags) plain() bool {
+	return f.format == string(table.JSONL) && len(f.columns) == 0 && f.where == ""
+}
+
+// table returns what the flags ask for.
+func (f *tableFlags) table(s streams, flags *pflag.FlagSet) (t table.Table, err error) {
+	t.Schema, t.Format = f.schema, table.Format(f.format)
+	if flags.Changed("json") && t.Format != table.JSONL {
+		return t, fmt.Errorf("--json is JSON lines, --format %s is not: leave one of them out", t.Format)
 	}
-	return out.Flush()
+	if out, is := s.out.(*stdout); is && t.Format == table.Parquet && sanitize.IsTerminal(sanitize.Unwrap(out.w)) {
+		return t, errors.New("--format parquet is no text for a terminal: name a file with --out")
+	}
+	for _, name := range f.columns {
+		c, err := f.schema.Column(name)
+		if err != nil {
+			return t, fmt.Errorf("--columns: %w", err)
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	if f.where != "" {
+		t.Where, err = f.schema.Condition(f.where)
+	}
+	return t, err
+}
+
+func printUnfit(w io.Writer, sums table.Sums) {
+	if sums.Unfit > 0 {
+		fmt.Fprintf(w, "crawler: %s left empty: %s\n", human.Plural(sums.Unfit, "cell"), sums.FirstUnfit)
+	}
 }

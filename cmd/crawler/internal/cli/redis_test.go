@@ -88,6 +88,7 @@ func TestTwoWorkers(t *testing.T) {
 					t.Errorf("%s has %d records", url, n)
 				}
 			}
+			sameOutput(t, out, shared)
 			code, out, errs = run(t, "", append([]string{"status", "--audit"}, shared...)...)
 			if code != exitOK || !strings.Contains(out, "records of 2 workers") || !strings.Contains(out, "the books balance\n") {
 				t.Errorf("audit: exit code %d: %s%s", code, out, errs)

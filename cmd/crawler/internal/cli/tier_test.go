@@ -113,6 +113,22 @@ func recordsOf(lines string) map[string]int {
 	return records
 }
 
+// sameOutput: output has the records of export, and makes tables of them.
+func sameOutput(t *testing.T, exported string, named []string) {
+	t.Helper()
+	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
+	if out := must(t, append([]string{"output"}, named...)...); !slices.Equal(sorted(out), sorted(exported)) {
+		t.Errorf("output prints\n%s, export\n%s", out, exported)
+	}
+	rows := must(t, append([]string{"output", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...)
+	if got, want := strings.Count(rows, "\n"), 1+strings.Count(exported, `"status":200,`); got != want || want < 2 {
+		t.Errorf("CSV of answers with status 200 has %d lines, want %d", got, want)
+	}
+	if out := must(t, append([]string{"output", "--format", "parquet"}, named...)...); !strings.HasPrefix(out, "PAR1") || !strings.Contains(out, "fingerprint") != !strings.Contains(exported, `"fingerprint"`) {
+		t.Errorf("Parquet begins with %.10q, or lacks columns", out)
+	}
+}
+
 // Two workers share a crawl all of whose keys are in Postgres: each page is in
 // the output once, and everything that is said of the crawl agrees.
 func TestTwoWorkersWithPostgres(t *testing.T) {
@@ -124,7 +140,9 @@ func TestTwoWorkersWithPostgres(t *testing.T) {
 			if a, b := <-one, <-two; a != exitOK || b != exitOK {
 				t.Fatalf("exit codes %d and %d: %s%s", a, b, &first, &second)
 			}
-			records := recordsOf(must(t, append([]string{"export"}, named...)...))
+			exported := must(t, append([]string{"export"}, named...)...)
+			sameOutput(t, exported, named)
+			records := recordsOf(exported)
 			if want := 3*9 + 2; len(records) != want {
 				t.Errorf("%d URLs have records, want %d: %v", len(records), want, records)
 			}

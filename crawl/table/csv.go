@@ -1,0 +1,83 @@
+package table
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// csvRows writes comma-separated values with a header.
+type csvRows struct {
+	out   *csv.Writer
+	cells []string
+}
+
+func newCSV(w io.Writer, columns []Column) (*csvRows, error) {
+	c := &csvRows{out: csv.NewWriter(newBuffer(w))}
+	for _, column := range columns {
+		c.cells = append(c.cells, harmless(column.Name))
+	}
+	return c, c.out.Write(c.cells)
+}
+
+func (c *csvRows) write(row []any) error {
+	for i, cell := range row {
+		c.cells[i] = csvCell(cell)
+	}
+	return c.out.Write(c.cells)
+}
+
+func csvCell(cell any) string {
+	switch cell := cell.(type) {
+	case nil:
+		return ""
+	case string:
+		return harmless(cell)
+	case json.RawMessage:
+		if _, err := strconv.ParseFloat(string(cell), 64); err == nil {
+			return string(cell) // -5 is no formula
+		}
+		return harmless(string(cell))
+	case time.Time:
+		return cell.Format(time.RFC3339Nano)
+	case float64:
+		return strconv.FormatFloat(cell, 'g', -1, 64)
+	}
+	return fmt.Sprint(cell) // a whole number or a bool
+}
+
+// harmless returns text in which no spreadsheet finds a formula. An apostrophe is
+// put before each of = + - @, and of their full-width forms, that stands at the
+// beginning or behind a semicolon, a tab, a bar or a line break: some spreadsheets
+// take these for the ends of cells, whatever quotes there are. Space, controls
+// and quotes between are looked through.
+func harmless(text string) string {
+	if !strings.ContainsAny(text, "=+-@＝＋－＠") {
+		return text
+	}
+	var safe strings.Builder
+	begins := true
+	for _, r := range text {
+		switch {
+		case strings.ContainsRune(";\t|\n\r\v\f\u0085\u2028\u2029", r):
+			begins = true
+		case begins && strings.ContainsRune("=+-@＝＋－＠", r):
+			safe.WriteByte('\'')
+			begins = false
+		case !unicode.IsSpace(r) && !unicode.In(r, unicode.Cc, unicode.Cf) && r != '"':
+			begins = false
+		}
+		safe.WriteRune(r)
+	}
+	return safe.String()
+}
+
+func (c *csvRows) close() error {
+	c.out.Flush()
+	return c.out.Error()
+}

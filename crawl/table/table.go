@@ -1,0 +1,156 @@
+// Package table writes records, which are lines of JSON, as JSON lines, CSV or
+// Parquet: the columns that are asked for, of the records that a condition
+// selects.
+//
+// It owns the types of columns, the conditions of --where and the formats. It
+// does not know where records are kept: its source is an iterator of lines. It
+// reads one line at a time and needs memory for one row group of Parquet.
+package table
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// Format is a file format.
+type Format string
+
+// Formats.
+const (
+	JSONL   Format = "jsonl"   // one JSON object a line
+	CSV     Format = "csv"     // RFC 4180 with a header, safe to open in a spreadsheet
+	Parquet Format = "parquet" // columns with types
+)
+
+// Table says what to write.
+type Table struct {
+	Schema  *Schema    // of the lines; required
+	Format  Format     // empty means JSONL
+	Columns []Column   // empty means all: see Write
+	Where   *Condition // nil selects every record
+}
+
+// Sums count what Write did.
+type Sums struct {
+	Read, Written uint64 // records
+	// Unfit is the number of values that the type of their column does not hold.
+	// Their cells are empty. FirstUnfit describes the first.
+	Unfit      uint64
+	FirstUnfit string
+}
+
+// Lines are records as lines of JSON, each valid until the next.
+type Lines = iter.Seq2[[]byte, error]
+
+// Write writes the selected records of source to w.
+//
+// Without Columns, JSONL gets the lines as they are. CSV and Parquet get the
+// columns of the schema and, behind them, one column for each other member that
+// the selected records have, also for each member of an object such as fields.
+// To find those, and the types of members that the schema does not know, Write
+// calls source twice; else once.
+func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
+	t.Format = cmp.Or(t.Format, JSONL)
+	columns, err := t.resolve(source)
+	if err != nil {
+		return sums, err
+	}
+	if t.Format == JSONL && len(columns) == 0 {
+		return t.copyLines(source(), w)
+	}
+	out, err := newWriter(t.Format, w, columns)
+	if err != nil {
+		return sums, err
+	}
+	row := make([]any, len(columns))
+	for r, err := range t.selected(source(), &sums) {
+		if err != nil {
+			return sums, err
+		}
+		for i, c := range columns {
+			cell, fits := c.Kind.convert(r.value(c.Name))
+			if row[i] = cell; !fits {
+				sums.unfit(c, r)
+			}
+		}
+		if err := out.write(row); err != nil {
+			return sums, fmt.Errorf("table: write %s: %w", t.Format, err)
+		}
+		sums.Written++
+	}
+	if err := out.close(); err != nil {
+		return sums, fmt.Errorf("table: write %s: %w", t.Format, err)
+	}
+	return sums, nil
+}
+
+func (s *Sums) unfit(c Column, r *row) {
+	if s.Unfit++; s.Unfit == 1 {
+		s.FirstUnfit = fmt.Sprintf("%s of %v is %s, which is no %s", c.Name, r.value("url"), jsonText(r.value(c.Name)), c.Kind)
+	}
+}
+
+// copyLines copies the selected lines as they are.
+func (t Table) copyLines(lines Lines, w io.Writer) (sums Sums, err error) {
+	out, r := newBuffer(w), row{derive: t.Schema.derive}
+	for line, err := range lines {
+		if err != nil {
+			return sums, err
+		}
+		sums.Read++
+		if t.Where != nil {
+			if err := r.read(line, sums.Read); err != nil {
+				return sums, err
+			}
+			if !t.Where.holds(&r) {
+				continue
+			}
+		}
+		if _, err := out.Write(line); err != nil {
+			return sums, err
+		}
+		sums.Written++
+	}
+	return sums, out.Flush()
+}
+
+// selected yields the records that the condition selects.
+func (t Table) selected(lines Lines, sums *Sums) iter.Seq2[*row, error] {
+	return func(yield func(*row, error) bool) {
+		r := row{derive: t.Schema.derive}
+		for line, err := range lines {
+			if err == nil {
+				sums.Read++
+				err = r.read(line, sums.Read)
+			}
+			if err == nil && t.Where != nil && !t.Where.holds(&r) {
+				continue
+			}
+			if !yield(&r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// writer writes rows in one format. A cell is nil, string, int64, float64, bool,
+// time.Time or json.RawMessage.
+type writer interface {
+	write(row []any) error
+	close() error
+}
+
+func newWriter(format Format, w io.Writer, columns []Column) (writer, error) {
+	switch format {
+	case JSONL:
+		return newJSONL(w, columns), nil
+	case CSV:
+		return newCSV(w, columns)
+	case Parquet:
+		return newParquet(w, columns), nil
+	}
+	return nil, errors.New("table: Format is " + string(format) + ", want jsonl, csv or parquet")
+}
