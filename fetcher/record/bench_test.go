@@ -18,7 +18,7 @@ func BenchmarkReader(b *testing.B) {
 	for n := range records {
 		text = append(text, line(b, pageSample(n))...)
 	}
-	write(b, dir, activeFile, text)
+	write(b, dir, Pages.active(), text)
 	r := Reader{Dir: dir}
 	run := func(name string, once func() error) {
 		b.Run(name, func(b *testing.B) {
@@ -73,7 +73,7 @@ func BenchmarkExport(b *testing.B) {
 			}
 		}
 		dir := b.TempDir()
-		write(b, dir, activeFile, text)
+		write(b, dir, Pages.active(), text)
 		e.Dirs = append(e.Dirs, dir)
 		b.SetBytes(dirs * int64(len(text)))
 	}

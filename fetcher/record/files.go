@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,8 +15,9 @@ import (
 // Config says where records go.
 type Config struct {
 	Dir         string
+	Series      Series // names the files; empty means Pages
 	FS          vfs.FS // nil: the operating system's
-	RotateBytes int64  // close pages.jsonl beyond this length; 0 means 1 GiB, negative never
+	RotateBytes int64  // close the active file beyond this length; 0 means 1 GiB, negative never
 	Compress    bool   // closed files become .zst
 	// OpenArchive opens an output that records point into, beside those in dir.
 	// It is synced before they are, and its position is part of theirs. It is
@@ -35,20 +34,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// The files of an output: records go to the active one; rotation gives it the
-// next number.
-const (
-	activeFile   = "pages.jsonl"
-	closedPrefix = "pages-"
-	closedSuffix = ".jsonl"
-	zstdSuffix   = ".zst"
-)
-
 // NewSuffix is what the name of a file ends with that will replace another
 // when it is whole. After a crash it is to be removed.
 const NewSuffix = ".new"
-
-func closedFile(n int) string { return fmt.Sprintf("%s%06d%s", closedPrefix, n, closedSuffix) }
 
 // Files is an output in the files of a directory. Its methods must be called
 // from one goroutine at a time, and after Sync only Close unless the position
@@ -81,9 +69,9 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 	cfg = cfg.withDefaults()
 	f := &Files{cfg: cfg}
 	for _, at := range position {
-		if n, ok := closedNumber(at.File); ok {
+		if n, ok := cfg.Series.number(at.File); ok {
 			f.closed = n
-		} else if at.File == activeFile {
+		} else if at.File == cfg.Series.active() {
 			f.length = at.Length
 		} else {
 			f.others = append(f.others, at)
@@ -113,17 +101,6 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 		f.pack(left)
 	}
 	return f, nil
-}
-
-// closedNumber returns the number in the name of a closed file, packed or not.
-func closedNumber(name string) (int, bool) {
-	digits, ok := strings.CutPrefix(strings.TrimSuffix(name, zstdSuffix), closedPrefix)
-	if !ok {
-		return 0, false
-	}
-	digits, ok = strings.CutSuffix(digits, closedSuffix)
-	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil && n > 0
 }
 
 func (f *Files) path(name string) string { return f.cfg.FS.PathJoin(f.cfg.Dir, name) }
@@ -165,7 +142,7 @@ func (f *Files) rotate() error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
-	if err := f.cfg.FS.Rename(f.path(activeFile), f.path(closedFile(f.closed+1))); err != nil {
+	if err := f.cfg.FS.Rename(f.path(f.cfg.Series.active()), f.path(f.cfg.Series.closed(f.closed+1))); err != nil {
 		return fmt.Errorf("record: rotate: %w", err)
 	}
 	// The new active file must not reach the disk before this: in the old one's
@@ -196,20 +173,20 @@ func (f *Files) Sync() (frontier.Position, error) {
 		half := len(f.buffer) / 2
 		for _, part := range [][]byte{f.buffer[:half], f.buffer[half:]} {
 			if _, err := f.file.WriteAt(part, f.length); err != nil {
-				return nil, fmt.Errorf("record: write %s: %w", f.path(activeFile), err)
+				return nil, fmt.Errorf("record: write %s: %w", f.path(f.cfg.Series.active()), err)
 			}
 			f.length += int64(len(part))
 			crash.Point("append")
 		}
 		f.buffer = f.buffer[:0]
 		if err := f.file.Sync(); err != nil {
-			return nil, fmt.Errorf("record: sync %s: %w", f.path(activeFile), err)
+			return nil, fmt.Errorf("record: sync %s: %w", f.path(f.cfg.Series.active()), err)
 		}
 	}
 	f.named = f.closed
-	position := frontier.Position{{File: activeFile, Length: f.length}}
+	position := frontier.Position{{File: f.cfg.Series.active(), Length: f.length}}
 	if f.closed > 0 {
-		position = append(position, frontier.FileLength{File: closedFile(f.closed)})
+		position = append(position, frontier.FileLength{File: f.cfg.Series.closed(f.closed)})
 	}
 	return append(position, f.others...), nil
 }

@@ -41,9 +41,6 @@ var (
 	_ frontier.Output = (*Journal)(nil)
 )
 
-// journalLock keeps a second process out of a journal's directory.
-const journalLock = "pages.lock"
-
 // OpenJournal opens the journal in cfg.Dir, or begins one. Whatever whole lines
 // are there count; half a line, which a crash left, is cut off. It returns
 // frontier.ErrLocked while another process has it open.
@@ -52,11 +49,11 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	unlock, err := cfg.FS.Lock(cfg.FS.PathJoin(cfg.Dir, journalLock))
+	unlock, err := cfg.FS.Lock(cfg.FS.PathJoin(cfg.Dir, cfg.Series.lock()))
 	if err != nil {
 		return nil, fmt.Errorf("record: %w: %s: %w", frontier.ErrLocked, cfg.Dir, err)
 	}
-	position, err := wholeLines(cfg.FS, cfg.Dir)
+	position, err := wholeLines(cfg.FS, cfg.Dir, cfg.Series)
 	if err != nil {
 		return nil, errors.Join(err, unlock.Close())
 	}
@@ -68,7 +65,7 @@ func OpenJournal(cfg Config) (*Journal, error) {
 }
 
 // wholeLines returns where the whole lines in the files of dir end.
-func wholeLines(filesystem vfs.FS, dir string) (frontier.Position, error) {
+func wholeLines(filesystem vfs.FS, dir string, series Series) (frontier.Position, error) {
 	names, err := filesystem.List(dir)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
@@ -76,9 +73,9 @@ func wholeLines(filesystem vfs.FS, dir string) (frontier.Position, error) {
 	var position frontier.Position
 	closed := 0
 	for _, name := range names {
-		if n, ok := closedNumber(name); ok {
+		if n, ok := series.number(name); ok {
 			closed = max(closed, n)
-		} else if name == activeFile {
+		} else if name == series.active() {
 			length, err := wholeLinesOf(filesystem, filesystem.PathJoin(dir, name))
 			if err != nil {
 				return nil, fmt.Errorf("record: %w", err)
@@ -87,7 +84,7 @@ func wholeLines(filesystem vfs.FS, dir string) (frontier.Position, error) {
 		}
 	}
 	if closed > 0 {
-		position = append(position, frontier.FileLength{File: closedFile(closed)})
+		position = append(position, frontier.FileLength{File: series.closed(closed)})
 	}
 	return position, nil
 }

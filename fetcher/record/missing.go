@@ -40,19 +40,19 @@ func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error
 	cfg = cfg.withDefaults()
 	rest, active, closed := append(frontier.Position{}, position...), -1, 0
 	for i, at := range rest {
-		if n, ok := closedNumber(at.File); ok {
+		if n, ok := cfg.Series.number(at.File); ok {
 			closed = n
-		} else if at.File == activeFile {
+		} else if at.File == cfg.Series.active() {
 			active = i
 		}
 	}
 	if active < 0 {
 		return rest, Cut{}, nil
 	}
-	cut := Cut{Name: cfg.FS.PathJoin(cfg.Dir, closedFile(closed+1)), Committed: rest[active].Length}
+	cut := Cut{Name: cfg.FS.PathJoin(cfg.Dir, cfg.Series.closed(closed+1)), Committed: rest[active].Length}
 	file, err := cfg.FS.Open(cut.Name) // it was closed, and a crash came before the commit
 	if errors.Is(err, fs.ErrNotExist) {
-		cut.Name = cfg.FS.PathJoin(cfg.Dir, activeFile)
+		cut.Name = cfg.FS.PathJoin(cfg.Dir, cfg.Series.active())
 		file, err = cfg.FS.Open(cut.Name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -44,9 +44,9 @@ func TestRest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		position := frontier.Position{{File: activeFile, Length: test.committed}, {File: "warc/x", Length: 7}}
+		position := frontier.Position{{File: Pages.active(), Length: test.committed}, {File: "warc/x", Length: 7}}
 		if test.closed > 0 {
-			position = append(position, frontier.FileLength{File: closedFile(test.closed)})
+			position = append(position, frontier.FileLength{File: Pages.closed(test.closed)})
 		}
 		cfg := Config{Dir: "d", FS: disk}
 		rest, cut, err := Rest(cfg, position)

@@ -29,9 +29,9 @@ func (f *Files) pack(numbers []int) {
 	}
 	f.packing.Go(func() {
 		for _, n := range numbers {
-			if err := f.compress(closedFile(n)); err != nil {
+			if err := f.compress(f.cfg.Series.closed(n)); err != nil {
 				f.mu.Lock()
-				f.packErr = errors.Join(f.packErr, fmt.Errorf("record: compress %s: %w", f.path(closedFile(n)), err))
+				f.packErr = errors.Join(f.packErr, fmt.Errorf("record: compress %s: %w", f.path(f.cfg.Series.closed(n)), err))
 				f.mu.Unlock()
 				return
 			}

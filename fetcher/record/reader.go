@@ -23,7 +23,8 @@ import (
 // never half a line of it. A Reader needs a few hundred KB, and some MB for a
 // packed file, however many records there are. It is safe for concurrent use.
 type Reader struct {
-	Dir string
+	Dir    string
+	Series Series // empty means Pages
 	// End is where the records end that count, as a store committed it. With
 	// nil all whole lines count: after a crash also some that the next start of
 	// the crawl will cut off and write again.
@@ -187,7 +188,7 @@ func (r Reader) sources(limit place) iter.Seq2[*source, error] {
 			}
 			if f == nil {
 				if last.offset > 0 {
-					yield(nil, fmt.Errorf("record: %s is gone, but %d bytes were committed", r.path(activeFile), last.offset))
+					yield(nil, fmt.Errorf("record: %s is gone, but %d bytes were committed", r.path(r.Series.active()), last.offset))
 				}
 				return
 			}
@@ -210,9 +211,9 @@ func (r Reader) end() place {
 	}
 	end := place{file: 1}
 	for _, f := range r.End {
-		if n, ok := closedNumber(f.File); ok {
+		if n, ok := r.Series.number(f.File); ok {
 			end.file = max(end.file, n+1)
-		} else if f.File == activeFile {
+		} else if f.File == r.Series.active() {
 			end.offset = f.Length
 		}
 	}
@@ -226,7 +227,7 @@ func (r Reader) closedNumbers() (numbers []int, err error) {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	for _, entry := range entries {
-		if n, ok := closedNumber(entry.Name()); ok {
+		if n, ok := r.Series.number(entry.Name()); ok {
 			numbers = append(numbers, n)
 		}
 	}
@@ -238,12 +239,12 @@ func (r Reader) closedNumbers() (numbers []int, err error) {
 // which will get it; nil if there is neither. A file that is closed or packed
 // at this moment has its new name first.
 func (r Reader) open(number int) (*source, error) {
-	active, err := r.openFile(activeFile, number)
+	active, err := r.openFile(r.Series.active(), number)
 	if err != nil {
 		return nil, err
 	}
 	for _, suffix := range []string{"", zstdSuffix} {
-		f, err := r.openFile(closedFile(number)+suffix, number)
+		f, err := r.openFile(r.Series.closed(number)+suffix, number)
 		if f == nil && err == nil {
 			continue
 		}
@@ -267,7 +268,7 @@ func (r Reader) openFile(name string, number int) (*source, error) {
 	case err != nil:
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	f := &source{ReadCloser: file, name: path, number: number, length: -1, closed: name != activeFile}
+	f := &source{ReadCloser: file, name: path, number: number, length: -1, closed: name != r.Series.active()}
 	if filepath.Ext(name) != zstdSuffix {
 		return f, nil
 	}

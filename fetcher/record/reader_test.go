@@ -81,14 +81,14 @@ func threeFiles(t testing.TB) (dir string, active []byte) {
 		text = append(text, line(t, sample(n, n-2))...)
 		switch n {
 		case 2:
-			write(t, dir, closedFile(1)+zstdSuffix, text)
+			write(t, dir, Pages.closed(1)+zstdSuffix, text)
 			text = nil
 		case 5:
-			write(t, dir, closedFile(2), text)
+			write(t, dir, Pages.closed(2), text)
 			text = nil
 		}
 	}
-	write(t, dir, activeFile, text)
+	write(t, dir, Pages.active(), text)
 	return dir, text
 }
 
@@ -99,13 +99,13 @@ func TestReaderOrder(t *testing.T) {
 	}
 	// A packed file that still has its plain form beside it counts once.
 	text := append(append(line(t, sample(0, -2)), line(t, sample(1, -1))...), line(t, sample(2, 0))...)
-	write(t, dir, closedFile(1), text)
-	write(t, dir, closedFile(1)+zstdSuffix+".new", []byte("half a frame"))
+	write(t, dir, Pages.closed(1), text)
+	write(t, dir, Pages.closed(1)+zstdSuffix+".new", []byte("half a frame"))
 	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
 		t.Errorf("with both forms: records %v, want %v", got, want)
 	}
 	// Old files may be moved away, the active one may be gone.
-	for _, name := range []string{closedFile(1), closedFile(1) + zstdSuffix} {
+	for _, name := range []string{Pages.closed(1), Pages.closed(1) + zstdSuffix} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -113,14 +113,14 @@ func TestReaderOrder(t *testing.T) {
 	if got, want := read(t, Reader{Dir: dir}), ids(3, 9); !slices.Equal(got, want) {
 		t.Errorf("without the first: records %v, want %v", got, want)
 	}
-	if err := os.Rename(filepath.Join(dir, activeFile), filepath.Join(dir, closedFile(3))); err != nil {
+	if err := os.Rename(filepath.Join(dir, Pages.active()), filepath.Join(dir, Pages.closed(3))); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := read(t, Reader{Dir: dir}), ids(3, 9); !slices.Equal(got, want) {
 		t.Errorf("while rotating: records %v, want %v", got, want)
 	}
 	// What was committed before the rotation ends where it did.
-	end := frontier.Position{{File: activeFile, Length: int64(bytes.IndexByte(active, '\n') + 1)}, {File: closedFile(2)}}
+	end := frontier.Position{{File: Pages.active(), Length: int64(bytes.IndexByte(active, '\n') + 1)}, {File: Pages.closed(2)}}
 	if got, want := read(t, Reader{Dir: dir, End: end}), ids(3, 7); !slices.Equal(got, want) {
 		t.Errorf("committed before the rotation: records %v, want %v", got, want)
 	}
@@ -148,7 +148,7 @@ func TestReaderLines(t *testing.T) {
 
 func TestReaderEnd(t *testing.T) {
 	dir, active := threeFiles(t)
-	write(t, dir, activeFile, append(active, `{"url":"http://h/half`...))
+	write(t, dir, Pages.active(), append(active, `{"url":"http://h/half`...))
 	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
 		t.Errorf("with half a line: records %v, want %v", got, want)
 	}
@@ -157,7 +157,7 @@ func TestReaderEnd(t *testing.T) {
 		for range n {
 			length += bytes.IndexByte(active[length:], '\n') + 1
 		}
-		end := frontier.Position{{File: activeFile, Length: int64(length)}, {File: closedFile(2)}}
+		end := frontier.Position{{File: Pages.active(), Length: int64(length)}, {File: Pages.closed(2)}}
 		if got, want := read(t, Reader{Dir: dir, End: end}), ids(0, 6+n); !slices.Equal(got, want) {
 			t.Errorf("up to byte %d: records %v, want %v", length, got, want)
 		}
@@ -166,7 +166,7 @@ func TestReaderEnd(t *testing.T) {
 
 func TestReaderDamage(t *testing.T) {
 	committed := func(n int64) frontier.Position {
-		return frontier.Position{{File: activeFile, Length: n}, {File: closedFile(2)}}
+		return frontier.Position{{File: Pages.active(), Length: n}, {File: Pages.closed(2)}}
 	}
 	tests := []struct {
 		name   string
@@ -175,21 +175,21 @@ func TestReaderDamage(t *testing.T) {
 		want   string
 	}{
 		{"short", func(*testing.T, string, []byte) {}, committed(1 << 20), "but 1048576 were committed"},
-		{"gone", func(t *testing.T, dir string, _ []byte) { _ = os.Remove(filepath.Join(dir, activeFile)) },
+		{"gone", func(t *testing.T, dir string, _ []byte) { _ = os.Remove(filepath.Join(dir, Pages.active())) },
 			committed(10), "is gone, but 10 bytes were committed"},
 		{"within a line", func(*testing.T, string, []byte) {}, committed(10), "the file ends within a line"},
 		{"closed within a line", func(t *testing.T, dir string, active []byte) {
-			write(t, dir, closedFile(2), active[:len(active)-1])
-		}, nil, closedFile(2) + ", byte "},
+			write(t, dir, Pages.closed(2), active[:len(active)-1])
+		}, nil, Pages.closed(2) + ", byte "},
 		{"packed file cut", func(t *testing.T, dir string, _ []byte) {
-			_ = os.Truncate(filepath.Join(dir, closedFile(1)+zstdSuffix), 30)
-		}, nil, closedFile(1) + zstdSuffix + ", byte 0: unexpected EOF"},
+			_ = os.Truncate(filepath.Join(dir, Pages.closed(1)+zstdSuffix), 30)
+		}, nil, Pages.closed(1) + zstdSuffix + ", byte 0: unexpected EOF"},
 		{"no record", func(t *testing.T, dir string, active []byte) {
-			write(t, dir, closedFile(2), append(active, "x\n"...))
+			write(t, dir, Pages.closed(2), append(active, "x\n"...))
 		}, nil, "invalid character 'x'"},
 		{"endless line", func(t *testing.T, dir string, active []byte) {
-			write(t, dir, activeFile, make([]byte, maxLineBytes+1))
-		}, nil, activeFile + ", byte 0: the line is too long"},
+			write(t, dir, Pages.active(), make([]byte, maxLineBytes+1))
+		}, nil, Pages.active() + ", byte 0: the line is too long"},
 		{"no directory", func(t *testing.T, dir string, _ []byte) { _ = os.RemoveAll(dir) }, nil, "no such file"},
 	}
 	for _, tt := range tests {
@@ -241,7 +241,7 @@ func TestFind(t *testing.T) {
 	dir, active := threeFiles(t)
 	again := sample(4, 2)
 	again.Round = 1
-	write(t, dir, activeFile, append(active, line(t, again)...))
+	write(t, dir, Pages.active(), append(active, line(t, again)...))
 	r := Reader{Dir: dir}
 	for n := range 9 {
 		want := sample(n, n-2)
@@ -262,7 +262,7 @@ func TestFind(t *testing.T) {
 	}
 	// As another JSON writer might have put it.
 	plain := strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(line(t, sample(9, -1))))
-	write(t, dir, activeFile, []byte(plain))
+	write(t, dir, Pages.active(), []byte(plain))
 	if got, ok, err := r.Find(sample(9, -1).URL); err != nil || !ok || got != sample(9, -1) {
 		t.Errorf("with a plain &: %+v, %v, %v", got, ok, err)
 	}
@@ -293,7 +293,7 @@ func TestTrail(t *testing.T) {
 		}
 	}
 	// Two that name each other, which only damage can bring about, end.
-	write(t, dir, activeFile, append(active, slices.Concat(line(t, sample(20, 21)), line(t, sample(21, 20)))...))
+	write(t, dir, Pages.active(), append(active, slices.Concat(line(t, sample(20, 21)), line(t, sample(21, 20)))...))
 	if got, want := trail(idOf(21)), []string{idOf(21), idOf(20)}; !slices.Equal(got, want) {
 		t.Errorf("a circle has the trail %v, want %v", got, want)
 	}
@@ -301,7 +301,7 @@ func TestTrail(t *testing.T) {
 	for n := range 3 * MaxTrail {
 		text = append(text, line(t, sample(100+n, 99+n))...)
 	}
-	write(t, dir, activeFile, text)
+	write(t, dir, Pages.active(), text)
 	if got := trail(idOf(99 + 3*MaxTrail)); len(got) != MaxTrail {
 		t.Errorf("a long trail has %d records, want %d", len(got), MaxTrail)
 	}
@@ -325,11 +325,11 @@ func FuzzJoinReferrers(f *testing.F) {
 			text = append(text, line(t, record)...)
 			if random.IntN(50) == 0 {
 				files++
-				write(t, dir, closedFile(files)+[]string{"", zstdSuffix}[random.IntN(2)], text)
+				write(t, dir, Pages.closed(files)+[]string{"", zstdSuffix}[random.IntN(2)], text)
 				text = nil
 			}
 		}
-		write(t, dir, activeFile, text)
+		write(t, dir, Pages.active(), text)
 		var out bytes.Buffer
 		if err := (Reader{Dir: dir}).JoinReferrers(&out, temp); err != nil {
 			t.Fatal(err)

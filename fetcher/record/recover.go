@@ -23,7 +23,7 @@ func (f *Files) recover() (plain []int, err error) {
 	}
 	closed := make(map[int]found)
 	for _, name := range names {
-		if strings.HasPrefix(name, closedPrefix) || strings.HasPrefix(name, activeFile) {
+		if strings.HasPrefix(name, f.cfg.Series.prefix()) || strings.HasPrefix(name, f.cfg.Series.active()) {
 			if strings.HasSuffix(name, NewSuffix) { // writing it was cut short
 				if err := f.cfg.FS.Remove(f.path(name)); err != nil {
 					return nil, fmt.Errorf("record: %w", err)
@@ -31,7 +31,7 @@ func (f *Files) recover() (plain []int, err error) {
 				continue
 			}
 		}
-		if n, ok := closedNumber(name); ok {
+		if n, ok := f.cfg.Series.number(name); ok {
 			is := closed[n]
 			if strings.HasSuffix(name, zstdSuffix) {
 				is.packed = true
@@ -47,12 +47,12 @@ func (f *Files) recover() (plain []int, err error) {
 			// No commit knows of this rotation: the active file of the position is
 			// the one that was closed. What is in the other one belongs to
 			// completions that never took effect.
-			err = f.cfg.FS.Rename(f.path(closedFile(n)), f.path(activeFile))
+			err = f.cfg.FS.Rename(f.path(f.cfg.Series.closed(n)), f.path(f.cfg.Series.active()))
 		case n > f.closed:
 			err = fmt.Errorf("%s is there, but only %d closed files were committed: it is of another output",
-				f.path(closedFile(n)), f.closed)
+				f.path(f.cfg.Series.closed(n)), f.closed)
 		case is.plain && is.packed: // removing it was cut short
-			err = f.cfg.FS.Remove(f.path(closedFile(n)))
+			err = f.cfg.FS.Remove(f.path(f.cfg.Series.closed(n)))
 		case is.plain:
 			plain = append(plain, n)
 		}
@@ -66,7 +66,7 @@ func (f *Files) recover() (plain []int, err error) {
 
 // openActive opens the active file and cuts it to f.length.
 func (f *Files) openActive() (err error) {
-	if f.file, err = OpenAt(f.cfg.FS, f.path(activeFile), f.length); err != nil {
+	if f.file, err = OpenAt(f.cfg.FS, f.path(f.cfg.Series.active()), f.length); err != nil {
 		return err
 	}
 	return f.syncDir(f.cfg.Dir)

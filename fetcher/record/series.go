@@ -1,0 +1,61 @@
+package record
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Series names the files of an output. Lines go to the active one, NAME.jsonl.
+// Rotation renames it to NAME-000001.jsonl and so on; packed files end with .zst.
+// The empty Series is Pages.
+type Series string
+
+// The series of a crawl.
+const (
+	Pages Series = "pages" // records
+	Links Series = "links" // see Edges
+)
+
+const (
+	fileSuffix = ".jsonl"
+	zstdSuffix = ".zst"
+)
+
+func (s Series) name() string { return string(cmp.Or(s, Pages)) }
+
+// active returns the name of the file that lines go to.
+func (s Series) active() string { return s.name() + fileSuffix }
+
+// lock returns the name of the file that keeps a second process out of a journal.
+func (s Series) lock() string { return s.name() + ".lock" }
+
+// prefix returns what the names of closed files begin with.
+func (s Series) prefix() string { return s.name() + "-" }
+
+// closed returns the name of the closed file of a number, from 1.
+func (s Series) closed(n int) string { return fmt.Sprintf("%s%06d%s", s.prefix(), n, fileSuffix) }
+
+// number returns the number in the name of a closed file, packed or not.
+func (s Series) number(name string) (int, bool) {
+	digits, ok := strings.CutPrefix(strings.TrimSuffix(name, zstdSuffix), s.prefix())
+	if !ok {
+		return 0, false
+	}
+	digits, ok = strings.CutSuffix(digits, fileSuffix)
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n > 0
+}
+
+// Of returns the part of a position that is about files of the series.
+func (s Series) Of(position frontier.Position) (part frontier.Position) {
+	for _, at := range position {
+		if _, closed := s.number(at.File); closed || at.File == s.active() {
+			part = append(part, at)
+		}
+	}
+	return part
+}
