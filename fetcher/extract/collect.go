@@ -30,6 +30,9 @@ type collector struct {
 	references []reference
 	index      map[string]int32 // of a reference's text in references
 	tooMany    int
+	texts      []LinkText // of references, index for index; only with Options.LinkTexts
+	open       int32      // the reference of the <a> that is open; -1: none
+	openText   []byte     // its text so far
 
 	title           string
 	hasTitle        bool
@@ -41,7 +44,7 @@ type collector struct {
 
 func newCollector(opt Options) *collector {
 	opt.MaxLinks = cmp.Or(opt.MaxLinks, DefaultMaxLinks)
-	return &collector{opt: opt, index: make(map[string]int32, 64)}
+	return &collector{opt: opt, index: make(map[string]int32, 64), open: -1}
 }
 
 func (o Options) check(base canon.URL) error {
@@ -72,7 +75,10 @@ func (c *collector) reads(tag atom.Atom) bool {
 func (c *collector) element(tag atom.Atom, attrs []html.Attribute) {
 	switch tag {
 	case atom.A:
-		c.addRel(Anchor, attrs)
+		c.closeAnchor() // the parser ends one where another begins
+		if i := c.addRel(Anchor, attrs); c.opt.LinkTexts {
+			c.open, c.openText = i, c.openText[:0]
+		}
 	case atom.Area:
 		c.addRel(Area, attrs)
 	case atom.Frame, atom.Iframe:
@@ -141,7 +147,7 @@ func (c *collector) link(attrs []html.Attribute) {
 	media, _ := value(attrs, "type")
 	kind, ok := relKind(rel, media)
 	if ok && (c.opt.Assets || !kind.Asset()) {
-		c.add(kind, href, hasWord(rel, "nofollow"))
+		c.addRelText(c.add(kind, href, hasWord(rel, "nofollow")), rel)
 	}
 }
 
@@ -200,25 +206,35 @@ func (c *collector) meta(attrs []html.Attribute) {
 
 func (c *collector) setTitle(text string) {
 	c.hasTitle = true
-	if len(text) > 4*MaxTitleBytes { // collapsing needs no more
-		text = text[:4*MaxTitleBytes]
+	c.title = collapsed(text, MaxTitleBytes)
+}
+
+// collapsed returns text with its white space collapsed, cut at most bytes.
+func collapsed(text string, most int) string {
+	if len(text) > 4*most { // collapsing needs no more
+		text = text[:4*most]
 	}
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
-	if len(text) > MaxTitleBytes {
-		cut := MaxTitleBytes
+	if len(text) > most {
+		cut := most
 		for !utf8.RuneStart(text[cut]) {
 			cut--
 		}
 		text = text[:cut]
 	}
-	c.title = strings.Clone(text)
+	return strings.Clone(text)
 }
 
-func (c *collector) addRel(kind Kind, attrs []html.Attribute) {
-	if href, has := value(attrs, "href"); has {
-		rel, _ := value(attrs, "rel")
-		c.add(kind, href, rel != "" && hasWord(rel, "nofollow"))
+// addRel takes the link of an <a> or <area>, and returns its reference, -1 for none.
+func (c *collector) addRel(kind Kind, attrs []html.Attribute) int32 {
+	href, has := value(attrs, "href")
+	if !has {
+		return -1
 	}
+	rel, _ := value(attrs, "rel")
+	i := c.add(kind, href, rel != "" && hasWord(rel, "nofollow"))
+	c.addRelText(i, rel)
+	return i
 }
 
 func (c *collector) addValue(kind Kind, attrs []html.Attribute, name string) {
@@ -235,21 +251,26 @@ func (c *collector) addSrcset(attrs []html.Attribute, name string) {
 	}
 }
 
-// add takes one reference. Its fragment is cut off first: '#' ends a URL
-// wherever it stands.
-func (c *collector) add(kind Kind, text string, nofollow bool) {
+// add takes one reference and returns its index, -1 if there are too many. Its
+// fragment is cut off first: '#' ends a URL wherever it stands.
+func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
 	text, _, _ = strings.Cut(text, "#")
 	if i, known := c.index[text]; known {
 		r := &c.references[i]
 		r.kind, r.nofollow = min(r.kind, kind), r.nofollow && nofollow
-		return
+		return i
 	}
 	if len(c.references) == c.opt.MaxLinks {
 		c.tooMany++
-		return
+		return -1
 	}
-	c.index[text] = int32(len(c.references))
+	i := int32(len(c.references))
+	c.index[text] = i
 	c.references = append(c.references, reference{text, kind, nofollow})
+	if c.opt.LinkTexts {
+		c.texts = append(c.texts, LinkText{})
+	}
+	return i
 }
 
 // value returns the first attribute of that name; "href" is also SVG's xlink:href.

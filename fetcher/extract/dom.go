@@ -10,7 +10,10 @@ import (
 // walk shows every element of a document to found, in document order.
 func walk(root *html.Node, found *collector) {
 	for n := root; ; {
-		if n.Type == html.ElementNode {
+		switch {
+		case n.Type == html.TextNode && found.open >= 0 && !isRawText(n.Parent.DataAtom):
+			found.addText(n.Data)
+		case n.Type == html.ElementNode:
 			if n.DataAtom == atom.Title && n.Namespace == "" && !found.hasTitle {
 				found.setTitle(childText(n))
 			}
@@ -20,13 +23,22 @@ func walk(root *html.Node, found *collector) {
 			n = n.FirstChild
 			continue
 		}
+		leave(n, found)
 		for n != root && n.NextSibling == nil {
 			n = n.Parent
+			leave(n, found)
 		}
 		if n == root {
 			return
 		}
 		n = n.NextSibling
+	}
+}
+
+// leave ends an element.
+func leave(n *html.Node, found *collector) {
+	if found.open >= 0 && n.DataAtom == atom.A && n.Type == html.ElementNode {
+		found.closeAnchor()
 	}
 }
 

@@ -29,7 +29,10 @@ func TestTokensEqualDocument(t *testing.T) {
 	dice := rand.New(rand.NewPCG(*seedFlag, 0))
 	for range *pagesFlag {
 		body := randomPage(dice)
-		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{Assets: dice.IntN(3) > 0, ProductToken: "foobot"})
+		tree, tokens := read(t, body, "text/html; charset=utf-8", Options{Assets: dice.IntN(3) > 0, ProductToken: "foobot", LinkTexts: true})
+		if diff := cmp.Diff(tree.LinkTexts, tokens.LinkTexts); diff != "" || len(tree.LinkTexts) != len(tree.Links) {
+			t.Fatalf("seed %d: texts of document and tokens differ (-document +tokens):\n%s\n%s", *seedFlag, diff, body)
+		}
 		if diff := cmp.Diff(lines(tree), lines(tokens)); diff != "" {
 			t.Fatalf("seed %d: links of document and tokens differ (-document +tokens):\n%s\n%s", *seedFlag, diff, body)
 		}
@@ -77,7 +80,8 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 		switch kind := dice.IntN(12); {
 		case kind < 4:
 			rel := []string{"", " rel=nofollow", " rel='me nofollow'"}[dice.IntN(3)]
-			fmt.Fprintf(b, "<a%s href=%s>text &copy;</a>", rel, quoted)
+			text := []string{"text &copy;", "", "a <b>bold</b>\n text", "<!-- no -->1 < 2<script>no</script>", "<img src=x alt=no> ", "more<br>lines &amp;c"}[dice.IntN(6)]
+			fmt.Fprintf(b, "<a%s href=%s>%s</a>", rel, quoted, text)
 		case kind == 4:
 			fmt.Fprintf(b, "<img src=%s srcset='%s 1x, %s 2x'/>", quoted, "s1", "s2")
 		case kind == 5:

@@ -44,6 +44,7 @@ type Options struct {
 	FastLinks    bool                 // read tokens, build no document: Page.Document parses when asked
 	MaxLinks     int                  // distinct references to take; 0 means DefaultMaxLinks
 	ProductToken string               // meta tags of this name count beside those of "robots"
+	LinkTexts    bool                 // fill Page.LinkTexts
 
 	// Room is asked before a document is built that takes up to so many bytes,
 	// MaxDocumentMemory at most. If there is none, links are read from the
@@ -71,14 +72,15 @@ type Link struct {
 
 // Page is what a body says. It is not safe for concurrent use.
 type Page struct {
-	Title     string    // white space collapsed, at most MaxTitleBytes
-	Charset   string    // what the body was read as, by its name in the Encoding standard
-	Base      canon.URL // what references are relative to: the page's URL or its <base href>
-	Canonical canon.URL // target of rel=canonical; zero for none
-	Refresh   canon.URL // target of http-equiv=refresh, also one of Links; zero for none
-	Nofollow  bool      // robots meta tag: follow no link of the page
-	Noindex   bool      // robots meta tag
-	Links     []Link    // distinct, in the order in which they first stand in the page
+	Title     string     // white space collapsed, at most MaxTitleBytes
+	Charset   string     // what the body was read as, by its name in the Encoding standard
+	Base      canon.URL  // what references are relative to: the page's URL or its <base href>
+	Canonical canon.URL  // target of rel=canonical; zero for none
+	Refresh   canon.URL  // target of http-equiv=refresh, also one of Links; zero for none
+	Nofollow  bool       // robots meta tag: follow no link of the page
+	Noindex   bool       // robots meta tag
+	Links     []Link     // distinct, in the order in which they first stand in the page
+	LinkTexts []LinkText // with Options.LinkTexts: what the page says of Links, index for index
 
 	// References that are no links, each distinct one counted once.
 	Malformed int

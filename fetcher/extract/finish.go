@@ -32,7 +32,7 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	page.Links = make([]Link, 0, len(c.references))
 	index := make(map[canon.URL]int32, len(c.references))
 	size := 0
-	for _, r := range c.references {
+	for n, r := range c.references {
 		if size > MaxLinkBytes {
 			page.TooMany++
 			continue
@@ -52,10 +52,16 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 		if i, known := index[target]; known {
 			l := &page.Links[i]
 			l.Kind, l.Nofollow = min(l.Kind, r.kind), l.Nofollow && r.nofollow
+			if c.opt.LinkTexts {
+				page.LinkTexts[i].add(c.texts[n])
+			}
 			continue
 		}
 		index[target] = int32(len(page.Links))
 		page.Links = append(page.Links, Link{URL: target, Kind: r.kind, Nofollow: r.nofollow})
+		if c.opt.LinkTexts {
+			page.LinkTexts = append(page.LinkTexts, c.texts[n])
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ func readTokens(text []byte, found *collector) {
 	t := tokens{text: text, found: found}
 	for t.next() {
 	}
+	found.closeAnchor()
 }
 
 // tokens finds the start tags that html.Tokenizer finds, in several times less
@@ -39,6 +40,13 @@ type tokens struct {
 // next reads what begins at the next <. It returns false at the end of the text.
 func (t *tokens) next() bool {
 	start := bytes.IndexByte(t.text[t.at:], '<')
+	if t.found.open >= 0 {
+		text := t.text[t.at:]
+		if start >= 0 {
+			text = text[:start]
+		}
+		t.found.addText(plainText(text[:min(len(text), 8*MaxAnchorBytes)]))
+	}
 	if start < 0 {
 		return false
 	}
@@ -54,11 +62,17 @@ func (t *tokens) next() bool {
 		if t.drawing > 0 && tagName(rest[1:]) == atom.Svg {
 			t.drawing--
 		}
+		if t.found.open >= 0 && tagName(rest[1:]) == atom.A {
+			t.found.closeAnchor()
+		}
 		return t.skip(tagEnd(rest))
 	case c == '!' && bytes.HasPrefix(rest, []byte("<!--")):
 		return t.skip(commentEnd(rest))
 	case c == '!', c == '?', c == '/':
 		return t.skip(bytes.IndexByte(rest, '>') + 1)
+	}
+	if t.found.open >= 0 {
+		t.found.addText("<")
 	}
 	t.at++ // it is text
 	return true
@@ -90,10 +104,17 @@ func (t *tokens) startTag(rest []byte) bool {
 		t.drawing++
 	case atom.Plaintext:
 		return false
-	case atom.Iframe, atom.Noembed, atom.Noframes, atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Xmp:
-		return t.rawText(tag)
 	}
-	return true
+	return !isRawText(tag) || t.rawText(tag)
+}
+
+// isRawText reports whether the tags in an element are text.
+func isRawText(tag atom.Atom) bool {
+	switch tag {
+	case atom.Iframe, atom.Noembed, atom.Noframes, atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Xmp:
+		return true
+	}
+	return false
 }
 
 // rawText reads the text of an element in which tags are text.
