@@ -22,6 +22,7 @@ const (
 	kindPending = iota // with no lease: the first of its item and round
 	kindVoid
 	kindRecord
+	kindEdges
 )
 
 // appendEntry appends the entry of a line.
@@ -48,20 +49,19 @@ func (x *export) decide(s *exportShare) error {
 		x.choose(all, order[:same], exported)
 		order = order[same:]
 	}
-	return s.answer(all, exported)
+	return s.answer(all, exported, x.wanted)
 }
 
 // choose picks one of the entries of an item and round, which are sorted.
 func (x *export) choose(all entries, order []uint32, exported []bool) {
 	pending := all.kind(order[0]) == kindPending
 	chosen, found := uint32(0), false
-	var left uint64 // records that nobody took back
+	var chosenEdges []uint32 // of its lease
+	var left uint64          // records that nobody took back
 	for len(order) > 0 {
 		lease := all.run(order, entryKind)
-		records, _ := slices.BinarySearchFunc(order[:lease], byte(kindRecord), func(i uint32, kind byte) int {
-			return int(all.kind(i)) - int(kind)
-		})
-		n := uint64(lease - records)
+		records, edges := all.firstOf(order[:lease], kindRecord), all.firstOf(order[:lease], kindEdges)
+		n := uint64(edges - records)
 		switch {
 		case n == 0: // a void line whose record was lost, or a pending item
 		case records > 0 && all.kind(order[0]) == kindVoid:
@@ -70,7 +70,7 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 			left += n
 			// The leases come in ascending order: of equal times the last stays.
 			if first := order[records]; !found || all.fetched(first) >= all.fetched(chosen) {
-				chosen, found = first, true
+				chosen, found, chosenEdges = first, true, order[edges:lease]
 			}
 		}
 		order = order[lease:]
@@ -80,13 +80,26 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 		x.sums.Pending += left
 	case found:
 		exported[chosen] = true
+		all.chooseEdges(chosenEdges, exported)
 		x.sums.Records++
 		x.sums.Repeated += left - 1
 	}
 }
 
-// answer writes what was decided in the place of the entries.
-func (s *exportShare) answer(all entries, exported []bool) error {
+// chooseEdges picks each part once: a record that was appended twice under one
+// lease has its links twice.
+func (e entries) chooseEdges(order []uint32, exported []bool) {
+	part := int64(0)
+	for _, i := range order {
+		if e.fetched(i) == part {
+			exported[i] = true
+			part++
+		}
+	}
+}
+
+// answer writes, in the place of the entries, what was decided about those of a kind.
+func (s *exportShare) answer(all entries, exported []bool, kind byte) error {
 	if err := s.file.Truncate(0); err != nil {
 		return err
 	}
@@ -94,7 +107,7 @@ func (s *exportShare) answer(all entries, exported []bool) error {
 		return err
 	}
 	for i := range all.len() {
-		if all.kind(uint32(i)) != kindRecord {
+		if all.kind(uint32(i)) != kind {
 			continue
 		}
 		answer := byte(0)
@@ -129,6 +142,13 @@ func (e entries) sorted() []uint32 {
 		return cmp.Or(bytes.Compare(e.at(a)[:entryTime], e.at(b)[:entryTime]), cmp.Compare(a, b))
 	})
 	return order
+}
+
+// firstOf returns where the entries of a kind, or of later ones, begin in order,
+// which has those of one lease.
+func (e entries) firstOf(order []uint32, kind byte) int {
+	i, _ := slices.BinarySearchFunc(order, kind, func(i uint32, kind byte) int { return int(e.kind(i)) - int(kind) })
+	return i
 }
 
 // run returns how many entries at the beginning of order have the same first

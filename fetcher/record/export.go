@@ -40,6 +40,9 @@ type Export struct {
 	// records of this round never took effect. nil: nobody asked. It agrees
 	// with the records exactly while nobody works on the crawl.
 	Pending iter.Seq2[Key, error]
+	// Edges has To write, in the place of each record that it exports, the lines of
+	// the series Links that were written with it.
+	Edges bool
 }
 
 // Key is what has one record.
@@ -68,13 +71,24 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 	if err != nil {
 		return sums, fmt.Errorf("record: %w", err)
 	}
-	x := export{ctx: ctx, temp: dir, sums: &sums, ends: make([]place, len(e.Dirs))}
+	x := export{ctx: ctx, temp: dir, sums: &sums, wanted: kindRecord, ends: make([]place, len(e.Dirs))}
+	series := Pages
+	if e.Edges {
+		x.wanted, series = kindEdges, Links
+	}
 	defer func() { err = errors.Join(err, x.close(), os.RemoveAll(dir)) }()
 	if err := x.writePending(e.Pending); err != nil {
 		return sums, err
 	}
 	for i, dir := range e.Dirs {
 		if x.ends[i], err = x.gather(Reader{Dir: dir}); err != nil {
+			return sums, err
+		}
+		if !e.Edges {
+			continue
+		}
+		// They were synced before the records that were just read.
+		if x.ends[i], err = x.gather(Reader{Dir: dir, Series: Links}); err != nil {
 			return sums, err
 		}
 	}
@@ -88,7 +102,7 @@ func (e Export) To(ctx context.Context, w io.Writer) (sums Exported, err error) 
 	}
 	out := bufio.NewWriterSize(w, 256<<10)
 	for i, dir := range e.Dirs {
-		if err := x.write(out, Reader{Dir: dir}, x.ends[i]); err != nil {
+		if err := x.write(out, Reader{Dir: dir, Series: series}, x.ends[i]); err != nil {
 			return sums, err
 		}
 	}
@@ -103,14 +117,15 @@ type export struct {
 	ctx    context.Context
 	temp   string // directory of the shares
 	sums   *Exported
-	ends   []place                        // of each directory, as the first pass found it
+	wanted byte                           // the kind of the lines that are written
+	ends   []place                        // of each directory's lines of that kind, as the first pass found them
 	shares [math.MaxUint8 + 1]exportShare // by the first byte of the fingerprint
 }
 
 // exportShare is a part of the lines: all those of its items.
 type exportShare struct {
 	spill                 // entries, then answers
-	answers *bufio.Reader // for each record, in the order of reading: exported or not
+	answers *bufio.Reader // for each line of the wanted kind, in the order of reading: exported or not
 }
 
 func (x *export) of(item bloomstore.Fingerprint) *exportShare { return &x.shares[item[0]] }
@@ -188,7 +203,7 @@ func (x *export) write(out *bufio.Writer, r Reader, end place) error {
 		}
 		for text := range bytes.Lines(b.lines) {
 			line, err := parseLeased(text)
-			if err != nil || line.kind != kindRecord {
+			if err != nil || line.kind != x.wanted {
 				continue
 			}
 			exported, err := x.of(line.Item).answers.ReadByte()
@@ -211,7 +226,7 @@ type leasedLine struct {
 	Key
 	kind    byte
 	lease   frontier.LeaseID
-	fetched int64 // ns since 1970; of a record
+	fetched int64 // ns since 1970; of a record; of edges the number of the part
 }
 
 var errNoJournal = errors.New("not a journal's line")
@@ -226,6 +241,14 @@ func parseLeased(line []byte) (l leasedLine, err error) {
 	}
 	if bytes.HasPrefix(line, []byte(voidPrefix)) {
 		l.kind = kindVoid
+		return l, nil
+	}
+	if bytes.HasPrefix(line, []byte(edgesPrefix)) {
+		var is bool
+		l.kind = kindEdges
+		if l.fetched, is = parsePart(line); !is {
+			return l, errNoJournal
+		}
 		return l, nil
 	}
 	l.kind = kindRecord
@@ -248,12 +271,18 @@ func parseHex(to, line []byte, key string) bool {
 }
 
 func parseRound(to *uint32, line []byte) bool {
-	_, rest, ok := bytes.Cut(line, []byte(`"round":`))
-	digits := 0
-	for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
-		digits++
-	}
-	round, err := strconv.ParseUint(string(rest[:digits]), 10, 32)
+	text, found := numberOf(line, `"round":`)
+	round, err := strconv.ParseUint(text, 10, 32)
 	*to = uint32(round)
-	return ok && err == nil
+	return found && err == nil
+}
+
+// numberOf returns the digits that follow key in a line.
+func numberOf(line []byte, key string) (digits string, found bool) {
+	_, rest, found := bytes.Cut(line, []byte(key))
+	n := 0
+	for n < len(rest) && '0' <= rest[n] && rest[n] <= '9' {
+		n++
+	}
+	return string(rest[:n]), found
 }

@@ -1,0 +1,94 @@
+package record
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// Edge is a link from a page to another URL. docs/reference/links.md describes
+// its fields.
+type Edge struct {
+	Target string `json:"target"`         // canonical URL
+	Text   string `json:"text,omitempty"` // of the anchor
+	Rel    string `json:"rel,omitempty"`
+	Kind   string `json:"kind"` // where it stands: extract.Kind
+}
+
+// PageLinks is one line of the series Links: links of one page, in the round of a
+// record. A page with many has several lines, parts 0, 1 and so on.
+type PageLinks struct {
+	Source string `json:"source"` // canonical URL of the page
+	ID     string `json:"id"`     // of its record
+	Round  int    `json:"round"`
+	Part   int    `json:"part"`
+	Links  []Edge `json:"links"`
+}
+
+// EdgeSink takes the links of pages, each before the record of its page.
+type EdgeSink interface {
+	AppendEdges(r *Record, edges []Edge) error
+}
+
+var (
+	_ EdgeSink = (*Files)(nil)
+	_ EdgeSink = (*Journal)(nil)
+)
+
+// Limits of a line: a reader has one in memory.
+const (
+	edgesPerLine = 1000
+	edgeBytes    = 1 << 20
+)
+
+// appendEdges appends the lines of a page's links. leased: each says under which
+// lease it was written.
+func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error) {
+	for part := 0; len(edges) > 0; part++ {
+		n, size := 0, 0
+		for n < len(edges) && n < edgesPerLine && size < edgeBytes {
+			size += len(edges[n].Target) + len(edges[n].Text)
+			n++
+		}
+		line, err := json.Marshal(PageLinks{r.URL, r.ID, r.Round, part, edges[:n]})
+		if err != nil {
+			return b, err
+		}
+		edges = edges[n:]
+		if leased {
+			b = r.appendLease(append(b, line[:len(line)-len("}")]...))
+		} else {
+			b = append(append(b, line...), '\n')
+		}
+	}
+	return b, nil
+}
+
+// AppendEdges implements EdgeSink for an output of the series Links.
+func (f *Files) AppendEdges(r *Record, edges []Edge) (err error) {
+	if err := f.makeRoom(); err != nil {
+		return err
+	}
+	f.buffer, err = r.appendEdges(f.buffer, edges, false)
+	return err
+}
+
+// AppendEdges implements EdgeSink for a journal of the series Links. Of a record
+// that a void line takes back the links do not count either.
+func (j *Journal) AppendEdges(r *Record, edges []Edge) error {
+	lines, err := r.appendEdges(nil, edges, true)
+	if err != nil {
+		return err
+	}
+	j.append(lines)
+	return nil
+}
+
+// edgesPrefix begins a line of the series Links.
+const edgesPrefix = `{"source":`
+
+// parsePart returns the number of a part.
+func parsePart(line []byte) (part int64, is bool) {
+	text, found := numberOf(line, `"part":`)
+	part, err := strconv.ParseInt(text, 10, 32)
+	return part, found && err == nil
+}
