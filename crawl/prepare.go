@@ -77,6 +77,9 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	p.Memory = cmp.Or(p.Memory, defaultMemory)
 	p.Records.Save = cmp.Or(p.Records.Save, "none")
 	p.Grace = cmp.Or(p.Grace, defaultGrace)
+	if p.Records.Links && p.Fixed.Sink == sinkPostgres {
+		keep(errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
+	}
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -286,6 +289,7 @@ func (p *plan) engineConfig() *engine.Config {
 			RotateBytes: p.Tests.SaveRotateBytes,
 			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
 		},
+		Edges:          p.Records.Links,
 		CheckpointAdds: p.Tests.CheckpointAdds, Logger: p.Logger,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 )
 
@@ -53,7 +54,7 @@ func openSession(ctx context.Context, p *plan, home engine.Home, why engine.Purp
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
 		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
-		FastLinks: !p.FullParse, OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
+		Edges: ses.edges(), FastLinks: !p.FullParse, OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, ses.close())
@@ -93,6 +94,14 @@ func (ses *session) archive() fetcher.Archive {
 		return nil
 	}
 	return archive{ses.engine.Archive, ses.Records.Save == "all"}
+}
+
+// edges returns where links are kept, or nil if none are.
+func (ses *session) edges() record.EdgeSink {
+	if !ses.Records.Links {
+		return nil
+	}
+	return ses.engine.Edges
 }
 
 // archive keeps the answers that Records.Save names.

@@ -65,6 +65,10 @@ var (
 	verbReconcile = verb[nothing, exact.Reconciled]{"reconcile", engine.Steer, func(ses *session, ctx context.Context, _ nothing) (exact.Reconciled, error) {
 		return ses.engine.Reconcile(ctx, false)
 	}}
+	verbCanonical = verb[string, string]{"canonical", engine.Look, func(ses *session, _ context.Context, url string) (string, error) {
+		canonical, err := ses.canon.Parse(url)
+		return canonical.String(), err
+	}}
 	verbStop = verb[nothing, nothing]{"stop", engine.Look, func(ses *session, _ context.Context, _ nothing) (nothing, error) {
 		if ses.monitor == nil {
 			return nothing{}, errNotRun
@@ -85,7 +89,7 @@ func (ses *session) routes() *http.ServeMux {
 		serve(*http.ServeMux, *session)
 	}{
 		verbSeed, verbRetry, verbPause, verbStatus, verbSample, verbReport, verbExplain, verbAudit, verbPosition, verbFilter,
-		verbSeeds, verbReconcile, verbStop,
+		verbSeeds, verbReconcile, verbCanonical, verbStop,
 	} {
 		v.serve(mux, ses)
 	}

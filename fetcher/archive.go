@@ -23,9 +23,19 @@ type Archive interface {
 	Append(packed *warc.Packed) (warc.Place, error)
 }
 
-// finish ends the item with a record; its answer goes into the archive.
+// finish ends the item with a record; its links are kept before it, and its answer
+// goes into the archive.
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finished(v.item, outcome, r)
+	if v.cfg.Edges != nil && len(v.edges) > 0 {
+		write := done.Record
+		done.Record = func(links frontier.LinkCounts) error {
+			if err := v.cfg.Edges.AppendEdges(r, v.edges); err != nil {
+				return err
+			}
+			return write(links)
+		}
+	}
 	if v.cfg.Archive == nil || v.answer == nil || v.answer.Wire == nil || !v.cfg.Archive.Wants(v.answer) {
 		return done
 	}

@@ -98,6 +98,10 @@ type Config struct {
 	// Client must capture then.
 	Archive Archive
 
+	// Edges keeps the links of each page with their texts; nil: none are kept. It
+	// must belong to the store's Output, synced before Sink.
+	Edges record.EdgeSink
+
 	// FastLinks reads links from tokens and builds no document: a tenth of the
 	// work. The links are the same but within SVG and MathML (package extract).
 	FastLinks bool
@@ -135,7 +139,7 @@ func (c Config) withDefaults() (Config, error) {
 	missing(c.Store == nil, "Store")
 	missing(c.Client == nil, "Client")
 	missing(c.Quota == nil && c.Rules.BoundsHosts(), "Quota")
-	missing(c.Sink == nil && c.Archive != nil, "Sink")
+	missing(c.Sink == nil && (c.Archive != nil || c.Edges != nil), "Sink")
 	private := c.SeedOrigins || c.Client != nil && c.sendsPrivate()
 	missing(c.Scope == nil && (private || c.Rules.Scope != canon.ScopeAny), "Scope")
 	if c.Client != nil {

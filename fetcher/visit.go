@@ -118,6 +118,7 @@ type visited struct {
 	share   *budget.Share // of the memory; nil: there is no limit
 	packed  int64         // bytes of the answer for the archive
 	refused []Refused     // links, for Config.OnRefused
+	edges   []record.Edge // links, for Config.Edges
 }
 
 // newRecord returns the part of a record that every outcome has.
@@ -238,7 +239,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 	if extractable(answer.ContentType) {
 		options := extract.Options{
 			Canon: v.cfg.Canon, FastLinks: v.cfg.FastLinks, Assets: v.cfg.Assets, ProductToken: v.token,
-			Room: v.room(), GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin,
+			Room: v.room(), GiveUp: v.impatience(), Resolving: stage.Canonicalise.Begin, LinkTexts: v.cfg.Edges != nil,
 		}
 		if v.cfg.OnRefused != nil {
 			options.OnRefused = func(text string, err error) { links.detail(text, reasonOf(err), err.Error()) }
@@ -255,6 +256,7 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		} else {
 			page.document = document
 			r.Title, r.Charset, r.Canonical = document.Title, document.Charset, document.Canonical.String()
+			v.edges = edgesOf(document)
 			links.addDocument(document, robots.HeaderTag(answer.Header.Values("X-Robots-Tag"), v.token))
 		}
 	}
@@ -274,6 +276,17 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		return v.storeFailed(links.err)
 	}
 	return v.finishedWith(&links, frontier.OK, r)
+}
+
+// edgesOf returns the links of a page with their texts, none if those were not
+// asked for.
+func edgesOf(page *extract.Page) []record.Edge {
+	edges := make([]record.Edge, 0, len(page.LinkTexts))
+	for i, text := range page.LinkTexts {
+		link := &page.Links[i]
+		edges = append(edges, record.Edge{Target: link.URL.String(), Text: text.Text, Rel: text.Rel, Kind: link.Kind.String()})
+	}
+	return edges
 }
 
 // describe notes the body of an answer.

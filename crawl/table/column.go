@@ -47,12 +47,14 @@ type Schema struct {
 	objects []string // members whose own members are columns, such as fields
 	others  []string // strings that some records have and that are no column by default
 	derive  func(r *row, name string) any
+	open    bool // lines may have members that are not in columns
 }
 
 // Records is the schema of records: the fields of record.Record in their order.
 // The column state, which is done or failed, is derived from outcome.
 func Records() *Schema {
 	s := schemaOf(reflect.TypeFor[record.Record]())
+	s.open = true
 	s.others = []string{"state", "referrer", "fingerprint", "lease"}
 	s.derive = func(r *row, name string) any {
 		if name != "state" {
@@ -64,10 +66,13 @@ func Records() *Schema {
 	return s
 }
 
-// schemaOf reads the schema from the JSON tags of a struct.
+// SchemaOf returns the schema of lines that are values of a struct: its fields by
+// their JSON names.
+func SchemaOf[T any]() *Schema { return schemaOf(reflect.TypeFor[T]()) }
+
 func schemaOf(t reflect.Type) *Schema {
 	s := new(Schema)
-	for field := range t.Fields() {
+	for _, field := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue

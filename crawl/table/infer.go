@@ -24,6 +24,8 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 	switch {
 	case len(t.Columns) > MaxColumns:
 		return nil, fmt.Errorf("table: %d columns, want %d at most", len(t.Columns), MaxColumns)
+	case len(t.Columns) == 0 && t.Format != JSONL && !t.Schema.open:
+		return t.Schema.columns, nil
 	case len(t.Columns) == 0 && t.Format != JSONL:
 		return t.discover(source())
 	case !typed || !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Kind == Any }):

@@ -66,6 +66,7 @@ type Config struct {
 	Stream  io.Writer     // gets records too; nil: nothing does
 	Save    bool          // answers are kept
 	Archive warc.Config   // without Dir
+	Edges   bool          // links are kept, in files beside those of records
 
 	CheckpointAdds int
 	Logger         *slog.Logger
@@ -93,9 +94,10 @@ type Engine struct {
 	Books
 	Upkeep
 
-	Sink    record.Sink  // where records go; nil: nowhere
-	Archive *warc.Writer // where answers go; nil: nowhere
-	Dir     string       // that has this process's records; empty: none
+	Sink    record.Sink     // where records go; nil: nowhere
+	Archive *warc.Writer    // where answers go; nil: nowhere
+	Edges   record.EdgeSink // where links go; nil: nowhere
+	Dir     string          // that has this process's records; empty: none
 
 	local  *localEngine
 	shared *sharedEngine
@@ -177,7 +179,7 @@ func newEngine[E interface {
 }](e E, out *outputs) *Engine {
 	engine := &Engine{Store: e, Scope: e, Quota: e, Inspector: e, Control: e, Filter: e, Books: e, Upkeep: e, output: out}
 	if out != nil {
-		engine.Sink, engine.Archive, engine.Dir = out.sink, out.archive, out.dir
+		engine.Sink, engine.Archive, engine.Edges, engine.Dir = out.sink, out.archive, out.edges, out.dir
 	}
 	return engine
 }

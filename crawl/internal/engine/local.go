@@ -90,12 +90,38 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 func (d Directory) openOutput(out *outputs, position frontier.Position) (frontier.Output, error) {
 	config := out.c.Records
 	config.Dir = d.Path
-	config.OpenArchive = func(string) (frontier.Output, error) { return d.openArchive(out, position) }
+	config.OpenArchive = func(string) (frontier.Output, error) { return d.openBeside(out, position) }
 	files, err := record.Open(config, position)
 	if err != nil {
 		return nil, err
 	}
 	return out.records(files), nil
+}
+
+// openBeside opens the files of answers and of links; nil: there are none, nor
+// shall be any.
+func (d Directory) openBeside(out *outputs, position frontier.Position) (frontier.Output, error) {
+	var all beside
+	answers, err := d.openArchive(out, position)
+	if err != nil {
+		return nil, err
+	}
+	if answers != nil {
+		all = append(all, answers)
+	}
+	if part := record.Links.Of(position); out.c.Edges || len(part) > 0 {
+		config := out.c.Records
+		config.Dir, config.Series = d.Path, record.Links
+		files, err := record.Open(config, part)
+		if err != nil {
+			return nil, err
+		}
+		out.edges, all = files, append(all, files)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
 }
 
 // openArchive opens the files of answers; nil: there are none, nor shall be any.

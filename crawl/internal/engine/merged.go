@@ -16,6 +16,7 @@ type merged struct {
 	ctx     context.Context // of whoever asked for them
 	dirs    []string
 	pending iter.Seq2[record.Key, error] // what the crawl has not finished
+	edges   bool                         // the links of the records instead
 }
 
 var _ RecordSource = merged{}
@@ -58,9 +59,32 @@ func (m merged) merge(read func(record.Reader) error) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending}.To(m.ctx, f)
+	_, err = record.Export{Dirs: m.dirs, Temp: dir, Pending: m.pending, Edges: m.edges}.To(m.ctx, f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return read(record.Reader{Dir: dir})
+}
+
+// errNoLinks reports a crawl without files of links.
+var errNoLinks = errors.New("no links were kept: crawl with --links")
+
+// EdgesOf returns the links of records, which are in files.
+func EdgesOf(records RecordSource) (RecordSource, error) {
+	switch source := records.(type) {
+	case record.Reader:
+		source.Series = record.Links
+		if source.End = record.Links.Of(source.End); source.End == nil {
+			return nil, errNoLinks
+		}
+		return source, nil
+	case merged:
+		source.edges = true
+		for _, dir := range source.dirs {
+			if files, _ := filepath.Glob(filepath.Join(dir, string(record.Links)+"*.jsonl*")); len(files) > 0 {
+				return source, nil
+			}
+		}
+	}
+	return nil, errNoLinks
 }

@@ -27,6 +27,29 @@ type outputs struct {
 	files   io.Closer    // of records; nil: there are none
 	sink    record.Sink  // the same, and the stream
 	archive *warc.Writer // nil: no answers are kept
+	edges   edgeFiles    // nil: no links are kept
+}
+
+// edgeFiles are where links are written: record.Files or a record.Journal.
+type edgeFiles interface {
+	record.EdgeSink
+	frontier.Output
+	Close() error
+}
+
+// beside are outputs that records point into, or that are chosen by records.
+type beside []frontier.Output
+
+// Sync implements frontier.Output.
+func (all beside) Sync() (position frontier.Position, err error) {
+	for _, output := range all {
+		part, err := output.Sync()
+		if err != nil {
+			return nil, err
+		}
+		position = append(position, part...)
+	}
+	return position, nil
 }
 
 // records takes the files of records, and returns the output that has the stream
@@ -62,6 +85,9 @@ func (o *outputs) close() (err error) {
 	}
 	if o.archive != nil {
 		err = errors.Join(err, o.archive.Close())
+	}
+	if o.edges != nil {
+		err = errors.Join(err, o.edges.Close())
 	}
 	return err
 }

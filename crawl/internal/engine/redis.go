@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
@@ -161,8 +162,8 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	}
 	inRows := w.set != nil && w.c.Rows
 	config := w.c.Records
-	if w.c.Save && !inRows {
-		config.OpenArchive = w.openAnswers
+	if (w.c.Save || w.c.Edges) && !inRows {
+		config.OpenArchive = w.openBeside
 	}
 	card := workerCard{workerFormat, w.home.Name, crawl.ID}
 	journal, dir, err := card.openJournal(w.dir, config)
@@ -185,6 +186,29 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 		return w.told, nil
 	}
 	return w.records(journal), nil
+}
+
+// openBeside opens the files of answers and the journal of links, as far as they
+// are kept.
+func (w *worker) openBeside(dir string) (_ frontier.Output, err error) {
+	var all beside
+	if w.c.Save {
+		answers, err := w.openAnswers(dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, answers)
+	}
+	if w.c.Edges {
+		config := w.c.Records
+		config.Dir, config.Series = dir, record.Links
+		journal, err := record.OpenJournal(config)
+		if err != nil {
+			return nil, err
+		}
+		w.edges, all = journal, append(all, journal)
+	}
+	return all, nil
 }
 
 func (w *worker) openAnswers(dir string) (frontier.Output, error) {

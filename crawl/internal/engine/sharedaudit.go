@@ -59,7 +59,7 @@ func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, writte
 		a.Notes = append(a.Notes, "no records are here: name what has the workers' directories with --dir")
 		return nil
 	}
-	return e.countRecords(ctx, a, merged{ctx, dirs, waiting(ctx, e)}, "records of "+human.Plural(uint64(len(dirs)), "worker"))
+	return e.countRecords(ctx, a, merged{ctx, dirs, waiting(ctx, e), false}, "records of "+human.Plural(uint64(len(dirs)), "worker"))
 }
 
 // auditRows holds the counters against the rows in Postgres.

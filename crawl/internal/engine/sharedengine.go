@@ -109,7 +109,7 @@ func (e *sharedEngine) CommittedRecords(ctx context.Context) (RecordSource, erro
 	if err == nil && len(dirs) == 0 {
 		err = errors.New("no records here: name what has the workers' directories with --dir")
 	}
-	return merged{ctx, dirs, waiting(ctx, e)}, err
+	return merged{ctx, dirs, waiting(ctx, e), false}, err
 }
 
 func (e *sharedEngine) rowSource(ctx context.Context) (RecordSource, error) {
@@ -150,7 +150,7 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	}
 	dirs, err := e.journals()
 	if len(dirs) > 0 {
-		where.Records = merged{ctx, dirs, waiting(ctx, e)}
+		where.Records = merged{ctx, dirs, waiting(ctx, e), false}
 	}
 	return where, err
 }

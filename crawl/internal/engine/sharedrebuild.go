@@ -71,7 +71,7 @@ func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store)
 	if keys == nil {
 		return merged{ctx: ctx, dirs: dirs}, nil
 	}
-	return merged{ctx, dirs, waitingRefs(ctx, keys)}, nil
+	return merged{ctx, dirs, waitingRefs(ctx, keys), false}, nil
 }
 
 // eachWaiting yields the exact keys that wait.

@@ -94,7 +94,7 @@ many new URLs its filter may have swallowed.
 	}
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s),
 		newReconcile(s), newMigrate(s), newDelete(s))
-	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newExport(s)}
+	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newLinks(s), newExport(s)}
 	sizes, benchmarks := size.Command(s.liveFilter), bench.Command(version())
 	for _, c := range append(data, sizes, benchmarks) {
 		out.addTo(c)

@@ -18,6 +18,8 @@ func (o *options) checkTier() (errs []error) {
 	switch {
 	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":
 		errs = append(errs, errors.New("--sink postgres wants --postgres"))
+	case o.crawl.Fixed.Sink == "postgres" && o.crawl.Records.Links:
+		errs = append(errs, errors.New("--links wants records in files: leave out --sink postgres"))
 	case o.crawl.Fixed.Sink != "postgres" && o.postgres != "" && o.redis == "":
 		errs = append(errs, errors.New("--postgres without --redis wants --sink postgres: the exact keys of a crawl in a directory are there"))
 	}

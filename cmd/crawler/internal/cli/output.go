@@ -76,18 +76,22 @@ type tableFlags struct {
 	where   string
 }
 
+// addTo declares the flags. Without a schema they are checked by table alone.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schema *table.Schema) {
 	f.schema = schema
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
 		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title; NAME:KIND has a type")
+	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
+	if schema == nil {
+		return
+	}
 	restrict.Check(flags, "columns", func(text string) error {
 		if _, err := schema.Column(text); err != nil {
 			return fmt.Errorf("want columns: %w", err)
 		}
 		return nil
 	})
-	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
 	restrict.Check(flags, "where", func(text string) error {
 		if _, err := schema.Condition(text); err != nil {
 			return fmt.Errorf("want a condition: %w", err)
@@ -104,7 +108,7 @@ func (f *tableFlags) plain() bool {
 // table returns what the flags ask for.
 func (f *tableFlags) table(s streams, flags *pflag.FlagSet) (t table.Table, err error) {
 	t.Schema, t.Format = f.schema, table.Format(f.format)
-	if flags.Changed("json") && t.Format != table.JSONL {
+	if json := flags.Lookup("json"); json != nil && json.Changed && t.Format != table.JSONL {
 		return t, fmt.Errorf("--json is JSON lines, --format %s is not: leave one of them out", t.Format)
 	}
 	if out, is := s.out.(*stdout); is && t.Format == table.Parquet && sanitize.IsTerminal(sanitize.Unwrap(out.w)) {
@@ -117,10 +121,13 @@ func (f *tableFlags) table(s streams, flags *pflag.FlagSet) (t table.Table, err 
 		}
 		t.Columns = append(t.Columns, c)
 	}
-	if f.where != "" {
-		t.Where, err = f.schema.Condition(f.where)
+	if f.where == "" {
+		return t, nil
 	}
-	return t, err
+	if t.Where, err = f.schema.Condition(f.where); err != nil {
+		return t, fmt.Errorf("--where: %w", err)
+	}
+	return t, nil
 }
 
 func printUnfit(w io.Writer, sums table.Sums) {

@@ -1,0 +1,106 @@
+package proofs
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// TestLinksKilled: a crawl that keeps links, killed again and again and resumed,
+// ends with exactly the links of the pages that have records, each once.
+func TestLinksKilled(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 21))
+	web := hardWeb(t, seed)
+	c := newCrawl(t, append(append(hardFlags(web), "--links", "--rotate", sized("16KiB", "64KiB"), "--checkpoint-adds", sized("60", "1000")), web.Seeds()...)...)
+	kills := drawKills(rng)
+	for _, k := range kills {
+		c.runAndKill(web, k)
+	}
+	c.finish()
+	figure(t, "kills", "%d: %v", len(kills), kills)
+	links := command(t, crawlerBinary(t), "links", "--dir", c.dir).wait()
+	if links.code != 0 {
+		t.Fatalf("crawler links: exit code %d\n%s", links.code, links.stderr)
+	}
+	checkLinks(t, web, parse(t, records(t, c.dir)), []byte(links.stdout))
+}
+
+// TestSharedLinksKilled: the same of workers that share a crawl and die at both
+// sides of a completion: the links are those of the records that export chooses.
+func TestSharedLinksKilled(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	web := hardWeb(t, seed)
+	m := newTeam(t, server.URL(), rand.New(rand.NewPCG(seed, 22)), sharedFlags(web, "--links", "--partitions", strconv.Itoa(sized(32, 256)))...)
+	m.points = drawPoints(m.rng)
+	m.killEvery, m.mostKills = 2*time.Second, sized(4, 1<<20)
+	m.run(sized(3, 4))
+	figure(t, "workers", "%d, of whom %d died: %s", m.started, m.dead(), counts(m.deaths))
+	written := m.export()
+	links := m.ask("links", "--dir", m.shelf)
+	if links.code != 0 {
+		t.Fatalf("crawler links: exit code %d\n%s", links.code, links.stderr)
+	}
+	checkLinks(t, web, parse(t, written), []byte(links.stdout))
+}
+
+// checkLinks holds links to the pages of a web that have records.
+func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
+	t.Helper()
+	found := make(map[string]map[string]bool) // targets by source
+	n := 0
+	for in := bufio.NewScanner(bytes.NewReader(links)); in.Scan(); n++ {
+		var link struct{ Source, Target string }
+		if err := json.Unmarshal(in.Bytes(), &link); err != nil {
+			t.Fatalf("link %d: %v", n+1, err)
+		}
+		if found[link.Source] == nil {
+			found[link.Source] = make(map[string]bool)
+		}
+		if found[link.Source][link.Target] {
+			t.Errorf("the link from %s to %s is there twice", link.Source, link.Target)
+		}
+		found[link.Source][link.Target] = true
+	}
+	pages, wanted := 0, 0
+	for _, l := range lines {
+		targets := found[l.URL]
+		delete(found, l.URL)
+		want := make(map[string]bool)
+		if l.Outcome == "ok" {
+			for _, link := range web.LinksOf(l.URL) {
+				want[link.Canonical] = true
+			}
+		}
+		if len(want) > 0 {
+			pages++
+		}
+		wanted += len(want)
+		for target := range want {
+			if !targets[target] {
+				t.Errorf("%s (%s): the link to %s is missing", l.URL, l.Outcome, target)
+			}
+		}
+		for target := range targets {
+			if !want[target] {
+				t.Errorf("%s (%s) has no link to %s", l.URL, l.Outcome, target)
+			}
+		}
+	}
+	for source := range found {
+		t.Errorf("there are links of %s, which has no record", source)
+	}
+	if wanted == 0 {
+		t.Error("no page has links: the test sees nothing")
+	}
+	figure(t, "links", "%d of %d pages, as the web has them", wanted, pages)
+}

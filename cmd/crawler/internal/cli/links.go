@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/crawl/links"
+	"github.com/bloomfrontier/crawler/crawl/table"
+)
+
+// linkFlags say which report is printed.
+type linkFlags struct {
+	broken, redirects, canonical bool
+	to, graph                    string
+	tables                       tableFlags
+}
+
+// newLinks prints the links of a crawl, and reports about them.
+func newLinks(s streams) *cobra.Command {
+	var crawl target
+	var f linkFlags
+	cmd := &cobra.Command{
+		Use: "links [--broken | --to URL | --redirects | --canonical | --graph csv|gexf] [--dir DIR | --redis URL --name NAME]\n" +
+			"    [--format jsonl|csv|parquet] [--columns NAMES] [--where CONDITION] [--out FILE]",
+		Short: "Print the links of a crawl: all, broken ones, those to a URL, or the graph",
+		Long: `Print the links that a crawl with --links kept: source, target, text, rel and
+kind. Or a report: --broken, links whose target has no page, and why; --to, links
+to one URL; --graph, all links for other programs. --redirects and --canonical
+need no links: they print chains of redirects, and pages whose canonical URL does
+not agree. docs/reference/links.md has all columns.`,
+		Example: `  crawler links --broken --dir go.dev.crawl --format csv --columns source,target,status
+  crawler links --to https://go.dev/doc/ --dir go.dev.crawl
+  crawler links --graph gexf --dir go.dev.crawl --out go.gexf`,
+		Args: cobra.NoArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	crawl.addTo(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.broken, "broken", false, "print links whose target has no page: source, target, status, why")
+	flags.StringVar(&f.to, "to", "", "print links to `URL`")
+	flags.BoolVar(&f.redirects, "redirects", false, "print chains of redirects, loops, and redirects to what has no page")
+	flags.BoolVar(&f.canonical, "canonical", false, "print pages whose canonical URL has no page, redirects or names another")
+	flags.Var(newChoice(&f.graph, "none", "csv", "gexf"), "graph", "print the graph as `FORMAT`: csv, with Source and Target, or gexf")
+	f.tables.addTo(flags, nil) // each report has columns of its own
+	complete(cmd)
+	cmd.MarkFlagsMutuallyExclusive("broken", "to", "redirects", "canonical", "graph")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if f.graph != "none" && !f.tables.plain() {
+			return usage(errors.New("--graph has a format of its own: leave out --format, --columns and --where"))
+		}
+		c, err := crawl.attach(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return c.at.explain(f.print(cmd, s, c))
+	}
+	return cmd
+}
+
+func (f *linkFlags) print(cmd *cobra.Command, s streams, c *attached) error {
+	ctx := cmd.Context()
+	source := c.Links(ctx)
+	switch {
+	case f.graph == "csv":
+		return source.WriteCSV(s.out)
+	case f.graph == "gexf":
+		return source.WriteGEXF(s.out)
+	case f.broken:
+		return printRows(f, cmd, s, source.Broken)
+	case f.redirects:
+		return printRows(f, cmd, s, source.Chains)
+	case f.canonical:
+		return printRows(f, cmd, s, source.Conflicts)
+	case f.to == "":
+		return printRows(f, cmd, s, source.Links)
+	}
+	wanted, err := c.Canonical(ctx, f.to)
+	if err != nil {
+		return usage(err)
+	}
+	return printRows(f, cmd, s, func() iter.Seq2[links.Link, error] { return linksTo(ctx, source, wanted) })
+}
+
+// linksTo yields the links to a URL.
+func linksTo(ctx context.Context, source links.Source, url string) iter.Seq2[links.Link, error] {
+	return func(yield func(links.Link, error) bool) {
+		for link, err := range source.Links() {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if (err != nil || link.Target == url) && !yield(link, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// printRows prints the rows of a report as a table.
+func printRows[T any](f *linkFlags, cmd *cobra.Command, s streams, rows func() iter.Seq2[T, error]) error {
+	tables := f.tables
+	tables.schema = table.SchemaOf[T]()
+	wanted, err := tables.table(s, cmd.Flags())
+	if err != nil {
+		return usage(err)
+	}
+	sums, err := wanted.Write(func() table.Lines {
+		return func(yield func([]byte, error) bool) {
+			for row, err := range rows() {
+				var line []byte
+				if err == nil {
+					line, err = json.Marshal(row)
+				}
+				if !yield(append(line, '\n'), err) || err != nil {
+					return
+				}
+			}
+		}
+	}, s.out)
+	if err == nil {
+		printUnfit(s.err, sums)
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/links"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+// Links returns the records of the crawl and the links that it kept, as of the
+// time of each reading. Reading links of a crawl that kept none is an error.
+func (h *Handle) Links(ctx context.Context) links.Source {
+	return links.Source{
+		Records: func() iter.Seq2[record.Record, error] { return parsed[record.Record](h.Records(ctx)) },
+		Links:   func() iter.Seq2[links.Link, error] { return h.links(ctx) },
+	}
+}
+
+func (h *Handle) links(ctx context.Context) iter.Seq2[links.Link, error] {
+	return func(yield func(links.Link, error) bool) {
+		records, closeRecords, err := h.records(ctx)
+		if err != nil {
+			yield(links.Link{}, err)
+			return
+		}
+		edges, err := engine.EdgesOf(records)
+		if err != nil {
+			yield(links.Link{}, errors.Join(err, closeRecords()))
+			return
+		}
+		more := true
+		for page, err := range parsed[record.PageLinks](engine.WithContext(ctx, edges.Lines())) {
+			if err != nil {
+				more = false
+				yield(links.Link{}, err)
+				break
+			}
+			for _, edge := range page.Links {
+				if more = yield(links.Link{Source: page.Source, Edge: edge}, nil); !more {
+					break
+				}
+			}
+			if !more {
+				break
+			}
+		}
+		if err := closeRecords(); err != nil && more {
+			yield(links.Link{}, err)
+		}
+	}
+}
+
+// parsed parses lines of JSON.
+func parsed[T any](lines iter.Seq2[[]byte, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := 0
+		for line, err := range lines {
+			var value T
+			n++
+			if err == nil {
+				if err = json.Unmarshal(line, &value); err != nil {
+					err = fmt.Errorf("line %d: %w", n, err)
+				}
+			}
+			if !yield(value, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Canonical returns the canonical form of a URL in the crawl.
+func (h *Handle) Canonical(ctx context.Context, url string) (string, error) {
+	return verbCanonical.ask(ctx, h, url)
+}

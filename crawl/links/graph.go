@@ -1,0 +1,101 @@
+package links
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteCSV writes the graph as a table of edges with the columns Source and Target,
+// as Gephi and networkx read it.
+func (s Source) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	err := out.Write([]string{"Source", "Target"})
+	for link, linkErr := range s.Links() {
+		if linkErr != nil {
+			return linkErr
+		}
+		if err != nil {
+			return err
+		}
+		err = out.Write([]string{link.Source, link.Target})
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// WriteGEXF writes the graph as GEXF 1.3: a node for each URL that has a record or
+// that a link names, an edge for each link. It reads the records once and the links
+// twice, and keeps 16 bytes of a hash of each URL in memory, some 40 in all.
+func (s Source) WriteGEXF(w io.Writer) error {
+	g := gexf{out: bufio.NewWriterSize(w, 256<<10), seen: make(map[[16]byte]struct{})}
+	g.print(`<?xml version="1.0" encoding="UTF-8"?>
+<gexf xmlns="http://gexf.net/1.3" version="1.3">
+<graph defaultedgetype="directed" idtype="string">
+<attributes class="node"><attribute id="status" title="status" type="integer"/><attribute id="outcome" title="outcome" type="string"/></attributes>
+<nodes>
+`)
+	for r, err := range s.Records() {
+		if err != nil {
+			return err
+		}
+		g.node(r.URL, r.Title, r.Status, r.Outcome)
+	}
+	for link, err := range s.Links() {
+		if err != nil {
+			return err
+		}
+		g.node(link.Target, "", 0, "")
+	}
+	g.print("</nodes>\n<edges>\n")
+	id := 0
+	for link, err := range s.Links() {
+		if err != nil {
+			return err
+		}
+		id++
+		g.print(fmt.Sprintf(`<edge id="%d" source="%s" target="%s" label="%s"/>`+"\n", id, escaped(link.Source), escaped(link.Target), escaped(link.Text)))
+	}
+	g.print("</edges>\n</graph>\n</gexf>\n")
+	return g.out.Flush()
+}
+
+type gexf struct {
+	out  *bufio.Writer // it keeps its error for Flush
+	seen map[[16]byte]struct{}
+}
+
+func (g *gexf) print(text string) { _, _ = g.out.WriteString(text) }
+
+// node writes the node of a URL, once.
+func (g *gexf) node(url, title string, status int, outcome string) {
+	sum := sha256.Sum256([]byte(url))
+	key := [16]byte(sum[:])
+	if _, there := g.seen[key]; there {
+		return
+	}
+	g.seen[key] = struct{}{}
+	if title == "" {
+		title = url
+	}
+	g.print(fmt.Sprintf(`<node id="%s" label="%s"`, escaped(url), escaped(title)))
+	if outcome == "" {
+		g.print("/>\n")
+		return
+	}
+	g.print("><attvalues>")
+	if status > 0 {
+		g.print(fmt.Sprintf(`<attvalue for="status" value="%d"/>`, status))
+	}
+	g.print(fmt.Sprintf(`<attvalue for="outcome" value="%s"/></attvalues></node>`+"\n", escaped(outcome)))
+}
+
+func escaped(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // memory does not fail
+	return b.String()
+}

@@ -1,0 +1,285 @@
+// Package links makes reports of the links that a crawl kept: broken ones, chains
+// of redirects, canonical conflicts, and the graph.
+//
+// It owns what these are. It does not know where records and links are kept: its
+// sources are iterators, which it reads several times. Each report states its
+// memory.
+package links
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Link is a link that a page of a crawl has.
+type Link struct {
+	Source string `json:"source"` // URL of the page
+	record.Edge
+}
+
+// Source has the records and the links of a crawl. Each call begins anew.
+type Source struct {
+	Records func() iter.Seq2[record.Record, error]
+	Links   func() iter.Seq2[Link, error]
+}
+
+// Broken is a link whose target has no page.
+type Broken struct {
+	Source  string `json:"source"`
+	Target  string `json:"target"`
+	Status  int    `json:"status,omitempty"`
+	Outcome string `json:"outcome"`       // of the target
+	Why     string `json:"why,omitempty"` // the error in the target's record
+	Text    string `json:"text,omitempty"`
+	Rel     string `json:"rel,omitempty"`
+	Kind    string `json:"kind"`
+}
+
+// isBroken reports whether an outcome says that a URL has no page. That this crawl
+// may not ask for it, or did not want its type, says nothing about it.
+func isBroken(outcome string) bool {
+	switch frontier.Outcome(outcome) {
+	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead:
+		return true
+	}
+	return false
+}
+
+// batch is how many broken targets are in memory at once, some 300 bytes each.
+const batch = 500_000
+
+// Broken yields the links whose targets' last records say that they have no page.
+// Of targets without a record nothing is known. It reads the records twice and the
+// links once, and so again for each further 500,000 broken targets.
+func (s Source) Broken() iter.Seq2[Broken, error] {
+	return func(yield func(Broken, error) bool) {
+		for first := 0; ; first += batch {
+			targets, more, err := s.brokenTargets(first, batch)
+			if err != nil {
+				yield(Broken{}, err)
+				return
+			}
+			for link, err := range s.Links() {
+				target, broken := targets[link.Target]
+				if err == nil && !broken {
+					continue
+				}
+				row := Broken{link.Source, link.Target, target.status, target.outcome, target.why, link.Text, link.Rel, link.Kind}
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+type target struct {
+	round, status int
+	outcome, why  string
+}
+
+// brokenTargets returns the URLs of at most n broken records, from the first on,
+// unless a later round has another record.
+func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
+	targets = make(map[string]target)
+	seen := 0
+	for r, err := range s.Records() {
+		if err != nil {
+			return nil, false, err
+		}
+		if !isBroken(r.Outcome) {
+			continue
+		}
+		if seen++; seen <= first {
+			continue
+		}
+		if more = seen > first+n; more {
+			break
+		}
+		if old, known := targets[r.URL]; !known || old.round < r.Round {
+			targets[r.URL] = target{r.Round, r.Status, r.Outcome, r.Error}
+		}
+	}
+	for r, err := range s.Records() {
+		if err != nil {
+			return nil, false, err
+		}
+		if old, known := targets[r.URL]; known && old.round < r.Round {
+			delete(targets, r.URL)
+		}
+	}
+	return targets, more, nil
+}
+
+// Chain is a URL that redirects to another that redirects, to itself, or to a URL
+// that has no page.
+type Chain struct {
+	URL     string   `json:"url"`
+	Hops    int      `json:"hops"`
+	Chain   []string `json:"chain"`             // URL first; of a loop the last is in it twice
+	Loop    bool     `json:"loop,omitempty"`    // it leads back into itself
+	Status  int      `json:"status,omitempty"`  // of the last URL, if that was crawled
+	Outcome string   `json:"outcome,omitempty"` // the same
+}
+
+// Chains yields the chains of redirects: one from each URL that no redirect leads
+// to, and one from each URL of a loop. It reads the records twice and keeps all
+// redirects in memory, some 300 bytes each.
+func (s Source) Chains() iter.Seq2[Chain, error] {
+	return func(yield func(Chain, error) bool) {
+		next, ends, err := s.redirects()
+		if err != nil {
+			yield(Chain{}, err)
+			return
+		}
+		led := make(map[string]bool) // URLs that another redirects to
+		for from, to := range next {
+			led[to.url] = led[to.url] || to.url != from
+		}
+		for r, err := range s.Records() {
+			if err != nil {
+				yield(Chain{}, err)
+				return
+			}
+			to, is := next[r.URL]
+			if !is || to.round != r.Round || led[r.URL] && !inLoop(next, r.URL) {
+				continue
+			}
+			c := follow(next, r.URL)
+			end := ends[c.Chain[len(c.Chain)-1]]
+			if !c.Loop {
+				c.Status, c.Outcome = end.status, end.outcome
+			}
+			if c.Hops < 2 && !c.Loop && !isBroken(c.Outcome) {
+				continue
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// hop is where a URL redirects to, in its last round.
+type hop struct {
+	round int
+	url   string
+}
+
+// redirects returns where URLs redirect to, and what the records of those say that
+// do not redirect themselves.
+func (s Source) redirects() (next map[string]hop, ends map[string]target, err error) {
+	next, ends = make(map[string]hop), make(map[string]target)
+	for r, err := range s.Records() {
+		if err != nil {
+			return nil, nil, err
+		}
+		if old, known := next[r.URL]; r.RedirectTo != "" && (!known || old.round < r.Round) {
+			next[r.URL] = hop{r.Round, r.RedirectTo}
+		}
+	}
+	for _, to := range next {
+		ends[to.url] = target{round: -1}
+	}
+	for r, err := range s.Records() {
+		if err != nil {
+			return nil, nil, err
+		}
+		if old, wanted := ends[r.URL]; wanted && old.round < r.Round {
+			ends[r.URL] = target{r.Round, r.Status, r.Outcome, r.Error}
+		}
+		if old, known := next[r.URL]; known && old.round < r.Round {
+			delete(next, r.URL) // it redirects no more
+		}
+	}
+	return next, ends, nil
+}
+
+// maxHops is the longest chain that is followed.
+const maxHops = 100
+
+// follow returns the chain that begins at a URL.
+func follow(next map[string]hop, url string) Chain {
+	c := Chain{URL: url, Chain: []string{url}}
+	seen := map[string]bool{url: true}
+	for to, is := next[url]; is && c.Hops < maxHops && !c.Loop; to, is = next[to.url] {
+		c.Hops++
+		c.Chain = append(c.Chain, to.url)
+		c.Loop = seen[to.url]
+		seen[to.url] = true
+	}
+	return c
+}
+
+// inLoop reports whether a chain leads back to its URL.
+func inLoop(next map[string]hop, url string) bool {
+	c := follow(next, url)
+	return c.Loop && c.Chain[len(c.Chain)-1] == url
+}
+
+// Conflict is a page whose rel=canonical names a URL that does not agree.
+type Conflict struct {
+	URL       string `json:"url"`
+	Canonical string `json:"canonical"`
+	Why       string `json:"why"`
+}
+
+// Conflicts yields pages that name another URL as their canonical one, which was
+// crawled and has no page, redirects, or names a third one. It reads the records
+// three times and keeps the URLs that are so named in memory, some 300 bytes each.
+func (s Source) Conflicts() iter.Seq2[Conflict, error] {
+	return func(yield func(Conflict, error) bool) {
+		named := make(map[string]record.Record) // with the fields that matter
+		for r, err := range s.Records() {
+			if err != nil {
+				yield(Conflict{}, err)
+				return
+			}
+			if r.Canonical != "" && r.Canonical != r.URL {
+				named[r.Canonical] = record.Record{Round: -1}
+			}
+		}
+		for r, err := range s.Records() {
+			if err != nil {
+				yield(Conflict{}, err)
+				return
+			}
+			if old, is := named[r.URL]; is && old.Round < r.Round {
+				named[r.URL] = record.Record{Round: r.Round, URL: r.URL, Outcome: r.Outcome, Status: r.Status, Canonical: r.Canonical, RedirectTo: r.RedirectTo}
+			}
+		}
+		for r, err := range s.Records() {
+			if err != nil {
+				yield(Conflict{}, err)
+				return
+			}
+			if r.Canonical == "" || r.Canonical == r.URL {
+				continue
+			}
+			if why := disagrees(named[r.Canonical]); why != "" && !yield(Conflict{r.URL, r.Canonical, why}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// disagrees says why a URL is no canonical one, as far as its record tells.
+func disagrees(r record.Record) string {
+	switch {
+	case r.RedirectTo != "":
+		return "it redirects to " + r.RedirectTo
+	case isBroken(r.Outcome) && r.Status > 0:
+		return fmt.Sprintf("it has no page: %s, status %d", r.Outcome, r.Status)
+	case isBroken(r.Outcome):
+		return "it has no page: " + r.Outcome
+	case r.Canonical != "" && r.Canonical != r.URL:
+		return "its own canonical URL is " + r.Canonical
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+package links
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+func source(records []record.Record, edges ...string) Source {
+	return Source{
+		Records: func() iter.Seq2[record.Record, error] {
+			return func(yield func(record.Record, error) bool) {
+				for _, r := range records {
+					if !yield(r, nil) {
+						return
+					}
+				}
+			}
+		},
+		Links: func() iter.Seq2[Link, error] {
+			return func(yield func(Link, error) bool) {
+				for _, edge := range edges {
+					from, to, _ := strings.Cut(edge, ">")
+					if !yield(Link{from, record.Edge{Target: to, Text: "t & " + to + "\x00", Kind: "a"}}, nil) {
+						return
+					}
+				}
+			}
+		},
+	}
+}
+
+func all[T any](t *testing.T, rows iter.Seq2[T, error]) (all []T) {
+	t.Helper()
+	for row, err := range rows {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+func page(url, outcome string, status, round int) record.Record {
+	return record.Record{URL: url, Outcome: outcome, Status: status, Round: round}
+}
+
+func redirect(from, to string) record.Record {
+	return record.Record{URL: from, Outcome: "redirect", Status: 301, RedirectTo: to}
+}
+
+func canonical(url, to string) record.Record {
+	return record.Record{URL: url, Outcome: "ok", Status: 200, Canonical: to}
+}
+
+// TestBroken: the last round of the target decides.
+func TestBroken(t *testing.T) {
+	s := source([]record.Record{
+		page("ok", "ok", 200, 0), page("gone", "client_error", 404, 0), page("healed", "server_error", 500, 0), page("healed", "ok", 200, 1),
+		page("worse", "server_error", 502, 1), page("worse", "throttled", 429, 0), page("robots", "robots", 0, 0),
+		{URL: "dead", Outcome: "network", Error: "refused"}, page("lost", "worker_lost", 0, 0),
+	}, "ok>ok", "ok>gone", "gone>healed", "ok>worse", "ok>robots", "ok>dead", "ok>never", "ok>lost")
+	var got []string
+	for _, b := range all(t, s.Broken()) {
+		got = append(got, fmt.Sprint(b.Source, ">", b.Target, " ", b.Status, " ", b.Outcome, " ", b.Why))
+	}
+	want := []string{"ok>gone 404 client_error ", "ok>worse 502 server_error ", "ok>dead 0 network refused"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// In small batches nothing is missing, and nothing comes twice.
+	var names []string
+	for first := 0; ; first++ {
+		targets, more, err := s.brokenTargets(first, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range targets {
+			names = append(names, name)
+		}
+		if !more {
+			break
+		}
+	}
+	if got := strings.Join(names, " "); got != "gone worse dead" {
+		t.Errorf("one at a time: %s", got)
+	}
+}
+
+func TestChains(t *testing.T) {
+	s := source([]record.Record{
+		redirect("a", "b"), redirect("b", "c"), page("c", "ok", 200, 0),
+		redirect("one", "c"), redirect("broken", "gone"), page("gone", "client_error", 410, 0),
+		redirect("x", "y"), redirect("y", "z"), redirect("z", "y"), redirect("self", "self"), redirect("far", "unknown"),
+		redirect("was", "b"), page("was", "ok", 200, 1),
+	})
+	var got []string
+	for _, c := range all(t, s.Chains()) {
+		got = append(got, fmt.Sprint(strings.Join(c.Chain, ">"), " ", c.Hops, " ", c.Loop, " ", c.Status, " ", c.Outcome))
+	}
+	want := []string{"a>b>c 2 false 200 ok", "broken>gone 1 false 410 client_error", "x>y>z>y 3 true 0 ", "y>z>y 2 true 0 ", "z>y>z 2 true 0 ", "self>self 1 true 0 "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	s := source([]record.Record{
+		canonical("a", "b"), canonical("b", "b"), canonical("c", "d"), canonical("d", "e"), canonical("e", ""), canonical("f", "gone"), page("gone", "client_error", 404, 0),
+		canonical("g", "r"), redirect("r", "a"), canonical("h", "never"), canonical("i", "dead"), page("dead", "network", 0, 0),
+	})
+	want := []Conflict{
+		{"c", "d", "its own canonical URL is e"}, {"f", "gone", "it has no page: client_error, status 404"},
+		{"g", "r", "it redirects to a"}, {"i", "dead", "it has no page: network"},
+	}
+	if diff := cmp.Diff(want, all(t, s.Conflicts())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestGraph: the CSV has the links; the GEXF is XML in which each edge joins nodes
+// that are there once.
+func TestGraph(t *testing.T) {
+	s := source([]record.Record{{URL: "a?x=1&y=2", Outcome: "ok", Status: 200, Title: "<A> \x00"}, page("b", "network", 0, 0)}, "a?x=1&y=2>b", "b>c", "b>a?x=1&y=2")
+	var text bytes.Buffer
+	if err := s.WriteCSV(&text); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Source,Target\na?x=1&y=2,b\nb,c\nb,a?x=1&y=2\n"; text.String() != want {
+		t.Errorf("%s, want %s", &text, want)
+	}
+	text.Reset()
+	if err := s.WriteGEXF(&text); err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		Nodes []struct {
+			ID    string `xml:"id,attr"`
+			Label string `xml:"label,attr"`
+		} `xml:"graph>nodes>node"`
+		Edges []struct {
+			Source string `xml:"source,attr"`
+			Target string `xml:"target,attr"`
+		} `xml:"graph>edges>edge"`
+	}
+	if err := xml.Unmarshal(text.Bytes(), &g); err != nil {
+		t.Fatalf("%v\n%s", err, &text)
+	}
+	if got := fmt.Sprint(g.Nodes, g.Edges); got != "[{a?x=1&y=2 <A> \ufffd} {b b} {c c}] [{a?x=1&y=2 b} {b c} {b a?x=1&y=2}]" {
+		t.Error(got)
+	}
+}
+
+// TestErrors: an error of a source ends each report.
+func TestErrors(t *testing.T) {
+	broken := errors.New("broken")
+	s := Source{
+		Records: func() iter.Seq2[record.Record, error] {
+			return func(yield func(record.Record, error) bool) { yield(record.Record{}, broken) }
+		},
+		Links: func() iter.Seq2[Link, error] {
+			return func(yield func(Link, error) bool) { yield(Link{}, broken) }
+		},
+	}
+	errs := []error{s.WriteCSV(io.Discard), s.WriteGEXF(io.Discard)}
+	for _, err := range s.Broken() {
+		errs = append(errs, err)
+	}
+	for _, err := range s.Chains() {
+		errs = append(errs, err)
+	}
+	for _, err := range s.Conflicts() {
+		errs = append(errs, err)
+	}
+	if len(errs) != 5 {
+		t.Errorf("%d errors, want 5", len(errs))
+	}
+	for _, err := range errs {
+		if !errors.Is(err, broken) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
