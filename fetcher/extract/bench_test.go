@@ -82,6 +82,11 @@ func BenchmarkHTML(b *testing.B) {
 			fast.FastLinks = true
 			_, _ = HTML(body, "text/html; charset=utf-8", base, fast)
 		}},
+		{"all-fast-texts", func() {
+			fast := opt
+			fast.FastLinks, fast.LinkTexts = true, true
+			_, _ = HTML(body, "text/html; charset=utf-8", base, fast)
+		}},
 	}
 	for _, stage := range stages {
 		b.Run("stage="+stage.name, func(b *testing.B) {

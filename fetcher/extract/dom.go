@@ -12,7 +12,7 @@ func walk(root *html.Node, found *collector) {
 	for n := root; ; {
 		switch {
 		case n.Type == html.TextNode && found.open >= 0 && !isRawText(n.Parent.DataAtom):
-			found.addText(n.Data)
+			addText(found, n.Data)
 		case n.Type == html.ElementNode:
 			if n.DataAtom == atom.Title && n.Namespace == "" && !found.hasTitle {
 				found.setTitle(childText(n))

@@ -27,7 +27,7 @@ func (c *collector) addRelText(i int32, rel string) {
 }
 
 // addText takes text within the <a> that is open.
-func (c *collector) addText(text string) {
+func addText[T string | []byte](c *collector, text T) {
 	if room := 4*MaxAnchorBytes - len(c.openText); room > 0 {
 		c.openText = append(c.openText, text[:min(len(text), room)]...)
 	}

@@ -45,7 +45,11 @@ func (t *tokens) next() bool {
 		if start >= 0 {
 			text = text[:start]
 		}
-		t.found.addText(plainText(text[:min(len(text), 8*MaxAnchorBytes)]))
+		text = text[:min(len(text), 8*MaxAnchorBytes)]
+		if bytes.ContainsAny(text, "&\r\x00") {
+			text = []byte(plainText(text))
+		}
+		addText(t.found, text)
 	}
 	if start < 0 {
 		return false
@@ -72,7 +76,7 @@ func (t *tokens) next() bool {
 		return t.skip(bytes.IndexByte(rest, '>') + 1)
 	}
 	if t.found.open >= 0 {
-		t.found.addText("<")
+		addText(t.found, "<")
 	}
 	t.at++ // it is text
 	return true
@@ -160,8 +164,10 @@ func hidesScript(text []byte) bool {
 
 // plainText returns the text of a title as the tokenizer tells it.
 func plainText(text []byte) string {
-	return html.UnescapeString(strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(string(text)))
+	return html.UnescapeString(newlines.Replace(string(text)))
 }
+
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD")
 
 // commentEnd returns the length of the comment that b begins with, 0 if it does
 // not end. "<!-->" and "<!--->" are comments, and "--!>" ends one, too.

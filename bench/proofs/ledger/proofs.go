@@ -135,9 +135,10 @@ var proofs = []proof{
 	},
 	{
 		"11. Kept answers",
-		"A crawl that keeps all answers is killed 25 times with SIGKILL, within a write, a rotation and a commit among others. Each answer that has a record is in the WARC files once, where the record says, as it was served; no other is. gowarc's strict validation accepts every record; warcio reads the same out of files with answers of every kind.",
+		"A crawl that keeps all answers is killed 25 times with SIGKILL, within a write, a rotation and a commit among others. Each answer that has a record is in the WARC files once, where the record says, as it was served; no other is. gowarc's strict validation accepts every record; warcio reads the same out of files with answers of every kind. The links that a crawl keeps are those of the pages that have records, each once, also where workers that share a crawl die.",
 		[]batch{
 			{pkg: "./bench/proofs", tests: "^TestArchiveKilled$"},
+			{pkg: "./bench/proofs", tests: "^Test(Shared)?LinksKilled$"},
 			{pkg: "./fetcher/warc", tests: "^Test", fixed: true},
 			{pkg: "./bench/warccheck", tests: "^Test", nested: true},
 		},

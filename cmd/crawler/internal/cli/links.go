@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/crawl/links"
 	"github.com/bloomfrontier/crawler/crawl/table"
@@ -48,8 +51,10 @@ not agree. docs/reference/links.md has all columns.`,
 	flags.Var(newChoice(&f.graph, "none", "csv", "gexf"), "graph", "print the graph as `FORMAT`: csv, with Source and Target, or gexf")
 	f.tables.addTo(flags, nil) // each report has columns of its own
 	complete(cmd)
-	cmd.MarkFlagsMutuallyExclusive("broken", "to", "redirects", "canonical", "graph")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if given := changed(flags, "broken", "to", "redirects", "canonical", "graph"); len(given) > 1 {
+			return usage(fmt.Errorf("%s: want one of them", strings.Join(given, " and ")))
+		}
 		if f.graph != "none" && !f.tables.plain() {
 			return usage(errors.New("--graph has a format of its own: leave out --format, --columns and --where"))
 		}
@@ -60,6 +65,16 @@ not agree. docs/reference/links.md has all columns.`,
 		return c.at.explain(f.print(cmd, s, c))
 	}
 	return cmd
+}
+
+// changed returns those of the flags that were given.
+func changed(flags *pflag.FlagSet, names ...string) (given []string) {
+	for _, name := range names {
+		if flags.Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	return given
 }
 
 func (f *linkFlags) print(cmd *cobra.Command, s streams, c *attached) error {
