@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/table"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
@@ -15,9 +17,11 @@ import (
 // newExport merges the records of the workers of a shared crawl.
 func newExport(s streams) *cobra.Command {
 	var shared sharedFlags
+	var tables tableFlags
 	var temp string
 	cmd := &cobra.Command{
-		Use:   "export [--redis URL --name NAME] [--out FILE] [DIR...]",
+		Use: "export [--redis URL --name NAME] [--format jsonl|csv|parquet] [--columns NAMES]\n" +
+			"    [--where CONDITION] [--out FILE] [DIR...]",
 		Short: "Print the records of a crawl that workers share, each once",
 		Long: `Print the records of a crawl that workers share: one for each round of a URL,
 from the directories of all its workers, dead ones too. A DIR is a worker's, or
@@ -32,11 +36,16 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 		DisableFlagsInUseLine: true,
 	}
 	shared.addTo(cmd.Flags())
+	tables.addTo(cmd.Flags(), table.Records())
 	complete(cmd)
 	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
 	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what is sorted, 45 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
+		wanted, err := tables.table(s, cmd.Flags())
+		if err != nil {
+			return usage(err)
+		}
 		at, err := shared.wanted(cmd.Flags())
 		if err != nil {
 			return usage(err)
@@ -47,7 +56,13 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 				return usage(errors.New("no records: name the directories of workers, or --redis and --name"))
 			}
 		}
-		sums, err := crawl.Export(ctx, at.Location, args, temp, s.out)
+		write := func(w io.Writer) (crawl.Exported, error) { return crawl.Export(ctx, at.Location, args, temp, w) }
+		var sums crawl.Exported
+		if tables.plain() {
+			sums, err = write(s.out)
+		} else {
+			sums, err = exportTable(write, wanted, temp, s)
+		}
 		if err != nil {
 			return at.explain(err)
 		}
@@ -57,6 +72,28 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 		return nil
 	}
 	return cmd
+}
+
+// exportTable exports into a temporary file, and prints that as a table.
+func exportTable(write func(io.Writer) (crawl.Exported, error), wanted table.Table, temp string, s streams) (sums crawl.Exported, err error) {
+	dir, err := os.MkdirTemp(temp, "crawler-export-")
+	if err != nil {
+		return sums, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	f, err := os.Create(crawl.RecordsFile(dir))
+	if err != nil {
+		return sums, err
+	}
+	sums, err = write(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return sums, err
+	}
+	rows, err := wanted.Write(record.Reader{Dir: dir}.Lines, s.out)
+	if err == nil {
+		printUnfit(s.err, rows)
+	}
+	return sums, err
 }
 
 func printExported(w io.Writer, dirs int, sums record.Exported) {

@@ -124,6 +124,9 @@ func sameOutput(t *testing.T, exported string, named []string) {
 	if got, want := strings.Count(rows, "\n"), 1+strings.Count(exported, `"status":200,`); got != want || want < 2 {
 		t.Errorf("CSV of answers with status 200 has %d lines, want %d", got, want)
 	}
+	if again := must(t, append([]string{"export", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...); !slices.Equal(sorted(again), sorted(rows)) {
+		t.Errorf("export prints CSV\n%s, output\n%s", again, rows)
+	}
 	if out := must(t, append([]string{"output", "--format", "parquet"}, named...)...); !strings.HasPrefix(out, "PAR1") || !strings.Contains(out, "fingerprint") != !strings.Contains(exported, `"fingerprint"`) {
 		t.Errorf("Parquet begins with %.10q, or lacks columns", out)
 	}
