@@ -18,7 +18,7 @@ const (
 
 // parquetRows writes optional columns, compressed with zstd.
 type parquetRows struct {
-	out   *parquet.Writer
+	out   *parquet.GenericWriter[any]
 	row   parquet.Row
 	rows  int // in the current group
 	bytes int // of their cells
@@ -27,7 +27,7 @@ type parquetRows struct {
 func newParquet(w io.Writer, columns []Column) *parquetRows {
 	schema := parquet.NewSchema("record", orderedGroup(columns))
 	return &parquetRows{
-		out: parquet.NewWriter(w, schema, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("crawler", "", "")),
+		out: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("crawler", "", "")),
 		row: make(parquet.Row, len(columns)),
 	}
 }
