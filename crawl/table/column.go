@@ -79,7 +79,7 @@ func schemaOf(t reflect.Type) *Schema {
 		}
 		kind := kindOf(field.Type)
 		s.columns = append(s.columns, Column{name, kind})
-		if kind == JSON {
+		if list := field.Type.Kind() == reflect.Slice && field.Type != reflect.TypeFor[json.RawMessage](); kind == JSON && !list {
 			s.objects = append(s.objects, name)
 		}
 	}
