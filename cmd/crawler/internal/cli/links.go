@@ -46,10 +46,16 @@ not agree. docs/reference/links.md has all columns.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.broken, "broken", false, "print links whose target has no page: source, target, status, why")
 	flags.StringVar(&f.to, "to", "", "print links to `URL`")
+	checkText(flags, "to", "an http or https URL, such as https://go.dev/doc/", func(text string) error {
+		if scheme, _, _ := strings.Cut(strings.ToLower(text), "://"); scheme != "http" && scheme != "https" {
+			return errors.New("not a URL")
+		}
+		return nil
+	})
 	flags.BoolVar(&f.redirects, "redirects", false, "print chains of redirects, loops, and redirects to what has no page")
 	flags.BoolVar(&f.canonical, "canonical", false, "print pages whose canonical URL has no page, redirects or names another")
 	flags.Var(newChoice(&f.graph, "none", "csv", "gexf"), "graph", "print the graph as `FORMAT`: csv, with Source and Target, or gexf")
-	f.tables.addTo(flags, nil) // each report has columns of its own
+	f.tables.addTo(flags, table.SchemaOf[links.Link](), table.SchemaOf[links.Broken](), table.SchemaOf[links.Chain](), table.SchemaOf[links.Conflict]())
 	complete(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if given := changed(flags, "broken", "to", "redirects", "canonical", "graph"); len(given) > 1 {

@@ -76,28 +76,41 @@ type tableFlags struct {
 	where   string
 }
 
-// addTo declares the flags. Without a schema they are checked by table alone.
-func (f *tableFlags) addTo(flags *pflag.FlagSet, schema *table.Schema) {
-	f.schema = schema
+// addTo declares the flags. They take what is right for one of the schemas; the
+// first is that of table, unless it is changed.
+func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
+	f.schema = schemas[0]
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
 		"`FORMAT`: jsonl, csv (safe to open in a spreadsheet) or parquet (typed columns)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "print these `NAMES` only, as in url,status,title; NAME:KIND has a type")
 	flags.StringVar(&f.where, "where", "", "print only what this `CONDITION` selects, as in 'status >= 400 and url ~ /shop/'")
-	if schema == nil {
-		return
-	}
 	restrict.Check(flags, "columns", func(text string) error {
-		if _, err := schema.Column(text); err != nil {
-			return fmt.Errorf("want columns: %w", err)
-		}
-		return nil
+		return firstFault("want columns: %w", schemas, func(s *table.Schema) error {
+			_, err := s.Column(text)
+			return err
+		})
 	})
 	restrict.Check(flags, "where", func(text string) error {
-		if _, err := schema.Condition(text); err != nil {
-			return fmt.Errorf("want a condition: %w", err)
-		}
-		return nil
+		return firstFault("want a condition: %w", schemas, func(s *table.Schema) error {
+			_, err := s.Condition(text)
+			return err
+		})
 	})
+}
+
+// firstFault returns the first fault if there is one with each schema.
+func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema) error) error {
+	var first error
+	for _, s := range schemas {
+		err := fault(s)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = fmt.Errorf(format, err)
+		}
+	}
+	return first
 }
 
 // plain reports whether lines are printed as they are.
