@@ -108,6 +108,14 @@ const (
 	NoRoom            // Options.Room; there may be some later
 )
 
+// String says why there is no document.
+func (l Lack) String() string {
+	return [...]string{
+		"there is one", "more than 512 elements are open at once", "it would have more than 4 MiB of text",
+		"it could take too much memory", "it took too long to build", "there was no memory for it",
+	}[l]
+}
+
 // HTML reads a body that was served with contentType, the header's value, from
 // base. It keeps a reference to body. The only error is a missing Options.Canon
 // or base: no body is wrong enough for one.

@@ -29,9 +29,6 @@ type Found struct {
 // Extract takes the fields of the set from a page, in the order of the set.
 func (s *Set) Extract(p Page) []Found {
 	t := &tree{Page: p}
-	if s.structured {
-		t.readScripts()
-	}
 	all := make([]Found, len(s.fields))
 	room := MaxPageBytes
 	for i := range s.fields {
@@ -152,4 +149,13 @@ func Cut(all []Found) (names []string) {
 		}
 	}
 	return names
+}
+
+// Text returns one of Values as text, without the quotes of JSON.
+func (f *Found) Text(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) != nil { // a number
+		return string(value)
+	}
+	return text
 }

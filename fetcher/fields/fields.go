@@ -104,10 +104,7 @@ func (r *Rules) For(url string) *Set {
 }
 
 // Set is a list of compiled fields. It is safe for concurrent use.
-type Set struct {
-	fields     []field
-	structured bool // some field reads JSON-LD
-}
+type Set struct{ fields []field }
 
 // Names returns the names of the fields, in the order in which they were given.
 func (s *Set) Names() []string {
@@ -145,10 +142,6 @@ func compile(texts []string) (*Set, error) {
 		}
 		seen[f.name] = true
 		set.fields = append(set.fields, f)
-		for _, s := range f.sources {
-			_, structured := s.from.(*jsonPath)
-			set.structured = set.structured || structured
-		}
 	}
 	return set, errors.Join(errs...)
 }

@@ -8,35 +8,32 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 )
 
 // maxScriptBytes bounds the JSON-LD of a page that is read: parsed JSON may take
 // thirty times its text.
 const maxScriptBytes = 256 << 10
 
-// readScripts parses the JSON-LD of the page. What is no JSON is passed over.
-func (t *tree) readScripts() {
-	room := maxScriptBytes
-	t.each(func(n *html.Node) bool {
-		kind, _ := attribute(n, "type")
-		kind, _, _ = strings.Cut(kind, ";")
-		if n.DataAtom != atom.Script || !strings.EqualFold(strings.TrimSpace(kind), "application/ld+json") || n.FirstChild == nil {
-			return true
-		}
-		text := n.FirstChild.Data
-		if room -= len(text); room < 0 {
-			t.broken = "the page has more JSON-LD than is read"
-			return false
-		}
-		value, err := parseScript(text)
-		if err != nil {
-			t.broken = "the JSON-LD of the page is damaged: " + err.Error()
-			return true
-		}
-		t.scripts = append(t.scripts, value)
-		return true
-	})
+// readScript parses a script if it is JSON-LD and room has its text. What is no
+// JSON is passed over.
+func (t *tree) readScript(n *html.Node, room *int) {
+	kind, _ := attribute(n, "type")
+	kind, _, _ = strings.Cut(kind, ";")
+	if !strings.EqualFold(strings.TrimSpace(kind), "application/ld+json") || n.FirstChild == nil {
+		return
+	}
+	text := n.FirstChild.Data
+	if len(text) > *room {
+		t.broken = "the page has more JSON-LD than is read"
+		return
+	}
+	*room -= len(text)
+	value, err := parseScript(text)
+	if err != nil {
+		t.broken = "the JSON-LD of the page is damaged: " + err.Error()
+		return
+	}
+	t.scripts = append(t.scripts, value)
 }
 
 // parseScript reads one script, also one that has comment marks around it or line
@@ -75,6 +72,7 @@ func decode(text string) (value any, err error) {
 type jsonPath struct{ path }
 
 func (j *jsonPath) find(t *tree, yield func(string) bool) (reason string) {
+	t.index()
 	for _, item := range j.items(t.scripts) {
 		if !follow(item, j.keys, yield) {
 			break

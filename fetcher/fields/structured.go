@@ -36,18 +36,18 @@ func newMeta(name string) (*meta, error) {
 }
 
 func (m *meta) find(t *tree, yield func(string) bool) (reason string) {
-	t.each(func(n *html.Node) bool {
-		if n.DataAtom != atom.Meta {
-			return true
-		}
+	t.index()
+	for _, n := range t.metas {
 		for _, key := range []string{"property", "name", "itemprop", "http-equiv"} {
-			if name, _ := attribute(n, key); strings.EqualFold(strings.TrimSpace(name), m.name) {
-				content, ok := attribute(n, "content")
-				return !ok || yield(content)
+			name, _ := attribute(n, key)
+			if content, ok := attribute(n, "content"); ok && strings.EqualFold(strings.TrimSpace(name), m.name) {
+				if !yield(content) {
+					return ""
+				}
+				break
 			}
 		}
-		return true
-	})
+	}
 	return "no meta element has this name and content"
 }
 
@@ -87,9 +87,12 @@ type microPath struct{ path }
 
 func (m *microPath) find(t *tree, yield func(string) bool) (reason string) {
 	last := m.keys[len(m.keys)-1]
-	t.each(func(n *html.Node) bool {
-		return !hasToken(n, "itemprop", last) || !m.holds(n, t.Root) || yield(microValue(n))
-	})
+	t.index()
+	for _, n := range t.properties {
+		if hasToken(n, "itemprop", last) && m.holds(n, t.Root) && !yield(microValue(n)) {
+			break
+		}
+	}
 	return "no such property in the microdata of the page"
 }
 

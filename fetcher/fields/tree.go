@@ -26,8 +26,34 @@ type tree struct {
 	Page
 	over    bool // GiveUp returned true
 	visited int
-	scripts []any // of JSON-LD, parsed
-	broken  string
+
+	// What index has found: one walk for all sources that are no selectors.
+	indexed    bool
+	metas      []*html.Node
+	properties []*html.Node // elements with an itemprop
+	scripts    []any        // JSON-LD, parsed
+	broken     string       // why there is no more of it
+}
+
+// index finds the elements that hold structured data, once.
+func (t *tree) index() {
+	if t.indexed {
+		return
+	}
+	t.indexed = true
+	room := maxScriptBytes
+	t.each(func(n *html.Node) bool {
+		switch n.DataAtom {
+		case atom.Meta:
+			t.metas = append(t.metas, n)
+		case atom.Script:
+			t.readScript(n, &room)
+		}
+		if _, ok := attribute(n, "itemprop"); ok {
+			t.properties = append(t.properties, n)
+		}
+		return true
+	})
 }
 
 // each calls visit with the elements in document order until it returns false or

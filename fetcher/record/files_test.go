@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/klauspost/compress/zstd"
 
@@ -441,7 +442,7 @@ func TestRecordLine(t *testing.T) {
 		t.Fatalf("line %q, %v", line, err)
 	}
 	var back record.Record
-	if err := json.Unmarshal(line[len("before\n"):], &back); err != nil || back != r {
+	if err := json.Unmarshal(line[len("before\n"):], &back); err != nil || !cmp.Equal(back, r) {
 		t.Errorf("reads back as %+v, %v", back, err)
 	}
 }

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,6 +25,7 @@ func leased(n int, lease byte) *record.Record {
 	r := page(n)
 	r.Item[0], r.Item[1], r.Item[15] = byte(n), byte(n>>8), 7
 	r.Lease[0] = lease
+	r.Fields = json.RawMessage(`{"round":7,"fetched_at":"x","fingerprint":"x","lease":["x"],"void":true}`)
 	return r
 }
 

@@ -48,6 +48,16 @@ type Record struct {
 	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where its record begins there
 
+	// What was asked for of the page. It stands behind all other keys of a record:
+	// its own keys are anybody's, and may be called as they are.
+	Lang       string          `json:"lang,omitempty"`       // of the main text, as the page says
+	Author     string          `json:"author,omitempty"`     // as the page says
+	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
+	Incomplete []string        `json:"incomplete,omitempty"` // required fields that the page does not have
+	Cut        []string        `json:"cut,omitempty"`        // fields, or "text", of which the end is missing
+	Text       string          `json:"text,omitempty"`       // the main text, paragraphs on lines of their own
+	Fields     json.RawMessage `json:"fields,omitempty"`     // an object of texts, numbers and lists of these
+
 	// What a Journal writes as well: whose record it is, to whom the item was
 	// handed out.
 	Item  bloomstore.Fingerprint `json:"-"`
