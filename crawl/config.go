@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
@@ -66,6 +67,11 @@ type Config struct {
 	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
 	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
 
+	// Fields are taken from HTML pages into Record.Fields; docs/reference/fields.md
+	// has the language. Without Fields and Text no document is built for them.
+	Fields []FieldGroup
+	Text   bool // take the main text, its language, author and date into Record.Text and so on
+
 	Records Records // what is written beside the frontier
 	Worker  string  // names this worker in Status; empty means HOST-PID-RANDOM
 	Wait    int     // with Redis, number of replicas that must have a page's links before it is completed
@@ -89,6 +95,9 @@ type Config struct {
 
 // Page is a page that came, as OnPage gets it.
 type Page = fetcher.Page
+
+// FieldGroup is a list of fields for some of the pages.
+type FieldGroup = fields.Group
 
 // Location returns where the crawl lives.
 func (c *Config) Location() Location { return Location{c.Dir, c.Redis, c.Postgres} }

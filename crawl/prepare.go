@@ -17,6 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/budget"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -38,6 +39,7 @@ type plan struct {
 	exact  *exact.Rules
 	window exact.Windows
 	canon  *canon.Canonicalizer
+	fields *fields.Rules
 	policy politeness.Policy
 	client *get.Client
 	bodies *budget.Budget
@@ -83,6 +85,7 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	keep(p.parseRules())
 	keep(p.parseExact())
 	keep(p.parseCanon())
+	keep(p.parseFields())
 	p.setPolicy()
 	keep(p.newClient())
 	return p, errors.Join(errs...)
@@ -189,6 +192,13 @@ func (p *plan) parseCanon() (err error) {
 	}
 	p.canon, err = canon.New(options)
 	return err
+}
+
+func (p *plan) parseFields() (err error) {
+	if p.fields, err = fields.New(p.Fields...); err != nil {
+		return fmt.Errorf("crawl: Fields: %w", err)
+	}
+	return nil
 }
 
 func (p *plan) setPolicy() {

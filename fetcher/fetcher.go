@@ -25,6 +25,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bloomfrontier/crawler/fetcher/budget"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
@@ -101,6 +102,12 @@ type Config struct {
 	// FastLinks reads links from tokens and builds no document: a tenth of the
 	// work. The links are the same but within SVG and MathML (package extract).
 	FastLinks bool
+
+	// Fields are taken from HTML pages into Record.Fields, and with Text their
+	// main text into Record.Text, before OnPage is called. Either needs the
+	// document of each page that has it.
+	Fields *fields.Rules // nil: none
+	Text   bool
 
 	// OnPage is called for each page that came (status 2xx of a wanted type),
 	// before the page completes, by many goroutines at once. An error queues

@@ -117,6 +117,7 @@ type visited struct {
 	answer  *get.Response // nil: none came
 	share   *budget.Share // of the memory; nil: there is no limit
 	packed  int64         // bytes of the answer for the archive
+	data    int           // bytes of fields and text in the record
 	refused []Refused     // links, for Config.OnRefused
 }
 
@@ -248,6 +249,9 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		}
 		stage.Parse.Begin()
 		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
+		if err == nil && !v.takeData(document, r) {
+			return v.giveBack()
+		}
 		stage.Judge.Begin()
 		<-v.readers
 		if err != nil {
