@@ -84,7 +84,7 @@ func TestDataWaitsForMemory(t *testing.T) {
 		cfg := w.config()
 		cfg.Fields, cfg.FastLinks, cfg.Concurrency = rules, true, 8
 		least := fetcher.LargestShare(cfg.Client, false)
-		cfg.Memory = budget.New(least, least) // one share at a time
+		cfg.Memory = budget.New(least+2<<20, least) // the bodies of all and the document of one
 		w.crawl(cfg, seeds...)
 		for _, url := range seeds {
 			if r := w.sink.of(t, url); string(r.Fields) != `{"name":"x"}` {
