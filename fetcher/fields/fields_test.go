@@ -133,6 +133,12 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
+	for _, around := range []string{"<!--\n%s\n-->", "//<![CDATA[\n%s\n//]]>", "/*<![CDATA[*/ %s; /*]]>*/"} {
+		script := `<script type="application/ld+json">` + fmt.Sprintf(around, "{\"a\":\"b\nc\"}") + `</script>`
+		if got := fields.JSON(extract(t, script, "a=jsonld:a")); string(got) != `{"a":"b c"}` {
+			t.Errorf("%s: %s", script, got)
+		}
+	}
 	damaged := `<script type="application/ld+json">{"a":</script>`
 	if got := extract(t, damaged, "a=jsonld:a")[0].Why; !strings.Contains(got, "the JSON-LD of the page is damaged") {
 		t.Errorf("damaged JSON-LD: %q", got)

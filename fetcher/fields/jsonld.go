@@ -36,12 +36,16 @@ func (t *tree) readScript(n *html.Node, room *int) {
 	t.scripts = append(t.scripts, value)
 }
 
+// commentMarks removes what keeps old browsers from showing a script.
+var commentMarks = strings.NewReplacer("<![CDATA[", "", "]]>", "", "<!--", "", "-->", "")
+
 // parseScript reads one script, also one that has comment marks around it or line
 // breaks in its strings.
 func parseScript(text string) (value any, err error) {
 	if value, err = decode(text); err == nil {
 		return value, nil
 	}
+	text = commentMarks.Replace(text)
 	begin, end := strings.IndexAny(text, "{["), strings.LastIndexAny(text, "}]")
 	if begin < 0 || end < begin {
 		return nil, err
