@@ -191,4 +191,15 @@ var proofs = []proof{
 		"A crawl of 5,000 hosts that answer after 300 ms on average (log-normal) asks 4,000 of them at once, within 512 MiB beside its filter, and is killed four times. Its records are exactly the expected ones, the books balance, no request starts before its host's delay is over, and the last run takes at most --memory and a tenth.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBroad$"}},
 	},
+	{
+		"19. Data of pages",
+		"A made-up shop of 20,000 products in ten templates is crawled: classes, tables, JSON-LD, Open Graph, microdata, attributes, lists, old HTML; broken tags, wrong charsets, values that are missing. Each field of each record is exact, byte for byte, and each page without a required one says so. What a page can make of a field is bounded. Of documentation that people wrote the main text has at least 93 of 100 words, and 97 of 100 belong to it.",
+		[]batch{
+			{pkg: "./bench/pagedata", tests: "^Test"},
+			{pkg: "./fetcher/fields", tests: "^Test", fixed: true},
+			{pkg: "./fetcher/fields", tests: "^FuzzForms$", fuzz: true},
+			{pkg: "./fetcher/maintext", tests: "^Test", fixed: true},
+			{pkg: "./fetcher", tests: "^TestData", fixed: true},
+		},
+	},
 }
