@@ -9,6 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/maintext"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
 // roomTime is how long a page whose data is wanted waits for the memory of its
@@ -23,6 +24,7 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	if set == nil && !v.cfg.Text {
 		return true
 	}
+	stage.Parse.Begin()
 	document := page.Document()
 	for patience := time.Now().Add(roomTime); page.Lack == extract.NoRoom && time.Now().Before(patience); document = page.Document() {
 		<-v.readers // those who have the memory may wait for it

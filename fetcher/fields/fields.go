@@ -106,15 +106,6 @@ func (r *Rules) For(url string) *Set {
 // Set is a list of compiled fields. It is safe for concurrent use.
 type Set struct{ fields []field }
 
-// Names returns the names of the fields, in the order in which they were given.
-func (s *Set) Names() []string {
-	names := make([]string, len(s.fields))
-	for i := range s.fields {
-		names[i] = s.fields[i].name
-	}
-	return names
-}
-
 // Required returns the names of the fields that a page should have.
 func (s *Set) Required() []string {
 	var names []string
