@@ -2,8 +2,10 @@ package fields
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestNumbers(t *testing.T) {
@@ -60,6 +62,19 @@ func FuzzForms(f *testing.F) {
 					t.Errorf("%v of %q is %q", k, text, value)
 				}
 			}
+		}
+	})
+}
+
+// FuzzCheck: no text of a field breaks the parser, and a fault lies within it.
+func FuzzCheck(f *testing.F) {
+	for _, text := range []string{"a=b", "a[]=.b@href | url", "a=jsonld:A.b || og:c|number=,|required", "a=p:not([x=')'])@text", "a=:nth-child(2n+", "ä=\\"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		err := Check(text)
+		if fault, is := errors.AsType[*SyntaxError](err); err != nil && (!is || fault.At < 1 || fault.At > 1+utf8.RuneCountInString(text)) {
+			t.Errorf("%q: %v", text, err)
 		}
 	})
 }

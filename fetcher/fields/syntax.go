@@ -57,8 +57,8 @@ type part struct {
 
 // fault is a SyntaxError at a byte of the text.
 func (p *parser) fault(at int, format string, args ...any) error {
-	at = min(at, len(p.text))
-	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(p.text[:at]), fmt.Sprintf(format, args...)}
+	before := cut(p.text, at) // whole characters
+	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(before), fmt.Sprintf(format, args...)}
 }
 
 // trim returns text[from:to] as a part.

@@ -198,6 +198,7 @@ var proofs = []proof{
 			{pkg: "./bench/pagedata", tests: "^Test"},
 			{pkg: "./fetcher/fields", tests: "^Test", fixed: true},
 			{pkg: "./fetcher/fields", tests: "^FuzzForms$", fuzz: true},
+			{pkg: "./fetcher/fields", tests: "^FuzzCheck$", fuzz: true},
 			{pkg: "./fetcher/maintext", tests: "^Test", fixed: true},
 			{pkg: "./fetcher", tests: "^TestData", fixed: true},
 		},
