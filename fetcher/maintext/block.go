@@ -54,9 +54,6 @@ func (p *page) read(n *html.Node) {
 			p.element(c)
 		}
 	}
-	if n.Type == html.DocumentNode {
-		p.end()
-	}
 }
 
 // element reads an element with the marks that it sets.
@@ -64,10 +61,12 @@ func (p *page) element(n *html.Node) {
 	if noText(n.DataAtom) || isHidden(n) {
 		return
 	}
-	before, inLink := p.now, p.inLink
 	whole := !inline(n.DataAtom)
 	if whole {
 		p.end()
+	}
+	before, inLink := p.now, p.inLink
+	if whole {
 		p.now.heading = p.now.heading || isHeading(n.DataAtom)
 		p.now.code = p.now.code || n.DataAtom == atom.Pre
 		p.mark(n)

@@ -66,6 +66,7 @@ func Extract(root *html.Node, giveUp func() bool) Found {
 	}
 	p := &page{}
 	p.read(root)
+	p.end()
 	found.Text, found.Cut = p.text()
 	return found
 }
