@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -262,6 +263,49 @@ func TestBounds(t *testing.T) {
 	}
 	if !json.Valid(fields.JSON(found)) {
 		t.Error("fields are no JSON")
+	}
+}
+
+// TestHostile: pages that are made to be dear take bounded memory beside their
+// document, whatever source looks at them.
+func TestHostile(t *testing.T) {
+	script := func(text string) string { return `<script type="application/ld+json">` + text + `</script>` }
+	const size = 256 << 10
+	repeat := func(text string) string { return strings.Repeat(text, size/len(text)) }
+	for name, page := range map[string]string{
+		"nested JSON":    script(repeat("[")),
+		"wide JSON":      script("[" + strings.Repeat(`{},`, 80_000) + "{}]"),
+		"one more":       script("[" + strings.Repeat(`[[[]]],`, 30_000) + "{}]"),
+		"many scripts":   repeat(script(`{"a":{"b":[1,2,3]}}`)),
+		"types":          script(strings.Repeat(`{"@type":"A","b":`, 9_000) + `"x"` + strings.Repeat("}", 9_000)),
+		"nested items":   strings.Repeat("<div itemscope itemprop=b itemtype=http://x/A>", 500) + repeat("<i itemprop=b>x</i>"),
+		"property names": "<div itemscope><b itemprop='" + repeat("b ") + "'>x</b></div>",
+		"metas":          repeat("<meta name=b content=x>"),
+		"white space":    repeat("<p>" + strings.Repeat(" ", 100)),
+		"nested text":    strings.Repeat("<div>", 500) + strings.Repeat("x ", size/2),
+	} {
+		root := parse(t, page)
+		rules, err := fields.New(fields.Group{Fields: []string{
+			"a[]=jsonld:A.b", "b[]=jsonld:b.b.b", "c[]=microdata:A.b.b", "d[]=microdata:b", "e[]=meta:b", "f[]=div | number", "g[]=p | date", "h=div@html | raw",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		found := rules.For(base).Extract(fields.Page{Root: root, Base: base})
+		runtime.ReadMemStats(&after)
+		taken := after.Mallocs - before.Mallocs
+		t.Logf("%s: %d objects, %d MB in all", name, taken, (after.TotalAlloc-before.TotalAlloc)>>20)
+		var held runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&held)
+		if grown := int64(held.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
+			t.Errorf("%s: %d MB are kept", name, grown>>20)
+		}
+		if object := fields.JSON(found); object != nil && !json.Valid(object) {
+			t.Errorf("%s: fields are no JSON", name)
+		}
 	}
 }
 

@@ -56,17 +56,20 @@ func (t *tree) index() {
 	})
 }
 
+// late reports whether the time is over. It asks once for every few elements.
+func (t *tree) late() bool {
+	if t.visited++; t.visited%32 == 0 && t.GiveUp != nil && !t.over {
+		t.over = t.GiveUp()
+	}
+	return t.over
+}
+
 // each calls visit with the elements in document order until it returns false or
 // the time is over.
 func (t *tree) each(visit func(n *html.Node) bool) {
 	for n := t.Root; n != nil && !t.over; {
-		if n.Type == html.ElementNode {
-			if t.visited++; t.visited%32 == 0 && t.GiveUp != nil {
-				t.over = t.GiveUp()
-			}
-			if !visit(n) {
-				return
-			}
+		if n.Type == html.ElementNode && (t.late() || !visit(n)) {
+			return
 		}
 		n = following(n, t.Root)
 	}
