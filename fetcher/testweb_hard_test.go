@@ -75,7 +75,7 @@ func TestCornersByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
 		// A robots.txt that redirects to another worker's host is the one request
-		// that is not spaced from that worker's (docs/web-policy.md).
+		// that is not spaced from that worker's (docs/reference/web-policy.md).
 		web := corners(t, testweb.Everything&^wireOnly&^testweb.MovedRobots, 0)
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: 20 * time.Second})
 		cfg := w.cornerConfig(web)

@@ -169,7 +169,7 @@ const (
 	Handler     Outcome = "handler"      // the library user's OnPage returned an error, in all attempts
 )
 
-// State returns Done or Failed: the one place that decides (docs/url-states.md).
+// State returns Done or Failed: the one place that decides (docs/reference/url-states.md).
 // It returns Unknown for a string that is no outcome.
 func (o Outcome) State() State {
 	switch o {

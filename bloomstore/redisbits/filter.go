@@ -7,7 +7,7 @@
 // together, for whoever wants a set of fingerprints and nothing else. A script
 // that changes more than bits in one step is its author's (package redisstore),
 // and so are clients, their addresses and passwords. Sizes come from package
-// sizing; docs/filter-format.md describes what is stored, byte by byte.
+// sizing; docs/design/filter.md describes what is stored, byte by byte.
 //
 // A filter never forgets in silence. What is missing, short, of another type,
 // of other parameters or somebody else's is an ErrFilterLost or an

@@ -20,7 +20,7 @@ const headBytes = 52
 type ID [16]byte
 
 // header is what the first HeaderBytes of a segment say. All integers are
-// little-endian; docs/filter-format.md has it byte by byte.
+// little-endian; docs/design/filter.md has it byte by byte.
 type header struct {
 	params    Params
 	id        ID

@@ -17,7 +17,7 @@ func someHeader() header {
 	}
 }
 
-// TestHeaderGolden fixes the bytes of a header, taken from docs/filter-format.md
+// TestHeaderGolden fixes the bytes of a header, taken from docs/design/filter.md
 // by hand.
 func TestHeaderGolden(t *testing.T) {
 	want := "89524249" + "54530d0a" + // magic

@@ -13,7 +13,7 @@ import (
 )
 
 // layoutVersion numbers everything that says where a bit is: the header, the
-// draws and the sizes that Params lead to. docs/filter-format.md describes it.
+// draws and the sizes that Params lead to. docs/design/filter.md describes it.
 const layoutVersion = 1
 
 // HeaderBytes is the length of the header that every segment starts with.

@@ -34,7 +34,7 @@ func positions(l *Layer, fp bloomstore.Fingerprint, n int) []uint {
 }
 
 // TestDrawsGolden fixes where the bits of a fingerprint are: stored filters depend
-// on it. The values were computed by another program from docs/filter-format.md.
+// on it. The values were computed by another program from docs/design/filter.md.
 func TestDrawsGolden(t *testing.T) {
 	const zero, counting = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\xef"
 	for _, c := range []struct {

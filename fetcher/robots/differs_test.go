@@ -7,7 +7,7 @@ import (
 	"github.com/jimsmart/grobotstxt"
 )
 
-// TestDiffersFromGoogle: where the package comment and docs/web-policy.md say
+// TestDiffersFromGoogle: where the package comment and docs/reference/web-policy.md say
 // that Google's matcher answers otherwise, it does, and only we are as we say.
 func TestDiffersFromGoogle(t *testing.T) {
 	const head = "User-agent: foobot\n"

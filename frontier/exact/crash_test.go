@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// points are the crash points, as docs/exact-tier.md has them.
+// points are the crash points, as docs/design/exact-urls.md has them.
 var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "relayed"}
 
 // TestCrashPoints kills the process at each point in turn, at its first passings:

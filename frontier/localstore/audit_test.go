@@ -344,7 +344,7 @@ func TestRecountOfAFullFilter(t *testing.T) {
 }
 
 // zeroHalf zeroes half of the bits of each sub-filter, by way of the file that
-// the filter is saved to (docs/filter-format.md), with right checksums.
+// the filter is saved to (docs/design/filter.md), with right checksums.
 func zeroHalf(t *testing.T, s *Store) {
 	t.Helper()
 	var file bytes.Buffer

@@ -171,10 +171,10 @@ func answerInfo(conn net.Conn) {
 	}
 }
 
-// TestDocumentedUser: the user that docs/operations.md makes can crawl.
+// TestDocumentedUser: the user that docs/guide/operating.md makes can crawl.
 func TestDocumentedUser(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/guide/operating.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -309,18 +309,18 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// docs/metrics.md has every metric, in order, and no other.
+// docs/reference/metrics.md has every metric, in order, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	var want, got []string
 	name := regexp.MustCompile(`fqName: "([^"]+)"`)
 	for _, f := range metricFamilies {
 		want = append(want, name.FindStringSubmatch(f.Desc.String())[1])
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/metrics.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/reference/metrics.md"), -1) {
 		got = append(got, row[1])
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("docs/metrics.md has\n%q\nwant\n%q", got, want)
+		t.Errorf("docs/reference/metrics.md has\n%q\nwant\n%q", got, want)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestReadmeQuotesExamples(t *testing.T) {
 	} {
 		examples.WriteString(readText(t, name))
 	}
-	quoted := append(blocks(t, "README.md", "go"), blocks(t, "docs/library.md", "go")...)
+	quoted := append(blocks(t, "README.md", "go"), blocks(t, "docs/guide/library.md", "go")...)
 	if len(quoted) == 0 {
 		t.Error("README has no Go code")
 	}

@@ -13,7 +13,7 @@ import (
 
 // metrics shows a crawl to Prometheus: the store's counters, of the whole crawl,
 // and the worker's, of this process. They are read when they are asked for, all
-// of the crawl's as of one moment. docs/metrics.md lists them.
+// of the crawl's as of one moment. docs/reference/metrics.md lists them.
 type metrics struct{ crawl *crawl.Crawl }
 
 func newMetrics(c *crawl.Crawl) prometheus.Collector { return metrics{c} }
@@ -75,7 +75,7 @@ var (
 	metricBuild    = gauge("build", "1, with what this process is", "version", "go")
 )
 
-// metricFamilies are the metrics, as docs/metrics.md has them.
+// metricFamilies are the metrics, as docs/reference/metrics.md has them.
 var metricFamilies = []family{
 	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
 	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,

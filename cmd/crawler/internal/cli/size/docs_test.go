@@ -11,11 +11,11 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-const docs = "../../../../../docs/"
+const docs = "../../../../../docs/guide/"
 
-var update = flag.Bool("update", false, "draw docs/sizing.svg again")
+var update = flag.Bool("update", false, "draw docs/guide/sizing.svg again")
 
-// The tables of docs/sizing.md are what the command says.
+// The tables of docs/guide/sizing.md are what the command says.
 func TestDocs(t *testing.T) {
 	page, err := os.ReadFile(docs + "sizing.md")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestDocs(t *testing.T) {
 	}
 	for _, row := range append(append(rateRows(t), fillRows(t)...), blockRows()...) {
 		if !strings.Contains(string(page), row+"\n") {
-			t.Errorf("docs/sizing.md has no line\n%s", row)
+			t.Errorf("docs/guide/sizing.md has no line\n%s", row)
 		}
 	}
 	if *update {
