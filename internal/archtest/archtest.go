@@ -1,6 +1,6 @@
 // Package archtest holds the source tree to the rules of its architecture:
 // which folders there are, who may import whom, what a pure package may not do,
-// and what a script's header says.
+// what a script's header says, and that the links of the documents lead somewhere.
 //
 // It reads the files itself and runs no go command, so that Go's test cache
 // sees what a result depends on. It knows the layout of this repository and
@@ -101,13 +101,19 @@ func checkFile(tree fs.FS, name string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		return checkGo(src), nil
+		return append(checkGo(src), checkPagesOfComments(tree, src)...), nil
+	case ext == ".md":
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		return checkPage(tree, name, string(text)), nil
 	case ext == ".lua", ext == ".sql", ext == ".sh", name == "Makefile", name == ".ci/run":
 		text, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return nil, err
 		}
-		return checkScript(name, string(text)), nil
+		return append(checkScript(name, string(text)), checkPagePaths(tree, name, 1, string(text))...), nil
 	}
 	return nil, nil
 }

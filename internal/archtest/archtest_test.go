@@ -89,6 +89,15 @@ func TestRules(t *testing.T) {
 		"sql parameter":             {"frontier/pgstore/get.sql", "-- get.sql: get it.\n-- $12 key\nSELECT a FROM t WHERE k = $1 AND l = $12;\n", "does not say $1"},
 		"sql without a word":        {"frontier/pgstore/get.sql", "-- get.sql: \nSELECT 1;\n", "begins with no header"},
 		"test data is not source":   {"fetcher/testdata/a.go", "not Go", ""},
+		"link to a file":            {"docs/a.md", "[a](a.md), [go](https://go.dev/x.md)", ""},
+		"link to nothing":           {"docs/a.md", "[b](guide/b.md)", "there is no docs/guide/b.md"},
+		"link in code":              {"docs/a.md", "`[b](b.md)`\n```\n[b](b.md)\n```\n", ""},
+		"link to a heading":         {"docs/a.md", "[b](a.md#a-b-c-1) [c](#a-b-c)\n# A `b`, [c](a.md)!\n## a b c\n", ""},
+		"link to no heading":        {"docs/a.md", "[b](#b)\n```\n# b\n```\n", "no heading there has the anchor b"},
+		"a line that fits":          {"docs/a.md", strings.Repeat("ü", columns), ""},
+		"a long line":               {"docs/a.md", strings.Repeat("ü", columns+1), "line 1 has 121 columns"},
+		"a long line of a program":  {"bench/RESULTS.md", strings.Repeat("ü", columns+1), ""},
+		"a page that a comment has": {"sizing/a.go", "package sizing // see docs/guide/b.md", "names docs/guide/b.md, which is not there"},
 		"a package beside internal": {"docs/a.go", `package docs; import "` + module + `/sizing"`, "only the floors"},
 	} {
 		t.Run(name, func(t *testing.T) {
