@@ -179,7 +179,7 @@ func TestDocumentedUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(page), "ACL SETUSER crawl ")
-	rules, _, ended := strings.Cut(rest, "\n\n")
+	rules, _, ended := strings.Cut(rest, "\n```")
 	if !found || !ended {
 		t.Fatal("the page makes no user")
 	}
