@@ -5,7 +5,7 @@
 // of all callers who race on a key the one whose insert returns it owns it. The
 // tables are those of schema "crawler", four for each crawl, and named by its
 // number: crawls share no table that a statement of the crawl writes, so that
-// one can be made or dropped while others go on. docs/design/exact-urls.md has the
+// one can be made or dropped while others go on. docs/reference/postgres.md has the
 // schema, what a million keys cost, and SQL for operators.
 //
 // # Locks

@@ -364,7 +364,7 @@ func TestDeleteHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// TestDocumentedSQL: what docs/design/exact-urls.md tells operators to run does run.
+// TestDocumentedSQL: what docs/reference/postgres.md tells operators to run does run.
 func TestDocumentedSQL(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -372,7 +372,7 @@ func TestDocumentedSQL(t *testing.T) {
 	_, err := set.Decide(t.Context(), keys(0, 3))
 	must(t, err)
 	must(t, set.Finish(t.Context(), ends(0, keys(0, 1)...), []exact.Row{record(key(0), 0, "")}))
-	text, err := os.ReadFile("../../docs/design/exact-urls.md")
+	text, err := os.ReadFile("../../docs/reference/postgres.md")
 	must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## SQL for operators\n")
 	section, _, _ = strings.Cut(section, "\n## ")

@@ -22,7 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-var update = flag.Bool("update", false, "write testdata/explain.txt anew")
+var update = flag.Bool("update", false, "write testdata/explain.txt and "+flagsPage+" anew")
 
 // site answers as its paths say, for any host but dead.test, which never does,
 // and dying.test, which does not for long.
