@@ -12,14 +12,14 @@ import (
 )
 
 // TestKeysAreDescribed holds docs/reference/redis-keys.md to what a crawl leaves in Redis:
-// each key of its tables with its type, and each field of the counters.
+// each key of its lists with its type, and each field of the counters.
 func TestKeysAreDescribed(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/redis-keys.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	types := make(map[string]string)
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*`[^|]*) \\| (string|hash|list|set|sorted set) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\* (`.*`[^(]*) \\((string|hash|list|set|sorted set)\\):").FindAllStringSubmatch(string(text), -1) {
 		for _, key := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
 			types[key[1]] = row[2]
 		}

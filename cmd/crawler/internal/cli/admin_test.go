@@ -316,7 +316,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, f := range metricFamilies {
 		want = append(want, name.FindStringSubmatch(f.Desc.String())[1])
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/reference/metrics.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\* `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/reference/metrics.md"), -1) {
 		got = append(got, row[1])
 	}
 	if !slices.Equal(got, want) {
