@@ -27,6 +27,13 @@ const guides = "../../docs/guide"
 // other terminals, such as those that start the servers: the test has its own
 // servers, and puts their addresses in the place of those in the page.
 func TestGuides(t *testing.T) {
+	for _, program := range []string{"bash", "jq"} {
+		if _, err := exec.LookPath(program); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
+			t.Fatal(err)
+		} else if err != nil {
+			t.Skip(err)
+		}
+	}
 	pages, err := filepath.Glob(guides + "/*.md")
 	if err != nil {
 		t.Fatal(err)
