@@ -3,7 +3,7 @@
 //
 // A frontier answers a never-seen URL with Added exactly once in a round,
 // queues it in the same step, hands it to one worker at a time, and never asks
-// for a host before it is due. Its promises, P1 to P8, are in ARCHITECTURE.md;
+// for a host before it is due. Its promises, P1 to P8, are in docs/design/promises.md;
 // package frontiertest holds every implementation to them. This package has
 // the words and no engine: localstore is the embedded one. It does not fetch,
 // does not parse, and decides nothing about politeness (package politeness) or
