@@ -25,8 +25,8 @@ const (
 	DefaultParallel    = 256
 )
 
-// ErrServer reports that the name server gives no answers: not to the name that
-// was asked for, nor to the one that it answered last. Nothing is known about
+// ErrServer reports that the name server gives no answers, not even to the name
+// that it answered last, or that this machine cannot ask it. Nothing is known about
 // the name.
 var ErrServer = errors.New("resolve: the name server gives no answers")
 
@@ -52,9 +52,12 @@ type Config struct {
 // kept for TTL. That a server was not reached is not kept.
 type Resolver struct {
 	config  Config
+	server  string // Config.Server with its port; empty: the system's
 	ask     func(ctx context.Context, network, name string) ([]netip.Addr, error)
 	asking  chan struct{} // holds one for each look-up under way
 	waiting atomic.Int64
+
+	undialled atomic.Pointer[undialled] // the last one; nil: there was none
 
 	mu sync.Mutex
 	// What is remembered, in two generations: when the young one has half of
@@ -82,16 +85,13 @@ func New(config Config) (*Resolver, error) {
 			config.TTL, config.NegativeTTL, config.MaxNames, config.Parallel))
 	}
 	r := &Resolver{config: config, young: make(map[string]answer)}
-	var system net.Resolver
+	system := net.Resolver{Dial: r.dial}
 	r.ask = system.LookupNetIP
 	if config.Server != "" {
 		server, err := parseServer(config.Server)
 		errs = append(errs, err)
+		r.server = server.String()
 		system.PreferGo = true // the C library cannot be told whom to ask
-		system.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, server.String())
-		}
 	}
 	r.config.TTL = cmp.Or(config.TTL, DefaultTTL)
 	r.config.NegativeTTL = cmp.Or(config.NegativeTTL, DefaultNegativeTTL)
@@ -102,6 +102,25 @@ func New(config Config) (*Resolver, error) {
 	}
 	r.asking = make(chan struct{}, r.config.Parallel)
 	return r, nil
+}
+
+// dial opens a connection to the name server: that of Config, or else the
+// system's, at address.
+func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, cmp.Or(r.server, address))
+	if err != nil && ctx.Err() == nil && strings.HasPrefix(network, "udp") {
+		r.undialled.Store(&undialled{err, time.Now()})
+	}
+	return conn, err
+}
+
+// undialled is why no question could be sent. For UDP that lies with this
+// machine: it has no descriptor left, or no network. net.DNSError has only the
+// text of such an error.
+type undialled struct {
+	err  error
+	when time.Time
 }
 
 // parseServer reads the address of a DNS server; its port is 53 unless it says
@@ -139,8 +158,12 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	if known, ok := r.known(name); ok { // another caller asked meanwhile
 		return known.addrs, known.err
 	}
+	began := time.Now()
 	found, err := r.lookup(ctx, name)
 	if err != nil {
+		if last := r.undialled.Load(); last != nil && !last.when.Before(began) {
+			return nil, fmt.Errorf("%w: look up %q: %w", ErrServer, host, last.err)
+		}
 		dns, ok := errors.AsType[*net.DNSError](err)
 		if !ok {
 			return nil, err

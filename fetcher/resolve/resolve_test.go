@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,33 @@ func TestServerThatAnswersNothing(t *testing.T) {
 			t.Errorf("after the server came back %d of 50 failures are the server's, want none", n)
 		}
 	})
+}
+
+// TestNoDescriptors: a process that cannot open a socket to ask the name server
+// learns nothing about names.
+func TestNoDescriptors(t *testing.T) {
+	server := resolvetest.Serve(t, func(string, int) []netip.Addr { return addrs("192.0.2.1") })
+	r := open(t, Config{Server: server.Addr})
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(restore)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Lookup(t.Context(), "a.test"); !errors.Is(err, ErrServer) || !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("without descriptors: %v, want ErrServer and EMFILE", err)
+	}
+	restore()
+	if got, err := r.Lookup(t.Context(), "a.test"); err != nil || len(got) != 1 {
+		t.Errorf("with descriptors again: %v, %v, want one address", got, err)
+	}
 }
 
 func TestNewNamesEveryFault(t *testing.T) {

@@ -191,4 +191,9 @@ var proofs = []proof{
 		"A crawl of 5,000 hosts that answer after 300 ms on average (log-normal) asks 4,000 of them at once, within 512 MiB beside its filter, and is killed four times. Its records are exactly the expected ones, the books balance, no request starts before its host's delay is over, and the last run takes at most --memory and a tenth.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBroad$"}},
 	},
+	{
+		"19. A machine that falls short",
+		"A crawl of 10,000 hosts goes on while its name server answers late or refuses to answer for 30 s, and while it may open no more than 160 files. Its report names what it lacked, and every page is fetched.",
+		[]batch{{pkg: "./bench/proofs", tests: "^Test(Names|Descriptors)Short$"}},
+	},
 }

@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -21,10 +23,18 @@ type Answer func(name string, asked int) []netip.Addr
 type Server struct {
 	Addr string // where it listens, as in resolve.Config.Server
 
-	answer Answer
-	mu     sync.Mutex
-	asked  map[dnsmessage.Question]int
+	answer  Answer
+	delay   atomic.Int64 // in ns
+	refuses atomic.Bool
+	mu      sync.Mutex
+	asked   map[dnsmessage.Question]int
 }
+
+// Delay makes each later answer d late.
+func (s *Server) Delay(d time.Duration) { s.delay.Store(int64(d)) }
+
+// Refuse makes the server answer SERVFAIL, or no longer.
+func (s *Server) Refuse(refuse bool) { s.refuses.Store(refuse) }
 
 // Serve starts a server that ends with the test.
 func Serve(t testing.TB, answer Answer) *Server {
@@ -35,8 +45,9 @@ func Serve(t testing.TB, answer Answer) *Server {
 	}
 	s := &Server{Addr: conn.LocalAddr().String(), answer: answer, asked: make(map[dnsmessage.Question]int)}
 	var running sync.WaitGroup
-	running.Go(func() { s.run(conn) })
-	t.Cleanup(func() { conn.Close(); running.Wait() })
+	stop := make(chan struct{})
+	running.Go(func() { s.run(conn, stop, &running) })
+	t.Cleanup(func() { close(stop); conn.Close(); running.Wait() })
 	return s
 }
 
@@ -67,7 +78,7 @@ func plain(name dnsmessage.Name) string {
 	return strings.ToLower(strings.TrimSuffix(name.String(), "."))
 }
 
-func (s *Server) run(conn net.PacketConn) {
+func (s *Server) run(conn net.PacketConn, stop <-chan struct{}, running *sync.WaitGroup) {
 	buf := make([]byte, 1<<10)
 	for {
 		n, from, err := conn.ReadFrom(buf)
@@ -79,9 +90,22 @@ func (s *Server) run(conn net.PacketConn) {
 			continue
 		}
 		reply := s.reply(query.ID, query.Questions[0])
-		if packed, err := reply.Pack(); err == nil {
-			_, _ = conn.WriteTo(packed, from) // who asked asks again
+		packed, err := reply.Pack()
+		if err != nil {
+			continue
 		}
+		delay := time.Duration(s.delay.Load())
+		if delay == 0 {
+			_, _ = conn.WriteTo(packed, from) // a client without an answer asks again
+			continue
+		}
+		running.Go(func() {
+			select {
+			case <-time.After(delay):
+				_, _ = conn.WriteTo(packed, from)
+			case <-stop:
+			}
+		})
 	}
 }
 
@@ -95,6 +119,10 @@ func (s *Server) reply(id uint16, question dnsmessage.Question) dnsmessage.Messa
 	reply := dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: id, Response: true, Authoritative: true, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{question},
+	}
+	if s.refuses.Load() {
+		reply.RCode = dnsmessage.RCodeServerFailure
+		return reply
 	}
 	if len(addrs) == 0 {
 		reply.RCode = dnsmessage.RCodeNameError
