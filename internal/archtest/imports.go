@@ -71,7 +71,7 @@ func checkDirection(src source) []string {
 
 // direction says why src may not import the package to of ours, or nothing.
 func direction(src source, to string) string {
-	top, _, _ := strings.Cut(to, "/")
+	top := topOf(to)
 	_, floored := floor[src.top]
 	switch {
 	case src.test && to == src.pkg: // the external test of a package
@@ -79,7 +79,7 @@ func direction(src source, to string) string {
 	case withinAny(src.pkg, judges) && !sameJudge(src.pkg, to):
 		return "a judge imports nothing of ours"
 	case src.top == "internal":
-		return "packages below internal are leaves"
+		return "packages below internal are leaves, unless archtest gives them a floor"
 	case top == "internal" && !withinAny(to, leaves):
 		return "it is not a leaf that every floor may use"
 	case to == "internal/suite" && !src.test && !strings.HasSuffix(src.pkg, "test"):
