@@ -5,7 +5,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
 // Config says what to measure. Its zero value is nothing: there are no subjects.

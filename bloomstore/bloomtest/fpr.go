@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
 // FPR measures the false-positive rate of a filter that open makes for n keys at

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

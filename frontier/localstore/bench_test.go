@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
