@@ -9,7 +9,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // Run crawls from config.Seeds until nothing is left, a limit is reached or ctx

@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // Callers is how many callers a set has to expect at once, at most.

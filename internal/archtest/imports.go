@@ -16,7 +16,7 @@ var (
 	leaves = []string{"internal/crash", "internal/human", "internal/recent", "internal/stage", "internal/suite", "internal/topk"}
 
 	// engines are the rooms of frontier that know one backend each.
-	engines = []string{"frontier/localstore", "frontier/redisstore", "frontier/pgstore"}
+	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}
 )
 
 // imported is one import of a file.
@@ -107,9 +107,9 @@ func checkRooms(src source) []string {
 		banned []string
 		why    string
 	}{
-		{"frontier/localstore", false, []string{"frontier/redisstore", "frontier/pgstore"}, "engines do not know each other"},
-		{"frontier/redisstore", false, []string{"frontier/localstore", "frontier/pgstore"}, "engines do not know each other"},
-		{"frontier/pgstore", false, []string{"frontier/localstore", "frontier/redisstore"}, "engines do not know each other"},
+		{"frontier/localstore", false, []string{"frontier/redisstore", "internal/pgstore"}, "engines do not know each other"},
+		{"frontier/redisstore", false, []string{"frontier/localstore", "internal/pgstore"}, "engines do not know each other"},
+		{"internal/pgstore", false, []string{"frontier/localstore", "frontier/redisstore"}, "engines do not know each other"},
 		{"frontier/frontiertest", false, engines, "the suite imports no backend"},
 		{"frontier/canon", false, engines, "policy knows no engine"},
 		{"frontier/politeness", false, engines, "policy knows no engine"},

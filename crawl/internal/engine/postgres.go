@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // Database is a Postgres beside a crawl.

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // exactSetting is the setting of a crawl whose exact keys are in Postgres.

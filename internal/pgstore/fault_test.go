@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // load is workers who take keys through their life and remember what they were

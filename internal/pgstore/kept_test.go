@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // TestKept: what is kept of a queue is there without it, and nobody notes it more

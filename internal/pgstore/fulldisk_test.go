@@ -21,7 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 const secret = "s3cr/et-w0rd"

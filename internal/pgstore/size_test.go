@@ -7,7 +7,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // BenchmarkBytes takes keys through their life, a tenth of them at a time

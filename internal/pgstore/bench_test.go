@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // table returns the name of a crawl's own table.
