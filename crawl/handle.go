@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // Handle looks at a crawl and steers it. While a process runs the crawl from the

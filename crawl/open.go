@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 

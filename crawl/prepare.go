@@ -24,8 +24,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // plan is a Config that was found good, with what it is parsed into. Nothing is

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // classNotes is a store that notes by which rule each URL was offered first.

@@ -32,8 +32,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // linkSet gathers the outlinks of one page: those that pass the rules, and how

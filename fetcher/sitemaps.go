@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/fetcher/sitemap"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 const (

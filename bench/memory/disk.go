@@ -15,7 +15,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 	"github.com/bloomfrontier/crawler/sizing"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // askClass asks which rule makes the URL exact. Of one that waits or has failed

@@ -26,7 +26,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // Sources are what an explanation is made from. Canon, Fingerprint, Locate and

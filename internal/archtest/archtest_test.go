@@ -64,7 +64,7 @@ func TestRules(t *testing.T) {
 		"backends apart":            {"bloomstore/membits/a.go", `package membits; import "` + module + `/bloomstore/redisbits"`, "backends do not know"},
 		"suite and backend":         {"frontier/frontiertest/a.go", `package frontiertest; import "` + module + `/frontier/localstore"`, "suite imports no backend"},
 		"policy and engine":         {"frontier/canon/a.go", `package canon; import "` + module + `/frontier/localstore"`, "policy knows no engine"},
-		"policy and driver":         {"frontier/exact/a.go", `package exact; import "github.com/jackc/pgx/v5"`, "no driver"},
+		"policy and driver":         {"internal/exact/a.go", `package exact; import "github.com/jackc/pgx/v5"`, "no driver"},
 		"pure imports":              {"frontier/canon/a.go", `package canon; import "net/http"`, "imports net/http"},
 		"pure imports, just not":    {"frontier/canon/a.go", `package canon; import "net/netip"`, ""},
 		"pure test imports":         {"frontier/canon/a_test.go", `package canon; import "os"`, ""},

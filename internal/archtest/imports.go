@@ -113,7 +113,7 @@ func checkRooms(src source) []string {
 		{"frontier/frontiertest", false, engines, "the suite imports no backend"},
 		{"frontier/canon", false, engines, "policy knows no engine"},
 		{"frontier/politeness", false, engines, "policy knows no engine"},
-		{"frontier/exact", true, append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
+		{"internal/exact", true, append([]string{"github.com/jackc", "github.com/redis"}, engines...), "policy knows no engine and no driver"},
 		{"bloomstore/membits", false, []string{"bloomstore/redisbits"}, "backends do not know each other"},
 		{"bloomstore/redisbits", false, []string{"bloomstore/membits"}, "backends do not know each other"},
 		{"bloomstore/bloomtest", true, []string{"bloomstore/membits", "bloomstore/redisbits"}, "the suite imports no backend"},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 

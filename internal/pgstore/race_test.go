@@ -12,7 +12,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // awaitBlocked returns when some backends wait for a lock.

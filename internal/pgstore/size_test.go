@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 

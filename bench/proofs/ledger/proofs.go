@@ -182,7 +182,7 @@ var proofs = []proof{
 		"The suite of all exact sets on Postgres, and a store beside one in memory that dies at each of its crash points. Then whole processes, with all URLs exact, and the records in files and in Postgres: workers killed at any moment and at each crash point, Postgres killed, a worker frozen for longer than its leases last, Redis emptied, 20 times and more each; the records are the exact set, each key has one in a round, both stores' books balance, nobody is asked too early. Beside a filter that is made for a sixth of the URLs all are found, and it loses as many bulk URLs as its fill says. A window of seconds holds. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute bulk pages come at 0.9 of the rate before or more. What a hundredth of exact URLs costs is measured.",
 		[]batch{
 			{pkg: "./internal/pgstore", tests: "^Test"},
-			{pkg: "./frontier/exact", tests: "^Test"},
+			{pkg: "./internal/exact", tests: "^Test"},
 			{pkg: "./bench/proofs", tests: "^TestTier"},
 		},
 	},

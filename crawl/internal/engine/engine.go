@@ -22,7 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // Purpose is what a crawl is opened for.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 

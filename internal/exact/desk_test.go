@@ -9,8 +9,8 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // desk is a world whose calls to the queue are noted.

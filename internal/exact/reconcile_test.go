@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // TestReconcileAfterLoss: a queue that lost everything gets back what waits, in

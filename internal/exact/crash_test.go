@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 

@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // Memory is the reference Set: one mutex and a map, nothing durable. It is meant

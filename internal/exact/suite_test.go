@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/exact/exacttest"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 

@@ -13,10 +13,10 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/exact/exacttest"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 

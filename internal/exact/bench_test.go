@@ -3,8 +3,8 @@ package exact_test
 import (
 	"testing"
 
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // BenchmarkStore compares a queue in memory with the same behind a Store: of bulk

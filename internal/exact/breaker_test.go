@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // gate is a Set that counts calls and answers each with err.
