@@ -18,8 +18,8 @@ import (
 	"math"
 	"regexp"
 
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 // SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.

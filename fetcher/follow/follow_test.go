@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 var errBroken = errors.New("the store is broken")

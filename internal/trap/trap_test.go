@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 func parse(t testing.TB, text string) canon.URL {
