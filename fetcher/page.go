@@ -7,11 +7,11 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // Page is a page that came, on its way to be completed. It is valid during

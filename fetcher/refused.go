@@ -1,8 +1,8 @@
 package fetcher
 
 import (
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // Refused is a link that was not queued because a rule forbids it.

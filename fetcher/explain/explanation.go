@@ -3,10 +3,10 @@ package explain
 import (
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // Explanation is all that is known of one URL, in the order in which a crawl

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // askRules has the rules for links judge the URL, as a link to it that a page

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // noURL is the verdict on what has no canonical form.
