@@ -9,11 +9,11 @@ import (
 	"slices"
 
 	"github.com/bloomfrontier/crawler/fetcher/extract"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // linkSet gathers the outlinks of one page: those that pass the rules, and how

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // askRobots says what robots.txt allows, as far as it is known.

@@ -98,8 +98,8 @@ var proofs = []proof{
 		"7. robots.txt",
 		"The rules of RFC 9309 and the edge cases that Google publishes, as a table; the status of an answer over time under a fake clock; and against Google's matcher (grobotstxt), by random files and by fuzzing, wherever both should agree: where not is in the comment of package robots.",
 		[]batch{
-			{pkg: "./fetcher/robots", tests: "^Test", fixed: true},
-			{pkg: "./fetcher/robots", tests: "^FuzzAgreesWithGoogle$", fuzz: true},
+			{pkg: "./internal/robots", tests: "^Test", fixed: true},
+			{pkg: "./internal/robots", tests: "^FuzzAgreesWithGoogle$", fuzz: true},
 			{pkg: "./fetcher", tests: "^TestRobots", fixed: true},
 		},
 	},
