@@ -116,8 +116,8 @@ var proofs = []proof{
 		"9. Hostile pages",
 		"1,000 pages at once that are made to be dear, with no more than 600 MB of memory and an end; links of deep, broken and wrongly labelled pages; sitemaps, answers and headers without end, bombs in all codings. The parsers of pages, sitemaps, headers and proxies by fuzzing.",
 		[]batch{
-			{pkg: "./fetcher/extract", tests: "^Test"},
-			{pkg: "./fetcher/extract", tests: "^FuzzHTML$", fuzz: true},
+			{pkg: "./internal/extract", tests: "^Test"},
+			{pkg: "./internal/extract", tests: "^FuzzHTML$", fuzz: true},
 			{pkg: "./fetcher/sitemap", tests: "^Test"},
 			{pkg: "./fetcher/sitemap", tests: "^FuzzRead$", fuzz: true},
 			{pkg: "./fetcher/get", tests: "^(TestBombs|TestOddCodings|TestHeaderFlood|TestEndlessBody|TestDripOnTheWire|TestLimitsInTime)$", fixed: true},
