@@ -24,12 +24,12 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
 	"github.com/bloomfrontier/crawler/internal/robots"

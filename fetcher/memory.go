@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/sitemap"
+	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 // slowStore takes 10 ms for each call with many links, which it counts and

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/extract"
 	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/stage"

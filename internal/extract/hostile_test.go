@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
+	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 var proof = flag.Bool("proof", false, "hostile pages at full size")
