@@ -6,7 +6,7 @@ import (
 	"net"
 	"syscall"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve"
+	"github.com/bloomfrontier/crawler/fetcher/internal/resolve"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 

@@ -22,7 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve"
+	"github.com/bloomfrontier/crawler/fetcher/internal/resolve"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/fetcher/internal/resolve/resolvetest"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/fetcher/internal/resolve/resolvetest"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
