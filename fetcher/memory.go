@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/fetcher/sitemap"
+	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
 	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/extract"
 )

@@ -14,7 +14,7 @@ var (
 
 	// pure are the packages that take everything as an argument: no file, no
 	// network, no clock, no goroutine.
-	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "internal/robots", "internal/follow", "internal/extract", "fetcher/sitemap", "internal/trap"}
+	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "internal/robots", "internal/follow", "internal/extract", "fetcher/internal/sitemap", "internal/trap"}
 
 	impure = []string{"os", "os/exec", "syscall", "net", "net/http"}
 

@@ -118,8 +118,8 @@ var proofs = []proof{
 		[]batch{
 			{pkg: "./internal/extract", tests: "^Test"},
 			{pkg: "./internal/extract", tests: "^FuzzHTML$", fuzz: true},
-			{pkg: "./fetcher/sitemap", tests: "^Test"},
-			{pkg: "./fetcher/sitemap", tests: "^FuzzRead$", fuzz: true},
+			{pkg: "./fetcher/internal/sitemap", tests: "^Test"},
+			{pkg: "./fetcher/internal/sitemap", tests: "^FuzzRead$", fuzz: true},
 			{pkg: "./fetcher/get", tests: "^(TestBombs|TestOddCodings|TestHeaderFlood|TestEndlessBody|TestDripOnTheWire|TestLimitsInTime)$", fixed: true},
 			{pkg: "./fetcher/get", tests: "^FuzzParseProxy$", fuzz: true},
 			{pkg: "./fetcher", tests: "^TestMemory$", fixed: true},
