@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )

@@ -19,8 +19,8 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 )
 
 // output is what a process writes, to be read while it does.

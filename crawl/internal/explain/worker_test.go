@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
