@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
-	"github.com/bloomfrontier/crawler/crawl/lineage"
+	"github.com/bloomfrontier/crawler/crawl/internal/lineage"
 	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
