@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // What people type as a host is one, and what cannot be a host is refused.
