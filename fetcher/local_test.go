@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/fetcher/internal/resolve"
+	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
 // TestLocalOutage: when this machine cannot make requests for a while (its proxy

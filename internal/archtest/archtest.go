@@ -35,6 +35,7 @@ var behind = map[string]string{
 	"internal/extract":   "fetcher",
 	"internal/follow":    "fetcher",
 	"internal/robots":    "fetcher",
+	"internal/resolve":   "fetcher",
 	"internal/trap":      "fetcher",
 	"internal/seed":      "crawl",
 }
@@ -156,6 +157,7 @@ func checkGo(src source) []string {
 	return slices.Concat(
 		checkName(src),
 		checkDirection(src),
+		checkPublic(src),
 		checkRooms(src),
 		checkPure(src),
 		checkLibrary(src),

@@ -19,6 +19,28 @@ var (
 	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}
 )
 
+// public are the packages of the floors that other programs may import: a new
+// one is a promise to them. What only our own packages call lies in the internal
+// folder of the lowest folder that all its users share.
+var public = []string{
+	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
+	"crawl", "crawl/report",
+	"fetcher", "fetcher/get", "fetcher/record", "fetcher/warc",
+	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/politeness", "frontier/redisstore",
+	"sizing",
+}
+
+// checkPublic refuses packages of the floors that are neither public nor
+// internal. The bench and the command are for themselves.
+func checkPublic(src source) []string {
+	_, floored := floor[src.top]
+	hidden := slices.Contains(strings.Split(src.pkg, "/"), "internal")
+	if !floored || hidden || src.top == "bench" || src.top == "cmd" || slices.Contains(public, src.pkg) {
+		return nil
+	}
+	return []string{fault(src.path, "package %s is not public: move it below internal, or let archtest list it", src.pkg)}
+}
+
 // imported is one import of a file.
 type imported struct {
 	path string // as written: "net/http"

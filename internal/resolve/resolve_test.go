@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bloomfrontier/crawler/fetcher/internal/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
