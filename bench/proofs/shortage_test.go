@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 // TestNamesShort: while its name server is slow or refuses to answer a crawl of
