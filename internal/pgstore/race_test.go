@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,8 +67,21 @@ func TestNoDeadlocks(t *testing.T) {
 	set.Close() // a backend that ends says what it has counted
 	awaitBackends(t, cfg.DSN, 0)
 	if n := query[int](t, cfg.DSN, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n > 0 {
-		t.Errorf("%d deadlocks, want none", n)
+		t.Errorf("%d deadlocks, want none; the server's log:\n%s", n, deadlocks(t))
 	}
+}
+
+// deadlocks returns what the server that tests share has logged of deadlocks.
+func deadlocks(t *testing.T) string {
+	t.Helper()
+	server, err := commonServer()
+	must(t, err)
+	log, err := server.Log()
+	must(t, err)
+	if at := strings.Index(log, "deadlock"); at >= 0 {
+		return log[at:min(len(log), at+4000)]
+	}
+	return "nothing"
 }
 
 // anyCall decides about some keys, and does to those that are new what comes of

@@ -14,6 +14,12 @@ WITH finished AS (
 ), fetched AS (
 	DELETE FROM crawler.exact_waiting
 	WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM finished))
+), pending AS (
+	SELECT fingerprint
+	FROM crawler.exact_pending
+	WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM finished))
+	ORDER BY fingerprint
+	FOR UPDATE
 )
 DELETE FROM crawler.exact_pending
-WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM finished));
+WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM pending));

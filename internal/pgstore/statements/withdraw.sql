@@ -1,12 +1,18 @@
 -- withdraw.sql: take pending keys back: forget them or, in a later round, make them what they were.
 -- Behind lock_keys.sql in its transaction.
 -- $1  fingerprints   $2  rounds, index for index
-WITH gone AS (
-	DELETE FROM crawler.exact_pending AS p
-	USING unnest($1::uuid[], $2::int[]) AS t(fingerprint, round), crawler.exact_key AS k
-	WHERE p.fingerprint = t.fingerprint AND k.fingerprint = t.fingerprint AND k.round = t.round
+WITH mine AS (
+	SELECT p.fingerprint
+	FROM unnest($1::uuid[], $2::int[]) AS t(fingerprint, round)
+	JOIN crawler.exact_key AS k ON k.fingerprint = t.fingerprint AND k.round = t.round
 		AND k.xmax = pg_current_xact_id_if_assigned()::xid
-	RETURNING p.fingerprint, p.was
+	JOIN crawler.exact_pending AS p ON p.fingerprint = t.fingerprint
+	ORDER BY p.fingerprint
+	FOR UPDATE OF p
+), gone AS (
+	DELETE FROM crawler.exact_pending
+	WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM mine))
+	RETURNING fingerprint, was
 ), unwanted AS (
 	DELETE FROM crawler.exact_waiting
 	WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM gone))
