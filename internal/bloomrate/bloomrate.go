@@ -78,23 +78,14 @@ const few = 1000
 // passed once in two million runs, on either side.
 //
 // spread is the standard deviation of the rate itself, relative to p: filters of
-// one size differ by chance. See Spread. It returns +Inf for an event that cannot be.
+// one size differ by chance, see sizing.RateSpread. It returns +Inf for an event
+// that cannot be.
 func Deviation(count, trials uint64, p, spread float64) float64 {
 	mean := p * float64(trials)
 	if mean < few {
-		return poissonDeviation(float64(count), mean)
+		return poissonDeviation(float64(count), mean) / math.Sqrt(1+mean*spread*spread)
 	}
 	return (float64(count) - mean) / math.Sqrt(mean*(1-p)+math.Pow(mean*spread, 2))
-}
-
-// Spread returns the standard deviation, relative to p, of the rates of
-// filters of optimal size with n keys. Half of the m bits are set, give or take
-// √(m·e^(-λ)·(1-(1+λ)e^(-λ))) with λ = ln 2 (the variance of occupancy), and the
-// rate is the k-th power of that share, k = log2(1/p), m = nk/ln 2.
-func Spread(p float64, n uint64) float64 {
-	k := max(-math.Log2(p), 1)
-	m := float64(n) * k / math.Ln2
-	return k * 2 * math.Sqrt((1-(1+math.Ln2)/2)/2/m)
 }
 
 // poissonDeviation returns by how many σ a normal variable would be off to be as

@@ -17,6 +17,7 @@ func TestDeviation(t *testing.T) {
 		{"5σ above, many", 10_497, 1_000_000, 0.01, 0, 4.995},
 		{"5σ below, many", 9503, 1_000_000, 0.01, 0, -4.995},
 		{"many, of a rate that varies", 10_497, 1_000_000, 0.01, 0.01, 3.522},
+		{"few, of a rate that varies by half", 150, 1_000_000, 1e-4, 0.5, 0.9068},
 		{"one of a millionth", 1, 1, 1e-6, 0, 4.7534},
 		{"none, none expected", 0, 1000, 0, 0, 0},
 		{"one, none expected", 1, 1000, 0, 0, math.Inf(1)},
