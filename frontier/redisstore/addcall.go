@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // pending is an ask that only the partition's script can answer, with what the

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // blockRace is a group of one worker, about a filter of one block, whose steps

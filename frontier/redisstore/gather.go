@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // gatherer collects what callers offer to one node: while one group is on its

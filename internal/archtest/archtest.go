@@ -29,6 +29,7 @@ var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher
 // they do. Other programs cannot import them; several of our folders do.
 var behind = map[string]string{
 	"internal/bloomrate": "bloomstore",
+	"internal/redisbits": "bloomstore",
 	"internal/exact":     "frontier",
 	"internal/pgstore":   "frontier",
 	"internal/budget":    "fetcher",

@@ -151,9 +151,9 @@ var proofs = []proof{
 		"13. The filter in Redis",
 		"The suite of all filters on a server, on a cluster and from two processes. The false-positive rate is the one that was asked for, by at least 100/p probes and within 5σ, for even hosts and for those of Zipf's law, also of a filter that grew eightfold. Memory is what the calculator says. A filter of which anything is evicted, flushed, cut or replaced is an error, never an empty one.",
 		[]batch{
-			{pkg: "./bloomstore/redisbits", tests: "^(TestConformance|TestCluster|TestLostReply|TestGrowthIsExact)$"},
-			{pkg: "./bloomstore/redisbits", tests: "^(TestFalsePositiveRate|TestRateOfLayers|TestMemory|TestBeyond32Bits)$"},
-			{pkg: "./bloomstore/redisbits", tests: "^(TestLost|TestReplacedSegment|TestOtherParameters|TestEviction|TestOutOfMemory)"},
+			{pkg: "./internal/redisbits", tests: "^(TestConformance|TestCluster|TestLostReply|TestGrowthIsExact)$"},
+			{pkg: "./internal/redisbits", tests: "^(TestFalsePositiveRate|TestRateOfLayers|TestMemory|TestBeyond32Bits)$"},
+			{pkg: "./internal/redisbits", tests: "^(TestLost|TestReplacedSegment|TestOtherParameters|TestEviction|TestOutOfMemory)"},
 		},
 	},
 	{

@@ -1,10 +1,11 @@
-// Package redisbits keeps a bloomstore.Filter in plain Redis, single server or
+// Package redisbits lays out Bloom filters in plain Redis, single server or
 // Cluster, of any size: no module, no string beyond 32 MiB.
 //
 // It owns where the bits are (Layout, Layer), what every stored piece says of
 // itself (headers), how a filter grows under one hash tag (Chain), how it is
 // asked in bulk (Reader) and how a script changes it (Block). Filter puts these
-// together, for whoever wants a set of fingerprints and nothing else. A script
+// together to a set of fingerprints and nothing else, which other programs have
+// from the public package of the same name. A script
 // that changes more than bits in one step is its author's (package redisstore),
 // and so are clients, their addresses and passwords. Sizes come from package
 // sizing; docs/filter-format.md describes what is stored, byte by byte.
@@ -35,15 +36,14 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Config describes a Filter. All but Name is fixed when the filter is created:
-// Open with other values is refused.
+// Config describes a Filter: see Config of the public package, and Params.
 type Config struct {
-	Name       string  // of the filter in its Redis: 1 to 64 of A-Z a-z 0-9 . _ -
-	Capacity   uint64  // keys that the first layers hold together; 0 means ten million
-	FPR        float64 // see Params
-	Growth     Growth  // see Params
-	BlockBits  int     // see Params
-	Partitions int     // chains, each with a hash tag of its own, that share the keys: 1 to 16384; 0 means 16
+	Name       string
+	Capacity   uint64 // of all chains together
+	FPR        float64
+	Growth     Growth
+	BlockBits  int
+	Partitions int
 }
 
 const maxPartitions = 1 << 14 // a cluster has no more slots
