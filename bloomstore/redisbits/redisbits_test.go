@@ -30,7 +30,7 @@ func TestFilter(t *testing.T) {
 		t.Errorf("stats %+v, %v, want 2 keys in the first layer of 2 chains", stats, err)
 	}
 	for _, change := range []func(*redisbits.Config){
-		func(c *redisbits.Config) { c.Capacity++ },
+		func(c *redisbits.Config) { c.Capacity *= 2 },
 		func(c *redisbits.Config) { c.FPR /= 2 },
 		func(c *redisbits.Config) { c.Growth = redisbits.GrowthOn },
 		func(c *redisbits.Config) { c.BlockBits *= 2 },
