@@ -148,7 +148,7 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 		asks[n].asks = append(asks[n].asks, a)
 	}
 	for n, o := range asks {
-		s.submit(n, o)
+		o.group = n.offers.Add(o, len(o.asks))
 	}
 	for _, o := range asks {
 		if err := o.wait(ctx); err != nil {

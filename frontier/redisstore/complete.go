@@ -236,7 +236,7 @@ func (c *completing) record() error {
 	if !job.sync {
 		return nil
 	}
-	return c.records.run(c.output, job)
+	return c.writeRecord(job)
 }
 
 // refused answers that the lease is not held. The records of completions that
@@ -251,7 +251,7 @@ func (c *completing) refused() error {
 	if len(job.write) == 0 || c.h.isDoubtful() {
 		return frontier.ErrLeaseLost
 	}
-	return errors.Join(frontier.ErrLeaseLost, c.records.run(c.output, job))
+	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
 }
 
 // counts returns the books of a page.

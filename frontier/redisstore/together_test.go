@@ -10,10 +10,31 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// TestCallsTravelTogether has calls gather while the courier is away: each
-// caller gets the answer to its own, and one that does not wait gets none.
+// heldCalls makes the calls to a node wait until run is called.
+type heldCalls struct {
+	run    func(context.Context)
+	groups [][]*groupedCall // that ran
+}
+
+func (h *heldCalls) hold(s *Store, n *node) {
+	n.calls = groupcommit.New(groupcommit.Config[*groupedCall]{
+		MaxSize: maxGroupedCalls,
+		Go: func(run func(context.Context)) error {
+			h.run = run
+			return nil
+		},
+		Commit: func(ctx context.Context, group []*groupedCall) {
+			h.groups = append(h.groups, group)
+			s.runGroup(ctx, n, group)
+		},
+	})
+}
+
+// TestCallsTravelTogether has calls wait for a pipeline: each caller gets the
+// answer to its own, and one that does not wait gets none.
 func TestCallsTravelTogether(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -23,16 +44,10 @@ func TestCallsTravelTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gathered := func() int {
-		n.courier.mu.Lock()
-		defer n.courier.mu.Unlock()
-		return len(n.courier.waiting)
-	}
-	n.courier.mu.Lock()
-	n.courier.trips = maxTrips
-	n.courier.mu.Unlock()
+	var held heldCalls
+	held.hold(s, n)
 
-	const callers = 2*maxParcels + 1
+	const callers = 2*maxGroupedCalls + 1
 	calls := make([]*call, callers)
 	var group sync.WaitGroup
 	for i := range calls {
@@ -42,16 +57,16 @@ func TestCallsTravelTogether(t *testing.T) {
 		}
 		group.Go(func() { s.runTogether(t.Context(), calls[i], nil) })
 	}
-	eventually(t, "all calls", func() bool { return gathered() == callers })
+	eventually(t, "all calls", func() bool { return n.calls.Len() == callers })
 	leaving, leave := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	leave(gone)
 	left := confirmCall(s, nil)
-	if s.runTogether(leaving, left, nil); !errors.Is(left.err, gone) || gathered() != callers+1 {
-		t.Errorf("who left got %v, want %v; %d calls wait, want %d", left.err, gone, gathered(), callers+1)
+	if s.runTogether(leaving, left, nil); !errors.Is(left.err, gone) || n.calls.Len() != callers+1 {
+		t.Errorf("who left got %v, want %v; %d calls wait, want %d", left.err, gone, n.calls.Len(), callers+1)
 	}
 
-	s.carry(t.Context(), n)
+	held.run(t.Context())
 	group.Wait()
 	for i, c := range calls {
 		switch {
@@ -61,13 +76,13 @@ func TestCallsTravelTogether(t *testing.T) {
 			t.Errorf("call %d: %v, reply %v, ran in %p, want 1 in %p", i, c.err, c.reply, c.ran, ep)
 		}
 	}
-	if gathered() > 0 || n.courier.trips != 0 {
-		t.Errorf("%d calls wait and %d trips are under way, want none", gathered(), n.courier.trips)
+	if n.calls.Len() > 0 || len(held.groups) != 3 {
+		t.Errorf("%d calls wait after %d groups, want 0 after 3", n.calls.Len(), len(held.groups))
 	}
 }
 
-// TestCompletionsOfOneLeaseAreOneCall has completions of a lease gather while the
-// courier is away: those up to its end take effect in one step, as one after the
+// TestCompletionsOfOneLeaseAreOneCall has completions of a lease wait for one
+// pipeline: those up to its end take effect in one step, as one after the
 // other would, and what comes after its end does nothing.
 func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	t.Parallel()
@@ -100,14 +115,8 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 		{lease: a, done: finish(a.Items[4]), want: frontier.ErrLeaseLost},
 	}
 	n := s.nodes.single
-	waiting := func() int {
-		n.courier.mu.Lock()
-		defer n.courier.mu.Unlock()
-		return len(n.courier.waiting)
-	}
-	n.courier.mu.Lock()
-	n.courier.trips = maxTrips
-	n.courier.mu.Unlock()
+	var held heldCalls
+	held.hold(s, n)
 	var group sync.WaitGroup
 	for i, c := range completes {
 		group.Go(func() {
@@ -116,16 +125,14 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 				t.Errorf("completion %d: %v, want %v", i, err, c.want)
 			}
 		})
-		eventually(t, "the completion to wait", func() bool { return waiting() == i+1 })
+		eventually(t, "the completion to wait", func() bool { return n.calls.Len() == i+1 })
 	}
-	n.courier.mu.Lock()
-	load := slices.Clone(n.courier.waiting)
-	n.courier.mu.Unlock()
-	s.carry(t.Context(), n)
+	held.run(t.Context())
 	group.Wait()
+	together := held.groups[0]
 
 	for i, wantIn := range []int{-1, 0, -1, 0, 0, -1} {
-		if in := slices.Index(load, load[i].in); in != wantIn {
+		if in := slices.Index(together, together[i].joined); in != wantIn {
 			t.Errorf("completion %d went in the call of %d, want %d", i, in, wantIn)
 		}
 	}
@@ -142,7 +149,7 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	}
 }
 
-// TestCourierOfClosedStore has calls fail that come too late.
+// TestRunTogetherOnClosedStore has calls fail that come too late.
 func TestCourierOfClosedStore(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
