@@ -142,17 +142,21 @@ func (f *Files) syncDir(name string) error {
 
 // Append implements Sink. What it appends is on disk after Sync.
 func (f *Files) Append(r *Record) (err error) {
-	if err := f.makeRoom(); err != nil {
+	if len(f.buffer) == 0 {
+		err = f.makeRoom()
+	}
+	if err != nil {
 		return err
 	}
 	f.buffer, err = r.AppendLine(f.buffer)
 	return err
 }
 
-// makeRoom does what is due before a line is appended.
+// makeRoom does what is due before lines are written, when the end of the active
+// file was committed.
 func (f *Files) makeRoom() error {
 	f.packCommitted()
-	if len(f.buffer) == 0 && f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
+	if f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
 		return f.rotate()
 	}
 	return nil
