@@ -150,7 +150,7 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 }
 
 // TestRunTogetherOnClosedStore has calls fail that come too late.
-func TestCourierOfClosedStore(t *testing.T) {
+func TestRunTogetherOnClosedStore(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))
