@@ -135,10 +135,9 @@ func (f *Files) syncDir(name string) error {
 // Append implements Sink. What it appends is on disk after Sync.
 func (f *Files) Append(r *Record) (err error) {
 	if len(f.buffer) == 0 {
-		err = f.makeRoom()
-	}
-	if err != nil {
-		return err
+		if err := f.makeRoom(); err != nil {
+			return err
+		}
 	}
 	f.buffer, err = r.AppendLine(f.buffer)
 	return err
