@@ -170,39 +170,6 @@ type HostUpdate struct {
 // MaxBlob is the largest HostUpdate.Blob in bytes.
 const MaxBlob = 24 << 10
 
-// Outbox is implemented by a Store beside which an exact set can decide what is
-// new. It keeps, together with the queue, what that set could not be told or
-// asked while it was away, until a relay brings it there: in order, and once
-// though several do.
-type Outbox interface {
-	// Notes returns at most n of the oldest notes of one partition, and how it
-	// is told that they were delivered. None: nothing waits anywhere.
-	Notes(ctx context.Context, n int) (NoteBatch, error)
-	// Delivered drops a batch's notes and counts, in the same step, what became
-	// of those links in it that were not added. It changes nothing and returns
-	// false when they are gone, because another relay was faster or the store
-	// lost them.
-	Delivered(ctx context.Context, batch NoteBatch, seen uint64, refused []Refusal) (bool, error)
-	// Waits reports index for index which exact items are queued or leased, by
-	// Host and Fingerprint. From the step on in which it is completed an item
-	// does not wait.
-	Waits(ctx context.Context, items []Item) ([]bool, error)
-}
-
-// NoteBatch is the oldest part of what one partition's outbox holds.
-type NoteBatch struct {
-	Notes     []Note
-	Partition int
-	Receipt   string // the store's own
-}
-
-// Note is a link that is not decided yet or, with an Outcome, the end of an item.
-type Note struct {
-	Item    Item
-	Outcome Outcome
-	Status  int // HTTP status, with Outcome; 0 for none
-}
-
 // Disposition says what is to become of a leased item.
 type Disposition uint8
 

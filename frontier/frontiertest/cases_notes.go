@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 // notes returns the first n notes of a partition that has any.
-func (c outbox) notes(n int) frontier.NoteBatch {
-	batch, err := c.Crawl.(frontier.Outbox).Notes(c.Ctx, n)
+func (c outbox) notes(n int) exact.NoteBatch {
+	batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, n)
 	c.Must(err, "Notes")
 	if len(batch.Notes) > n {
 		c.Failf("Notes returned %d notes, want at most %d", len(batch.Notes), n)
@@ -19,8 +20,8 @@ func (c outbox) notes(n int) frontier.NoteBatch {
 }
 
 // delivered drops a batch and checks whether it was there.
-func (c outbox) delivered(want bool, batch frontier.NoteBatch, seen uint64, refused ...frontier.Refusal) {
-	dropped, err := c.Crawl.(frontier.Outbox).Delivered(c.Ctx, batch, seen, refused)
+func (c outbox) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
+	dropped, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, seen, refused)
 	c.Must(err, "Delivered")
 	if dropped != want {
 		c.Failf("Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
@@ -29,7 +30,7 @@ func (c outbox) delivered(want bool, batch frontier.NoteBatch, seen uint64, refu
 
 // wantNotes checks a batch: its notes' URLs, and that what they have of their
 // items is what was offered.
-func (c outbox) wantNotes(batch frontier.NoteBatch, want ...frontier.Item) {
+func (c outbox) wantNotes(batch exact.NoteBatch, want ...frontier.Item) {
 	var got []frontier.Item
 	for _, note := range batch.Notes {
 		got = append(got, note.Item)
@@ -81,7 +82,7 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	c.want("seen", books.Seen, 1)
 	c.want("refused", books.Refused[frontier.ReasonHostLimit], 2)
 	c.wantNotes(c.notes(10))
-	c.delivered(false, frontier.NoteBatch{}, 0)
+	c.delivered(false, exact.NoteBatch{}, 0)
 }
 
 func notesOfALostLease(open func(Options) outbox) {
@@ -208,12 +209,12 @@ func racersDeliverEachNoteOnce(open func(Options) outbox) {
 		}
 		for {
 			last := noting.Load() == 0
-			batch, err := c.Crawl.(frontier.Outbox).Notes(c.Ctx, 1+racer)
+			batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, 1+racer)
 			n := uint64(len(batch.Notes))
 			if err != nil || last && n == 0 {
 				return err
 			}
-			if _, err := c.Crawl.(frontier.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
+			if _, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
 				return err
 			}
 		}

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // outboxCases hold crawls to what an exact set beside them relies on. They pass
-// over a crawl that is no frontier.Outbox.
+// over a crawl that is no exact.Outbox.
 var outboxCases = []testCase{
 	{Name: "DecisionNewIsQueuedOnce", Check: beside(decisionNewIsQueuedOnce)},
 	{Name: "DecisionNewReturnsFromALostLease", Check: beside(decisionNewReturnsFromALostLease)},
@@ -37,10 +38,10 @@ var outboxCases = []testCase{
 // outbox is a driver of a crawl beside an exact set.
 type outbox struct{ *driver }
 
-// beside makes a case of a check that crawls pass that are a frontier.Outbox.
+// beside makes a case of a check that crawls pass that are a exact.Outbox.
 func beside(check func(open func(Options) outbox)) func(opener) {
 	return func(open opener) {
-		if _, ok := open(Options{ExactSet: true}).Crawl.(frontier.Outbox); !ok {
+		if _, ok := open(Options{ExactSet: true}).Crawl.(exact.Outbox); !ok {
 			return
 		}
 		check(func(opt Options) outbox {

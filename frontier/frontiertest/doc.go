@@ -40,7 +40,7 @@
 //     deliveries; the blob of their hosts is cleared (it may stay while a worker
 //     has the host), their due times are kept. Stats.Retries counts the
 //     disposition Retry only.
-//   - Decisions, of a frontier.Outbox. New, Promoted and Again of one URL are one
+//   - Decisions, of a exact.Outbox. New, Promoted and Again of one URL are one
 //     offer: it waits, once, whoever asked. A Promoted item that the filter claims
 //     gets Round 1 unless it has one. A failed item whose URL waits again is not
 //     retried meanwhile.

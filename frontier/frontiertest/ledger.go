@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -20,7 +21,7 @@ type ledger struct {
 	holdings map[frontier.LeaseID]*holding // those that nobody ended and that did not run out
 	admitted map[string]bool
 	stats    frontier.Stats // all but Delayed, Hosts and Filter
-	notes    []frontier.Note
+	notes    []exact.Note
 	seq      int
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 // MemoryConfig says how a Memory behaves; its zero value works.
@@ -38,7 +39,7 @@ type Memory struct {
 	stats    frontier.Stats                    // all but what Stats counts when asked
 	entries  map[bloomstore.Fingerprint]*entry // every URL that was ever added
 	past     []*entry                          // finished, and replaced in entries by a later offer of their URL
-	outbox   []frontier.Note                   // in order
+	outbox   []exact.Note                      // in order
 	told     uint64                            // notes that were in the outbox and were delivered
 	hosts    map[string]*host                  // every host that ever had one
 	leases   map[frontier.LeaseID]*lease       // ended ones too, until their deadline
@@ -48,8 +49,8 @@ type Memory struct {
 }
 
 var (
-	_ Crawl           = (*Memory)(nil)
-	_ frontier.Outbox = (*Memory)(nil)
+	_ Crawl        = (*Memory)(nil)
+	_ exact.Outbox = (*Memory)(nil)
 )
 
 // entry is one URL that was added.
@@ -215,7 +216,7 @@ type draft struct {
 	prints  map[bloomstore.Fingerprint]bool
 	perHost map[string]uint64
 	books   frontier.Books // found, seen and refused; added is len(added)
-	notes   []frontier.Note
+	notes   []exact.Note
 
 	recovered, promoted uint64
 }

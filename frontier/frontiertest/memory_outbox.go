@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 // seen says whether an item needs not be queued: an undecided one because its
@@ -53,21 +54,21 @@ func (d *draft) decided(ctx context.Context, item *frontier.Item) error {
 }
 
 // noteOf returns the note of an item.
-func noteOf(item frontier.Item) frontier.Note {
+func noteOf(item frontier.Item) exact.Note {
 	item.Decision, item.Delay = frontier.Undecided, 0
-	return frontier.Note{Item: item}
+	return exact.Note{Item: item}
 }
 
-// Notes implements frontier.Outbox.
-func (m *Memory) Notes(_ context.Context, n int) (frontier.NoteBatch, error) {
+// Notes implements exact.Outbox.
+func (m *Memory) Notes(_ context.Context, n int) (exact.NoteBatch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	notes := append([]frontier.Note(nil), m.outbox[:min(n, len(m.outbox))]...)
-	return frontier.NoteBatch{Notes: notes, Receipt: strconv.FormatUint(m.told, 10)}, nil
+	notes := append([]exact.Note(nil), m.outbox[:min(n, len(m.outbox))]...)
+	return exact.NoteBatch{Notes: notes, Receipt: strconv.FormatUint(m.told, 10)}, nil
 }
 
-// Delivered implements frontier.Outbox.
-func (m *Memory) Delivered(_ context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+// Delivered implements exact.Outbox.
+func (m *Memory) Delivered(_ context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := len(batch.Notes)
@@ -90,13 +91,13 @@ func (e *entry) waits() bool {
 	return e != nil && (e.state == frontier.Queued || e.state == frontier.Leased)
 }
 
-// Waits implements frontier.Outbox.
-func (m *Memory) Waits(_ context.Context, items []frontier.Item) ([]bool, error) {
+// Waits implements exact.Outbox.
+func (m *Memory) Waits(_ context.Context, keys []exact.ItemKey) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	waits := make([]bool, len(items))
-	for i := range items {
-		waits[i] = m.entries[items[i].Fingerprint].waits()
+	waits := make([]bool, len(keys))
+	for i, key := range keys {
+		waits[i] = m.entries[key.Fingerprint].waits()
 	}
 	return waits, nil
 }

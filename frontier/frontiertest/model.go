@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -40,7 +41,7 @@ func modelRun(seed uint64, steps int) testCase {
 		}
 		p := &player{driver: open(opt), rng: rng, ledger: newLedger(opt)}
 		if opt.ExactSet {
-			_, p.beside = p.Crawl.(frontier.Outbox)
+			_, p.beside = p.Crawl.(exact.Outbox)
 		}
 		p.ledger.opt = p.opt
 		defer p.Explain()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -41,7 +42,7 @@ func (p *player) relay() {
 		return
 	}
 	p.Note("relay")
-	outbox := p.Crawl.(frontier.Outbox)
+	outbox := p.Crawl.(exact.Outbox)
 	batch, err := outbox.Notes(p.Ctx, 1+p.rng.IntN(5))
 	p.Must(err, "Notes")
 	if len(batch.Notes) == 0 && len(p.ledger.notes) > 0 {
@@ -64,7 +65,7 @@ func (p *player) relay() {
 
 // deliver takes one note off the ledger's and offers its link, if it is of one
 // that was never added; else it counts it as seen.
-func (p *player) deliver(note frontier.Note, seen *uint64) {
+func (p *player) deliver(note exact.Note, seen *uint64) {
 	bare := note
 	bare.Item.Fingerprint = frontier.Item{}.Fingerprint
 	i := slices.Index(p.ledger.notes, bare)
@@ -87,7 +88,7 @@ func (p *player) deliver(note frontier.Note, seen *uint64) {
 }
 
 // bareNote is a note as the ledger keeps it.
-func bareNote(item frontier.Item) frontier.Note {
+func bareNote(item frontier.Item) exact.Note {
 	item.Fingerprint = frontier.Item{}.Fingerprint
 	return noteOf(item)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -58,27 +59,27 @@ func decidedAs(from, to frontier.Decision) func(*frontier.Item) {
 // brokenOutbox is broken with other methods of the outbox.
 type brokenOutbox struct {
 	*broken
-	notes     func(context.Context, int) (frontier.NoteBatch, error)
-	delivered func(context.Context, frontier.NoteBatch, uint64, []frontier.Refusal) (bool, error)
+	notes     func(context.Context, int) (exact.NoteBatch, error)
+	delivered func(context.Context, exact.NoteBatch, uint64, []frontier.Refusal) (bool, error)
 	waits     func(frontier.State) bool // whether an item in that state waits
 }
 
-func (b *brokenOutbox) Notes(ctx context.Context, n int) (frontier.NoteBatch, error) {
+func (b *brokenOutbox) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	return b.notes(ctx, n)
 }
 
-func (b *brokenOutbox) Delivered(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+func (b *brokenOutbox) Delivered(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	return b.delivered(ctx, batch, seen, refused)
 }
 
-func (b *brokenOutbox) Waits(ctx context.Context, items []frontier.Item) ([]bool, error) {
+func (b *brokenOutbox) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	if b.waits == nil {
-		return b.Memory.Waits(ctx, items)
+		return b.Memory.Waits(ctx, keys)
 	}
-	waits := make([]bool, len(items))
+	waits := make([]bool, len(keys))
 	b.locked(func(m *Memory) {
-		for i := range items {
-			if e := m.entries[items[i].Fingerprint]; e != nil {
+		for i, key := range keys {
+			if e := m.entries[key.Fingerprint]; e != nil {
 				waits[i] = b.waits(e.state)
 			}
 		}
@@ -165,27 +166,27 @@ var outboxMutants = []struct {
 		})
 	}, []string{"NotesComeWithTheirPage"}},
 	{"returns notes out of order", func(b *brokenOutbox) {
-		b.notes = func(ctx context.Context, n int) (frontier.NoteBatch, error) {
+		b.notes = func(ctx context.Context, n int) (exact.NoteBatch, error) {
 			batch, err := b.Memory.Notes(ctx, n)
 			slices.Reverse(batch.Notes)
 			return batch, err
 		}
 	}, []string{"NotesAreInOrder"}},
 	{"takes notes off when they are read", func(b *brokenOutbox) {
-		b.notes = func(ctx context.Context, n int) (frontier.NoteBatch, error) {
+		b.notes = func(ctx context.Context, n int) (exact.NoteBatch, error) {
 			batch, err := b.Memory.Notes(ctx, n)
 			b.locked(func(m *Memory) { m.outbox = m.outbox[min(len(batch.Notes), len(m.outbox)):] })
 			return batch, err
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
 	{"believes every relay", func(b *brokenOutbox) {
-		b.delivered = func(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+		b.delivered = func(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 			b.locked(func(m *Memory) { batch.Receipt = strconv.FormatUint(m.told, 10) })
 			return b.Memory.Delivered(ctx, batch, seen, refused)
 		}
 	}, []string{"NotesAreInOrder"}},
 	{"counts nothing of what was delivered", func(b *brokenOutbox) {
-		b.delivered = func(ctx context.Context, batch frontier.NoteBatch, _ uint64, _ []frontier.Refusal) (bool, error) {
+		b.delivered = func(ctx context.Context, batch exact.NoteBatch, _ uint64, _ []frontier.Refusal) (bool, error) {
 			return b.Memory.Delivered(ctx, batch, 0, nil)
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},

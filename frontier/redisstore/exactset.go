@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/exact"
 )
 
 // decisionLetters are what add.lua calls what decides about an exact item: what
@@ -80,17 +81,17 @@ func (s *Store) exactPrint(it *frontier.Item) any {
 	return it.Fingerprint[:]
 }
 
-// Waits implements frontier.Outbox.
-func (s *Store) Waits(ctx context.Context, items []frontier.Item) ([]bool, error) {
+// Waits implements exact.Outbox.
+func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	pipe := s.client.Pipeline()
-	members := make([]*redis.BoolCmd, len(items))
-	for i := range items {
-		members[i] = pipe.SIsMember(ctx, s.partition(items[i].Host).exact, items[i].Fingerprint[:])
+	members := make([]*redis.BoolCmd, len(keys))
+	for i, key := range keys {
+		members[i] = pipe.SIsMember(ctx, s.partition(key.Host).exact, key.Fingerprint[:])
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, s.classify(ctx, err)
 	}
-	waits := make([]bool, len(items))
+	waits := make([]bool, len(keys))
 	for i, member := range members {
 		waits[i] = member.Val()
 	}

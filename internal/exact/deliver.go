@@ -32,7 +32,7 @@ func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) (tot
 // deliver brings notes to the set, queues those of their links that are new, and
 // then drops the notes. A relay that dies on the way leaves them to another, for
 // whom the set knows what was new; that is stale soon.
-func (s *Store) deliver(ctx context.Context, notes frontier.NoteBatch) (ours bool, err error) {
+func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err error) {
 	var ends []Finished
 	var links []frontier.Item
 	for i := range notes.Notes {

@@ -40,11 +40,11 @@ func (a *asked) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verd
 	return a.Memory.Add(ctx, items)
 }
 
-func (a *asked) Waits(ctx context.Context, items []frontier.Item) ([]bool, error) {
+func (a *asked) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	if a.late != nil {
 		a.late()
 	}
-	return a.Memory.Waits(ctx, items)
+	return a.Memory.Waits(ctx, keys)
 }
 
 func (a *asked) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {

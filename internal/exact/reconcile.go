@@ -83,7 +83,11 @@ func (s *Store) itemsOf(ctx context.Context, entries []Entry) ([]frontier.Item, 
 // it has the others. What has left the queue since the set was read it has left
 // finished: the set knows that, or a note of the outbox, which is brought to it.
 func (s *Store) missing(ctx context.Context, items []frontier.Item) (missing []frontier.Item, err error) {
-	waits, err := s.Queue.Waits(ctx, items)
+	keys := make([]ItemKey, len(items))
+	for i := range items {
+		keys[i] = ItemKey{items[i].Host, items[i].Fingerprint}
+	}
+	waits, err := s.Queue.Waits(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("exact: ask the queue for %d URLs: %w", len(items), err)
 	}

@@ -22,7 +22,7 @@ type Queue interface {
 	frontier.Quota
 	frontier.Inspector
 	frontier.Control
-	frontier.Outbox
+	Outbox
 }
 
 // Config says what a Store stands on. All but Output, Now and Logger is
