@@ -325,8 +325,8 @@ func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *reco
 	if done.Disposition != frontier.Finish {
 		return done
 	}
-	done.Links, done.Refused = links.items, links.refusals()
-	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.items)
+	done.Links, done.Refused = links.offers, links.refusals()
+	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.offers)
 	return done
 }
 

@@ -24,14 +24,12 @@ import (
 // given when what it says has taken effect for every other caller and survives
 // the death of the caller.
 type Store interface {
-	// Add offers items and answers each, index for index. Of any number of
-	// callers racing on one URL at most one is answered Added in a round, and
-	// exactly one item is then queued. Equal URLs within one call count as
-	// offered in order. Only URL, Host, Depth, Hops, Priority, Class, Delay,
-	// Referrer, Decision and, with New, Promoted and Again, Round of an item are
-	// read. On error some of items may have been added; offering them again is
-	// safe and answers Seen for those.
-	Add(ctx context.Context, items []Item) ([]Verdict, error)
+	// Add answers offers, index for index, and queues those that are new. Of any
+	// number of callers racing on one URL at most one is answered Added in a
+	// round, and exactly one item is then queued. Equal URLs within one call
+	// count as offered in order. On error some of offers may have been added;
+	// offering them again is safe and answers Seen for those.
+	Add(ctx context.Context, offers []Offer) ([]Verdict, error)
 
 	// Lease hands out at most len(request.IDs) due hosts, each to this caller
 	// alone until it ends the lease or the lease runs out. A repeat with the
@@ -187,7 +185,7 @@ type Completion struct {
 	Status      int           // HTTP status, 0 for none
 	Page        bool          // an answer that counts against MaxPages; with Finish
 	RetryIn     time.Duration // with Retry
-	Links       []Item        // outlinks that the worker's own rules let pass
+	Links       []Offer       // outlinks that the worker's own rules let pass
 	Refused     []Refusal     // outlinks that they did not
 	// Untold: the exact set could not be told that the item is finished. The
 	// outbox gets a Note of it in the step that completes it.

@@ -7,21 +7,56 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Item is a URL in the frontier.
+// Offer is a URL that a caller offers to a frontier, with Store.Add or as one of
+// Completion.Links.
+type Offer struct {
+	URL      string // canonical, at most MaxURLBytes
+	Host     string // host key, the unit of politeness; contains no zero byte
+	Depth    uint16 // links away from a seed
+	Hops     uint8  // redirects since the last link
+	Priority Priority
+	Class    Class
+	Referrer Referrer      // names the page that has the link; zero for a seed
+	Delay    time.Duration // the item is not leased before now + Delay
+	Decision Decision      // of an exact set; Undecided if the store decides
+	Round    uint32        // to queue the item in; ignored if Undecided
+}
+
+// Item returns the item that a store queues for the offer: with fingerprint
+// print, no attempts and no deliveries. An undecided offer gives round 0.
+func (o *Offer) Item(print bloomstore.Fingerprint) Item {
+	round := o.Round
+	if o.Decision == Undecided {
+		round = 0
+	}
+	return Item{
+		URL: o.URL, Fingerprint: print, Host: o.Host, Depth: o.Depth, Hops: o.Hops,
+		Priority: o.Priority, Class: o.Class, Referrer: o.Referrer, Round: round,
+	}
+}
+
+// Item is a URL that was added: what a frontier queues, leases and lists.
 type Item struct {
 	URL         string                 // canonical
-	Fingerprint bloomstore.Fingerprint // of URL; set by the store, not read by Add
-	Host        string                 // host key: the unit of politeness
+	Fingerprint bloomstore.Fingerprint // of URL
+	Host        string                 // host key, the unit of politeness
 	Depth       uint16                 // links away from a seed
 	Hops        uint8                  // redirects since the last link
 	Priority    Priority
 	Class       Class
-	Decision    Decision      // what an exact set said of it before it was offered
-	Attempts    uint8         // requests that failed so far, in this round
-	Deliveries  uint8         // leases it was lost in; at MaxDeliveries it is not fetched any more
-	Round       uint32        // how often it was legitimately offered before; 0 the first time
-	Delay       time.Duration // not before now + Delay
-	Referrer    Referrer      // of the page that named it; zero for a seed
+	Referrer    Referrer // names the page that had the link; zero for a seed
+	Attempts    uint8    // requests that failed, in this round
+	Deliveries  uint8    // leases that expired while it may have been requested; see MaxDeliveries
+	Round       uint32   // how often the URL was queued anew; 0 the first time
+}
+
+// Offer returns an undecided offer of the item's URL, without a delay. A caller
+// that decides on it can offer the item again in its round.
+func (it Item) Offer() Offer {
+	return Offer{
+		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
+		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer, Round: it.Round,
+	}
 }
 
 // MaxDeliveries is how many times an item may be lost with its worker before
@@ -72,7 +107,7 @@ const (
 	// before, so that a claim of the filter proves nothing: Stats.Promoted.
 	Promoted
 	// Again is New for an item that the set has had before: its window is over,
-	// or the store lost it. It is queued with Item.Round.
+	// or the store lost it. It is queued with Offer.Round.
 	Again
 	// Later: the set cannot be asked now. Among a Completion's Links it becomes
 	// a Note in the outbox, in the step that completes the page; elsewhere it is

@@ -205,7 +205,7 @@ func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(flo
 			progress(float64(i) / float64(n))
 		}
 		i++
-		return []any{urls(n, urlHosts).Item(int(i)).URL}, nil
+		return []any{urls(n, urlHosts).Offer(int(i)).URL}, nil
 	}))
 	if err != nil {
 		return Weight{}, err

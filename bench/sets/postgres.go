@@ -67,8 +67,8 @@ func ofKeys(keys exact.Set) *Set {
 // KeysOf returns the keys of links for an exact set.
 func KeysOf(links Links) []exact.Key {
 	return each(links, func(i int) exact.Key {
-		item := links.Item(i)
-		return exact.Key{Fingerprint: links.Print(i), URL: item.URL, Class: item.Class, Depth: item.Depth, Priority: item.Priority}
+		offer := links.Offer(i)
+		return exact.Key{Fingerprint: links.Print(i), URL: offer.URL, Class: offer.Class, Depth: offer.Depth, Priority: offer.Priority}
 	})
 }
 

@@ -13,15 +13,15 @@ import (
 )
 
 // offering changes what is offered, by Add and as links.
-func (b *broken) offering(change func(*frontier.Item)) {
-	changed := func(items []frontier.Item) []frontier.Item {
+func (b *broken) offering(change func(*frontier.Offer)) {
+	changed := func(items []frontier.Offer) []frontier.Offer {
 		items = slices.Clone(items)
 		for i := range items {
 			change(&items[i])
 		}
 		return items
 	}
-	b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 		return b.Memory.Add(ctx, changed(items))
 	}
 	b.completing(func(c *frontier.Completion) { c.Links = changed(c.Links) })
@@ -48,8 +48,8 @@ func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err 
 }
 
 // decidedAs changes one decision into another.
-func decidedAs(from, to frontier.Decision) func(*frontier.Item) {
-	return func(item *frontier.Item) {
+func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
+	return func(item *frontier.Offer) {
 		if item.Decision == from {
 			item.Decision = to
 		}
@@ -96,7 +96,7 @@ var outboxMutants = []struct {
 	{"asks the filter about what is new", func(b *brokenOutbox) { b.offering(decidedAs(frontier.New, frontier.Undecided)) },
 		[]string{"DecisionNewIsQueuedOnce"}},
 	{"queues what waits", func(b *brokenOutbox) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
 			for i := range verdicts {
 				if items[i].Decision == frontier.New {
@@ -112,17 +112,17 @@ var outboxMutants = []struct {
 		[]string{"DecisionPromotedGetsARound"}},
 	{"counts renewed items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },
 		[]string{"DecisionAgainKeepsItsRound"}},
-	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Item) { item.Round = 0 }) },
+	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Offer) { item.Round = 0 }) },
 		[]string{"DecisionAgainKeepsItsRound", "DecisionPromotedGetsARound", "NotesComeWithTheirPage", "RetryPassesOverWhatWaits"}},
 	{"leaves what is new to the exact map", func(b *brokenOutbox) {
-		b.offering(func(item *frontier.Item) {
+		b.offering(func(item *frontier.Offer) {
 			if item.Decision == frontier.New {
 				item.Decision, item.Class = frontier.Undecided, frontier.Bulk
 			}
 		})
 	}, []string{"DecisionNewIsNeverDropped"}},
 	{"puts off decisions in Add", func(b *brokenOutbox) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			if items[0].Decision == frontier.Later {
 				return []frontier.Verdict{{Answer: frontier.Deferred}}, nil
 			}
@@ -144,7 +144,7 @@ var outboxMutants = []struct {
 	{"notes the links of a lost lease", func(b *brokenOutbox) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
 			if errors.Is(err, frontier.ErrLeaseLost) {
-				m.outbox = append(m.outbox, noteOf(done[0].Links[0]))
+				m.outbox = append(m.outbox, exact.Note{Item: itemOf(done[0].Links[0])})
 			}
 		})
 	}, []string{"NotesOfALostLease"}},
@@ -153,7 +153,7 @@ var outboxMutants = []struct {
 			for _, c := range done {
 				for _, link := range c.Links {
 					if link.Decision == frontier.Later && len(m.outbox) == 1 {
-						m.outbox = append(m.outbox, noteOf(link))
+						m.outbox = append(m.outbox, exact.Note{Item: itemOf(link)})
 					}
 				}
 			}

@@ -159,7 +159,7 @@ func (c *completing) run(ctx context.Context) error {
 // follow offers the links of the completions, but for those whose links were
 // offered before.
 func (c *completing) follow(ctx context.Context) error {
-	var links []frontier.Item
+	var links []frontier.Offer
 	for _, t := range c.todo {
 		if t.fresh() {
 			links = append(links, t.Links...)

@@ -16,9 +16,9 @@ import (
 // an exact set decided or, with none, partition.exact.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
-// answer returns the verdict on an item that no server has to be asked about,
+// answer returns the verdict on an offer that no server has to be asked about,
 // false for all others.
-func (s *Store) answer(it *frontier.Item, link bool) (v frontier.Verdict, answered bool, err error) {
+func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
 	}
@@ -38,24 +38,14 @@ func (s *Store) answer(it *frontier.Item, link bool) (v frontier.Verdict, answer
 	return v, false, nil
 }
 
-// offered returns what is read of an offered item.
-func offered(it *frontier.Item) frontier.Item {
-	item := *it
-	item.Attempts, item.Deliveries = 0, 0
-	if item.Decision == frontier.Undecided {
-		item.Round = 0
-	}
-	return item
-}
-
-// standing says which answers to decided items need not be asked for again:
+// standing says which answers to decided offers need not be asked for again:
 // those of epochs that last, and refusals, for who decided has been told of them.
 // What is decided to be new may be finished by now, and would be queued once
-// more. It returns the items as they are to be offered again.
-func standing(items []frontier.Item, before answers) (again []frontier.Item, stand []bool) {
-	again, stand = items, make([]bool, len(items))
-	for i := range items {
-		if items[i].Decision == frontier.Undecided {
+// more. It returns the offers as they are to be made again.
+func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
+	again, stand = offers, make([]bool, len(offers))
+	for i := range offers {
+		if offers[i].Decision == frontier.Undecided {
 			continue
 		}
 		p, verdict := before.parts[i], before.verdicts[i]
@@ -64,8 +54,8 @@ func standing(items []frontier.Item, before answers) (again []frontier.Item, sta
 				continue
 			}
 		}
-		if &again[0] == &items[0] {
-			again = slices.Clone(items)
+		if &again[0] == &offers[0] {
+			again = slices.Clone(offers)
 		}
 		stand[i], again[i].Decision = true, frontier.Known
 	}

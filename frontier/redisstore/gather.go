@@ -138,7 +138,7 @@ func (g *group) round(ctx context.Context) error {
 		case full && a.link && !a.exact && !test.Known:
 			g.settle(a, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, ep)
 		default:
-			a.full = full && a.link && a.item.Decision != frontier.Undecided
+			a.full = full && a.link && a.decision != frontier.Undecided
 			g.unsure = append(g.unsure, pending{ask: a, test: test})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/exact"
 )
@@ -66,7 +67,7 @@ const maxNoteHost = 1 << 20
 func (t *todo) appendNotes(args []any) []any {
 	for i, v := range t.item.pending.links.verdicts {
 		if v.Answer == frontier.Deferred {
-			link := offered(&t.Links[i])
+			link := t.Links[i].Item(bloomstore.Fingerprint{}) // a note has none
 			args = append(args, appendNote(nil, &link, "", 0))
 		}
 	}

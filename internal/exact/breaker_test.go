@@ -144,7 +144,7 @@ func TestRelayRuns(t *testing.T) {
 		d.offer(frontier.Added, d.page(3))
 		l := d.lease()
 		c := d.completion(l.Items[0])
-		c.Links = []frontier.Item{d.page(2)}
+		c.Links = []frontier.Offer{d.page(2)}
 		d.weak.set(func(op string, _ int) (before, after bool) { return op == "decide", false })
 		d.must(d.complete(l, c))
 		d.weak.set(nil)

@@ -56,7 +56,8 @@ type completing struct {
 
 // page is a completion with exact links.
 type page struct {
-	*frontier.Completion
+	*frontier.Completion // its Links are those of offers
+	offers
 	said    *decisions
 	refused map[int]bool // by index in Links
 }
@@ -73,19 +74,19 @@ type ending struct {
 // those of pages about which it was asked before, and writes what it said into
 // them.
 func (c *completing) decideLinks(ctx context.Context) error {
-	var undecided [][]frontier.Item
+	var undecided []offers
 	for i := range c.done {
 		if !hasExact(c.done[i].Links) || c.h.isSettled(c.done[i].Item) {
 			continue
 		}
-		p := &page{Completion: &c.done[i], refused: map[int]bool{}}
-		p.Links = c.exactOf(p.Links)
+		p := &page{Completion: &c.done[i], offers: c.exactOf(c.done[i].Links), refused: map[int]bool{}}
+		p.Links = p.links
 		c.pages = append(c.pages, p)
 		c.h.mu.Lock()
 		p.said = c.h.item(p.Item).links
 		c.h.mu.Unlock()
 		if p.said == nil {
-			undecided = append(undecided, p.Links)
+			undecided = append(undecided, p.offers)
 		}
 	}
 	if len(c.pages) == 0 {
@@ -96,14 +97,14 @@ func (c *completing) decideLinks(ctx context.Context) error {
 	}
 	now := c.cfg.Now()
 	for _, p := range c.pages {
-		p.said.apply(p.Links, now)
+		p.said.apply(p.offers, now)
 		p.watch()
 	}
 	return nil
 }
 
 // ask gives pages without decisions those of the set.
-func (c *completing) ask(ctx context.Context, undecided [][]frontier.Item) error {
+func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	if len(undecided) == 0 {
 		return nil
 	}
@@ -239,8 +240,8 @@ func (c *completing) leaveNothing() {
 func (c *completing) settleAll(ctx context.Context, ended bool) error {
 	heard := hearing{}
 	for _, p := range c.pages {
-		for i := range p.Links {
-			heard.note(&p.Links[i], !p.refused[i])
+		for i := range p.links {
+			heard.note(p.offers, i, !p.refused[i])
 		}
 	}
 	if len(heard) > 0 {

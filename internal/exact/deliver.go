@@ -34,11 +34,11 @@ func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) (tot
 // whom the set knows what was new; that is stale soon.
 func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err error) {
 	var ends []Finished
-	var links []frontier.Item
+	var links []frontier.Offer
 	for i := range notes.Notes {
 		n := &notes.Notes[i]
 		if n.Outcome == "" {
-			links = append(links, n.Item)
+			links = append(links, n.Item.Offer())
 			continue
 		}
 		ends = append(ends, Finished{
@@ -60,44 +60,42 @@ func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err er
 
 // deliverLinks decides about links of the outbox and queues those that are new.
 // It returns how many are known; the others are counted by the queue.
-func (s *Store) deliverLinks(ctx context.Context, links []frontier.Item) (known uint64, err error) {
+func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known uint64, err error) {
 	if len(links) == 0 {
 		return 0, nil
 	}
-	if mine := s.exactOf(links); mine != nil {
-		links = mine
-	}
-	d, err := s.decide(ctx, keysOf(links))
+	mine := s.exactOf(links)
+	d, err := s.decide(ctx, keysOf(mine))
 	if err != nil {
 		return 0, err
 	}
-	d.apply(links, d.at)
-	offered := links[:0]
-	for _, link := range links {
+	d.apply(mine, d.at)
+	var fresh offers
+	for i, link := range mine.links {
 		if isExact(&link) && !isNew(link.Decision) {
 			known++
 		} else {
-			offered = append(offered, link)
+			fresh.add(link, mine.prints[i])
 		}
 	}
-	_, err = s.offer(ctx, offered)
+	_, err = s.offer(ctx, fresh)
 	return known, err
 }
 
-// offer queues items that are new, tells the set, and returns how many were
+// offer offers what is new to the queue, tells the set, and returns how many were
 // added and refused.
-func (s *Store) offer(ctx context.Context, items []frontier.Item) (counts Offered, err error) {
-	if len(items) == 0 {
+func (s *Store) offer(ctx context.Context, fresh offers) (counts Offered, err error) {
+	if len(fresh.links) == 0 {
 		return counts, nil
 	}
-	verdicts, err := s.Queue.Add(ctx, items)
+	verdicts, err := s.Queue.Add(ctx, fresh.links)
 	if err != nil {
-		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(items), err)
+		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(fresh.links), err)
 	}
 	crash.Point("offered")
 	heard := hearing{}
-	for i := range items {
-		heard.note(&items[i], verdicts[i].Answer != frontier.Refused)
+	for i := range fresh.links {
+		heard.note(fresh, i, verdicts[i].Answer != frontier.Refused)
 		switch verdicts[i].Answer {
 		case frontier.Added:
 			counts.Added++

@@ -22,7 +22,7 @@ type desk struct {
 // asked is a queue that keeps what it was offered, and fails by plan.
 type asked struct {
 	*frontiertest.Memory
-	added    [][]frontier.Item
+	added    [][]frontier.Offer
 	made     [][]frontier.Completion
 	slow     func()                          // called in Add; nil: nothing
 	late     func()                          // called in Waits; nil: nothing
@@ -32,7 +32,7 @@ type asked struct {
 	early    bool                            // the Complete that fails has no effect
 }
 
-func (a *asked) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+func (a *asked) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 	a.added = append(a.added, slices.Clone(items))
 	if a.slow != nil {
 		a.slow()
@@ -104,7 +104,7 @@ func (d *desk) must(err error) {
 }
 
 // offer adds items and checks the answers.
-func (d *desk) offer(want frontier.Answer, items ...frontier.Item) {
+func (d *desk) offer(want frontier.Answer, items ...frontier.Offer) {
 	d.Helper()
 	verdicts, err := d.store.Add(d.Context(), items)
 	d.must(err)
@@ -130,7 +130,7 @@ func (d *desk) complete(l frontier.Lease, done ...frontier.Completion) error {
 }
 
 // state checks where the set has a URL.
-func (d *desk) state(item frontier.Item, want exact.State, round uint32) {
+func (d *desk) state(item frontier.Offer, want exact.State, round uint32) {
 	d.Helper()
 	status, err := d.store.Where(d.Context(), item.URL)
 	d.must(err)
@@ -159,14 +159,14 @@ func (d *desk) finishAll() {
 }
 
 // decisionsOf returns the decisions that items were offered with.
-func decisionsOf(items []frontier.Item) (all []frontier.Decision) {
+func decisionsOf(items []frontier.Offer) (all []frontier.Decision) {
 	for _, item := range items {
 		all = append(all, item.Decision)
 	}
 	return all
 }
 
-func (d *desk) wantDecisions(items []frontier.Item, want ...frontier.Decision) {
+func (d *desk) wantDecisions(items []frontier.Offer, want ...frontier.Decision) {
 	d.Helper()
 	if got := decisionsOf(items); !slices.Equal(got, want) {
 		d.Errorf("decisions %v, want %v", got, want)

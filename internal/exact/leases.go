@@ -192,13 +192,3 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	}
 	return extension, err
 }
-
-// hasExact reports whether the set decides about any of items.
-func hasExact(items []frontier.Item) bool {
-	for i := range items {
-		if isExact(&items[i]) {
-			return true
-		}
-	}
-	return false
-}

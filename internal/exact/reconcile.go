@@ -29,24 +29,24 @@ const batch = 500
 // offerAgain offers those of the waiting keys that the queue does not have; of a
 // refill all of them. One whose URL has no host key any more counts as refused.
 func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
-	items, err := s.itemsOf(ctx, entries)
+	keys, err := s.locate(ctx, entries)
 	if err != nil {
 		return counts, err
 	}
-	counts = Offered{Offered: uint64(len(entries)), Refused: uint64(len(entries) - len(items))}
+	counts = Offered{Offered: uint64(len(entries)), Refused: uint64(len(entries) - len(keys))}
 	if !refill {
-		if items, err = s.missing(ctx, items); err != nil {
+		if keys, err = s.missing(ctx, keys); err != nil {
 			return counts, err
 		}
 	}
 	const atOnce = 50 // so that little happens between the last look and the offer
-	for some := range slices.Chunk(items, atOnce) {
+	for some := range slices.Chunk(keys, atOnce) {
 		if !refill {
 			if some, err = s.waiting(ctx, some); err != nil {
 				return counts, err
 			}
 		}
-		more, err := s.offer(ctx, some)
+		more, err := s.offer(ctx, offersOf(some))
 		counts.add(more)
 		if err != nil {
 			return counts, err
@@ -55,9 +55,15 @@ func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (c
 	return counts, nil
 }
 
-// itemsOf returns the items of keys, and withdraws those that have no host key.
-func (s *Store) itemsOf(ctx context.Context, entries []Entry) ([]frontier.Item, error) {
-	items := make([]frontier.Item, 0, len(entries))
+// located is a key that waits, with the host key of its URL.
+type located struct {
+	Entry
+	host string
+}
+
+// locate finds the host keys of entries, and withdraws those that have none.
+func (s *Store) locate(ctx context.Context, entries []Entry) ([]located, error) {
+	keys := make([]located, 0, len(entries))
 	var homeless []Ref
 	for _, e := range entries {
 		host, err := s.cfg.Host(e.URL)
@@ -66,37 +72,45 @@ func (s *Store) itemsOf(ctx context.Context, entries []Entry) ([]frontier.Item, 
 			homeless = append(homeless, Ref{e.Fingerprint, e.Round})
 			continue
 		}
-		items = append(items, frontier.Item{
-			URL: e.URL, Host: host, Fingerprint: e.Fingerprint, Class: e.Class, Depth: e.Depth, Hops: e.Hops,
-			Priority: e.Priority, Decision: frontier.Again, Round: e.Round,
-		})
+		keys = append(keys, located{e, host})
 	}
 	if len(homeless) > 0 {
 		if err := s.cfg.Set.Withdraw(ctx, homeless); err != nil {
 			return nil, fmt.Errorf("exact: withdraw %d keys: %w", len(homeless), err)
 		}
 	}
-	return items, nil
+	return keys, nil
 }
 
-// missing returns those items that the queue does not have, and tells the set that
+// offersOf returns the offers of keys that wait, each in its round.
+func offersOf(keys []located) (again offers) {
+	for _, k := range keys {
+		again.add(frontier.Offer{
+			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops,
+			Priority: k.Priority, Decision: frontier.Again, Round: k.Round,
+		}, k.Fingerprint)
+	}
+	return again
+}
+
+// missing returns those keys that the queue does not have, and tells the set that
 // it has the others. What has left the queue since the set was read it has left
 // finished: the set knows that, or a note of the outbox, which is brought to it.
-func (s *Store) missing(ctx context.Context, items []frontier.Item) (missing []frontier.Item, err error) {
-	keys := make([]ItemKey, len(items))
-	for i := range items {
-		keys[i] = ItemKey{items[i].Host, items[i].Fingerprint}
+func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
+	items := make([]ItemKey, len(keys))
+	for i, k := range keys {
+		items[i] = ItemKey{k.host, k.Fingerprint}
 	}
-	waits, err := s.Queue.Waits(ctx, keys)
+	waits, err := s.Queue.Waits(ctx, items)
 	if err != nil {
 		return nil, fmt.Errorf("exact: ask the queue for %d URLs: %w", len(items), err)
 	}
 	heard := hearing{}
-	for i := range items {
+	for i, k := range keys {
 		if waits[i] {
-			heard.note(&items[i], true)
+			heard[Ref{k.Fingerprint, k.Round}] = true
 		} else {
-			missing = append(missing, items[i])
+			missing = append(missing, k)
 		}
 	}
 	if len(heard) > 0 {
@@ -108,15 +122,15 @@ func (s *Store) missing(ctx context.Context, items []frontier.Item) (missing []f
 	return missing, err
 }
 
-// waiting returns those items that wait by the set.
-func (s *Store) waiting(ctx context.Context, items []frontier.Item) (waiting []frontier.Item, err error) {
-	for i := range items {
-		key, err := s.cfg.Set.Lookup(ctx, items[i].Fingerprint)
+// waiting returns those keys that wait by the set.
+func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located, err error) {
+	for _, k := range keys {
+		key, err := s.cfg.Set.Lookup(ctx, k.Fingerprint)
 		if err != nil {
-			return nil, fmt.Errorf("exact: look up %q: %w", items[i].URL, err)
+			return nil, fmt.Errorf("exact: look up %q: %w", k.URL, err)
 		}
-		if key.Round == items[i].Round && (key.State == Pending || key.State == Queued) {
-			waiting = append(waiting, items[i])
+		if key.Round == k.Round && (key.State == Pending || key.State == Queued) {
+			waiting = append(waiting, k)
 		}
 	}
 	return waiting, nil

@@ -63,7 +63,7 @@ type rule struct {
 	Rule
 	class frontier.Class
 	pure  bool
-	match func(item *frontier.Item, found Found) bool
+	match func(link *frontier.Offer, found Found) bool
 }
 
 // ParseRules reads a comma-separated list of rules, or "none". A comma within
@@ -141,33 +141,33 @@ func parseRule(given Rule) (rule, error) {
 	switch kind {
 	case "seeds":
 		r.class = frontier.Exact
-		r.match = func(_ *frontier.Item, found Found) bool { return found == BySeed }
+		r.match = func(_ *frontier.Offer, found Found) bool { return found == BySeed }
 	case "sitemaps":
 		r.class = classListed
-		r.match = func(_ *frontier.Item, found Found) bool { return found == BySitemap }
+		r.match = func(_ *frontier.Offer, found Found) bool { return found == BySitemap }
 	case "depth<=":
 		most, err := strconv.ParseUint(argument, 10, 16)
 		if err != nil {
 			return r, fmt.Errorf("%q is no depth from 0 to 65535", argument)
 		}
-		r.match = func(item *frontier.Item, _ Found) bool { return uint64(item.Depth) <= most }
+		r.match = func(link *frontier.Offer, _ Found) bool { return uint64(link.Depth) <= most }
 	case "host=":
 		if argument == "" {
 			return r, errors.New("want a host name, in which * stands for any characters")
 		}
 		parts := strings.Split(strings.ToLower(argument), "*")
 		r.pure = true
-		r.match = func(item *frontier.Item, _ Found) bool { return glob(parts, hostOf(item.URL)) }
+		r.match = func(link *frontier.Offer, _ Found) bool { return glob(parts, hostOf(link.URL)) }
 	case "re=":
 		expr, err := regexp.Compile(argument)
 		if err != nil || argument == "" {
 			return r, fmt.Errorf("%q is no regular expression: %w", argument, cmp.Or(err, errors.New("it is empty")))
 		}
 		r.pure = true
-		r.match = func(item *frontier.Item, _ Found) bool { return expr.MatchString(item.URL) }
+		r.match = func(link *frontier.Offer, _ Found) bool { return expr.MatchString(link.URL) }
 	case "all":
 		r.pure = true
-		r.match = func(*frontier.Item, Found) bool { return true }
+		r.match = func(*frontier.Offer, Found) bool { return true }
 	default:
 		return r, errors.New("want one of " + ruleForms)
 	}
@@ -231,16 +231,15 @@ func splitList(text string) (parts []string) {
 	return parts
 }
 
-// Class returns the class of an item that was found so. An item that is a
-// sitemap file (frontier.Sitemap) stays one; otherwise Class reads the item's URL
-// and depth.
-func (r *Rules) Class(item *frontier.Item, found Found) frontier.Class {
-	if item.Class == frontier.Sitemap {
+// Class returns the class of a link that was found so. A link to a sitemap file
+// (frontier.Sitemap) stays one; otherwise Class reads the link's URL and depth.
+func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
+	if link.Class == frontier.Sitemap {
 		return frontier.Sitemap
 	}
 	for _, rules := range [2][]*rule{r.onURL, r.onFound} {
 		for _, rule := range rules {
-			if rule.match(item, found) {
+			if rule.match(link, found) {
 				return rule.class
 			}
 		}

@@ -52,7 +52,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("ParseRules(%q): %v", c.rules, err)
 			continue
 		}
-		item := frontier.Item{URL: c.url, Host: "unused", Depth: c.depth}
+		item := frontier.Offer{URL: c.url, Host: "unused", Depth: c.depth}
 		if got := rules.Name(rules.Class(&item, c.found)); got != c.want {
 			t.Errorf("rules %q give %s, found %d at depth %d, class %q, want %q", c.rules, c.url, c.found, c.depth, got, c.want)
 		}
@@ -193,7 +193,7 @@ func FuzzParseRules(f *testing.F) {
 		if err != nil || again.String() != rules.String() {
 			t.Fatalf("%q is written as %q, which is read as %v, %v", text, rules, again, err)
 		}
-		item := frontier.Item{URL: "https://a.test:1/x", Depth: 2}
+		item := frontier.Offer{URL: "https://a.test:1/x", Depth: 2}
 		for _, found := range []exact.Found{exact.ByLink, exact.BySeed, exact.BySitemap} {
 			class := rules.Class(&item, found)
 			if again.Class(&item, found) != class || rules.Name(class) == "" {
@@ -206,7 +206,7 @@ func FuzzParseRules(f *testing.F) {
 func BenchmarkClass(b *testing.B) {
 	for _, text := range []string{"seeds", "seeds,depth<=1,host=*.gov,re=/product/"} {
 		rules := mustRules(b, text)
-		item := frontier.Item{URL: "https://www.example.org/some/path?with=query", Depth: 5}
+		item := frontier.Offer{URL: "https://www.example.org/some/path?with=query", Depth: 5}
 		b.Run("rules="+text, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

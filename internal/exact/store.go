@@ -90,24 +90,24 @@ func New(cfg Config) (*Store, error) {
 // Add implements frontier.Store. While the set is away it takes no exact item:
 // ErrUnavailable. After another error too the items that the set has decided to
 // be new are queued, by a relay.
-func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
-	mine := s.exactOf(items)
-	if mine == nil {
-		return s.Queue.Add(ctx, items)
+func (s *Store) Add(ctx context.Context, given []frontier.Offer) ([]frontier.Verdict, error) {
+	if !hasExact(given) {
+		return s.Queue.Add(ctx, given)
 	}
+	mine := s.exactOf(given)
 	d, err := s.decide(ctx, keysOf(mine))
 	if err != nil {
 		return nil, err
 	}
 	d.apply(mine, s.cfg.Now())
-	verdicts, err := s.Queue.Add(ctx, mine)
+	verdicts, err := s.Queue.Add(ctx, mine.links)
 	if err != nil {
 		return nil, err
 	}
 	crash.Point("offered")
 	heard := hearing{}
-	for i := range mine {
-		heard.note(&mine[i], verdicts[i].Answer != frontier.Refused)
+	for i := range mine.links {
+		heard.note(mine, i, verdicts[i].Answer != frontier.Refused)
 	}
 	if s.cfg.Now().Sub(d.at) > freshFor {
 		heard.dropRefused()
@@ -121,40 +121,57 @@ func (s *Store) Where(ctx context.Context, url string) (Status, error) {
 	return s.cfg.Set.Lookup(ctx, s.cfg.Hasher.Fingerprint(url))
 }
 
-// isExact reports whether the set decides about an item. What the queue refuses
+// isExact reports whether the set decides about an offer. What the queue refuses
 // in any case the set is not asked about.
-func isExact(it *frontier.Item) bool {
+func isExact(it *frontier.Offer) bool {
 	return it.Class != frontier.Bulk && it.URL != "" && len(it.URL) <= frontier.MaxURLBytes &&
 		it.Host != "" && it.Priority < frontier.Priorities
 }
 
-// exactOf returns a copy of items in which the exact ones bear their
-// fingerprints; nil if there are none.
-func (s *Store) exactOf(items []frontier.Item) (mine []frontier.Item) {
-	for i := range items {
-		if !isExact(&items[i]) {
-			continue
+// hasExact reports whether the set decides about any of links.
+func hasExact(links []frontier.Offer) bool {
+	for i := range links {
+		if isExact(&links[i]) {
+			return true
 		}
-		if mine == nil {
-			mine = slices.Clone(items)
+	}
+	return false
+}
+
+// offers are made together. prints holds, index for index, the fingerprints of the
+// exact ones.
+type offers struct {
+	links  []frontier.Offer
+	prints []bloomstore.Fingerprint
+}
+
+func (o *offers) add(link frontier.Offer, print bloomstore.Fingerprint) {
+	o.links, o.prints = append(o.links, link), append(o.prints, print)
+}
+
+// exactOf returns a copy of links, with the fingerprints of the exact ones.
+func (s *Store) exactOf(links []frontier.Offer) offers {
+	mine := offers{slices.Clone(links), make([]bloomstore.Fingerprint, len(links))}
+	for i := range links {
+		if isExact(&links[i]) {
+			mine.prints[i] = s.cfg.Hasher.Fingerprint(links[i].URL)
 		}
-		mine[i].Fingerprint = s.cfg.Hasher.Fingerprint(items[i].URL)
 	}
 	return mine
 }
 
-// keysOf returns the keys of exact items, each once.
-func keysOf(batches ...[]frontier.Item) (keys []Key) {
+// keysOf returns the keys of exact offers, each once.
+func keysOf(batches ...offers) (keys []Key) {
 	asked := map[bloomstore.Fingerprint]bool{}
-	for _, items := range batches {
-		for i := range items {
-			it := &items[i]
-			if !isExact(it) || asked[it.Fingerprint] {
+	for _, batch := range batches {
+		for i := range batch.links {
+			it, print := &batch.links[i], batch.prints[i]
+			if !isExact(it) || asked[print] {
 				continue
 			}
-			asked[it.Fingerprint] = true
+			asked[print] = true
 			keys = append(keys, Key{
-				Fingerprint: it.Fingerprint, URL: it.URL, Class: it.Class,
+				Fingerprint: print, URL: it.URL, Class: it.Class,
 				Depth: it.Depth, Hops: it.Hops, Priority: it.Priority,
 			})
 		}
@@ -203,7 +220,7 @@ func (r *Rules) decided(answer Answer, class frontier.Class) decided {
 	}
 }
 
-// isNew reports whether an item is to be queued.
+// isNew reports whether an offer is to be queued.
 func isNew(decision frontier.Decision) bool {
 	return decision == frontier.New || decision == frontier.Promoted || decision == frontier.Again
 }
@@ -215,16 +232,16 @@ const (
 	staleAfter = time.Minute
 )
 
-// apply writes the decisions into exact items that bear their fingerprints. What
-// was new too long ago counts as known: the relay offers it.
-func (d decisions) apply(items []frontier.Item, now time.Time) {
+// apply writes the decisions into the exact ones of offers. What was new too long
+// ago counts as known: the relay offers it.
+func (d decisions) apply(to offers, now time.Time) {
 	stale := now.Sub(d.at) > freshFor
-	for i := range items {
-		it := &items[i]
+	for i := range to.links {
+		it := &to.links[i]
 		if !isExact(it) {
 			continue
 		}
-		said := d.of[it.Fingerprint]
+		said := d.of[to.prints[i]]
 		if it.Decision, it.Round = said.decision, said.round; stale && isNew(it.Decision) {
 			it.Decision = frontier.Known
 		}
@@ -234,11 +251,10 @@ func (d decisions) apply(items []frontier.Item, now time.Time) {
 // hearing is what the queue said of new keys: true: they wait there.
 type hearing map[Ref]bool
 
-// note notes what became of an item that was offered. Of equal items one is
-// enough.
-func (h hearing) note(it *frontier.Item, waits bool) {
-	if isExact(it) && isNew(it.Decision) {
-		ref := Ref{it.Fingerprint, it.Round}
+// note notes what became of an offer, by its index. Of equal offers one is enough.
+func (h hearing) note(of offers, i int, waits bool) {
+	if it := &of.links[i]; isExact(it) && isNew(it.Decision) {
+		ref := Ref{of.prints[i], it.Round}
 		h[ref] = h[ref] || waits
 	}
 }

@@ -15,8 +15,8 @@ import (
 func TestDecisions(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	pure, found, bulk := d.page(2), d.page(1), d.page(3)
-	malformed := frontier.Item{URL: "", Host: "h", Class: 4}
-	if _, err := d.store.Add(t.Context(), []frontier.Item{pure, found, bulk, pure, malformed}); err != nil {
+	malformed := frontier.Offer{URL: "", Host: "h", Class: 4}
+	if _, err := d.store.Add(t.Context(), []frontier.Offer{pure, found, bulk, pure, malformed}); err != nil {
 		t.Fatal(err)
 	}
 	d.wantDecisions(d.asked.added[0], frontier.New, frontier.Promoted, frontier.Undecided, frontier.New, frontier.Undecided)
@@ -45,7 +45,7 @@ func TestRefusedIsWithdrawn(t *testing.T) {
 	d.state(third, exact.Unknown, 0)
 	l := d.lease()
 	c := d.completion(l.Items[0])
-	c.Links = []frontier.Item{d.page(5), third, first}
+	c.Links = []frontier.Offer{d.page(5), third, first}
 	var refused []int
 	c.LinkRefused = func(link int, _ frontier.Reason) { refused = append(refused, link) }
 	d.must(d.complete(l, c))
@@ -61,7 +61,7 @@ func TestRefusedIsWithdrawn(t *testing.T) {
 func TestAddWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.weak.fails = func(string, int) (before, after bool) { return false, true }
-	if _, err := d.store.Add(t.Context(), []frontier.Item{d.page(2)}); !errors.Is(err, frontier.ErrUnavailable) {
+	if _, err := d.store.Add(t.Context(), []frontier.Offer{d.page(2)}); !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("Add while the set is away: %v", err)
 	}
 	d.offer(frontier.Added, d.page(3))
@@ -87,7 +87,7 @@ func TestAddWhileAway(t *testing.T) {
 // queued by a relay by now.
 func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 1)
-	d.offer(frontier.Added, frontier.Item{URL: "https://h0.test/", Host: "h0.test"})
+	d.offer(frontier.Added, frontier.Offer{URL: "https://h0.test/", Host: "h0.test"})
 	late := d.page(8) // of the same host
 	d.asked.slow = func() { d.clock.Advance(11 * time.Second) }
 	d.offer(frontier.Refused, late)
@@ -101,7 +101,7 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	d.offer(frontier.Added, d.page(3))
 	l := d.lease()
 	c := d.completion(l.Items[0])
-	c.Links = []frontier.Item{d.page(2), d.page(6)}
+	c.Links = []frontier.Offer{d.page(2), d.page(6)}
 	for i := range 3 {
 		d.asked.complete, d.asked.early = frontier.ErrUnavailable, true
 		if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
@@ -129,7 +129,7 @@ func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	c := d.completion(l.Items[0])
 	c.Links = nil
 	d.must(d.complete(l, c))
-	c.Links = []frontier.Item{d.page(2)}
+	c.Links = []frontier.Offer{d.page(2)}
 	d.must(d.complete(l, c))
 	d.state(d.page(2), exact.Unknown, 0)
 	d.must(d.store.Complete(t.Context(), l.ID, nil, frontier.HostUpdate{End: true}))
@@ -143,7 +143,7 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	d.offer(frontier.Added, d.page(3))
 	l := d.lease()
 	c := d.completion(l.Items[0])
-	c.Links = []frontier.Item{d.page(2)}
+	c.Links = []frontier.Offer{d.page(2)}
 	foreign := l
 	foreign.ID = d.leaseID()
 	if err := d.complete(foreign, c); !errors.Is(err, frontier.ErrLeaseLost) {
@@ -163,7 +163,7 @@ func TestLaterLinks(t *testing.T) {
 	d.offer(frontier.Added, d.page(3), d.page(5))
 	l := d.lease()
 	c := d.completion(l.Items[0])
-	c.Links = []frontier.Item{d.page(2), d.page(5), d.page(6), d.page(2)}
+	c.Links = []frontier.Offer{d.page(2), d.page(5), d.page(6), d.page(2)}
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
 	d.must(d.complete(l, c))
 	d.wantDecisions(d.asked.made[0][0].Links, frontier.Later, frontier.Later, frontier.Undecided, frontier.Later)
@@ -306,7 +306,7 @@ func TestNewAgainUnderOneLease(t *testing.T) {
 		t.Fatalf("%+v, %v, want round 1 of the first", more.Items, err)
 	}
 	c = d.completion(more.Items[0])
-	c.Links = []frontier.Item{d.page(5)}
+	c.Links = []frontier.Offer{d.page(5)}
 	d.must(d.complete(l, c))
 	d.wantDecisions(d.asked.made[len(d.asked.made)-1][0].Links, frontier.New)
 	d.state(d.page(5), exact.Queued, 0)

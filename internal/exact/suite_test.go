@@ -26,7 +26,7 @@ type crawl struct{ frontiertest.Crawl }
 // exactly is a crawl all of whose items are exact.
 type exactly struct{ frontiertest.Crawl }
 
-func (c exactly) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+func (c exactly) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 	return c.Crawl.Add(ctx, allExact(items))
 }
 
@@ -39,8 +39,8 @@ func (c exactly) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return c.Crawl.Complete(ctx, id, made, update)
 }
 
-func allExact(items []frontier.Item) []frontier.Item {
-	made := make([]frontier.Item, len(items))
+func allExact(items []frontier.Offer) []frontier.Offer {
+	made := make([]frontier.Offer, len(items))
 	for i, item := range items {
 		if item.Class == frontier.Bulk {
 			item.Class = frontier.Exact

@@ -167,17 +167,17 @@ func (w *world) process() (*exact.Store, *exact.Relay) {
 
 // page returns the n-th page: of three one is bulk, one exact by its URL, and one
 // by how it was found.
-func (w *world) page(n int) frontier.Item {
+func (w *world) page(n int) frontier.Offer {
 	n %= w.pages
-	item := frontier.Item{Host: fmt.Sprintf("h%d.test", n%4), Depth: uint16(n), Priority: frontier.PriorityPage}
+	item := frontier.Offer{Host: fmt.Sprintf("h%d.test", n%4), Depth: uint16(n), Priority: frontier.PriorityPage}
 	item.URL = fmt.Sprintf("https://%s/%d/x%d", item.Host, n, n%3)
 	item.Class = [...]frontier.Class{frontier.Bulk, frontier.Exact, 4}[n%3]
 	return item
 }
 
 // links returns the links of the n-th page; all pages are found from page 0.
-func (w *world) links(n int) []frontier.Item {
-	return []frontier.Item{w.page(n + 1), w.page(2 * n), w.page(3*n + 2), w.page(n + 1), w.page(7*n + 5)}
+func (w *world) links(n int) []frontier.Offer {
+	return []frontier.Offer{w.page(n + 1), w.page(2 * n), w.page(3*n + 2), w.page(n + 1), w.page(7*n + 5)}
 }
 
 func (w *world) number(url string) (n int) {
@@ -279,7 +279,7 @@ func (w *world) seed(store *exact.Store) {
 	seed := w.page(0)
 	seed.Class, seed.Priority = frontier.Exact, frontier.PrioritySeed
 	err := w.whileAway(func() error {
-		_, err := store.Add(w.Context(), []frontier.Item{seed, w.page(1), w.page(2)})
+		_, err := store.Add(w.Context(), []frontier.Offer{seed, w.page(1), w.page(2)})
 		return err
 	})
 	if err != nil {

@@ -224,7 +224,7 @@ func (m *memory) key(ctx context.Context, it *frontier.Item, wanted bool) (statu
 		if it.Depth == 0 {
 			found = exact.BySeed
 		}
-		it.Class = m.c.Exact.Class(it, found)
+		it.Class = m.c.Exact.Class(&frontier.Offer{URL: it.URL, Depth: it.Depth}, found)
 		return status, nil
 	}
 	if status, err = m.keys.Lookup(ctx, m.hasher.Fingerprint(it.URL)); err == nil && status.State != exact.Unknown {

@@ -40,14 +40,14 @@ func newTier(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact
 }
 
 // Add implements frontier.Store.
-func (e *sharedEngine) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+func (e *sharedEngine) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	switch {
 	case e.tier != nil:
-		return e.tier.Add(ctx, items)
+		return e.tier.Add(ctx, offers)
 	case e.exactElsewhere:
 		return nil, errExactElsewhere(e.home.String())
 	}
-	return e.Store.Add(ctx, items)
+	return e.Store.Add(ctx, offers)
 }
 
 // Lease implements frontier.Store.

@@ -20,7 +20,7 @@ func (q *query) askClass(context.Context) error {
 	found := q.waits() || q.at.State == frontier.Failed
 	class := q.at.Item.Class
 	if !found {
-		link := frontier.Item{URL: q.out.Canonical, Depth: math.MaxUint16}
+		link := frontier.Offer{URL: q.out.Canonical, Depth: math.MaxUint16}
 		class = rules.Class(&link, exact.ByLink)
 	}
 	c := &Class{Name: rules.Name(class), Rule: rules.Text(class)}
