@@ -47,7 +47,7 @@ type Item struct {
 	Referrer    Referrer // names the page that had the link; zero for a seed
 	Attempts    uint8    // requests that failed, in this round
 	Deliveries  uint8    // leases that expired while it may have been requested; see MaxDeliveries
-	Round       uint32   // how often the URL was queued anew; 0 the first time
+	Round       uint32   // 0 at first; Control.Retry begins the next, and so does a later Added
 }
 
 // Offer returns an undecided offer of the item's URL, without a delay. A caller
@@ -94,7 +94,7 @@ const (
 
 // Decision is what an exact set beside the store has decided about an offer
 // (package exact). The store then sets the filter's bits without asking it. Only
-// a store that is an exact.Outbox accepts a Decision other than Undecided.
+// a store that is an exact.Outbox understands a Decision other than Undecided.
 type Decision uint8
 
 const (
