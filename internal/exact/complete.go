@@ -56,10 +56,10 @@ type completing struct {
 
 // page is a completion with exact links.
 type page struct {
-	*frontier.Completion // its Links are those of offers
-	offers
-	said    *decisions
-	refused map[int]bool // by index in Links
+	*frontier.Completion // its Links are those of offered
+	offered              offers
+	said                 *decisions
+	refused              map[int]bool // by index in Links
 }
 
 // ending is a completion that finishes an exact item of which the set has not
@@ -79,14 +79,14 @@ func (c *completing) decideLinks(ctx context.Context) error {
 		if !hasExact(c.done[i].Links) || c.h.isSettled(c.done[i].Item) {
 			continue
 		}
-		p := &page{Completion: &c.done[i], offers: c.exactOf(c.done[i].Links), refused: map[int]bool{}}
-		p.Links = p.links
+		p := &page{Completion: &c.done[i], offered: c.exactOf(c.done[i].Links), refused: map[int]bool{}}
+		p.Links = p.offered.links
 		c.pages = append(c.pages, p)
 		c.h.mu.Lock()
 		p.said = c.h.item(p.Item).links
 		c.h.mu.Unlock()
 		if p.said == nil {
-			undecided = append(undecided, p.offers)
+			undecided = append(undecided, p.offered)
 		}
 	}
 	if len(c.pages) == 0 {
@@ -97,7 +97,7 @@ func (c *completing) decideLinks(ctx context.Context) error {
 	}
 	now := c.cfg.Now()
 	for _, p := range c.pages {
-		p.said.apply(p.offers, now)
+		p.said.apply(p.offered, now)
 		p.watch()
 	}
 	return nil
@@ -240,8 +240,8 @@ func (c *completing) leaveNothing() {
 func (c *completing) settleAll(ctx context.Context, ended bool) error {
 	heard := hearing{}
 	for _, p := range c.pages {
-		for i := range p.links {
-			heard.note(p.offers, i, !p.refused[i])
+		for i := range p.Links {
+			heard.note(p.offered, i, !p.refused[i])
 		}
 	}
 	if len(heard) > 0 {

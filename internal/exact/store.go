@@ -130,12 +130,7 @@ func isExact(it *frontier.Offer) bool {
 
 // hasExact reports whether the set decides about any of links.
 func hasExact(links []frontier.Offer) bool {
-	for i := range links {
-		if isExact(&links[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(links, func(link frontier.Offer) bool { return isExact(&link) })
 }
 
 // offers are made together. prints holds, index for index, the fingerprints of the
