@@ -262,6 +262,6 @@ func (p *plan) engineConfig() *engine.Config {
 			RotateBytes: p.Tests.SaveRotateBytes,
 			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
 		},
-		CheckpointAdds: p.Tests.CheckpointAdds, Logger: p.Logger,
+		CheckpointAdds: p.Tests.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
 	}
 }

@@ -68,6 +68,7 @@ type Config struct {
 	Archive warc.Config   // without Dir
 
 	CheckpointAdds int
+	Cache          int64 // bytes of an embedded frontier's block cache; 0: its default
 	Logger         *slog.Logger
 }
 

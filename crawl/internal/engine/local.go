@@ -66,7 +66,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 			delay, most := c.Limits(host)
 			return localstore.HostLimits{Delay: delay, MaxPerHost: most}
 		},
-		CheckpointAdds: c.CheckpointAdds, Logger: c.Logger, OpenOutput: output,
+		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})
 	if err != nil {
 		err = errors.Join(err, out.close(), inRows.close())

@@ -22,6 +22,12 @@ const (
 	minMemory, maxMemory = 256 << 20, 2 << 30
 	// memoryShare is the part of the machine that --memory takes by default.
 	memoryShare = 8
+	// cacheShare is the part of --memory that keeps blocks of the embedded
+	// frontier, between leastCache and mostCache bytes. Beyond some 100,000 hosts
+	// most look-ups are for rows that are on disk: with 128 MiB a crawl of a million
+	// hosts has 1.5 times the rate of 32 MiB.
+	cacheShare            = 16
+	leastCache, mostCache = 32 << 20, 128 << 20
 	// leastGrowth is how much the heap must be able to grow between two
 	// collections, in percent of what is live, for the crawl to take on hosts. Where
 	// there is room it grows by as much as is live (GOGC=100).
@@ -36,6 +42,11 @@ func defaultMemory() human.Bytes {
 		return minMemory
 	}
 	return human.Bytes(min(max(total/memoryShare, minMemory), maxMemory))
+}
+
+// cacheOf returns the part of memory that keeps blocks of the frontier.
+func cacheOf(memory uint64) int64 {
+	return int64(min(max(memory/cacheShare, leastCache), mostCache))
 }
 
 // machineMemory returns the bytes that a file like /proc/meminfo tells as
