@@ -64,6 +64,23 @@ func TestNamesShort(t *testing.T) {
 	}
 }
 
+// TestLateNames: a name server that takes 100 ms for each answer delays each host
+// once, and not the others.
+func TestLateNames(t *testing.T) {
+	t.Parallel()
+	web := serveNamed(t, sized(400, 10_000))
+	web.names.Delay(100 * time.Millisecond)
+	c := newCrawl(t, web.url(0), "--scope", "any", "--delay", "100ms", "--dns", web.names.Addr, "--allow-net", "127.0.0.1/32")
+	began := time.Now()
+	c.finish()
+	took := time.Since(began)
+	lines := parse(t, records(t, c.dir))
+	if len(lines) != web.hosts {
+		t.Errorf("%d records, want %d", len(lines), web.hosts)
+	}
+	figure(t, "late_names", "%d hosts in %v, %.0f/s", len(lines), took.Round(100*time.Millisecond), float64(len(lines))/took.Seconds())
+}
+
 // TestDescriptorsShort: a crawl that may open few files asks as many hosts at once
 // as that allows, says that this limits it, and fetches every page.
 func TestDescriptorsShort(t *testing.T) {

@@ -193,7 +193,7 @@ var proofs = []proof{
 	},
 	{
 		"19. A machine that falls short",
-		"A crawl of 10,000 hosts goes on while its name server answers late or refuses to answer for 30 s, and while it may open no more than 160 files. Its report names what it lacked, and every page is fetched.",
-		[]batch{{pkg: "./bench/proofs", tests: "^Test(Names|Descriptors)Short$"}},
+		"A crawl of 10,000 hosts goes on while its name server answers late or refuses to answer for 30 s, and while it may open no more than 160 files. Another looks each host up in 100 ms. The first three name what they lacked in their reports, and every page is fetched.",
+		[]batch{{pkg: "./bench/proofs", tests: "^Test(NamesShort|DescriptorsShort|LateNames)$"}},
 	},
 }
