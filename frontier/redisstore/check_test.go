@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 const crawlPassword = "correct-horse"
@@ -51,7 +51,7 @@ func TestCommands(t *testing.T) {
 		t.Fatalf("scripts are %q (%v)", files, err)
 	}
 	called := regexp.MustCompile(`(?:redis\.call|all)\('([A-Z]+)'`)
-	for _, file := range append(files, "../../bloomstore/redisbits/block.lua") {
+	for _, file := range append(files, "../../internal/redisbits/block.lua") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // docs/reference/redis-keys.md says what each key holds, how it grows and who writes it.

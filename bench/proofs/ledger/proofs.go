@@ -92,8 +92,8 @@ var proofs = []proof{
 		"a table, 1 min of fuzzing",
 		"The rules of RFC 9309 and the edge cases that Google publishes, as a table; the status of an answer over time under a fake clock; and against Google's matcher (grobotstxt), by random files and by fuzzing, wherever both should agree: where not is in the comment of package robots.",
 		[]batch{
-			{pkg: "./fetcher/robots", tests: "^Test", fixed: true},
-			{pkg: "./fetcher/robots", tests: "^FuzzAgreesWithGoogle$", fuzz: true},
+			{pkg: "./internal/robots", tests: "^Test", fixed: true},
+			{pkg: "./internal/robots", tests: "^FuzzAgreesWithGoogle$", fuzz: true},
 			{pkg: "./fetcher", tests: "^TestRobots", fixed: true},
 		},
 	},
@@ -112,10 +112,10 @@ var proofs = []proof{
 		"1,000 pages at once, 3 min of fuzzing",
 		"1,000 pages at once that are made to be dear, with no more than 600 MB of memory and an end; links of deep, broken and wrongly labelled pages; sitemaps, answers and headers without end, bombs in all codings. The parsers of pages, sitemaps, headers and proxies by fuzzing.",
 		[]batch{
-			{pkg: "./fetcher/extract", tests: "^Test"},
-			{pkg: "./fetcher/extract", tests: "^FuzzHTML$", fuzz: true},
-			{pkg: "./fetcher/sitemap", tests: "^Test"},
-			{pkg: "./fetcher/sitemap", tests: "^FuzzRead$", fuzz: true},
+			{pkg: "./internal/extract", tests: "^Test"},
+			{pkg: "./internal/extract", tests: "^FuzzHTML$", fuzz: true},
+			{pkg: "./fetcher/internal/sitemap", tests: "^Test"},
+			{pkg: "./fetcher/internal/sitemap", tests: "^FuzzRead$", fuzz: true},
 			{pkg: "./fetcher/get", tests: "^(TestBombs|TestOddCodings|TestHeaderFlood|TestEndlessBody|TestDripOnTheWire|TestLimitsInTime)$", fixed: true},
 			{pkg: "./fetcher/get", tests: "^FuzzParseProxy$", fuzz: true},
 			{pkg: "./fetcher", tests: "^TestMemory$", fixed: true},
@@ -151,9 +151,9 @@ var proofs = []proof{
 		"100/p probes, a cluster",
 		"The suite of all filters on a server, on a cluster and from two processes. The false-positive rate is the one that was asked for, by at least 100/p probes and within 5σ, for even hosts and for those of Zipf's law, also of a filter that grew eightfold. Memory is what the calculator says. A filter of which anything is evicted, flushed, cut or replaced is an error, never an empty one.",
 		[]batch{
-			{pkg: "./bloomstore/redisbits", tests: "^(TestConformance|TestCluster|TestLostReply|TestGrowthIsExact)$"},
-			{pkg: "./bloomstore/redisbits", tests: "^(TestFalsePositiveRate|TestRateOfLayers|TestMemory|TestBeyond32Bits)$"},
-			{pkg: "./bloomstore/redisbits", tests: "^(TestLost|TestReplacedSegment|TestOtherParameters|TestEviction|TestOutOfMemory)"},
+			{pkg: "./internal/redisbits", tests: "^(TestConformance|TestCluster|TestLostReply|TestGrowthIsExact)$"},
+			{pkg: "./internal/redisbits", tests: "^(TestFalsePositiveRate|TestRateOfLayers|TestMemory|TestBeyond32Bits)$"},
+			{pkg: "./internal/redisbits", tests: "^(TestLost|TestReplacedSegment|TestOtherParameters|TestEviction|TestOutOfMemory)"},
 		},
 	},
 	{
@@ -185,8 +185,8 @@ var proofs = []proof{
 		"20,000 pages, 20 kills each",
 		"The suite of all exact sets on Postgres, and a store beside one in memory that dies at each of its crash points. Then whole processes, with all URLs exact, and the records in files and in Postgres: workers killed at any moment and at each crash point, Postgres killed, a worker frozen for longer than its leases last, Redis emptied, 20 times and more each; the records are the exact set, each key has one in a round, both stores' books balance, nobody is asked too early. Beside a filter that is made for a sixth of the URLs all are found, and it loses as many bulk URLs as its fill says. A window of seconds holds. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute bulk pages come at 0.9 of the rate before or more. What a hundredth of exact URLs costs is measured.",
 		[]batch{
-			{pkg: "./frontier/pgstore", tests: "^Test"},
-			{pkg: "./frontier/exact", tests: "^Test"},
+			{pkg: "./internal/pgstore", tests: "^Test"},
+			{pkg: "./internal/exact", tests: "^Test"},
 			{pkg: "./bench/proofs", tests: "^TestTier"},
 		},
 	},
@@ -195,5 +195,11 @@ var proofs = []proof{
 		"5,000 hosts",
 		"A crawl of 5,000 hosts that answer after 300 ms on average (log-normal) asks 4,000 of them at once, within 512 MiB beside its filter, and is killed four times. Its records are exactly the expected ones, the books balance, no request starts before its host's delay is over, and the last run takes at most --memory and a tenth.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestBroad$"}},
+	},
+	{
+		"19. A machine that falls short",
+		"10,000 hosts",
+		"A crawl of 10,000 hosts goes on while its name server answers late or refuses to answer for 30 s, and while it may open no more than 160 files. Another looks each host up in 100 ms. Every page is fetched, and the reports of the first three name what they lacked.",
+		[]batch{{pkg: "./bench/proofs", tests: "^Test(NamesShort|DescriptorsShort|LateNames)$"}},
 	},
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )
@@ -191,7 +191,7 @@ func TestExplainTestWeb(t *testing.T) {
 		if code != exitOK {
 			t.Fatalf("explain %s: exit code %d: %s", r.URL, code, errs)
 		}
-		var e explain.Explanation
+		var e crawl.Explanation
 		if err := json.Unmarshal([]byte(out), &e); err != nil {
 			t.Fatal(err)
 		}

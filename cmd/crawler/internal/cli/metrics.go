@@ -71,7 +71,7 @@ var (
 	metricCommits  = counter("store_commits_total", "times that this process committed changes to the embedded store and synced them")
 	metricLeases   = gauge("leases", "hosts that this process holds", "doing")
 	metricSlots    = gauge("slots", "hosts that this process can ask at once (--concurrency)")
-	metricBlocked  = gauge("blocked", "what of this process waits: requests for --rate, completions for the store, hosts for robots.txt", "by")
+	metricBlocked  = gauge("blocked", "what of this process waits: requests for --rate, completions for the store, hosts for robots.txt, requests for the addresses of names", "by")
 	metricBuild    = gauge("build", "1, with what this process is", "version", "go")
 )
 
@@ -163,4 +163,5 @@ func sendProgress(send func(family, float64, ...string), p fetcher.Progress) {
 	send(metricBlocked, float64(p.Overdrawn), "bandwidth")
 	send(metricBlocked, float64(p.Storing), "store")
 	send(metricBlocked, float64(p.Ruling), "robots")
+	send(metricBlocked, float64(p.LookUps), "names")
 }
