@@ -65,6 +65,7 @@ type Config struct {
 	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
 	DeadAfter   int           // failures in a row that end a host; 0 means 6, politeness.NeverDead none
 	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
+	Cache       int64         // bytes of the embedded frontier's disk that are kept in memory; 0 means 32 MiB
 	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
 
 	// Fields are taken from HTML pages into Record.Fields; docs/reference/fields.md

@@ -16,17 +16,17 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 // plan is a Config that was found good, with what it is parsed into. Nothing is
@@ -136,32 +136,8 @@ func compileAll(field string, list []string) (all []*regexp.Regexp, err error) {
 	return all, errors.Join(errs...)
 }
 
-// className matches what stands before a rule that has a name.
-var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
-
-// ParseExact parses Fixed.Exact: each text is one rule with the name of its class
-// before it, as in "gov: host=*.gov", or a list of rules without names.
-func ParseExact(texts []string) (*exact.Rules, error) {
-	var rules []exact.Rule
-	var errs []error
-	for _, text := range texts {
-		if named := className.FindStringSubmatch(text); named != nil {
-			rules = append(rules, exact.Rule{Name: named[1], Text: named[2]})
-			continue
-		}
-		some, err := exact.ParseRules(text)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		rules = append(rules, some.Given()...)
-	}
-	made, err := exact.NewRules(rules...)
-	return made, errors.Join(append(errs, err)...)
-}
-
 func (p *plan) parseExact() (err error) {
-	if p.exact, err = ParseExact(p.Fixed.Exact); err != nil {
+	if p.exact, err = exact.ParseTexts(p.Fixed.Exact); err != nil {
 		return fmt.Errorf("crawl: Fixed.Exact: %w", err)
 	}
 	if p.window, err = exact.ParseWindows(strings.Join(p.Fixed.Windows, ","), p.exact); err != nil {
@@ -296,6 +272,6 @@ func (p *plan) engineConfig() *engine.Config {
 			RotateBytes: p.Tests.SaveRotateBytes,
 			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
 		},
-		CheckpointAdds: p.Tests.CheckpointAdds, Logger: p.Logger,
+		CheckpointAdds: p.Tests.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
 	}
 }

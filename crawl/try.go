@@ -8,14 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/robots"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // Trial is what a crawl would take from one page.

@@ -5,10 +5,10 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
-	"github.com/bloomfrontier/crawler/fetcher/maintext"
 	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/maintext"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 

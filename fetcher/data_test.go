@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
+	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 // TestData: what a crawl takes from pages is in their records, OnPage sees it,

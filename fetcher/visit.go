@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
-	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/budget"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
@@ -329,8 +329,8 @@ func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *reco
 	if done.Disposition != frontier.Finish {
 		return done
 	}
-	done.Links, done.Refused = links.items, links.refusals()
-	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.items)
+	done.Links, done.Refused = links.offers, links.refusals()
+	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.offers)
 	return done
 }
 

@@ -18,6 +18,7 @@ needs=(
   "/usr/share/doc/sqlite3/index.html    sqlite3-doc"
   "redis-server                         redis-server"
   "postgres                             postgresql"
+  "jq                                   jq"          # the guides look at records with it
 )
 if [[ ${1:-} == proof ]]; then
   needs=("npm npm") # installs warcio, which reads our WARC files

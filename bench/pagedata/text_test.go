@@ -14,7 +14,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/realhtml"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
-	"github.com/bloomfrontier/crawler/fetcher/maintext"
+	"github.com/bloomfrontier/crawler/internal/maintext"
 )
 
 // frames are what is no content in each documentation.

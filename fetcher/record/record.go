@@ -1,7 +1,7 @@
 // Package record writes what became of each URL: one JSON object a line in
 // pages.jsonl, in files that a crash leaves no half line in.
 //
-// It owns the schema (docs/records.md), the files and their rotation. Files are
+// It owns the schema (docs/reference/records.md), the files and their rotation. Files are
 // the output of a crawl in one process: they say where they end
 // (frontier.Position), so that a store can commit that end together with the
 // completions; whatever lies beyond it after a crash is cut off. A Journal is
@@ -19,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Record is one line of the output. docs/records.md describes the fields.
+// Record is one line of the output. docs/reference/records.md describes the fields.
 type Record struct {
 	URL          string    `json:"url"`
 	Host         string    `json:"host"` // host key
