@@ -52,9 +52,14 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 	return f
 }
 
-// Filter is a set of fingerprints that may claim one it never saw, never the
-// reverse. Implementations are safe for concurrent use and keep no reference
-// to prints.
+// Filter is a set of fingerprints that may claim one that was never added, but
+// never denies one that was. Implementations are safe for concurrent use and keep
+// no reference to prints.
+//
+// Filter is the contract of the family of backends, which bloomtest tests, and
+// of programs that need a filter alone. The crawl's stores use their backends
+// directly: bits and queue entry must change in one step, and a store that called
+// a Filter and then its queue could keep one without the other.
 type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which were not
 	// there before. Equal prints within one call count as offered in order: the

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
@@ -64,7 +65,13 @@ type Config struct {
 	BackoffMax  time.Duration // longest back-off; 0 means politeness.DefaultBackoffMax
 	DeadAfter   int           // failures in a row that end a host; 0 means 6, politeness.NeverDead none
 	Memory      int64         // bytes for bodies and documents; 0 means 128 MiB
+	Cache       int64         // bytes of the embedded frontier's disk that are kept in memory; 0 means 32 MiB
 	FullParse   bool          // read links from parsed documents instead of tokens; slower, differs within SVG and MathML
+
+	// Fields are taken from HTML pages into Record.Fields; docs/reference/fields.md
+	// has the language. Without Fields and Text no document is built for them.
+	Fields []FieldGroup
+	Text   bool // take the main text, its language, author and date into Record.Text and so on
 
 	Records Records // what is written beside the frontier
 	Worker  string  // names this worker in Status; empty means HOST-PID-RANDOM
@@ -89,6 +96,9 @@ type Config struct {
 
 // Page is a page that came, as OnPage gets it.
 type Page = fetcher.Page
+
+// FieldGroup is a list of fields for some of the pages.
+type FieldGroup = fields.Group
 
 // Location returns where the crawl lives.
 func (c *Config) Location() Location { return Location{c.Dir, c.Redis, c.Postgres} }

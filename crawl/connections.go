@@ -3,7 +3,8 @@ package crawl
 import "syscall"
 
 const (
-	// otherDescriptors are for what is open beside connections to hosts.
+	// otherDescriptors are for what is open beside connections to hosts; of few
+	// descriptors half are.
 	otherDescriptors = 512
 	// autoConnections bounds the connections of a Concurrency of 0.
 	autoConnections = 16384
@@ -15,9 +16,10 @@ const (
 func MaxConcurrency() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
-		return 512
+		return otherDescriptors
 	}
-	return int(max(min(limit.Cur, 1<<20), 2*otherDescriptors)) - otherDescriptors
+	all := int(min(limit.Cur, 1<<20))
+	return max(all-min(otherDescriptors, all/2), 1)
 }
 
 // maxConnections returns how many requests may be under way at once. The rest is
@@ -25,15 +27,15 @@ func MaxConcurrency() int {
 func (c *Config) maxConnections() int {
 	half := MaxConcurrency() / 2
 	if c.Concurrency == 0 {
-		return min(half, autoConnections)
+		return max(min(half, autoConnections), 1)
 	}
-	return max(half, min(c.Concurrency, MaxConcurrency()))
+	return max(half, min(c.Concurrency, MaxConcurrency()), 1)
 }
 
 // keptConnections returns how many idle connections are kept: about one for each
 // host that waits for its delay between two pages, for a new one costs more.
 func (c *Config) keptConnections() int {
-	most := max(MaxConcurrency()-c.maxConnections(), 64)
+	most := max(MaxConcurrency()-c.maxConnections(), 1)
 	if c.Concurrency == 0 {
 		return most
 	}

@@ -2,6 +2,7 @@ package crawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"net/http"
@@ -52,6 +53,38 @@ func ExampleRun() {
 	// Output:
 	// Page /
 	// Page /next
+}
+
+// Fields are taken from each page before OnPage is called, and are in its record.
+func ExampleConfig_fields() {
+	site := exampleSite()
+	defer site.Close()
+	defer inTempDir()()
+
+	ctx := context.Background()
+	config := crawl.Config{
+		Dir:    "example.crawl",
+		Seeds:  []string{site.URL},
+		Fields: []crawl.FieldGroup{{Fields: []string{"name=h1", "links[]=a@href | raw"}}},
+		OnPage: func(ctx context.Context, page *crawl.Page) error {
+			var data struct {
+				Name  string
+				Links []string
+			}
+			if err := json.Unmarshal(page.Record.Fields, &data); err != nil {
+				return err
+			}
+			fmt.Println(data.Name, data.Links)
+			return nil
+		},
+	}
+	config.Requests.AllowPrivate = true
+	if err := crawl.Run(ctx, config); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// Page / [/next]
+	// Page /next [/next]
 }
 
 // Attach looks at a crawl, whether this process, another one or none runs it.

@@ -57,9 +57,9 @@ func (c *filterCrawl) open(t *testing.T) {
 func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	t.Helper()
 	for from < to {
-		var items []frontier.Item
+		var items []frontier.Offer
 		for ; from < to && len(items) < 2000; from++ {
-			items = append(items, frontier.Item{URL: fmt.Sprint(c.prefix, from), Host: "a.test", Priority: frontier.PriorityPage})
+			items = append(items, frontier.Offer{URL: fmt.Sprint(c.prefix, from), Host: "a.test", Priority: frontier.PriorityPage})
 		}
 		verdicts, err := c.Add(t.Context(), items)
 		if err != nil {
@@ -186,7 +186,7 @@ func TestLostWithKnown(t *testing.T) {
 }
 
 // zeroFilter zeroes the first half of each sub-filter and makes the checksums
-// right again (docs/filter-format.md).
+// right again (docs/design/filter.md).
 func zeroFilter(t *testing.T, dir string) {
 	name := filterFile(t, dir)
 	b, err := os.ReadFile(name)

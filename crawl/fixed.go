@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 // Values of fields whose zero value means "as stored".

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // Handle looks at a crawl and steers it. While a process runs the crawl from the
@@ -132,9 +132,14 @@ func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
 }
 
 // Explain says why a URL was, or was not, crawled. It requests nothing.
-func (h *Handle) Explain(ctx context.Context, url string) (*explain.Explanation, error) {
+func (h *Handle) Explain(ctx context.Context, url string) (*Explanation, error) {
 	return verbExplain.ask(ctx, h, url)
 }
+
+// Explanation says what became of one URL and why: how it is read, what each rule
+// says of it, and what queue, filter, exact set and records know of it. As JSON it
+// is what "crawler explain --json" prints; WriteTo writes the text for people.
+type Explanation = explain.Explanation
 
 // Filter returns the sizes and the fill of the filter's layers, oldest first, and
 // how many URLs the running process has added in which time.
@@ -168,9 +173,12 @@ func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 
 // Reconcile offers the exact keys that wait in Postgres to Redis again. It is safe
 // at any time.
-func (h *Handle) Reconcile(ctx context.Context) (exact.Reconciled, error) {
+func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
 	return verbReconcile.ask(ctx, h, nothing{})
 }
+
+// Reconciled counts what Reconcile did, in exact keys.
+type Reconciled = exact.Reconciled
 
 // WriteSeeds writes DIR/seeds.jsonl anew, and returns its path and how many seeds
 // are in it.

@@ -123,8 +123,8 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
 		MaxPages: m.MaxPages, Closed: m.closed.Load(),
 		Gauges: report.Gauges{
-			Slots: p.Slots, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying), BandwidthWaiting: int(p.Overdrawn),
-			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), Hosts: int(stats.Hosts), Due: p.DueWaits,
+			Slots: p.Slots, FewDescriptors: p.AtMost, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying), BandwidthWaiting: int(p.Overdrawn),
+			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), NamesWaiting: p.LookUps, Hosts: int(stats.Hosts), Due: p.DueWaits,
 			BackingOff: p.BackingOff, NextTry: p.NextTry, Down: p.Down, ShortMemory: p.ShortMemory, Feeding: m.feeding.Load() > 0,
 			Paused: stats.Paused, Empty: stats.Queued+stats.Leased == 0, CPU: share, Cores: report.Cores(),
 			Delay: rounded(p.Delay), DelayFlag: max(m.Fixed.Delay, 0), Rate: m.Rate, Bandwidth: m.Bandwidth, Silent: silent, StoreName: m.storeName(),

@@ -16,16 +16,17 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
-	"github.com/bloomfrontier/crawler/fetcher/follow"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 // plan is a Config that was found good, with what it is parsed into. Nothing is
@@ -38,6 +39,7 @@ type plan struct {
 	exact  *exact.Rules
 	window exact.Windows
 	canon  *canon.Canonicalizer
+	fields *fields.Rules
 	policy politeness.Policy
 	client *get.Client
 	bodies *budget.Budget
@@ -86,6 +88,7 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	keep(p.parseRules())
 	keep(p.parseExact())
 	keep(p.parseCanon())
+	keep(p.parseFields())
 	p.setPolicy()
 	keep(p.newClient())
 	return p, errors.Join(errs...)
@@ -136,32 +139,8 @@ func compileAll(field string, list []string) (all []*regexp.Regexp, err error) {
 	return all, errors.Join(errs...)
 }
 
-// className matches what stands before a rule that has a name.
-var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
-
-// ParseExact parses Fixed.Exact: each text is one rule with the name of its class
-// before it, as in "gov: host=*.gov", or a list of rules without names.
-func ParseExact(texts []string) (*exact.Rules, error) {
-	var rules []exact.Rule
-	var errs []error
-	for _, text := range texts {
-		if named := className.FindStringSubmatch(text); named != nil {
-			rules = append(rules, exact.Rule{Name: named[1], Text: named[2]})
-			continue
-		}
-		some, err := exact.ParseRules(text)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		rules = append(rules, some.Given()...)
-	}
-	made, err := exact.NewRules(rules...)
-	return made, errors.Join(append(errs, err)...)
-}
-
 func (p *plan) parseExact() (err error) {
-	if p.exact, err = ParseExact(p.Fixed.Exact); err != nil {
+	if p.exact, err = exact.ParseTexts(p.Fixed.Exact); err != nil {
 		return fmt.Errorf("crawl: Fixed.Exact: %w", err)
 	}
 	if p.window, err = exact.ParseWindows(strings.Join(p.Fixed.Windows, ","), p.exact); err != nil {
@@ -192,6 +171,13 @@ func (p *plan) parseCanon() (err error) {
 	}
 	p.canon, err = canon.New(options)
 	return err
+}
+
+func (p *plan) parseFields() (err error) {
+	if p.fields, err = fields.New(p.Fields...); err != nil {
+		return fmt.Errorf("crawl: Fields: %w", err)
+	}
+	return nil
 }
 
 func (p *plan) setPolicy() {
@@ -290,6 +276,6 @@ func (p *plan) engineConfig() *engine.Config {
 			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
 		},
 		Edges:          p.Records.Links,
-		CheckpointAdds: p.Tests.CheckpointAdds, Logger: p.Logger,
+		CheckpointAdds: p.Tests.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
 	}
 }

@@ -19,12 +19,12 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
-	"github.com/bloomfrontier/crawler/crawl/lineage"
-	"github.com/bloomfrontier/crawler/crawl/seed"
+	"github.com/bloomfrontier/crawler/crawl/internal/lineage"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // seed checks and adds seeds. Names are looked up with Check only: a file may have

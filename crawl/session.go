@@ -54,7 +54,8 @@ func openSession(ctx context.Context, p *plan, home engine.Home, why engine.Purp
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
 		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
-		Edges: ses.edges(), FastLinks: !p.FullParse, OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
+		Edges: ses.edges(), FastLinks: !p.FullParse, Fields: p.fields, Text: p.Text,
+		OnPage: ses.onPage(), OnRefused: p.OnRefused, Logger: p.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, ses.close())

@@ -9,23 +9,18 @@ import (
 type Resource string
 
 const (
-	Processor   Resource = "cpu"
-	Memory      Resource = "memory"
-	Descriptors Resource = "descriptors"
-	Bandwidth   Resource = "bandwidth"
+	Processor Resource = "cpu"
+	Memory    Resource = "memory"
+	Bandwidth Resource = "bandwidth"
 )
 
 // watch looks at the worker and its process once a tick, and changes how many
 // hosts are asked at once unless Config.Concurrency fixes that.
 func (c *Crawl) watch(ctx context.Context) {
-	most := autoMax
-	if c.cfg.MaxConnections > 0 {
-		most = min(most, max(c.cfg.MaxConnections/2, 1))
-	}
-	climb := newClimber(most)
+	climb := newClimber(c.mostSlots())
 	ticker := time.NewTicker(autoTick)
 	defer ticker.Stop()
-	for before := c.requested(); ; {
+	for before := c.finished(); ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -39,7 +34,7 @@ func (c *Crawl) watch(ctx context.Context) {
 			short = Bandwidth
 		}
 		c.squeezed.Store(short == Memory)
-		if now := c.requested(); c.cfg.Concurrency == 0 {
+		if now := c.finished(); c.cfg.Concurrency == 0 {
 			inside, limit, waiting := c.slots.prompt.counts()
 			c.slots.resize(climb.step(load{
 				requests: float64(now-before) / autoTick.Seconds(),
@@ -52,21 +47,38 @@ func (c *Crawl) watch(ctx context.Context) {
 	}
 }
 
-// requested returns how many requests the worker has made.
-func (c *Crawl) requested() uint64 { return c.tally.requests.Load() + c.tally.robots.Load() }
+// mostSlots returns how many hosts may be asked at once, without a Concurrency.
+// As many requests again may be late.
+func (c *Crawl) mostSlots() int {
+	if c.cfg.MaxConnections == 0 {
+		return autoMax
+	}
+	return min(autoMax, max(c.cfg.MaxConnections/2, 1))
+}
+
+// finished returns about how many requests have ended: those that have begun,
+// less the slots in use. What begins says little, for each new slot begins one
+// at once.
+func (c *Crawl) finished() int64 {
+	inside, _, _ := c.slots.prompt.counts()
+	return int64(c.tally.requests.Load()+c.tally.robots.Load()) - int64(inside)
+}
 
 const (
-	// autoStart is how many hosts are asked at once at first, and the least.
+	// autoStart is the initial number of hosts asked at once, and the smallest.
 	autoStart = 64
-	// autoMax is the most, unless Config.MaxConnections says less.
-	autoMax = 16384
-	// autoTick is how long a number is tried before it is judged.
-	autoTick = time.Second
-	// autoRest is for how many ticks a number is kept at first after a larger
-	// one brought no more, autoRestMax after that has happened again and again.
-	autoRest, autoRestMax = 15, 240
-	// autoGain is by which factor requests must grow after the number has
-	// doubled: less is noise, or queueing somewhere else.
+	// autoMax is the largest number, unless Config.MaxConnections is smaller.
+	autoMax = 8192
+	// autoTick is the time between two looks at the load.
+	autoTick = 500 * time.Millisecond
+	// autoTrial is the number of ticks in which a doubling must show a gain. It
+	// has to exceed the time that most hosts take to answer.
+	autoTrial = 4
+	// autoRest is the number of ticks between a doubling that brought no gain and
+	// the next one. It doubles, up to autoRestMax, while that happens again.
+	autoRest, autoRestMax = 30, 480
+	// autoGain is the factor by which requests must grow when the number doubles.
+	// Less is noise, or queueing somewhere else.
 	autoGain = 1.15
 )
 
@@ -74,19 +86,19 @@ const (
 type load struct {
 	requests float64 // per second
 	full     bool    // every slot was in use and hosts waited for one
-	scarce   bool    // a resource of the process is: do no more
-	squeezed bool    // memory is: do less
+	scarce   bool    // a resource of the process is short: do not grow
+	squeezed bool    // memory is short: shrink
 }
 
-// climber finds how many hosts to ask at once: it doubles the number while that
-// brings more requests and no resource is short, and goes back a step when it
-// does not. It reads no clock: step is called once a tick.
+// climber finds how many hosts to ask at once. It doubles the number at each
+// tick that shows a gain, and halves it when a doubling shows none in time. It
+// reads no clock: step is called once a tick.
 type climber struct {
 	limit, most int
-	before      float64 // requests per second before the last doubling; 0: there was none to judge
-	settle      int     // ticks until the last change can be judged
+	before      float64 // requests per second before the doubling on trial; 0: none is
+	trial       int     // ticks left to show a gain
 	rest        int     // ticks until the next doubling
-	patience    int     // ticks to rest after the next one that brings no more
+	patience    int     // ticks to rest after the next doubling without a gain
 }
 
 func newClimber(most int) *climber {
@@ -95,32 +107,31 @@ func newClimber(most int) *climber {
 
 // step returns the number for the next tick.
 func (c *climber) step(l load) int {
+	least := min(autoStart, c.most)
 	c.rest = max(c.rest-1, 0)
 	if l.squeezed {
-		c.limit, c.before, c.rest = max(c.limit*3/4, min(autoStart, c.most)), 0, autoRest
+		c.limit, c.before, c.rest = max(c.limit*3/4, least), 0, autoRest
 		return c.limit
 	}
-	if !l.full { // more would change nothing
+	if !l.full { // more slots would change nothing
 		c.before = 0
 		return c.limit
 	}
-	if c.settle > 0 { // the requests of the new slots have only begun
-		c.settle--
-		return c.limit
-	}
 	if c.before > 0 && l.requests < autoGain*c.before {
-		c.limit, c.before, c.rest = max(c.limit/2, min(autoStart, c.most)), 0, c.patience
-		c.patience = min(2*c.patience, autoRestMax)
+		if c.trial--; c.trial <= 0 {
+			c.limit, c.before, c.rest = max(c.limit/2, least), 0, c.patience
+			c.patience = min(2*c.patience, autoRestMax)
+		}
 		return c.limit
 	}
 	if c.before > 0 {
 		c.patience = autoRest
 	}
+	c.before = 0
 	if l.scarce || c.rest > 0 || c.limit >= c.most {
-		c.before = 0
 		return c.limit
 	}
-	c.before, c.settle = l.requests, 1
+	c.before, c.trial = l.requests, autoTrial
 	c.limit = min(2*c.limit, c.most)
 	return c.limit
 }

@@ -29,12 +29,19 @@ func TestClimberFindsTheLimit(t *testing.T) {
 			for n := 1; n <= autoMax; n++ {
 				best = max(best, throughput(n))
 			}
-			climb(c, 20, throughput)
-			const ticks = 600
+			early := 0.0
+			for range 40 {
+				climb(c, 1, throughput)
+				early += throughput(c.limit) / 40
+			}
+			const ticks = 1200
 			got := 0.0
 			for range ticks {
 				climb(c, 1, throughput)
 				got += throughput(c.limit) / ticks
+			}
+			if early < 0.8*best {
+				t.Errorf("%.0f requests/s in the first twenty seconds, the best number brings %.0f/s", early, best)
 			}
 			if got < 0.9*best {
 				t.Errorf("%.0f requests/s in ten minutes, the best number brings %.0f/s", got, best)

@@ -31,7 +31,7 @@ func (b *backlog) add(bytes int64) {
 // weight is about how many bytes a completion holds until it is made.
 func (v *visited) weight(done *frontier.Completion) int64 {
 	const record = 1 << 10
-	n := record + v.packed + int64(cap(done.Links))*int64(unsafe.Sizeof(frontier.Item{}))
+	n := record + v.packed + int64(v.data) + int64(cap(done.Links))*int64(unsafe.Sizeof(frontier.Offer{}))
 	for i := range done.Links {
 		n += int64(len(done.Links[i].URL))
 	}

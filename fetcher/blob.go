@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // A host's blob: version, the host's politeness, then for each origin its name

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // TestRobotsOf reads from a host's blob what a worker put there.

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // classNotes is a store that notes by which rule each URL was offered first.
@@ -20,7 +20,7 @@ type classNotes struct {
 	first map[string]string
 }
 
-func (n *classNotes) note(items []frontier.Item) {
+func (n *classNotes) note(items []frontier.Offer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, item := range items {
@@ -30,7 +30,7 @@ func (n *classNotes) note(items []frontier.Item) {
 	}
 }
 
-func (n *classNotes) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+func (n *classNotes) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 	n.note(items)
 	return n.Store.Add(ctx, items)
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"math"
 
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // claimSeeds gives hosts of seeds a place among those of their domains, however

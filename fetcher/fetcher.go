@@ -24,16 +24,17 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
-	"github.com/bloomfrontier/crawler/fetcher/follow"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/robots"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 const (
@@ -56,8 +57,8 @@ type Config struct {
 	Sink        record.Sink          // nil: no records. It must be what the store has as its Output
 
 	Worker     string // names this worker in status output; empty: "crawler"
-	Rules      follow.Rules
-	Exact      *exact.Rules // which URLs no false positive of a filter may drop; nil: seeds
+	Rules      Rules
+	Exact      *exact.Rules // which URLs no false positive of a filter may drop, parsed by package crawl; nil: seeds
 	Politeness politeness.Policy
 	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
 
@@ -106,6 +107,12 @@ type Config struct {
 	// work. The links are the same but within SVG and MathML (package extract).
 	FastLinks bool
 
+	// Fields are taken from HTML pages into Record.Fields, and with Text their
+	// main text into Record.Text, before OnPage is called. Either needs the
+	// document of each page that has it.
+	Fields *fields.Rules // nil: none
+	Text   bool
+
 	// OnPage is called for each page that came (status 2xx of a wanted type),
 	// before the page completes, by many goroutines at once. An error queues
 	// the page again, one attempt used; when they are used up it has failed,
@@ -120,6 +127,17 @@ type Config struct {
 
 	Logger *slog.Logger // nil discards
 }
+
+// Rules say which links are followed. The zero value follows every link within
+// the seeds' hosts.
+type Rules = follow.Rules
+
+// SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
+const SeedsOnly = follow.SeedsOnly
+
+// TrapLimits say how strange a URL may look; Rules have them. Each zero field
+// means its default.
+type TrapLimits = trap.Limits
 
 // HostRules are what a crawl does differently for one host key.
 type HostRules struct {

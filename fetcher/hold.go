@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // holding is a lease being worked on. One goroutine, run, decides what happens

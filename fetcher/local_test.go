@@ -2,21 +2,23 @@ package fetcher_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/fetcher/resolve"
+	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
 // TestLocalOutage: when this machine cannot make requests for a while (its proxy
-// or name server does not answer, no descriptor is free) no URL loses an attempt
+// or name server does not answer, no descriptor or port is free) no URL loses an attempt
 // and no host is blamed, for pages and for robots.txt.
 func TestLocalOutage(t *testing.T) {
 	for name, cause := range map[string]error{
 		"proxy": get.ErrProxy, "name server": resolve.ErrServer, "descriptors": syscall.EMFILE,
+		"ports": &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}, Err: syscall.EADDRNOTAVAIL},
 	} {
 		for _, url := range []string{"http://a.test/", "http://a.test/robots.txt"} {
 			t.Run(name+" "+url, func(t *testing.T) {

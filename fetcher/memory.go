@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
-	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/fetcher/sitemap"
+	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
+	"github.com/bloomfrontier/crawler/internal/budget"
+	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
 // checkMemory refuses a budget in which one answer could wait for ever.

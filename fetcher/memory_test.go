@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 // TestMemory crawls many large pages at once with room for one document: all

@@ -6,12 +6,12 @@ import (
 	"github.com/PuerkitoBio/goquery"
 	"golang.org/x/net/html"
 
-	"github.com/bloomfrontier/crawler/fetcher/extract"
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // Page is a page that came, on its way to be completed. It is valid during
@@ -37,9 +37,9 @@ func (p *Page) Document() *goquery.Document {
 
 // Links returns the canonical URLs that the page will offer to the frontier.
 func (p *Page) Links() []string {
-	urls := make([]string, len(p.links.items))
-	for i := range p.links.items {
-		urls[i] = p.links.items[i].URL
+	urls := make([]string, len(p.links.offers))
+	for i := range p.links.offers {
+		urls[i] = p.links.offers[i].URL
 	}
 	return urls
 }
@@ -47,16 +47,16 @@ func (p *Page) Links() []string {
 // Drop removes the links for which drop returns true. They count as refused,
 // with reason "dropped".
 func (p *Page) Drop(drop func(url string) bool) {
-	kept := p.links.items[:0]
-	for _, item := range p.links.items {
-		if drop(item.URL) {
+	kept := p.links.offers[:0]
+	for _, offer := range p.links.offers {
+		if drop(offer.URL) {
 			p.links.refuse(frontier.ReasonDropped, 1)
-			p.links.detail(item.URL, frontier.ReasonDropped, "OnPage")
+			p.links.detail(offer.URL, frontier.ReasonDropped, "OnPage")
 		} else {
-			kept = append(kept, item)
+			kept = append(kept, offer)
 		}
 	}
-	p.links.items = kept
+	p.links.offers = kept
 }
 
 // Add offers one more link: a reference, resolved against the page's URL. It

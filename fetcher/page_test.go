@@ -15,10 +15,10 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // TestOnPageError: the page is queued again, one attempt used, and in the end

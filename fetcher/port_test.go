@@ -33,7 +33,7 @@ func TestPorts(t *testing.T) {
 		if err != nil || seeds[0].Verdict.Reason != frontier.ReasonPort || seeds[0].Err == nil || !strings.Contains(seeds[0].Err.Error(), "--allow-port 25") {
 			t.Errorf("the seed: %+v, %v", seeds, err)
 		}
-		if _, err := w.store.Add(t.Context(), []frontier.Item{{URL: "http://old.test:25/", Host: "old.test"}}); err != nil {
+		if _, err := w.store.Add(t.Context(), []frontier.Offer{{URL: "http://old.test:25/", Host: "old.test"}}); err != nil {
 			t.Fatal(err)
 		}
 		w.crawl(cfg, "http://a.test/", "http://seed.test/", "http://c.test/")

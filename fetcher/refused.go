@@ -1,8 +1,8 @@
 package fetcher
 
 import (
-	"github.com/bloomfrontier/crawler/fetcher/follow"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
 // Refused is a link that was not queued because a rule forbids it.
@@ -33,7 +33,7 @@ func (v *visited) tellRefused() {
 }
 
 // refusedByStore returns what notes the links that the store itself refuses.
-func (v *visited) refusedByStore(links []frontier.Item) func(link int, reason frontier.Reason) {
+func (v *visited) refusedByStore(links []frontier.Offer) func(link int, reason frontier.Reason) {
 	if v.cfg.OnRefused == nil || len(links) == 0 {
 		return nil
 	}

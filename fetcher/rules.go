@@ -8,12 +8,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/bloomfrontier/crawler/fetcher/extract"
-	"github.com/bloomfrontier/crawler/fetcher/follow"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 // linkSet gathers the outlinks of one page: those that pass the rules, and how
@@ -24,8 +24,8 @@ type linkSet struct {
 	found       exact.Found    // how the links are
 	class       frontier.Class // Sitemap: they are no pages but lists of URLs
 	depth, hops int
-	items       []frontier.Item
-	bytes       int // of the URLs in items and details
+	offers      []frontier.Offer
+	bytes       int // of the URLs in offers and details
 	refused     map[frontier.Reason]uint64
 	details     []Refused         // the same one by one, for Config.OnRefused
 	openedBy    map[string]string // scope keys by host, "" if it is not open
@@ -71,7 +71,7 @@ func (l *linkSet) addDocument(document *extract.Page, header robots.Tag) {
 	l.refuse(frontier.ReasonScheme, document.BadScheme)
 	l.refuse(frontier.ReasonTooLong, document.TooLong)
 	l.refuse(frontier.ReasonTooMany, document.TooMany)
-	l.items = make([]frontier.Item, 0, len(document.Links))
+	l.offers = make([]frontier.Offer, 0, len(document.Links))
 	var candidates []candidate
 	for i := range document.Links {
 		link := &document.Links[i]
@@ -114,13 +114,13 @@ func (l *linkSet) add(url canon.URL, priority frontier.Priority) {
 }
 
 func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
-	item := frontier.Item{
+	offer := frontier.Offer{
 		URL: url.String(), Host: l.cfg.Canon.HostKey(url), Depth: uint16(l.depth), Hops: uint8(min(l.hops, 255)),
 		Priority: priority, Class: l.class, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
 	}
-	item.Class = l.cfg.Exact.Class(&item, l.found)
-	l.items = append(l.items, item)
-	l.bytes += len(item.URL)
+	offer.Class = l.cfg.Exact.Class(&offer, l.found)
+	l.offers = append(l.offers, offer)
+	l.bytes += len(offer.URL)
 }
 
 // judge asks all rules of the crawl about a link.
@@ -216,7 +216,7 @@ type SeedAnswer struct {
 // Include and Exclude do not hold for seeds. It is safe while Run runs.
 func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	answers := make([]SeedAnswer, len(raw))
-	var items []frontier.Item
+	var offers []frontier.Offer
 	var at []int
 	var keys []string
 	hosts := map[string]bool{}
@@ -240,11 +240,11 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		}
 		hosts[url.Host()] = true
 		at = append(at, i)
-		item := frontier.Item{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
-		item.Class = c.cfg.Exact.Class(&item, exact.BySeed)
-		items = append(items, item)
+		offer := frontier.Offer{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
+		offer.Class = c.cfg.Exact.Class(&offer, exact.BySeed)
+		offers = append(offers, offer)
 	}
-	if len(items) == 0 {
+	if len(offers) == 0 {
 		return answers, nil
 	}
 	if len(keys) > 0 {
@@ -257,7 +257,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 			return nil, fmt.Errorf("claim the hosts of seeds: %w", err)
 		}
 	}
-	verdicts, err := c.cfg.Store.Add(ctx, items)
+	verdicts, err := c.cfg.Store.Add(ctx, offers)
 	if err != nil {
 		return nil, fmt.Errorf("add seeds: %w", err)
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/internal/sitemap"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
-	"github.com/bloomfrontier/crawler/fetcher/sitemap"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
 const (
@@ -34,9 +34,9 @@ func (h *holding) offerSitemaps(origin string) error {
 	if !h.cfg.Sitemaps || rules == nil {
 		return nil
 	}
-	items := h.sitemapsOf(origin, rules)
+	offers := h.sitemapsOf(origin, rules)
 	err := h.whileUnavailable(func() error {
-		_, err := h.cfg.Store.Add(h.hard, items)
+		_, err := h.cfg.Store.Add(h.hard, offers)
 		return err
 	})
 	switch {
@@ -61,8 +61,8 @@ func (h *holding) offerSitemaps(origin string) error {
 	return errStop
 }
 
-// sitemapsOf returns the sitemaps that speak for an origin.
-func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (items []frontier.Item) {
+// sitemapsOf returns offers of the sitemaps that speak for an origin.
+func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []frontier.Offer) {
 	file, err := h.cfg.Canon.Parse(origin + "/robots.txt")
 	if err != nil {
 		return nil
@@ -77,13 +77,13 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (items []fronti
 	}
 	for _, ref := range named[:min(len(named), maxSitemaps)] {
 		if url, err := h.cfg.Canon.Join(file, ref); err == nil {
-			items = append(items, frontier.Item{
+			offers = append(offers, frontier.Offer{
 				URL: url.String(), Host: h.cfg.Canon.HostKey(url),
 				Priority: frontier.PriorityPage, Class: frontier.Sitemap,
 			})
 		}
 	}
-	return items
+	return offers
 }
 
 // request completes a request for an item: a sitemap may be larger than a page,
@@ -145,7 +145,7 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 		} else {
 			links.add(url, frontier.PriorityPage)
 		}
-		full := len(links.items)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
+		full := len(links.offers)+len(links.details) >= chunkURLs || links.bytes >= chunkBytes
 		if full && links.err == nil && !early.failed {
 			<-v.readers
 			early.offer(links)
@@ -190,26 +190,26 @@ func (e *earlyLinks) offer(l *linkSet) {
 	defer e.backlog.add(-body)
 	e.tally.storing.Add(1)
 	defer e.tally.storing.Add(-1)
-	hasExact := slices.ContainsFunc(l.items, func(item frontier.Item) bool { return item.Class != frontier.Bulk })
+	hasExact := slices.ContainsFunc(l.offers, func(link frontier.Offer) bool { return link.Class != frontier.Bulk })
 	var verdicts []frontier.Verdict
 	var err error
 	add := func() error {
 		if e.over() {
 			return frontier.ErrLeaseLost
 		}
-		verdicts, err = e.cfg.Store.Add(e.hard, l.items)
+		verdicts, err = e.cfg.Store.Add(e.hard, l.offers)
 		return err
 	}
-	if len(l.items) > 0 && hasExact {
+	if len(l.offers) > 0 && hasExact {
 		err = add()
-	} else if len(l.items) > 0 {
+	} else if len(l.offers) > 0 {
 		err = e.whileUnavailable(add)
 	}
 	if err != nil {
 		e.failed = true
 		return
 	}
-	refused := e.refusedByStore(l.items)
+	refused := e.refusedByStore(l.offers)
 	for i, verdict := range verdicts {
 		switch verdict.Answer {
 		case frontier.Added:
@@ -226,8 +226,8 @@ func (e *earlyLinks) offer(l *linkSet) {
 	e.refused = append(e.refused, l.details...)
 	e.tellRefused()
 	e.refused = nil
-	clear(l.items)
-	l.items, l.details, l.bytes = l.items[:0], nil, 0
+	clear(l.offers)
+	l.offers, l.details, l.bytes = l.offers[:0], nil, 0
 	e.Wake()
 }
 
@@ -248,7 +248,7 @@ func (e *earlyLinks) countIn(done *frontier.Completion) {
 
 // join takes the links of other over.
 func (l *linkSet) join(other *linkSet) {
-	l.items = append(l.items, other.items...)
+	l.offers = append(l.offers, other.offers...)
 	l.details = append(l.details, other.details...)
 	for reason, n := range other.refused {
 		l.refuse(reason, int(n))

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 // slowStore takes 10 ms for each call with many links, which it counts and
@@ -29,7 +29,7 @@ type slowStore struct {
 	heap                 func()
 }
 
-func (s *slowStore) take(items []frontier.Item) bool {
+func (s *slowStore) take(items []frontier.Offer) bool {
 	for n, last := int64(len(items)), s.most.Load(); n > last && !s.most.CompareAndSwap(last, n); {
 		last = s.most.Load()
 	}
@@ -42,7 +42,7 @@ func (s *slowStore) take(items []frontier.Item) bool {
 	return true
 }
 
-func (s *slowStore) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+func (s *slowStore) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 	if s.take(items) {
 		verdicts := make([]frontier.Verdict, len(items))
 		for i := range verdicts {

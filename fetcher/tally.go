@@ -175,11 +175,13 @@ type Progress struct {
 	Waiting   int64 `json:"waiting"`   // of them, waiting for their host's delay
 	Slots     int   `json:"slots"`     // hosts that can be asked at once
 	Asking    int   `json:"asking"`    // hosts being asked
+	AtMost    bool  `json:"at_most"`   // Slots would grow but for Config.MaxConnections
 	Late      int   `json:"late"`      // more of them, which are late and take no slot
 	Paying    int64 `json:"paying"`    // requests waiting for the worker's rate
 	Overdrawn int64 `json:"overdrawn"` // requests waiting for the worker's bandwidth
 	Storing   int64 `json:"storing"`   // completions waiting for the store
 	Ruling    int64 `json:"ruling"`    // hosts waiting for a robots.txt
+	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
 	DueWaits  bool  `json:"due_waits"` // the store had due hosts that were not taken
 	// Delay is that of the host that had to wait for it last: with many hosts
 	// nearly always the usual one. 0: none had to.
@@ -215,8 +217,9 @@ func (c *Crawl) Progress() Progress {
 		Requests: c.tally.requests.Load(), Robots: c.tally.robots.Load(), Errors: c.tally.errors.Load(),
 		Bytes: c.tally.bytes.Load(), Finished: c.tally.finished.Load(), LeasesLost: c.tally.leasesLost.Load(),
 		Hosts: held, Waiting: max(held-c.ready.Load()-int64(late), 0), Slots: slots, Asking: asking, Late: late,
+		AtMost: c.cfg.Concurrency == 0 && slots == c.mostSlots() && slots < autoMax,
 		Paying: c.tally.paying.Load(), Overdrawn: c.tally.overdrawn.Load(), Storing: c.tally.storing.Load(), Ruling: c.tally.ruling.Load(),
-		DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
+		LookUps: c.cfg.Client.LookUps(), DueWaits: c.tally.due.Load(), Delay: time.Duration(c.tally.delay.Load()),
 		Pages: c.tally.pages.Load(), Answered: c.tally.answered.Load(), LastError: last,
 		BackingOff: backingOff, NextTry: nextTry, Stuck: c.tally.idle.Load() || c.machineDown.began.Load() != 0,
 	}

@@ -15,11 +15,11 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/budget"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
+	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 // wireOnly are the hardships that a test without sockets cannot show: limits of
@@ -75,7 +75,7 @@ func TestCornersByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
 		// A robots.txt that redirects to another worker's host is the one request
-		// that is not spaced from that worker's (docs/web-policy.md).
+		// that is not spaced from that worker's (docs/reference/web-policy.md).
 		web := corners(t, testweb.Everything&^wireOnly&^testweb.MovedRobots, 0)
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{Delay: time.Second, LeaseTTL: 20 * time.Second})
 		cfg := w.cornerConfig(web)

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 
 	"github.com/bloomfrontier/crawler/fetcher"
-	"github.com/bloomfrontier/crawler/fetcher/trap"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
 // TestTraps crawls a site that never ends: a crawl of it does.

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/budget"
-	"github.com/bloomfrontier/crawler/fetcher/extract"
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
-	"github.com/bloomfrontier/crawler/fetcher/robots"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/budget"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/robots"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
@@ -117,6 +117,7 @@ type visited struct {
 	answer  *get.Response // nil: none came
 	share   *budget.Share // of the memory; nil: there is no limit
 	packed  int64         // bytes of the answer for the archive
+	data    int           // bytes of fields and text in the record
 	refused []Refused     // links, for Config.OnRefused
 	edges   []record.Edge // links, for Config.Edges
 }
@@ -249,6 +250,9 @@ func (v *visited) page(r *record.Record) frontier.Completion {
 		}
 		stage.Parse.Begin()
 		document, err := extract.HTML(answer.Body, answer.Header.Get("Content-Type"), v.url, options)
+		if err == nil && !v.takeData(document, r) {
+			return v.giveBack()
+		}
 		stage.Judge.Begin()
 		<-v.readers
 		if err != nil {
@@ -338,8 +342,8 @@ func (v *visited) finishedWith(links *linkSet, outcome frontier.Outcome, r *reco
 	if done.Disposition != frontier.Finish {
 		return done
 	}
-	done.Links, done.Refused = links.items, links.refusals()
-	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.items)
+	done.Links, done.Refused = links.offers, links.refusals()
+	v.refused, done.LinkRefused = links.details, v.refusedByStore(links.offers)
 	return done
 }
 

@@ -10,32 +10,32 @@ import (
 )
 
 var (
-	// ErrLeaseLost reports that the caller does not hold the lease any more:
-	// its items may be with another worker.
+	// ErrLeaseLost reports that the caller no longer holds the lease. Another
+	// worker may have its items.
 	ErrLeaseLost = errors.New("frontier: lease lost")
-	// ErrUnavailable reports that the store cannot be asked now. Hold what you
-	// have, back off, take no new lease; nothing is lost.
+	// ErrUnavailable reports that the store cannot be reached at present. Nothing
+	// is lost. A worker keeps what it has, waits, and repeats the call.
 	ErrUnavailable = errors.New("frontier: store unavailable")
-	// ErrFull reports that the store takes no more items. It still hands out
-	// and completes.
+	// ErrFull reports that the store takes no more items. Leasing and completing
+	// still work.
 	ErrFull = errors.New("frontier: store full")
-	// ErrFilterLost reports that the bits of the seen filter are gone: going on
-	// would make every URL new. The crawl stops.
+	// ErrFilterLost reports that the bits of the filter are gone. The crawl stops,
+	// because every URL would look new.
 	ErrFilterLost = bloomstore.ErrFilterLost
-	// ErrParamsMismatch reports that the store was made with other parameters;
-	// a *SettingsError is one.
+	// ErrParamsMismatch reports that the store was created with other parameters.
+	// A *SettingsError matches it under errors.Is.
 	ErrParamsMismatch = bloomstore.ErrParamsMismatch
-	// ErrClosed reports a call to a store that was closed.
+	// ErrClosed reports a call to a closed store.
 	ErrClosed = errors.New("frontier: store closed")
 	// ErrLocked reports that another process has the store open.
 	ErrLocked = errors.New("frontier: store is in use by another process")
 )
 
-// SettingsError reports settings that differ from those a crawl was created
-// with. It is an ErrParamsMismatch.
-type SettingsError struct{ Differ []SettingDiff }
+// SettingsError reports settings that differ from those that a crawl was created
+// with. It matches ErrParamsMismatch under errors.Is.
+type SettingsError struct{ Differ []SettingDiff } // ordered by name
 
-// SettingDiff is one setting that differs; an absent one is empty.
+// SettingDiff is one setting that differs. A missing setting is empty.
 type SettingDiff struct{ Name, Stored, Given string }
 
 func (e *SettingsError) Error() string {
@@ -50,10 +50,11 @@ func (e *SettingsError) Error() string {
 	return b.String()
 }
 
+// Is reports whether target is ErrParamsMismatch.
 func (e *SettingsError) Is(target error) bool { return target == ErrParamsMismatch }
 
-// Compare returns nil or a *SettingsError with every difference between the
-// settings of a crawl and those given, ordered by name.
+// Compare returns nil if the stored settings equal given, and a *SettingsError
+// with every difference otherwise.
 func (stored Settings) Compare(given Settings) error {
 	var differ []SettingDiff
 	for name, value := range given {
@@ -73,10 +74,10 @@ func (stored Settings) Compare(given Settings) error {
 	return &SettingsError{Differ: differ}
 }
 
-// BalanceError reports books that do not balance.
+// BalanceError reports that a term of the books is not the sum of its parts.
 type BalanceError struct {
 	Term         string // "found" or "added"
-	Counted, Sum uint64 // the term's own counter, and what its parts add up to
+	Counted, Sum uint64 // the term's own counter, and the sum of its parts
 	Books        Books
 }
 

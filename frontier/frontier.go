@@ -1,13 +1,16 @@
-// Package frontier is the contract of a URL frontier: what is still to be
-// fetched, by whom, and what became of everything that was ever offered.
+// Package frontier defines the contract of a URL frontier. A frontier knows
+// every URL that was added to a crawl: which ones are still to be fetched, which
+// worker has them, and how the others ended.
 //
-// A frontier answers a never-seen URL with Added exactly once in a round,
-// queues it in the same step, hands it to one worker at a time, and never asks
-// for a host before it is due. Its promises, P1 to P8, are in ARCHITECTURE.md;
-// package frontiertest holds every implementation to them. This package has
-// the words and no engine: localstore is the embedded one. It does not fetch,
-// does not parse, and decides nothing about politeness (package politeness) or
-// the form of a URL (package canon).
+// A frontier answers a new URL with Added exactly once in a round, and queues it
+// in the same step. It leases an item to one worker at a time, and leases no host
+// before it is due. docs/design/promises.md lists the promises P1 to P8; package
+// frontiertest tests every implementation against them.
+//
+// This package holds interfaces, types and errors. Package localstore
+// implements them in a directory, package redisstore in Redis. A frontier does
+// not fetch or parse pages. Package politeness decides when a host is due, and
+// package canon gives URLs their canonical form.
 package frontier
 
 import (
@@ -20,269 +23,240 @@ import (
 // Store is the part of a frontier that a worker needs. Implementations are
 // safe for concurrent use by any number of workers, in one process or many.
 //
-// Durations travel, never times: the store adds its own clock. An answer is
-// given when what it says has taken effect for every other caller and survives
-// the death of the caller.
+// Arguments and results hold durations, never times: the store adds them to its
+// own clock. A call returns when its effect is visible to every other caller
+// and would survive the end of the calling process.
 type Store interface {
-	// Add offers items and answers each, index for index. Of any number of
-	// callers racing on one URL at most one is answered Added in a round, and
-	// exactly one item is then queued. Equal URLs within one call count as
-	// offered in order. Only URL, Host, Depth, Hops, Priority, Class, Delay,
-	// Referrer, Decision and, with New, Promoted and Again, Round of an item are
-	// read. On error some of items may have been added; offering them again is
-	// safe and answers Seen for those.
-	Add(ctx context.Context, items []Item) ([]Verdict, error)
+	// Add answers offers, index for index, and queues those that are new. Of any
+	// number of callers racing on one URL at most one is answered Added in a
+	// round, and exactly one item is then queued. Equal URLs within one call
+	// count as offered in order. On error some of offers may have been added;
+	// offering them again is safe and answers Seen for those.
+	Add(ctx context.Context, offers []Offer) ([]Verdict, error)
 
-	// Lease hands out at most len(request.IDs) due hosts, each to this caller
-	// alone until it ends the lease or the lease runs out. A repeat with the
-	// same IDs returns the leases that already bear them. It never blocks
-	// until something is due: Grant.Wait says how long that will be.
+	// Lease leases at most len(request.IDs) due hosts to the caller, each until
+	// the caller ends the lease or the lease expires. A call with the same IDs
+	// returns the leases that have them already. Lease does not block:
+	// Grant.Wait is the time until the next host may become due.
 	Lease(ctx context.Context, request LeaseRequest) (Grant, error)
 
-	// Extend makes the lease last a full TTL again from now and tops it up to
-	// topUp.Items items that are not completed. It returns every item beyond
-	// the first topUp.Known ever handed out under this lease, so that a repeat
-	// after a lost reply loses none. ErrLeaseLost: the caller holds it no
-	// longer and must start no request under it.
+	// Extend restarts the TTL of a lease and adds items until topUp.Items of
+	// them are not completed. It returns every item of the lease after the first
+	// topUp.Known, so a call that is repeated because its reply was lost returns
+	// them again. ErrLeaseLost means that the caller no longer holds the lease
+	// and must not start another request under it.
 	Extend(ctx context.Context, id LeaseID, topUp TopUp) (Extension, error)
 
-	// Complete says what became of items of a lease and what the worker now
-	// knows of its host, and adds the links found on the way. All of it takes
-	// effect or, with ErrLeaseLost or another error, nothing but links that
-	// were added. A completion that this lease already made is passed over.
+	// Complete reports what became of items of a lease and updates its host. It
+	// also adds the links of the completions. All of it takes effect together.
+	// After an error, such as ErrLeaseLost, none of it did, except that links may
+	// have been added. Complete ignores the completion of an item that the same
+	// lease completed before.
 	Complete(ctx context.Context, id LeaseID, done []Completion, host HostUpdate) error
 }
 
-// Scope is the set of scope keys that seeds have opened: hosts or domains, and
-// origins such as "https://example.org" that get private headers.
-// Implementations are safe for concurrent use.
+// Scope is the set of scope keys of the seeds: hosts or domains that the crawl
+// may enter, and origins such as "https://example.org" that receive private
+// headers. Implementations are safe for concurrent use.
 type Scope interface {
-	// Admit opens keys for good. A seed's key is admitted before the seed is added.
+	// Admit adds keys; a key cannot be removed. A seed's keys are admitted before
+	// the seed is added.
 	Admit(ctx context.Context, keys []string) error
-	// Admitted reports, index for index, which of keys are open.
+	// Admitted reports, index for index, which of keys are in the set.
 	Admitted(ctx context.Context, keys []string) ([]bool, error)
 }
 
-// Quota bounds how many different keys a group has, such as the hosts of a
+// Quota limits the number of different keys in a group, such as the hosts of a
 // registrable domain. Implementations are safe for concurrent use.
 type Quota interface {
-	// Claim gives each of keys a place in its group unless most keys of that
-	// group have one already, and reports, index for index, which have one. A
-	// key may be named twice. A place is permanent; racing callers never give
-	// away more than most places of a group. After an error some of keys may
-	// have got a place: a repeat finds it.
+	// Claim adds each of keys to its group, unless the group has most keys
+	// already, and reports, index for index, which keys are in their group. A key
+	// may occur twice. A key stays in its group for good. Concurrent calls never
+	// add more than most keys to a group. After an error some of keys may have
+	// been added; a repeated call reports them.
 	Claim(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
-	// Claimed reports whether key has a place in group, and how many have.
+	// Claimed reports whether key is in group, and how many keys the group has.
 	Claimed(ctx context.Context, group, key string) (has bool, taken uint64, err error)
 }
 
 // QuotaKey is a key of a group, such as a host of a registrable domain. Neither
-// has a zero byte.
+// string contains a zero byte.
 type QuotaKey struct{ Group, Key string }
 
-// String returns group and key as one string, which no other QuotaKey has.
+// String returns group and key joined by a zero byte. Different keys have
+// different strings.
 func (k QuotaKey) String() string { return k.Group + "\x00" + k.Key }
 
-// Inspector answers questions about a crawl and changes nothing.
+// Inspector reads the state of a crawl. Its methods change nothing.
 type Inspector interface {
-	// Stats returns the counters as of one moment.
+	// Stats returns the counters of one moment.
 	Stats(ctx context.Context) (Stats, error)
-	// Lookup says where a canonical URL of host is now.
+	// Lookup returns the state of a canonical URL, whose host key is host.
 	Lookup(ctx context.Context, host, url string) (Status, error)
-	// Audit counts the terms of the books from the structures that hold them,
-	// not from the counters, as of one moment. It reads everything.
+	// Audit counts the terms of the books in the structures that hold them,
+	// instead of reading the counters. All counts are of one moment. Audit reads
+	// the whole crawl.
 	Audit(ctx context.Context) (Audit, error)
-	// List calls visit for each item in state, of host (of all hosts when it
-	// is empty), until visit returns false. Done URLs are not listed: the
-	// records have them.
+	// List calls visit for each item of host in state, until visit returns false.
+	// An empty host means all hosts. Done items are not listed; the records have
+	// them.
 	List(ctx context.Context, state State, host string, visit func(Item) bool) error
 }
 
 // Control changes a whole crawl.
 type Control interface {
-	// Pause stops handing out leases, or resumes; it outlives a restart.
+	// Pause stops leasing if paused is true, and resumes it otherwise. The setting
+	// is stored with the crawl.
 	Pause(ctx context.Context, paused bool) error
-	// Retry offers the failed items of host (of all hosts when it is empty)
-	// again, in the next round and with no attempts used, and returns how many.
+	// Retry queues the failed items of host again and returns their number. An
+	// empty host means all hosts. Each item starts its next round, with no
+	// attempts and no deliveries.
 	Retry(ctx context.Context, host string) (int, error)
 }
 
-// LeaseID names a lease: 128 random bits made by the worker, compared for
-// equality only.
+// LeaseID identifies a lease. The worker chooses 128 random bits.
 type LeaseID [16]byte
 
-// LeaseRequest asks for hosts to work on.
+// LeaseRequest is a request for hosts.
 type LeaseRequest struct {
-	Worker   string    // names the caller in status output
-	IDs      []LeaseID // fresh ids, one for each host that the caller can take
-	InFlight int       // items of one host that the caller works on at once; 0 means 1
-	MaxPages uint64    // hand out no item that could make the crawl's pages exceed this; 0: no limit
+	Worker   string    // the caller's name in status output
+	IDs      []LeaseID // new ids, one for each host that the caller can take
+	InFlight int       // how many items of a host the caller requests at once; 0 means 1
+	MaxPages uint64    // lease no item that could make Stats.Pages exceed this; 0 means no limit
 }
 
 // Grant is the answer to a LeaseRequest.
 type Grant struct {
 	Leases []Lease
-	// Wait is how long until another host may be due, as far as the store
-	// knows; an Add can make one due sooner. It is 0 when more is due now.
+	// Wait is the time until another host may become due. It is 0 if one is due
+	// now. An Add can make a host due sooner.
 	Wait time.Duration
-	// Empty: nothing is queued, delayed or leased: the crawl is over unless
-	// somebody adds to it.
+	// Empty reports that no item is queued, delayed or leased. The crawl is over
+	// unless a caller adds to it.
 	Empty bool
-	// Limited: MaxPages keeps the store from handing out more. What is leased
-	// counts, and may come back without a page.
+	// Limited reports that MaxPages prevents further leases. Leased items count
+	// towards the limit, even if they later produce no page.
 	Limited bool
-	// Reached: the crawl has MaxPages pages, so that Limited is for good.
+	// Reached reports that the crawl has MaxPages pages. Limited then stays true.
 	Reached bool
-	// Paused: Control.Pause does.
+	// Paused reports that Control.Pause has stopped leasing.
 	Paused bool
 }
 
-// Lease is a host key handed to one worker, with some of its items.
+// Lease gives one worker a host, with some of its items.
 type Lease struct {
 	ID    LeaseID
 	Host  string
-	Items []Item        // to be worked on in this order
-	TTL   time.Duration // runs from the moment of granting
-	Blob  []byte        // what the last HostUpdate left; nil for a new host
+	Items []Item        // in the order in which to request them
+	TTL   time.Duration // from the moment at which the store granted the lease
+	Blob  []byte        // as the last HostUpdate stored it; nil for a new host
 }
 
-// TopUp says what Extend should add to a lease.
+// TopUp tells Extend how many items to add to a lease.
 type TopUp struct {
-	Items    int    // so many uncompleted items, as far as the host has them; 0 adds none
-	Known    int    // items that the caller received under this lease so far
+	Items    int    // the number of uncompleted items to reach, if the host has them; 0 adds none
+	Known    int    // how many items the caller has received under this lease
 	MaxPages uint64 // as in LeaseRequest
 }
 
 // Extension is the answer of Extend.
 type Extension struct {
-	TTL   time.Duration // from the moment of granting
-	Items []Item        // those beyond TopUp.Known
+	TTL   time.Duration // from the moment at which the store extended the lease
+	Items []Item        // the lease's items after the first TopUp.Known
 }
 
-// HostUpdate is what a worker learnt of a lease's host.
+// HostUpdate is what a worker learnt about the host of a lease.
 type HostUpdate struct {
-	Blob  []byte        // kept for the next lease, at most MaxBlob bytes; nil leaves the old one
-	Due   time.Duration // the host is not due before now + Due; 0: at once
-	Delay time.Duration // the host's delay between two starts: sizes batches, and is waited after a lease that ran out
-	End   bool          // the lease ends; what it holds and was not completed goes back
+	Blob  []byte        // stored for the next lease, at most MaxBlob bytes; nil keeps the old one
+	Due   time.Duration // the host is not due before now + Due; 0 means that it is due now
+	Delay time.Duration // between the starts of two requests; also waited after a lease that expired
+	End   bool          // end the lease; items that are not completed go back to the queue
 }
 
 // MaxBlob is the largest HostUpdate.Blob in bytes.
 const MaxBlob = 24 << 10
 
-// Outbox is implemented by a Store beside which an exact set can decide what is
-// new. It keeps, together with the queue, what that set could not be told or
-// asked while it was away, until a relay brings it there: in order, and once
-// though several do.
-type Outbox interface {
-	// Notes returns at most n of the oldest notes of one partition, and how it
-	// is told that they were delivered. None: nothing waits anywhere.
-	Notes(ctx context.Context, n int) (NoteBatch, error)
-	// Delivered drops a batch's notes and counts, in the same step, what became
-	// of those links in it that were not added. It changes nothing and returns
-	// false when they are gone, because another relay was faster or the store
-	// lost them.
-	Delivered(ctx context.Context, batch NoteBatch, seen uint64, refused []Refusal) (bool, error)
-	// Waits reports index for index which exact items are queued or leased, by
-	// Host and Fingerprint. From the step on in which it is completed an item
-	// does not wait.
-	Waits(ctx context.Context, items []Item) ([]bool, error)
-}
-
-// NoteBatch is the oldest part of what one partition's outbox holds.
-type NoteBatch struct {
-	Notes     []Note
-	Partition int
-	Receipt   string // the store's own
-}
-
-// Note is a link that is not decided yet or, with an Outcome, the end of an item.
-type Note struct {
-	Item    Item
-	Outcome Outcome
-	Status  int // HTTP status, with Outcome; 0 for none
-}
-
-// Disposition says what is to become of a leased item.
+// Disposition says what happens to a leased item.
 type Disposition uint8
 
 const (
-	Finish   Disposition = iota // the item reached Completion.Outcome: done or failed
-	Retry                       // queued again after Completion.RetryIn, one attempt used
-	GiveBack                    // goes back to its place, nothing used
+	Finish   Disposition = iota // the item is done or failed, with Completion.Outcome
+	Retry                       // it is queued again after Completion.RetryIn, with one more attempt
+	GiveBack                    // it returns to its place in the queue, unchanged
 )
 
-// Completion says what became of one leased item.
+// Completion reports what became of one leased item.
 type Completion struct {
 	Item        bloomstore.Fingerprint
 	Disposition Disposition
 	Outcome     Outcome       // with Finish
-	Status      int           // HTTP status, 0 for none
-	Page        bool          // an answer that counts against MaxPages; with Finish
+	Status      int           // HTTP status; 0 for none
+	Page        bool          // with Finish: the answer counts towards MaxPages
 	RetryIn     time.Duration // with Retry
-	Links       []Item        // outlinks that the worker's own rules let pass
-	Refused     []Refusal     // outlinks that they did not
-	// Untold: the exact set could not be told that the item is finished. The
-	// outbox gets a Note of it in the step that completes it.
+	Links       []Offer       // outlinks that the worker's rules accepted
+	Refused     []Refusal     // counts of the outlinks that they refused
+	// Untold reports that the exact set was unreachable when the item finished.
+	// The store writes a note for the set in the step that completes the item
+	// (exact.Outbox).
 	Untold bool
-	// Record, unless nil, writes the record of a finished item to the store's
-	// Output. The store calls it at most once for a completion, one at a time
-	// with all other records, after the links' verdicts are known and before
-	// the completion takes effect. An error fails the completion.
+	// Record writes the record of a finished item to the store's Output. The
+	// store calls it at most once for a completion, when the verdicts on the links
+	// are known and before the completion takes effect. It makes one such call at
+	// a time. An error of Record makes Complete fail. Record is optional.
 	Record func(links LinkCounts) error
-	// Void, unless nil, takes back what Record wrote. A store that many workers
-	// share has the record on disk before it asks whether the completion takes
-	// effect: when it is certain that it did not (ErrLeaseLost), the store calls
-	// Void, one at a time with all records. While it is in doubt it does not: a
-	// record too many does no harm, one that is missing does.
+	// Void reverts what Record wrote. It is optional. A store that several workers
+	// share has the record on disk before it knows whether the completion takes
+	// effect. The store calls Void only if the completion certainly did not
+	// (ErrLeaseLost): a superfluous record does no harm, a missing one does. Calls
+	// of Record and Void do not overlap.
 	Void func() error
-	// LinkRefused, unless nil, is called for each of Links, by its index, that
-	// the store itself refuses, before Complete returns.
+	// LinkRefused is called, before Complete returns, for each link that the store
+	// itself refuses, with its index in Links. It is optional.
 	LinkRefused func(link int, reason Reason)
 }
 
-// LinkCounts are the books of one page: Found = Added + Seen + Refused. Links
-// that are Deferred are in none of them.
+// LinkCounts counts the links of one page: Found = Added + Seen + Refused.
+// Deferred links are not counted.
 type LinkCounts struct{ Found, Added, Seen, Refused uint64 }
 
-// Refusal counts links that were refused for one reason.
+// Refusal is a number of links that were refused for the same reason.
 type Refusal struct {
 	Reason Reason
 	Count  uint64
 }
 
-// Output keeps the records of finished items beside a store. The store calls
+// Output stores the records of finished items beside a store. The store calls
 // it from one goroutine at a time.
 type Output interface {
 	// Sync makes everything durable that was written since the last call, and
-	// returns where the output ends now.
+	// returns where the output now ends.
 	Sync() (Position, error)
 }
 
-// OpenOutput opens the output that belongs to a store, which calls it once: after
-// it has the crawl to itself, or is one of its workers, and knows which crawl it
-// is. position is the end that the store committed, to which the output is cut;
-// it is nil in a store that commits none. The caller of the store's Open closes
-// the output, after the store.
+// OpenOutput opens the output of a store. The store calls it once, when it has
+// locked the crawl or registered as one of its workers. position is the end of
+// the output that the store last committed; the output truncates its files to
+// it. position is nil if the store commits none. The caller of the store's Open
+// closes the output, after the store.
 type OpenOutput func(crawl Identity, position Position) (Output, error)
 
-// Identity says which crawl a store has.
+// Identity identifies the crawl of a store.
 type Identity struct {
-	ID   string // given when the crawl was created, for good
-	Card []byte // what creates the crawl again in another server; nil: that cannot be done
+	ID   string // assigned when the crawl was created; never changes
+	Card []byte // recreates the crawl on another server; nil if the store cannot
 }
 
-// Position is where an output ends: the length of each of its files. Bytes
-// beyond it belong to completions that never took effect.
+// Position is the end of an output: the length of each of its files. Bytes after
+// it belong to completions that did not take effect.
 type Position []FileLength
 
-// FileLength is one file of a Position, by its name within the output's directory.
+// FileLength is the length of one file of an Output.
 type FileLength struct {
-	File   string `json:"file"`
-	Length int64  `json:"length"`
+	File   string `json:"file"`   // name within the output's directory
+	Length int64  `json:"length"` // in bytes
 }
 
-// Settings are what was fixed when a crawl was created, by flag name: whatever
-// changes identity, scope, politeness or sizes. A store keeps them and refuses
-// a caller whose settings differ with a *SettingsError.
+// Settings are the settings that are fixed when a crawl is created, by flag name:
+// those that change identity, scope, politeness or sizes. A store keeps them and
+// returns a *SettingsError to a caller whose settings differ.
 type Settings map[string]string

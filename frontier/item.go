@@ -7,97 +7,134 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Item is a URL in the frontier.
+// Offer is a URL that a caller offers to a frontier, with Store.Add or as one of
+// Completion.Links.
+type Offer struct {
+	URL      string // canonical, at most MaxURLBytes
+	Host     string // host key, the unit of politeness; contains no zero byte
+	Depth    uint16 // links away from a seed
+	Hops     uint8  // redirects since the last link
+	Priority Priority
+	Class    Class
+	Referrer Referrer      // names the page that has the link; zero for a seed
+	Delay    time.Duration // the item is not leased before now + Delay
+	Decision Decision      // of an exact set; Undecided if the store decides
+	Round    uint32        // to queue the item in; ignored if Undecided
+}
+
+// Item returns the item that a store queues for the offer: with fingerprint
+// print, no attempts and no deliveries. An undecided offer gives round 0.
+func (o *Offer) Item(print bloomstore.Fingerprint) Item {
+	round := o.Round
+	if o.Decision == Undecided {
+		round = 0
+	}
+	return Item{
+		URL: o.URL, Fingerprint: print, Host: o.Host, Depth: o.Depth, Hops: o.Hops,
+		Priority: o.Priority, Class: o.Class, Referrer: o.Referrer, Round: round,
+	}
+}
+
+// Item is a URL that was added: what a frontier queues, leases and lists.
 type Item struct {
 	URL         string                 // canonical
-	Fingerprint bloomstore.Fingerprint // of URL; set by the store, not read by Add
-	Host        string                 // host key: the unit of politeness
+	Fingerprint bloomstore.Fingerprint // of URL
+	Host        string                 // host key, the unit of politeness
 	Depth       uint16                 // links away from a seed
 	Hops        uint8                  // redirects since the last link
 	Priority    Priority
 	Class       Class
-	Decision    Decision      // what an exact set said of it before it was offered
-	Attempts    uint8         // requests that failed so far, in this round
-	Deliveries  uint8         // leases it was lost in; at MaxDeliveries it is not fetched any more
-	Round       uint32        // how often it was legitimately offered before; 0 the first time
-	Delay       time.Duration // not before now + Delay
-	Referrer    Referrer      // of the page that named it; zero for a seed
+	Referrer    Referrer // names the page that had the link; zero for a seed
+	Attempts    uint8    // requests that failed, in this round
+	Deliveries  uint8    // leases that expired while it may have been requested; see MaxDeliveries
+	Round       uint32   // 0 at first; Control.Retry begins the next, and so does a later Added
 }
 
-// MaxDeliveries is how many times an item may be lost with its worker before
-// it counts as the cause: it is then handed out once more, to be finished with
-// the outcome WorkerLost and no request.
+// Offer returns an undecided offer of the item's URL, without a delay. A caller
+// that decides on it can offer the item again in its round.
+func (it Item) Offer() Offer {
+	return Offer{
+		URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
+		Priority: it.Priority, Class: it.Class, Referrer: it.Referrer, Round: it.Round,
+	}
+}
+
+// MaxDeliveries limits Item.Deliveries. An item that reaches it has probably
+// ended its workers. It is leased once more, and its worker finishes it with the
+// outcome WorkerLost, without a request.
 const MaxDeliveries = 20
 
-// Referrer is the first half of the fingerprint of the page that named a URL.
+// Referrer identifies the page that has a link: the first half of its fingerprint.
 type Referrer [8]byte
 
-// ReferrerOf returns the Referrer that names the page f.
+// ReferrerOf returns the Referrer of links on the page with fingerprint f.
 func ReferrerOf(f bloomstore.Fingerprint) Referrer { return Referrer(f[:8]) }
 
 // Priority orders the items of one host; lower goes first.
 type Priority uint8
 
 const (
-	PrioritySeed  Priority = iota // seeds and where they redirect to
+	PrioritySeed  Priority = iota // seeds, and the targets of their redirects
 	PriorityPage                  // pages
-	PriorityAsset                 // what pages embed
-	Priorities    = 3
+	PriorityAsset                 // files that pages embed
+	Priorities    = 3             // how many there are
 )
 
-// Class says what decides whether an item is new: Bulk the filter, every other
-// class an exact store, so that it can never be dropped by a false positive.
+// Class says how a frontier decides whether an offer is new. The filter decides
+// about Bulk. An exact store decides about every other class, so that a false
+// positive of the filter cannot drop the URL.
 type Class uint8
 
 const (
 	Bulk    Class = iota
 	Exact         // seeds, by default
-	Sitemap       // not a page but a list of URLs: exact too, there are few of them
-	Listed        // what a sitemap lists, if that is to be exact (package exact)
+	Sitemap       // a list of URLs, not a page; exact
+	Listed        // a URL that a sitemap lists, if those are exact (package exact)
 )
 
-// Decision is what an exact set beside the store decided about an offered item
-// (package exact). The filter is not asked then, but its bits are set. Only a
-// store that is an Outbox takes another Decision than Undecided.
+// Decision is what an exact set beside the store has decided about an offer
+// (package exact). The store then sets the filter's bits without asking it. Only
+// a store that is an exact.Outbox understands a Decision other than Undecided.
 type Decision uint8
 
 const (
-	Undecided Decision = iota // nobody was asked: the store decides
-	Known                     // it is Seen
-	// New: it is queued, unless it waits or is leased already, so that a repeat
-	// is safe. When the filter claims to know it, that was a false positive:
-	// Stats.Recovered.
+	Undecided Decision = iota // no set was asked; the store decides
+	Known                     // the answer is Seen
+	// New is queued, unless an item of the URL is queued or leased, so an offer
+	// can be repeated. If the filter claims to know the URL, the claim was a false
+	// positive and counts in Stats.Recovered.
 	New
-	// Promoted is New where the item may have been offered as a bulk item
-	// before, so that a claim of the filter proves nothing: Stats.Promoted.
+	// Promoted is like New, but the URL may have been offered as Bulk before. A
+	// claim of the filter therefore counts in Stats.Promoted.
 	Promoted
-	// Again is New for an item that the set has had before: its window is over,
-	// or the store lost it. It is queued with Item.Round.
+	// Again is like New, for a URL that the set knew before: its window is over, or
+	// the store lost the item. The item is queued in Offer.Round.
 	Again
-	// Later: the set cannot be asked now. Among a Completion's Links it becomes
-	// a Note in the outbox, in the step that completes the page; elsewhere it is
-	// an error.
+	// Later means that the set was unreachable. It is allowed in Completion.Links
+	// only: the step that completes the page writes a note for the set
+	// (exact.Outbox). Add returns an error.
 	Later
 )
 
-// Verdict answers an offered URL.
+// Verdict is the answer to an Offer.
 type Verdict struct {
 	Answer Answer
-	Reason Reason // why it was refused; empty otherwise
+	Reason Reason // with Refused; empty otherwise
 }
 
-// Answer is the first half of a Verdict. Its zero value is none of the answers,
-// so that a verdict that was never given cannot pass for Seen. It is stored
-// nowhere; others are told its String.
+// Answer says what became of an Offer. The zero value is not an answer, so a
+// verdict that was never given cannot pass for Seen. Its number is not stored;
+// other processes receive its String.
 type Answer uint8
 
 const (
-	Seen     Answer = iota + 1 // known, or a false positive of the filter
-	Added                      // new, and queued by this call
-	Refused                    // neither queued nor remembered
-	Deferred                   // not decided yet: a Note of the Outbox, in no books
+	Seen     Answer = iota + 1 // the URL is known, or the filter erred
+	Added                      // the URL is new, and this call queued it
+	Refused                    // the URL is neither queued nor remembered
+	Deferred                   // the exact set decides later; not counted in Books
 )
 
+// String returns the answer as one lower-case word.
 func (a Answer) String() string {
 	switch a {
 	case Seen:
@@ -112,65 +149,68 @@ func (a Answer) String() string {
 	return fmt.Sprintf("Answer(%d)", uint8(a))
 }
 
-// Reason is why a URL was refused.
+// Reason says why a URL was refused.
 type Reason string
 
-// What the rules of a crawl refuse. A refused URL is not remembered.
+// Reasons of a crawl's rules and, for some, of the store. A refused URL is not
+// remembered: it may be offered again.
 const (
 	ReasonScope     Reason = "scope"                // outside --scope
-	ReasonPort      Reason = "port"                 // of a service that is not the web's, without --allow-port
-	ReasonExcluded  Reason = "excluded"             // --exclude matched, or no --include did
-	ReasonDepth     Reason = "depth"                // beyond --max-depth
-	ReasonHops      Reason = "hops"                 // beyond the limit of redirects in a row
-	ReasonHostLimit Reason = "max_per_host"         // beyond --max-per-host
-	ReasonDomain    Reason = "max_hosts_per_domain" // beyond --max-hosts-per-domain
+	ReasonPort      Reason = "port"                 // not a port of the web, and not in --allow-port
+	ReasonExcluded  Reason = "excluded"             // --exclude matches, or no --include does
+	ReasonDepth     Reason = "depth"                // more than --max-depth
+	ReasonHops      Reason = "hops"                 // too many redirects in a row
+	ReasonHostLimit Reason = "max_per_host"         // more than --max-per-host
+	ReasonDomain    Reason = "max_hosts_per_domain" // more than --max-hosts-per-domain
 	ReasonScheme    Reason = "scheme"               // neither http nor https
-	ReasonMalformed Reason = "malformed"            // no URL
+	ReasonMalformed Reason = "malformed"            // not a URL
 	ReasonTooLong   Reason = "too_long"             // longer than MaxURLBytes
-	ReasonTooMany   Reason = "too_many"             // beyond what is taken from one page or sitemap
+	ReasonTooMany   Reason = "too_many"             // too many links on one page or sitemap
 	ReasonNofollow  Reason = "nofollow"             // the page asks not to follow it
-	ReasonRepeats   Reason = "repeated_path"        // one path segment again and again
+	ReasonRepeats   Reason = "repeated_path"        // one path segment repeats too often
 	ReasonParams    Reason = "parameters"           // too many parameters
-	ReasonCalendar  Reason = "calendar"             // a date far ahead, or long ago
-	ReasonDropped   Reason = "dropped"              // the library user's OnPage dropped it
-	ReasonQueueFull Reason = "queue_full"           // the store takes no more
+	ReasonCalendar  Reason = "calendar"             // a date in the far future or past
+	ReasonDropped   Reason = "dropped"              // OnPage of the library's user dropped it
+	ReasonQueueFull Reason = "queue_full"           // the store takes no more links
 )
 
 // MaxURLBytes is the longest canonical URL that a frontier takes.
 const MaxURLBytes = 8 << 10
 
-// State is where an added URL is: in exactly one of these.
+// State is the state of a URL. An added URL is in exactly one of the states other
+// than Unknown.
 type State string
 
 const (
-	Unknown State = ""
+	Unknown State = ""       // never added
 	Queued  State = "queued" // waiting, delayed or not
-	Leased  State = "leased"
-	Done    State = "done"
-	Failed  State = "failed"
+	Leased  State = "leased" // a worker has it
+	Done    State = "done"   // finished; it is not requested again in this round
+	Failed  State = "failed" // finished without a usable answer; Control.Retry queues it again
 )
 
-// Outcome is the final answer to an item.
+// Outcome says how an item ended.
 type Outcome string
 
+// The first group of outcomes is Done, the second is Failed.
 const (
 	OK          Outcome = "ok"           // 2xx
 	Redirect    Outcome = "redirect"     // 3xx
-	ClientError Outcome = "client_error" // 4xx but 408, 425, 429
+	ClientError Outcome = "client_error" // 4xx, except 408, 425 and 429
 	Robots      Outcome = "robots"       // robots.txt disallows it
-	Address     Outcome = "address"      // its host has only addresses that are not dialled, or its port is not
-	Type        Outcome = "type"         // not a wanted content type; the body was not read
+	Address     Outcome = "address"      // all addresses of its host, or its port, are forbidden
+	Type        Outcome = "type"         // an unwanted content type; the body was not read
 
 	ServerError Outcome = "server_error" // 5xx, after all attempts
 	Throttled   Outcome = "throttled"    // 408, 425, 429, after all attempts
-	Network     Outcome = "network"      // no or a broken answer, after all attempts
-	HostDead    Outcome = "host_dead"    // the host as a whole was given up
-	WorkerLost  Outcome = "worker_lost"  // MaxDeliveries workers died over it
-	Handler     Outcome = "handler"      // the library user's OnPage returned an error, in all attempts
+	Network     Outcome = "network"      // no answer or a broken one, after all attempts
+	HostDead    Outcome = "host_dead"    // the whole host was given up
+	WorkerLost  Outcome = "worker_lost"  // lost with MaxDeliveries workers
+	Handler     Outcome = "handler"      // OnPage returned an error, in all attempts
 )
 
-// State returns Done or Failed: the one place that decides (docs/url-states.md).
-// It returns Unknown for a string that is no outcome.
+// State returns Done or Failed, or Unknown if o is not one of the outcomes. No
+// other code decides this; see docs/reference/url-states.md.
 func (o Outcome) State() State {
 	switch o {
 	case OK, Redirect, ClientError, Robots, Address, Type:

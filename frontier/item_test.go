@@ -1,6 +1,12 @@
 package frontier
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
 
 // TestAnswerWords: the words go to other processes and into logs; the numbers go
 // nowhere. The zero value is none of the answers.
@@ -9,5 +15,40 @@ func TestAnswerWords(t *testing.T) {
 		if got := answer.String(); got != want {
 			t.Errorf("Answer(%d) is %q, want %q", uint8(answer), got, want)
 		}
+	}
+}
+
+// TestItemOfOffer: an item has every field of its offer that both types have, and
+// the other way round. A new field of both must be copied too.
+func TestItemOfOffer(t *testing.T) {
+	offer := Offer{
+		URL: "http://a.test/", Host: "a.test", Depth: 1, Hops: 2, Priority: PriorityAsset, Class: Exact,
+		Referrer: Referrer{3}, Delay: time.Second, Decision: Again, Round: 4,
+	}
+	print := bloomstore.Fingerprint{5}
+	item := offer.Item(print)
+	if item.Fingerprint != print || item.Attempts != 0 || item.Deliveries != 0 {
+		t.Errorf("the item is %+v, want fingerprint %x, no attempts and no deliveries", item, print)
+	}
+	back := item.Offer()
+	if back.Decision != Undecided || back.Delay != 0 {
+		t.Errorf("the item's offer is %+v, want no decision and no delay", back)
+	}
+	given, made, again := reflect.ValueOf(offer), reflect.ValueOf(item), reflect.ValueOf(back)
+	for _, field := range reflect.VisibleFields(given.Type()) {
+		want := given.FieldByIndex(field.Index)
+		if want.IsZero() {
+			t.Errorf("the test gives no %s", field.Name)
+		}
+		got := made.FieldByName(field.Name)
+		if !got.IsValid() {
+			continue // an item has no such field
+		}
+		if !got.Equal(want) || !again.FieldByIndex(field.Index).Equal(want) {
+			t.Errorf("%s is %v in the item and %v in its offer, want %v", field.Name, got, again.FieldByIndex(field.Index), want)
+		}
+	}
+	if offer.Decision = Undecided; offer.Item(print).Round != 0 {
+		t.Error("an undecided offer gives an item in another round than 0")
 	}
 }

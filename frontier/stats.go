@@ -2,12 +2,13 @@ package frontier
 
 import "time"
 
-// Books are the accounts of a crawl. They balance (P6) when
+// Books count the URLs of a crawl. They balance (promise P6) when
 //
 //	Found = Added + Seen + the sum of Refused
 //	Added = Queued + Leased + Done + Failed
 //
-// Found counts every URL that was offered, seeds too.
+// Found counts every offer, including seeds and the links that a worker's rules
+// refused.
 type Books struct {
 	Found   uint64            `json:"found"`
 	Added   uint64            `json:"added"`
@@ -27,8 +28,7 @@ func (b Books) RefusedTotal() (sum uint64) {
 	return sum
 }
 
-// Balance returns nil or an error that names the term that does not add up,
-// with the figures.
+// Balance returns nil if the books balance, and a *BalanceError otherwise.
 func (b Books) Balance() error {
 	if sum := b.Added + b.Seen + b.RefusedTotal(); sum != b.Found {
 		return &BalanceError{Term: "found", Counted: b.Found, Sum: sum, Books: b}
@@ -39,11 +39,11 @@ func (b Books) Balance() error {
 	return nil
 }
 
-// Stats are the counters of a crawl as of one moment.
+// Stats are the counters of a crawl at one moment.
 type Stats struct {
 	Books
-	Pages    uint64             `json:"pages"`    // completions with Completion.Page
-	Retries  uint64             `json:"retries"`  // items queued again by Retry
+	Pages    uint64             `json:"pages"`    // completions with Page
+	Retries  uint64             `json:"retries"`  // completions with Disposition Retry
 	Records  uint64             `json:"records"`  // records written
 	Outcomes map[Outcome]uint64 `json:"outcomes"` // finished items by outcome, all rounds
 	Delayed  uint64             `json:"delayed"`  // part of Queued
@@ -51,36 +51,36 @@ type Stats struct {
 	Paused   bool               `json:"paused"`
 	Filter   FilterStats        `json:"filter"`
 	Shadow   ShadowStats        `json:"shadow"`
-	// Recovered counts exact items that the filter claimed to know and that
-	// were new: false positives that did no harm.
+	// Recovered counts exact items that were new although the filter claimed to
+	// know them: false positives that did no harm.
 	Recovered uint64 `json:"recovered"`
-	// Promoted counts exact items that the filter claimed to know where nobody
-	// can tell whether they were bulk items before: these are queued once more,
-	// in a round of their own. It includes false positives.
+	// Promoted counts exact items that the filter claimed to know and that may
+	// have been bulk items before. They are queued in a round of their own. The
+	// count includes false positives.
 	Promoted uint64 `json:"promoted,omitempty"`
-	// Outbox counts the notes that wait in the outbox. Their links are not in
-	// the books yet.
+	// Outbox counts the notes that wait for the exact set. Links among them are
+	// not in the books yet.
 	Outbox uint64 `json:"outbox,omitempty"`
-	// MissingRecords counts the records, part of Records, that were lost from
-	// their files and that the crawl was told to go on without.
+	// MissingRecords is the part of Records that is missing from the files, after
+	// the loss was accepted.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
 }
 
-// ShadowStats are what the filter did with an exact sample of all URLs, one in
-// bloomstore.SampleRate: they check the plumbing end to end.
+// ShadowStats compare the filter with an exact sample of all URLs, one in
+// bloomstore.SampleRate.
 type ShadowStats struct {
-	New       uint64 `json:"new"`       // offered first and answered so
-	Lost      uint64 `json:"lost"`      // offered first, and the filter claimed to know them
-	Forgotten uint64 `json:"forgotten"` // offered before, and the filter did not know them: it is broken
+	New       uint64 `json:"new"`       // offered for the first time, and new to the filter
+	Lost      uint64 `json:"lost"`      // offered for the first time, but the filter claimed to know them
+	Forgotten uint64 `json:"forgotten"` // offered before, but new to the filter; it is then broken
 }
 
-// FilterStats describe the filter that answers for bulk URLs.
+// FilterStats describe the filter that decides about bulk URLs.
 type FilterStats struct {
-	Capacity uint64  `json:"capacity"` // keys that the layers so far are sized for
+	Capacity uint64  `json:"capacity"` // keys that the present layers are sized for
 	Keys     uint64  `json:"keys"`     // keys in it
 	Layers   int     `json:"layers"`
 	Bytes    uint64  `json:"bytes"`
-	FPR      float64 `json:"fpr"` // that a URL never offered is answered Seen, estimated from the fill now
+	FPR      float64 `json:"fpr"` // probability that a URL never offered is answered Seen, from the present fill
 }
 
 // FilterLayer is one layer of a filter that grows.
@@ -89,34 +89,34 @@ type FilterLayer struct {
 	Capacity uint64  `json:"capacity"`
 	Bits     uint64  `json:"bits"`
 	Hashes   uint    `json:"hashes"`
-	Fill     float64 `json:"fill"`   // share of the bits that is set
-	FPR      float64 `json:"fpr"`    // now, from the fill
-	Target   float64 `json:"target"` // at Capacity
+	Fill     float64 `json:"fill"`   // share of the bits that are set, in [0, 1]
+	FPR      float64 `json:"fpr"`    // false-positive rate at the present fill
+	Target   float64 `json:"target"` // false-positive rate at Capacity
 }
 
-// Status is where one URL is.
+// Status describes one URL.
 type Status struct {
 	State     State         `json:"state"`
-	InFilter  bool          `json:"in_filter"` // what the filter claims
+	InFilter  bool          `json:"in_filter"` // the filter claims to know it
 	Item      Item          `json:"item"`      // with State Queued, Leased, Failed
 	Outcome   Outcome       `json:"outcome,omitempty"`
 	Status    int           `json:"status,omitempty"`
 	Round     uint32        `json:"round"`
-	HostDueIn time.Duration `json:"host_due_in"` // 0: due now
+	HostDueIn time.Duration `json:"host_due_in"` // 0 means that the host is due now
 }
 
-// Audit is the books recounted: each term from the structure that holds it. Added
-// is counted from the filter, so it is an estimate with a standard error; a store
-// that keeps nothing of what is done answers Done from its counter.
+// Audit holds the terms of the books, each counted in the structure that holds
+// it. Added is estimated from the filter, with a standard error. A store that
+// keeps no trace of done items takes Done from its counter.
 type Audit struct {
-	Counters Stats // to be held against the rest; without the filter
+	Counters Stats // to compare with the rest; without Filter
 	Queued   uint64
 	Delayed  uint64 // part of Queued
 	Leased   uint64
 	Done     uint64
 	Failed   uint64
-	Hosts    uint64 // with something queued or leased
+	Hosts    uint64 // hosts with queued or leased items
 	Added    float64
-	AddedErr float64  // both are +Inf when the filter is full
-	Faults   []string // where one structure contradicts another
+	AddedErr float64  // standard error of Added; both are +Inf if the filter is full
+	Faults   []string // contradictions between two structures
 }

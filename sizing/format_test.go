@@ -3,7 +3,7 @@ package sizing
 import "testing"
 
 // Stored filters are laid out by the functions below: another value than these is
-// another format, and needs a new version of docs/filter-format.md.
+// another format, and needs a new version of docs/design/filter.md.
 
 func TestLayersGolden(t *testing.T) {
 	for _, c := range []struct {

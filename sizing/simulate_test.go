@@ -67,24 +67,10 @@ func within(t *testing.T, what string, count, trials int, rate, spread float64) 
 	}
 }
 
-// spreadOf returns the relative standard deviation of the rate of one filter:
-// that of its fill, times k.
-func spreadOf(n, m uint64, k uint) float64 {
-	lambda := load(n, m, k)
-	zero := math.Exp(-lambda)
-	return float64(k) * math.Sqrt(zero*(1-(1+lambda)*zero)/float64(m)) / (1 - zero)
-}
-
-// partSpread returns the relative standard deviation of the rate of one of many
-// blocks or shards of m bits, which hold keys keys in the mean.
-func partSpread(keys float64, m uint64, k uint) float64 {
-	power := func(exponent uint) float64 { // mean of the fill to that power
-		return poissonMean(keys, func(keys float64) float64 {
-			return occupancyPower(keys*float64(k), float64(m), exponent)
-		})
-	}
-	mean := power(k)
-	return math.Sqrt(power(2*k)-mean*mean) / mean
+// spreadOf returns the relative standard deviation of the rates of such filters.
+func spreadOf(n float64, parts, m uint64, k uint) float64 {
+	deviation, _ := RateSpread(n, parts, m, k)
+	return deviation
 }
 
 func TestSimulatedRates(t *testing.T) {
@@ -107,7 +93,7 @@ func TestSimulatedRates(t *testing.T) {
 					hits++
 				}
 			}
-			within(t, "false positives", hits, probes, FalsePositiveRate(i+1, m, k), spreadOf(i+1, m, k))
+			within(t, "false positives", hits, probes, FalsePositiveRate(i+1, m, k), spreadOf(float64(i+1), 1, m, k))
 
 			set := filter.count(0, m)
 			estimate, stderr := Cardinality(set, m, k)
@@ -115,7 +101,7 @@ func TestSimulatedRates(t *testing.T) {
 				t.Errorf("p = %g: %d of %d bits say %.0f keys, want %d ± 5·%.0f", p, set, m, estimate, i+1, stderr)
 			}
 		}
-		within(t, "lost while filling", lost, int(n), LostWhileFilling(n, m, k), spreadOf(n, m, k))
+		within(t, "lost while filling", lost, int(n), LostWhileFilling(n, m, k), spreadOf(float64(n), 1, m, k))
 	}
 }
 
@@ -177,7 +163,7 @@ func TestSimulatedBlocks(t *testing.T) {
 			}
 		}
 		rate := ExactBlockedFalsePositiveRate(float64(blocks*c.block)/n, int(c.block), k)
-		within(t, "false positives", hits, probes, rate, partSpread(n/float64(blocks), c.block, k)/math.Sqrt(float64(blocks)))
+		within(t, "false positives", hits, probes, rate, spreadOf(n, blocks, c.block, k))
 	}
 }
 
@@ -200,5 +186,5 @@ func TestSimulatedShards(t *testing.T) {
 		}
 	}
 	within(t, "false positives", hits, probes, ShardedFalsePositiveRate(n, shards, size, k),
-		partSpread(n/shards, size, k)/math.Sqrt(rounds*shards))
+		spreadOf(n, shards, size, k)/math.Sqrt(rounds))
 }

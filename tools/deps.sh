@@ -19,6 +19,7 @@ needs=(
   "redis-server                         redis-server"
   "postgres                             postgresql"
   "npm                                  npm"         # installs DuckDB, which reads our Parquet files
+  "jq                                   jq"          # the guides look at records with it
 )
 if [[ ${1:-} == proof ]]; then
   needs=("npm npm") # installs warcio, which reads our WARC files

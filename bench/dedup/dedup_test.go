@@ -216,7 +216,7 @@ func BenchmarkDedup(b *testing.B) {
 	}
 }
 
-// baseBytes is what the process takes beside the set (docs/dedup.md): mostly the
+// baseBytes is what the process takes beside the set (docs/reference/dedup.md): mostly the
 // program itself, of whose file the system maps more or less around what is used.
 const baseBytes = 40 << 20
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/agenda"
 	"github.com/bloomfrontier/crawler/bench/report"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -24,18 +24,24 @@ func (c Case) label(s Subject) report.Cell {
 // counted are events of which theory says how many there should be.
 type counted struct {
 	count, trials uint64
-	spread        float64 // see bloomrate.Spread
+	theory        Rate
 }
 
 func (n counted) rate() float64 { return float64(n.count) / float64(n.trials) }
 
+// off returns how many σ the events are from a rate.
+func (n counted) off(rate float64) float64 {
+	return bloomrate.Deviation(n.count, n.trials, rate, n.theory.spread())
+}
+
 // cells are the columns that compare with a rate: measured, interval, theory,
 // ratio, deviation. What has no meaning is left out.
-func (n counted) cells(theory float64) []report.Cell {
+func (n counted) cells() []report.Cell {
 	lo, hi := sizing.Interval(n.count, n.trials)
+	theory := n.theory.Mean
 	ratio, off := report.Words("–"), report.Words("–")
 	if theory > 0 {
-		off = report.Fixed(bloomrate.Deviation(n.count, n.trials, theory, n.spread), 1)
+		off = report.Fixed(n.off(theory), 1)
 		if n.count > 0 {
 			ratio = report.Fixed(n.rate()/theory, 3)
 		}
@@ -46,39 +52,56 @@ func (n counted) cells(theory float64) []report.Cell {
 // hold holds the events to a promise: no more and no fewer than rates from least
 // to most explain.
 func (n counted) hold(promise *report.Promise, what string, least, most float64) {
-	bound, off := most, bloomrate.Deviation(n.count, n.trials, most, n.spread)
+	bound, off := most, n.off(most)
 	kept := off <= limit
 	if kept && least > 0 {
-		bound, off = least, bloomrate.Deviation(n.count, n.trials, least, n.spread)
+		bound, off = least, n.off(least)
 		kept = off >= -limit
 	}
 	promise.Hold(kept, "%s: %d of %d, a rate of %.4g: %+.1fσ from %.4g", what, n.count, n.trials, n.rate(), off, bound)
 }
 
+// judged reports whether the events can be held to promises, and notes those
+// that cannot: the rates of sets with so few keys are not near a normal
+// distribution.
+func (m *measurement) judged(n counted, what string) bool {
+	skewed := n.theory.skewed(n.trials)
+	if skewed {
+		m.section.Miss(what, fmt.Sprintf("held to no promise: by chance the rates of sets with so few keys differ by ±%.0f %% (one σ), to one side more than to the other",
+			100*n.theory.spread()))
+	}
+	return !skewed
+}
+
 // reportFull adds the row of a set that has all its keys.
 func (m *measurement) reportFull(turn *agenda.Turn, s Subject, c Case, claimed, probes uint64, theory Theory) {
-	n := counted{claimed, probes, bloomrate.Spread(c.FPR, c.Keys)}
-	m.full.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3), report.Count(probes)}, n.cells(theory.FPR)...)...)
+	n := counted{claimed, probes, theory.FPR}
+	m.full.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3), report.Count(probes)}, n.cells()...)...)
 	what := s.Name + ", " + c.Name()
-	n.hold(m.bound, what, 0, c.FPR)
-	n.hold(m.theory, what, theory.FPR*(1-theory.Slack), theory.FPR*(1+theory.Slack))
+	mean := theory.FPR.Mean
+	if m.judged(n, what) {
+		n.hold(m.bound, what, 0, c.FPR)
+		n.hold(m.theory, what, mean*(1-theory.Slack), mean*(1+theory.Slack))
+	}
 	lo, hi := sizing.Interval(claimed, probes)
-	m.plot.Line(s.Name, report.Marks).Add(report.Point{X: c.FPR, Y: n.rate() / theory.FPR, Low: lo / theory.FPR, High: hi / theory.FPR})
-	turn.Found("%.4g in %s probes, %.3f of the theory", n.rate(), report.Count(probes).Text, n.rate()/theory.FPR)
+	m.plot.Line(s.Name, report.Marks).Add(report.Point{X: c.FPR, Y: n.rate() / mean, Low: lo / mean, High: hi / mean})
+	turn.Found("%.4g in %s probes, %.3f of the theory", n.rate(), report.Count(probes).Text, n.rate()/mean)
 }
 
 // reportLost adds the row of what a set lost while it was filled.
 func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) {
-	n := counted{lost, c.Keys, bloomrate.Spread(c.FPR, c.Keys)}
-	m.filling.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3)}, n.cells(theory.Lost)...)...)
-	n.hold(m.theory, s.Name+", "+c.Name()+", while filling", theory.Lost*(1-theory.Slack), theory.Lost*(1+theory.Slack))
+	n, what, mean := counted{lost, c.Keys, theory.Lost}, s.Name+", "+c.Name()+", while filling", theory.Lost.Mean
+	m.filling.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3)}, n.cells()...)...)
+	if m.judged(n, what) {
+		n.hold(m.theory, what, mean*(1-theory.Slack), mean*(1+theory.Slack))
+	}
 }
 
 // reportExact adds the row of a store that must not err: neither when keys come
 // nor when it is asked for some that did not.
 func (m *measurement) reportExact(turn *agenda.Turn, s Subject, c Case, lost, claimed uint64) {
-	n, asked := counted{lost, c.Keys, 0}, min(c.Keys, sample)
-	m.filling.Row(append([]report.Cell{report.Words(s.Name), report.Count(c.Keys), report.Words("exact")}, n.cells(0)...)...)
+	n, asked := counted{lost, c.Keys, Rate{}}, min(c.Keys, sample)
+	m.filling.Row(append([]report.Cell{report.Words(s.Name), report.Count(c.Keys), report.Words("exact")}, n.cells()...)...)
 	m.exact.Hold(lost == 0, "%s: %d of %d new keys were taken for known ones", s.Name, lost, c.Keys)
 	m.exact.Hold(claimed == 0, "%s: claims to know %d of %d keys that were never added", s.Name, claimed, asked)
 	turn.Found("%d of %d lost, %d of %d others claimed", lost, c.Keys, claimed, asked)

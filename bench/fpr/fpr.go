@@ -19,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
 // Config says what to measure. Its zero value is nothing: there are no subjects.
@@ -174,7 +174,8 @@ func newMeasurement(config Config) *measurement {
 		`Each set is filled with %d random fingerprints (real ones are keyed hashes, so random ones are as good) and asked for
 others: 100/p at least; where the budget was not enough for that it stands under what is missing. Intervals are of 95 %%
 (Wilson). Theory is package sizing for the layout as it is, sub-filters in memory and blocks of segments in Redis, whose
-sizes are rounded up: few keys get more bits than they need. A promise counts as broken by a deviation of %dσ, which
+sizes are rounded up: few keys get more bits than they need. A rate is promised for the mean of all filters of a size:
+each differs from it by chance, which σ counts as well, layer by layer. A promise counts as broken by a deviation of %dσ, which
 chance makes once in 3.5 million figures, beside the 0.2 %% (memory) and 1 %% (Redis) that the formulas may be off. The
 filters of the exact stores are far too small on purpose, and claim nearly all keys; pgstore has none.`, config.Keys, limit))
 	m := &measurement{section: s}

@@ -2,29 +2,70 @@ package fpr
 
 import (
 	"math"
+	"slices"
 
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // Theory is what a set should do.
 type Theory struct {
-	FPR  float64 // that a new key is claimed when all keys were offered
-	Lost float64 // share of the keys that were claimed when they came
+	FPR  Rate // that a new key is claimed when all keys were offered
+	Lost Rate // share of the keys that were claimed when they came
 	// Slack is how far off the formulas may be, relative to a rate.
 	Slack float64
 }
 
+// Rate is what events have in the mean of all sets of one layout. The rates of
+// single sets differ from it by chance: of small ones by much.
+type Rate struct {
+	Mean      float64
+	Variance  float64 // of the sets' rates
+	Asymmetry float64 // their third central moment
+}
+
+// add adds a part that weighs so much and varies by itself: see sizing.RateSpread.
+func (r *Rate) add(weight, mean, deviation, skewness float64) {
+	sigma := weight * mean * deviation
+	r.Mean += weight * mean
+	r.Variance += sigma * sigma
+	r.Asymmetry += skewness * sigma * sigma * sigma
+}
+
+// spread is the standard deviation of the sets' rates, relative to their mean.
+func (r Rate) spread() float64 {
+	if r.Mean == 0 {
+		return 0
+	}
+	return math.Sqrt(r.Variance) / r.Mean
+}
+
+// skewed reports whether the sets' rates, beside the chance of so many trials,
+// are too skewed for a judgement by σ: those of sets in small parts are. With a
+// skewness of a tenth 5σ are passed once in half a million figures (by the
+// expansion of Cornish and Fisher), with three tenths once in ten thousand.
+func (r Rate) skewed(trials uint64) bool {
+	n := float64(trials)
+	return n*n*n*r.Asymmetry > 0.1*math.Pow(n*r.Mean+n*n*r.Variance, 1.5)
+}
+
 // layer is what theory knows of one layer of a chain.
 type layer struct {
-	room float64                    // keys offered to it until it is full
-	rate func(held float64) float64 // of false positives when so many were offered, more than none
+	room float64 // keys offered to it until it is full
+	pieces
+}
+
+// pieces are how a layer is built: equal parts of so many bits.
+type pieces struct {
+	parts, bits uint64
+	hashes      uint
+	rate        func(held float64) float64 // of false positives when so many keys were offered, more than none
 }
 
 // chain is a set that begins layer after layer.
 type chain struct {
 	Case
 	capacity uint64 // of the first layer
-	layout   func(p float64, keys uint64) (rate func(held float64) float64)
+	layout   func(p float64, keys uint64) pieces
 	layers   []layer // computed so far
 }
 
@@ -40,21 +81,24 @@ func (c *chain) layer(number int) layer {
 	return c.layers[number]
 }
 
-// at returns the rate at which a chain claims a new key once offered keys came,
-// and how many of them it claimed when they did: each is in the layer that was
-// the last one when it came, and met all that there were.
-func (c *chain) at(offered float64) (rate, lost float64) {
+// add adds one chain, which weighs so much, to a theory: the rate at which it
+// claims a new key once offered keys came, and the share of them that it claimed
+// when they did. Each is in the layer that was the last one when it came, and met
+// all that there were.
+func (c *chain) add(t *Theory, offered, weight float64) {
 	passes := 1.0 // the chance that a new key passes the layers before
 	for number, rest := 0, offered; rest > 0; number++ {
 		l, held := c.layer(number), rest
 		if c.Growth {
 			held = min(rest, l.room)
 		}
-		lost += held * (1 - passes*(1-meanRate(l, held)))
-		passes *= 1 - l.rate(held)
 		rest -= held
+		rate := l.rate(held)
+		deviation, skewness := sizing.RateSpread(held, l.parts, l.bits, l.hashes)
+		t.FPR.add(weight*passes, rate, deviation, skewness)
+		t.Lost.add(weight*passes, (held*meanRate(l, held)+rest*rate)/offered, deviation, skewness)
+		passes *= 1 - rate
 	}
-	return 1 - passes, lost
 }
 
 // meanRate returns the mean of a layer's rate while held keys come, by Simpson's
@@ -72,14 +116,15 @@ func meanRate(l layer, held float64) float64 {
 
 // memoryTheory is that of membits.
 func memoryTheory(c Case, _ []uint64) Theory {
-	whole := chain{Case: c, capacity: c.Capacity, layout: func(p float64, keys uint64) func(float64) float64 {
+	whole := chain{Case: c, capacity: c.Capacity, layout: func(p float64, keys uint64) pieces {
 		bits, k := sizing.ShardedBits(keys, p, sizing.DefaultShards)
-		return func(held float64) float64 {
+		return pieces{sizing.DefaultShards, bits, k, func(held float64) float64 {
 			return sizing.ShardedFalsePositiveRate(uint64(math.Round(held)), sizing.DefaultShards, bits, k)
-		}
+		}}
 	}}
-	rate, lost := whole.at(float64(c.Keys))
-	return Theory{FPR: rate, Lost: lost / float64(c.Keys), Slack: 0.002}
+	t := Theory{Slack: 0.002}
+	whole.add(&t, float64(c.Keys), 1)
+	return t
 }
 
 // redisTheory is that of redisbits, with so many keys in each partition, or the
@@ -88,23 +133,22 @@ func memoryTheory(c Case, _ []uint64) Theory {
 func redisTheory(c Case, loads []uint64) Theory {
 	each := float64(c.Capacity) / float64(c.Partitions)
 	capacity := uint64(math.Ceil(each + 4*math.Sqrt(each))) // see redisbits.Config
-	part := chain{Case: c, capacity: capacity, layout: func(p float64, keys uint64) func(float64) float64 {
+	part := chain{Case: c, capacity: capacity, layout: func(p float64, keys uint64) pieces {
 		segments := sizing.RedisSegments(keys, p, sizing.DefaultBlockBits)
 		bits := segments.BitsPerKey * float64(keys)
-		return func(held float64) float64 {
+		return pieces{uint64(bits) / sizing.DefaultBlockBits, sizing.DefaultBlockBits, segments.Hashes, func(held float64) float64 {
 			return sizing.ExactBlockedFalsePositiveRate(bits/held, sizing.DefaultBlockBits, segments.Hashes)
-		}
+		}}
 	}}
 	if loads == nil {
-		loads = []uint64{c.Keys / uint64(c.Partitions)}
+		loads = slices.Repeat([]uint64{c.Keys / uint64(c.Partitions)}, c.Partitions)
 	}
 	t, total := Theory{Slack: 0.01}, 0.0
 	for _, load := range loads {
-		rate, lost := part.at(float64(load))
-		t.FPR += rate * float64(load)
-		t.Lost += lost
 		total += float64(load)
 	}
-	t.FPR, t.Lost = t.FPR/total, t.Lost/total
+	for _, load := range loads {
+		part.add(&t, float64(load), float64(load)/total)
+	}
 	return t
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/bloomfrontier/crawler/bench/sets"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -205,7 +205,7 @@ func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(flo
 			progress(float64(i) / float64(n))
 		}
 		i++
-		return []any{urls(n, urlHosts).Item(int(i)).URL}, nil
+		return []any{urls(n, urlHosts).Offer(int(i)).URL}, nil
 	}))
 	if err != nil {
 		return Weight{}, err

@@ -32,7 +32,7 @@ func InHeap(rates []float64) (all []Subject) {
 		})
 	}
 	return append(all,
-		goMap("Go map of URLs", func(links sets.Range, i int) string { return links.Item(i).URL }),
+		goMap("Go map of URLs", func(links sets.Range, i int) string { return links.Offer(i).URL }),
 		goMap("Go map of 16-byte fingerprints", func(links sets.Range, i int) bloomstore.Fingerprint { return links.Print(i) }))
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestReadmeWorkers runs the workers of README's section "Crawl on many machines",
+// TestReadmeWorkers runs the workers of README's section "Many machines",
 // with its limit of pages and from one seed: each of them has pages.
 func TestReadmeWorkers(t *testing.T) {
 	redis := servers.Redis(t, servers.RedisOptions{})

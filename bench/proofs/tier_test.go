@@ -167,7 +167,7 @@ func (r *tier) judgeTier(web *site) {
 }
 
 // exactPoints returns where workers of a tier kill themselves, those of
-// docs/exact-tier.md among them, in random order.
+// docs/design/exact-urls.md among them, in random order.
 func exactPoints(rng *rand.Rand) []kill {
 	points := []string{"decided", "offered", "marked", "recorded", "finished", "completed"}
 	var kills []kill

@@ -101,10 +101,10 @@ func TestTierBulkLoss(t *testing.T) {
 	for first := 0; first < total; first += batch {
 		p := rate()
 		promised, variance = promised+float64(batch)*p, variance+float64(batch)*p*(1-p)
-		items := make([]frontier.Item, batch)
+		items := make([]frontier.Offer, batch)
 		for i := range items {
 			host := fmt.Sprintf("%x-%d.test", seed, first+i) // its own, so that the partitions fill evenly
-			items[i] = frontier.Item{URL: "http://" + host + "/", Host: host, Priority: frontier.PriorityPage}
+			items[i] = frontier.Offer{URL: "http://" + host + "/", Host: host, Priority: frontier.PriorityPage}
 		}
 		verdicts, err := store.Add(t.Context(), items)
 		if err != nil {

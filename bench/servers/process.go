@@ -127,6 +127,12 @@ func (p *process) await(ctx context.Context) error {
 	}
 }
 
+// Log returns what the server has logged so far.
+func (p *process) Log() (string, error) {
+	text, err := os.ReadFile(p.log)
+	return string(text), err
+}
+
 // said returns the last lines of what the server said since it was started.
 func (p *process) said() string {
 	log, err := os.ReadFile(p.log)

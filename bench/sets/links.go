@@ -11,11 +11,11 @@ import (
 )
 
 // Links are links that a set is asked about: filters by their fingerprints,
-// others by their items.
+// others by what a frontier is offered.
 type Links interface {
 	Len() int
 	Print(i int) bloomstore.Fingerprint
-	Item(i int) frontier.Item
+	Offer(i int) frontier.Offer
 }
 
 // URLBytes is the length of the URLs of a Range: what `crawler size` takes for
@@ -41,9 +41,9 @@ func (r Range) Print(i int) (fp bloomstore.Fingerprint) {
 	return fp
 }
 
-// Item returns an item whose URL is as hard to compress as those of few real
+// Offer returns a link whose URL is as hard to compress as those of few real
 // ones, for numbers up to 10¹².
-func (r Range) Item(i int) frontier.Item {
+func (r Range) Offer(i int) frontier.Offer {
 	n := r.First + uint64(i)
 	host := fmt.Sprintf("host%06d.example.org", n/r.Run%r.Hosts)
 	url := make([]byte, 0, URLBytes)
@@ -56,9 +56,9 @@ func (r Range) Item(i int) frontier.Item {
 			bits /= 26
 		}
 	}
-	item := frontier.Item{URL: string(url), Host: host, Depth: 3, Class: r.Class, Priority: frontier.PriorityPage}
-	binary.LittleEndian.PutUint64(item.Referrer[:], letters.Uint64())
-	return item
+	offer := frontier.Offer{URL: string(url), Host: host, Depth: 3, Class: r.Class, Priority: frontier.PriorityPage}
+	binary.LittleEndian.PutUint64(offer.Referrer[:], letters.Uint64())
+	return offer
 }
 
 // Prints are links of the exact class that fingerprints stand for.
@@ -70,11 +70,11 @@ func (p Prints) Len() int { return len(p) }
 // Print implements Links.
 func (p Prints) Print(i int) bloomstore.Fingerprint { return p[i] }
 
-// Item implements Links.
-func (p Prints) Item(i int) frontier.Item {
+// Offer implements Links.
+func (p Prints) Offer(i int) frontier.Offer {
 	const hosts = 1000
 	host := fmt.Sprintf("h%d.test", (int(p[i][0])<<8|int(p[i][1]))%hosts)
-	return frontier.Item{
+	return frontier.Offer{
 		URL: "https://" + host + "/" + hex.EncodeToString(p[i][:]), Host: host,
 		Class: frontier.Exact, Priority: frontier.PriorityPage,
 	}
@@ -87,7 +87,7 @@ func printsOf(links Links) []bloomstore.Fingerprint {
 	return each(links, links.Print)
 }
 
-func itemsOf(links Links) []frontier.Item { return each(links, links.Item) }
+func offersOf(links Links) []frontier.Offer { return each(links, links.Offer) }
 
 // each returns what of returns for each link.
 func each[T any](links Links, of func(i int) T) []T {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // Callers is how many callers a set has to expect at once, at most.
@@ -67,8 +67,8 @@ func ofKeys(keys exact.Set) *Set {
 // KeysOf returns the keys of links for an exact set.
 func KeysOf(links Links) []exact.Key {
 	return each(links, func(i int) exact.Key {
-		item := links.Item(i)
-		return exact.Key{Fingerprint: links.Print(i), URL: item.URL, Class: item.Class, Depth: item.Depth, Priority: item.Priority}
+		offer := links.Offer(i)
+		return exact.Key{Fingerprint: links.Print(i), URL: offer.URL, Class: offer.Class, Depth: offer.Depth, Priority: offer.Priority}
 	})
 }
 

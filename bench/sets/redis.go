@@ -197,7 +197,7 @@ func RedisSet(open OpenRedis, hashed bool) Kind {
 		answers := make([]*redis.IntCmd, links.Len())
 		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i := range answers {
-				member := any(links.Item(i).URL)
+				member := any(links.Offer(i).URL)
 				if hashed {
 					print := links.Print(i)
 					member = print[:8]
@@ -217,7 +217,7 @@ func RedisBloom(open OpenRedis) Kind {
 		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Keys)).Err()
 	}
 	return Kind{Name: "BF.MADD", Open: plain(open, reserve, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
-		return client.BFMAdd(ctx, key, each(links, func(i int) any { return links.Item(i).URL })...).Result()
+		return client.BFMAdd(ctx, key, each(links, func(i int) any { return links.Offer(i).URL })...).Result()
 	})}
 }
 

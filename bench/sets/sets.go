@@ -116,7 +116,7 @@ type store interface {
 func ofStore(s store) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {
-			verdicts, err := s.Add(ctx, itemsOf(links))
+			verdicts, err := s.Add(ctx, offersOf(links))
 			added := make([]bool, len(verdicts))
 			for i, verdict := range verdicts {
 				added[i] = verdict.Answer == frontier.Added
@@ -125,8 +125,8 @@ func ofStore(s store) *Set {
 		},
 		Contains: func(ctx context.Context, links Links) ([]bool, error) {
 			known := make([]bool, links.Len())
-			for i, item := range itemsOf(links) {
-				status, err := s.Lookup(ctx, item.Host, item.URL)
+			for i, offer := range offersOf(links) {
+				status, err := s.Lookup(ctx, offer.Host, offer.URL)
 				if err != nil {
 					return nil, err
 				}

@@ -75,13 +75,13 @@ func contains(t *testing.T, set *Set, links Links) []bool {
 func TestRange(t *testing.T) {
 	links, seen := Range{N: 5000, Hosts: 1000, Run: 3}, make(map[string]bool)
 	for i := range links.Len() {
-		item := links.Item(i)
+		item := links.Offer(i)
 		if seen[item.URL] || len(item.URL) != URLBytes {
 			t.Fatalf("URL %d is %q of %d bytes, seen %t", i, item.URL, len(item.URL), seen[item.URL])
 		}
 		seen[item.URL] = true
 	}
-	if first, next, back := links.Item(2).Host, links.Item(3).Host, links.Item(3000).Host; first == next || back != links.Item(0).Host {
+	if first, next, back := links.Offer(2).Host, links.Offer(3).Host, links.Offer(3000).Host; first == next || back != links.Offer(0).Host {
 		t.Errorf("hosts of the links 2, 3 and 3000 are %s, %s and %s", first, next, back)
 	}
 }

@@ -79,11 +79,11 @@ func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, er
 }
 
 // links returns the links of a page: one is new.
-func (q *queue) links(n uint64) []frontier.Item {
+func (q *queue) links(n uint64) []frontier.Offer {
 	fresh := q.known.Add(1) - 1
-	items := make([]frontier.Item, 0, n)
+	offers := make([]frontier.Offer, 0, n)
 	for i := range n - 1 {
-		items = append(items, links((fresh*n+i)%waiting, 1).Item(0))
+		offers = append(offers, links((fresh*n+i)%waiting, 1).Offer(0))
 	}
-	return append(items, links(fresh, 1).Item(0))
+	return append(offers, links(fresh, 1).Offer(0))
 }

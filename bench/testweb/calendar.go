@@ -39,6 +39,6 @@ var calendar = hardship{
 	},
 }
 
-// maxYearsAhead is how far ahead a date may lie (docs/web-policy.md, as the limits
+// maxYearsAhead is how far ahead a date may lie (docs/reference/web-policy.md, as the limits
 // of the other traps).
 const maxYearsAhead = 5

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
 // Bench measures the filters that open returns, fresh and empty each time and

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
+	"github.com/bloomfrontier/crawler/sizing"
 )
 
 // FPR measures the false-positive rate of a filter that open makes for n keys at
@@ -31,7 +32,7 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 // 100/p or more.
 //
 // σ is that of the count, widened by how much the fill of one filter of optimal
-// size differs from the mean by chance: see bloomrate.Spread.
+// size differs from the mean by chance: see sizing.RateSpread.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	if err := newTrial(t).probe(t.Context(), filter, p, n, probes); err != nil {
@@ -44,7 +45,9 @@ func (t *trial) probe(ctx context.Context, filter bloomstore.Filter, p float64, 
 	if err != nil {
 		return err
 	}
-	rate, off := float64(hits)/float64(probes), bloomrate.Deviation(hits, probes, p, bloomrate.Spread(p, n))
+	m, k := sizing.OptimalBits(n, p)
+	spread, _ := sizing.RateSpread(float64(n), 1, m, k)
+	rate, off := float64(hits)/float64(probes), bloomrate.Deviation(hits, probes, p, spread)
 	t.logf("claimed %d of %d probes, a rate of %.4g, %+.2fσ from %.4g", hits, probes, rate, off, p)
 	if math.Abs(off) > 5 {
 		return fmt.Errorf("false-positive rate %.4g with %d keys (%d of %d probes), %+.1fσ from %.4g, want within 5σ",

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
 // modelRun compares random operations with a map.

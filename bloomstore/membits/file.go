@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// The file of a filter; docs/filter-format.md has it byte by byte. All integers
+// The file of a filter; docs/design/filter.md has it byte by byte. All integers
 // are little-endian. A change of the layout, of the positions or of the sizes
 // that Config leads to is a new fileVersion.
 const (

@@ -366,7 +366,7 @@ func allocated(f func()) int64 {
 }
 
 // TestFileGolden fixes the bytes of a file, sizes included. They were computed
-// by another program from docs/filter-format.md; another value needs a new
+// by another program from docs/design/filter.md; another value needs a new
 // fileVersion.
 func TestFileGolden(t *testing.T) {
 	f := open(t, Config{Capacity: 4, FPR: 1e-2, Shards: 2})

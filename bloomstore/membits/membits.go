@@ -2,7 +2,7 @@
 //
 // It owns the layout of the bits (sub-filters, each with its own lock, in layers
 // that are added as keys come), the file that a filter is saved to
-// (docs/filter-format.md) and what can be said of a filter from its fill. It
+// (docs/design/filter.md) and what can be said of a filter from its fill. It
 // opens no files and keeps no journal: that is the store's part (package
 // localstore). The bits are those of bits-and-blooms/bloom, the sizes come from
 // package sizing.

@@ -103,7 +103,7 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 }
 
 // TestSplitGolden fixes which bits a key has: stored filters depend on it. The
-// values were computed by another program from docs/filter-format.md.
+// values were computed by another program from docs/design/filter.md.
 func TestSplitGolden(t *testing.T) {
 	for _, c := range []struct {
 		print  string

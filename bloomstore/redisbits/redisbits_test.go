@@ -1,82 +1,51 @@
-package redisbits
+package redisbits_test
 
 import (
-	"context"
-	"encoding/binary"
-	"flag"
-	"math/rand/v2"
-	"strconv"
+	"errors"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 )
 
-var (
-	_     = flag.Uint64("seed", 0, "replay random tests with this seed")
-	proof = flag.Bool("proof", false, "run the tests at full size")
-)
-
-// dial returns a client as a caller of this package makes it.
-func dial(t testing.TB, server *servers.RedisServer) *redis.Client {
-	t.Helper()
-	return dialTo(t, &redis.Options{Network: "unix", Addr: server.Socket()})
-}
-
-func dialTo(t testing.TB, at *redis.Options) *redis.Client {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{
-		Network: at.Network, Addr: at.Addr, DisableIdentity: true, ReadTimeout: time.Minute,
-		ContextTimeoutEnabled:    true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-func open(t testing.TB, client redis.UniversalClient, config Config) *Filter {
-	t.Helper()
-	f, err := Open(t.Context(), client, config)
+// TestFilter goes through the public door; the suite and the faults are tested
+// where the filter is.
+func TestFilter(t *testing.T) {
+	client := servers.Redis(t, servers.RedisOptions{}).Client()
+	config := redisbits.Config{Name: "seen", Capacity: 1000, FPR: 1e-3, Growth: redisbits.GrowthOff, BlockBits: 512, Partitions: 2}
+	filter, err := redisbits.Open(t.Context(), client, config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
-}
-
-// fresh opens a filter that is not there yet, and deletes it at the end.
-func fresh(t testing.TB, client redis.UniversalClient, config Config) *Filter {
-	t.Helper()
-	_, f := named(t, client, config)
-	return f
-}
-
-// named is fresh for who needs to know the name.
-func named(t testing.TB, client redis.UniversalClient, config Config) (Config, *Filter) {
-	t.Helper()
-	config.Name = "t" + strconv.FormatUint(rand.Uint64(), 36)
-	f := open(t, client, config)
-	t.Cleanup(func() {
-		if err := Delete(context.WithoutCancel(t.Context()), client, config.Name); err != nil {
-			t.Error(err)
-		}
-	})
-	return config, f
-}
-
-func randomPrint(rng *rand.Rand) (fp bloomstore.Fingerprint) {
-	binary.LittleEndian.PutUint64(fp[:8], rng.Uint64())
-	binary.LittleEndian.PutUint64(fp[8:], rng.Uint64())
-	return fp
-}
-
-func randomPrints(rng *rand.Rand, n int) []bloomstore.Fingerprint {
-	prints := make([]bloomstore.Fingerprint, n)
-	for i := range prints {
-		prints[i] = randomPrint(rng)
+	prints := []bloomstore.Fingerprint{{1}, {2}, {1}}
+	if added, err := filter.AddIfAbsent(t.Context(), prints); err != nil || !added[0] || !added[1] || added[2] {
+		t.Errorf("added %v, %v, want the first two", added, err)
 	}
-	return prints
+	prints[2] = bloomstore.Fingerprint{3}
+	if known, err := filter.Contains(t.Context(), prints); err != nil || !known[0] || !known[1] || known[2] {
+		t.Errorf("known %v, %v, want the first two", known, err)
+	}
+	if stats, err := filter.Stats(t.Context(), 0); err != nil || stats.Keys != 2 || len(stats.Layers) != 1 || stats.Layers[0].Chains != 2 {
+		t.Errorf("stats %+v, %v, want 2 keys in the first layer of 2 chains", stats, err)
+	}
+	for _, change := range []func(*redisbits.Config){
+		func(c *redisbits.Config) { c.Capacity *= 2 },
+		func(c *redisbits.Config) { c.FPR /= 2 },
+		func(c *redisbits.Config) { c.Growth = redisbits.GrowthOn },
+		func(c *redisbits.Config) { c.BlockBits *= 2 },
+		func(c *redisbits.Config) { c.Partitions++ },
+	} {
+		other := config
+		change(&other)
+		if _, err := redisbits.Open(t.Context(), client, other); !errors.Is(err, bloomstore.ErrParamsMismatch) {
+			t.Errorf("open with %+v: %v, want a mismatch", other, err)
+		}
+	}
+	if err := redisbits.Delete(t.Context(), client, config.Name); err != nil {
+		t.Error(err)
+	}
+	if keys, err := client.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("left behind: %q, %v", keys, err)
+	}
 }

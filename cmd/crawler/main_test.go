@@ -74,7 +74,7 @@ func TestReadmeShowsARun(t *testing.T) {
 	}
 	_, shown, _ := strings.Cut(string(readme), "```text\n$ crawler ")
 	shown, _, _ = strings.Cut(shown, "```")
-	line, want, _ := strings.Cut(shown, "\n")
+	line, want, _ := strings.Cut(strings.ReplaceAll(shown, "\\\n", ""), "\n")
 
 	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 5, Pages: 100})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 // oddWeb is what scripts about the ways of the web crawl: a site that is all

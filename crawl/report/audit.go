@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Audit is the books of a crawl counted anew. docs/audit.md says what each term
+// Audit is the books of a crawl counted anew. docs/reference/audit.md says what each term
 // is counted from.
 type Audit struct {
 	Balanced bool     `json:"balanced"`

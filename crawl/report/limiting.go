@@ -15,6 +15,7 @@ import (
 type Gauges struct {
 	Slots            int           // hosts that may be asked at once (--concurrency)
 	Asking           int           // hosts being asked
+	FewDescriptors   bool          // Slots cannot grow, for the process may open no more files
 	Late             int           // more of them, which are late and take no slot
 	Held             int           // hosts leased by this worker
 	Parked           int           // of them, waiting for their delay
@@ -22,6 +23,7 @@ type Gauges struct {
 	BandwidthWaiting int           // requests waiting for --bandwidth
 	StoreWaiting     int           // pages that came and wait for the store
 	RobotsWaiting    int           // hosts whose pages wait for their robots.txt, also those being asked for it
+	NamesWaiting     int           // requests waiting for the address of a name
 	Hosts            int           // hosts with work, held or not
 	Due              bool          // the store has due hosts that were not taken
 	BackingOff       int           // of them, not held and waiting because they failed
@@ -46,24 +48,27 @@ type Kind string
 
 // The kinds, as JSON and metrics name them.
 const (
-	Unknown    Kind = "unknown" // too early to say
-	Paused     Kind = "paused"
-	Feeding    Kind = "seeds" // waiting for them
-	Empty      Kind = "empty"
-	Rate       Kind = "rate"
-	Bandwidth  Kind = "bandwidth"
-	CPU        Kind = "cpu"
-	Network    Kind = "network"
-	Store      Kind = "store"
-	Robots     Kind = "robots"
-	Politeness Kind = "politeness"
-	Backoff    Kind = "backoff"
-	Machine    Kind = "machine"
-	Memory     Kind = "memory"
+	Unknown   Kind = "unknown" // too early to say
+	Paused    Kind = "paused"
+	Feeding   Kind = "seeds" // waiting for them
+	Empty     Kind = "empty"
+	Rate      Kind = "rate"
+	Bandwidth Kind = "bandwidth"
+	CPU       Kind = "cpu"
+	Network   Kind = "network"
+	Store     Kind = "store"
+	Robots    Kind = "robots"
+	Names     Kind = "names"
+	// Descriptors: the process may open too few files for more connections.
+	Descriptors Kind = "descriptors"
+	Politeness  Kind = "politeness"
+	Backoff     Kind = "backoff"
+	Machine     Kind = "machine"
+	Memory      Kind = "memory"
 )
 
 // Kinds lists all of them, in the order in which a table shows equals.
-var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Backoff, Rate, Bandwidth, Machine, Memory, Paused, Feeding, Empty, Unknown}
+var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Names, Backoff, Rate, Bandwidth, Machine, Memory, Descriptors, Paused, Feeding, Empty, Unknown}
 
 // busyCPU is the share of the cores from which on more requests would only wait
 // for them.
@@ -79,13 +84,14 @@ const busyCPU = 0.9
 //     memory: no more hosts are taken on, to stay within --memory.
 //     rate: a request waits for --rate. bandwidth: one waits for --bandwidth.
 //  3. cpu: the process uses 90 % of all cores or more.
-//  4. What most hosts wait for: their answers (network), the store, their
-//     robots.txt, their delay (politeness; a host that no worker holds waits
+//  4. What most hosts wait for: the name server (names, if most of those being
+//     asked do), their answers (network, or descriptors if no more hosts may be
+//     asked at once for want of those), the store, their robots.txt, their delay (politeness; a host that no worker holds waits
 //     for it too, unless hosts that are due were not taken), or their next try
 //     after a failure (backoff). While all slots are in use neither of the last
 //     two counts: a host that becomes due must wait for a slot.
 //
-// Of equal numbers the delay goes first, then network, store, robots, backoff.
+// Of equal numbers the delay goes first, then names, network, store, robots, backoff.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:
@@ -120,7 +126,8 @@ func (g Gauges) Kind() Kind {
 		kind  Kind
 	}{
 		{parked, Politeness},
-		{g.Asking + g.Late - g.RobotsWaiting, Network},
+		{g.naming(), Names},
+		{g.Asking + g.Late - g.RobotsWaiting, g.network()},
 		{g.StoreWaiting, Store},
 		{g.RobotsWaiting, Robots},
 		{failed, Backoff},
@@ -130,6 +137,24 @@ func (g Gauges) Kind() Kind {
 		}
 	}
 	return kind
+}
+
+// naming is how many hosts wait for the name server: all that wait for an answer
+// or robots.txt, if most of those being asked do.
+func (g Gauges) naming() int {
+	if asking := g.Asking + g.Late; 2*g.NamesWaiting > asking {
+		return max(asking, g.RobotsWaiting)
+	}
+	return 0
+}
+
+// network is Descriptors if only those keep the worker from asking more hosts at
+// once, else Network.
+func (g Gauges) network() Kind {
+	if g.full() && g.FewDescriptors {
+		return Descriptors
+	}
+	return Network
 }
 
 // backingOff is how many of the hosts that no worker holds wait because they
@@ -204,6 +229,8 @@ func (f Factor) Words() string {
 		return fmt.Sprintf("memory: %s held, and no more until there is room (--memory)", human.Plural(g.Held, "host"))
 	case CPU:
 		return fmt.Sprintf("CPU: %.1f of %s", g.CPU*float64(g.Cores), human.Plural(g.Cores, "core"))
+	case Descriptors:
+		return fmt.Sprintf("descriptors: %d of %s being asked (ulimit -n)", g.Asking, human.Plural(g.Slots, "host"))
 	case Network:
 		if g.full() {
 			return fmt.Sprintf("network: %d of %s being asked (--concurrency)", g.Asking, human.Plural(g.Slots, "host"))
@@ -219,6 +246,8 @@ func (f Factor) Words() string {
 		return fmt.Sprintf("store: %s for it", waits(g.StoreWaiting, "page"))
 	case Robots:
 		return "robots.txt: " + waits(g.RobotsWaiting, "host")
+	case Names:
+		return fmt.Sprintf("names: %s for the name server", waits(g.NamesWaiting, "look-up"))
 	case Politeness:
 		return "politeness: " + g.politeness()
 	case Backoff:

@@ -401,7 +401,7 @@ func TestHostileCells(t *testing.T) {
 	}
 }
 
-// TestSchema: the columns are those of docs/records.md, whatever a record has.
+// TestSchema: the columns are those of docs/reference/records.md, whatever a record has.
 func TestSchema(t *testing.T) {
 	s := schemaOf(reflect.TypeFor[struct {
 		A *int64         `json:"a,omitempty"`

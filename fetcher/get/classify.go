@@ -6,8 +6,8 @@ import (
 	"net"
 	"syscall"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve"
+	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
 // dialer opens connections: to where a rule says, else to the host itself if

@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve"
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/resolve"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 // In these tests 127.0.0.1 stands for the public and 127.0.0.2 for an address

@@ -67,6 +67,9 @@ func (c *Client) UserAgent() string { return c.header.Get("User-Agent") }
 // included.
 func (c *Client) BytesRead() int64 { return c.dialer.read.Load() }
 
+// LookUps returns how many requests wait for the address of a name now.
+func (c *Client) LookUps() int { return c.dialer.resolver.Waiting() }
+
 // Close closes the kept connections that no request is using.
 func (c *Client) Close() { c.close() }
 

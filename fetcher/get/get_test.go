@@ -22,8 +22,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
 func TestMain(m *testing.M) {

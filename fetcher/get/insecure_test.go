@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 // TestInsecureHosts: the certificate of a host that matches is not verified,

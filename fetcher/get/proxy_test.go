@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 // testProxy is a proxy on the loopback that notes where it is told to go.

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")

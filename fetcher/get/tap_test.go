@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/fetcher/resolve/resolvetest"
+	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
 // TestCapture holds that Wire has the exact octets of each answer on a kept

@@ -1,12 +1,16 @@
 package record
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"testing"
+
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
 // BenchmarkReader measures one pass over records of the length that crawls of
@@ -85,8 +89,8 @@ func BenchmarkExport(b *testing.B) {
 	b.ReportMetric(float64(dirs*each*b.N)/b.Elapsed().Seconds(), "records/s")
 }
 
-// BenchmarkJournal measures workers who each append a record and wait until it
-// is on disk.
+// BenchmarkJournal measures workers whose records are written in groups, as a
+// store does it: each waits until its record is on disk.
 func BenchmarkJournal(b *testing.B) {
 	for _, workers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
@@ -95,15 +99,29 @@ func BenchmarkJournal(b *testing.B) {
 				b.Fatal(err)
 			}
 			r := pageSample(1)
-			b.SetParallelism((workers + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
-			b.RunParallel(func(p *testing.PB) {
-				for p.Next() {
-					_ = journal.Append(&r)
+			var running sync.WaitGroup
+			queue := groupcommit.New(groupcommit.Config[*Record]{
+				MaxSize: 256,
+				Go: func(run func(context.Context)) error {
+					running.Go(func() { run(context.Background()) })
+					return nil
+				},
+				Commit: func(_ context.Context, group []*Record) {
+					for _, r := range group {
+						_ = journal.Append(r)
+					}
 					if _, err := journal.Sync(); err != nil {
 						b.Error(err)
 					}
+				},
+			})
+			b.SetParallelism((workers + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					_ = queue.Add(&r, 1).Wait(b.Context())
 				}
 			})
+			running.Wait()
 			if err := journal.Close(); err != nil {
 				b.Fatal(err)
 			}

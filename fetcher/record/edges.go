@@ -65,8 +65,10 @@ func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error
 
 // AppendEdges implements EdgeSink for an output of the series Links.
 func (f *Files) AppendEdges(r *Record, edges []Edge) (err error) {
-	if err := f.makeRoom(); err != nil {
-		return err
+	if len(f.buffer) == 0 {
+		if err := f.makeRoom(); err != nil {
+			return err
+		}
 	}
 	f.buffer, err = r.appendEdges(f.buffer, edges, false)
 	return err
@@ -74,13 +76,9 @@ func (f *Files) AppendEdges(r *Record, edges []Edge) (err error) {
 
 // AppendEdges implements EdgeSink for a journal of the series Links. Of a record
 // that a void line takes back the links do not count either.
-func (j *Journal) AppendEdges(r *Record, edges []Edge) error {
-	lines, err := r.appendEdges(nil, edges, true)
-	if err != nil {
-		return err
-	}
-	j.append(lines)
-	return nil
+func (j *Journal) AppendEdges(r *Record, edges []Edge) (err error) {
+	j.files.buffer, err = r.appendEdges(j.files.buffer, edges, true)
+	return err
 }
 
 // edgesPrefix begins a line of the series Links.

@@ -261,8 +261,14 @@ func parseLeased(line []byte) (l leasedLine, err error) {
 	return l, nil
 }
 
+// parseHex reads the last value of a key: those of a lease stand behind
+// Record.Fields, which may have keys of the same name.
 func parseHex(to, line []byte, key string) bool {
-	text, _, ok := stringOf(line, key)
+	last := bytes.LastIndex(line, []byte(key))
+	if last < 0 {
+		return false
+	}
+	text, _, ok := stringOf(line[last:], key)
 	if !ok || len(text) != hex.EncodedLen(len(to)) {
 		return false
 	}

@@ -395,7 +395,7 @@ func TestExportDamage(t *testing.T) {
 		"no fingerprint": func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"fingerprint":"01`), []byte(`"fingerprint":"1`), 1)
 		},
-		"no lease":          func(b []byte) []byte { return edit(b, second, `"lease":`, `"least":`) },
+		"no lease":          func(b []byte) []byte { return edit(b, second, `"lease":"01`, `"least":"01`) },
 		"no round":          func(b []byte) []byte { return edit(b, second, `"round":0`, `"round":x`) },
 		"no time":           func(b []byte) []byte { return edit(b, second, `"fetched_at":"1`, `"fetched_at":"x`) },
 		"a line of another": func(b []byte) []byte { return slices.Insert(b, second, []byte("{}\n")...) },

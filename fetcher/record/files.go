@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // Config says where records go.
@@ -33,10 +34,6 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
-
-// NewSuffix is what the name of a file ends with that will replace another
-// when it is whole. After a crash it is to be removed.
-const NewSuffix = ".new"
 
 // Files is an output in the files of a directory. Its methods must be called
 // from one goroutine at a time, and after Sync only Close unless the position
@@ -106,12 +103,7 @@ func Open(cfg Config, position frontier.Position) (*Files, error) {
 func (f *Files) path(name string) string { return f.cfg.FS.PathJoin(f.cfg.Dir, name) }
 
 func (f *Files) syncDir(name string) error {
-	dir, err := f.cfg.FS.OpenDir(name)
-	if err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil {
+	if err := durable.SyncDir(f.cfg.FS, name); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	return nil
@@ -119,17 +111,20 @@ func (f *Files) syncDir(name string) error {
 
 // Append implements Sink. What it appends is on disk after Sync.
 func (f *Files) Append(r *Record) (err error) {
-	if err := f.makeRoom(); err != nil {
-		return err
+	if len(f.buffer) == 0 {
+		if err := f.makeRoom(); err != nil {
+			return err
+		}
 	}
 	f.buffer, err = r.AppendLine(f.buffer)
 	return err
 }
 
-// makeRoom does what is due before a line is appended.
+// makeRoom does what is due before lines are written, when the end of the active
+// file was committed.
 func (f *Files) makeRoom() error {
 	f.packCommitted()
-	if len(f.buffer) == 0 && f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
+	if f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
 		return f.rotate()
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
@@ -321,8 +322,8 @@ func TestOpenRefuses(t *testing.T) {
 		position frontier.Position
 		want     string
 	}{
-		"bytes are missing": {map[string]string{"pages.jsonl": "{}\n"}, frontier.Position{{File: "pages.jsonl", Length: 4}}, "records are missing"},
-		"file is missing":   {nil, frontier.Position{{File: "pages.jsonl", Length: 4}}, "records are missing"},
+		"bytes are missing": {map[string]string{"pages.jsonl": "{}\n"}, frontier.Position{{File: "pages.jsonl", Length: 4}}, "its end is missing"},
+		"file is missing":   {nil, frontier.Position{{File: "pages.jsonl", Length: 4}}, "its end is missing"},
 		"closed files of another output": {map[string]string{"pages-000001.jsonl": "{}\n", "pages.jsonl": "{}\n"}, nil,
 			"pages-000001.jsonl is there, but only 0 closed files were committed"},
 		"later closed file": {map[string]string{"pages-000003.jsonl": "{}\n", "pages.jsonl": "{}\n"},
@@ -441,7 +442,7 @@ func TestRecordLine(t *testing.T) {
 		t.Fatalf("line %q, %v", line, err)
 	}
 	var back record.Record
-	if err := json.Unmarshal(line[len("before\n"):], &back); err != nil || back != r {
+	if err := json.Unmarshal(line[len("before\n"):], &back); err != nil || !cmp.Equal(back, r) {
 		t.Errorf("reads back as %+v, %v", back, err)
 	}
 }

@@ -1,11 +1,9 @@
 package record
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -19,21 +17,12 @@ import (
 // line therefore says whose it is (the fingerprint) and under which lease it
 // was written, and what the records of the crawl are, Export says.
 //
-// A Journal is safe for concurrent use. Callers of Sync share its cost: while
-// one waits for the disk, what the others append makes the next group.
+// A Journal must be called from one goroutine at a time. Many completions share
+// one Sync where the store groups them.
 type Journal struct {
 	files  *Files
 	unlock io.Closer
-
-	mu       sync.Mutex
-	lines    []byte // appended since the last group was taken
-	appended uint64 // lines so far
-
-	syncing  sync.Mutex // one group at a time
-	spare    []byte     // the other buffer of lines
-	synced   uint64     // lines on disk
-	position frontier.Position
-	err      error // of a write: what the file's end is like is not known any more
+	err    error // of a Sync: what is on disk is not known since
 }
 
 var (
@@ -61,7 +50,7 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, unlock.Close())
 	}
-	return &Journal{files: files, unlock: unlock, position: position}, nil
+	return &Journal{files: files, unlock: unlock}, nil
 }
 
 // wholeLines returns where the whole lines in the files of dir end.
@@ -89,7 +78,7 @@ func wholeLines(filesystem vfs.FS, dir string, series Series) (frontier.Position
 	return position, nil
 }
 
-// wholeLinesOf returns where the last line of a file ends that ends at all.
+// wholeLinesOf returns where the last whole line of a file ends.
 func wholeLinesOf(filesystem vfs.FS, name string) (int64, error) {
 	file, err := filesystem.Open(name)
 	if err != nil {
@@ -100,76 +89,35 @@ func wholeLinesOf(filesystem vfs.FS, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	end, room := info.Size(), make([]byte, 64<<10)
-	for end > 0 {
-		part := room[:min(end, int64(len(room)))]
-		if _, err := file.ReadAt(part, end-int64(len(part))); err != nil {
-			return 0, err
-		}
-		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
-			return end - int64(len(part)) + int64(i) + 1, nil
-		}
-		end -= int64(len(part))
-	}
-	return 0, nil
+	return endOfLines(file, info.Size())
 }
 
 // Append implements Sink. The line is on disk after Sync.
-func (j *Journal) Append(r *Record) error {
-	line, err := r.appendLeased(nil)
-	if err != nil {
-		return err
-	}
-	j.append(line)
-	return nil
+func (j *Journal) Append(r *Record) (err error) {
+	j.files.buffer, err = r.appendLeased(j.files.buffer)
+	return err
 }
 
 // Void implements Voider. Nobody waits for the line: when it is lost, the
 // record is one of a worker that died before it could take it back.
 func (j *Journal) Void(r *Record) error {
-	j.append(r.appendVoid(nil))
+	j.files.buffer = r.appendVoid(j.files.buffer)
 	return nil
 }
 
-func (j *Journal) append(line []byte) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, line...)
-	j.appended++
+// Sync implements frontier.Output: what was appended is on disk. After an error
+// it is not known what is, and every further call fails.
+func (j *Journal) Sync() (position frontier.Position, err error) {
+	if j.err == nil && len(j.files.buffer) > 0 {
+		j.err = j.files.makeRoom()
+	}
+	if j.err == nil {
+		position, j.err = j.files.Sync()
+	}
+	return position, j.err
 }
 
-// Sync implements frontier.Output: what was appended before the call is on
-// disk. After an error it is not known what is, and every further call fails.
-func (j *Journal) Sync() (frontier.Position, error) {
-	j.mu.Lock()
-	mine := j.appended
-	j.mu.Unlock()
-	j.syncing.Lock()
-	defer j.syncing.Unlock()
-	if j.err == nil && j.synced < mine { // else another caller's group had it
-		j.err = j.writeGroup()
-	}
-	return j.position, j.err
-}
-
-// writeGroup writes all lines that wait; syncing is held.
-func (j *Journal) writeGroup() (err error) {
-	j.mu.Lock()
-	lines, appended := j.lines, j.appended
-	j.lines = j.spare[:0]
-	j.mu.Unlock()
-	j.spare = lines
-	if err := j.files.makeRoom(); err != nil {
-		return err
-	}
-	j.files.buffer = append(j.files.buffer, lines...)
-	if j.position, err = j.files.Sync(); err == nil {
-		j.synced = appended
-	}
-	return err
-}
-
-// Close syncs and closes the files. No other call may be under way, or follow.
+// Close syncs and closes the files. No other call may follow.
 func (j *Journal) Close() error {
 	_, err := j.Sync()
 	return errors.Join(err, j.files.Close(), j.unlock.Close())

@@ -17,7 +17,7 @@ type lineReader struct {
 
 const (
 	blockBytes   = 256 << 10
-	maxLineBytes = 16 << 20 // the longest fields of a record are URLs: this is damage
+	maxLineBytes = 16 << 20 // the text of a page and its fields, with escapes, have less: this is damage
 )
 
 var (

@@ -10,17 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // MissingError reports a file that is shorter than what was committed of it.
-type MissingError struct {
-	Name            string
-	Size, Committed int64 // bytes
-}
-
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("record: %s has %d bytes, but %d were committed: records are missing", e.Name, e.Size, e.Committed)
-}
+type MissingError = durable.MissingError
 
 // Cut says how much of the active file of an output is left.
 type Cut struct {

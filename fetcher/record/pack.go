@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // packCommitted starts packing what was closed since, once the position that
@@ -47,23 +48,15 @@ func (f *Files) compress(name string) (err error) {
 		return err
 	}
 	defer in.Close()
-	temporary := f.path(name + zstdSuffix + NewSuffix)
-	out, err := f.cfg.FS.Create(temporary, vfs.WriteCategoryUnspecified)
+	err = durable.Replace(f.cfg.FS, f.path(name+zstdSuffix), func(out io.Writer) error {
+		z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(z, in)
+		return errors.Join(err, z.Close())
+	})
 	if err != nil {
-		return err
-	}
-	z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return errors.Join(err, out.Close())
-	}
-	_, err = io.Copy(z, in)
-	if err = errors.Join(err, z.Close(), out.Sync(), out.Close()); err != nil {
-		return err
-	}
-	if err := f.cfg.FS.Rename(temporary, f.path(name+zstdSuffix)); err != nil {
-		return err
-	}
-	if err := f.syncDir(f.cfg.Dir); err != nil {
 		return err
 	}
 	return f.cfg.FS.Remove(f.path(name))

@@ -1,7 +1,7 @@
 // Package record writes what became of each URL: one JSON object a line in
 // pages.jsonl, in files that a crash leaves no half line in.
 //
-// It owns the schema (docs/records.md), the files and their rotation. Files are
+// It owns the schema (docs/reference/records.md), the files and their rotation. Files are
 // the output of a crawl in one process: they say where they end
 // (frontier.Position), so that a store can commit that end together with the
 // completions; whatever lies beyond it after a crash is cut off. A Journal is
@@ -19,7 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Record is one line of the output. docs/records.md describes the fields.
+// Record is one line of the output. docs/reference/records.md describes the fields.
 type Record struct {
 	URL          string    `json:"url"`
 	Host         string    `json:"host"` // host key
@@ -47,6 +47,16 @@ type Record struct {
 	Error        string    `json:"error,omitempty"`
 	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where its record begins there
+
+	// What was asked for of the page. It stands behind all other keys of a record:
+	// its own keys are anybody's, and may be called as they are.
+	Lang       string          `json:"lang,omitempty"`       // of the main text, as the page says
+	Author     string          `json:"author,omitempty"`     // as the page says
+	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
+	Incomplete []string        `json:"incomplete,omitempty"` // required fields that the page does not have
+	Cut        []string        `json:"cut,omitempty"`        // fields, or "text", of which the end is missing
+	Text       string          `json:"text,omitempty"`       // the main text, paragraphs on lines of their own
+	Fields     json.RawMessage `json:"fields,omitempty"`     // an object of texts, numbers and lists of these
 
 	// What a Journal writes as well: whose record it is, to whom the item was
 	// handed out.

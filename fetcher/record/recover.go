@@ -1,14 +1,11 @@
 package record
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // found is which files there are of a closed file's number.
@@ -24,7 +21,7 @@ func (f *Files) recover() (plain []int, err error) {
 	closed := make(map[int]found)
 	for _, name := range names {
 		if strings.HasPrefix(name, f.cfg.Series.prefix()) || strings.HasPrefix(name, f.cfg.Series.active()) {
-			if strings.HasSuffix(name, NewSuffix) { // writing it was cut short
+			if strings.HasSuffix(name, durable.NewSuffix) { // writing it was cut short
 				if err := f.cfg.FS.Remove(f.path(name)); err != nil {
 					return nil, fmt.Errorf("record: %w", err)
 				}
@@ -66,53 +63,8 @@ func (f *Files) recover() (plain []int, err error) {
 
 // openActive opens the active file and cuts it to f.length.
 func (f *Files) openActive() (err error) {
-	if f.file, err = OpenAt(f.cfg.FS, f.path(f.cfg.Series.active()), f.length); err != nil {
-		return err
+	if f.file, err = durable.OpenAt(f.cfg.FS, f.path(f.cfg.Series.active()), f.length); err != nil {
+		return fmt.Errorf("record: %w", err)
 	}
 	return f.syncDir(f.cfg.Dir)
-}
-
-// OpenAt opens a file of an output, or creates it, and cuts it to the length
-// that was committed. The caller syncs the directory. A *MissingError: the file
-// is shorter.
-func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
-	file, err := filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return nil, fmt.Errorf("record: %w", err)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("record: %w", err), file.Close())
-	}
-	if info.Size() < length {
-		return nil, errors.Join(&MissingError{name, info.Size(), length}, file.Close())
-	}
-	if info.Size() > length {
-		if file, err = cut(filesystem, file, name, length); err != nil {
-			return nil, fmt.Errorf("record: cut %s to %d bytes: %w", name, length, err)
-		}
-	}
-	return file, nil
-}
-
-// cut shortens an open file. A file system that cannot truncate gets a copy.
-func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File, error) {
-	if filesystem == vfs.Default {
-		if err := os.Truncate(name, length); err != nil {
-			return nil, errors.Join(err, file.Close())
-		}
-		return file, nil
-	}
-	fresh, err := filesystem.Create(name+NewSuffix, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	_, err = io.Copy(fresh, io.NewSectionReader(file, 0, length))
-	if err = errors.Join(err, fresh.Sync(), fresh.Close(), file.Close()); err != nil {
-		return nil, err
-	}
-	if err := filesystem.Rename(name+NewSuffix, name); err != nil {
-		return nil, err
-	}
-	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 }

@@ -250,10 +250,12 @@ var errNoRecord = errors.New("not a record's line")
 // parseKeys finds the keys of a line without parsing all of it.
 func parseKeys(line []byte) (k keys, err error) {
 	url, _, ok := stringOf(line, `"url":"`)
-	if !ok || !parseID(&k.id, line, `"id":"`) {
+	_, end, hasID := stringOf(line, `"id":"`)
+	if !ok || !hasID || !parseID(&k.id, line, `"id":"`) {
 		return k, errNoRecord
 	}
 	k.url = url
+	line = line[:end] // a field of the page may be called referrer_id, too
 	_, end, named := stringOf(line, `"referrer_id":"`)
 	if !named {
 		return k, nil
@@ -275,7 +277,8 @@ func parseID(to *id, line []byte, key string) bool {
 }
 
 // stringOf returns the string that follows key in a line, and where it ends.
-// A key in quotes is found nowhere but in its place: those in strings are escaped.
+// A key in quotes is found nowhere but in its place, since those in strings are
+// escaped, and behind it in Record.Fields.
 func stringOf(line []byte, key string) (text []byte, end int, ok bool) {
 	i := bytes.Index(line, []byte(key))
 	if i < 0 {

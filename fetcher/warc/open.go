@@ -9,8 +9,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // lockFile keeps a second process out of the files that no store has locked.
@@ -39,10 +39,10 @@ func (w *Writer) open(position frontier.Position) error {
 		return fmt.Errorf("answers are missing: %w", err)
 	}
 	var err error
-	if w.file, err = record.OpenAt(w.cfg.FS, w.path(w.name), w.length); err != nil {
+	if w.file, err = durable.OpenAt(w.cfg.FS, w.path(w.name), w.length); err != nil {
 		return err
 	}
-	return w.syncFolder(w.folder())
+	return durable.SyncDir(w.cfg.FS, w.folder())
 }
 
 // create makes the folder; it and the directory may be new.
@@ -53,7 +53,7 @@ func (w *Writer) create() error {
 	if err := w.cfg.FS.MkdirAll(w.folder(), 0o700); err != nil {
 		return err
 	}
-	return errors.Join(w.syncFolder(w.cfg.Dir), w.syncFolder(w.cfg.FS.PathDir(w.cfg.Dir)))
+	return errors.Join(durable.SyncDir(w.cfg.FS, w.cfg.Dir), durable.SyncDir(w.cfg.FS, w.cfg.FS.PathDir(w.cfg.Dir)))
 }
 
 // dropUncommitted removes the file that a crash between a rotation and the
@@ -66,7 +66,7 @@ func (w *Writer) dropUncommitted() error {
 	}
 	var drop []string
 	for _, name := range names {
-		whole, cut := strings.CutSuffix(name, record.NewSuffix) // cutting it was cut short
+		whole, cut := strings.CutSuffix(name, durable.NewSuffix) // cutting it was cut short
 		serial, ok := w.serialOf(whole)
 		switch {
 		case !ok || serial <= w.serial && !cut:

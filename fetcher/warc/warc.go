@@ -21,6 +21,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // Folder is where the files are, in the directory of a crawl.
@@ -189,15 +190,7 @@ func (w *Writer) rotate() error {
 	w.serial++
 	w.rotated, w.changed = true, true
 	crash.Point("warc rotate")
-	return w.syncFolder(w.folder())
-}
-
-func (w *Writer) syncFolder(name string) error {
-	dir, err := w.cfg.FS.OpenDir(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.SyncDir(w.cfg.FS, w.folder())
 }
 
 // write appends bytes to the file; err says if it failed. Small ones wait for

@@ -383,7 +383,7 @@ func TestOpenRefuses(t *testing.T) {
 		position frontier.Position
 		want     string
 	}{
-		"bytes are missing":     {[]string{one}, "", at("warc/"+one, 4), "records are missing"},
+		"bytes are missing":     {[]string{one}, "", at("warc/"+one, 4), "its end is missing"},
 		"the file is missing":   {nil, "", at("warc/"+one, 4), "no such file"},
 		"another output's":      {[]string{one, two}, "", nil, two + " is there, but only 0 files were committed"},
 		"two later ones":        {[]string{one, two, three}, "", at("warc/"+one, 3), three + " is there, but only 1 files were committed"},

@@ -44,19 +44,19 @@ func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 
 const benchHosts = 1000
 
-// benchItem returns the n-th item of a crawl: pages of benchHosts hosts in turn.
-func benchItem(n int) frontier.Item {
+// benchOffer returns the n-th page of a crawl: pages of benchHosts hosts in turn.
+func benchOffer(n int) frontier.Offer {
 	host := "h" + strconv.Itoa(n%benchHosts) + ".test"
-	return frontier.Item{
+	return frontier.Offer{
 		URL: "https://" + host + "/some/longer/path/page-" + strconv.Itoa(n/benchHosts) + ".html", Host: host, Depth: 3,
 		Priority: frontier.PriorityPage,
 	}
 }
 
-func benchItems(from, n int) []frontier.Item {
-	items := make([]frontier.Item, n)
+func benchOffers(from, n int) []frontier.Offer {
+	items := make([]frontier.Offer, n)
 	for i := range items {
-		items[i] = benchItem(from + i)
+		items[i] = benchOffer(from + i)
 	}
 	return items
 }
@@ -83,7 +83,7 @@ func share(b *testing.B, callers int, work func(n int) error) {
 
 func benchAdd(b *testing.B, crawl Crawl, batch, callers int) {
 	share(b, callers, func(n int) error {
-		_, err := crawl.Add(b.Context(), benchItems(n*batch, batch))
+		_, err := crawl.Add(b.Context(), benchOffers(n*batch, batch))
 		return err
 	})
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "items/s")
@@ -92,12 +92,12 @@ func benchAdd(b *testing.B, crawl Crawl, batch, callers int) {
 func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 	const known = 100_000
 	for n := 0; n < known; n += 1000 {
-		if _, err := crawl.Add(b.Context(), benchItems(n, 1000)); err != nil {
+		if _, err := crawl.Add(b.Context(), benchOffers(n, 1000)); err != nil {
 			b.Fatal(err)
 		}
 	}
 	share(b, callers, func(n int) error {
-		verdicts, err := crawl.Add(b.Context(), benchItems(n*batch%(known-batch), batch))
+		verdicts, err := crawl.Add(b.Context(), benchOffers(n*batch%(known-batch), batch))
 		if err == nil && verdicts[0].Answer != frontier.Seen {
 			return fmt.Errorf("a known URL is answered %v", verdicts[0].Answer)
 		}
@@ -112,7 +112,7 @@ func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 	const waiting = 32 * benchHosts
 	for n := 0; n < waiting; n += 1000 {
-		if _, err := crawl.Add(b.Context(), benchItems(n, 1000)); err != nil {
+		if _, err := crawl.Add(b.Context(), benchOffers(n, 1000)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -130,7 +130,7 @@ func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 		for i, item := range lease.Items {
 			n := int(added.Add(1))
 			done[i] = finished(item)
-			done[i].Links = append(benchItems(n%waiting, seen), benchItem(n))
+			done[i].Links = append(benchOffers(n%waiting, seen), benchOffer(n))
 			done[i].Record = func(frontier.LinkCounts) error { return nil }
 		}
 		items.Add(int64(len(done)))

@@ -10,7 +10,7 @@ import (
 // broken is a Memory with some of its methods replaced.
 type broken struct {
 	*Memory
-	add      func(context.Context, []frontier.Item) ([]frontier.Verdict, error)
+	add      func(context.Context, []frontier.Offer) ([]frontier.Verdict, error)
 	lease    func(context.Context, frontier.LeaseRequest) (frontier.Grant, error)
 	extend   func(context.Context, frontier.LeaseID, frontier.TopUp) (frontier.Extension, error)
 	complete func(context.Context, frontier.LeaseID, []frontier.Completion, frontier.HostUpdate) error
@@ -31,8 +31,8 @@ func newBroken(opt Options) *broken {
 	}
 }
 
-func (b *broken) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
-	return b.add(ctx, items)
+func (b *broken) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+	return b.add(ctx, offers)
 }
 
 func (b *broken) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {

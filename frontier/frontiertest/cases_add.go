@@ -57,7 +57,7 @@ func addTakesDuplicatesInOrder(open opener) {
 		}
 	}
 	c.wantPlaces(2, 0, 0, 0)
-	c.wantItems("handed out", c.lease().Items, []frontier.Item{a, b})
+	c.wantItems("handed out", c.lease().Items, []frontier.Offer{a, b})
 }
 
 func addTakesNothing(open opener) {
@@ -151,7 +151,7 @@ func addNeverDropsExact(open opener) {
 
 func addKeepsExactOnce(open opener) {
 	c := open(Options{})
-	asExact := func(item frontier.Item) frontier.Item { item.Class = frontier.Exact; return item }
+	asExact := func(item frontier.Offer) frontier.Offer { item.Class = frontier.Exact; return item }
 	first, second := page("a.test", 1), page("a.test", 2)
 	c.add(asExact(first), second)
 	want, queued := frontier.Seen, uint64(2)
@@ -180,7 +180,9 @@ func addKeepsTheItem(open opener) {
 		URL: "https://a.test:8443/path;p?q=1&r=%2F", Host: "a.test", Depth: 65535, Hops: 255,
 		Priority: frontier.PriorityAsset, Class: frontier.Exact, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 255},
 	}
-	c.add(want)
+	offer := want.Offer()
+	offer.Round = 5 // undecided, it is ignored
+	c.add(offer)
 	listed := c.list(frontier.Queued, "")[want.URL]
 	got := c.lease().Items[0]
 	if got.Fingerprint != listed.Fingerprint || got.Fingerprint == (frontier.Item{}.Fingerprint) {
@@ -205,9 +207,9 @@ func addDelays(open opener) {
 	}
 	c.add(page("a.test", 2))
 	l := c.lease()
-	c.wantItems("handed out before the delay", l.Items, []frontier.Item{page("a.test", 2)})
+	c.wantItems("handed out before the delay", l.Items, []frontier.Offer{page("a.test", 2)})
 	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
-	c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Item{late})
+	c.wantItems("handed out after the delay", c.dueIn(late.Delay).Items, []frontier.Offer{late})
 }
 
 func addLeavesALeasedHostLeased(open opener) {
@@ -218,7 +220,7 @@ func addLeavesALeasedHostLeased(open opener) {
 	c.idle()
 	c.wantPlaces(1, 1, 0, 0)
 	c.complete(l.ID, frontier.HostUpdate{End: true}, finished(l.Items[0]))
-	c.wantItems("handed out", c.lease().Items, []frontier.Item{page("a.test", 2)})
+	c.wantItems("handed out", c.lease().Items, []frontier.Offer{page("a.test", 2)})
 }
 
 func addMakesNoHostDueEarlier(open opener) {

@@ -40,7 +40,7 @@ func completeFinishes(open opener) {
 	}
 	c.wantPlaces(0, 0, 6, 5)
 	for i, outcome := range outcomes {
-		status := c.wantState(l.Items[i], outcome.State())
+		status := c.wantState(l.Items[i].Offer(), outcome.State())
 		if _, forgets := c.Crawl.(ForgetsDone); forgets && status.State == frontier.Done {
 			continue
 		}
@@ -82,11 +82,11 @@ func completeGivesBack(open opener) {
 	c.add(pages("a.test", 0, 6)...)
 	c.add(seed)
 	l := c.lease()
-	c.wantItems("handed out", l.Items, []frontier.Item{seed, page("a.test", 0), page("a.test", 1)})
+	c.wantItems("handed out", l.Items, []frontier.Offer{seed, page("a.test", 0), page("a.test", 1)})
 	c.complete(l.ID, frontier.HostUpdate{End: true},
 		givenBack(l.Items[2]), givenBack(l.Items[0]), finished(l.Items[1]))
 	got := c.lease()
-	c.wantItems("handed out again", got.Items, []frontier.Item{
+	c.wantItems("handed out again", got.Items, []frontier.Offer{
 		seed, page("a.test", 1), page("a.test", 2), page("a.test", 3), page("a.test", 4), page("a.test", 5), asset,
 	})
 	for _, item := range got.Items {
@@ -106,7 +106,7 @@ func completeEnds(open opener) {
 		c.Failf("an ended lease was extended")
 	}
 	c.lost(l.ID, finished(l.Items[0])) // it ended with this one not completed
-	c.wantItems("handed out again", c.lease().Items, []frontier.Item{l.Items[0], l.Items[2], page("a.test", 3)})
+	c.wantItems("handed out again", c.lease().Items, []frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), page("a.test", 3)})
 }
 
 func completeTwice(open opener) {
@@ -186,8 +186,8 @@ func completeAddsLinks(open opener) {
 	c.add(pages("a.test", 0, 2)...)
 	l := c.lease()
 	first, second := finished(l.Items[0]), finished(l.Items[1])
-	first.Links = []frontier.Item{page("a.test", 0), page("b.test", 0), page("b.test", 0), page("a.test", 2)}
-	second.Links = append(pages("b.test", 0, 7), frontier.Item{Host: "b.test"})
+	first.Links = []frontier.Offer{page("a.test", 0), page("b.test", 0), page("b.test", 0), page("a.test", 2)}
+	second.Links = append(pages("b.test", 0, 7), frontier.Offer{Host: "b.test"})
 	second.Refused = []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 4}, {Reason: frontier.ReasonMalformed, Count: 1}}
 	var counts [2]frontier.LinkCounts
 	first.Record = func(links frontier.LinkCounts) error { counts[0] = links; return nil }
@@ -261,7 +261,7 @@ func completeSetsTheDueTime(open opener) {
 		c.complete(l.ID, frontier.HostUpdate{Due: 2 * time.Hour, Delay: time.Second}, finished(l.Items[0]))
 		c.Clock.Advance(time.Second)
 		c.complete(l.ID, frontier.HostUpdate{Due: due, Delay: time.Second, End: true})
-		if got := c.wantState(l.Items[1], frontier.Queued).HostDueIn; got != due {
+		if got := c.wantState(l.Items[1].Offer(), frontier.Queued).HostDueIn; got != due {
 			c.Failf("the host is due in %v, want %v", got, due)
 		}
 		c.end(c.dueIn(due), time.Second)

@@ -104,8 +104,8 @@ func retryOfOneHost(open opener) {
 	}
 }
 
-// spread puts items of one host into every state.
-func spread(c *driver) map[frontier.State][]frontier.Item {
+// spread puts items of one host into every state, and returns their offers.
+func spread(c *driver) map[frontier.State][]frontier.Offer {
 	c.add(pages("a.test", 0, 12)...)
 	l := c.lease()
 	failed := finished(l.Items[1])
@@ -115,11 +115,11 @@ func spread(c *driver) map[frontier.State][]frontier.Item {
 	c.complete(l.ID, frontier.HostUpdate{Due: time.Minute, Delay: 5 * time.Second, Blob: []byte("b")},
 		redirect, failed, retried(l.Items[2], time.Hour), givenBack(l.Items[3]))
 	c.add(page("b.test", 0))
-	return map[frontier.State][]frontier.Item{
-		frontier.Done:   l.Items[:1],
-		frontier.Failed: l.Items[1:2],
-		frontier.Queued: append(append([]frontier.Item{page("b.test", 0)}, l.Items[2:4]...), pages("a.test", 6, 12)...),
-		frontier.Leased: l.Items[4:6],
+	return map[frontier.State][]frontier.Offer{
+		frontier.Done:   pages("a.test", 0, 1),
+		frontier.Failed: pages("a.test", 1, 2),
+		frontier.Queued: slices.Concat(pages("b.test", 0, 1), pages("a.test", 2, 4), pages("a.test", 6, 12)),
+		frontier.Leased: pages("a.test", 4, 6),
 	}
 }
 

@@ -21,7 +21,7 @@ func expiryMakesTheHostDueAfterItsDelay(open opener) {
 	c.complete(l.ID, frontier.HostUpdate{Delay: 6 * time.Second}, finished(l.Items[1]))
 	again := c.dueIn(36 * time.Second)
 	c.wantItems("handed out after the expiry", again.Items[:4],
-		[]frontier.Item{l.Items[0], l.Items[2], l.Items[3], page("a.test", 4)})
+		[]frontier.Offer{l.Items[0].Offer(), l.Items[2].Offer(), l.Items[3].Offer(), page("a.test", 4)})
 	c.wantPlaces(3, 5, 1, 0)
 }
 

@@ -28,7 +28,7 @@ var leaseCases = []testCase{
 
 func leaseKeepsTheOrder(open opener) {
 	c := open(Options{})
-	var items []frontier.Item
+	var items []frontier.Offer
 	for n, priority := range []frontier.Priority{2, 1, 0, 1, 2, 0, 1} {
 		item := page("a.test", n)
 		item.Priority = priority
@@ -36,7 +36,7 @@ func leaseKeepsTheOrder(open opener) {
 	}
 	c.add(items...)
 	want := slices.Clone(items)
-	slices.SortStableFunc(want, func(a, b frontier.Item) int { return int(a.Priority) - int(b.Priority) })
+	slices.SortStableFunc(want, func(a, b frontier.Offer) int { return int(a.Priority) - int(b.Priority) })
 	c.wantItems("handed out", c.lease().Items, want)
 }
 

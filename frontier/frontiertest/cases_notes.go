@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // notes returns the first n notes of a partition that has any.
-func (c outbox) notes(n int) frontier.NoteBatch {
-	batch, err := c.Crawl.(frontier.Outbox).Notes(c.Ctx, n)
+func (c outbox) notes(n int) exact.NoteBatch {
+	batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, n)
 	c.Must(err, "Notes")
 	if len(batch.Notes) > n {
 		c.Failf("Notes returned %d notes, want at most %d", len(batch.Notes), n)
@@ -19,25 +20,25 @@ func (c outbox) notes(n int) frontier.NoteBatch {
 }
 
 // delivered drops a batch and checks whether it was there.
-func (c outbox) delivered(want bool, batch frontier.NoteBatch, seen uint64, refused ...frontier.Refusal) {
-	dropped, err := c.Crawl.(frontier.Outbox).Delivered(c.Ctx, batch, seen, refused)
+func (c outbox) delivered(want bool, batch exact.NoteBatch, seen uint64, refused ...frontier.Refusal) {
+	dropped, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, seen, refused)
 	c.Must(err, "Delivered")
 	if dropped != want {
 		c.Failf("Delivered of %d notes = %t, want %t", len(batch.Notes), dropped, want)
 	}
 }
 
-// wantNotes checks a batch: its notes' URLs, and that what they have of their
-// items is what was offered.
-func (c outbox) wantNotes(batch frontier.NoteBatch, want ...frontier.Item) {
+// wantNotes checks a batch: its notes' URLs, and that their items are those that
+// the offers give.
+func (c outbox) wantNotes(batch exact.NoteBatch, want ...frontier.Offer) {
 	var got []frontier.Item
 	for _, note := range batch.Notes {
 		got = append(got, note.Item)
 	}
 	c.wantItems("notes", got, want)
 	for i, item := range got {
-		want := want[i]
-		want.Fingerprint, want.Decision, want.Delay = item.Fingerprint, frontier.Undecided, 0
+		want := itemOf(want[i])
+		want.Fingerprint = item.Fingerprint
 		if item != want || item.Fingerprint == (frontier.Item{}).Fingerprint {
 			c.Failf("the note is of %+v, want %+v", item, want)
 		}
@@ -49,12 +50,12 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	c.add(pages("a.test", 0, 2)...)
 	l := c.lease()
 	done := all(l.Items, finished)
-	rich := as(frontier.Later, frontier.Item{
+	rich := as(frontier.Later, frontier.Offer{
 		URL: "https://b.test:8443/path;p?q=1", Host: "b.test", Depth: 300, Hops: 3, Round: 9,
 		Priority: frontier.PriorityAsset, Referrer: frontier.Referrer{1, 2, 255},
 	})
 	rich.Class = 15
-	done[0].Links = []frontier.Item{page("b.test", 0), rich, as(frontier.New, page("b.test", 1))}
+	done[0].Links = []frontier.Offer{page("b.test", 0), rich, as(frontier.New, page("b.test", 1))}
 	var counts frontier.LinkCounts
 	done[0].Record = func(links frontier.LinkCounts) error { counts = links; return nil }
 	c.complete(l.ID, frontier.HostUpdate{}, done[0])
@@ -81,7 +82,7 @@ func notesComeWithTheirPage(open func(Options) outbox) {
 	c.want("seen", books.Seen, 1)
 	c.want("refused", books.Refused[frontier.ReasonHostLimit], 2)
 	c.wantNotes(c.notes(10))
-	c.delivered(false, frontier.NoteBatch{}, 0)
+	c.delivered(false, exact.NoteBatch{}, 0)
 }
 
 func notesOfALostLease(open func(Options) outbox) {
@@ -90,7 +91,7 @@ func notesOfALostLease(open func(Options) outbox) {
 	l := c.lease()
 	c.Clock.Advance(30 * time.Second)
 	done := finished(l.Items[0])
-	done.Links, done.Untold = []frontier.Item{as(frontier.Later, page("b.test", 0))}, true
+	done.Links, done.Untold = []frontier.Offer{as(frontier.Later, page("b.test", 0))}, true
 	c.lost(l.ID, done)
 	c.want("outbox", c.books().Outbox, 0)
 	c.wantNotes(c.notes(10))
@@ -104,7 +105,7 @@ func notesOfTheUntold(open func(Options) outbox) {
 	done := all(l.Items, finished)
 	done[0].Untold, done[0].Status = true, 204
 	done[1].Untold, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
-	done[1].Links = []frontier.Item{as(frontier.Later, page("b.test", 0))}
+	done[1].Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
 	done[3] = givenBack(l.Items[3])
 	done[3].Untold = true // it is not finished
 	c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
@@ -114,7 +115,7 @@ func notesOfTheUntold(open func(Options) outbox) {
 	for _, note := range batch.Notes {
 		ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, note.Item.Class)
 	}
-	for item, want := range map[*frontier.Item]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
+	for item, want := range map[*frontier.Offer]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
 		if ends[item.URL] != want {
 			c.Failf("the note of %q says %q, want %q", item.URL, ends[item.URL], want)
 		}
@@ -158,13 +159,13 @@ func notesKeepTheCrawlGoing(open func(Options) outbox) {
 	c.add(page("a.test", 0))
 	l := c.lease()
 	done := finished(l.Items[0])
-	done.Links = []frontier.Item{as(frontier.Later, page("b.test", 0))}
+	done.Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
 	if grant := c.idle(); grant.Empty || grant.Wait <= 0 {
 		c.Failf("with a note in the outbox: empty %t, wait %v, want false and some time", grant.Empty, grant.Wait)
 	}
 	batch := c.notes(1)
-	c.add(as(frontier.New, batch.Notes[0].Item))
+	c.add(as(frontier.New, batch.Notes[0].Item.Offer()))
 	c.delivered(true, batch, 0)
 	c.finish()
 	if grant := c.idle(); !grant.Empty {
@@ -183,7 +184,7 @@ func notesOutliveARestart(open func(Options) outbox) {
 	c.add(page("a.test", 0))
 	l := c.lease()
 	done := finished(l.Items[0])
-	done.Links = []frontier.Item{item, later}
+	done.Links = []frontier.Offer{item, later}
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
 	reopened, err := reopener.Reopen()
 	c.Must(err, "Reopen")
@@ -208,12 +209,12 @@ func racersDeliverEachNoteOnce(open func(Options) outbox) {
 		}
 		for {
 			last := noting.Load() == 0
-			batch, err := c.Crawl.(frontier.Outbox).Notes(c.Ctx, 1+racer)
+			batch, err := c.Crawl.(exact.Outbox).Notes(c.Ctx, 1+racer)
 			n := uint64(len(batch.Notes))
 			if err != nil || last && n == 0 {
 				return err
 			}
-			if _, err := c.Crawl.(frontier.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
+			if _, err := c.Crawl.(exact.Outbox).Delivered(c.Ctx, batch, n, nil); err != nil {
 				return err
 			}
 		}

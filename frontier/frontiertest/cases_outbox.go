@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // outboxCases hold crawls to what an exact set beside them relies on. They pass
-// over a crawl that is no frontier.Outbox.
+// over a crawl that is no exact.Outbox.
 var outboxCases = []testCase{
 	{Name: "DecisionNewIsQueuedOnce", Check: beside(decisionNewIsQueuedOnce)},
 	{Name: "DecisionNewReturnsFromALostLease", Check: beside(decisionNewReturnsFromALostLease)},
@@ -37,10 +38,10 @@ var outboxCases = []testCase{
 // outbox is a driver of a crawl beside an exact set.
 type outbox struct{ *driver }
 
-// beside makes a case of a check that crawls pass that are a frontier.Outbox.
+// beside makes a case of a check that crawls pass that are an exact.Outbox.
 func beside(check func(open func(Options) outbox)) func(opener) {
 	return func(open opener) {
-		if _, ok := open(Options{ExactSet: true}).Crawl.(frontier.Outbox); !ok {
+		if _, ok := open(Options{ExactSet: true}).Crawl.(exact.Outbox); !ok {
 			return
 		}
 		check(func(opt Options) outbox {
@@ -51,12 +52,12 @@ func beside(check func(open func(Options) outbox)) func(opener) {
 }
 
 // as returns an exact item with a decision.
-func as(decision frontier.Decision, item frontier.Item) frontier.Item {
+func as(decision frontier.Decision, item frontier.Offer) frontier.Offer {
 	item.Class, item.Decision = frontier.Exact, decision
 	return item
 }
 
-func allAs(decision frontier.Decision, items []frontier.Item) []frontier.Item {
+func allAs(decision frontier.Decision, items []frontier.Offer) []frontier.Offer {
 	for i := range items {
 		items[i] = as(decision, items[i])
 	}
@@ -64,14 +65,14 @@ func allAs(decision frontier.Decision, items []frontier.Item) []frontier.Item {
 }
 
 // again returns an exact item that is renewed in a round.
-func again(item frontier.Item, round uint32) frontier.Item {
+func again(item frontier.Offer, round uint32) frontier.Offer {
 	item = as(frontier.Again, item)
 	item.Round = round
 	return item
 }
 
 // wantOffer checks how items are answered.
-func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Item) {
+func (c outbox) wantOffer(want frontier.Answer, items ...frontier.Offer) {
 	for i, verdict := range c.offer(items...) {
 		if verdict.Answer != want {
 			c.Failf("%q with decision %d: %v %q, want %v", suite.Cut(items[i].URL), items[i].Decision, verdict.Answer, verdict.Reason, want)
@@ -191,7 +192,7 @@ func decisionAgainKeepsItsRound(open func(Options) outbox) {
 		c.wantOffer(frontier.Seen, again(item, round), as(frontier.New, item), as(frontier.Known, item))
 	}
 	l := c.lease()
-	if got := l.Items[0]; got.Round != 1<<32-1 || got.Class != frontier.Exact || got.Decision != frontier.Undecided {
+	if got := l.Items[0]; got.Round != 1<<32-1 || got.Class != frontier.Exact {
 		c.Failf("handed out %+v in the last round", got)
 	}
 	c.wantClaims(0, 0)
@@ -220,7 +221,7 @@ func decisionsAreRefusedByIndex(open func(Options) outbox) {
 	done := finished(l.Items[0])
 	done.Links = allAs(frontier.New, pages("b.test", 0, 4))
 	done.Links[0].Decision = frontier.Known
-	done.Links = append(done.Links, as(frontier.Later, frontier.Item{Host: "b.test"}))
+	done.Links = append(done.Links, as(frontier.Later, frontier.Offer{Host: "b.test"}))
 	var refused []string
 	done.LinkRefused = func(link int, reason frontier.Reason) { refused = append(refused, fmt.Sprint(link, " ", reason)) }
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
@@ -236,7 +237,7 @@ func decisionsAreRefusedByIndex(open func(Options) outbox) {
 
 func decisionLaterIsForLinks(open func(Options) outbox) {
 	c := open(Options{})
-	if verdicts, err := c.Add(c.Ctx, []frontier.Item{as(frontier.Later, page("a.test", 1))}); err == nil {
+	if verdicts, err := c.Add(c.Ctx, []frontier.Offer{as(frontier.Later, page("a.test", 1))}); err == nil {
 		c.Failf("Add put off a decision: %v", verdicts)
 	}
 	books := c.books()
@@ -275,7 +276,7 @@ func racersQueueWhatIsNewOnce(open func(Options) outbox) {
 			if racer%2 == 1 {
 				item.Decision, item.Round = frontier.Again, 1
 			}
-			verdicts, err := c.Add(c.Ctx, []frontier.Item{item})
+			verdicts, err := c.Add(c.Ctx, []frontier.Offer{item})
 			if err != nil {
 				return err
 			}

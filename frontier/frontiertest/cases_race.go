@@ -27,7 +27,7 @@ func racersAddEachURLOnce(open opener) {
 		for n := range urls { // all in one order, so that they meet
 			item := page(fmt.Sprintf("h%d.test", n%hosts), n)
 			item.Class = frontier.Class(n / hosts % 2)
-			verdicts, err := c.Add(c.Ctx, []frontier.Item{item, item})
+			verdicts, err := c.Add(c.Ctx, []frontier.Offer{item, item})
 			if err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func racersFollowLinksOnce(open opener) {
 func racersCrawlEverythingOnce(open opener) {
 	c := open(Options{})
 	const size = 2000
-	at := func(n int) frontier.Item { return page(fmt.Sprintf("h%d.test", n%17), n) }
+	at := func(n int) frontier.Offer { return page(fmt.Sprintf("h%d.test", n%17), n) }
 	number := map[string]int{}
 	for n := range size {
 		number[at(n).URL] = n

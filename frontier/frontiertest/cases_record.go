@@ -92,7 +92,7 @@ func recordErrorFailsTheCompletion(open opener) {
 		notDoneAfterCrash(c, l.Items[0])
 		return
 	}
-	c.wantState(l.Items[0], frontier.Leased)
+	c.wantState(l.Items[0].Offer(), frontier.Leased)
 	c.want("records", c.books().Records, 0)
 	if _, early := c.Crawl.(LinksFirst); !early {
 		c.want("found", c.books().Found, before.Found)

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // wantWaits checks which items the outbox says are queued or leased.
-func (c outbox) wantWaits(when string, items []frontier.Item, want ...bool) {
-	got, err := c.Crawl.(frontier.Outbox).Waits(c.Ctx, items)
+func (c outbox) wantWaits(when string, keys []exact.ItemKey, want ...bool) {
+	got, err := c.Crawl.(exact.Outbox).Waits(c.Ctx, keys)
 	c.Must(err, "Waits")
 	if !slices.Equal(got, want) {
-		c.Failf("%s: of %q wait %v, want %v", when, urls(items), got, want)
+		c.Failf("%s: of %x wait %v, want %v", when, keys, got, want)
 	}
 }
 
@@ -23,16 +24,17 @@ func waitsUntilCompleted(open func(Options) outbox) {
 	items := allAs(frontier.New, pages("a.test", 0, 3))
 	items[2].Delay = time.Hour
 	c.add(items...)
-	for i := range items {
-		items[i].Fingerprint = c.print(items[i])
+	keys := make([]exact.ItemKey, len(items))
+	for i, item := range items {
+		keys[i] = exact.ItemKey{Host: item.Host, Fingerprint: c.print(item)}
 	}
-	c.wantWaits("queued", items, true, true, true)
+	c.wantWaits("queued", keys, true, true, true)
 	l := c.lease()
-	c.wantWaits("leased", items, true, true, true)
+	c.wantWaits("leased", keys, true, true, true)
 	untold, told := finished(l.Items[0]), finished(l.Items[1])
 	untold.Untold = true
 	c.complete(l.ID, frontier.HostUpdate{End: true}, untold, told)
-	c.wantWaits("completed", items, false, false, true)
-	items[2].Fingerprint[0]++
-	c.wantWaits("never offered", items[2:], false)
+	c.wantWaits("completed", keys, false, false, true)
+	keys[2].Fingerprint[0]++
+	c.wantWaits("never offered", keys[2:], false)
 }

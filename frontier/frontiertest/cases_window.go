@@ -35,14 +35,14 @@ var windowCases = []testCase{
 }
 
 // classed is a page of a.test of a class.
-func classed(class frontier.Class, n int) frontier.Item {
+func classed(class frontier.Class, n int) frontier.Offer {
 	item := page("a.test", n)
 	item.Class = class
 	return item
 }
 
 // answered checks the answer to an item that is offered.
-func (d *driver) answered(item frontier.Item, want frontier.Answer) {
+func (d *driver) answered(item frontier.Offer, want frontier.Answer) {
 	if got := d.offer(item)[0]; got.Answer != want {
 		d.Failf("%q offered: %v %q, want %v", item.URL, got.Answer, got.Reason, want)
 	}
@@ -141,7 +141,7 @@ func windowOfALink(open opener) {
 	c.add(from)
 	l := c.lease()
 	done := finished(l.Items[0])
-	done.Links = []frontier.Item{item, item}
+	done.Links = []frontier.Offer{item, item}
 	var counts frontier.LinkCounts
 	done.Record = func(links frontier.LinkCounts) error { counts = links; return nil }
 	c.complete(l.ID, frontier.HostUpdate{End: true}, done)
@@ -159,7 +159,7 @@ func windowEndsOnce(open opener) {
 	c.Clock.Advance(Window)
 	var added atomic.Int64
 	c.Race(16, func(int) error {
-		verdicts, err := c.Add(c.Ctx, []frontier.Item{item, item})
+		verdicts, err := c.Add(c.Ctx, []frontier.Offer{item, item})
 		for _, v := range verdicts {
 			if v.Answer == frontier.Added {
 				added.Add(1)

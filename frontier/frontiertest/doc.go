@@ -40,12 +40,12 @@
 //     deliveries; the blob of their hosts is cleared (it may stay while a worker
 //     has the host), their due times are kept. Stats.Retries counts the
 //     disposition Retry only.
-//   - Decisions, of a frontier.Outbox. New, Promoted and Again of one URL are one
+//   - Decisions, of an exact.Outbox. New, Promoted and Again of one URL are one
 //     offer: it waits, once, whoever asked. A Promoted item that the filter claims
 //     gets Round 1 unless it has one. A failed item whose URL waits again is not
 //     retried meanwhile.
-//   - Notes. They have everything of an item but its Delay and its Decision. A
-//     crawl with notes is not Empty.
+//   - Notes. The note of a link holds the item that its offer gives, but for the
+//     Delay. A crawl with notes is not Empty.
 //   - Books. Every counter is exact at any moment (Delayed may count items whose
 //     delay has passed but which nobody asked for since).
 //

@@ -38,38 +38,38 @@ func (d *driver) ids(n int) []frontier.LeaseID {
 }
 
 // page returns the n-th page of host.
-func page(host string, n int) frontier.Item {
-	return frontier.Item{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
+func page(host string, n int) frontier.Offer {
+	return frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, n), Host: host, Depth: 1, Priority: frontier.PriorityPage}
 }
 
 // pages returns pages from up to, not including, to.
-func pages(host string, from, to int) (items []frontier.Item) {
+func pages(host string, from, to int) (offers []frontier.Offer) {
 	for n := from; n < to; n++ {
-		items = append(items, page(host, n))
+		offers = append(offers, page(host, n))
 	}
-	return items
+	return offers
 }
 
-// offer adds items and returns the verdicts.
-func (d *driver) offer(items ...frontier.Item) []frontier.Verdict {
-	verdicts, err := d.Add(d.Ctx, items)
+// offer calls Add and returns the verdicts.
+func (d *driver) offer(offers ...frontier.Offer) []frontier.Verdict {
+	verdicts, err := d.Add(d.Ctx, offers)
 	d.Must(err, "Add")
-	if len(verdicts) != len(items) {
-		d.Failf("Add answered %d of %d items", len(verdicts), len(items))
+	if len(verdicts) != len(offers) {
+		d.Failf("Add answered %d of %d offers", len(verdicts), len(offers))
 	}
 	for i, verdict := range verdicts {
 		if verdict.Answer == 0 {
-			d.Failf("Add gave no verdict on %q", suite.Cut(items[i].URL))
+			d.Failf("Add gave no verdict on %q", suite.Cut(offers[i].URL))
 		}
 	}
 	return verdicts
 }
 
-// add adds items that must be new.
-func (d *driver) add(items ...frontier.Item) {
-	for i, verdict := range d.offer(items...) {
+// add offers what must be new.
+func (d *driver) add(offers ...frontier.Offer) {
+	for i, verdict := range d.offer(offers...) {
 		if verdict.Answer != frontier.Added {
-			d.Failf("Add(%q) = %v %q, want added", suite.Cut(items[i].URL), verdict.Answer, verdict.Reason)
+			d.Failf("Add(%q) = %v %q, want added", suite.Cut(offers[i].URL), verdict.Answer, verdict.Reason)
 		}
 	}
 }
@@ -166,10 +166,18 @@ func urls(items []frontier.Item) (urls []string) {
 	return urls
 }
 
-// wantItems checks the URLs of items and their order.
-func (d *driver) wantItems(what string, got, want []frontier.Item) {
-	if !slices.Equal(urls(got), urls(want)) {
-		d.Failf("%s: got %q, want %q", what, urls(got), urls(want))
+func offeredURLs(offers []frontier.Offer) (urls []string) {
+	for _, offer := range offers {
+		urls = append(urls, suite.Cut(offer.URL))
+	}
+	return urls
+}
+
+// wantItems checks that the URLs of items are those that were offered, in this
+// order.
+func (d *driver) wantItems(what string, got []frontier.Item, want []frontier.Offer) {
+	if !slices.Equal(urls(got), offeredURLs(want)) {
+		d.Failf("%s: got %q, want %q", what, urls(got), offeredURLs(want))
 	}
 }
 
@@ -197,12 +205,12 @@ func (d *driver) wantPlaces(queued, leased, done, failed uint64) {
 	}
 }
 
-// wantState checks where item is and returns the whole answer.
-func (d *driver) wantState(item frontier.Item, want frontier.State) frontier.Status {
-	status, err := d.Lookup(d.Ctx, item.Host, item.URL)
+// wantState checks where an offered URL is and returns the whole answer.
+func (d *driver) wantState(offer frontier.Offer, want frontier.State) frontier.Status {
+	status, err := d.Lookup(d.Ctx, offer.Host, offer.URL)
 	d.Must(err, "Lookup")
 	if status.State != want {
-		d.Failf("%q is %q, want %q", suite.Cut(item.URL), status.State, want)
+		d.Failf("%q is %q, want %q", suite.Cut(offer.URL), status.State, want)
 	}
 	return status
 }
@@ -225,9 +233,9 @@ func (d *driver) list(state frontier.State, host string) map[string]frontier.Ite
 	return items
 }
 
-// print returns the fingerprint of an item that is queued.
-func (d *driver) print(item frontier.Item) bloomstore.Fingerprint {
-	return d.list(frontier.Queued, item.Host)[item.URL].Fingerprint
+// print returns the fingerprint of an offer that is queued.
+func (d *driver) print(offer frontier.Offer) bloomstore.Fingerprint {
+	return d.list(frontier.Queued, offer.Host)[offer.URL].Fingerprint
 }
 
 // statsDiff says how two statistics differ, empty if not. It passes over what

@@ -130,8 +130,8 @@ func faulty[T any](ctx context.Context, f *Faulty, op Op, call func() (T, error)
 }
 
 // Add implements frontier.Store.
-func (f *Faulty) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
-	return faulty(ctx, f, OpAdd, func() ([]frontier.Verdict, error) { return f.Crawl.Add(ctx, items) })
+func (f *Faulty) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+	return faulty(ctx, f, OpAdd, func() ([]frontier.Verdict, error) { return f.Crawl.Add(ctx, offers) })
 }
 
 // Lease implements frontier.Store.

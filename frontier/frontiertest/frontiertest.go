@@ -53,7 +53,7 @@ type Options struct {
 	FilterKeys uint64           // size the filter for so many keys, without growth; 0: so that no case sees a false positive
 	Now        func() time.Time // the store's clock; safe for concurrent use
 	Output     frontier.Output  // where Completion.Record writes to
-	ExactSet   bool             // of a frontier.Outbox: an exact set decides about exact items
+	ExactSet   bool             // of a exact.Outbox: an exact set decides about exact items
 }
 
 // A testCase holds a crawl to one part of the contract. It makes the crawls it

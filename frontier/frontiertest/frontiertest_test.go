@@ -80,7 +80,7 @@ func TestMemoryUsesTheBubblesClock(t *testing.T) {
 		m := NewMemory(MemoryConfig{LeaseTTL: time.Minute, Delay: time.Second})
 		late := page("a.test", 1)
 		late.Delay = time.Hour
-		if _, err := m.Add(t.Context(), []frontier.Item{late}); err != nil {
+		if _, err := m.Add(t.Context(), []frontier.Offer{late}); err != nil {
 			t.Fatal(err)
 		}
 		request := frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}}

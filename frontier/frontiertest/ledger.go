@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -20,7 +22,7 @@ type ledger struct {
 	holdings map[frontier.LeaseID]*holding // those that nobody ended and that did not run out
 	admitted map[string]bool
 	stats    frontier.Stats // all but Delayed, Hosts and Filter
-	notes    []frontier.Note
+	notes    []exact.Note
 	seq      int
 }
 
@@ -76,13 +78,13 @@ func (h *holding) open() (open []*known) {
 	return open
 }
 
-// offer foretells the verdicts of items and follows them.
-func (g *ledger) offer(items []frontier.Item, now time.Time) []frontier.Verdict {
-	verdicts := make([]frontier.Verdict, len(items))
-	for i, item := range items {
-		verdicts[i] = g.offerOne(item, now)
+// offer foretells the verdicts on offers and follows them.
+func (g *ledger) offer(offers []frontier.Offer, now time.Time) []frontier.Verdict {
+	verdicts := make([]frontier.Verdict, len(offers))
+	for i, offer := range offers {
+		verdicts[i] = g.offerOne(offer, now)
 		if verdicts[i].Answer == frontier.Deferred {
-			g.notes = append(g.notes, bareNote(item))
+			g.notes = append(g.notes, exact.Note{Item: itemOf(offer)})
 			continue
 		}
 		g.stats.Found++
@@ -99,34 +101,42 @@ func (g *ledger) offer(items []frontier.Item, now time.Time) []frontier.Verdict 
 	return verdicts
 }
 
-func (g *ledger) offerOne(item frontier.Item, now time.Time) frontier.Verdict {
-	if item.URL == "" || item.Host == "" {
+func (g *ledger) offerOne(offer frontier.Offer, now time.Time) frontier.Verdict {
+	if offer.URL == "" || offer.Host == "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}
 	}
-	if len(item.URL) > frontier.MaxURLBytes {
+	if len(offer.URL) > frontier.MaxURLBytes {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}
 	}
 	switch {
-	case item.Decision == frontier.Later:
+	case offer.Decision == frontier.Later:
 		return frontier.Verdict{Answer: frontier.Deferred}
-	case g.urls[item.URL] != nil:
+	case g.urls[offer.URL] != nil:
 		return frontier.Verdict{Answer: frontier.Seen}
 	}
-	s := g.sites[item.Host]
+	s := g.sites[offer.Host]
 	if s == nil {
 		s = &site{delay: g.opt.Delay}
 	}
 	if g.opt.MaxPerHost > 0 && s.added == g.opt.MaxPerHost {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonHostLimit}
 	}
-	g.sites[item.Host] = s
+	g.sites[offer.Host] = s
 	s.added++
 	g.seq++
-	k := &known{state: frontier.Queued, seq: g.seq, loose: item.Delay > 0, notBefore: now.Add(item.Delay)}
-	item.Delay, item.Decision = 0, frontier.Undecided
-	k.item = item
-	g.urls[item.URL] = k
+	g.urls[offer.URL] = &known{
+		item: itemOf(offer), state: frontier.Queued, seq: g.seq, loose: offer.Delay > 0, notBefore: now.Add(offer.Delay),
+	}
 	return frontier.Verdict{Answer: frontier.Added}
+}
+
+// itemOf returns the item that an offer gives, without a fingerprint. It does what
+// frontier.Offer.Item must do, and does not rely on it.
+func itemOf(offer frontier.Offer) frontier.Item {
+	return frontier.Item{
+		URL: offer.URL, Host: offer.Host, Depth: offer.Depth, Hops: offer.Hops, Priority: offer.Priority,
+		Class: offer.Class, Referrer: offer.Referrer, Round: offer.Round,
+	}
 }
 
 // expire takes back the leases that ran out by now.
@@ -457,8 +467,8 @@ func (g *ledger) finish(k *known, c frontier.Completion) {
 		g.stats.Pages++
 	}
 	if c.Untold {
-		note := bareNote(k.item)
-		note.Outcome, note.Status = c.Outcome, c.Status
+		note := exact.Note{Item: k.item, Outcome: c.Outcome, Status: c.Status}
+		note.Item.Fingerprint = bloomstore.Fingerprint{}
 		g.notes = append(g.notes, note)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // MemoryConfig says how a Memory behaves; its zero value works.
@@ -38,7 +39,7 @@ type Memory struct {
 	stats    frontier.Stats                    // all but what Stats counts when asked
 	entries  map[bloomstore.Fingerprint]*entry // every URL that was ever added
 	past     []*entry                          // finished, and replaced in entries by a later offer of their URL
-	outbox   []frontier.Note                   // in order
+	outbox   []exact.Note                      // in order
 	told     uint64                            // notes that were in the outbox and were delivered
 	hosts    map[string]*host                  // every host that ever had one
 	leases   map[frontier.LeaseID]*lease       // ended ones too, until their deadline
@@ -48,13 +49,13 @@ type Memory struct {
 }
 
 var (
-	_ Crawl           = (*Memory)(nil)
-	_ frontier.Outbox = (*Memory)(nil)
+	_ Crawl        = (*Memory)(nil)
+	_ exact.Outbox = (*Memory)(nil)
 )
 
 // entry is one URL that was added.
 type entry struct {
-	item      frontier.Item // Delay is not kept
+	item      frontier.Item
 	state     frontier.State
 	outcome   frontier.Outcome // with Done and Failed
 	status    int
@@ -105,11 +106,11 @@ func (m *Memory) Join(given frontier.Settings) (*Memory, error) {
 func (m *Memory) Hasher() bloomstore.Hasher { return m.hasher }
 
 // Add implements frontier.Store.
-func (m *Memory) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+func (m *Memory) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.newDraft()
-	verdicts, err := d.offer(ctx, items)
+	verdicts, err := d.offer(ctx, offers)
 	if err != nil {
 		return nil, err
 	}
@@ -211,13 +212,19 @@ func (m *Memory) enqueue(e *entry, notBefore time.Time) {
 // before commit, so that a call can still fail as a whole.
 type draft struct {
 	m       *Memory
-	added   []frontier.Item // with their fingerprints
+	added   []offered
 	prints  map[bloomstore.Fingerprint]bool
 	perHost map[string]uint64
 	books   frontier.Books // found, seen and refused; added is len(added)
-	notes   []frontier.Note
+	notes   []exact.Note
 
 	recovered, promoted uint64
+}
+
+// offered is an offer with its fingerprint.
+type offered struct {
+	frontier.Offer
+	print bloomstore.Fingerprint
 }
 
 func (m *Memory) newDraft() *draft {
@@ -229,34 +236,31 @@ func (m *Memory) newDraft() *draft {
 	}
 }
 
-// offer answers items as if everything in d had been added.
-func (d *draft) offer(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
-	verdicts := make([]frontier.Verdict, len(items))
-	for i, item := range items {
-		item.Fingerprint = d.m.hasher.Fingerprint(item.URL)
-		if item.Decision == frontier.Undecided {
-			item.Round = 0
-		}
-		verdict, err := d.judge(ctx, item)
+// offer answers offers as if everything in d had been added.
+func (d *draft) offer(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+	verdicts := make([]frontier.Verdict, len(offers))
+	for i, offer := range offers {
+		o := offered{offer, d.m.hasher.Fingerprint(offer.URL)}
+		verdict, err := d.judge(ctx, o)
 		if err != nil {
 			return nil, err
 		}
 		verdicts[i] = verdict
 		if verdict.Answer == frontier.Deferred {
-			d.notes = append(d.notes, noteOf(item))
+			d.notes = append(d.notes, exact.Note{Item: o.Item(o.print)})
 			continue
 		}
 		d.books.Found++
 		switch verdict.Answer {
 		case frontier.Added:
-			if item.Decision != frontier.Undecided {
-				if err := d.decided(ctx, &item); err != nil {
+			if o.Decision != frontier.Undecided {
+				if err := d.decided(ctx, &o); err != nil {
 					return nil, err
 				}
 			}
-			d.added = append(d.added, item)
-			d.prints[item.Fingerprint] = true
-			d.perHost[item.Host]++
+			d.added = append(d.added, o)
+			d.prints[o.print] = true
+			d.perHost[o.Host]++
 		case frontier.Seen:
 			d.books.Seen++
 		case frontier.Refused:
@@ -266,24 +270,24 @@ func (d *draft) offer(ctx context.Context, items []frontier.Item) ([]frontier.Ve
 	return verdicts, nil
 }
 
-func (d *draft) judge(ctx context.Context, item frontier.Item) (frontier.Verdict, error) {
+func (d *draft) judge(ctx context.Context, o offered) (frontier.Verdict, error) {
 	switch {
-	case item.URL == "" || item.Host == "":
+	case o.URL == "" || o.Host == "":
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonMalformed}, nil
-	case len(item.URL) > frontier.MaxURLBytes:
+	case len(o.URL) > frontier.MaxURLBytes:
 		return frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonTooLong}, nil
 	}
-	seen, err := d.seen(ctx, item)
+	seen, err := d.seen(ctx, o)
 	switch {
 	case err != nil:
 		return frontier.Verdict{}, err
-	case item.Decision == frontier.Later:
+	case o.Decision == frontier.Later:
 		return frontier.Verdict{Answer: frontier.Deferred}, nil
-	case seen || d.prints[item.Fingerprint]:
+	case seen || d.prints[o.print]:
 		return frontier.Verdict{Answer: frontier.Seen}, nil
 	}
-	added := d.perHost[item.Host]
-	if h := d.m.hosts[item.Host]; h != nil {
+	added := d.perHost[o.Host]
+	if h := d.m.hosts[o.Host]; h != nil {
 		added += h.added
 	}
 	if d.m.cfg.MaxPerHost > 0 && added >= d.m.cfg.MaxPerHost {
@@ -301,26 +305,23 @@ func (d *draft) commit(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	for _, item := range d.added {
-		h := m.hosts[item.Host]
+	for _, o := range d.added {
+		h := m.hosts[o.Host]
 		if h == nil {
-			h = &host{key: item.Host, delay: m.cfg.Delay}
-			m.hosts[item.Host] = h
+			h = &host{key: o.Host, delay: m.cfg.Delay}
+			m.hosts[o.Host] = h
 		}
 		h.added++
 		m.seq++
 		var notBefore time.Time
-		if item.Delay > 0 {
-			notBefore = now.Add(item.Delay)
+		if o.Delay > 0 {
+			notBefore = now.Add(o.Delay)
 		}
-		e := &entry{seq: m.seq, item: frontier.Item{
-			URL: item.URL, Fingerprint: item.Fingerprint, Host: item.Host, Depth: item.Depth, Hops: item.Hops,
-			Priority: item.Priority, Class: item.Class, Round: item.Round, Referrer: item.Referrer,
-		}}
-		if before := m.entries[item.Fingerprint]; before != nil {
+		e := &entry{seq: m.seq, item: o.Item(o.print)}
+		if before := m.entries[o.print]; before != nil {
 			m.past = append(m.past, before)
 		}
-		m.entries[item.Fingerprint] = e
+		m.entries[o.print] = e
 		m.enqueue(e, notBefore)
 	}
 	m.stats.Found += d.books.Found

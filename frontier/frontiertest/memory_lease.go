@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // lease is a host in the hands of a worker.
@@ -304,7 +305,7 @@ func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records
 			return 0, err
 		}
 		if c.Untold && c.Disposition == frontier.Finish {
-			note := noteOf(d.m.entries[c.Item].item)
+			note := exact.Note{Item: d.m.entries[c.Item].item}
 			note.Outcome, note.Status = c.Outcome, c.Status
 			d.notes = append(d.notes, note)
 		}

@@ -6,21 +6,22 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// seen says whether an item needs not be queued: an undecided one because its
+// seen says whether an offer needs not be queued: an undecided one because its
 // URL is known, one that an exact set decided about because it waits.
-func (d *draft) seen(ctx context.Context, item frontier.Item) (bool, error) {
-	before := d.m.entries[item.Fingerprint]
+func (d *draft) seen(ctx context.Context, o offered) (bool, error) {
+	before := d.m.entries[o.print]
 	switch {
-	case item.Decision == frontier.Known:
+	case o.Decision == frontier.Known:
 		return true, nil
-	case item.Decision != frontier.Undecided:
+	case o.Decision != frontier.Undecided:
 		return before.waits(), nil
-	case before != nil || item.Class != frontier.Bulk:
+	case before != nil || o.Class != frontier.Bulk:
 		return before != nil, nil
 	}
-	return d.m.claims(ctx, item.Fingerprint)
+	return d.m.claims(ctx, o.print)
 }
 
 // claims says whether the filter claims to know a fingerprint.
@@ -35,39 +36,33 @@ func (m *Memory) claims(ctx context.Context, fp bloomstore.Fingerprint) (bool, e
 	return known[0], nil
 }
 
-// decided counts an item that is queued because an exact set says so, and gives
+// decided counts an offer that is queued because an exact set says so, and gives
 // it the round that it is queued in.
-func (d *draft) decided(ctx context.Context, item *frontier.Item) error {
-	claimed, err := d.m.claims(ctx, item.Fingerprint)
+func (d *draft) decided(ctx context.Context, o *offered) error {
+	claimed, err := d.m.claims(ctx, o.print)
 	if err != nil || !claimed {
 		return err
 	}
-	switch item.Decision {
+	switch o.Decision {
 	case frontier.New:
 		d.recovered++
 	case frontier.Promoted:
 		d.promoted++
-		item.Round = max(item.Round, 1) // what it was before may have had round 0
+		o.Round = max(o.Round, 1) // what it was before may have had round 0
 	}
 	return nil
 }
 
-// noteOf returns the note of an item.
-func noteOf(item frontier.Item) frontier.Note {
-	item.Decision, item.Delay = frontier.Undecided, 0
-	return frontier.Note{Item: item}
-}
-
-// Notes implements frontier.Outbox.
-func (m *Memory) Notes(_ context.Context, n int) (frontier.NoteBatch, error) {
+// Notes implements exact.Outbox.
+func (m *Memory) Notes(_ context.Context, n int) (exact.NoteBatch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	notes := append([]frontier.Note(nil), m.outbox[:min(n, len(m.outbox))]...)
-	return frontier.NoteBatch{Notes: notes, Receipt: strconv.FormatUint(m.told, 10)}, nil
+	notes := append([]exact.Note(nil), m.outbox[:min(n, len(m.outbox))]...)
+	return exact.NoteBatch{Notes: notes, Receipt: strconv.FormatUint(m.told, 10)}, nil
 }
 
-// Delivered implements frontier.Outbox.
-func (m *Memory) Delivered(_ context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+// Delivered implements exact.Outbox.
+func (m *Memory) Delivered(_ context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := len(batch.Notes)
@@ -90,13 +85,13 @@ func (e *entry) waits() bool {
 	return e != nil && (e.state == frontier.Queued || e.state == frontier.Leased)
 }
 
-// Waits implements frontier.Outbox.
-func (m *Memory) Waits(_ context.Context, items []frontier.Item) ([]bool, error) {
+// Waits implements exact.Outbox.
+func (m *Memory) Waits(_ context.Context, keys []exact.ItemKey) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	waits := make([]bool, len(items))
-	for i := range items {
-		waits[i] = m.entries[items[i].Fingerprint].waits()
+	waits := make([]bool, len(keys))
+	for i, key := range keys {
+		waits[i] = m.entries[key.Fingerprint].waits()
 	}
 	return waits, nil
 }

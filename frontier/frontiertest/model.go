@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
@@ -40,7 +41,7 @@ func modelRun(seed uint64, steps int) testCase {
 		}
 		p := &player{driver: open(opt), rng: rng, ledger: newLedger(opt)}
 		if opt.ExactSet {
-			_, p.beside = p.Crawl.(frontier.Outbox)
+			_, p.beside = p.Crawl.(exact.Outbox)
 		}
 		p.ledger.opt = p.opt
 		defer p.Explain()
@@ -128,42 +129,42 @@ func (p *player) wait() {
 	p.Clock.Advance(d)
 }
 
-// item returns one of some 240 items; what it is like depends on chance, but
-// for its class.
-func (p *player) item() frontier.Item {
-	item := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
-	if len(item.URL)%2 == 0 {
-		item.Class = frontier.Exact
+// one returns one of some 240 offers; what it is like depends on chance, but for
+// its class.
+func (p *player) one() frontier.Offer {
+	offer := page(fmt.Sprintf("h%d.test", p.rng.IntN(8)), p.rng.IntN(30))
+	if len(offer.URL)%2 == 0 {
+		offer.Class = frontier.Exact
 	}
-	item.Priority = frontier.Priority(p.rng.IntN(frontier.Priorities))
-	item.Depth, item.Hops = uint16(p.rng.IntN(1<<16)), uint8(p.rng.IntN(256))
-	item.Referrer[p.rng.IntN(8)] = byte(p.rng.IntN(256))
+	offer.Priority = frontier.Priority(p.rng.IntN(frontier.Priorities))
+	offer.Depth, offer.Hops = uint16(p.rng.IntN(1<<16)), uint8(p.rng.IntN(256))
+	offer.Referrer[p.rng.IntN(8)] = byte(p.rng.IntN(256))
 	switch p.rng.IntN(30) {
 	case 0:
-		item.URL = ""
+		offer.URL = ""
 	case 1:
-		item.URL += strings.Repeat("x", frontier.MaxURLBytes)
+		offer.URL += strings.Repeat("x", frontier.MaxURLBytes)
 	case 2, 3, 4:
-		item.Delay = tick + p.ticks(200)
+		offer.Delay = tick + p.ticks(200)
 	}
-	p.decide(&item)
-	return item
+	p.decide(&offer)
+	return offer
 }
 
-func (p *player) items(n int) (items []frontier.Item) {
+func (p *player) some(n int) (offers []frontier.Offer) {
 	for range p.rng.IntN(n + 1) {
-		items = append(items, p.item())
+		offers = append(offers, p.one())
 	}
-	return items
+	return offers
 }
 
 func (p *player) addSome() {
-	items := p.items(12)
-	p.Note("add %q", urls(items))
-	want := p.ledger.offer(items, p.Clock.Now())
-	for i, got := range p.offer(items...) {
+	offers := p.some(12)
+	p.Note("add %q", offeredURLs(offers))
+	want := p.ledger.offer(offers, p.Clock.Now())
+	for i, got := range p.offer(offers...) {
 		if got != want[i] {
-			p.Failf("item %d, %q: %v %q, want %v %q", i, suite.Cut(items[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
+			p.Failf("offer %d, %q: %v %q, want %v %q", i, suite.Cut(offers[i].URL), got.Answer, got.Reason, want[i].Answer, want[i].Reason)
 		}
 	}
 }
@@ -290,7 +291,7 @@ func (p *player) completeOne() {
 func (p *player) note(call completeCall) {
 	var done []string
 	for _, c := range call.done {
-		done = append(done, fmt.Sprintf("%x %d %s in %v links %q", c.Item[:2], c.Disposition, c.Outcome, c.RetryIn, urls(c.Links)))
+		done = append(done, fmt.Sprintf("%x %d %s in %v links %q", c.Item[:2], c.Disposition, c.Outcome, c.RetryIn, offeredURLs(c.Links)))
 	}
 	p.Note("complete %x: %q, due %v, delay %v, end %t", call.id[6:8], done, call.update.Due, call.update.Delay, call.update.End)
 }
@@ -328,7 +329,7 @@ func (p *player) completeLost() {
 	done := finished(open[0].item)
 	done.Record = func(frontier.LinkCounts) error { return nil }
 	if _, early := p.Crawl.(LinksFirst); !early {
-		done.Links = p.items(4)
+		done.Links = p.some(4)
 		done.Record = func(frontier.LinkCounts) error { return errors.New("a lost lease wrote a record") }
 	}
 	p.Note("complete lost %x: %q", h.id[6:8], suite.Cut(open[0].item.URL))

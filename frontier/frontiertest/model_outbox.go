@@ -3,36 +3,38 @@ package frontiertest
 import (
 	"slices"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// decide makes an item what an exact set would say of it that knows all that was
+// decide makes an offer what an exact set would say of it that knows all that was
 // ever added: what waits is offered as if it were new, which must be safe.
-func (p *player) decide(item *frontier.Item) {
-	if !p.beside || item.Class == frontier.Bulk {
+func (p *player) decide(offer *frontier.Offer) {
+	if !p.beside || offer.Class == frontier.Bulk {
 		return
 	}
-	k := p.ledger.urls[item.URL]
+	k := p.ledger.urls[offer.URL]
 	switch {
 	case k != nil && (k.state == frontier.Done || k.state == frontier.Failed):
-		item.Decision = frontier.Known
+		offer.Decision = frontier.Known
 	case p.chance(70):
-		item.Decision = frontier.New
+		offer.Decision = frontier.New
 	default:
-		item.Decision, item.Round = frontier.Again, uint32(p.rng.IntN(300))
+		offer.Decision, offer.Round = frontier.Again, uint32(p.rng.IntN(300))
 	}
 }
 
-// links returns items as links, some of which are to be decided later.
-func (p *player) links(n int) []frontier.Item {
-	items := p.items(n)
-	for i := range items {
-		if items[i].Decision != frontier.Undecided && p.chance(20) {
-			items[i].Decision, items[i].Round = frontier.Later, 0
+// links returns offers as links, some of which are to be decided later.
+func (p *player) links(n int) []frontier.Offer {
+	links := p.some(n)
+	for i := range links {
+		if links[i].Decision != frontier.Undecided && p.chance(20) {
+			links[i].Decision, links[i].Round = frontier.Later, 0
 		}
 	}
-	return items
+	return links
 }
 
 // relay brings some notes where they belong.
@@ -41,7 +43,7 @@ func (p *player) relay() {
 		return
 	}
 	p.Note("relay")
-	outbox := p.Crawl.(frontier.Outbox)
+	outbox := p.Crawl.(exact.Outbox)
 	batch, err := outbox.Notes(p.Ctx, 1+p.rng.IntN(5))
 	p.Must(err, "Notes")
 	if len(batch.Notes) == 0 && len(p.ledger.notes) > 0 {
@@ -64,9 +66,9 @@ func (p *player) relay() {
 
 // deliver takes one note off the ledger's and offers its link, if it is of one
 // that was never added; else it counts it as seen.
-func (p *player) deliver(note frontier.Note, seen *uint64) {
+func (p *player) deliver(note exact.Note, seen *uint64) {
 	bare := note
-	bare.Item.Fingerprint = frontier.Item{}.Fingerprint
+	bare.Item.Fingerprint = bloomstore.Fingerprint{}
 	i := slices.Index(p.ledger.notes, bare)
 	if i < 0 {
 		p.Failf("the note %+v was never made, or was delivered", note)
@@ -75,19 +77,14 @@ func (p *player) deliver(note frontier.Note, seen *uint64) {
 	if note.Outcome != "" {
 		return
 	}
-	p.decide(&note.Item)
-	if note.Item.Decision == frontier.Known {
+	link := note.Item.Offer()
+	p.decide(&link)
+	if link.Decision == frontier.Known {
 		*seen++
 		return
 	}
-	want := p.ledger.offer([]frontier.Item{note.Item}, p.Clock.Now())
-	if got := p.offer(note.Item); got[0] != want[0] {
-		p.Failf("the noted %q: %v %q, want %v %q", suite.Cut(note.Item.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
+	want := p.ledger.offer([]frontier.Offer{link}, p.Clock.Now())
+	if got := p.offer(link); got[0] != want[0] {
+		p.Failf("the noted %q: %v %q, want %v %q", suite.Cut(link.URL), got[0].Answer, got[0].Reason, want[0].Answer, want[0].Reason)
 	}
-}
-
-// bareNote is a note as the ledger keeps it.
-func bareNote(item frontier.Item) frontier.Note {
-	item.Fingerprint = frontier.Item{}.Fingerprint
-	return noteOf(item)
 }

@@ -8,19 +8,20 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // offering changes what is offered, by Add and as links.
-func (b *broken) offering(change func(*frontier.Item)) {
-	changed := func(items []frontier.Item) []frontier.Item {
+func (b *broken) offering(change func(*frontier.Offer)) {
+	changed := func(items []frontier.Offer) []frontier.Offer {
 		items = slices.Clone(items)
 		for i := range items {
 			change(&items[i])
 		}
 		return items
 	}
-	b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+	b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 		return b.Memory.Add(ctx, changed(items))
 	}
 	b.completing(func(c *frontier.Completion) { c.Links = changed(c.Links) })
@@ -47,8 +48,8 @@ func (b *broken) completed(then func(m *Memory, done []frontier.Completion, err 
 }
 
 // decidedAs changes one decision into another.
-func decidedAs(from, to frontier.Decision) func(*frontier.Item) {
-	return func(item *frontier.Item) {
+func decidedAs(from, to frontier.Decision) func(*frontier.Offer) {
+	return func(item *frontier.Offer) {
 		if item.Decision == from {
 			item.Decision = to
 		}
@@ -58,27 +59,27 @@ func decidedAs(from, to frontier.Decision) func(*frontier.Item) {
 // brokenOutbox is broken with other methods of the outbox.
 type brokenOutbox struct {
 	*broken
-	notes     func(context.Context, int) (frontier.NoteBatch, error)
-	delivered func(context.Context, frontier.NoteBatch, uint64, []frontier.Refusal) (bool, error)
+	notes     func(context.Context, int) (exact.NoteBatch, error)
+	delivered func(context.Context, exact.NoteBatch, uint64, []frontier.Refusal) (bool, error)
 	waits     func(frontier.State) bool // whether an item in that state waits
 }
 
-func (b *brokenOutbox) Notes(ctx context.Context, n int) (frontier.NoteBatch, error) {
+func (b *brokenOutbox) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	return b.notes(ctx, n)
 }
 
-func (b *brokenOutbox) Delivered(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+func (b *brokenOutbox) Delivered(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	return b.delivered(ctx, batch, seen, refused)
 }
 
-func (b *brokenOutbox) Waits(ctx context.Context, items []frontier.Item) ([]bool, error) {
+func (b *brokenOutbox) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	if b.waits == nil {
-		return b.Memory.Waits(ctx, items)
+		return b.Memory.Waits(ctx, keys)
 	}
-	waits := make([]bool, len(items))
+	waits := make([]bool, len(keys))
 	b.locked(func(m *Memory) {
-		for i := range items {
-			if e := m.entries[items[i].Fingerprint]; e != nil {
+		for i, key := range keys {
+			if e := m.entries[key.Fingerprint]; e != nil {
 				waits[i] = b.waits(e.state)
 			}
 		}
@@ -95,7 +96,7 @@ var outboxMutants = []struct {
 	{"asks the filter about what is new", func(b *brokenOutbox) { b.offering(decidedAs(frontier.New, frontier.Undecided)) },
 		[]string{"DecisionNewIsQueuedOnce"}},
 	{"queues what waits", func(b *brokenOutbox) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
 			for i := range verdicts {
 				if items[i].Decision == frontier.New {
@@ -111,17 +112,17 @@ var outboxMutants = []struct {
 		[]string{"DecisionPromotedGetsARound"}},
 	{"counts renewed items", func(b *brokenOutbox) { b.offering(decidedAs(frontier.Again, frontier.New)) },
 		[]string{"DecisionAgainKeepsItsRound"}},
-	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Item) { item.Round = 0 }) },
+	{"forgets rounds", func(b *brokenOutbox) { b.offering(func(item *frontier.Offer) { item.Round = 0 }) },
 		[]string{"DecisionAgainKeepsItsRound", "DecisionPromotedGetsARound", "NotesComeWithTheirPage", "RetryPassesOverWhatWaits"}},
 	{"leaves what is new to the exact map", func(b *brokenOutbox) {
-		b.offering(func(item *frontier.Item) {
+		b.offering(func(item *frontier.Offer) {
 			if item.Decision == frontier.New {
 				item.Decision, item.Class = frontier.Undecided, frontier.Bulk
 			}
 		})
 	}, []string{"DecisionNewIsNeverDropped"}},
 	{"puts off decisions in Add", func(b *brokenOutbox) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			if items[0].Decision == frontier.Later {
 				return []frontier.Verdict{{Answer: frontier.Deferred}}, nil
 			}
@@ -143,7 +144,7 @@ var outboxMutants = []struct {
 	{"notes the links of a lost lease", func(b *brokenOutbox) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
 			if errors.Is(err, frontier.ErrLeaseLost) {
-				m.outbox = append(m.outbox, noteOf(done[0].Links[0]))
+				m.outbox = append(m.outbox, exact.Note{Item: itemOf(done[0].Links[0])})
 			}
 		})
 	}, []string{"NotesOfALostLease"}},
@@ -152,7 +153,7 @@ var outboxMutants = []struct {
 			for _, c := range done {
 				for _, link := range c.Links {
 					if link.Decision == frontier.Later && len(m.outbox) == 1 {
-						m.outbox = append(m.outbox, noteOf(link))
+						m.outbox = append(m.outbox, exact.Note{Item: itemOf(link)})
 					}
 				}
 			}
@@ -165,27 +166,27 @@ var outboxMutants = []struct {
 		})
 	}, []string{"NotesComeWithTheirPage"}},
 	{"returns notes out of order", func(b *brokenOutbox) {
-		b.notes = func(ctx context.Context, n int) (frontier.NoteBatch, error) {
+		b.notes = func(ctx context.Context, n int) (exact.NoteBatch, error) {
 			batch, err := b.Memory.Notes(ctx, n)
 			slices.Reverse(batch.Notes)
 			return batch, err
 		}
 	}, []string{"NotesAreInOrder"}},
 	{"takes notes off when they are read", func(b *brokenOutbox) {
-		b.notes = func(ctx context.Context, n int) (frontier.NoteBatch, error) {
+		b.notes = func(ctx context.Context, n int) (exact.NoteBatch, error) {
 			batch, err := b.Memory.Notes(ctx, n)
 			b.locked(func(m *Memory) { m.outbox = m.outbox[min(len(batch.Notes), len(m.outbox)):] })
 			return batch, err
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},
 	{"believes every relay", func(b *brokenOutbox) {
-		b.delivered = func(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+		b.delivered = func(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 			b.locked(func(m *Memory) { batch.Receipt = strconv.FormatUint(m.told, 10) })
 			return b.Memory.Delivered(ctx, batch, seen, refused)
 		}
 	}, []string{"NotesAreInOrder"}},
 	{"counts nothing of what was delivered", func(b *brokenOutbox) {
-		b.delivered = func(ctx context.Context, batch frontier.NoteBatch, _ uint64, _ []frontier.Refusal) (bool, error) {
+		b.delivered = func(ctx context.Context, batch exact.NoteBatch, _ uint64, _ []frontier.Refusal) (bool, error) {
 			return b.Memory.Delivered(ctx, batch, 0, nil)
 		}
 	}, []string{"NotesComeWithTheirPage", "NotesAreInOrder", "RacersDeliverEachNoteOnce"}},

@@ -39,7 +39,7 @@ func (c *crowd) meet() {
 
 var mutants = []mutant{
 	{"forgets to answer what it has seen", func(b *broken) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
 			for i := range verdicts {
 				if verdicts[i].Answer == frontier.Seen {
@@ -50,7 +50,7 @@ var mutants = []mutant{
 		}
 	}, []string{"AddAnswersAddedOnce"}, false},
 	{"answers added twice", func(b *broken) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
 			for i := range verdicts {
 				if verdicts[i].Answer == frontier.Seen {
@@ -62,7 +62,7 @@ var mutants = []mutant{
 	}, []string{"AddAnswersAddedOnce", "AddTakesDuplicatesInOrder", "RacersAddEachURLOnce"}, false},
 	{"checks, then marks", func(b *broken) {
 		var between crowd
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			status, err := b.Lookup(ctx, items[0].Host, items[0].URL)
 			between.meet()
 			verdicts, err2 := b.Memory.Add(ctx, items)
@@ -75,7 +75,7 @@ var mutants = []mutant{
 	{"remembers what it refuses", func(b *broken) {
 		var mu sync.Mutex
 		refused := map[string]bool{}
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			verdicts, err := b.Memory.Add(ctx, items)
 			mu.Lock()
 			defer mu.Unlock()
@@ -95,7 +95,7 @@ var mutants = []mutant{
 		}
 	}, []string{"ClaimGivesPlacesUpToTheMost", "ClaimDecidesManyAtOnce", "ClaimersNeverPassTheMost"}, true},
 	{"drops exact items", func(b *broken) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			items = slices.Clone(items)
 			for i := range items {
 				items[i].Class = frontier.Bulk
@@ -104,7 +104,7 @@ var mutants = []mutant{
 		}
 	}, []string{"AddNeverDropsExact"}, false},
 	{"hands out delayed items early", func(b *broken) {
-		b.add = func(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			items = slices.Clone(items)
 			for i := range items {
 				items[i].Delay /= 2

@@ -10,18 +10,18 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// offer is an item on its way in, with what can be computed outside the committer.
+// offer is a frontier.Offer with what can be computed outside the committer.
 type offer struct {
-	item    *frontier.Item
+	*frontier.Offer
 	print   bloomstore.Fingerprint
 	refused frontier.Reason
 }
 
-func (s *Store) offers(items []frontier.Item) []offer {
-	offers := make([]offer, len(items))
-	for i := range items {
-		it := &items[i]
-		o := offer{item: it}
+func (s *Store) offers(given []frontier.Offer) []offer {
+	offers := make([]offer, len(given))
+	for i := range given {
+		it := &given[i]
+		o := offer{Offer: it}
 		switch {
 		case len(it.URL) > frontier.MaxURLBytes:
 			o.refused = frontier.ReasonTooLong
@@ -37,14 +37,14 @@ func (s *Store) offers(items []frontier.Item) []offer {
 }
 
 // Add implements frontier.Store. It never returns ErrFull: the queue is on disk.
-func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
-	offers := s.offers(items)
-	verdicts := make([]frontier.Verdict, len(items))
+func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+	mine := s.offers(offers)
+	verdicts := make([]frontier.Verdict, len(offers))
 	err := s.do(ctx, &op{change: func(g *group) error {
 		stage.Dedup.Begin()
 		defer stage.Store.Begin()
-		for i := range offers {
-			v, err := g.add(&offers[i])
+		for i := range mine {
+			v, err := g.add(&mine[i])
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,6 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	if o.refused != "" {
 		return g.refuse(o.refused), nil
 	}
-	it := o.item
 	claimed := g.filter.Has(o.print)
 	if claimed {
 		if err := g.shadow(o.print, claimed); err != nil {
@@ -74,13 +73,13 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 		}
 	}
 	known := claimed
-	if known && it.Class != frontier.Bulk {
+	if known && o.Class != frontier.Bulk {
 		var err error
-		if known, err = g.knows(it, o.print); err != nil {
+		if known, err = g.knows(o); err != nil {
 			return frontier.Verdict{}, err
 		}
 	}
-	if known && it.Class != frontier.Bulk {
+	if known && o.Class != frontier.Bulk {
 		if renewed, err := g.renew(o); err != nil {
 			return frontier.Verdict{}, err
 		} else if renewed {
@@ -91,7 +90,7 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 		books.Seen++
 		return frontier.Verdict{Answer: frontier.Seen}, nil
 	}
-	h, err := g.hostOf(it.Host)
+	h, err := g.hostOf(o.Host)
 	if err != nil {
 		return frontier.Verdict{}, err
 	}
@@ -113,7 +112,7 @@ func (g *group) admit(h *host, o *offer) {
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
 		g.journaled++
 	}
-	if class := o.item.Class; class != frontier.Bulk {
+	if class := o.Class; class != frontier.Bulk {
 		g.writeExact(o.print, exactKeyRow{class: class})
 	}
 	g.queueNew(h, o, 0)
@@ -122,13 +121,12 @@ func (g *group) admit(h *host, o *offer) {
 
 // queueNew queues an item that counts as added, in a round.
 func (g *group) queueNew(h *host, o *offer, round uint32) {
-	it := o.item
-	fresh := frontier.Item{URL: it.URL, Host: it.Host, Depth: it.Depth, Hops: it.Hops,
-		Priority: it.Priority, Class: it.Class, Round: round, Referrer: it.Referrer}
-	if it.Delay > 0 {
-		g.delay(h, &fresh, micros(it.Delay))
+	item := o.Item(o.print)
+	item.Round = round
+	if o.Delay > 0 {
+		g.delay(h, &item, micros(o.Delay))
 	} else {
-		g.enqueue(h, &fresh)
+		g.enqueue(h, &item)
 	}
 	g.meta.Stats.Added++
 	g.meta.Stats.Queued++
@@ -217,10 +215,11 @@ func (g *group) mature() error {
 	return nil
 }
 
-// knows reports whether the item, which the filter claims to know, really was
+// knows reports whether the URL, which the filter claims to know, really was
 // added: the appeal of exact keys. It is exact, and slow only when a bulk key
 // that still waits is offered as an exact one.
-func (g *group) knows(it *frontier.Item, print bloomstore.Fingerprint) (bool, error) {
+func (g *group) knows(o *offer) (bool, error) {
+	print := o.print
 	if g.exact[print] {
 		return true, nil
 	}
@@ -236,6 +235,6 @@ func (g *group) knows(it *frontier.Item, print bloomstore.Fingerprint) (bool, er
 			return true, nil
 		}
 	}
-	status, err := g.find(g.db, it.Host, it.URL)
+	status, err := g.find(g.db, o.Host, o.URL)
 	return status.State != frontier.Unknown, err
 }

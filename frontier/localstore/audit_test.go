@@ -37,10 +37,10 @@ func newAuditedCrawl(t *testing.T, random *rand.Rand) *auditedCrawl {
 	if fresh := knowPages(t, c.Store, 0, 30); fresh == 0 {
 		t.Fatal("nothing is known")
 	}
-	var items []frontier.Item
+	var items []frontier.Offer
 	for i := range 400 {
 		host := fmt.Sprintf("h%d.test", i%10)
-		items = append(items, frontier.Item{URL: fmt.Sprintf("https://%s/%d", host, i), Host: host,
+		items = append(items, frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, i), Host: host,
 			Priority: frontier.Priority(i % frontier.Priorities), Class: frontier.Class(i % 2)})
 	}
 	if _, err := c.Add(t.Context(), items); err != nil {
@@ -344,7 +344,7 @@ func TestRecountOfAFullFilter(t *testing.T) {
 }
 
 // zeroHalf zeroes half of the bits of each sub-filter, by way of the file that
-// the filter is saved to (docs/filter-format.md), with right checksums.
+// the filter is saved to (docs/design/filter.md), with right checksums.
 func zeroHalf(t *testing.T, s *Store) {
 	t.Helper()
 	var file bytes.Buffer

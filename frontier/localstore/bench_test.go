@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bloomfrontier/crawler/bloomstore/bloomrate"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
@@ -49,10 +49,10 @@ func openBench(b *testing.B, cfg Config) *Store {
 func fill(b *testing.B, s *Store, n, hosts int) {
 	b.Helper()
 	for from := 0; from < n; from += 1000 {
-		items := make([]frontier.Item, min(1000, n-from))
+		items := make([]frontier.Offer, min(1000, n-from))
 		for i := range items {
 			host := fmt.Sprintf("host-%d.example.org", (from+i)%hosts)
-			items[i] = frontier.Item{URL: fmt.Sprintf("https://%s/some/longer/path/page-%d.html", host, (from+i)/hosts), Host: host,
+			items[i] = frontier.Offer{URL: fmt.Sprintf("https://%s/some/longer/path/page-%d.html", host, (from+i)/hosts), Host: host,
 				Depth: 3, Priority: frontier.PriorityPage}
 		}
 		if _, err := s.Add(b.Context(), items); err != nil {

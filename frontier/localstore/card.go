@@ -15,6 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // Format is the version of the directory's layout.
@@ -113,40 +114,10 @@ func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	if err != nil {
 		return c, err
 	}
-	return c, replaceFile(filesystem, dir, cardFile, func(w io.Writer) error {
+	return c, durable.ReplacePrivate(filesystem, filesystem.PathJoin(dir, cardFile), func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
-}
-
-// temporary ends the name of a file that is being written.
-const temporary = ".new"
-
-// replaceFile writes dir/name for its owner alone, whole or not at all, durably.
-func replaceFile(filesystem vfs.FS, dir, name string, write func(io.Writer) error) (err error) {
-	partial := filesystem.PathJoin(dir, name+temporary)
-	f, err := createPrivate(filesystem, partial)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = filesystem.Remove(partial)
-		}
-	}()
-	if err := write(f); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := f.Sync(); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := filesystem.Rename(partial, filesystem.PathJoin(dir, name)); err != nil {
-		return err
-	}
-	return syncDir(filesystem, dir)
 }
 
 // mismatchError is an ErrParamsMismatch whose own words say all of it.

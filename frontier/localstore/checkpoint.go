@@ -10,6 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // A checkpoint is the filter's bits in a file of their own, so that a start
@@ -79,7 +80,7 @@ func (s *Store) behindCommit(o *op) error {
 
 // checkpoint writes a snapshot and then, by commit, names it in the counters.
 func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) error {
-	err := replaceFile(s.fs, s.cfg.Dir, snapshot.file, func(w io.Writer) error {
+	err := durable.ReplacePrivate(s.fs, s.fs.PathJoin(s.cfg.Dir, snapshot.file), func(w io.Writer) error {
 		half := &crashWriter{w: w, at: snapshot.bits.Bytes() / 2}
 		_, err := snapshot.bits.WriteTo(half)
 		return err

@@ -1,12 +1,12 @@
 package localstore
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // markerFS closes a gap of pebble v2.1.7 (upstream #5825): pebble moves the
@@ -35,47 +35,15 @@ func (fs markerFS) settle(name string) error {
 	if !strings.HasPrefix(fs.PathBase(name), "marker.") {
 		return nil
 	}
-	return syncDir(fs.FS, fs.PathDir(name))
+	return durable.SyncDir(fs.FS, fs.PathDir(name))
 }
-
-func syncDir(fs vfs.FS, name string) error {
-	dir, err := fs.OpenDir(name)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
-}
-
-// createPrivate creates a file, in place of another of that name, that no other
-// user can open, not even while it is empty. An FS knows no modes: a file on the
-// disk is made before the FS opens it.
-func createPrivate(filesystem vfs.FS, name string) (vfs.File, error) {
-	if vfs.Root(filesystem) != vfs.Default {
-		return filesystem.Create(name, vfs.WriteCategoryUnspecified)
-	}
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, privateMode)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-}
-
-// privateMode is that of files with the key of the fingerprints.
-const privateMode = 0o600
 
 // hideCard takes the rights of others from the card of a crawl that an older
 // version created. In a directory that cannot be written it stays as it is.
 func hideCard(filesystem vfs.FS, dir string) {
 	name := filesystem.PathJoin(dir, cardFile)
-	if info, err := filesystem.Stat(name); err == nil && info.Mode().Perm()&^privateMode != 0 && vfs.Root(filesystem) == vfs.Default {
-		_ = os.Chmod(name, privateMode)
+	if info, err := filesystem.Stat(name); err == nil && info.Mode().Perm()&^durable.PrivateMode != 0 && vfs.Root(filesystem) == vfs.Default {
+		_ = os.Chmod(name, durable.PrivateMode)
 	}
 }
 
@@ -97,7 +65,7 @@ func makeDir(fs vfs.FS, dir string) error {
 		return err
 	}
 	for _, parent := range parents {
-		if err := syncDir(fs, parent); err != nil {
+		if err := durable.SyncDir(fs, parent); err != nil {
 			return err
 		}
 	}

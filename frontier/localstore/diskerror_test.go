@@ -154,10 +154,10 @@ func endSmall(s *Store, err error) error {
 	return err
 }
 
-func smallItems(host string, round int) []frontier.Item {
-	items := make([]frontier.Item, 5)
+func smallItems(host string, round int) []frontier.Offer {
+	items := make([]frontier.Offer, 5)
 	for i := range items {
-		items[i] = frontier.Item{URL: fmt.Sprintf("https://%s/%d-%d", host, round, i), Host: host}
+		items[i] = frontier.Offer{URL: fmt.Sprintf("https://%s/%d-%d", host, round, i), Host: host}
 	}
 	return items
 }

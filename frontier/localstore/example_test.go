@@ -30,17 +30,17 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	item := func(raw string) frontier.Item {
+	offer := func(raw string) frontier.Offer {
 		url, err := urls.Parse(raw)
 		if err != nil {
 			log.Fatal(err)
 		}
-		return frontier.Item{URL: url.String(), Host: urls.HostKey(url), Priority: frontier.PriorityPage}
+		return frontier.Offer{URL: url.String(), Host: urls.HostKey(url), Priority: frontier.PriorityPage}
 	}
 	ctx := context.Background()
 
 	// Two spellings of one URL: one is new, and queued in the same step.
-	verdicts, err := store.Add(ctx, []frontier.Item{item("http://Example.org:80/a/../"), item("http://example.org/#top")})
+	verdicts, err := store.Add(ctx, []frontier.Offer{offer("http://Example.org:80/a/../"), offer("http://example.org/#top")})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func Example() {
 			fmt.Println("fetch", leased.URL) // your fetcher
 			c := frontier.Completion{Item: leased.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true}
 			for _, link := range links[leased.URL] {
-				c.Links = append(c.Links, item(link))
+				c.Links = append(c.Links, offer(link))
 			}
 			done = append(done, c)
 		}

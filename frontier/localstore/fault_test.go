@@ -49,7 +49,7 @@ func closedCrawl(t *testing.T, cfg Config) (urls []string) {
 		t.Fatal(err)
 	}
 	items := append(smallItems("a.test", 0), smallItems("b.test", 0)...)
-	items = append(items, frontier.Item{URL: "https://b.test/late", Host: "b.test", Delay: 1 << 40})
+	items = append(items, frontier.Offer{URL: "https://b.test/late", Host: "b.test", Delay: 1 << 40})
 	for i := range items {
 		items[i].Class = frontier.Class(i % 2)
 		urls = append(urls, items[i].URL)
@@ -176,7 +176,7 @@ func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := frontier.Item{URL: "https://a.test/late", Host: "a.test", Delay: 1}
+	late := frontier.Offer{URL: "https://a.test/late", Host: "a.test", Delay: 1}
 	if _, err := s.Add(t.Context(), append(smallItems("a.test", 0), late)); err != nil {
 		t.Fatal(err)
 	}

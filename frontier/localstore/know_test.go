@@ -27,14 +27,14 @@ func knowPages(t *testing.T, s *Store, from, to int) (fresh int) {
 	return fresh
 }
 
-func knownPage(i int, class frontier.Class) frontier.Item {
-	return frontier.Item{URL: fmt.Sprintf("https://a.test/%d", i), Host: "a.test", Class: class, Priority: frontier.PriorityPage}
+func knownPage(i int, class frontier.Class) frontier.Offer {
+	return frontier.Offer{URL: fmt.Sprintf("https://a.test/%d", i), Host: "a.test", Class: class, Priority: frontier.PriorityPage}
 }
 
 // answers counts the answers to pages from to below to.
 func answers(t *testing.T, s *Store, class frontier.Class, from, to int) map[frontier.Answer]int {
 	t.Helper()
-	var items []frontier.Item
+	var items []frontier.Offer
 	for i := from; i < to; i++ {
 		items = append(items, knownPage(i, class))
 	}
@@ -147,7 +147,7 @@ func TestKnowFalsePositive(t *testing.T) {
 	}
 	page := knownPage(1000, frontier.Exact)
 	err = s.do(t.Context(), &op{change: func(g *group) error {
-		offer := s.offers([]frontier.Item{page})[0]
+		offer := s.offers([]frontier.Offer{page})[0]
 		if added, err := g.know(offer.print); err != nil || added {
 			t.Errorf("know: added %t, %v, want a false positive", added, err)
 		}

@@ -33,9 +33,9 @@ func openMem(t *testing.T) *Store {
 
 func addPages(t *testing.T, s *Store, host string, n int) {
 	t.Helper()
-	items := make([]frontier.Item, n)
+	items := make([]frontier.Offer, n)
 	for i := range items {
-		items[i] = frontier.Item{URL: fmt.Sprintf("https://%s/%d", host, i), Host: host}
+		items[i] = frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, i), Host: host}
 	}
 	if _, err := s.Add(t.Context(), items); err != nil {
 		t.Fatal(err)

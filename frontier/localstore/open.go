@@ -16,6 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/durable"
 	"github.com/bloomfrontier/crawler/internal/recent"
 )
 
@@ -117,7 +118,7 @@ func (s *Store) refuseForeign() error {
 		switch name {
 		case cardFile:
 			return nil
-		case lockFile, cardFile + temporary, dbDir: // of a creation that was interrupted
+		case lockFile, cardFile + durable.NewSuffix, dbDir: // of a creation that was interrupted
 		default:
 			foreign = name
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // lines is an Output with one line for a record. Each opening begins a file, so
@@ -29,7 +30,7 @@ func openLines(fs vfs.FS, dir string, position frontier.Position) (*lines, error
 		return nil, err
 	}
 	position = append(position[:len(position):len(position)], frontier.FileLength{File: name})
-	return &lines{fs: fs, dir: dir, position: position, file: file}, syncDir(fs, dir)
+	return &lines{fs: fs, dir: dir, position: position, file: file}, durable.SyncDir(fs, dir)
 }
 
 func (l *lines) write(print bloomstore.Fingerprint, round uint32) error {

@@ -72,7 +72,7 @@ type ledger struct {
 
 // fate is what the test knows of a URL that it offered.
 type fate struct {
-	item       frontier.Item
+	item       frontier.Offer
 	added      bool           // said to be known: answered added or seen
 	won        bool           // answered added
 	state      frontier.State // Queued also while it is leased
@@ -225,9 +225,9 @@ func (o *outage) step() {
 	wg.Wait()
 }
 
-func (o *outage) item() frontier.Item {
+func (o *outage) item() frontier.Offer {
 	host := fmt.Sprintf("h%d.test", o.rng.IntN(5))
-	item := frontier.Item{URL: fmt.Sprintf("https://%s/%d", host, o.rng.IntN(80)), Host: host, Priority: frontier.Priority(o.rng.IntN(3))}
+	item := frontier.Offer{URL: fmt.Sprintf("https://%s/%d", host, o.rng.IntN(80)), Host: host, Priority: frontier.Priority(o.rng.IntN(3))}
 	if len(item.URL)%2 == 0 {
 		item.Class = frontier.Exact
 	}
@@ -237,8 +237,8 @@ func (o *outage) item() frontier.Item {
 	return item
 }
 
-func (o *outage) items() []frontier.Item {
-	items := make([]frontier.Item, o.rng.IntN(8))
+func (o *outage) items() []frontier.Offer {
+	items := make([]frontier.Offer, o.rng.IntN(8))
 	for i := range items {
 		items[i] = o.item()
 	}
@@ -246,7 +246,7 @@ func (o *outage) items() []frontier.Item {
 }
 
 // offered notes that items are about to be offered.
-func (o *outage) offered(items []frontier.Item) {
+func (o *outage) offered(items []frontier.Offer) {
 	for _, item := range items {
 		if _, ok := o.known.urls[item.URL]; !ok {
 			o.known.urls[item.URL] = fate{item: item, state: frontier.Queued}

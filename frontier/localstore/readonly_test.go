@@ -54,7 +54,7 @@ func TestOpenReadOnly(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := Config{Dir: "crawl", FS: disk, Delay: NoDelay, Filter: membits.Config{Capacity: 100}}
 	s := opened(t, cfg, Open)
-	items := []frontier.Item{aPage("a", 0), aPage("b", 0), aPage("c", 0), {URL: "https://b.test/", Host: "b.test"}}
+	items := []frontier.Offer{aPage("a", 0), aPage("b", 0), aPage("c", 0), {URL: "https://b.test/", Host: "b.test"}}
 	if _, err := s.Add(t.Context(), items); err != nil {
 		t.Fatal(err)
 	}

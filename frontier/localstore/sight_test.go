@@ -21,8 +21,8 @@ func locate(t *testing.T, s *Store, url string) Location {
 	return l
 }
 
-func aPage(path string, p frontier.Priority) frontier.Item {
-	return frontier.Item{URL: "https://a.test/" + path, Host: "a.test", Priority: p}
+func aPage(path string, p frontier.Priority) frontier.Offer {
+	return frontier.Offer{URL: "https://a.test/" + path, Host: "a.test", Priority: p}
 }
 
 func TestLocate(t *testing.T) {
@@ -37,8 +37,8 @@ func TestLocate(t *testing.T) {
 	delayed.Delay = time.Minute
 	later := aPage("later", frontier.PriorityPage)
 	later.Delay = time.Hour
-	other := frontier.Item{URL: "https://b.test/", Host: "b.test", Delay: time.Second}
-	items := []frontier.Item{later, delayed, other, aPage("p0", frontier.PriorityPage), aPage("seed", frontier.PrioritySeed),
+	other := frontier.Offer{URL: "https://b.test/", Host: "b.test", Delay: time.Second}
+	items := []frontier.Offer{later, delayed, other, aPage("p0", frontier.PriorityPage), aPage("seed", frontier.PrioritySeed),
 		aPage("p1", frontier.PriorityPage), aPage("asset", frontier.PriorityAsset)}
 	if _, err := s.Add(t.Context(), items); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestPosition(t *testing.T) {
 	if p, err := s.Position(t.Context()); p == nil || len(p) > 0 || err != nil {
 		t.Errorf("position is %v, %v, want an empty one", p, err)
 	}
-	if _, err := s.Add(t.Context(), []frontier.Item{aPage("", frontier.PrioritySeed)}); err != nil {
+	if _, err := s.Add(t.Context(), []frontier.Offer{aPage("", frontier.PrioritySeed)}); err != nil {
 		t.Fatal(err)
 	}
 	grant, err := s.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{{1}}})

@@ -85,7 +85,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	if window == 0 || last.finished+micros(window) > g.now {
 		return false, nil
 	}
-	h, err := g.hostOf(o.item.Host)
+	h, err := g.hostOf(o.Host)
 	if err != nil {
 		return false, err
 	}
@@ -100,7 +100,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 		g.meta.Stats.Promoted++
 	}
 	g.remove(outcomeKey(o.print))
-	key.class = o.item.Class
+	key.class = o.Class
 	g.writeExact(o.print, key)
 	g.queueNew(h, o, last.round+1)
 	return true, nil
@@ -111,7 +111,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 func (g *group) exactRow(o *offer) (row exactKeyRow, promoted bool, err error) {
 	text, err := g.get(exactKey(o.print))
 	if err != nil || text == nil {
-		return exactKeyRow{class: o.item.Class}, true, err
+		return exactKeyRow{class: o.Class}, true, err
 	}
 	if row, err = decodeExact(text); err != nil {
 		return row, false, fatal("read an exact key", err)

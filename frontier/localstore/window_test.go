@@ -36,7 +36,7 @@ func TestWindowsOfNothing(t *testing.T) {
 // of a class with a window it is offered once more, and counted apart.
 func TestWindowPromotesBulkKeys(t *testing.T) {
 	s := openWindows(t, vfs.NewMem(), time.Now)
-	bulk := frontier.Item{URL: "http://a.test/1", Host: "a.test", Priority: frontier.PriorityPage}
+	bulk := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Priority: frontier.PriorityPage}
 	exact := bulk
 	exact.Class = frontiertest.ClassWindow
 	answer(t, s, bulk, frontier.Added)
@@ -56,9 +56,9 @@ func TestWindowPromotesBulkKeys(t *testing.T) {
 // What a group has changed cannot be read yet: within one, a failed key whose
 // window is over is offered again by whoever comes first, once.
 func TestWindowAndRetryInOneGroup(t *testing.T) {
-	item := frontier.Item{URL: "http://a.test/1", Host: "a.test", Class: frontiertest.ClassWindow}
+	item := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Class: frontiertest.ClassWindow}
 	add := func(g *group) error {
-		_, err := g.add(&g.offers([]frontier.Item{item})[0])
+		_, err := g.add(&g.offers([]frontier.Offer{item})[0])
 		return err
 	}
 	retry := func(g *group) error {
@@ -121,7 +121,7 @@ type windowModel struct {
 }
 
 type modelKey struct {
-	item     frontier.Item
+	item     frontier.Offer
 	state    frontier.State
 	round    uint32
 	finished time.Time
@@ -131,7 +131,7 @@ func newWindowModel(t *testing.T, seed uint64) *windowModel {
 	m := &windowModel{t: t, rng: rand.New(rand.NewPCG(seed, 3)), now: suite.NewClock(), fs: vfs.NewMem()}
 	for n := range 12 {
 		host := fmt.Sprintf("h%d.test", n%3)
-		item := frontier.Item{URL: fmt.Sprintf("http://%s/%d", host, n), Host: host, Priority: frontier.PriorityPage}
+		item := frontier.Offer{URL: fmt.Sprintf("http://%s/%d", host, n), Host: host, Priority: frontier.PriorityPage}
 		item.Class = []frontier.Class{frontiertest.ClassWindow, frontiertest.ClassWindow, frontiertest.ClassForever, frontier.Bulk}[n/3]
 		m.keys = append(m.keys, modelKey{item: item})
 	}
@@ -164,7 +164,7 @@ func (m *windowModel) run(steps int) {
 
 // offer adds some keys, equal ones too.
 func (m *windowModel) offer() {
-	var items []frontier.Item
+	var items []frontier.Offer
 	var want []frontier.Answer
 	for range 1 + m.rng.IntN(4) {
 		k := &m.keys[m.rng.IntN(len(m.keys))]
@@ -267,9 +267,9 @@ func openWindows(t *testing.T, fs vfs.FS, now func() time.Time) *Store {
 	return s
 }
 
-func answer(t *testing.T, s *Store, item frontier.Item, want frontier.Answer) {
+func answer(t *testing.T, s *Store, item frontier.Offer, want frontier.Answer) {
 	t.Helper()
-	verdicts, err := s.Add(t.Context(), []frontier.Item{item})
+	verdicts, err := s.Add(t.Context(), []frontier.Offer{item})
 	if err != nil || verdicts[0].Answer != want {
 		t.Fatalf("%s of class %d: %v (%v), want %v", item.URL, item.Class, verdicts, err, want)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 //go:embed add.lua
@@ -41,17 +41,19 @@ func (s *Store) changeEpoch(begin func()) {
 	s.places.forget()
 }
 
-// ask is one offered item that the process cannot answer by itself.
+// ask is one offer that the process cannot answer by itself.
 type ask struct {
-	item    frontier.Item
-	at      int // index among what its caller offered
-	print   bloomstore.Fingerprint
-	host    bloomstore.Fingerprint // of the host key
-	part    *partition
-	exact   bool
-	sampled bool // is in the shadow sample
-	link    bool // is refused when the queue is full
-	full    bool // it is, and an exact set decided: refused unless it waits
+	item     frontier.Item // as it is queued if it is new
+	delay    time.Duration
+	decision frontier.Decision
+	at       int // index among what its caller offered
+	print    bloomstore.Fingerprint
+	host     bloomstore.Fingerprint // of the host key
+	part     *partition
+	exact    bool
+	sampled  bool // is in the shadow sample
+	link     bool // is refused when the queue is full
+	full     bool // it is, and an exact set decided: refused unless it waits
 
 	next    *ask   // the same URL, offered later in one group
 	under   *epoch // in which it was decided
@@ -71,8 +73,8 @@ type answers struct {
 // Add implements frontier.Store. An error that is a frontier.ErrUnavailable may
 // be a frontier.ErrFull too: the server is out of memory. With Config.Wait it is
 // also an error when so many replicas do not have in time what was added.
-func (s *Store) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
-	got, err := s.offer(ctx, items, false)
+func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+	got, err := s.offer(ctx, offers, false)
 	if err != nil {
 		return nil, err
 	}
@@ -105,20 +107,20 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 	return nil
 }
 
-// offer answers items, and queues those that are new. What is added is counted;
+// offer decides on offers, and queues those that are new. What is added is counted;
 // what is not the caller has to count (see tally).
 //
 // links are refused when the queue is full, and may be answered by what this
 // process remembers: their caller has to see to it that the answers stand.
-func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (answers, error) {
+func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) (answers, error) {
 	got := answers{
-		verdicts: make([]frontier.Verdict, len(items)),
-		parts:    make([]*partition, len(items)),
+		verdicts: make([]frontier.Verdict, len(offers)),
+		parts:    make([]*partition, len(offers)),
 		under:    make(map[*partition]*epoch),
 	}
 	asks := make(map[*node]*offering)
-	for i := range items {
-		it := &items[i]
+	for i := range offers {
+		it := &offers[i]
 		verdict, answered, err := s.answer(it, links)
 		if err != nil {
 			return answers{}, err
@@ -141,14 +143,14 @@ func (s *Store) offer(ctx context.Context, items []frontier.Item, links bool) (a
 			got.rely(a.part, ep)
 			continue
 		}
-		a.item = offered(it)
+		a.item, a.delay, a.decision = it.Item(a.print), it.Delay, it.Decision
 		if asks[n] == nil {
 			asks[n] = new(offering)
 		}
 		asks[n].asks = append(asks[n].asks, a)
 	}
 	for n, o := range asks {
-		s.submit(n, o)
+		o.group = n.offers.Add(o, len(o.asks))
 	}
 	for _, o := range asks {
 		if err := o.wait(ctx); err != nil {
@@ -186,15 +188,15 @@ func (got *answers) rely(p *partition, ep *epoch) {
 	got.under[p] = ep
 }
 
-// offerAgain offers items whose answers may not stand any more, and returns what
+// offerAgain repeats offers whose answers may not stand any more, and returns what
 // is true now: what was answered added before stays so.
-func (s *Store) offerAgain(ctx context.Context, items []frontier.Item, links bool, before answers) (answers, error) {
-	items, stand := standing(items, before)
-	got, err := s.offer(ctx, items, links)
+func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
+	offers, stand := standing(offers, before)
+	got, err := s.offer(ctx, offers, links)
 	if err != nil {
 		return answers{}, err
 	}
-	for i := range items {
+	for i := range offers {
 		if stand[i] {
 			got.verdicts[i], got.parts[i] = before.verdicts[i], before.parts[i]
 			if p := got.parts[i]; p != nil {
@@ -213,8 +215,8 @@ func (s *Store) offerAgain(ctx context.Context, items []frontier.Item, links boo
 	return got, nil
 }
 
-// refusal returns why an item is refused whatever the store knows, or "".
-func refusal(it *frontier.Item) frontier.Reason {
+// refusal returns why an offer is refused whatever the store knows, or "".
+func refusal(it *frontier.Offer) frontier.Reason {
 	switch {
 	case len(it.URL) > frontier.MaxURLBytes:
 		return frontier.ReasonTooLong

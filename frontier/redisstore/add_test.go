@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // config is that of a small crawl on a server of the test's own.
@@ -40,9 +40,9 @@ func openStore(t testing.TB, cfg Config) *Store {
 	return s
 }
 
-func testPages(host string, from, to int) (items []frontier.Item) {
+func testPages(host string, from, to int) (items []frontier.Offer) {
 	for n := from; n < to; n++ {
-		items = append(items, frontier.Item{
+		items = append(items, frontier.Offer{
 			URL: fmt.Sprintf("https://%s/path/of/page/%d?query=%d", host, n, n), Host: host,
 			Depth: 1, Priority: frontier.PriorityPage, Referrer: frontier.Referrer{1, 2, 3},
 		})
@@ -59,7 +59,7 @@ func answersOf(verdicts []frontier.Verdict) map[frontier.Answer]int {
 	return counts
 }
 
-func mustAdd(t testing.TB, s *Store, items []frontier.Item) []frontier.Verdict {
+func mustAdd(t testing.TB, s *Store, items []frontier.Offer) []frontier.Verdict {
 	t.Helper()
 	verdicts, err := s.Add(context.WithoutCancel(t.Context()), items)
 	if err != nil {
@@ -70,7 +70,7 @@ func mustAdd(t testing.TB, s *Store, items []frontier.Item) []frontier.Verdict {
 
 func TestAdd(t *testing.T) {
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
-	var items []frontier.Item
+	var items []frontier.Offer
 	for h := range 20 {
 		items = append(items, testPages(fmt.Sprintf("h%d.test", h), 0, 300)...)
 	}
@@ -149,7 +149,7 @@ func TestAddersRace(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
 	cfg.FilterKeys = 100 // grows while they race
-	var pages []frontier.Item
+	var pages []frontier.Offer
 	for n := range urls {
 		pages = append(pages, testPages(fmt.Sprintf("h%d.test", n%60), n, n+1)...)
 	}
@@ -162,7 +162,7 @@ func TestAddersRace(t *testing.T) {
 			group.Go(func() {
 				rng := rand.New(rand.NewPCG(seed, uint64(store*callers+caller)))
 				for range 60 {
-					var batch []frontier.Item
+					var batch []frontier.Offer
 					var which []int
 					for range 1 + rng.IntN(40) {
 						n := rng.IntN(urls)
@@ -270,7 +270,7 @@ func TestShadow(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.Partitions = 1
 	s := openStore(t, cfg)
-	var sampled []frontier.Item
+	var sampled []frontier.Offer
 	for n := 0; len(sampled) < 5; n++ {
 		if page := testPages("a.test", n, n+1); s.hasher.Fingerprint(page[0].URL).Sampled() {
 			sampled = append(sampled, page...)

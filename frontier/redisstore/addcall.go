@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // pending is an ask that only the partition's script can answer, with what the
@@ -196,7 +196,7 @@ func (b *callBuilder) specials(items []pending) {
 		a := item.ask
 		letters := ""
 		if a.exact {
-			letters += decisionLetters[a.item.Decision]
+			letters += decisionLetters[a.decision]
 		}
 		if a.full {
 			letters += "q"
@@ -204,12 +204,12 @@ func (b *callBuilder) specials(items []pending) {
 		if a.sampled {
 			letters += "s"
 		}
-		if a.item.Delay > 0 {
+		if a.delay > 0 {
 			letters += "z"
 		}
 		if letters != "" {
 			n++
-			b.args = append(b.args, i+1, letters, a.print[:], roundPlace(&a.item), millis(a.item.Delay))
+			b.args = append(b.args, i+1, letters, a.print[:], roundPlace(&a.item), millis(a.delay))
 		}
 	}
 	if n > 0 {

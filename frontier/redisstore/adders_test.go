@@ -29,9 +29,9 @@ type addProcess struct {
 }
 
 // racedPage is the n-th of the URLs that adders race for.
-func racedPage(n int) frontier.Item {
+func racedPage(n int) frontier.Offer {
 	host := fmt.Sprintf("h%d.test", n%500)
-	return frontier.Item{URL: fmt.Sprintf("https://%s/page/%d", host, n), Host: host, Priority: frontier.PriorityPage}
+	return frontier.Offer{URL: fmt.Sprintf("https://%s/page/%d", host, n), Host: host, Priority: frontier.PriorityPage}
 }
 
 const addersBatch = 200
@@ -53,7 +53,7 @@ func TestAdderProcess(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for numbers := range work {
-				items := make([]frontier.Item, len(numbers))
+				items := make([]frontier.Offer, len(numbers))
 				for i, n := range numbers {
 					items[i] = racedPage(n)
 				}
@@ -112,7 +112,7 @@ func TestKilledAdders(t *testing.T) {
 	cfg.FilterKeys = uint64(urls)
 	s := openStore(t, cfg)
 	for n := 0; n < urls; n += 1000 {
-		var known []frontier.Item
+		var known []frontier.Offer
 		for i := n; i < min(n+1000, urls); i++ {
 			if i%10 != 0 {
 				known = append(known, racedPage(i))

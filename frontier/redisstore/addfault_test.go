@@ -15,7 +15,7 @@ import (
 // partition, all that makes an item special, one that is promoted.
 type faultyAdd struct {
 	*scriptBench
-	items         []frontier.Item
+	items         []frontier.Offer
 	base          map[string]string // dump before it
 	before, after map[string]string // contents
 	log           []string
@@ -65,7 +65,7 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 func (b *faultyAdd) planAdd(n int) { b.plan(&call{script: addScript}, n) }
 
 // queued reports whether an item has an entry, ready or delayed.
-func (b *faultyAdd) queued(it frontier.Item) bool {
+func (b *faultyAdd) queued(it frontier.Offer) bool {
 	p := b.partition(it.Host)
 	for priority := range frontier.Priorities {
 		for _, entry := range b.admin.LRange(b.Context(), p.queue(priority, it.Host), 0, -1).Val() {

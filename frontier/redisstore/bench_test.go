@@ -79,11 +79,11 @@ func usage(b *testing.B, server *servers.RedisServer) (time.Duration, int64) {
 
 // benchPages returns pages with URLs of 66 bytes, 39 of them
 // path and query.
-func benchPages(host, from, n int) []frontier.Item {
-	items := make([]frontier.Item, n)
+func benchPages(host, from, n int) []frontier.Offer {
+	items := make([]frontier.Offer, n)
 	name := fmt.Sprintf("www.site%05d.org", host)
 	for i := range items {
-		items[i] = frontier.Item{
+		items[i] = frontier.Offer{
 			URL: fmt.Sprintf("https://%s/wiki/Some_article/%09d?page=next", name, from+i), Host: name,
 			Depth: 3, Priority: frontier.PriorityPage, Referrer: frontier.Referrer{1, 2, 3, 4, 5, 6, 7, 8},
 		}
@@ -104,7 +104,7 @@ func BenchmarkLinks(b *testing.B) {
 			})
 			const warm = 2000 // pages before the clock starts
 			pages := linkStream(newRand(b), warm+b.N, perPage)
-			offerAll := func(pages [][]frontier.Item) {
+			offerAll := func(pages [][]frontier.Offer) {
 				var next atomic.Int64
 				var group sync.WaitGroup
 				for range benchCallers {
@@ -138,13 +138,13 @@ func BenchmarkLinks(b *testing.B) {
 
 // linkStream makes pages of links. Of the new ones four in five are of the page's
 // own host, as sites are mostly linked to themselves.
-func linkStream(rng *rand.Rand, pages, perPage int) [][]frontier.Item {
+func linkStream(rng *rand.Rand, pages, perPage int) [][]frontier.Offer {
 	const hosts = 1000
 	rank := rand.NewZipf(rng, 1.1, 1, 1<<40)
 	known := benchPages(0, 0, 1)
-	stream := make([][]frontier.Item, pages)
+	stream := make([][]frontier.Offer, pages)
 	for i := range stream {
-		links, own := make([]frontier.Item, perPage), rng.IntN(hosts)
+		links, own := make([]frontier.Offer, perPage), rng.IntN(hosts)
 		for j := range links {
 			if rng.IntN(10) > 0 {
 				links[j] = known[rank.Uint64()%uint64(len(known))]

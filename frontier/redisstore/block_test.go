@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // blockRace is a group of one worker, about a filter of one block, whose steps
@@ -33,17 +33,18 @@ func newBlockRace(t *testing.T, cfg Config) *blockRace {
 	return &blockRace{t, &group{s: s, node: n}, ep}
 }
 
-// test has the group test an item by itself, before or after what else happens.
-func (r *blockRace) test(item frontier.Item) *ask {
+// test has the group test an offer by itself, before or after what else happens.
+func (r *blockRace) test(offer frontier.Offer) *ask {
 	r.Helper()
 	s := r.group.s
-	a := &ask{item: item, print: s.hasher.Fingerprint(item.URL), host: s.hasher.Fingerprint(item.Host), part: s.parts[0]}
+	print := s.hasher.Fingerprint(offer.URL)
+	a := &ask{item: offer.Item(print), print: print, host: s.hasher.Fingerprint(offer.Host), part: s.parts[0]}
 	tests := []redisbits.Ask{{Chain: a.part.chain(), Print: a.print}}
 	if err := redisbits.NewReader(r.group.node.client).Read(r.Context(), tests); err != nil {
 		r.Fatal(err)
 	}
 	if tests[0].Known {
-		r.Fatalf("%s is known already: a false positive, one in a million", item.URL)
+		r.Fatalf("%s is known already: a false positive, one in a million", offer.URL)
 	}
 	r.group.unsure = append(r.group.unsure, pending{ask: a, test: &tests[0]})
 	return a

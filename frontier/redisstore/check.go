@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 // ErrServer reports a server that a crawl cannot be kept on as it is set up: too

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 const crawlPassword = "correct-horse"
@@ -51,7 +51,7 @@ func TestCommands(t *testing.T) {
 		t.Fatalf("scripts are %q (%v)", files, err)
 	}
 	called := regexp.MustCompile(`(?:redis\.call|all)\('([A-Z]+)'`)
-	for _, file := range append(files, "../../bloomstore/redisbits/block.lua") {
+	for _, file := range append(files, "../../internal/redisbits/block.lua") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -171,15 +171,15 @@ func answerInfo(conn net.Conn) {
 	}
 }
 
-// TestDocumentedUser: the user that docs/operations.md makes can crawl.
+// TestDocumentedUser: the user that docs/guide/operating.md makes can crawl.
 func TestDocumentedUser(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/guide/operating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(page), "ACL SETUSER crawl ")
-	rules, _, ended := strings.Cut(rest, "\n\n")
+	rules, _, ended := strings.Cut(rest, "\n```")
 	if !found || !ended {
 		t.Fatal("the page makes no user")
 	}

@@ -159,7 +159,7 @@ func (c *completing) run(ctx context.Context) error {
 // follow offers the links of the completions, but for those whose links were
 // offered before.
 func (c *completing) follow(ctx context.Context) error {
-	var links []frontier.Item
+	var links []frontier.Offer
 	for _, t := range c.todo {
 		if t.fresh() {
 			links = append(links, t.Links...)
@@ -236,7 +236,7 @@ func (c *completing) record() error {
 	if !job.sync {
 		return nil
 	}
-	return c.records.run(c.output, job)
+	return c.writeRecord(job)
 }
 
 // refused answers that the lease is not held. The records of completions that
@@ -251,7 +251,7 @@ func (c *completing) refused() error {
 	if len(job.write) == 0 || c.h.isDoubtful() {
 		return frontier.ErrLeaseLost
 	}
-	return errors.Join(frontier.ErrLeaseLost, c.records.run(c.output, job))
+	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
 }
 
 // counts returns the books of a page.

@@ -5,7 +5,7 @@
 // partition carry one hash tag, so that a script may touch them together: the
 // bits of a URL and its place in a queue change in one step, and so does all
 // else that must not be half done. One script does each such step; the server's
-// clock is the only one. docs/redis-keys.md describes every key.
+// clock is the only one. docs/reference/redis-keys.md describes every key.
 //
 // # Epochs
 //

@@ -9,15 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // decisionLetters are what add.lua calls what decides about an exact item: what
 // an exact set decided or, with none, partition.exact.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
-// answer returns the verdict on an item that no server has to be asked about,
+// answer returns the verdict on an offer that no server has to be asked about,
 // false for all others.
-func (s *Store) answer(it *frontier.Item, link bool) (v frontier.Verdict, answered bool, err error) {
+func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
 	}
@@ -37,24 +38,14 @@ func (s *Store) answer(it *frontier.Item, link bool) (v frontier.Verdict, answer
 	return v, false, nil
 }
 
-// offered returns what is read of an offered item.
-func offered(it *frontier.Item) frontier.Item {
-	item := *it
-	item.Attempts, item.Deliveries = 0, 0
-	if item.Decision == frontier.Undecided {
-		item.Round = 0
-	}
-	return item
-}
-
-// standing says which answers to decided items need not be asked for again:
+// standing says which answers to decided offers need not be asked for again:
 // those of epochs that last, and refusals, for who decided has been told of them.
 // What is decided to be new may be finished by now, and would be queued once
-// more. It returns the items as they are to be offered again.
-func standing(items []frontier.Item, before answers) (again []frontier.Item, stand []bool) {
-	again, stand = items, make([]bool, len(items))
-	for i := range items {
-		if items[i].Decision == frontier.Undecided {
+// more. It returns the offers as they are to be made again.
+func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
+	again, stand = offers, make([]bool, len(offers))
+	for i := range offers {
+		if offers[i].Decision == frontier.Undecided {
 			continue
 		}
 		p, verdict := before.parts[i], before.verdicts[i]
@@ -63,8 +54,8 @@ func standing(items []frontier.Item, before answers) (again []frontier.Item, sta
 				continue
 			}
 		}
-		if &again[0] == &items[0] {
-			again = slices.Clone(items)
+		if &again[0] == &offers[0] {
+			again = slices.Clone(offers)
 		}
 		stand[i], again[i].Decision = true, frontier.Known
 	}
@@ -80,17 +71,17 @@ func (s *Store) exactPrint(it *frontier.Item) any {
 	return it.Fingerprint[:]
 }
 
-// Waits implements frontier.Outbox.
-func (s *Store) Waits(ctx context.Context, items []frontier.Item) ([]bool, error) {
+// Waits implements exact.Outbox.
+func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
 	pipe := s.client.Pipeline()
-	members := make([]*redis.BoolCmd, len(items))
-	for i := range items {
-		members[i] = pipe.SIsMember(ctx, s.partition(items[i].Host).exact, items[i].Fingerprint[:])
+	members := make([]*redis.BoolCmd, len(keys))
+	for i, key := range keys {
+		members[i] = pipe.SIsMember(ctx, s.partition(key.Host).exact, key.Fingerprint[:])
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, s.classify(ctx, err)
 	}
-	waits := make([]bool, len(items))
+	waits := make([]bool, len(keys))
 	for i, member := range members {
 		waits[i] = member.Val()
 	}

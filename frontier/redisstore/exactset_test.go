@@ -22,7 +22,7 @@ func exactConfig(server *servers.RedisServer) Config {
 }
 
 // decided returns items as an exact set's decisions about them.
-func decided(decision frontier.Decision, round uint32, items []frontier.Item) []frontier.Item {
+func decided(decision frontier.Decision, round uint32, items []frontier.Offer) []frontier.Offer {
 	items = slices.Clone(items)
 	for i := range items {
 		items[i].Class, items[i].Decision, items[i].Round = frontier.Exact, decision, round
@@ -108,12 +108,12 @@ func TestDecisionsThatNobodyMade(t *testing.T) {
 	exact.Class, bulk.Decision, never.Class, never.Decision = frontier.Exact, frontier.New, frontier.Exact, frontier.Later+1
 	for _, c := range []struct {
 		s    *Store
-		item frontier.Item
+		item frontier.Offer
 	}{
-		{beside, exact}, {beside, bulk}, {beside, never}, {beside, decided(frontier.Later, 0, []frontier.Item{page})[0]},
-		{openStore(t, alone), decided(frontier.Known, 0, []frontier.Item{page})[0]},
+		{beside, exact}, {beside, bulk}, {beside, never}, {beside, decided(frontier.Later, 0, []frontier.Offer{page})[0]},
+		{openStore(t, alone), decided(frontier.Known, 0, []frontier.Offer{page})[0]},
 	} {
-		if verdicts, err := c.s.Add(t.Context(), []frontier.Item{page, c.item}); err == nil {
+		if verdicts, err := c.s.Add(t.Context(), []frontier.Offer{page, c.item}); err == nil {
 			t.Errorf("class %d with decision %d, exact set %t: %v, want an error", c.item.Class, c.item.Decision, c.s.cfg.ExactSet, verdicts)
 		}
 		if stats := wantBooks(t, c.s); stats.Found != 0 {
@@ -205,7 +205,7 @@ func TestStandingAnswers(t *testing.T) {
 	lasting.node.epoch.Store(lasting)
 	sure, doubtful := new(partition), new(partition)
 	item, full := decided(frontier.New, 0, testPages("a.test", 0, 1))[0], frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}
-	items := []frontier.Item{item, item, item, testPages("a.test", 0, 1)[0], decided(frontier.Later, 0, []frontier.Item{item})[0]}
+	items := []frontier.Offer{item, item, item, testPages("a.test", 0, 1)[0], decided(frontier.Later, 0, []frontier.Offer{item})[0]}
 	before := answers{
 		verdicts: []frontier.Verdict{{Answer: frontier.Added}, {Answer: frontier.Added}, full, {}, {Answer: frontier.Deferred}},
 		parts:    []*partition{sure, doubtful, doubtful, sure, nil},
@@ -250,8 +250,9 @@ func TestRebuildBesideExactSet(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, admin := s.partition("a.test"), server.Client()
+			stored := func(offer frontier.Offer) []byte { print := s.hasher.Fingerprint(offer.URL); return print[:] }
 			admin.Del(t.Context(), p.chain().SegmentKey(0, 0))
-			admin.SRem(t.Context(), p.exact, items[1].Fingerprint[:], s.hasher.Fingerprint(items[2].URL))
+			admin.SRem(t.Context(), p.exact, stored(items[1]), stored(items[2]))
 			admin.SAdd(t.Context(), p.exact, "a stray one 0123")
 			if bare {
 				admin.Del(t.Context(), p.meta)

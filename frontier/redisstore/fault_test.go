@@ -49,12 +49,12 @@ func newExpedition(t *testing.T, cfg Config, workers, pages int) *expedition {
 	return e
 }
 
-func (e *expedition) page(n int) frontier.Item {
+func (e *expedition) page(n int) frontier.Offer {
 	host := fmt.Sprintf("h%d.test", n%e.hosts)
-	return frontier.Item{URL: fmt.Sprintf("https://%s/page/%d", host, n), Host: host, Priority: frontier.PriorityPage}
+	return frontier.Offer{URL: fmt.Sprintf("https://%s/page/%d", host, n), Host: host, Priority: frontier.PriorityPage}
 }
 
-func (e *expedition) links(item frontier.Item) (links []frontier.Item) {
+func (e *expedition) links(item frontier.Item) (links []frontier.Offer) {
 	var n int
 	if _, err := fmt.Sscanf(item.URL, "https://"+item.Host+"/page/%d", &n); err != nil {
 		e.Error(err)
@@ -71,7 +71,7 @@ func (e *expedition) links(item frontier.Item) (links []frontier.Item) {
 // may have forgotten it.
 func (e *expedition) seed(ctx context.Context) {
 	for ctx.Err() == nil {
-		_, err := e.stores[0].Add(ctx, []frontier.Item{e.page(0)})
+		_, err := e.stores[0].Add(ctx, []frontier.Offer{e.page(0)})
 		if err == nil || !e.passes(ctx, err) {
 			return
 		}

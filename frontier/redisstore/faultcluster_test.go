@@ -166,7 +166,7 @@ func TestFailoverNamesWhatIsLost(t *testing.T) {
 	s := openStore(t, clusterConfig(cluster))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var offered []frontier.Item
+	var offered []frontier.Offer
 	offer := func(from, to int) {
 		for h := range 60 {
 			items := testPages(fmt.Sprintf("h%d.test", h), from, to)

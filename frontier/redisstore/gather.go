@@ -4,44 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
-
-// gatherer collects what callers offer to one node: while one group is on its
-// way the next gathers. No time is spent on waiting for more.
-type gatherer struct {
-	mu      sync.Mutex
-	waiting []*offering
-	asks    int      // of those
-	groups  int      // on their way
-	free    []*group // whose buffers are not in use
-}
 
 const (
 	// maxGroups is how many groups of one node may be on their way at once: the
-	// work of one is done here beside that of the other there. The second must
-	// be full: what is asked together costs the server less.
+	// work of one is done here beside that of the other there.
 	maxGroups    = 2
-	maxGroupAsks = 4096 // beyond so many an offering waits for the next group
+	maxGroupAsks = 4096 // of one group
 )
 
 // offering is what one caller asks one node.
 type offering struct {
-	asks []ask
-	done chan struct{}
+	asks  []ask
+	group *groupcommit.Group[*offering]
 }
 
 // wait returns when every ask is answered, with the first error of any. A caller
 // that leaves earlier leaves the asks to their group.
 func (o *offering) wait(ctx context.Context) error {
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := o.group.Wait(ctx); err != nil {
+		return err
 	}
 	for i := range o.asks {
 		if err := o.asks[i].err; err != nil {
@@ -51,89 +38,28 @@ func (o *offering) wait(ctx context.Context) error {
 	return nil
 }
 
-// submit hands an offering to the node's gatherer.
-func (s *Store) submit(n *node, o *offering) {
-	o.done = make(chan struct{})
-	g := &n.gatherer
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.waiting = append(g.waiting, o)
-	g.asks += len(o.asks)
-	if g.groups == maxGroups || g.groups > 0 && g.asks < maxGroupAsks {
-		return
-	}
-	started := s.spawn(func(ctx context.Context) { s.gather(ctx, n) })
-	if started {
-		g.groups++
-		return
-	}
-	for _, o := range g.waiting { // the store is closed
-		o.fail(frontier.ErrClosed)
-	}
-	g.waiting, g.asks = nil, 0
-}
-
-func (o *offering) fail(err error) {
-	for i := range o.asks {
-		o.asks[i].err = err
-	}
-	close(o.done)
-}
-
-// gather decides groups until nothing waits.
-func (s *Store) gather(ctx context.Context, n *node) {
-	g := &n.gatherer
-	var grp *group
-	for {
-		g.mu.Lock()
-		if len(g.waiting) == 0 {
-			if grp != nil {
-				grp.forget()
-				g.free = append(g.free, grp)
-			}
-			g.groups--
-			g.mu.Unlock()
-			return
-		}
-		if grp == nil {
-			grp = g.freeGroup(s, n)
-		}
-		g.fill(grp)
-		g.mu.Unlock()
-		generation := s.seen.generation() // before anything is asked
-		grp.decide(ctx)
-		grp.finish(generation)
-	}
-}
-
-// freeGroup returns a group that is not in use.
-func (g *gatherer) freeGroup(s *Store, n *node) *group {
-	last := len(g.free) - 1
-	if last < 0 {
+// newOfferQueue returns a queue that decides together what callers offer to a
+// node: what is asked together costs the server less.
+func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
+	groups := sync.Pool{New: func() any {
 		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
-	}
-	grp := g.free[last]
-	g.free = g.free[:last]
-	return grp
-}
-
-// fill hands what waits to a group, up to about maxGroupAsks.
-func (g *gatherer) fill(grp *group) {
-	size, count := 0, 0
-	for count < len(g.waiting) && size < maxGroupAsks {
-		size += len(g.waiting[count].asks)
-		count++
-	}
-	grp.offerings = append(grp.offerings[:0], g.waiting[:count]...)
-	g.asks -= size
-	g.waiting = slices.Delete(g.waiting, 0, count)
+	}}
+	return groupcommit.New(groupcommit.Config[*offering]{
+		MaxSize: maxGroupAsks, Parallel: maxGroups, Go: s.spawn,
+		Commit: func(ctx context.Context, offerings []*offering) {
+			g := groups.Get().(*group)
+			generation := s.seen.generation() // before anything is asked
+			g.decide(ctx, offerings)
+			s.remember(n, offerings, generation)
+			groups.Put(g)
+		},
+	})
 }
 
 // group is what is decided together on one node. Its buffers are used again.
 type group struct {
-	s         *Store
-	node      *node
-	offerings []*offering
+	s    *Store
+	node *node
 
 	reader *redisbits.Reader
 	open   []*ask          // not decided yet, in the order offered
@@ -145,24 +71,14 @@ type group struct {
 	bytes  []byte          // of these
 }
 
-// forget keeps nothing of what callers offered.
-func (g *group) forget() {
-	clear(g.offerings[:cap(g.offerings)])
-	clear(g.open[:cap(g.open)])
-	clear(g.tests[:cap(g.tests)])
-	clear(g.unsure[:cap(g.unsure)])
-	clear(g.later[:cap(g.later)])
-	g.blocks = nil
-}
-
 // maxAsked bounds how often an ask is asked again because the filter grew, or
 // the same URL came several times.
 const maxAsked = 16
 
 // decide answers all asks of the group, each by a verdict or an error, in the
 // order in which they were offered.
-func (g *group) decide(ctx context.Context) {
-	for _, o := range g.offerings {
+func (g *group) decide(ctx context.Context, offerings []*offering) {
+	for _, o := range offerings {
 		for i := range o.asks {
 			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller's are more
 				g.decideOpen(ctx)
@@ -222,7 +138,7 @@ func (g *group) round(ctx context.Context) error {
 		case full && a.link && !a.exact && !test.Known:
 			g.settle(a, frontier.Verdict{Answer: frontier.Refused, Reason: frontier.ReasonQueueFull}, ep)
 		default:
-			a.full = full && a.link && a.item.Decision != frontier.Undecided
+			a.full = full && a.link && a.decision != frontier.Undecided
 			g.unsure = append(g.unsure, pending{ask: a, test: test})
 		}
 	}
@@ -272,18 +188,17 @@ func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	}
 }
 
-// finish puts what the store knows into the seen cache, and lets the callers go.
-// What a node says of a partition that moved away meanwhile is not relied on.
-func (g *group) finish(generation uint64) {
-	single := g.s.nodes.single != nil
-	for _, o := range g.offerings {
+// remember puts what the store knows into the seen cache. What a node says of a
+// partition that moved away meanwhile is not relied on.
+func (s *Store) remember(n *node, offerings []*offering, generation uint64) {
+	single := s.nodes.single != nil
+	for _, o := range offerings {
 		for i := range o.asks {
 			a := &o.asks[i]
-			known := a.err == nil && a.verdict.Answer != frontier.Refused && (single || a.part.node.Load() == g.node)
+			known := a.err == nil && a.verdict.Answer != frontier.Refused && (single || a.part.node.Load() == n)
 			if known && !a.exact && !a.sampled {
-				g.s.seen.add(a.print, generation)
+				s.seen.add(a.print, generation)
 			}
 		}
-		close(o.done)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// docs/redis-keys.md says what each key holds, how it grows and who writes it.
+// docs/reference/redis-keys.md says what each key holds, how it grows and who writes it.
 
 // Crawl-wide keys, of one hash tag: {name}.
 func (c *Config) cardKey() string    { return "crawler:{" + c.Name + "}" }

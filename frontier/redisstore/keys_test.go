@@ -11,15 +11,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestKeysAreDescribed holds docs/redis-keys.md to what a crawl leaves in Redis:
-// each key of its tables with its type, and each field of the counters.
+// TestKeysAreDescribed holds docs/reference/redis-keys.md to what a crawl leaves in Redis:
+// each key of its lists with its type, and each field of the counters.
 func TestKeysAreDescribed(t *testing.T) {
-	text, err := os.ReadFile("../../docs/redis-keys.md")
+	text, err := os.ReadFile("../../docs/reference/redis-keys.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	types := make(map[string]string)
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*`[^|]*) \\| (string|hash|list|set|sorted set) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\* (`.*`[^(]*) \\((string|hash|list|set|sorted set)\\):").FindAllStringSubmatch(string(text), -1) {
 		for _, key := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
 			types[key[1]] = row[2]
 		}
@@ -38,7 +38,7 @@ func TestKeysAreDescribed(t *testing.T) {
 		met[described] = true
 		got := strings.Replace(s.client.Type(t.Context(), key).Val(), "zset", "sorted set", 1)
 		if want := types[described]; want != got {
-			t.Errorf("key %q is a %s, docs/redis-keys.md says %q of %q", key, got, want, described)
+			t.Errorf("key %q is a %s, docs/reference/redis-keys.md says %q of %q", key, got, want, described)
 		}
 	}
 	for _, one := range []string{"Tf", "Tf0.0", "Td", "Tl", "Tz", "Tx", "To", "TF", "Tb00", "T0HOST", "T1HOST", "TaHOST", "ThHOST", "TeHOST",
@@ -54,7 +54,7 @@ func TestKeysAreDescribed(t *testing.T) {
 				return f[:2] + map[byte]string{'r': "REASON", 'o': "OUTCOME"}[f[0]]
 			})
 			if !strings.Contains(string(text), "`"+name+"`") {
-				t.Errorf("docs/redis-keys.md does not know the field %q", name)
+				t.Errorf("docs/reference/redis-keys.md does not know the field %q", name)
 			}
 		}
 	}

@@ -22,7 +22,6 @@ type leaser struct {
 	schedule *schedule
 	held     holdings
 	totals   totalsCache
-	records  recordWriter
 	// durable is how long after its answer a node has what it answered on disk
 	// at the latest, if it lives on: a log that is synced every second.
 	durable time.Duration

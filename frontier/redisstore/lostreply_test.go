@@ -194,8 +194,9 @@ func lostExtend(c *lostReply) {
 	})
 	c.want(fieldLeased, 40)
 	got, err := c.Extend(c.Context(), l.ID, topUp)
-	if want := urlsOf(testPages("a.test", 32, 40)); err != nil || !slices.Equal(urlsOf(got.Items), want) {
-		c.Errorf("the repeat of a lost top-up: %q, %v, want %q", urlsOf(got.Items), err, want)
+	same := func(item frontier.Item, offer frontier.Offer) bool { return item.URL == offer.URL }
+	if want := testPages("a.test", 32, 40); err != nil || !slices.EqualFunc(got.Items, want, same) {
+		c.Errorf("the repeat of a lost top-up: %q, %v, want %d from the 33rd on", urlsOf(got.Items), err, len(want))
 	}
 	c.want(fieldLeased, 40, fieldQueued, 10)
 	c.clock = c.clock.Add(9 * time.Second)

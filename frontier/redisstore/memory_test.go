@@ -29,7 +29,7 @@ func TestQueueMemory(t *testing.T) {
 				FilterKeys: uint64(2 * urls), Partitions: 64, Delay: NoDelay,
 			}
 			before := usedAfter(t, server, cfg, testPages("first.test", 0, 1))
-			var pages []frontier.Item
+			var pages []frontier.Offer
 			for n := range hosts {
 				pages = append(pages, benchPages(n, 0, 1)...)
 			}
@@ -53,7 +53,7 @@ func TestQueueMemory(t *testing.T) {
 
 // usedAfter adds pages and returns the memory that the server uses then, with
 // no buffers of clients.
-func usedAfter(t *testing.T, server *servers.RedisServer, cfg Config, pages []frontier.Item) float64 {
+func usedAfter(t *testing.T, server *servers.RedisServer, cfg Config, pages []frontier.Offer) float64 {
 	t.Helper()
 	s, err := Open(t.Context(), cfg)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
 // node is one server that holds partitions.
@@ -20,8 +21,14 @@ type node struct {
 	client *redis.Client // repeats nothing on its own
 	look   sync.Mutex    // held to begin an epoch: scripts are loaded once
 	epoch  atomic.Pointer[epoch]
-	gatherer
-	courier
+	offers *groupcommit.Queue[*offering]
+	calls  *groupcommit.Queue[*groupedCall]
+}
+
+func (s *Store) newNode(client *redis.Client) *node {
+	n := &node{client: client}
+	n.offers, n.calls = s.newOfferQueue(n), s.newCallQueue(n)
+	return n
 }
 
 // epoch is one uninterrupted life of a node, as this process knows it: the
@@ -59,7 +66,7 @@ func (s *Store) connect(ctx context.Context) error {
 			return s.classify(ctx, err)
 		}
 		if server.Item("Server", "redis_mode") != "cluster" {
-			s.nodes.single = &node{client: client}
+			s.nodes.single = s.newNode(client)
 			return nil
 		}
 		opt.IsClusterMode = true // one address of a cluster tells the others
@@ -88,7 +95,7 @@ func (s *Store) nodeOf(ctx context.Context, p *partition) (*node, error) {
 	s.nodes.mu.Lock()
 	n := s.nodes.known[client]
 	if n == nil {
-		n = &node{client: client}
+		n = s.newNode(client)
 		s.nodes.known[client] = n
 	}
 	s.nodes.mu.Unlock()

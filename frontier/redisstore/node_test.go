@@ -166,7 +166,7 @@ func TestPartitionsMove(t *testing.T) {
 		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()[:1]}, Name: "test", Partitions: 8, FilterKeys: 10_000, Delay: NoDelay,
 	}
 	s := openStore(t, cfg)
-	var pages []frontier.Item
+	var pages []frontier.Offer
 	for h := range 50 {
 		pages = append(pages, testPages(fmt.Sprintf("h%d.test", h), 0, 10)...)
 	}

@@ -15,7 +15,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 var (
@@ -24,7 +26,7 @@ var (
 	deliveredScript = newScript("delivered", "allow-oom", deliveredLua)
 )
 
-var _ frontier.Outbox = (*Store)(nil)
+var _ exact.Outbox = (*Store)(nil)
 
 // A note in partition.outbox is an item, and what its end was:
 //
@@ -45,13 +47,13 @@ func appendNote(b []byte, it *frontier.Item, outcome frontier.Outcome, status in
 
 // decodeNote is the inverse of appendNote. Any string is answered by a note or by
 // errEntry.
-func (s *Store) decodeNote(value string) (n frontier.Note, err error) {
+func (s *Store) decodeNote(value string) (n exact.Note, err error) {
 	r := entryReader{rest: value}
 	n.Outcome = frontier.Outcome(r.bytes(int(r.byte())))
 	n.Status = int(r.byte())<<8 | int(r.byte())
 	host := r.bytes(int(r.uvarint(maxNoteHost)))
 	if r.damaged || n.Outcome != "" && n.Outcome.State() == frontier.Unknown {
-		return frontier.Note{}, errEntry
+		return exact.Note{}, errEntry
 	}
 	n.Item, err = decodeEntry(r.rest, host, s.hasher)
 	return n, err
@@ -65,7 +67,7 @@ const maxNoteHost = 1 << 20
 func (t *todo) appendNotes(args []any) []any {
 	for i, v := range t.item.pending.links.verdicts {
 		if v.Answer == frontier.Deferred {
-			link := offered(&t.Links[i])
+			link := t.Links[i].Item(bloomstore.Fingerprint{}) // a note has none
 			args = append(args, appendNote(nil, &link, "", 0))
 		}
 	}
@@ -93,15 +95,15 @@ func (o *noted) next() *partition {
 	return p
 }
 
-// Notes implements frontier.Outbox. It goes around the partitions, each process
+// Notes implements exact.Outbox. It goes around the partitions, each process
 // in an order of its own, so that relays seldom meet.
-func (s *Store) Notes(ctx context.Context, n int) (frontier.NoteBatch, error) {
+func (s *Store) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	for {
 		p := s.noted.next()
 		if p == nil {
 			some, err := s.lookForNotes(ctx)
 			if err != nil || !some {
-				return frontier.NoteBatch{}, err
+				return exact.NoteBatch{}, err
 			}
 			continue
 		}
@@ -137,8 +139,8 @@ func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
 // readNotes reads the first notes of a partition. The receipt says which they are:
 // how many were delivered before them, for two batches may be equal, and what is
 // in them, for a server that went back in time counts the same way again.
-func (s *Store) readNotes(ctx context.Context, p *partition, n int) (frontier.NoteBatch, error) {
-	batch := frontier.NoteBatch{Partition: p.number}
+func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteBatch, error) {
+	batch := exact.NoteBatch{Partition: p.number}
 	var told *redis.StringCmd
 	var values *redis.StringSliceCmd
 	_, err := s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
@@ -164,8 +166,8 @@ func (s *Store) readNotes(ctx context.Context, p *partition, n int) (frontier.No
 	return batch, nil
 }
 
-// Delivered implements frontier.Outbox.
-func (s *Store) Delivered(ctx context.Context, batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
+// Delivered implements exact.Outbox.
+func (s *Store) Delivered(ctx context.Context, batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (bool, error) {
 	if len(batch.Notes) == 0 {
 		return false, nil
 	}
@@ -177,7 +179,7 @@ func (s *Store) Delivered(ctx context.Context, batch frontier.NoteBatch, seen ui
 	return c.err == nil && integer(c.reply) == 1, c.err
 }
 
-func (s *Store) deliveredCall(batch frontier.NoteBatch, seen uint64, refused []frontier.Refusal) (*call, error) {
+func (s *Store) deliveredCall(batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (*call, error) {
 	told, sum, ok := strings.Cut(batch.Receipt, " ")
 	if !ok || batch.Partition < 0 || batch.Partition >= len(s.parts) {
 		return nil, fmt.Errorf("redisstore: no receipt of partition %d: %q", batch.Partition, batch.Receipt)

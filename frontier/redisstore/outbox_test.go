@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -98,7 +99,7 @@ func TestNotesGoBackWithTheirPage(t *testing.T) {
 	b := newEpochBench(t, exactConfig)
 	mustAdd(t, b.Store, decided(frontier.New, 0, testPages("a.test", 0, 4)))
 	l := b.hosts()["a.test"]
-	complete := func(item frontier.Item, links []frontier.Item) {
+	complete := func(item frontier.Item, links []frontier.Offer) {
 		t.Helper()
 		done := finish(item)
 		done.Links = decided(frontier.Later, 0, links)
@@ -144,7 +145,7 @@ func TestNotesGoBackWithTheirPage(t *testing.T) {
 func FuzzNote(f *testing.F) {
 	s := &Store{hasher: testHasher}
 	for _, outcome := range []frontier.Outcome{"", frontier.OK, frontier.WorkerLost} {
-		item := testPages("a.test", 0, 1)[0]
+		item := testPages("a.test", 0, 1)[0].Item(bloomstore.Fingerprint{})
 		item.Class, item.Round, item.Hops = 15, 300, 1
 		note := appendNote(nil, &item, outcome, 599)
 		f.Add(string(note))

@@ -137,7 +137,7 @@ func emptyIsNeverEarly(t *testing.T, cfg Config) {
 	}
 	defer watcher.Close()
 	walker.durable = 0
-	page := func(n int) []frontier.Item { return testPages(fmt.Sprintf("h%d.test", n%61), n, n+1) }
+	page := func(n int) []frontier.Offer { return testPages(fmt.Sprintf("h%d.test", n%61), n, n+1) }
 	mustAdd(t, walker, page(0))
 	walked := make(chan error, 1)
 	go func() { walked <- walk(t.Context(), walker, steps, page) }()
@@ -164,7 +164,7 @@ func emptyIsNeverEarly(t *testing.T, cfg Config) {
 }
 
 // walk completes one page after the other, each with a link to the next.
-func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Item) error {
+func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Offer) error {
 	for n := 0; n < steps; {
 		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(1)})
 		if err != nil {
@@ -198,7 +198,7 @@ func relayOne(ctx context.Context, s *Store) error {
 	if err != nil || len(batch.Notes) == 0 {
 		return err
 	}
-	if _, err := s.Add(ctx, decided(frontier.New, 0, []frontier.Item{batch.Notes[0].Item})); err != nil {
+	if _, err := s.Add(ctx, decided(frontier.New, 0, []frontier.Offer{batch.Notes[0].Item.Offer()})); err != nil {
 		return err
 	}
 	_, err = s.Delivered(ctx, batch, 0, nil)

@@ -5,11 +5,11 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
 var _ frontier.Quota = (*Store)(nil)
@@ -25,32 +25,27 @@ var (
 // in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
 
-// quota gathers the calls of Claim: while the keys of some are on their way to
-// the server the next calls wait, and then go together. It spends no time on
-// waiting for more.
-type quota struct {
-	mu      sync.Mutex
-	waiting []*quotaCall
-	busy    bool // keys are on their way
-}
-
 // quotaCall is a call of Claim.
 type quotaCall struct {
 	keys []frontier.QuotaKey // that this process does not remember
 	most string              // places of each group
 	has  []bool              // index for index of keys
 	err  error
-	done chan struct{}
 }
 
 // maxQuotaKeys bounds the keys of one script.
 const maxQuotaKeys = 256
 
+// newQuotaQueue returns a queue that asks the server for the keys of many calls.
+func (s *Store) newQuotaQueue() *groupcommit.Queue[*quotaCall] {
+	return groupcommit.New(groupcommit.Config[*quotaCall]{MaxSize: maxQuotaKeys, Go: s.spawn, Commit: s.askQuota})
+}
+
 // Claim implements frontier.Quota. Keys that this process does not remember are
 // asked for together with those of other callers.
 func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	life, has := s.places.current(), make([]bool, len(keys))
-	c := &quotaCall{most: strconv.FormatUint(most, 10), done: make(chan struct{})}
+	c := &quotaCall{most: strconv.FormatUint(most, 10)}
 	var open []int // indexes of c.keys among keys
 	for i, k := range keys {
 		if has[i] = s.places.has(k.String()); !has[i] {
@@ -60,11 +55,9 @@ func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64
 	if len(open) == 0 {
 		return has, nil
 	}
-	s.submitQuota(c)
-	select {
-	case <-c.done:
-	case <-ctx.Done(): // the server may decide all the same: a place is permanent
-		return nil, context.Cause(ctx)
+	// The server may decide after ctx has ended: a place is permanent.
+	if err := s.quota.Add(c, len(c.keys)).Wait(ctx); err != nil {
+		return nil, err
 	}
 	if c.err != nil {
 		return nil, c.err
@@ -79,50 +72,17 @@ func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64
 	return has, nil
 }
 
-// submitQuota hands a call to the goroutine that asks the server, and starts it
-// if it does not run.
-func (s *Store) submitQuota(c *quotaCall) {
-	q := &s.quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, c)
-	if q.busy {
-		return
-	}
-	if q.busy = s.spawn(s.askQuota); q.busy {
-		return
-	}
-	for _, c := range q.waiting { // the store is closed
-		c.err = frontier.ErrClosed
-		close(c.done)
-	}
-	q.waiting = nil
-}
-
-// askQuota asks the server until no call waits.
-func (s *Store) askQuota(ctx context.Context) {
-	q := &s.quota
-	for {
-		q.mu.Lock()
-		calls := q.waiting
-		q.waiting, q.busy = nil, len(calls) > 0
-		q.mu.Unlock()
-		if len(calls) == 0 {
-			return
-		}
-		step := quotaStep{Store: s}
-		for _, c := range calls {
-			for i := range c.keys {
-				if step.add(c, i); len(step.groups) == maxQuotaKeys {
-					step.run(ctx)
-				}
+// askQuota asks the server for the keys of a group of calls.
+func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
+	step := quotaStep{Store: s}
+	for _, c := range calls {
+		for i := range c.keys {
+			if step.add(c, i); len(step.groups) == maxQuotaKeys {
+				step.run(ctx)
 			}
 		}
-		step.run(ctx)
-		for _, c := range calls {
-			close(c.done)
-		}
 	}
+	step.run(ctx)
 }
 
 // quotaStep is one run of claim.lua.

@@ -12,13 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // variety makes a crawl that has something in every structure: of each of six
 // hosts eight URLs are done, one has failed and the rest is queued or leased, and
 // one is delayed. It returns all its URLs, and those that are done.
-func variety(t *testing.T, s *Store) (all, done []frontier.Item) {
+func variety(t *testing.T, s *Store) (all, done []frontier.Offer) {
 	t.Helper()
 	for n := range 6 {
 		host := fmt.Sprintf("h%d.test", n)
@@ -36,7 +37,7 @@ func variety(t *testing.T, s *Store) (all, done []frontier.Item) {
 		var completions []frontier.Completion
 		for _, item := range l.Items[:8] {
 			completions = append(completions, finish(item))
-			done = append(done, item)
+			done = append(done, item.Offer())
 		}
 		failed := finish(l.Items[8])
 		failed.Outcome = frontier.Network
@@ -70,10 +71,10 @@ func wantBooks(t *testing.T, s *Store) frontier.Stats {
 }
 
 // recordsOf is what a caller of Rebuild knows of items that are done.
-func recordsOf(items []frontier.Item) iter.Seq2[Ended, error] {
+func recordsOf(done []frontier.Offer) iter.Seq2[Ended, error] {
 	return func(yield func(Ended, error) bool) {
-		for _, item := range items {
-			if !yield(Ended{Item: item, Outcome: frontier.OK, Status: 200}, nil) {
+		for _, offer := range done {
+			if !yield(Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.OK, Status: 200}, nil) {
 				return
 			}
 		}

@@ -1,45 +1,37 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
-	"sync"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
-
-// recordWriter writes records to a worker's output, one at a time, and syncs
-// them in groups: while one group is on its way to the disk, the next gathers.
-type recordWriter struct {
-	mu      sync.Mutex
-	waiting []*recordJob
-	turn    sync.Mutex // held to write a group
-}
 
 // recordJob is what one completion writes.
 type recordJob struct {
 	write []func() error // each is called once
 	sync  bool
-	done  bool
-	err   error
+	err   error // of a write or of the sync
 }
 
-// run returns when a job is written, and synced if it asks for that. When one of
-// its functions fails the rest of them is not called.
-func (w *recordWriter) run(output frontier.Output, job *recordJob) error {
-	w.mu.Lock()
-	w.waiting = append(w.waiting, job)
-	w.mu.Unlock()
-	w.turn.Lock()
-	defer w.turn.Unlock()
-	if job.done { // another caller's group had it
-		return job.err
-	}
-	w.mu.Lock()
-	group := w.waiting
-	w.waiting = nil
-	w.mu.Unlock()
+// maxRecordJobs is how many jobs share one sync.
+const maxRecordJobs = 256
+
+// newRecordQueue returns a queue that writes records to the output, one at a
+// time, and syncs those of a group together.
+func (s *Store) newRecordQueue() *groupcommit.Queue[*recordJob] {
+	return groupcommit.New(groupcommit.Config[*recordJob]{
+		MaxSize: maxRecordJobs, Go: s.spawn,
+		Commit: func(_ context.Context, jobs []*recordJob) { writeRecords(s.output, jobs) },
+	})
+}
+
+// writeRecords does the jobs of a group. When one of a job's functions fails, the
+// rest of them is not called.
+func writeRecords(output frontier.Output, jobs []*recordJob) {
 	needed := false
-	for _, job := range group {
+	for _, job := range jobs {
 		for _, write := range job.write {
 			if job.err = write(); job.err != nil {
 				break
@@ -47,15 +39,22 @@ func (w *recordWriter) run(output frontier.Output, job *recordJob) error {
 		}
 		needed = needed || job.sync && job.err == nil
 	}
-	var synced error
-	if needed {
-		_, synced = output.Sync()
+	if !needed {
+		return
 	}
-	for _, job := range group {
+	_, err := output.Sync()
+	for _, job := range jobs {
 		if job.sync {
-			job.err = errors.Join(job.err, synced)
+			job.err = errors.Join(job.err, err)
 		}
-		job.done = true
+	}
+}
+
+// writeRecord returns when a job is written, and synced if it asks for that. It
+// does not end before: the functions use what their caller holds.
+func (s *Store) writeRecord(job *recordJob) error {
+	if err := s.records.Add(job, 1).Wait(context.Background()); err != nil {
+		return err
 	}
 	return job.err
 }

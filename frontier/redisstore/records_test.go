@@ -27,7 +27,9 @@ func (o *slowOutput) Sync() (frontier.Position, error) {
 // together, and an error of one is not the others'.
 func TestRecordsGather(t *testing.T) {
 	const jobs = 20
-	w, out := new(recordWriter), &slowOutput{began: make(chan struct{}), end: make(chan struct{})}
+	s, out := newStore(Config{}), &slowOutput{began: make(chan struct{}), end: make(chan struct{})}
+	defer s.background.stop()
+	s.output = out
 	writing, written := sync.Mutex{}, 0
 	errs := make([]error, jobs)
 	errRecord := errors.New("a record that cannot be written")
@@ -43,17 +45,15 @@ func TestRecordsGather(t *testing.T) {
 			}
 			return nil
 		}}}
-		running.Go(func() { errs[i] = w.run(out, job) })
+		running.Go(func() { errs[i] = s.writeRecord(job) })
 	}
 	start(0)
 	<-out.began
 	for i := 1; i < jobs; i++ {
 		start(i)
 	}
-	for waiting := 0; waiting < jobs-1; runtime.Gosched() {
-		w.mu.Lock()
-		waiting = len(w.waiting)
-		w.mu.Unlock()
+	for s.records.Len() < jobs-1 {
+		runtime.Gosched()
 	}
 	out.end <- struct{}{}
 	<-out.began
@@ -71,12 +71,14 @@ func TestRecordsGather(t *testing.T) {
 
 // TestRecordsFailTogether: when the output cannot be synced nobody's record is safe.
 func TestRecordsFailTogether(t *testing.T) {
-	w, out := new(recordWriter), &slowOutput{began: make(chan struct{}, 2), end: make(chan struct{}, 2), err: errors.New("disk full")}
+	out := &slowOutput{began: make(chan struct{}, 2), end: make(chan struct{}, 2), err: errors.New("disk full")}
 	out.end <- struct{}{}
-	if err := w.run(out, &recordJob{sync: true}); !errors.Is(err, out.err) {
-		t.Errorf("a job whose sync fails: %v, want %v", err, out.err)
+	synced, unsynced := &recordJob{sync: true}, &recordJob{write: []func() error{func() error { return nil }}}
+	writeRecords(out, []*recordJob{synced, unsynced})
+	if !errors.Is(synced.err, out.err) || unsynced.err != nil {
+		t.Errorf("a job whose sync fails: %v, want %v; one that needs no sync: %v", synced.err, out.err, unsynced.err)
 	}
-	if err := w.run(out, &recordJob{write: []func() error{func() error { return nil }}}); err != nil || out.syncs != 1 {
-		t.Errorf("a job that needs no sync: %v after %d syncs, want nil after 1", err, out.syncs)
+	if writeRecords(out, []*recordJob{unsynced}); unsynced.err != nil || out.syncs != 1 {
+		t.Errorf("a job that needs no sync: %v after %d syncs, want nil after 1", unsynced.err, out.syncs)
 	}
 }

@@ -10,19 +10,20 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // endedOf says how items ended that variety made: those of done, and of each host
 // the ninth, which failed.
-func endedOf(all, done []frontier.Item) (ended []Ended) {
-	for _, item := range done {
-		ended = append(ended, Ended{Item: item, Outcome: frontier.OK, Status: 200})
+func endedOf(all, done []frontier.Offer) (ended []Ended) {
+	for _, offer := range done {
+		ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.OK, Status: 200})
 	}
 	failed := map[string]int{}
-	for _, item := range all {
-		if failed[item.Host]++; failed[item.Host] == 9 {
-			ended = append(ended, Ended{Item: item, Outcome: frontier.ServerError, Status: 503})
+	for _, offer := range all {
+		if failed[offer.Host]++; failed[offer.Host] == 9 {
+			ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.ServerError, Status: 503})
 		}
 	}
 	return ended
@@ -106,7 +107,7 @@ func testRecreate(t *testing.T, cfg Config, lose func(context.Context) *redis.St
 	if all && (after.Queued+after.Leased != 0 || after.Records != 54 || after.Pages != 54 || after.Outcomes[frontier.ServerError] != 6) {
 		t.Errorf("what is made of records alone is %+v", after)
 	}
-	bulk := slices.DeleteFunc(done, func(item frontier.Item) bool { return item.Class != frontier.Bulk })
+	bulk := slices.DeleteFunc(done, func(offer frontier.Offer) bool { return offer.Class != frontier.Bulk })
 	if got := answersOf(mustAdd(t, again, bulk)); got[frontier.Seen] != len(bulk) {
 		t.Errorf("what is done: %v, want all of %d seen", got, len(bulk))
 	}
@@ -210,7 +211,7 @@ func TestPastRounds(t *testing.T) {
 	}
 	pages := testPages("a.test", 0, 5)
 	end := func(n int, round uint32, outcome frontier.Outcome) Ended {
-		it := pages[n]
+		it := pages[n].Item(bloomstore.Fingerprint{})
 		it.Round = round
 		return Ended{Item: it, Outcome: outcome}
 	}

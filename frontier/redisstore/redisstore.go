@@ -14,8 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
-	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
+	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
 const (
@@ -156,12 +157,13 @@ type Store struct {
 
 	background
 	heart
-	close  func() error    // what Close does, once
-	output frontier.Output // nil: there is none
+	close   func() error    // what Close does, once
+	output  frontier.Output // nil: there is none
+	records *groupcommit.Queue[*recordJob]
 
 	scope  *scopeCache
 	places *scopeCache // of groups
-	quota  quota
+	quota  *groupcommit.Queue[*quotaCall]
 
 	adder
 	leaser
@@ -199,6 +201,7 @@ func newStore(cfg Config) *Store {
 	})
 	s.added = fieldAdded + "0"
 	s.seen = newSeenCache(cfg.SeenCache)
+	s.quota, s.records = s.newQuotaQueue(), s.newRecordQueue()
 	return s
 }
 
@@ -294,14 +297,15 @@ type background struct {
 }
 
 // spawn starts a function that returns soon after ctx, which Close ends, is
-// done. It reports whether it did: after Close it does not.
-func (b *background) spawn(run func(ctx context.Context)) (started bool) {
+// done. After Close it starts nothing and returns frontier.ErrClosed.
+func (b *background) spawn(run func(ctx context.Context)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ended {
-		b.running.Go(func() { run(b.life) })
+	if b.ended {
+		return frontier.ErrClosed
 	}
-	return !b.ended
+	b.running.Go(func() { run(b.life) })
+	return nil
 }
 
 // stop ends what was started and waits for it.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -134,7 +135,7 @@ func (b *scriptBench) notes(number int) []any {
 	if !b.cfg.ExactSet {
 		return []any{0}
 	}
-	item := testPages("noted.test", number, number+1)[0]
+	item := testPages("noted.test", number, number+1)[0].Item(bloomstore.Fingerprint{})
 	return []any{2, appendNote(nil, &item, "", 0), appendNote(nil, &item, frontier.OK, 200)}
 }
 
@@ -145,8 +146,9 @@ func (b *scriptBench) renew() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	item.Decision = frontier.Again
-	mustAdd(b, b.Store, []frontier.Item{item})
+	offer := item.Offer()
+	offer.Decision = frontier.Again
+	mustAdd(b, b.Store, []frontier.Offer{offer})
 }
 
 // noteCall makes notes, and the call that takes some of them off.

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"testing"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -10,7 +11,7 @@ import (
 // answered seen, which loses the URL.
 func TestForgottenVerdict(t *testing.T) {
 	got := answers{verdicts: make([]frontier.Verdict, 1)}
-	forgotten := &offering{asks: []ask{{item: testPages("a.test", 0, 1)[0]}}}
+	forgotten := &offering{asks: []ask{{item: testPages("a.test", 0, 1)[0].Item(bloomstore.Fingerprint{})}}}
 	if err := new(Store).take(&got, forgotten); err == nil {
 		t.Errorf("answered %v, want an error", got.verdicts[0].Answer)
 	}

@@ -1,6 +1,6 @@
 // Package archtest holds the source tree to the rules of its architecture:
 // which folders there are, who may import whom, what a pure package may not do,
-// and what a script's header says.
+// what a script's header says, and that the links of the documents lead somewhere.
 //
 // It reads the files itself and runs no go command, so that Go's test cache
 // sees what a result depends on. It knows the layout of this repository and
@@ -9,6 +9,7 @@
 package archtest
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -24,6 +25,23 @@ const module = "github.com/bloomfrontier/crawler"
 // floor numbers the top folders of code; code imports only from lower floors.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "crawl": 4, "bench": 5, "cmd": 6}
 
+// behind gives the rooms below internal that are no leaves the floor whose work
+// they do. Other programs cannot import them; several of our folders do.
+var behind = map[string]string{
+	"internal/bloomrate": "bloomstore",
+	"internal/redisbits": "bloomstore",
+	"internal/exact":     "frontier",
+	"internal/pgstore":   "frontier",
+	"internal/budget":    "fetcher",
+	"internal/extract":   "fetcher",
+	"internal/follow":    "fetcher",
+	"internal/robots":    "fetcher",
+	"internal/maintext":  "fetcher",
+	"internal/resolve":   "fetcher",
+	"internal/trap":      "fetcher",
+	"internal/seed":      "crawl",
+}
+
 // beside are the top folders that are on no floor.
 var beside = []string{"internal", "docs", "tools", ".ci", ".git"}
 
@@ -35,7 +53,7 @@ func output(name string) bool { return name == "bin" || strings.HasSuffix(name, 
 type source struct {
 	path   string // from the root, with slashes
 	pkg    string // the folder, which is the import path below the module
-	top    string // the first element of pkg, empty for the root
+	top    string // the floor, or the first element of a pkg that is on none; empty for the root
 	test   bool   // a _test.go file
 	syntax *ast.File
 	lines  *token.FileSet
@@ -86,6 +104,17 @@ func checkTop(tree fs.FS) ([]string, error) {
 	return faults, nil
 }
 
+// topOf returns the floor of a package, or the first element of its path if it
+// is on none.
+func topOf(pkg string) string {
+	top, rest, _ := strings.Cut(pkg, "/")
+	if top != "internal" {
+		return top
+	}
+	room, _, _ := strings.Cut(rest, "/")
+	return cmp.Or(behind[top+"/"+room], top)
+}
+
 // skipped reports whether nothing in the folder is source.
 func skipped(name string) bool {
 	base := path.Base(name)
@@ -101,13 +130,19 @@ func checkFile(tree fs.FS, name string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		return checkGo(src), nil
+		return append(checkGo(src), checkPagesOfComments(tree, src)...), nil
+	case ext == ".md":
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		return checkPage(tree, name, string(text)), nil
 	case ext == ".lua", ext == ".sql", ext == ".sh", name == "Makefile", name == ".ci/run":
 		text, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return nil, err
 		}
-		return checkScript(name, string(text)), nil
+		return append(checkScript(name, string(text)), checkPagePaths(tree, name, 1, string(text))...), nil
 	}
 	return nil, nil
 }
@@ -123,14 +158,14 @@ func parse(tree fs.FS, name string) (source, error) {
 		return source{}, err
 	}
 	pkg := strings.TrimPrefix(path.Dir(name), ".")
-	top, _, _ := strings.Cut(pkg, "/")
-	return source{name, pkg, top, strings.HasSuffix(name, "_test.go"), syntax, lines}, nil
+	return source{name, pkg, topOf(pkg), strings.HasSuffix(name, "_test.go"), syntax, lines}, nil
 }
 
 func checkGo(src source) []string {
 	return slices.Concat(
 		checkName(src),
 		checkDirection(src),
+		checkPublic(src),
 		checkRooms(src),
 		checkPure(src),
 		checkLibrary(src),

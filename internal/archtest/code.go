@@ -14,7 +14,8 @@ var (
 
 	// pure are the packages that take everything as an argument: no file, no
 	// network, no clock, no goroutine.
-	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "fetcher/robots", "fetcher/follow", "fetcher/extract", "fetcher/sitemap", "fetcher/trap"}
+	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "internal/robots", "internal/follow", "internal/extract", "fetcher/fields", "internal/maintext",
+		"fetcher/internal/sitemap", "internal/trap"}
 
 	impure = []string{"os", "os/exec", "syscall", "net", "net/http"}
 

@@ -1,6 +1,8 @@
 // Command ledger runs the proofs of all packages at full size, one after the
-// other, and writes docs/proofs.md: what each proves, the line that runs it
-// again, and what came out. `make proof` calls it from the repository's root.
+// other, and writes docs/proofs.md: one line for each, and a section with what it
+// proves and what its tests measured. `make proof` calls it from the repository's
+// root. An expression for -only that matches nothing writes the file again, and
+// makes lines of a file that still has the log of each run.
 //
 // Which proofs there are stands in proofs.go. It needs no more of a test than
 // -proof and what `go test -json` says; figures are a test's attributes
@@ -24,7 +26,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "run the sections whose title this `REGEXP` matches, and keep the others as they are in the file")
+	only := flag.String("only", "", "run the proofs whose title this `REGEXP` matches, and keep the results of the others")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: ledger [-only REGEXP] FILE")
 		flag.PrintDefaults()
@@ -53,7 +55,7 @@ func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	sections := sectionsOf(string(before))
+	outcomes := outcomesOf(string(before))
 	commit := output("git", "describe", "--tags", "--always", "--dirty") // before the file changes
 	holds = true
 	for _, p := range proofs {
@@ -61,57 +63,35 @@ func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err 
 			continue
 		}
 		fmt.Fprintf(progress, "==> %s\n", p.title)
-		section, held, err := p.run(commit, progress)
+		o, err := p.run(commit, progress)
 		if err != nil {
 			return false, err
 		}
-		holds = holds && held
-		sections[p.title] = section
-		if err := os.WriteFile(file, []byte(document(sections)), 0o644); err != nil {
+		holds = holds && len(o.failed) == 0
+		outcomes[p.title] = o
+		if err := os.WriteFile(file, []byte(document(outcomes)), 0o644); err != nil {
 			return false, err
 		}
 	}
-	return holds, nil
+	// Also if nothing ran: the file may be one that still has logs.
+	return holds, os.WriteFile(file, []byte(document(outcomes)), 0o644)
 }
 
-// run returns the section of a proof, and whether it holds.
-func (p proof) run(commit string, progress io.Writer) (section string, holds bool, err error) {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s\n\nRun on %s at commit %s: %s.\n", p.claim, time.Now().UTC().Format(time.DateOnly), commit, machine())
-	holds = true
+// run runs the tests of a proof. That one fails is an outcome, no error.
+func (p proof) run(commit string, progress io.Writer) (outcome, error) {
+	o := outcome{date: time.Now().UTC().Format(time.DateOnly), commit: commit, machine: machine()}
+	start := time.Now()
 	for _, b := range p.batches {
 		began := time.Now()
 		results, err := b.run()
 		if err != nil {
-			return "", false, err
+			return o, err
 		}
-		holds = holds && results.hold()
-		results.write(&out, b)
+		results.add(&o)
 		fmt.Fprintf(progress, "%-4s %s %s (%v)\n", results.verdict(), b.pkg, b.tests, time.Since(began).Round(time.Second))
 	}
-	return out.String(), holds, nil
-}
-
-// document puts the sections that there are in their order.
-func document(sections map[string]string) string {
-	var b strings.Builder
-	b.WriteString(head)
-	for _, p := range proofs {
-		if section, ok := sections[p.title]; ok {
-			fmt.Fprintf(&b, "\n## %s\n\n%s", p.title, section)
-		}
-	}
-	return b.String()
-}
-
-// sectionsOf takes a document apart, by titles.
-func sectionsOf(document string) map[string]string {
-	sections := make(map[string]string)
-	for _, part := range strings.Split(document, "\n## ")[1:] {
-		title, section, _ := strings.Cut(part, "\n\n")
-		sections[title] = section
-	}
-	return sections
+	o.seconds = int(time.Since(start).Seconds())
+	return o, nil
 }
 
 // run runs the tests of a batch. That a test fails is a result, no error.
@@ -133,9 +113,6 @@ func (b batch) run() (*results, error) {
 	}
 	return results, nil
 }
-
-// head is how the document begins.
-const head = "# Proofs\n\nMade by `make proof`. Each section has the line that runs it again; where a seed is given, `-seed N` behind `-args` draws the same.\n"
 
 // machine says what runs a proof.
 func machine() string {

@@ -1,21 +1,60 @@
 package main
 
 import (
-	"maps"
+	"reflect"
+	"strings"
 	"testing"
 )
 
-// TestDocument: what is taken apart is put together again.
+// TestDocument: the outcomes that a document is made of can be read from it, and
+// no line is too long.
 func TestDocument(t *testing.T) {
-	want := map[string]string{
-		proofs[0].title: "A claim.\n\nRun on a day.\n\n```\ngo test\n```\n\n* Test: **pass**\n",
-		proofs[2].title: "Another.\n",
+	long := strings.Repeat("words that fill a line ", 20)
+	want := map[string]outcome{
+		proofs[0].title: {
+			date: "2026-11-23", commit: "abc-dirty", machine: "go1.26.8, 2 cores", tests: 3, seconds: 12,
+			figures: []string{"`TestA`: records: 7, " + strings.TrimSpace(long), "`TestB/x`: claimed 7 of 9"},
+			notes:   []string{strings.TrimSpace(long), "another"},
+		},
+		proofs[2].title: {date: "2026-11-22", commit: "def", machine: "another", failed: []string{"TestA", "TestB/x"}},
 	}
-	got := sectionsOf(document(want))
-	if !maps.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	page := document(want)
+	if got := outcomesOf(page); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v\nfrom\n%s", got, want, page)
 	}
-	if document(got) != document(want) {
-		t.Error("the order is another")
+	if again := document(outcomesOf(page)); again != page {
+		t.Errorf("written again the page is\n%s\nwant\n%s", again, page)
+	}
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, "|") && len([]rune(line)) > 120 {
+			t.Errorf("a line is too long: %s", line)
+		}
+	}
+	for _, line := range []string{
+		"| " + proofs[0].title + " | " + proofs[0].size + " | abc-dirty | A | pass, 3 tests in 12 s |\n",
+		"| " + proofs[2].title + " | " + proofs[2].size + " | def | B | **FAIL** |\n",
+		"\nResult: **FAIL**: TestA, TestB/x.\n",
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("%q is missing in\n%s", line, page)
+		}
+	}
+}
+
+// TestParseLog: a section that has the log of a run becomes its outcome.
+func TestParseLog(t *testing.T) {
+	const section = "A claim.\n\nRun on 2026-11-23 at commit abc: go1.26.8, 2 cores.\n\nA note that\nsomebody added.\n\n" +
+		"```\ngo test -v -run '^Test(A|B)$' ./p -args -proof\n```\n\n" +
+		"* TestA: **pass** in 0.0 s\n  * x: **pass** in 1.6 s\n    * claimed 7 of 9\n  * y: **fail** in 2.9 s\n" +
+		"* TestB: **pass** in 2.0 s\n  * seed: 5\n  * records: 7\n  * requests: 9 too early\n  * too early beyond the lateness: 0\n\n" +
+		"```\ngo test ./q\n```\n\n* TestC: **pass** in 1.0 s\n"
+	want := outcome{
+		date: "2026-11-23", commit: "abc", machine: "go1.26.8, 2 cores", tests: 3, seconds: 8, // TestA's own ran beside others
+		failed:  []string{"TestA/y"},
+		figures: []string{"`TestA/x`: claimed 7 of 9", "`TestB`: records: 7; too early beyond the lateness: 0"},
+		notes:   []string{"A note that somebody added."},
+	}
+	if got := parseOutcome(section); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

@@ -99,38 +99,20 @@ func (r *results) verdict() string {
 	return "FAIL"
 }
 
-// most is how many lines of one test, and tests of one parent, the document
-// shows: of what passes in hundreds, the count is enough.
-const most = 20
-
-// write appends the batch to the document: its tests in the order of their
-// names, with what they said.
-func (r *results) write(out io.Writer, b batch) {
-	fmt.Fprintf(out, "\n```\n%s\n```\n\n", b.line())
-	if len(r.tests) == 0 {
-		fmt.Fprint(out, "* **nothing ran**\n")
-	}
-	passed := make(map[string]int) // by parent
-	for name, t := range r.tests {
-		if t.action == "pass" {
-			passed[path.Dir(name)]++
-		}
-	}
+// add puts the tests of a batch into a proof's outcome: how many there were, which
+// did not pass, and their figures.
+func (r *results) add(o *outcome) {
 	for _, name := range slices.Sorted(maps.Keys(r.tests)) {
-		t, parent := r.tests[name], path.Dir(name)
-		if t.action == "pass" && parent != "." && passed[parent] > most {
-			continue
+		t := r.tests[name]
+		if path.Dir(name) == "." {
+			o.tests++
 		}
-		indent := strings.Repeat("  ", strings.Count(name, "/"))
-		fmt.Fprintf(out, "%s* %s: **%s** in %.1f s\n", indent, path.Base(name), t.action, t.seconds)
-		for _, line := range t.lines[:min(len(t.lines), most)] {
-			fmt.Fprintf(out, "%s  * %s\n", indent, line)
+		if t.action == "fail" {
+			o.failed = append(o.failed, name)
 		}
-		if more := len(t.lines) - most; more > 0 {
-			fmt.Fprintf(out, "%s  * and %d lines more\n", indent, more)
-		}
-		if n := passed[name]; n > most {
-			fmt.Fprintf(out, "%s  * %d tests within it pass\n", indent, n)
-		}
+		o.addFigures(name, t.lines)
+	}
+	if !r.hold() && len(o.failed) == 0 {
+		o.failed = append(o.failed, "nothing ran, or a package does not build")
 	}
 }

@@ -1,19 +1,20 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestResults: what go test says becomes a section, whatever the order in which
+// TestResults: what go test says becomes an outcome, whatever the order in which
 // parallel tests end.
 func TestResults(t *testing.T) {
 	const said = `
 {"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestB"}
 {"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"attr","Package":"p","Test":"TestB","Key":"two-workers","Value":"99 pages/s"}
 {"Action":"attr","Package":"p","Test":"TestB","Key":"worst-gap","Value":"99ms"}
 {"Action":"output","Package":"p","Test":"TestA/x","Output":"    a_test.go:12: claimed 7 of 9\n"}
 {"Action":"output","Package":"p","Test":"TestA/x","Output":"    a_test.go:13: -seed 5 runs it again\n"}
@@ -22,24 +23,23 @@ func TestResults(t *testing.T) {
 {"Action":"pass","Package":"p","Test":"TestB","Elapsed":2}
 {"Action":"pass","Package":"p","Test":"TestA","Elapsed":0.1}
 {"Action":"pass","Package":"p"}`
-	const want = "\n```\ngo test -v -count=1 -timeout=0 -run '^Test(A|B)$' ./p -args -proof\n```\n\n" +
-		"* TestA: **pass** in 0.1 s\n  * x: **skip** in 0.1 s\n    * claimed 7 of 9\n* TestB: **pass** in 2.0 s\n  * worst gap: 99ms\n"
 	r, err := parse(strings.NewReader(said))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got bytes.Buffer
-	r.write(&got, batch{pkg: "./p", tests: "^Test(A|B)$"})
-	if got.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &got, want)
-	}
 	if !r.hold() {
 		t.Error("it does not hold, want it to")
 	}
+	var got outcome
+	r.add(&got)
+	want := outcome{tests: 2, figures: []string{"`TestA/x`: claimed 7 of 9", "`TestB`: two workers: 99 pages/s"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
 }
 
-// TestFuzzed: of a fuzz target the last words count; its line and that of a
-// module of its own are commands.
+// TestFuzzed: of a fuzz target the last words count. Its arguments, and those of a
+// module of its own, are what the go command takes.
 func TestFuzzed(t *testing.T) {
 	const said = `
 {"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 0s, gathering baseline coverage: 0/211 completed\n"}
@@ -50,38 +50,24 @@ func TestFuzzed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got bytes.Buffer
-	r.write(&got, batch{pkg: "./p", tests: "^FuzzA$", fuzz: true})
-	const want = "\n```\ngo test -v -run '^$' -fuzz '^FuzzA$' -fuzztime 1m ./p\n```\n\n* FuzzA: **pass** in 4.0 s\n  * execs: 68648\n"
-	if got.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	var got outcome
+	r.add(&got)
+	if want := []string{"`FuzzA`: execs: 68648"}; !slices.Equal(got.figures, want) {
+		t.Errorf("figures %q, want %q", got.figures, want)
 	}
-	const nested = "go -C p/q test -v -count=1 -timeout=0 -run ^Test . -args -proof"
-	if got := (batch{pkg: "./p/q", tests: "^Test", nested: true}).line(); got != nested {
-		t.Errorf("line %q, want %q", got, nested)
-	}
-}
-
-// TestMany: what passes in hundreds is counted; what fails is shown all the same.
-func TestMany(t *testing.T) {
-	r := &results{tests: map[string]*result{"TestA": {action: "fail", lines: make([]string, most+3)}}}
-	for n := range 100 {
-		r.tests[fmt.Sprintf("TestA/%d", n)] = &result{action: "pass"}
-	}
-	r.tests["TestA/7"].action = "fail"
-	var out bytes.Buffer
-	r.write(&out, batch{})
-	for _, want := range []string{"  * and 3 lines more\n", "  * 99 tests within it pass\n", "  * 7: **fail**"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, &out)
+	for b, want := range map[batch]string{
+		{pkg: "./p", tests: "^FuzzA$", fuzz: true}:            "test -json -run ^$ -fuzz ^FuzzA$ -fuzztime 1m ./p",
+		{pkg: "./p/q", tests: "^Test", nested: true}:          "-C p/q test -json -count=1 -timeout=0 -run ^Test . -args -proof",
+		{pkg: "./p", tests: "^Test", race: true, fixed: true}: "test -json -race -count=1 -timeout=0 -run ^Test ./p",
+	} {
+		if got := strings.Join(b.args("-json"), " "); got != want {
+			t.Errorf("arguments %q, want %q", got, want)
 		}
 	}
-	if got := strings.Count(out.String(), "**"); got != 4 {
-		t.Errorf("%d verdicts, want those of TestA and TestA/7\n%s", got/2, &out)
-	}
 }
 
-// TestHold: nothing holds that failed, was not built, or did not run.
+// TestHold: nothing holds that failed, was not built, or did not run, and the
+// outcome says so.
 func TestHold(t *testing.T) {
 	for name, said := range map[string]string{
 		"nothing":      `{"Action":"pass","Package":"p"}`,
@@ -90,8 +76,14 @@ func TestHold(t *testing.T) {
 		"not built":    `{"Action":"pass","Test":"TestA"} {"Action":"build-fail"}`,
 		"package":      `{"Action":"pass","Test":"TestA"} {"Action":"fail","Package":"p"}`,
 	} {
-		if r, err := parse(strings.NewReader(said)); err != nil || r.hold() {
+		r, err := parse(strings.NewReader(said))
+		if err != nil || r.hold() {
 			t.Errorf("%s: holds (%v)", name, err)
+			continue
+		}
+		var o outcome
+		if r.add(&o); len(o.failed) == 0 {
+			t.Errorf("%s: the outcome is %q", name, o.result())
 		}
 	}
 	if _, err := parse(strings.NewReader("FAIL")); err == nil {

@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // Purpose is what a crawl is opened for.
@@ -69,6 +69,7 @@ type Config struct {
 	Edges   bool          // links are kept, in files beside those of records
 
 	CheckpointAdds int
+	Cache          int64 // bytes of an embedded frontier's block cache; 0: its default
 	Logger         *slog.Logger
 }
 

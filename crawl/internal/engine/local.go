@@ -7,8 +7,8 @@ import (
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/crawl/internal/explain"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -66,7 +66,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 			delay, most := c.Limits(host)
 			return localstore.HostLimits{Delay: delay, MaxPerHost: most}
 		},
-		CheckpointAdds: c.CheckpointAdds, Logger: c.Logger, OpenOutput: output,
+		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})
 	if err != nil {
 		err = errors.Join(err, out.close(), inRows.close())

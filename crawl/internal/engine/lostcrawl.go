@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // LostError reports a crawl that Postgres knows and its Redis does not: Redis was

@@ -15,9 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // rebuild makes the filter anew, and counters that are gone, by the records of all
@@ -224,7 +224,7 @@ func (m *memory) key(ctx context.Context, it *frontier.Item, wanted bool) (statu
 		if it.Depth == 0 {
 			found = exact.BySeed
 		}
-		it.Class = m.c.Exact.Class(it, found)
+		it.Class = m.c.Exact.Class(&frontier.Offer{URL: it.URL, Depth: it.Depth}, found)
 		return status, nil
 	}
 	if status, err = m.keys.Lookup(ctx, m.hasher.Fingerprint(it.URL)); err == nil && status.State != exact.Unknown {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
-	"github.com/bloomfrontier/crawler/frontier/exact"
-	"github.com/bloomfrontier/crawler/frontier/pgstore"
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // exactSetting is the setting of a crawl whose exact keys are in Postgres.
@@ -40,14 +40,14 @@ func newTier(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact
 }
 
 // Add implements frontier.Store.
-func (e *sharedEngine) Add(ctx context.Context, items []frontier.Item) ([]frontier.Verdict, error) {
+func (e *sharedEngine) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	switch {
 	case e.tier != nil:
-		return e.tier.Add(ctx, items)
+		return e.tier.Add(ctx, offers)
 	case e.exactElsewhere:
 		return nil, errExactElsewhere(e.home.String())
 	}
-	return e.Store.Add(ctx, items)
+	return e.Store.Add(ctx, offers)
 }
 
 // Lease implements frontier.Store.

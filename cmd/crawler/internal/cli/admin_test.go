@@ -96,7 +96,7 @@ func TestMetrics(t *testing.T) {
 		`crawler_requests_total{for="robots"}`: float64(st.Progress.Robots), `crawler_attempts_failed_total`: float64(st.Progress.Errors),
 		`crawler_body_bytes_total`: float64(st.Progress.Bytes), `crawler_finished_total`: float64(st.Progress.Finished),
 		`crawler_leases_lost_total`: 0, `crawler_slots`: float64(st.Progress.Slots), `crawler_leases{doing="waiting"}`: 0, `crawler_leases{doing="late"}`: 0,
-		`crawler_leases{doing="working"}`: 0, `crawler_blocked{by="rate"}`: 0, `crawler_blocked{by="bandwidth"}`: 0, `crawler_blocked{by="store"}`: 0, `crawler_blocked{by="robots"}`: 0,
+		`crawler_leases{doing="working"}`: 0, `crawler_blocked{by="rate"}`: 0, `crawler_blocked{by="bandwidth"}`: 0, `crawler_blocked{by="store"}`: 0, `crawler_blocked{by="robots"}`: 0, `crawler_blocked{by="names"}`: 0,
 	}
 	if want["crawler_store_commits_total"] = got["crawler_store_commits_total"]; want["crawler_store_commits_total"] < 2 {
 		t.Errorf("crawler_store_commits_total is %g, want a few", got["crawler_store_commits_total"])
@@ -309,18 +309,18 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// docs/metrics.md has every metric, in order, and no other.
+// docs/reference/metrics.md has every metric, in order, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	var want, got []string
 	name := regexp.MustCompile(`fqName: "([^"]+)"`)
 	for _, f := range metricFamilies {
 		want = append(want, name.FindStringSubmatch(f.Desc.String())[1])
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/metrics.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\* `(crawler_[a-z_]+)").FindAllStringSubmatch(readText(t, "docs/reference/metrics.md"), -1) {
 		got = append(got, row[1])
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("docs/metrics.md has\n%q\nwant\n%q", got, want)
+		t.Errorf("docs/reference/metrics.md has\n%q\nwant\n%q", got, want)
 	}
 }
 

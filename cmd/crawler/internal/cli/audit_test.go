@@ -243,7 +243,7 @@ func filterFile(t *testing.T, dir string) string {
 }
 
 // zeroFilter zeroes the first half of each sub-filter and makes the checksums
-// right again (docs/filter-format.md).
+// right again (docs/design/filter.md).
 func zeroFilter(t *testing.T, dir string) {
 	name := filterFile(t, dir)
 	b, err := os.ReadFile(name)

@@ -100,7 +100,7 @@ many new URLs its filter may have swallowed.
 		out.addTo(c)
 	}
 	add("look", append(data, newConfig(s))...)
-	add("plan", sizes, dedup.Command(), benchmarks, newTestweb(s), newVersion(s))
+	add("plan", newTry(s), sizes, dedup.Command(), benchmarks, newTestweb(s), newVersion(s))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "what the exit code of a crawl says", Long: exitCodesText})
 	return root
 }

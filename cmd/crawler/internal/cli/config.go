@@ -106,6 +106,9 @@ func (p *plan) print(s streams) error {
 	for _, h := range p.hosts {
 		fmt.Fprintf(s.out, "hosts: %s\n", shownHost(&h))
 	}
+	for _, g := range p.groups {
+		fmt.Fprintf(s.out, "fields of %s: %s\n", g.URL, strings.Join(g.Fields, ", "))
+	}
 	_, err := fmt.Fprintf(s.out, "canonical form: %s\n", p.canon.Form())
 	return err
 }
@@ -119,9 +122,13 @@ func (p *plan) printJSON(s streams) error {
 	for _, h := range p.hosts {
 		hosts = append(hosts, shownHost(&h))
 	}
+	groups := []any{}
+	for _, g := range p.groups {
+		groups = append(groups, map[string]any{"url": g.URL, "fields": g.Fields})
+	}
 	enc := json.NewEncoder(s.out)
 	enc.SetIndent("", "  ")
-	return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "canonical-form": p.canon.Form()})
+	return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "fields": groups, "canonical-form": p.canon.Form()})
 }
 
 // withoutPassword is a proxy's URL as it may be shown.

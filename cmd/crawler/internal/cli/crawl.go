@@ -80,7 +80,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 		}
 		return 0
 	})
-	config.Scarce = keeper.scarce
+	config.Scarce, config.Cache = keeper.scarce, cacheOf(uint64(p.memory))
 	r := &running{plan: p, console: c, files: files, log: config.Logger, seeds: seeds}
 	config.Resume = r.resume
 	opened, err := crawl.Open(ctx, config)

@@ -2,9 +2,12 @@ package cli
 
 import (
 	goversion "go/version"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +47,7 @@ func TestReadmeQuotesExamples(t *testing.T) {
 	} {
 		examples.WriteString(readText(t, name))
 	}
-	quoted := append(blocks(t, "README.md", "go"), blocks(t, "docs/library.md", "go")...)
+	quoted := append(blocks(t, "README.md", "go"), blocks(t, "docs/guide/library.md", "go")...)
 	if len(quoted) == 0 {
 		t.Error("README has no Go code")
 	}
@@ -58,12 +61,29 @@ func TestReadmeQuotesExamples(t *testing.T) {
 	}
 }
 
+// pages are all documents, without proofs, which a program writes.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	err := fs.WalkDir(os.DirFS(repository), "docs", func(name string, _ fs.DirEntry, err error) error {
+		if path.Ext(name) == ".md" && name != "docs/proofs.md" {
+			all = append(all, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // The command lines in the documents have commands and flags that exist.
 func TestDocumentedCommands(t *testing.T) {
 	lines := 0
-	for _, page := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"} {
-		for _, block := range append(blocks(t, page, "sh"), blocks(t, page, "text")...) {
-			for line := range strings.Lines(block) {
+	for _, page := range pages(t) {
+		for _, block := range slices.Concat(blocks(t, page, "sh"), blocks(t, page, "console"), blocks(t, page, "text")) {
+			for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
+				line, _, _ = strings.Cut(strings.TrimSpace(line), " |") // into another program
 				words := strings.Fields(strings.TrimPrefix(line, "$ "))
 				if len(words) < 2 || words[0] != "crawler" {
 					continue
@@ -86,7 +106,7 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 		}
 	}
-	if lines < 10 {
+	if lines < 50 {
 		t.Errorf("%d command lines found: the test does not see them", lines)
 	}
 }
@@ -97,7 +117,7 @@ func TestDocumentedFlags(t *testing.T) {
 	for _, cmd := range newRoot(streams{}).Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 	}
-	for _, page := range []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md"} {
+	for _, page := range pages(t) {
 		for _, found := range regexp.MustCompile("`--([a-z][a-z-]*)").FindAllStringSubmatch(readText(t, page), -1) {
 			if !known[found[1]] {
 				t.Errorf("%s names --%s, which no command has", page, found[1])
@@ -106,11 +126,14 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 }
 
-// README's config file is one.
+// The config files in the documents are some.
 func TestDocumentedConfig(t *testing.T) {
-	configs := blocks(t, "README.md", "yaml")
-	if len(configs) == 0 {
-		t.Error("README has no config file")
+	var configs []string
+	for _, page := range pages(t) {
+		configs = append(configs, blocks(t, page, "yaml")...)
+	}
+	if len(configs) < 4 {
+		t.Errorf("%d config files found: the test does not see them", len(configs))
 	}
 	for _, text := range configs {
 		name := filepath.Join(t.TempDir(), "c.yaml")
@@ -132,23 +155,20 @@ func TestDocumentedConfig(t *testing.T) {
 	}
 }
 
-// A link to a file of the repository leads somewhere, and a test that is named
-// exists.
-func TestDocumentedFiles(t *testing.T) {
-	for _, page := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
-		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(readText(t, page), -1) {
-			if strings.Contains(link[1], "://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(repository, link[1])); err != nil {
-				t.Errorf("%s: %v", page, err)
-			}
-		}
+// A test that a document names by its folder exists. Links are package
+// archtest's.
+func TestDocumentedTests(t *testing.T) {
+	named := 0
+	for _, page := range pages(t) {
 		for _, test := range regexp.MustCompile("`([a-z/]+)\\.(Test[A-Za-z]+)`").FindAllStringSubmatch(readText(t, page), -1) {
+			named++
 			if !hasTest(t, test[1], test[2]) {
 				t.Errorf("%s names %s in %s, which is not there", page, test[2], test[1])
 			}
 		}
+	}
+	if named < 50 {
+		t.Errorf("%d tests found in the documents: the test does not see them", named)
 	}
 }
 

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/frontier/exact"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // checkTier returns the faults of flags that want a Postgres, and of one that
@@ -53,13 +51,10 @@ func (l *ruleList) Set(text string) error { return l.Replace([]string{text}) }
 
 func (l *ruleList) Append(text string) error { return l.Replace(append(l.GetSlice(), text)) }
 
-// className is what stands before a rule that has a name.
-var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
-
 // Replace implements pflag.SliceValue: each text is one named rule, or a list of
 // rules without names.
 func (l *ruleList) Replace(texts []string) error {
-	made, err := crawl.ParseExact(texts)
+	made, err := exact.ParseTexts(texts)
 	if err == nil {
 		l.Rules = made
 	}
@@ -95,7 +90,7 @@ func ruleTexts(node *yaml.Node) (texts []string, err error) {
 		}
 		for key, rule := range pairs(item) {
 			text := key.Value + ": " + rule.Value
-			if rule.Kind != yaml.ScalarNode || !className.MatchString(text) {
+			if rule.Kind != yaml.ScalarNode || !exact.Named(text) {
 				return nil, errors.New("want \"name: rule\" with a name of letters, digits, - and _")
 			}
 			texts = append(texts, text)

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bench/testweb"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-var update = flag.Bool("update", false, "write testdata/explain.txt anew")
+var update = flag.Bool("update", false, "write testdata/explain.txt and "+flagsPage+" anew")
 
 // site answers as its paths say, for any host but dead.test, which never does,
 // and dying.test, which does not for long.
@@ -191,7 +191,7 @@ func TestExplainTestWeb(t *testing.T) {
 		if code != exitOK {
 			t.Fatalf("explain %s: exit code %d: %s", r.URL, code, errs)
 		}
-		var e explain.Explanation
+		var e crawl.Explanation
 		if err := json.Unmarshal([]byte(out), &e); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
-	"github.com/bloomfrontier/crawler/crawl/seed"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // flagError marks what is wrong with a flag of the command line.

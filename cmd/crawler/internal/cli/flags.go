@@ -29,6 +29,7 @@ type options struct {
 	crawl crawl.Config // but for what config adds to it
 
 	// of the config, as text
+	fields      []string
 	exact       ruleList
 	form        form.Flags
 	formVersion int // of the canonical form of the crawl that exists; 0: the newest
@@ -68,8 +69,8 @@ const toFiles = "file"
 func (o *options) newFlags() []section {
 	o.crawl.Fixed = crawl.DefaultFixed()
 	sections := []section{
-		{title: "Seeds and output", declare: o.outputFlags}, {title: "Scope", declare: o.scopeFlags},
-		{title: "Politeness", declare: o.politeFlags}, {title: "Requests", declare: o.requestFlags},
+		{title: "Seeds and output", declare: o.outputFlags}, {title: dataSection, declare: o.dataFlags}, {title: "Scope", declare: o.scopeFlags},
+		{title: "Politeness", declare: o.politeFlags}, {title: requestSection, declare: o.requestFlags},
 		{title: "Filter and canonical form", declare: o.filterFlags}, {title: "URLs that must not be dropped", declare: o.exactFlags},
 		{title: "A crawl that workers share", declare: o.sharedCrawlFlags}, {title: "This run", declare: o.runFlags},
 	}
@@ -94,6 +95,18 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.crawl.Records.Compress, "compress", false, "compress closed record files with zstd")
 	f.BoolVar(&o.crawl.Records.Links, "links", false, "keep the links of pages in DIR/links.jsonl, for crawler links")
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
+}
+
+// Headings of flags that crawler try has, too.
+const (
+	dataSection    = "Data of pages"
+	requestSection = "Requests"
+)
+
+func (o *options) dataFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.fields, "field", nil, "take `NAME=SELECTOR` from each page into its record, as in price='.price | number' (repeatable; docs/reference/fields.md)")
+	restrict.Check(f, "field", checkField)
+	f.BoolVar(&o.crawl.Text, "text", false, "take the main text of each page, its language, author and date")
 }
 
 func (o *options) scopeFlags(f *pflag.FlagSet) {

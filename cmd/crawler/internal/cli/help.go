@@ -50,7 +50,8 @@ With --redis the fixed flags, --window, --max-pages and --max-queued are about
 the whole crawl; each other flag is about its own worker, also --rate,
 --concurrency, --max-time and how to reach Redis and Postgres.
 Each flag can also stand in --config FILE (YAML; "hosts:" has what differs for
-some hosts) or in the environment, as in %sDELAY=2s.
+some hosts, "fields:" the fields of some pages) or in the environment, as in
+%sDELAY=2s.
 `, envPrefix)
 		return nil
 	})

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/internal/human"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 const (

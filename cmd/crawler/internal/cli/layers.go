@@ -24,6 +24,7 @@ type layers struct {
 	hosts []crawl.Host
 	// hostsGiven: the config file has a hosts key.
 	hostsGiven bool
+	groups     []crawl.FieldGroup // of the config file, for some URLs each
 }
 
 // fromFlag is the source of a value from the command line.
@@ -145,6 +146,8 @@ func (l *layers) readFile(name string) error {
 		case key.Value == "hosts":
 			l.hostsGiven = true
 			errs = append(errs, l.readHosts(name, node))
+		case key.Value == "fields":
+			errs = append(errs, l.readFields(name, node))
 		case l.flags.Lookup(key.Value) == nil || slices.Contains([]string{"config", "help", "json"}, key.Value):
 			errs = append(errs, fmt.Errorf("%s: unknown key %q%s", source, key.Value, didYouMean("", key.Value, flagNames(l.flags))))
 		default:
@@ -154,6 +157,8 @@ func (l *layers) readFile(name string) error {
 				read = ruleTexts
 			case "window":
 				read = windowTexts
+			case "field":
+				read = fieldTexts
 			}
 			values, err := read(node)
 			if err != nil {

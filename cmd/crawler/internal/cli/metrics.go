@@ -13,7 +13,7 @@ import (
 
 // metrics shows a crawl to Prometheus: the store's counters, of the whole crawl,
 // and the worker's, of this process. They are read when they are asked for, all
-// of the crawl's as of one moment. docs/metrics.md lists them.
+// of the crawl's as of one moment. docs/reference/metrics.md lists them.
 type metrics struct{ crawl *crawl.Crawl }
 
 func newMetrics(c *crawl.Crawl) prometheus.Collector { return metrics{c} }
@@ -71,11 +71,11 @@ var (
 	metricCommits  = counter("store_commits_total", "times that this process committed changes to the embedded store and synced them")
 	metricLeases   = gauge("leases", "hosts that this process holds", "doing")
 	metricSlots    = gauge("slots", "hosts that this process can ask at once (--concurrency)")
-	metricBlocked  = gauge("blocked", "what of this process waits: requests for --rate, completions for the store, hosts for robots.txt", "by")
+	metricBlocked  = gauge("blocked", "what of this process waits: requests for --rate, completions for the store, hosts for robots.txt, requests for the addresses of names", "by")
 	metricBuild    = gauge("build", "1, with what this process is", "version", "go")
 )
 
-// metricFamilies are the metrics, as docs/metrics.md has them.
+// metricFamilies are the metrics, as docs/reference/metrics.md has them.
 var metricFamilies = []family{
 	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
 	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,
@@ -163,4 +163,5 @@ func sendProgress(send func(family, float64, ...string), p fetcher.Progress) {
 	send(metricBlocked, float64(p.Overdrawn), "bandwidth")
 	send(metricBlocked, float64(p.Storing), "store")
 	send(metricBlocked, float64(p.Ruling), "robots")
+	send(metricBlocked, float64(p.LookUps), "names")
 }

@@ -23,6 +23,7 @@ func (p *plan) config() (crawl.Config, error) {
 		c.Fixed.SortQuery = crawl.On
 	}
 	c.Memory, c.FullParse = int64(p.memory)/2, !p.fastLinks
+	c.Fields = append([]crawl.FieldGroup{{Fields: p.fields}}, p.groups...)
 	c.Requests.Headers = make(http.Header)
 	for _, text := range p.headers {
 		name, content, _ := strings.Cut(text, ":")

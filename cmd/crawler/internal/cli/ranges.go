@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloomfrontier/crawler/crawl/seed"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // Bounds of flags that no package below has.

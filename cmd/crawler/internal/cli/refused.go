@@ -21,7 +21,7 @@ type refusalLog struct {
 	err  error // the first
 }
 
-// refusal is a line of --refused; docs/sight.md describes it.
+// refusal is a line of --refused; docs/reference/report.md describes it.
 type refusal struct {
 	URL      string          `json:"url"`
 	Reason   frontier.Reason `json:"reason"`

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // maxSeedLine is the longest line of a seed file.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/bloomfrontier/crawler/crawl/seed"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // checkArguments refuses seeds of the command line that are names of files.

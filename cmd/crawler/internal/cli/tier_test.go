@@ -222,7 +222,7 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 	database := servers.Postgres(t, servers.PostgresOptions{})
 	dir := filepath.Join(t.TempDir(), "c.crawl")
 	crawl := []string{"crawl", "--dir", dir, "--delay", "0", "--retries", "0", "--urls", "1000", "--connect-to", "*.test=" + site(t),
-		"--sink", "postgres", "--postgres", database.DSN(), "--max-depth", "1", "--save", "all"}
+		"--sink", "postgres", "--postgres", database.DSN(), "--max-depth", "1", "--save", "all", "--field", "links[]=a@href"}
 	code, _, errs := run(t, "", append(crawl, "--no-migrate", "http://a.test/")...)
 	if code != exitFailed || !strings.Contains(errs, `run "crawler migrate"`) {
 		t.Errorf("without a schema: exit code %d: %s", code, errs)
@@ -242,7 +242,7 @@ func TestPostgresSinkOfADirectory(t *testing.T) {
 			t.Errorf("%s has %d records", url, n)
 		}
 	}
-	if len(recordsOf(out)) < 9 || !strings.Contains(out, `"warc":"`) {
+	if len(recordsOf(out)) < 9 || !strings.Contains(out, `"warc":"`) || !strings.Contains(out, `"fields":{"links":["http://a.test/`) {
 		t.Errorf("records: %s", out)
 	}
 	if out := must(t, append([]string{"status", "--audit"}, beside...)...); !strings.Contains(out, "the books balance\n") {

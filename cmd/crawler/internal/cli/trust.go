@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
-	"github.com/bloomfrontier/crawler/crawl/seed"
 	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
 // trustOptions say which certificates of servers and of the proxy are trusted,

@@ -20,7 +20,6 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
-	"github.com/bloomfrontier/crawler/fetcher/explain"
 )
 
 // output is what a process writes, to be read while it does.
@@ -179,7 +178,7 @@ func TestUnreachedAtOnce(t *testing.T) {
 			}
 			if shared != nil { // who is no worker has it from Redis
 				_, out, more := run(t, "", append([]string{"explain", "--json", "http://b.test/"}, shared[:4]...)...)
-				var e explain.Explanation
+				var e crawl.Explanation
 				if err := json.Unmarshal([]byte(out), &e); err != nil || e.Robots == nil || !strings.Contains(e.Robots.Cause, cause) {
 					t.Errorf("explanation %s%s (%v)", out, more, err)
 				}

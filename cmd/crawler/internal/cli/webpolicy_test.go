@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// docs/web-policy.md has a row for each flag that says how a crawl treats the
+// docs/reference/web-policy.md lists each flag that says how a crawl treats the
 // web, with its default and whether it is fixed.
 func TestWebPolicyHasEveryDefault(t *testing.T) {
 	type row struct {
@@ -23,9 +23,9 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 		ofTable string
 	}
 	rows := make(map[string]row)
-	for _, found := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)`( ∗)? \\| ([^|]*) \\|").FindAllStringSubmatch(readText(t, "docs/web-policy.md"), -1) {
+	for _, found := range regexp.MustCompile("(?m)^\\* `--([a-z-]+)`( ∗)? \\(default ([^)]*)\\):").FindAllStringSubmatch(readText(t, "docs/reference/web-policy.md"), -1) {
 		if _, twice := rows[found[1]]; twice {
-			t.Errorf("--%s has two rows", found[1])
+			t.Errorf("--%s is listed twice", found[1])
 		}
 		rows[found[1]] = row{found[2] != "", found[3]}
 	}
@@ -55,15 +55,15 @@ func TestWebPolicyHasEveryDefault(t *testing.T) {
 		})
 	}
 	for name := range rows {
-		t.Errorf("it has a row for --%s, which is no flag of the web's", name)
+		t.Errorf("it lists --%s, which is no flag of the web's", name)
 	}
 }
 
 // It lists the parameters that are removed, the ports that are not requested, and
 // the reasons for a refusal.
 func TestWebPolicyHasLists(t *testing.T) {
-	page := readText(t, "docs/web-policy.md")
-	listed := strings.Fields(blocks(t, "docs/web-policy.md", "text")[0])
+	page := readText(t, "docs/reference/web-policy.md")
+	listed := strings.Fields(blocks(t, "docs/reference/web-policy.md", "text")[0])
 	if !slices.Equal(listed, canon.DefaultStrip()) {
 		t.Errorf("it lists the parameters %v, want %v", listed, canon.DefaultStrip())
 	}
@@ -77,7 +77,7 @@ func TestWebPolicyHasLists(t *testing.T) {
 			ports = append(ports, text)
 		}
 	}
-	if listed := strings.Fields(blocks(t, "docs/web-policy.md", "text")[1]); !slices.Equal(listed, ports) {
+	if listed := strings.Fields(blocks(t, "docs/reference/web-policy.md", "text")[1]); !slices.Equal(listed, ports) {
 		t.Errorf("it lists the ports %v, want %v", listed, ports)
 	}
 	for _, reason := range []frontier.Reason{

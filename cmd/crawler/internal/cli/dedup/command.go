@@ -3,7 +3,7 @@
 //
 // It owns the stream of lines, what is seen (a filter, or an exact set) and the
 // directory that keeps it between runs. What makes two URLs one is package
-// canon; docs/dedup.md says what is guaranteed. It knows no crawl.
+// canon; docs/reference/dedup.md says what is guaranteed. It knows no crawl.
 package dedup
 
 import (

@@ -10,7 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // A journal is a file of fingerprints in the order in which they became known:
@@ -65,7 +68,7 @@ func createJournal(name string, id [16]byte, generation uint64, crash func(strin
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(name))
+		err = durable.SyncDir(vfs.Default, filepath.Dir(name))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -19,6 +19,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
 // A store is a directory that keeps what is seen between runs:
@@ -52,7 +53,6 @@ const (
 	journalPrefix = "journal-"
 	filterPrefix  = "filter-"
 	filterSuffix  = ".bits"
-	newSuffix     = ".new"
 )
 
 // card is what was fixed when a store was created.
@@ -152,7 +152,7 @@ func (s *store) create(want settings, options canon.Options) error {
 		return err
 	}
 	for _, e := range entries {
-		if name := e.Name(); name != lockFile && name != numbered(journalPrefix, 0, "") && !strings.HasSuffix(name, newSuffix) {
+		if name := e.Name(); name != lockFile && name != numbered(journalPrefix, 0, "") && !strings.HasSuffix(name, durable.NewSuffix) {
 			return fmt.Errorf("%s has %s but no %s: it is not a directory of dedup", s.dir, name, cardFile)
 		}
 	}
@@ -306,33 +306,11 @@ func (s *store) path(prefix string, generation uint64, suffix string) string {
 
 // replace writes a file of the directory, whole or not at all, durably.
 func (s *store) replace(name string, write func(io.Writer) error) error {
-	name = filepath.Join(s.dir, name)
-	if err := os.Remove(name + newSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.dir, name), func(w io.Writer) error { // the card has the key
+		err := write(w)
+		if err == nil {
+			s.crash("half saved")
+		}
 		return err
-	}
-	f, err := os.OpenFile(name+newSuffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // the card has the key
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		s.crash("half saved")
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(name+newSuffix, name); err != nil {
-		return err
-	}
-	return syncDir(s.dir)
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	})
 }

@@ -13,21 +13,26 @@ import (
 
 const docs = "../../../../../docs/"
 
-var update = flag.Bool("update", false, "draw docs/sizing.svg again")
+var update = flag.Bool("update", false, "draw docs/guide/sizing.svg again")
 
-// The tables of docs/sizing.md are what the command says.
+// The tables of the guide and of the design are what the command says.
 func TestDocs(t *testing.T) {
-	page, err := os.ReadFile(docs + "sizing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range append(append(rateRows(t), fillRows(t)...), blockRows()...) {
-		if !strings.Contains(string(page), row+"\n") {
-			t.Errorf("docs/sizing.md has no line\n%s", row)
+	for page, rows := range map[string][]string{
+		"guide/sizing.md":  append(rateRows(t), fillRows(t)...),
+		"design/sizing.md": blockRows(),
+	} {
+		text, err := os.ReadFile(docs + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if !strings.Contains(string(text), row+"\n") {
+				t.Errorf("docs/%s has no line\n%s", page, row)
+			}
 		}
 	}
 	if *update {
-		if _, err := command("--urls", "100M", "--fpr", "1e-6", "--plot", docs+"sizing.svg"); err != nil {
+		if _, err := command("--urls", "100M", "--fpr", "1e-6", "--plot", docs+"guide/sizing.svg"); err != nil {
 			t.Fatal(err)
 		}
 	}

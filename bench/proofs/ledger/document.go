@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// head is how the document begins.
+const head = `# Proofs
+
+What was proved at full size, by ` + "`make proof`" + `. Each proof is a group of tests that also run, smaller, in ` + "`make test`" + `;
+[the promises](design/promises.md) says which promise each test is about. ` + "`make proof ONLY='^16\\.'`" + ` runs one proof
+again. A commit that ends in -dirty had changes that were not committed yet.
+
+A crawl is judged by the log of the web that it crawled. The web may read a request late, so that the next one seems to
+come too early; the log knows by how much it was late. *Too early beyond the lateness* is what is left, and must be 0.
+
+Where a server loses its last moments on purpose, the audit must notice (*exit code 1*), and the records show that the
+URLs were found again.
+
+`
+
+// document returns the outcomes as a page, in the order of the proofs.
+func document(outcomes map[string]outcome) string {
+	var b strings.Builder
+	b.WriteString(head)
+	b.WriteString("| proof | size | commit | machine | result |\n|---|---|---|---|---|\n")
+	var machines []string
+	for _, p := range proofs {
+		o, ok := outcomes[p.title]
+		if !ok {
+			continue
+		}
+		if !slices.Contains(machines, o.machine) {
+			machines = append(machines, o.machine)
+		}
+		result := o.result()
+		if len(o.failed) > 0 {
+			result = "**FAIL**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %c | %s |\n", p.title, p.size, o.commit,
+			'A'+rune(slices.Index(machines, o.machine)), result)
+	}
+	b.WriteString("\n")
+	for i, m := range machines {
+		writeItem(&b, fmt.Sprintf("Machine %c: %s", 'A'+rune(i), m))
+	}
+	for _, p := range proofs {
+		if o, ok := outcomes[p.title]; ok {
+			p.writeSection(&b, o)
+		}
+	}
+	return b.String()
+}
+
+// writeSection writes what a proof proves and what it came to, as parseOutcome
+// reads it.
+func (p proof) writeSection(b *strings.Builder, o outcome) {
+	fmt.Fprintf(b, "\n## %s\n\n", p.title)
+	writeParagraph(b, "", p.claim)
+	fmt.Fprint(b, "\n")
+	writeParagraph(b, "", fmt.Sprintf("Run on %s at commit %s: %s.", o.date, o.commit, o.machine))
+	fmt.Fprint(b, "\n")
+	writeParagraph(b, "", "Result: "+o.result()+".")
+	for _, note := range o.notes {
+		fmt.Fprint(b, "\n")
+		writeParagraph(b, "", note)
+	}
+	if len(o.figures) > 0 {
+		fmt.Fprint(b, "\n")
+	}
+	for _, figure := range o.figures {
+		writeItem(b, figure)
+	}
+}
+
+func writeItem(b *strings.Builder, text string) { writeParagraph(b, "* ", text) }
+
+// columns is how long a line of the page may be.
+const columns = 118
+
+// writeParagraph writes text in lines that fit, the first one behind mark and the
+// others as deep.
+func writeParagraph(b *strings.Builder, mark, text string) {
+	line := mark
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns:
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", len(mark)) + word
+		default:
+			line += " " + word
+		}
+	}
+	b.WriteString(line + "\n")
+}
+
+// outcomesOf takes a document apart, by the titles of its proofs.
+func outcomesOf(document string) map[string]outcome {
+	outcomes := make(map[string]outcome)
+	for _, part := range strings.Split(document, "\n## ")[1:] {
+		title, section, _ := strings.Cut(part, "\n\n")
+		outcomes[title] = parseOutcome(section)
+	}
+	return outcomes
+}

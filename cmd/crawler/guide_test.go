@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// guides are the pages whose commands are run.
+const guides = "../../docs/guide"
+
+// TestGuides runs the commands of each guide as a reader would: all blocks marked
+// sh of a page, in order, in one shell and one empty directory. A block marked
+// text right behind one shows its standard output. Blocks marked console are for
+// other terminals, such as those that start the servers: the test has its own
+// servers, and puts their addresses in the place of those in the page.
+func TestGuides(t *testing.T) {
+	for _, program := range []string{"bash", "jq"} {
+		if _, err := exec.LookPath(program); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
+			t.Fatal(err)
+		} else if err != nil {
+			t.Skip(err)
+		}
+	}
+	pages, err := filepath.Glob(guides + "/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := guideSteps(string(text))
+		if len(steps) == 0 {
+			continue
+		}
+		ran++
+		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
+			t.Parallel()
+			runGuide(t, steps)
+		})
+	}
+	if ran < 4 {
+		t.Errorf("%d guides have commands, want 4 or more: the test does not see them", ran)
+	}
+}
+
+// A guideStep is one block of commands.
+type guideStep struct {
+	commands string
+	shown    string // what the page says they print
+	shows    bool
+}
+
+// fence is a block of code, and the blank lines and the language of the next one.
+var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```\n")
+
+func guideSteps(page string) []guideStep {
+	var steps []guideStep
+	end := -1 // of the last block of commands
+	for _, at := range fence.FindAllStringSubmatchIndex(page, -1) {
+		language, block := page[at[2]:at[3]], page[at[4]:at[5]]
+		switch {
+		case language == "sh":
+			steps, end = append(steps, guideStep{commands: block}), at[1]
+		case language == "text" && end >= 0 && strings.TrimSpace(page[end:at[0]]) == "":
+			steps[len(steps)-1].shown, steps[len(steps)-1].shows = block, true
+			end = -1
+		default:
+			end = -1
+		}
+	}
+	return steps
+}
+
+func runGuide(t *testing.T, steps []guideStep) {
+	dir := t.TempDir()
+	local := guideServers(t, dir, steps)
+	var script strings.Builder
+	for i, step := range steps {
+		// Braces, not a subshell: what one block exports the next ones have.
+		script.WriteString("echo '--- block' >&2\n{\n" + local.Replace(step.commands) + "} >" + outputOf(i) + "\n")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-eu", "-c", script.String())
+	cmd.Dir = dir
+	name, value := smallFilter()
+	cmd.Env = append(os.Environ(), "HOME="+dir, name+"="+value)
+	// What a block leaves in the background ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	for i, step := range steps {
+		got, err := os.ReadFile(filepath.Join(dir, outputOf(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := local.Replace(step.shown); step.shows && !bytes.Equal(got, []byte(want)) {
+			t.Errorf("the commands\n%sprint\n%sthe page has\n%s", step.commands, got, want)
+		}
+	}
+}
+
+func outputOf(step int) string { return "block." + string(rune('a'+step)) }
+
+// guideServers starts the servers that the commands name by the addresses that
+// all guides use, and returns what puts their real addresses in.
+func guideServers(t *testing.T, dir string, steps []guideStep) *strings.Replacer {
+	var all strings.Builder
+	for _, step := range steps {
+		all.WriteString(step.commands)
+	}
+	var pairs []string
+	for name, start := range map[string]func() string{
+		"127.0.0.1:8000": func() string { // python3 -m http.server --directory site
+			return listen(t, func(l net.Listener) error {
+				return http.Serve(l, http.FileServer(http.Dir(filepath.Join(dir, "site"))))
+			})
+		},
+		"127.0.0.1:7070": func() string { // crawler testweb --hosts 20 --pages 400
+			web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 20, Pages: 400})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return listen(t, func(l net.Listener) error { return web.Serve(t.Context(), l) })
+		},
+		"127.0.0.1:6399":      func() string { return servers.Redis(t, servers.RedisOptions{}).Addr() },
+		"postgres:///crawler": func() string { return servers.Postgres(t, servers.PostgresOptions{}).DSN() },
+	} {
+		if strings.Contains(all.String(), name) {
+			address := start()
+			pairs = append(pairs, name, address)
+			// A crawl's directory is named after its host and port.
+			pairs = append(pairs, strings.Replace(name, ":", "_", 1), strings.Replace(address, ":", "_", 1))
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// listen serves on a free port of loopback until the test ends.
+func listen(t *testing.T, serve func(net.Listener) error) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- serve(listener) }()
+	t.Cleanup(func() { _ = listener.Close(); <-served })
+	return listener.Addr().String()
+}
+
+// TestGuideSteps: a page's blocks are told apart by their language and place.
+func TestGuideSteps(t *testing.T) {
+	const page = "```sh\na\n```\n\n```text\nA\n```\n\n```sh\nb\n```\n\nwords\n\n```text\nB\n```\n\n```console\n$ c\n```\n"
+	want := []guideStep{{"a\n", "A\n", true}, {"b\n", "", false}}
+	got := guideSteps(page)
+	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

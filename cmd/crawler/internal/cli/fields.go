@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
+)
+
+// checkField refuses a wrong --field, with the character that is wrong.
+func checkField(text string) error {
+	err := fields.Check(text)
+	if fault, is := errors.AsType[*fields.SyntaxError](err); is {
+		return fmt.Errorf("character %d: %s", fault.At, fault.Problem)
+	}
+	return err
+}
+
+// fieldTexts returns what the config file has for --field: names with sources, or
+// what the flag takes.
+func fieldTexts(node *yaml.Node) (texts []string, err error) {
+	if node.Kind != yaml.MappingNode {
+		return scalars(node)
+	}
+	for name, source := range pairs(node) {
+		if source.Kind != yaml.ScalarNode {
+			return nil, errors.New(`want names with sources, such as "price: .price | number"`)
+		}
+		texts = append(texts, name.Value+"="+source.Value)
+	}
+	return texts, nil
+}
+
+// readFields takes the config file's fields: a list of patterns of URLs, each with
+// its fields.
+func (l *layers) readFields(name string, node *yaml.Node) error {
+	const want = `want a list of "url: REGEXP" with "fields:", which are names with sources`
+	if node.Kind != yaml.SequenceNode {
+		return fmt.Errorf("%s:%d: fields: %s", name, node.Line, want)
+	}
+	var errs []error
+	for _, item := range node.Content {
+		fault := func(at *yaml.Node, err error) {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: fields: %w", name, at.Line, err))
+			}
+		}
+		var g crawl.FieldGroup
+		for key, value := range pairs(item) {
+			switch {
+			case key.Value == "url" && value.Kind == yaml.ScalarNode:
+				g.URL = value.Value
+				_, err := regexp.Compile(g.URL)
+				fault(value, err)
+			case key.Value == "fields":
+				texts, err := fieldTexts(value)
+				fault(value, err)
+				for _, text := range texts {
+					fault(value, fields.Check(text))
+				}
+				g.Fields = texts
+			default:
+				fault(key, fmt.Errorf("%q: %s", key.Value, want))
+			}
+		}
+		if item.Kind != yaml.MappingNode || g.URL == "" || len(g.Fields) == 0 {
+			fault(item, errors.New(want))
+		}
+		l.groups = append(l.groups, g)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,198 @@
+// Package explain says why a URL was, or was not, crawled.
+//
+// It asks what a crawl would ask, in the same order: the canonical form, the
+// rules for links, the filter and the queue, robots.txt, the address guard. It
+// also works for URLs that the crawl never saw. It owns the order and the
+// words; each answer comes from whoever gives it to the crawl:
+//
+//	where the URL is        Sources.Locate, one question to the store
+//	the rules for links     follow.Rules.Trace, the judge that workers ask
+//	robots.txt, address     robots.State, get.Client
+//
+// It changes nothing of the crawl. It does no I/O but through Sources, reads no
+// clock, and requests nothing: a robots.txt that is not known stays unknown.
+package explain
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/follow"
+	"github.com/bloomfrontier/crawler/internal/robots"
+)
+
+// Sources are what an explanation is made from. Canon, Fingerprint, Locate and
+// Now are required, Scope unless the rules say canon.ScopeAny; what is nil is
+// left out.
+type Sources struct {
+	Canon       *canon.Canonicalizer
+	Rules       follow.Rules
+	Scope       frontier.Scope
+	Quota       frontier.Quota                          // required if Rules.MaxHosts is set
+	Fingerprint func(url string) bloomstore.Fingerprint // under the crawl's key
+	Locate      func(ctx context.Context, url canon.URL, host string) (*Located, error)
+	Now         time.Time
+
+	// Exact says which URLs are exact.
+	Exact *exact.Rules
+	// IgnoreRobots reports whether robots.txt does not count for a host key.
+	IgnoreRobots func(host string) bool
+	// CheckHost returns a *get.AddressError for a host that is not dialled, and
+	// another error if it cannot be looked up.
+	CheckHost func(ctx context.Context, host string) error
+	// CheckPort returns a *get.PortError for a port that is not requested.
+	CheckPort func(port string) error
+}
+
+// Located is what the store of a crawl says of one URL, as of one moment. What is
+// nil is left out.
+type Located struct {
+	frontier.Status
+	FPR    float64 // of the filter, now
+	Layers []Layer // what each layer of the filter answers
+	// Given is how many URLs the filter was told to know that were never added
+	// (--known).
+	Given uint64
+	Queue *Queue  // where the URL stands among those of its host
+	More  []Check // rules of the store, after those of Rules
+	// Robots returns what is known of the robots.txt of the URL's origin; nil for
+	// nothing.
+	Robots func() (*robots.State, error)
+	// HostFailure is why the URL's host does not answer; empty if it does, or
+	// if that is not known.
+	HostFailure string
+	// Trail returns the record with this id and those of its referrers, as
+	// record.Reader.Trail does.
+	Trail func(id string) ([]record.Record, error)
+}
+
+func (s *Sources) check() error {
+	var errs []error
+	missing := func(is bool, name string) {
+		if is {
+			errs = append(errs, fmt.Errorf("explain: %s is missing", name))
+		}
+	}
+	missing(s.Canon == nil, "Canon")
+	missing(s.Fingerprint == nil, "Fingerprint")
+	missing(s.Locate == nil, "Locate")
+	missing(s.Now.IsZero(), "Now")
+	missing(s.Quota == nil && s.Rules.BoundsHosts(), "Quota")
+	missing(s.Scope == nil && s.Rules.Scope != canon.ScopeAny, "Scope")
+	return errors.Join(errs...)
+}
+
+// Explain says all that is known of a URL, as a person types it: without a
+// scheme it is https. What is no URL has an Explanation too; an error is one of
+// Sources.
+func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	e := &Explanation{Raw: redact(raw)}
+	steps, url, err := s.Canon.ExplainSeed(raw)
+	e.Steps = redactSteps(steps)
+	if err != nil {
+		e.Verdict = noURL(err)
+		return e, nil
+	}
+	e.Canonical, e.Host = url.String(), s.Canon.HostKey(url)
+	print := s.Fingerprint(e.Canonical)
+	e.Fingerprint = hex.EncodeToString(print[:])
+	q := query{src: &s, out: e, url: url}
+	for _, ask := range []func(context.Context) error{q.askStore, q.askRecords, q.askRules, q.askClass, q.askRobots, q.askAddress} {
+		if err := ask(ctx); err != nil {
+			return nil, fmt.Errorf("explain %q: %w", e.Canonical, err)
+		}
+	}
+	e.Verdict = q.verdict()
+	return e, nil
+}
+
+// query is an explanation under way.
+type query struct {
+	src *Sources
+	out *Explanation
+	url canon.URL
+	at  *Located
+}
+
+// askStore asks where the URL is and what the filter says.
+func (q *query) askStore(ctx context.Context) (err error) {
+	if q.at, err = q.src.Locate(ctx, q.url, q.out.Host); err != nil {
+		return err
+	}
+	at := q.at
+	q.out.HostFailure = at.HostFailure
+	q.out.Filter = &Filter{Known: at.InFilter, FPR: at.FPR, Layers: at.Layers}
+	q.out.Store = &Store{
+		State: at.State, Outcome: at.Outcome, Status: at.Status.Status, Round: at.Round, HostDueIn: at.HostDueIn,
+	}
+	if q.waits() || at.State == frontier.Failed {
+		q.out.Store.Item = describe(&at.Item)
+	}
+	if at.State == frontier.Queued || at.State == frontier.Unknown {
+		q.out.Store.Queue = at.Queue
+	}
+	return nil
+}
+
+// waits reports whether the URL has been added and has no outcome yet.
+func (q *query) waits() bool {
+	return q.at.State == frontier.Queued || q.at.State == frontier.Leased
+}
+
+func describe(item *frontier.Item) *Item {
+	d := &Item{
+		Depth: int(item.Depth), Hops: int(item.Hops), Priority: "asset",
+		Attempts: int(item.Attempts), Deliveries: int(item.Deliveries),
+	}
+	switch item.Priority {
+	case frontier.PrioritySeed:
+		d.Priority = "seed"
+	case frontier.PriorityPage:
+		d.Priority = "page"
+	}
+	if item.Referrer != (frontier.Referrer{}) {
+		d.Referrer = hex.EncodeToString(item.Referrer[:])
+	}
+	return d
+}
+
+// askRecords looks for the URL's last record, and for who named it.
+func (q *query) askRecords(context.Context) error {
+	if q.at.Trail == nil || q.at.State == frontier.Unknown {
+		return nil
+	}
+	var trail []record.Record
+	if !q.waits() || q.at.Round > 0 { // else it has none yet
+		own, err := q.at.Trail(q.out.Fingerprint[:16])
+		if err != nil {
+			return err
+		}
+		if len(own) > 0 {
+			q.out.Record, trail = &own[0], own[1:]
+			q.out.MoreBehind = own[len(own)-1].ReferrerID != ""
+		}
+	}
+	if item := q.out.Store.Item; q.out.Record == nil && item != nil && item.Referrer != "" {
+		named, err := q.at.Trail(item.Referrer)
+		if err != nil {
+			return err
+		}
+		trail = named
+		q.out.MoreBehind = len(named) == 0 || named[len(named)-1].ReferrerID != ""
+	}
+	for _, r := range trail {
+		q.out.Referrers = append(q.out.Referrers, r.URL)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/follow"
+)
+
+// askRules has the rules for links judge the URL, as a link to it that a page
+// may have now.
+func (q *query) askRules(ctx context.Context) error {
+	link := follow.Link{URL: q.url, Depth: follow.Unknown, Hops: follow.Unknown}
+	if item := q.out.Store.Item; item != nil {
+		link.Depth, link.Hops = item.Depth, item.Hops
+	} else if q.out.Record != nil {
+		link.Depth = q.out.Record.Depth
+	}
+	rules := &q.src.Rules
+	findings, err := rules.Trace(ctx, &link, q)
+	if err != nil {
+		return err
+	}
+	if rules.BoundsHosts() {
+		domain := canon.Domain(q.url.Host())
+		has, taken, err := q.src.Quota.Claimed(ctx, domain, q.url.Host())
+		if err != nil {
+			return err
+		}
+		findings = append(findings, rules.Place(domain, has, taken))
+	}
+	for i := range findings {
+		// The hops of a URL that has been finished are not kept.
+		if f := &findings[i]; f.Rule != follow.Hops || link.Hops != follow.Unknown || q.at.State == frontier.Unknown {
+			q.out.Rules = append(q.out.Rules, q.check(f, &link))
+		}
+	}
+	q.out.Rules = append(q.out.Rules, q.at.More...)
+	return nil
+}
+
+// Opened is for follow.Crawl.
+func (q *query) Opened(ctx context.Context, host string) (key string, err error) {
+	candidates := canon.Candidates(q.src.Rules.Scope, host)
+	open, err := q.src.Scope.Admitted(ctx, candidates)
+	if first := slices.Index(open, true); first >= 0 && err == nil {
+		return candidates[first], nil
+	}
+	return "", err
+}
+
+// CheckPort is for follow.Crawl.
+func (q *query) CheckPort(port string) error {
+	if q.src.CheckPort == nil {
+		return nil
+	}
+	return q.src.CheckPort(port)
+}
+
+// check puts a finding into words.
+func (q *query) check(f *follow.Finding, link *follow.Link) Check {
+	c := Check{Rule: f.Rule.String(), Answer: f.Answer, Reason: f.Reason, By: f.By, Setting: q.src.Rules.Setting(f.Rule)}
+	refuses := f.Answer == follow.Refuses
+	switch f.Rule {
+	case follow.Depth:
+		c.Words = depthWords(f, link.Depth, c.Setting)
+	case follow.Hops:
+		c.Words = hopsWords(f, link.Hops, c.Setting)
+	case follow.Scope:
+		c.Asked = canon.Candidates(q.src.Rules.Scope, link.URL.Host())
+		switch {
+		case refuses:
+			c.Words = fmt.Sprintf("no seed opened %s (%s)", strings.Join(c.Asked, " or "), c.Setting)
+		case f.By != "":
+			c.Words = fmt.Sprintf("a seed opened %s (%s)", f.By, c.Setting)
+		default:
+			c.Words = fmt.Sprintf("everything is in it (%s)", c.Setting)
+		}
+	case follow.Port:
+		c.Words = f.Detail
+		if !refuses {
+			c.Words = "port " + link.URL.Port() + " is requested"
+		}
+	case follow.Trap:
+		c.Words = "nothing about its form is strange"
+		if refuses {
+			c.Words = "it looks like one of a trap's: " + f.Detail
+		}
+	case follow.Exclude, follow.Include:
+		c.Words = fmt.Sprintf("no --%s matches", f.Rule)
+		if f.By != "" {
+			c.Words = fmt.Sprintf("--%s %q matches", f.Rule, f.By)
+		}
+	case follow.Domain:
+		c.Setting = fmt.Sprintf("at most %d", f.Most)
+		switch {
+		case refuses:
+			c.Words = fmt.Sprintf("%s of %s are crawled already (%s)", count(f.Taken, "other host"), f.By, c.Setting)
+		case f.Placed:
+			c.Words = fmt.Sprintf("one of the %s of %s that are crawled", count(f.Taken, "host"), f.By)
+		default:
+			c.Words = fmt.Sprintf("there is room for it among the hosts of %s (%d of %d)", f.By, f.Taken, f.Most)
+		}
+	}
+	return c
+}
+
+func depthWords(f *follow.Finding, depth int, setting string) string {
+	refuses, known := f.Answer == follow.Refuses, depth != follow.Unknown
+	switch {
+	case refuses && known:
+		return fmt.Sprintf("it is %d links away from a seed (%s)", depth, setting)
+	case refuses:
+		return fmt.Sprintf("no link is followed (%s)", setting)
+	case known && depth == 0:
+		return "0: a seed, or where one redirects to"
+	case known:
+		return fmt.Sprintf("%s away from a seed", count(uint64(depth), "link"))
+	case f.Answer == follow.Passes:
+		return "no limit"
+	case f.Most == 1:
+		return fmt.Sprintf("if a seed names it (%s)", setting)
+	}
+	return fmt.Sprintf("if a page names it that is %s or less away from a seed (%s)", count(f.Most-1, "link"), setting)
+}
+
+func hopsWords(f *follow.Finding, hops int, setting string) string {
+	switch {
+	case f.Answer == follow.Refuses:
+		return fmt.Sprintf("%d redirects in a row led to it, %s", hops, setting)
+	case f.Answer == follow.Depends:
+		return setting
+	case hops == 0:
+		return "no redirect led to it"
+	}
+	return fmt.Sprintf("%s led to it", count(uint64(hops), "redirect"))
+}

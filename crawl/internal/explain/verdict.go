@@ -1,0 +1,177 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/follow"
+)
+
+// noURL is the verdict on what has no canonical form.
+func noURL(err error) Verdict {
+	v := Verdict{Answer: frontier.Refused.String(), Reason: frontier.ReasonMalformed, Words: "it is no URL"}
+	switch {
+	case errors.Is(err, canon.ErrScheme):
+		v.Reason, v.Words = frontier.ReasonScheme, "only http and https are crawled"
+	case errors.Is(err, canon.ErrTooLong):
+		v.Reason, v.Words = frontier.ReasonTooLong, fmt.Sprintf("it is longer than %d bytes", frontier.MaxURLBytes)
+	}
+	if fault, ok := errors.AsType[*canon.Error](err); ok && fault.Hint != "" {
+		v.Words += ": " + fault.Hint // not the error's own text: it quotes the URL, password and all
+	}
+	return v
+}
+
+// verdict sums up.
+func (q *query) verdict() Verdict {
+	switch q.at.State {
+	case frontier.Queued:
+		return Verdict{Answer: string(frontier.Queued), Words: q.queued() + q.prospect()}
+	case frontier.Leased:
+		return Verdict{Answer: string(frontier.Leased), Words: "a worker has it now"}
+	case frontier.Done:
+		return Verdict{Answer: string(frontier.Done), Words: q.done()}
+	case frontier.Failed:
+		return Verdict{Answer: string(frontier.Failed), Words: q.failed()}
+	}
+	var ifs []string
+	for _, c := range q.out.Rules {
+		switch {
+		case c.Answer == follow.Refuses:
+			return Verdict{Answer: frontier.Refused.String(), Reason: c.Reason, Words: c.Words}
+		case c.Answer == follow.Depends && c.Rule != follow.Hops.String():
+			ifs = append(ifs, c.Words)
+		}
+	}
+	if q.out.Filter.Known {
+		return Verdict{Answer: frontier.Seen.String(), Words: q.seen()}
+	}
+	words := q.place()
+	if len(ifs) > 0 {
+		words += ", " + strings.Join(ifs, ", ")
+	}
+	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
+}
+
+// seen says why a filter knows what was never queued.
+func (q *query) seen() string {
+	why := fmt.Sprintf("a false positive (p = %.2g now)", q.out.Filter.FPR)
+	if q.at.Given > 0 {
+		why = fmt.Sprintf("it is one of the %s given as known, or %s", count(q.at.Given, "URL"), why)
+	}
+	return fmt.Sprintf("the filter claims to know it, but it was never queued: %s; `crawler seed` queues it all the same", why)
+}
+
+// place says where a new URL would stand.
+func (q *query) place() string {
+	queue := q.out.Store.Queue
+	switch {
+	case queue == nil:
+		return "no rule refuses it and nobody has offered it yet"
+	case queue.Waiting == 0:
+		return fmt.Sprintf("nothing else of %s waits", q.out.Host)
+	}
+	return fmt.Sprintf("behind %s of %s", count(queue.Waiting, "URL"), q.out.Host)
+}
+
+// queued says where the URL stands and how long that will last.
+func (q *query) queued() string {
+	words := "it waits for its host"
+	queue := q.out.Store.Queue
+	if queue != nil {
+		words = fmt.Sprintf("%d of %d of %s", queue.Ahead+1, queue.Waiting, q.out.Host)
+	}
+	if queue != nil && queue.Delay > 0 {
+		words += fmt.Sprintf(", not before %s", whole(queue.Delay))
+	}
+	if n := q.out.Store.Item.Attempts; n > 0 {
+		words += fmt.Sprintf(", after %s that failed", count(uint64(n), "attempt"))
+	}
+	if in := q.out.Store.HostDueIn; in > 0 {
+		return words + fmt.Sprintf("; the host is due %s", within(in))
+	}
+	return words + "; the host is due"
+}
+
+// prospect says what is known to happen once the URL's turn comes.
+func (q *query) prospect() string {
+	if r := q.out.Robots; r != nil && r.Access == Disallowed {
+		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
+	}
+	if r := q.out.Robots; r != nil && r.Access == Unavailable {
+		return "; robots.txt of its origin failed" + because(r.Cause)
+	}
+	if q.out.HostFailure != "" {
+		return "; the host does not answer" + because(q.out.HostFailure)
+	}
+	if a := q.out.Address; a != nil && a.Refused {
+		return "; it will not be requested: " + a.Words
+	}
+	return ""
+}
+
+// done says which final answer the URL has.
+func (q *query) done() string {
+	words := q.out.Store.outcome()
+	if r := q.out.Record; r != nil {
+		words += ", at " + stamp(r.FetchedAt)
+		if r.RedirectTo != "" {
+			words += ", to " + r.RedirectTo
+		}
+		if r.Error != "" {
+			words += ": " + r.Error
+		}
+	}
+	return words
+}
+
+// outcome names the outcome and the HTTP status, if there was one.
+func (s *Store) outcome() string {
+	if s.Status == 0 {
+		return string(s.Outcome)
+	}
+	return fmt.Sprintf("%s, status %d", s.Outcome, s.Status)
+}
+
+// failed says why the URL was given up.
+func (q *query) failed() string {
+	words := q.out.Store.outcome()
+	if r := q.out.Record; r != nil {
+		if r.Attempts > 0 { // else nothing was requested
+			words += ", after " + count(uint64(r.Attempts), "attempt")
+		}
+		words += ", at " + stamp(r.FetchedAt)
+		if r.Error != "" {
+			words += ": " + r.Error
+		}
+	}
+	return words + "; `crawler retry` offers it again"
+}
+
+func count(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// whole rounds a duration for people.
+func whole(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+func within(d time.Duration) string {
+	if d <= 0 {
+		return "now"
+	}
+	return "in " + whole(d).String()
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

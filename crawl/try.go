@@ -1,0 +1,164 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
+	"github.com/bloomfrontier/crawler/fetcher/get"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/robots"
+	"github.com/bloomfrontier/crawler/internal/seed"
+)
+
+// Trial is what a crawl would take from one page.
+type Trial struct {
+	Record record.Record  // what concerns the page itself; the crawl's part is empty
+	Fields []fields.Found // of Config.Fields, each with why it has no value
+}
+
+// ErrRobots reports a page that robots.txt forbids.
+var ErrRobots = errors.New("crawl: robots.txt forbids the page")
+
+// maxTrialRedirects is how many redirects a trial follows.
+const maxTrialRedirects = 10
+
+// Try requests one page, as a crawl by config would, and returns what config
+// takes from it. It obeys robots.txt, waits Fixed.Delay between its requests and
+// follows redirects. It creates no crawl and reads none: Dir and Redis are ignored.
+func Try(ctx context.Context, config Config, url string) (*Trial, error) {
+	p, err := config.prepare(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer p.client.Close()
+	target, err := seed.Parse(p.canon, url)
+	if err != nil {
+		return nil, err
+	}
+	visit := trialVisit{plan: p}
+	for range maxTrialRedirects {
+		answer, err := visit.page(ctx, target)
+		if err != nil {
+			return nil, fmt.Errorf("try %s: %w", target, err)
+		}
+		if answer.RedirectTo == "" {
+			defer answer.Release()
+			return p.trial(answer.Body, answer.Header.Get("Content-Type"), target, answer)
+		}
+		next := answer.RedirectTo
+		answer.Release()
+		if target, err = p.canon.Join(target, next); err != nil {
+			return nil, fmt.Errorf("try %s: redirect to %q: %w", url, next, err)
+		}
+	}
+	return nil, fmt.Errorf("try %s: more than %d redirects", url, maxTrialRedirects)
+}
+
+// TryHTML is Try for a page that is at hand. Its URL decides which fields it has
+// and what its references are relative to.
+func TryHTML(config Config, body []byte, url string) (*Trial, error) {
+	p, err := config.prepare(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer p.client.Close()
+	target, err := seed.Parse(p.canon, url)
+	if err != nil {
+		return nil, err
+	}
+	return p.trial(body, "text/html", target, nil)
+}
+
+// trialVisit makes the requests of a trial.
+type trialVisit struct {
+	*plan
+	asked bool // some request was made
+}
+
+// page requests a page, unless robots.txt forbids it.
+func (v *trialVisit) page(ctx context.Context, url canon.URL) (*get.Response, error) {
+	if rules := v.hosts.rules(v.Fixed.Robots, v.policy); !rules(v.canon.HostKey(url)).IgnoreRobots {
+		allowed, err := v.allowed(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			return nil, ErrRobots
+		}
+	}
+	return v.get(ctx, get.Request{URL: url.String()})
+}
+
+// allowed asks robots.txt.
+func (v *trialVisit) allowed(ctx context.Context, url canon.URL) (bool, error) {
+	at, next := canon.URL{}, url.Origin()+"/robots.txt"
+	for range 1 + robots.MaxRedirects {
+		var err error
+		if at, err = v.canon.Join(at, next); err != nil {
+			return false, fmt.Errorf("robots.txt: %w", err)
+		}
+		answer, err := v.get(ctx, get.Request{URL: at.String(), AnyType: true, MaxBody: robots.MaxBytes})
+		if err != nil {
+			return false, fmt.Errorf("robots.txt: %w", err)
+		}
+		meaning := robots.FromStatus(answer.Status)
+		next = answer.RedirectTo
+		rules := robots.Parse(answer.Body, robots.ProductToken(v.Agent))
+		answer.Release()
+		switch {
+		case meaning == robots.Found:
+			allowed, _ := rules.Allowed(url.Path())
+			return allowed, nil
+		case meaning == robots.Unreachable:
+			return false, fmt.Errorf("robots.txt: status %d", answer.Status)
+		case meaning == robots.Missing || next == "":
+			return true, nil
+		}
+	}
+	return true, nil
+}
+
+// get makes a request, Fixed.Delay after the last one.
+func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Response, error) {
+	if v.asked {
+		select {
+		case <-time.After(max(v.Fixed.Delay, 0)):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	v.asked = true
+	return v.client.Get(ctx, request)
+}
+
+// trial takes a page apart. answer is nil if it was not requested.
+func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
+	t := &Trial{Record: record.Record{URL: url.String(), Host: p.canon.HostKey(url), Bytes: int64(len(body)), Status: http.StatusOK, ContentType: "text/html"}}
+	r := &t.Record
+	if answer != nil {
+		r.Status, r.ContentType, r.Truncated = answer.Status, answer.ContentType, answer.Truncated
+		if !slices.Contains(get.HTMLTypes(), answer.ContentType) {
+			r.Error = fmt.Sprintf("%s is not HTML: it has no fields and no text", answer.ContentType)
+			return t, nil
+		}
+	}
+	page, err := extract.HTML(body, contentType, url, extract.Options{Canon: p.canon})
+	if err != nil {
+		return nil, err
+	}
+	r.Title, r.Charset, r.Canonical, r.LinksFound = page.Title, page.Charset, page.Canonical.String(), uint64(len(page.Links))
+	root := page.Document().Nodes[0]
+	if page.Lack != extract.LacksNothing {
+		r.Error = "the page has no document to take data from: " + page.Lack.String()
+	}
+	t.Fields = fetcher.TakeData(root, page.Base.String(), p.fields.For(r.URL), p.Text, nil, r)
+	return t, nil
+}

@@ -1,0 +1,67 @@
+package fetcher
+
+import (
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/bloomfrontier/crawler/fetcher/fields"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/internal/extract"
+	"github.com/bloomfrontier/crawler/internal/maintext"
+	"github.com/bloomfrontier/crawler/internal/stage"
+)
+
+// roomTime is how long a page whose data is wanted waits for the memory of its
+// document: half of documentTime.
+const roomTime = documentTime / 2
+
+// takeData takes fields and the main text of a page into its record. The caller
+// holds one of Crawl.readers, which takeData gives up while it waits; held is
+// false if requests were aborted meanwhile.
+func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
+	set := v.cfg.Fields.For(r.URL)
+	if set == nil && !v.cfg.Text {
+		return true
+	}
+	stage.Parse.Begin()
+	document := page.Document()
+	for patience := time.Now().Add(roomTime); page.Lack == extract.NoRoom && time.Now().Before(patience); document = page.Document() {
+		<-v.readers // those who have the memory may wait for it
+		pause(v.hard, 20*time.Millisecond)
+		if !v.takeReader() {
+			return false
+		}
+	}
+	if page.Lack != extract.LacksNothing {
+		if r.Error == "" {
+			r.Error = "the page has no document to take data from: " + page.Lack.String()
+		}
+		if set != nil {
+			r.Incomplete = set.Required()
+		}
+		return true
+	}
+	TakeData(document.Nodes[0], page.Base.String(), set, v.cfg.Text, v.impatience(), r)
+	v.data = len(r.Fields) + len(r.Text)
+	return true
+}
+
+// TakeData takes what a crawl keeps of a document into a record: the fields of
+// set, unless that is nil, and the main text. References are relative to base. It
+// stops early when giveUp, which is optional, returns true. It returns what became
+// of each field.
+func TakeData(root *html.Node, base string, set *fields.Set, text bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
+	if set != nil {
+		all = set.Extract(fields.Page{Root: root, Base: base, GiveUp: giveUp})
+		r.Fields, r.Incomplete, r.Cut = fields.JSON(all), fields.Missing(all), fields.Cut(all)
+	}
+	if text {
+		found := maintext.Extract(root, giveUp)
+		r.Text, r.Lang, r.Author, r.Published = found.Text, found.Lang, found.Author, found.Published
+		if found.Cut {
+			r.Cut = append(r.Cut, "text")
+		}
+	}
+	return all
+}

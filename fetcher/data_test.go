@@ -1,0 +1,95 @@
+package fetcher_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/fields"
+	"github.com/bloomfrontier/crawler/internal/budget"
+)
+
+// TestData: what a crawl takes from pages is in their records, OnPage sees it,
+// and the links of a page are those that it has without.
+func TestData(t *testing.T) {
+	const shop = `<html lang=en><title>shop</title><svg><a href=/svg>x</a></svg><main><h1>Lamp</h1><p class=price>19,90 €</p>
+		<p>A lamp for the desk, with an arm that reaches far over the paper and a switch that is found in the dark.</p><a href=p/2?utm_source=x>next</a></main>`
+	answers := map[string]reply{
+		"http://a.test/":    page(shop),
+		"http://a.test/p/2": page("<h1>Sold out</h1>"),
+		"http://a.test/svg": page(strings.Repeat("<div>", 600) + "<h1>deep</h1>"),
+	}
+	rules, err := fields.New(fields.Group{Fields: []string{"name=h1", "price=.price | number | required", "next[]=a@href"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, pages(answers))
+		cfg := w.config()
+		cfg.Fields, cfg.Text, cfg.FastLinks = rules, true, true
+		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
+			if p.URL.String() == "http://a.test/" && string(p.Record.Fields) == "" {
+				t.Error("OnPage sees no fields")
+			}
+			return nil
+		}
+		w.crawl(cfg, "http://a.test/")
+		whole := w.sink.of(t, "http://a.test/")
+		const want = `{"name":"Lamp","price":19.90,"next":["http://a.test/svg","http://a.test/p/2?utm_source=x"]}`
+		if string(whole.Fields) != want || whole.Incomplete != nil || whole.Lang != "en" || whole.LinksFound != 2 ||
+			!strings.HasPrefix(whole.Text, "Lamp\n19,90 €\nA lamp for") {
+			t.Errorf("record %+v\nfields %s, want %s", whole, whole.Fields, want)
+		}
+		if part := w.sink.of(t, "http://a.test/p/2"); string(part.Fields) != `{"name":"Sold out"}` || !slices.Equal(part.Incomplete, []string{"price"}) {
+			t.Errorf("record %+v, fields %s", part, part.Fields)
+		}
+		deep := w.sink.of(t, "http://a.test/svg")
+		if deep.Fields != nil || !slices.Equal(deep.Incomplete, []string{"price"}) || !strings.Contains(deep.Error, "more than 512 elements are open at once") {
+			t.Errorf("record %+v, fields %s", deep, deep.Fields)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // as before: no fields, no document
+		w := newWorld(t, pages(answers))
+		cfg := w.config()
+		cfg.FastLinks = true
+		w.crawl(cfg, "http://a.test/")
+		if bare := w.sink.of(t, "http://a.test/"); bare.Fields != nil || bare.Text != "" || bare.LinksFound != 2 {
+			t.Errorf("record without fields: %+v", bare)
+		}
+		if deep := w.sink.of(t, "http://a.test/svg"); deep.Error != "" {
+			t.Errorf("a deep page without fields: %+v", deep)
+		}
+	})
+}
+
+// TestDataWaitsForMemory: a page whose document has no room now has one when
+// another page was completed.
+func TestDataWaitsForMemory(t *testing.T) {
+	rules, err := fields.New(fields.Group{Fields: []string{"name=h1 | required"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		big := page("<h1>x</h1>" + strings.Repeat("<p>text</p>", 20_000))
+		answers := map[string]reply{}
+		var seeds []string
+		for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			answers["http://"+host+".test/"] = big
+			seeds = append(seeds, "http://"+host+".test/")
+		}
+		w := newWorld(t, pages(answers))
+		cfg := w.config()
+		cfg.Fields, cfg.FastLinks, cfg.Concurrency = rules, true, 8
+		least := fetcher.LargestShare(cfg.Client, false)
+		cfg.Memory = budget.New(least+2<<20, least) // the bodies of all and the document of one
+		w.crawl(cfg, seeds...)
+		for _, url := range seeds {
+			if r := w.sink.of(t, url); string(r.Fields) != `{"name":"x"}` {
+				t.Errorf("%s: fields %s, error %q", url, r.Fields, r.Error)
+			}
+		}
+	})
+}

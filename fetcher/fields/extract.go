@@ -1,0 +1,161 @@
+package fields
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"golang.org/x/net/html"
+)
+
+// Page is a document that fields are taken from.
+type Page struct {
+	Root *html.Node // of the whole document; it is not changed
+	Base string     // absolute URL that references are relative to
+	// GiveUp is asked every few elements; when it returns true, no more fields
+	// are looked for. It is optional.
+	GiveUp func() bool
+}
+
+// Found is what a page has of one field.
+type Found struct {
+	Name     string
+	All      bool              // Values are an array
+	Values   []json.RawMessage // texts or numbers; one at most unless All
+	Required bool
+	Cut      bool   // some values, or the end of a text, were left out: see MaxFieldBytes
+	Why      string // why there is no value, for people; empty if there is one
+}
+
+// Extract takes the fields of the set from a page, in the order of the set.
+func (s *Set) Extract(p Page) []Found {
+	t := &tree{Page: p}
+	all := make([]Found, len(s.fields))
+	room := MaxPageBytes
+	for i := range s.fields {
+		all[i] = s.fields[i].extract(t, &room)
+	}
+	return all
+}
+
+// extract takes one field, and what it uses from room.
+func (f *field) extract(t *tree, room *int) Found {
+	found := Found{Name: f.name, All: f.all, Required: f.required}
+	left := min(MaxFieldBytes, *room)
+	for _, s := range f.sources {
+		values, misfit := 0, ""
+		reason := s.from.find(t, func(text string) (more bool) {
+			values++
+			shaped, ok := f.form.shape(text, t.Base, s.url)
+			if !ok {
+				misfit = text
+				return true
+			}
+			size := f.add(&found, shaped, s.url, left)
+			left -= size
+			*room -= size
+			return f.all && size > 0
+		})
+		switch {
+		case len(found.Values) > 0:
+			found.Why = ""
+			return found
+		case t.over:
+			found.Why = "no time was left for it"
+			return found
+		case found.Cut:
+			found.Why = "no room was left for it"
+			return found
+		case values > 0:
+			wanted := f.form.kind
+			if wanted == plain && s.url {
+				wanted = reference
+			}
+			reason = fmt.Sprintf("%s: %q is no %s", s.text, cut(collapse(misfit), 60), wanted)
+		default:
+			reason = s.text + ": " + reason
+		}
+		if found.Why != "" {
+			reason = found.Why + "; " + reason
+		}
+		found.Why = reason
+	}
+	return found
+}
+
+// add adds a value if room has it, and returns its size.
+func (f *field) add(found *Found, text string, isURL bool, room int) (size int) {
+	const least = 16 // bytes of a text that is worth having
+	value, short := []byte(text), false
+	if f.form.kind != number {
+		value, short = encode(text, max(room, least))
+	}
+	found.Cut = found.Cut || short
+	if room < least || len(value) > room+2 || short && (f.form.whole(isURL) || len(found.Values) > 0) {
+		found.Cut = true
+		return 0
+	}
+	found.Values = append(found.Values, value)
+	return len(value) + 1
+}
+
+// String returns the name of what the kind makes of a text.
+func (k kind) String() string {
+	return [...]string{"text", "text", "number", "date", "URL"}[k]
+}
+
+// JSON returns the fields that have values as an object, in their order; nil if
+// none has.
+func JSON(all []Found) json.RawMessage {
+	var object []byte
+	for _, f := range all {
+		if len(f.Values) == 0 {
+			continue
+		}
+		object = append(object, ',')
+		name, _ := json.Marshal(f.Name) // a string has a JSON form
+		object = append(append(object, name...), ':')
+		if !f.All {
+			object = append(object, f.Values[0]...)
+			continue
+		}
+		object = append(object, '[')
+		for _, v := range f.Values {
+			object = append(append(object, v...), ',')
+		}
+		object[len(object)-1] = ']'
+	}
+	if object == nil {
+		return nil
+	}
+	object[0] = '{'
+	return append(object, '}')
+}
+
+// Missing returns the names of required fields without a value.
+func Missing(all []Found) (names []string) {
+	for _, f := range all {
+		if f.Required && len(f.Values) == 0 {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Cut returns the names of fields of which something was left out.
+func Cut(all []Found) (names []string) {
+	for _, f := range all {
+		if f.Cut {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Text returns one of Values as text, without the quotes of JSON.
+func (f *Found) Text(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) != nil { // a number
+		return string(value)
+	}
+	return text
+}

@@ -1,0 +1,198 @@
+package fields
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nlnwa/whatwg-url/url"
+)
+
+// form is what becomes of the text that a source found.
+type form struct {
+	kind     kind
+	argument string // of number: the decimal sign; of date: the order of day, month and year
+}
+
+// kind is one of the forms of a value.
+type kind uint8
+
+const (
+	plain     kind = iota // text without white space around it, each run of white space one space
+	raw                   // text as it stands in the document
+	number                // a JSON number
+	date                  // 2006-01-02, or RFC 3339 where the page says the time and its zone
+	reference             // an absolute URL
+)
+
+// shape returns text in its form, from a page at base; ok is false if text has no
+// such form. A number is the text of a JSON number.
+func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
+	switch k := f.kind; {
+	case k == raw:
+		return text, text != ""
+	case k == number:
+		return parseNumber(text, f.argument)
+	case k == date:
+		return parseDate(text, f.argument)
+	case k == reference || isURL:
+		absolute, err := url.ParseRef(base, strings.TrimSpace(text))
+		if err != nil {
+			return "", false
+		}
+		return absolute.Href(false), true
+	}
+	text = collapse(text)
+	return text, text != ""
+}
+
+// whole reports whether the beginning of a value is no value.
+func (f form) whole(isURL bool) bool { return f.kind > raw || f.kind == plain && isURL }
+
+// encode returns text as JSON of at most room bytes and its quotes, cut if need be.
+func encode(text string, room int) (value []byte, short bool) {
+	for n := room; ; n = n * room / (len(value) + 1) {
+		begin := cut(text, n)
+		value, _ = json.Marshal(begin) // a string has a JSON form
+		if short = len(begin) < len(text); len(value) <= room+2 {
+			return value, short
+		}
+	}
+}
+
+// cut returns the beginning of text, whole characters of at most n bytes.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// collapse trims text and makes each run of white space one space. It drops NUL,
+// which databases refuse.
+func collapse(text string) string {
+	var b strings.Builder
+	b.Grow(min(len(text), 4<<10))
+	space := false
+	for _, r := range text {
+		switch {
+		case unicode.IsSpace(r):
+			space = b.Len() > 0
+			continue
+		case r == 0:
+			continue
+		case space:
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// maxDigits bounds a number. Longer ones are no prices.
+const maxDigits = 40
+
+// parseNumber returns the first number in text as JSON. sign is the decimal sign,
+// "." or ","; empty means that text decides: of two different signs the last one
+// is decimal, a sign that stands twice is not, and a single comma with exactly
+// three digits behind it is not.
+func parseNumber(text, sign string) (number string, ok bool) {
+	start := strings.IndexAny(text, "0123456789")
+	if start < 0 {
+		return "", false
+	}
+	before, body := text[:start], numeral(text[start:])
+	if rest, point := strings.CutSuffix(before, "."); point && sign != "," && !strings.ContainsAny(body, ".,") && !endsWord(rest) {
+		before, body = rest, "0."+body // .99
+	}
+	if sign == "" {
+		sign = decimalSign(body)
+	}
+	var b strings.Builder
+	if negative(before) {
+		b.WriteByte('-')
+	}
+	whole, fraction, _ := strings.Cut(body, sign)
+	whole, fraction = digits(whole), digits(fraction)
+	if len(whole)+len(fraction) > maxDigits {
+		return "", false
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	b.WriteString(whole)
+	if fraction != "" {
+		b.WriteString("." + fraction)
+	}
+	return b.String(), true
+}
+
+// negative reports whether a minus sign stands before a number, with at most a
+// currency sign between: "-5", "−$5", but not "4-5".
+func negative(before string) bool {
+	before = strings.TrimRightFunc(before, func(r rune) bool { return unicode.Is(unicode.Sc, r) || unicode.IsSpace(r) })
+	rest, minus := strings.CutSuffix(before, "-")
+	if !minus {
+		rest, minus = strings.CutSuffix(before, "−")
+	}
+	return minus && !endsWord(rest)
+}
+
+// endsWord reports whether text ends with a letter or a digit.
+func endsWord(text string) bool {
+	last, _ := utf8.DecodeLastRuneInString(text)
+	return unicode.IsLetter(last) || unicode.IsDigit(last)
+}
+
+// numeral returns the digits that text begins with, with the signs between them. A
+// space or an apostrophe counts as one only before three digits: "1 299".
+func numeral(text string) string {
+	end := 0
+	for i, r := range text {
+		if '0' <= r && r <= '9' {
+			end = i + 1
+			continue
+		}
+		if end != i || r == utf8.RuneError {
+			break
+		}
+		rest := text[i+utf8.RuneLen(r):]
+		group := r == '\'' || r == '’' || r == ' ' || r == '\u00a0' || r == '\u202f' || r == '\u2009'
+		n := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		if !(group && n == 3 || (r == '.' || r == ',') && n > 0) {
+			break
+		}
+	}
+	return text[:end]
+}
+
+// decimalSign returns the decimal sign of a numeral that has points or commas.
+func decimalSign(numeral string) string {
+	point, comma := strings.LastIndexByte(numeral, '.'), strings.LastIndexByte(numeral, ',')
+	switch {
+	case point >= 0 && comma > point:
+		return ","
+	case comma >= 0 && point > comma:
+		return "."
+	case strings.Count(numeral, ",") == 1 && len(numeral)-comma != 1+3:
+		return ","
+	case strings.Count(numeral, ".") == 1:
+		return "."
+	}
+	return "none" // no text has it: all signs separate groups
+}
+
+// digits returns the digits of text.
+func digits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, text)
+}

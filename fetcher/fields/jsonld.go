@@ -1,0 +1,161 @@
+package fields
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// maxScriptBytes bounds the JSON-LD of a page that is read: parsed JSON may take
+// thirty times its text.
+const maxScriptBytes = 256 << 10
+
+// readScript parses a script if it is JSON-LD and room has its text. What is no
+// JSON is passed over.
+func (t *tree) readScript(n *html.Node, room *int) {
+	kind, _ := attribute(n, "type")
+	kind, _, _ = strings.Cut(kind, ";")
+	if !strings.EqualFold(strings.TrimSpace(kind), "application/ld+json") || n.FirstChild == nil {
+		return
+	}
+	text := n.FirstChild.Data
+	if len(text) > *room {
+		t.broken = "the page has more JSON-LD than is read"
+		return
+	}
+	*room -= len(text)
+	value, err := parseScript(text)
+	if err != nil {
+		t.broken = "the JSON-LD of the page is damaged: " + err.Error()
+		return
+	}
+	t.scripts = append(t.scripts, value)
+}
+
+// commentMarks removes what keeps old browsers from showing a script.
+var commentMarks = strings.NewReplacer("<![CDATA[", "", "]]>", "", "<!--", "", "-->", "")
+
+// parseScript reads one script, also one that has comment marks around it or line
+// breaks in its strings.
+func parseScript(text string) (value any, err error) {
+	if value, err = decode(text); err == nil {
+		return value, nil
+	}
+	text = commentMarks.Replace(text)
+	begin, end := strings.IndexAny(text, "{["), strings.LastIndexAny(text, "}]")
+	if begin < 0 || end < begin {
+		return nil, err
+	}
+	mended := strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, text[begin:end+1])
+	if value, again := decode(mended); again == nil {
+		return value, nil
+	}
+	return nil, err
+}
+
+// decode reads JSON. Numbers stay as they are written.
+func decode(text string) (value any, err error) {
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.UseNumber()
+	if err = d.Decode(&value); err == nil && d.More() {
+		err = json.Unmarshal([]byte(text), &value) // which says what is wrong
+	}
+	return value, err
+}
+
+// jsonPath finds values in JSON-LD.
+type jsonPath struct{ path }
+
+func (j *jsonPath) find(t *tree, yield func(string) bool) (reason string) {
+	t.index()
+	for _, item := range j.items(t.scripts) {
+		if !follow(item, j.keys, yield) {
+			break
+		}
+	}
+	switch {
+	case t.broken != "":
+		return t.broken
+	case len(t.scripts) == 0:
+		return "the page has no JSON-LD"
+	}
+	return "no such property in the JSON-LD of the page"
+}
+
+// items returns the objects that the path begins at: those that are no property of
+// another, or all of a type, outer ones first.
+func (j *jsonPath) items(level []any) (items []map[string]any) {
+	for outer := true; len(level) > 0; {
+		var below []any
+		for _, value := range level {
+			switch v := value.(type) {
+			case []any:
+				below = append(below, v...)
+			case map[string]any:
+				if j.kind == "" && outer || j.kind != "" && hasKind(v["@type"], j.kind) {
+					items = append(items, v)
+				}
+				if graph, ok := v["@graph"]; ok && j.kind == "" {
+					below = append(below, graph)
+				}
+				if j.kind != "" {
+					for _, key := range slices.Sorted(maps.Keys(v)) {
+						below = append(below, v[key])
+					}
+				}
+			}
+		}
+		level = below
+	}
+	return items
+}
+
+// hasKind reports whether the value of @type names kind.
+func hasKind(value any, kind string) bool {
+	switch v := value.(type) {
+	case string:
+		return isKind(v, kind)
+	case []any:
+		return slices.ContainsFunc(v, func(one any) bool { return hasKind(one, kind) })
+	}
+	return false
+}
+
+// follow yields what keys lead to from value, through arrays. It returns false
+// when yield did.
+func follow(value any, keys []string, yield func(string) bool) (more bool) {
+	switch v := value.(type) {
+	case []any:
+		for _, one := range v {
+			if !follow(one, keys, yield) {
+				return false
+			}
+		}
+	case map[string]any:
+		if len(keys) > 0 {
+			next, ok := v[keys[0]]
+			return !ok || follow(next, keys[1:], yield)
+		}
+		for _, key := range []string{"@value", "name", "url", "@id"} { // what stands for an object
+			if text, ok := v[key].(string); ok {
+				return yield(text)
+			}
+		}
+	case string:
+		return len(keys) > 0 || yield(v)
+	case json.Number:
+		return len(keys) > 0 || yield(v.String())
+	case bool:
+		return len(keys) > 0 || yield(map[bool]string{true: "true", false: "false"}[v])
+	}
+	return true
+}

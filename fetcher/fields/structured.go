@@ -1,0 +1,166 @@
+package fields
+
+import (
+	"errors"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// structured are the sources that are no selectors, by what they begin with.
+var structured = []struct {
+	prefix  string
+	compile func(rest string) (finder, error)
+}{
+	{"meta:", func(rest string) (finder, error) { return newMeta(rest) }},
+	{"og:", func(rest string) (finder, error) { return newMeta("og:" + rest) }},
+	{"jsonld:", func(rest string) (finder, error) {
+		p, err := parsePath(rest)
+		return &jsonPath{p}, err
+	}},
+	{"microdata:", func(rest string) (finder, error) {
+		p, err := parsePath(rest)
+		return &microPath{p}, err
+	}},
+}
+
+// meta finds the content of meta elements by their name or property.
+type meta struct{ name string }
+
+func newMeta(name string) (*meta, error) {
+	if name == "" || strings.HasSuffix(name, ":") || strings.ContainsAny(name, " \t\"'<>@") {
+		return nil, errors.New("want the name of a meta element, such as description or og:title")
+	}
+	return &meta{name}, nil
+}
+
+func (m *meta) find(t *tree, yield func(string) bool) (reason string) {
+	t.index()
+	for _, n := range t.metas {
+		for _, key := range []string{"property", "name", "itemprop", "http-equiv"} {
+			name, _ := attribute(n, key)
+			if content, ok := attribute(n, "content"); ok && strings.EqualFold(strings.TrimSpace(name), m.name) {
+				if !yield(content) {
+					return ""
+				}
+				break
+			}
+		}
+	}
+	return "no meta element has this name and content"
+}
+
+// path names a property of structured data: Product.offers.price.
+type path struct {
+	kind string   // type of the item that the path begins at; empty means any item that is no property of another
+	keys []string // at least one
+}
+
+// parsePath reads a path. Names of types begin with a capital letter in
+// schema.org, those of properties do not.
+func parsePath(text string) (p path, err error) {
+	for i, name := range strings.Split(text, ".") {
+		switch {
+		case name == "" || strings.ContainsAny(name, " \t\"'<>|()[]"):
+			return p, errors.New("want a path such as Product.offers.price or datePublished")
+		case i == 0 && 'A' <= name[0] && name[0] <= 'Z':
+			p.kind = name
+		default:
+			p.keys = append(p.keys, name)
+		}
+	}
+	if p.keys == nil {
+		return p, errors.New("want a property behind the type, such as " + p.kind + ".name")
+	}
+	return p, nil
+}
+
+// isKind reports whether the name of a type, such as https://schema.org/Product,
+// is kind.
+func isKind(name, kind string) bool {
+	return name[strings.LastIndexAny(name, "/#:")+1:] == kind
+}
+
+// microPath finds properties in microdata.
+type microPath struct{ path }
+
+func (m *microPath) find(t *tree, yield func(string) bool) (reason string) {
+	last := m.keys[len(m.keys)-1]
+	t.index()
+	for _, n := range t.properties {
+		if t.late() || hasToken(n, "itemprop", last) && m.holds(n, t.Root) && !yield(microValue(n)) {
+			break
+		}
+	}
+	return "no such property in the microdata of the page"
+}
+
+// holds reports whether n, which has the last key, is what the path leads to.
+func (m *microPath) holds(n, root *html.Node) bool {
+	for i := len(m.keys) - 2; ; i-- {
+		for n = n.Parent; n != nil; n = n.Parent {
+			if _, item := attribute(n, "itemscope"); item {
+				break
+			}
+			if n == root {
+				return false
+			}
+		}
+		if n == nil {
+			return false
+		}
+		if i >= 0 {
+			if !hasToken(n, "itemprop", m.keys[i]) {
+				return false
+			}
+			continue
+		}
+		if m.kind == "" {
+			_, property := attribute(n, "itemprop")
+			return !property
+		}
+		kinds, _ := attribute(n, "itemtype")
+		for kind := range strings.FieldsSeq(kinds) {
+			if isKind(kind, m.kind) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// hasToken reports whether an attribute, a list of words, has token.
+func hasToken(n *html.Node, name, token string) bool {
+	words, _ := attribute(n, name)
+	for word := range strings.FieldsSeq(words) {
+		if word == token {
+			return true
+		}
+	}
+	return false
+}
+
+// microValue returns the value of a property, as the HTML standard says; content
+// counts on every element.
+func microValue(n *html.Node) string {
+	names := []string{"content"}
+	switch n.DataAtom {
+	case atom.A, atom.Area, atom.Link:
+		names = append(names, "href")
+	case atom.Audio, atom.Embed, atom.Iframe, atom.Img, atom.Source, atom.Track, atom.Video:
+		names = append(names, "src")
+	case atom.Object:
+		names = append(names, "data")
+	case atom.Data, atom.Meter:
+		names = append(names, "value")
+	case atom.Time:
+		names = append(names, "datetime")
+	}
+	for _, name := range names {
+		if value, ok := attribute(n, name); ok {
+			return value
+		}
+	}
+	return textOf(n)
+}

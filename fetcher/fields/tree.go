@@ -1,0 +1,199 @@
+package fields
+
+import (
+	"bytes"
+	"io"
+	"strings"
+
+	"github.com/andybalholm/cascadia"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// finder finds the values of a source.
+type finder interface {
+	// find calls yield with each value in document order until it returns false.
+	// If there was none it returns why.
+	find(t *tree, yield func(text string) bool) (reason string)
+}
+
+// maxValueBytes bounds the text of one element before it has its form: of four
+// times what is kept, since white space is dropped.
+const maxValueBytes = 4 * MaxFieldBytes
+
+// tree is a page with what is read of it once.
+type tree struct {
+	Page
+	over    bool // GiveUp returned true
+	visited int
+
+	// What index has found: one walk for all sources that are no selectors.
+	indexed    bool
+	metas      []*html.Node
+	properties []*html.Node // elements with an itemprop
+	scripts    []any        // JSON-LD, parsed
+	broken     string       // why there is no more of it
+}
+
+// index finds the elements that hold structured data, once.
+func (t *tree) index() {
+	if t.indexed {
+		return
+	}
+	t.indexed = true
+	room := maxScriptBytes
+	t.each(func(n *html.Node) bool {
+		switch n.DataAtom {
+		case atom.Meta:
+			t.metas = append(t.metas, n)
+		case atom.Script:
+			t.readScript(n, &room)
+		}
+		if _, ok := attribute(n, "itemprop"); ok {
+			t.properties = append(t.properties, n)
+		}
+		return true
+	})
+}
+
+// late reports whether the time is over. It asks once for every few elements.
+func (t *tree) late() bool {
+	if t.visited++; t.visited%32 == 0 && t.GiveUp != nil && !t.over {
+		t.over = t.GiveUp()
+	}
+	return t.over
+}
+
+// each calls visit with the elements in document order until it returns false or
+// the time is over.
+func (t *tree) each(visit func(n *html.Node) bool) {
+	for n := t.Root; n != nil && !t.over; {
+		if n.Type == html.ElementNode && (t.late() || !visit(n)) {
+			return
+		}
+		n = following(n, t.Root)
+	}
+}
+
+// following returns the node behind n in document order, below root; nil at the end.
+func following(n, root *html.Node) *html.Node {
+	if n.FirstChild != nil {
+		return n.FirstChild
+	}
+	for n != root && n.NextSibling == nil {
+		n = n.Parent
+	}
+	if n == root {
+		return nil
+	}
+	return n.NextSibling
+}
+
+// selected finds elements by a CSS selector.
+type selected struct {
+	match cascadia.SelectorGroup
+	taken string // text, html, or the name of an attribute
+}
+
+func (s *selected) find(t *tree, yield func(string) bool) (reason string) {
+	matches := false
+	t.each(func(n *html.Node) bool {
+		if !s.match.Match(n) {
+			return true
+		}
+		matches = true
+		switch s.taken {
+		case "text":
+			return yield(textOf(n))
+		case "html":
+			return yield(htmlOf(n))
+		}
+		text, ok := attribute(n, s.taken)
+		return !ok || yield(text)
+	})
+	if matches {
+		return "no element that matches has the attribute " + s.taken
+	}
+	return "no element matches"
+}
+
+// attribute returns the value of an attribute, in whatever case its name is.
+func attribute(n *html.Node, name string) (value string, ok bool) {
+	for i := range n.Attr {
+		if strings.EqualFold(n.Attr[i].Key, name) {
+			return n.Attr[i].Val, true
+		}
+	}
+	return "", false
+}
+
+// textOf returns the text of an element as a reader sees it: without scripts and
+// styles within it, and with white space between blocks.
+func textOf(root *html.Node) string {
+	if c := root.FirstChild; c != nil && c.NextSibling == nil && c.Type == html.TextNode && len(c.Data) <= maxValueBytes {
+		return c.Data
+	}
+	var b strings.Builder
+	writeText(&b, root)
+	return b.String()
+}
+
+// writeText writes the text below n.
+func writeText(b *strings.Builder, n *html.Node) {
+	for c := n.FirstChild; c != nil && b.Len() < maxValueBytes; c = c.NextSibling {
+		switch {
+		case c.Type == html.TextNode:
+			b.WriteString(cut(c.Data, maxValueBytes-b.Len()))
+		case c.Type != html.ElementNode || hidden(c.DataAtom):
+		case inline(c.DataAtom):
+			writeText(b, c)
+		default:
+			b.WriteByte(' ')
+			writeText(b, c)
+			b.WriteByte(' ')
+		}
+	}
+}
+
+// hidden reports whether the text of an element is not for readers.
+func hidden(name atom.Atom) bool {
+	return name == atom.Script || name == atom.Style || name == atom.Template
+}
+
+// inline reports whether an element stands within a line of text.
+func inline(name atom.Atom) bool {
+	switch name {
+	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Cite, atom.Code, atom.Data, atom.Del, atom.Dfn,
+		atom.Em, atom.Font, atom.I, atom.Ins, atom.Kbd, atom.Label, atom.Mark, atom.Nobr, atom.Q, atom.S, atom.Samp,
+		atom.Small, atom.Span, atom.Strike, atom.Strong, atom.Sub, atom.Sup, atom.Time, atom.Tt, atom.U, atom.Var, atom.Wbr:
+		return true
+	}
+	return false
+}
+
+// htmlOf returns what is within an element as HTML.
+func htmlOf(n *html.Node) string {
+	b := &bounded{room: maxValueBytes}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if html.Render(b, c) != nil {
+			break
+		}
+	}
+	return strings.ToValidUTF8(b.String(), "")
+}
+
+// bounded takes so many bytes and then an error.
+type bounded struct {
+	bytes.Buffer
+	room int
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	n := min(len(p), b.room-b.Len())
+	b.Buffer.Write(p[:n])
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}

@@ -1,0 +1,134 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// columns is how long a line of Markdown may be, in characters.
+const columns = 120
+
+var (
+	// link is the target of a Markdown link or image: its file and its anchor.
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	heading = regexp.MustCompile(`^#+ (.*)$`)
+	// inlineCode is what a line of Markdown shows as it stands.
+	inlineCode = regexp.MustCompile("`[^`]*`")
+	linked     = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	// pagePath is a page of the documentation as comments and prose name it.
+	pagePath = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
+)
+
+// generated reports whether a program wrote the page, which has the columns that
+// its tables need.
+func generated(name string) bool { return name == "bench/RESULTS.md" }
+
+// checkPage wants lines that fit, and links that lead to a file and a heading.
+func checkPage(tree fs.FS, name, text string) []string {
+	faults := checkPagePaths(tree, name, 1, text)
+	code := false
+	for i, line := range strings.Split(text, "\n") {
+		if n := utf8.RuneCountInString(line); n > columns && !generated(name) {
+			faults = append(faults, fault(name, "line %d has %d columns, want %d at most", i+1, n, columns))
+		}
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		}
+		if code {
+			continue
+		}
+		for _, found := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line, ""), -1) {
+			if why := checkLink(tree, name, text, found[1], found[2]); why != "" {
+				faults = append(faults, fault(name, "line %d links to %s: %s", i+1, found[0][2:len(found[0])-1], why))
+			}
+		}
+	}
+	return faults
+}
+
+// checkLink says what is wrong with a link from a page to a file and an anchor,
+// or nothing. Links to other sites are not followed.
+func checkLink(tree fs.FS, name, text, file, anchor string) string {
+	if strings.Contains(file, ":") {
+		return ""
+	}
+	if file != "" {
+		target := path.Join(path.Dir(name), file)
+		if _, err := fs.Stat(tree, target); err != nil {
+			return "there is no " + target
+		}
+		if anchor == "" {
+			return ""
+		}
+		there, err := fs.ReadFile(tree, target)
+		if err != nil {
+			return err.Error()
+		}
+		text = string(there)
+	}
+	if !anchors(text)[anchor] {
+		return "no heading there has the anchor " + anchor
+	}
+	return ""
+}
+
+// anchors returns the anchors that GitHub gives to the headings of a page.
+func anchors(text string) map[string]bool {
+	all, code := make(map[string]bool), false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		}
+		found := heading.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if code || found == nil {
+			continue
+		}
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, linked.ReplaceAllString(found[1], "$1"))
+		for n, first := 1, anchor; all[anchor]; n++ {
+			anchor = fmt.Sprintf("%s-%d", first, n)
+		}
+		all[anchor] = true
+	}
+	return all
+}
+
+// checkPagesOfComments wants the pages that the comments of a Go file name.
+func checkPagesOfComments(tree fs.FS, src source) []string {
+	var faults []string
+	for _, group := range src.syntax.Comments {
+		for _, comment := range group.List {
+			faults = append(faults, checkPagePaths(tree, src.path, src.line(comment), comment.Text)...)
+		}
+	}
+	return faults
+}
+
+// checkPagePaths wants the pages that a text names by their path from the root.
+// The text begins at line first of its file.
+func checkPagePaths(tree fs.FS, name string, first int, text string) []string {
+	var faults []string
+	for i, line := range strings.Split(text, "\n") {
+		if !strings.Contains(line, "docs/") {
+			continue
+		}
+		for _, page := range pagePath.FindAllString(line, -1) {
+			if _, err := fs.Stat(tree, page); err != nil {
+				faults = append(faults, fault(name, "line %d names %s, which is not there", first+i, page))
+			}
+		}
+	}
+	return faults
+}

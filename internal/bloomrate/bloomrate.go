@@ -1,0 +1,136 @@
+// Package bloomrate measures how often a filter errs, and judges whether that is
+// chance.
+//
+// It owns counting and statistics. What rate a filter should have is package
+// sizing's, and which keys it is asked for its caller's.
+package bloomrate
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+)
+
+// batch is how many keys one call of a filter is given.
+const batch = 4096
+
+// Random sets prints to random fingerprints and returns them. Real ones are keyed
+// hashes, so random ones are as good.
+func Random(rng *rand.Rand, prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
+	for i := range prints {
+		binary.LittleEndian.PutUint64(prints[i][:8], rng.Uint64())
+		binary.LittleEndian.PutUint64(prints[i][8:], rng.Uint64())
+	}
+	return prints
+}
+
+// Keys sets prints to the next distinct keys, and returns them.
+type Keys func(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint
+
+// RandomKeys returns Keys that are random fingerprints.
+func RandomKeys(rng *rand.Rand) Keys {
+	return func(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint { return Random(rng, prints) }
+}
+
+// Fill adds the next n keys and returns how many of them filter took for known
+// ones: lost they would be, if they were URLs.
+func Fill(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (lost uint64, err error) {
+	return each(keys, n, false, func(prints []bloomstore.Fingerprint) ([]bool, error) {
+		return filter.AddIfAbsent(ctx, prints)
+	})
+}
+
+// Probe looks up the next n keys and returns how many of them filter claims to
+// know.
+func Probe(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (claimed uint64, err error) {
+	return each(keys, n, true, func(prints []bloomstore.Fingerprint) ([]bool, error) {
+		return filter.Contains(ctx, prints)
+	})
+}
+
+// each asks for the next n keys and counts the answers that are as told.
+func each(keys Keys, n uint64, told bool, ask func([]bloomstore.Fingerprint) ([]bool, error)) (count uint64, err error) {
+	prints := make([]bloomstore.Fingerprint, min(n, batch))
+	for left := n; left > 0; left -= uint64(len(prints)) {
+		prints = prints[:min(uint64(len(prints)), left)]
+		answers, err := ask(keys(prints))
+		if err != nil {
+			return count, err
+		}
+		for _, answer := range answers {
+			if answer == told {
+				count++
+			}
+		}
+	}
+	return count, nil
+}
+
+// few is the number of expected events up to which they are Poisson here;
+// beyond, the normal distribution is close enough in its tails.
+const few = 1000
+
+// Deviation returns how far count events in trials are from an expected rate of
+// p: in σ of the normal distribution, or in what is as unlikely as that. 5σ are
+// passed once in two million runs, on either side.
+//
+// spread is the standard deviation of the rate itself, relative to p: filters of
+// one size differ by chance, see sizing.RateSpread. It returns +Inf for an event
+// that cannot be.
+func Deviation(count, trials uint64, p, spread float64) float64 {
+	mean := p * float64(trials)
+	if mean < few {
+		return poissonDeviation(float64(count), mean) / math.Sqrt(1+mean*spread*spread)
+	}
+	return (float64(count) - mean) / math.Sqrt(mean*(1-p)+math.Pow(mean*spread, 2))
+}
+
+// poissonDeviation returns by how many σ a normal variable would be off to be as
+// unlikely as count or more, or count or less, of so many expected.
+func poissonDeviation(count, mean float64) float64 {
+	switch {
+	case count == mean:
+		return 0
+	case mean == 0:
+		return math.Inf(1)
+	case count > mean:
+		return quantile(poissonTail(count, mean, +1))
+	default:
+		return -quantile(poissonTail(count, mean, -1))
+	}
+}
+
+// quantile returns by how many σ a normal variable is exceeded with probability
+// tail, 0 for a tail of half or more. It bisects: math.Erfcinv knows no tail
+// below 1e-16.
+func quantile(tail float64) float64 {
+	lo, hi := 0.0, 40.0
+	for range 60 {
+		if mid := (lo + hi) / 2; math.Erfc(mid/math.Sqrt2)/2 > tail {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// poissonTail returns the probability of count and of all beyond it, which are
+// no nearer to the mean, in the direction of step.
+func poissonTail(count, mean, step float64) float64 {
+	factorial, _ := math.Lgamma(count + 1)
+	term := math.Exp(count*math.Log(mean) - mean - factorial)
+	sum := term
+	for n := count; term > sum*1e-16 && (step > 0 || n > 0); n += step {
+		if step > 0 {
+			term *= mean / (n + 1)
+		} else {
+			term *= n / mean
+		}
+		sum += term
+	}
+	return sum
+}

@@ -1,0 +1,134 @@
+// Package durable has the operations on files by which the stores and outputs of
+// a crawl survive a crash: a file that only grows is opened at the length that
+// was committed, another file is replaced as a whole, and a directory is synced.
+//
+// It owns what these steps are and their order. It does not own the form of a
+// file, its name, or when it is rotated.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// NewSuffix ends the name of a file that will replace another when it is whole.
+// A crash can leave such a file. It may be removed.
+const NewSuffix = ".new"
+
+// MissingError reports a file that is shorter than what was committed of it.
+type MissingError struct {
+	Name            string
+	Size, Committed int64 // bytes
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s has %d bytes, but %d were committed: its end is missing", e.Name, e.Size, e.Committed)
+}
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(filesystem vfs.FS, name string) error {
+	dir, err := filesystem.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// OpenAt opens a file, or creates it, and cuts it to the length that was
+// committed. The caller syncs the directory. A *MissingError: the file is shorter.
+func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
+	file, err := filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Size() < length {
+		err = &MissingError{name, info.Size(), length}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if info.Size() > length {
+		if file, err = cut(filesystem, file, name, length); err != nil {
+			return nil, fmt.Errorf("cut %s to %d bytes: %w", name, length, err)
+		}
+	}
+	return file, nil
+}
+
+// cut shortens an open file. A file system that cannot truncate gets a copy.
+func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File, error) {
+	if filesystem == vfs.Default {
+		if err := os.Truncate(name, length); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		return file, nil
+	}
+	err := Replace(filesystem, name, func(w io.Writer) error {
+		_, err := io.Copy(w, io.NewSectionReader(file, 0, length))
+		return err
+	})
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+}
+
+// Replace writes a file, in place of another of that name. After a crash it is
+// there whole or not at all.
+func Replace(filesystem vfs.FS, name string, write func(io.Writer) error) error {
+	return replace(filesystem, name, filesystem.Create, write)
+}
+
+// ReplacePrivate is Replace for a file that no other user may read.
+func ReplacePrivate(filesystem vfs.FS, name string, write func(io.Writer) error) error {
+	return replace(filesystem, name, func(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+		return createPrivate(filesystem, name, category)
+	}, write)
+}
+
+func replace(filesystem vfs.FS, name string, create func(string, vfs.DiskWriteCategory) (vfs.File, error), write func(io.Writer) error) error {
+	file, err := create(name+NewSuffix, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	if err = write(file); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = filesystem.Rename(name+NewSuffix, name)
+	}
+	if err != nil {
+		_ = filesystem.Remove(name + NewSuffix)
+		return err
+	}
+	return SyncDir(filesystem, filesystem.PathDir(name))
+}
+
+// PrivateMode is that of files that no other user may read.
+const PrivateMode = 0o600
+
+// createPrivate creates a file, in place of another of that name, that no other
+// user can open, not even while it is empty. An FS knows no modes: a file on the
+// disk is made before the FS opens it.
+func createPrivate(filesystem vfs.FS, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if vfs.Root(filesystem) != vfs.Default {
+		return filesystem.Create(name, category)
+	}
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, PrivateMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	return filesystem.OpenReadWrite(name, category)
+}

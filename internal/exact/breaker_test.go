@@ -1,0 +1,165 @@
+package exact_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// gate is a Set that counts calls and answers each with err.
+type gate struct {
+	exact.Set
+	mu    sync.Mutex
+	calls int
+	err   error
+}
+
+func (g *gate) call() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls++
+	return g.err
+}
+
+func (g *gate) set(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.err = err
+}
+
+func (g *gate) Decide(context.Context, []exact.Key) ([]exact.Answer, error) {
+	return nil, g.call()
+}
+
+func (g *gate) Finish(context.Context, []exact.Finished, []exact.Row) error {
+	return g.call()
+}
+
+func TestBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{}
+		b := exact.NewBreaker(g, time.Second)
+		decide := func(wantCalls int, wantAway bool) {
+			t.Helper()
+			_, err := b.Decide(t.Context(), nil)
+			if g.calls != wantCalls || b.Away() != wantAway || errors.Is(err, frontier.ErrUnavailable) != wantAway {
+				t.Errorf("%d calls, away %t, %v; want %d, %t", g.calls, b.Away(), err, wantCalls, wantAway)
+			}
+		}
+		decide(1, false)
+		g.err = errors.New("a bad statement") // which is no outage
+		decide(2, false)
+		g.err = frontier.ErrUnavailable
+		decide(3, true)
+		decide(3, true)
+		time.Sleep(time.Second - time.Millisecond)
+		decide(3, true)
+		time.Sleep(time.Millisecond)
+		decide(4, true) // one finds out
+		decide(4, true)
+		g.err = nil
+		decide(4, true)
+		time.Sleep(time.Second)
+		decide(5, false)
+		decide(6, false)
+	})
+}
+
+// TestOneCallFindsOut: of many that come when the pause is over one goes through.
+func TestOneCallFindsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowGate{err: frontier.ErrUnavailable}
+		b := exact.NewBreaker(slow, time.Second)
+		_, _ = b.Decide(t.Context(), nil)
+		time.Sleep(2 * time.Second)
+		for range 10 {
+			go func() { _, _ = b.Decide(t.Context(), nil) }()
+		}
+		synctest.Wait()
+		if calls := slow.calls.Load(); calls != 2 {
+			t.Errorf("%d calls went through, want 2", calls)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// slowGate answers after half a second.
+type slowGate struct {
+	exact.Set
+	calls atomic.Int64
+	err   error
+}
+
+func (g *slowGate) Decide(context.Context, []exact.Key) ([]exact.Answer, error) {
+	g.calls.Add(1)
+	time.Sleep(500 * time.Millisecond)
+	return nil, g.err
+}
+
+// TestOutputHolds: with Hold, Sync outlasts an outage, and ends when it is closed.
+func TestOutputHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{err: frontier.ErrUnavailable}
+		stop := make(chan struct{})
+		out := exact.NewOutput(exact.OutputConfig{Set: exact.NewBreaker(g, time.Second), Rows: true, Hold: stop})
+		out.Append(exact.Row{URL: "a"})
+		time.AfterFunc(time.Hour, func() { g.set(nil) })
+		begin := time.Now()
+		if _, err := out.Sync(); err != nil || time.Since(begin) < time.Hour || g.calls > 3700 {
+			t.Errorf("Sync returned %v after %v and %d calls", err, time.Since(begin), g.calls)
+		}
+		if calls := g.calls; calls > 0 {
+			if _, err := out.Sync(); err != nil || g.calls != calls {
+				t.Errorf("a second Sync made %d calls, %v", g.calls-calls, err)
+			}
+		}
+		g.set(frontier.ErrUnavailable)
+		out.Append(exact.Row{URL: "b"})
+		time.AfterFunc(time.Minute, func() { close(stop) })
+		if _, err := out.Sync(); !errors.Is(err, frontier.ErrUnavailable) {
+			t.Errorf("after Hold was closed: %v", err)
+		}
+	})
+}
+
+// TestRelayRuns: it brings in what waits, notices that the set is back though
+// nobody else asks it, and ends with its context.
+func TestRelayRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, exact.Windows{}, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- d.relay.Run(ctx) }()
+		d.weak.set(func(string, int) (before, after bool) { return true, false })
+		time.Sleep(time.Minute)
+		d.weak.set(nil)
+		time.Sleep(2 * time.Second)
+		d.offer(frontier.Added, d.page(3))
+		l := d.lease()
+		c := d.completion(l.Items[0])
+		c.Links = []frontier.Offer{d.page(2)}
+		d.weak.set(func(op string, _ int) (before, after bool) { return op == "decide", false })
+		d.must(d.complete(l, c))
+		d.weak.set(nil)
+		time.Sleep(2 * time.Second)
+		d.state(d.page(2), exact.Queued, 0)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// set changes what fails.
+func (w *weak) set(fails func(op string, call int) (before, after bool)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails = fails
+}

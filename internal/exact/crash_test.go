@@ -1,0 +1,175 @@
+package exact_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
+)
+
+// points are the crash points, as docs/design/exact-urls.md has them.
+var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "relayed"}
+
+// TestCrashPoints kills the process at each point in turn, at its first passings:
+// nothing is lost and nothing is in the output twice.
+func TestCrashPoints(t *testing.T) {
+	passings := 6
+	if *proof {
+		passings = 60
+	}
+	for _, point := range points {
+		t.Run(point, func(t *testing.T) {
+			for passing := range passings {
+				w := newWorld(t, 40, exact.Windows{})
+				passed := 0
+				w.crash = func(at string) {
+					if at != point {
+						return
+					}
+					if passed++; passed == passing+1 {
+						panic(died{at})
+					}
+				}
+				if point == "relayed" { // without notes nothing is
+					w.weak.fails = func(op string, call int) (before, after bool) { return op == "decide" && call%3 == 1, false }
+				}
+				w.run()
+				w.verify()
+				if passed == 0 {
+					t.Fatal("the point was never passed")
+				}
+				if t.Failed() {
+					t.Fatalf("after a crash at passing %d", passing)
+				}
+			}
+		})
+	}
+}
+
+// TestAwayAtEachCall has each call of the set fail once, before its effect and
+// after.
+func TestAwayAtEachCall(t *testing.T) {
+	for _, rows := range []bool{false, true} {
+		for _, op := range []string{"decide", "queued", "finish", "stale", "waiting"} {
+			for _, late := range []bool{false, true} {
+				t.Run(fmt.Sprintf("rows=%t/%s/late=%t", rows, op, late), func(t *testing.T) {
+					for fail := range 12 {
+						w := newWorld(t, 40, exact.Windows{})
+						w.rows = rows
+						w.weak.fails = func(call string, n int) (before, after bool) {
+							hit := call == op && n == fail
+							return hit && !late, hit && late
+						}
+						w.run()
+						w.verify()
+						if t.Failed() {
+							t.Fatalf("after call %d of %s failed", fail, op)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestCrashesAndOutages has processes die and the set go away at random.
+func TestCrashesAndOutages(t *testing.T) {
+	runs := 60
+	if *proof {
+		runs = 5000
+	}
+	first, runs := suite.FirstSeed(*seed, runs)
+	for i := range runs {
+		seed := first + uint64(i)
+		rng := rand.New(rand.NewPCG(seed, 4))
+		w := newWorld(t, 60, exact.Windows{})
+		w.rows = rng.IntN(4) == 0
+		deaths := rng.Float64() * 0.1
+		w.crash = func(at string) {
+			if rng.Float64() < deaths {
+				panic(died{at})
+			}
+		}
+		failing, away := rng.Float64()*0.4, 0
+		w.weak.fails = func(string, int) (before, after bool) {
+			if away--; away > 0 {
+				return true, false
+			}
+			if rng.Float64() < failing/20 {
+				away = rng.IntN(30)
+			}
+			return rng.Float64() < failing/2, rng.Float64() < failing/2
+		}
+		w.run()
+		w.verify()
+		if t.Failed() {
+			t.Fatalf("replay with -seed=%d", seed)
+		}
+	}
+}
+
+// TestRelaysAndReconcilersRace has four of each race eight workers of four
+// processes, with a set that is away now and then: nothing is lost, and nothing
+// is in the output twice.
+func TestRelaysAndReconcilersRace(t *testing.T) {
+	rounds := 3
+	if *proof {
+		rounds = 200
+	}
+	for range rounds {
+		w := newWorld(t, 200, exact.Windows{})
+		w.weak.fails = func(_ string, call int) (before, after bool) { return call%29 > 25, call%31 == 7 }
+		type process struct {
+			*exact.Store
+			*exact.Relay
+		}
+		var all []process
+		for range 4 {
+			store, relay := w.process()
+			all = append(all, process{store, relay})
+		}
+		w.seed(all[0].Store)
+		var workers, others sync.WaitGroup
+		stop := make(chan struct{})
+		for i := range 8 {
+			workers.Go(func() {
+				for !w.work(all[i%4].Store) {
+				}
+			})
+		}
+		for i := range 4 {
+			others.Go(func() { w.until(stop, func() { w.tend(all[i].Relay) }) })
+			others.Go(func() {
+				w.until(stop, func() {
+					w.inOneMoment(func() { _, _ = all[i].Store.Reconcile(t.Context(), nil) })
+				})
+			})
+		}
+		workers.Wait()
+		close(stop)
+		others.Wait()
+		w.weak.fails = nil
+		for !w.work(all[0].Store) { // what a reconciler brought back in the last moment
+			w.tend(all[0].Relay)
+		}
+		w.verify()
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// until repeats do until stop is closed.
+func (w *world) until(stop chan struct{}, do func()) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+			do()
+		}
+	}
+}

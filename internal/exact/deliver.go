@@ -1,0 +1,108 @@
+package exact
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
+)
+
+// drain brings to the set what waits in the outbox, n notes at a time.
+func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) (total int, err error) {
+	for {
+		notes, err := s.Queue.Notes(ctx, n)
+		if err != nil {
+			return total, fmt.Errorf("exact: read the outbox: %w", err)
+		}
+		if len(notes.Notes) == 0 {
+			return total, nil
+		}
+		ours, err := s.deliver(ctx, notes)
+		if err != nil {
+			return total, err
+		}
+		if ours {
+			total += len(notes.Notes)
+			progress(len(notes.Notes))
+		}
+	}
+}
+
+// deliver brings notes to the set, queues those of their links that are new, and
+// then drops the notes. A relay that dies on the way leaves them to another, for
+// whom the set knows what was new; that is stale soon.
+func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err error) {
+	var ends []Finished
+	var links []frontier.Offer
+	for i := range notes.Notes {
+		n := &notes.Notes[i]
+		if n.Outcome == "" {
+			links = append(links, n.Item.Offer())
+			continue
+		}
+		ends = append(ends, Finished{
+			Ref: Ref{n.Item.Fingerprint, n.Item.Round}, Class: n.Item.Class, Outcome: n.Outcome, Status: n.Status,
+		})
+	}
+	if len(ends) > 0 {
+		if err := s.cfg.Set.Finish(ctx, ends, nil); err != nil {
+			return false, fmt.Errorf("exact: finish %d keys of the outbox: %w", len(ends), err)
+		}
+	}
+	known, err := s.deliverLinks(ctx, links)
+	if err != nil {
+		return false, err
+	}
+	crash.Point("relayed")
+	return s.Queue.Delivered(ctx, notes, known, nil)
+}
+
+// deliverLinks decides about links of the outbox and queues those that are new.
+// It returns how many are known; the others are counted by the queue.
+func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known uint64, err error) {
+	if len(links) == 0 {
+		return 0, nil
+	}
+	mine := s.exactOf(links)
+	d, err := s.decide(ctx, keysOf(mine))
+	if err != nil {
+		return 0, err
+	}
+	d.apply(mine, d.at)
+	var fresh offers
+	for i, link := range mine.links {
+		if isExact(&link) && !isNew(link.Decision) {
+			known++
+		} else {
+			fresh.add(link, mine.prints[i])
+		}
+	}
+	_, err = s.offer(ctx, fresh)
+	return known, err
+}
+
+// offer offers what is new to the queue, tells the set, and returns how many were
+// added and refused.
+func (s *Store) offer(ctx context.Context, fresh offers) (counts Offered, err error) {
+	if len(fresh.links) == 0 {
+		return counts, nil
+	}
+	verdicts, err := s.Queue.Add(ctx, fresh.links)
+	if err != nil {
+		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(fresh.links), err)
+	}
+	crash.Point("offered")
+	heard := hearing{}
+	for i := range fresh.links {
+		heard.note(fresh, i, verdicts[i].Answer != frontier.Refused)
+		switch verdicts[i].Answer {
+		case frontier.Added:
+			counts.Added++
+		case frontier.Refused:
+			counts.Refused++
+		}
+	}
+	s.settle(ctx, heard)
+	return counts, nil
+}

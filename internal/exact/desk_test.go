@@ -1,0 +1,174 @@
+package exact_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// desk is a world whose calls to the queue are noted.
+type desk struct {
+	*world
+	asked *asked
+}
+
+// asked is a queue that keeps what it was offered, and fails by plan.
+type asked struct {
+	*frontiertest.Memory
+	added    [][]frontier.Offer
+	made     [][]frontier.Completion
+	slow     func()                          // called in Add; nil: nothing
+	late     func()                          // called in Waits; nil: nothing
+	output   frontier.Output                 // synced by Complete itself; nil: by the Memory
+	wrote    map[bloomstore.Fingerprint]bool // whose records were written, with output
+	complete error                           // answered by the next Complete, in place of its reply
+	early    bool                            // the Complete that fails has no effect
+}
+
+func (a *asked) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
+	a.added = append(a.added, slices.Clone(items))
+	if a.slow != nil {
+		a.slow()
+	}
+	return a.Memory.Add(ctx, items)
+}
+
+func (a *asked) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error) {
+	if a.late != nil {
+		a.late()
+	}
+	return a.Memory.Waits(ctx, keys)
+}
+
+func (a *asked) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	a.made = append(a.made, slices.Clone(done))
+	fault := a.complete
+	a.complete = nil
+	if fault != nil && a.early {
+		return fault
+	}
+	if a.output != nil {
+		if err := a.record(done); err != nil {
+			return err
+		}
+	}
+	return errors.Join(a.Memory.Complete(ctx, id, done, update), fault)
+}
+
+// record does as redisstore does: a record is written once, however often its
+// completion is tried, and each try is synced.
+func (a *asked) record(done []frontier.Completion) error {
+	for i := range done {
+		if done[i].Record != nil && !a.wrote[done[i].Item] {
+			if err := done[i].Record(frontier.LinkCounts{}); err != nil {
+				return err
+			}
+			a.wrote[done[i].Item] = true
+		}
+		done[i].Record = nil
+	}
+	_, err := a.output.Sync()
+	return err
+}
+
+func newDesk(t *testing.T, windows exact.Windows, most uint64) *desk {
+	w := newWorld(t, 30, windows)
+	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{
+		Now: w.clock.Now, Output: w.out, LeaseTTL: 10 * time.Minute, MaxPerHost: most,
+	})
+	d := &desk{world: w, asked: &asked{Memory: w.queue}}
+	set := exact.NewBreaker(w.weak, time.Nanosecond)
+	w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files})
+	store, err := exact.New(exact.Config{
+		Queue: d.asked, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf, Now: w.clock.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store, w.relay = store, exact.NewRelay(store, exact.RelayConfig{})
+	return d
+}
+
+func (d *desk) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// offer adds items and checks the answers.
+func (d *desk) offer(want frontier.Answer, items ...frontier.Offer) {
+	d.Helper()
+	verdicts, err := d.store.Add(d.Context(), items)
+	d.must(err)
+	for i, v := range verdicts {
+		if v.Answer != want {
+			d.Errorf("%s is answered %v %q, want %v", items[i].URL, v.Answer, v.Reason, want)
+		}
+	}
+}
+
+func (d *desk) lease() frontier.Lease {
+	d.Helper()
+	grant, err := d.store.Lease(d.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{d.leaseID()}, InFlight: 1})
+	d.must(err)
+	if len(grant.Leases) != 1 {
+		d.Fatalf("no lease was granted: %+v", grant)
+	}
+	return grant.Leases[0]
+}
+
+func (d *desk) complete(l frontier.Lease, done ...frontier.Completion) error {
+	return d.store.Complete(d.Context(), l.ID, done, frontier.HostUpdate{})
+}
+
+// state checks where the set has a URL.
+func (d *desk) state(item frontier.Offer, want exact.State, round uint32) {
+	d.Helper()
+	status, err := d.store.Where(d.Context(), item.URL)
+	d.must(err)
+	if status.State != want || status.Round != round {
+		d.Errorf("the set has %s as %q in round %d, want %q in round %d", item.URL, status.State, status.Round, want, round)
+	}
+}
+
+// finishAll completes all that can be leased, without links.
+func (d *desk) finishAll() {
+	d.Helper()
+	for {
+		grant, err := d.store.Lease(d.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{d.leaseID()}})
+		d.must(err)
+		if len(grant.Leases) == 0 {
+			return
+		}
+		var done []frontier.Completion
+		for _, item := range grant.Leases[0].Items {
+			c := d.completion(item)
+			c.Links = nil
+			done = append(done, c)
+		}
+		d.must(d.store.Complete(d.Context(), grant.Leases[0].ID, done, frontier.HostUpdate{End: true}))
+	}
+}
+
+// decisionsOf returns the decisions that items were offered with.
+func decisionsOf(items []frontier.Offer) (all []frontier.Decision) {
+	for _, item := range items {
+		all = append(all, item.Decision)
+	}
+	return all
+}
+
+func (d *desk) wantDecisions(items []frontier.Offer, want ...frontier.Decision) {
+	d.Helper()
+	if got := decisionsOf(items); !slices.Equal(got, want) {
+		d.Errorf("decisions %v, want %v", got, want)
+	}
+}

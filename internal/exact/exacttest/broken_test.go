@@ -1,0 +1,279 @@
+package exacttest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
+)
+
+// broken is a Memory with methods replaced; a nil one is Memory's.
+type broken struct {
+	*Memory
+	decide   func(context.Context, []exact.Key) ([]exact.Answer, error)
+	queued   func(context.Context, []exact.Ref) error
+	withdraw func(context.Context, []exact.Ref) error
+	finish   func(context.Context, []exact.Finished, []exact.Row) error
+	stale    func(context.Context, time.Duration, int) ([]exact.Entry, error)
+	waiting  func(context.Context, bloomstore.Fingerprint, int) ([]exact.Entry, error)
+	sweep    func(context.Context, int) (int, time.Duration, error)
+}
+
+func (b *broken) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+	if b.decide == nil {
+		return b.Memory.Decide(ctx, keys)
+	}
+	return b.decide(ctx, keys)
+}
+
+func (b *broken) Queued(ctx context.Context, keys []exact.Ref) error {
+	if b.queued == nil {
+		return b.Memory.Queued(ctx, keys)
+	}
+	return b.queued(ctx, keys)
+}
+
+func (b *broken) Withdraw(ctx context.Context, keys []exact.Ref) error {
+	if b.withdraw == nil {
+		return b.Memory.Withdraw(ctx, keys)
+	}
+	return b.withdraw(ctx, keys)
+}
+
+func (b *broken) Finish(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+	if b.finish == nil {
+		return b.Memory.Finish(ctx, finished, records)
+	}
+	return b.finish(ctx, finished, records)
+}
+
+func (b *broken) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
+	if b.stale == nil {
+		return b.Memory.Stale(ctx, age, n)
+	}
+	return b.stale(ctx, age, n)
+}
+
+func (b *broken) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
+	if b.waiting == nil {
+		return b.Memory.Waiting(ctx, after, n)
+	}
+	return b.waiting(ctx, after, n)
+}
+
+func (b *broken) Sweep(ctx context.Context, n int) (int, time.Duration, error) {
+	if b.sweep == nil {
+		return b.Memory.Sweep(ctx, n)
+	}
+	return b.sweep(ctx, n)
+}
+
+// mutants are sets that break their contract, each in one way; wantCase names a
+// case that must see it.
+var mutants = []struct {
+	name, wantCase string
+	breakIt        func(b *broken, opt *Options)
+}{
+	{"looks before it inserts, in two steps", "RacersGetOneNew", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			known := make([]exact.Status, len(keys))
+			for i, key := range keys {
+				known[i], _ = b.Lookup(ctx, key.Fingerprint)
+			}
+			time.Sleep(time.Millisecond) // others look meanwhile
+			answers, err := b.Memory.Decide(ctx, keys)
+			for i := range answers {
+				if known[i].State == exact.Unknown {
+					answers[i].New = true
+				}
+			}
+			return answers, err
+		}
+	}},
+	{"answers equal keys of a batch alike", "EqualKeysInOneBatch", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			answers, err := b.Memory.Decide(ctx, keys)
+			first := map[bloomstore.Fingerprint]exact.Answer{}
+			for i, key := range keys {
+				if a, ok := first[key.Fingerprint]; ok {
+					answers[i] = a
+				} else {
+					first[key.Fingerprint] = answers[i]
+				}
+			}
+			return answers, err
+		}
+	}},
+	{"answers in the order of fingerprints", "AnswersAreIndexForIndex", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			sorted := slices.Clone(keys)
+			slices.SortFunc(sorted, func(a, b exact.Key) int { return slices.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
+			return b.Memory.Decide(ctx, sorted)
+		}
+	}},
+	{"loses keys of calls that are cancelled", "InterruptedDecide", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			answers, err := b.Memory.Decide(ctx, keys)
+			if err != nil || len(keys) != 20 || ctx.Done() == nil {
+				return answers, err
+			}
+			time.Sleep(100 * time.Microsecond)
+			if ctx.Err() != nil { // the keys count as somebody's, and are in nobody's hands
+				for _, key := range keys {
+					_ = b.Memory.Queued(context.Background(), refs(0, key))
+				}
+				return nil, ctx.Err()
+			}
+			return answers, nil
+		}
+	}},
+	{"keeps no depth", "KeysAreKept", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			keys = slices.Clone(keys)
+			for i := range keys {
+				keys[i].Depth = 0
+			}
+			return b.Memory.Decide(ctx, keys)
+		}
+	}},
+	{"queues whatever the round", "QueuedPassesOver", func(b *broken, _ *Options) {
+		b.queued = func(ctx context.Context, keys []exact.Ref) error {
+			keys = slices.Clone(keys)
+			for i := range keys {
+				status, _ := b.Lookup(ctx, keys[i].Fingerprint)
+				keys[i].Round = status.Round
+			}
+			return b.Memory.Queued(ctx, keys)
+		}
+	}},
+	{"withdraws whatever the round", "WithdrawOfARenewedKey", func(b *broken, _ *Options) {
+		b.withdraw = func(ctx context.Context, keys []exact.Ref) error {
+			keys = slices.Clone(keys)
+			for i := range keys {
+				status, _ := b.Lookup(ctx, keys[i].Fingerprint)
+				keys[i].Round = status.Round
+			}
+			return b.Memory.Withdraw(ctx, keys)
+		}
+	}},
+	{"withdraws nothing", "Withdraw", func(b *broken, _ *Options) {
+		b.withdraw = func(context.Context, []exact.Ref) error { return nil }
+	}},
+	{"finishes in the next round", "FirstToFinishDecides", func(b *broken, _ *Options) {
+		b.finish = func(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+			finished = slices.Clone(finished)
+			for i := range finished {
+				if s, _ := b.Lookup(ctx, finished[i].Fingerprint); s.State == exact.Done || s.State == exact.Failed {
+					finished[i].Round++ // as one that overwrites
+				}
+			}
+			return b.Memory.Finish(ctx, finished, records)
+		}
+	}},
+	{"stores keys and then records", "RecordsOnce", func(b *broken, _ *Options) {
+		b.finish = func(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+			records = slices.Clone(records)
+			for i := range records {
+				records[i].Round += uint32(len(finished)) // another round for each caller
+			}
+			return b.Memory.Finish(ctx, finished, records)
+		}
+	}},
+	{"knows no windows", "BackAfterTheWindow", func(b *broken, opt *Options) {
+		b.Memory = NewMemory(Options{Now: opt.Now})
+	}},
+	{"has one window for all", "WindowsAreOfClasses", func(b *broken, opt *Options) {
+		var windows exact.Windows
+		for class := range windows {
+			windows[class] = opt.Windows[1]
+		}
+		b.Memory = NewMemory(Options{Now: opt.Now, Windows: windows})
+	}},
+	{"hands stale keys to everybody", "StaleClaims", func(b *broken, _ *Options) {
+		b.stale = func(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
+			entries, err := b.Memory.Waiting(ctx, bloomstore.Fingerprint{}, n)
+			return entries, err
+		}
+	}},
+	{"lists one page only", "WaitingInPages", func(b *broken, _ *Options) {
+		b.waiting = func(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
+			if after != (bloomstore.Fingerprint{}) {
+				return nil, nil
+			}
+			return b.Memory.Waiting(ctx, after, n)
+		}
+	}},
+	{"skips a key at the end of each page", "WaitingIsCompleteUnderChange", func(b *broken, _ *Options) {
+		b.waiting = func(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
+			entries, err := b.Memory.Waiting(ctx, after, n)
+			if len(entries) == n && n > 1 {
+				entries = slices.Delete(entries, n-2, n-1)
+			}
+			return entries, err
+		}
+	}},
+	{"says that all are queued", "EntriesSayWhereTheyAre", func(b *broken, _ *Options) {
+		b.waiting = func(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
+			entries, err := b.Memory.Waiting(ctx, after, n)
+			for i := range entries {
+				entries[i].State = exact.Queued
+			}
+			return entries, err
+		}
+	}},
+	{"sweeps as much as there is", "SweepInBatches", func(b *broken, _ *Options) {
+		b.sweep = func(ctx context.Context, _ int) (int, time.Duration, error) { return b.Memory.Sweep(ctx, 1<<20) }
+	}},
+	{"forgets what it swept", "SweptRoundsDoNotRepeat", func(b *broken, _ *Options) {
+		b.decide = func(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+			answers, err := b.Memory.Decide(ctx, keys)
+			for i := range answers {
+				if answers[i].New {
+					answers[i].Round, answers[i].First = 0, true
+				}
+			}
+			return answers, err
+		}
+	}},
+	{"takes calls whose context has ended", "CancelledCallsDoNothing", func(b *broken, _ *Options) {
+		b.finish = func(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+			return errors.Join(b.Memory.Finish(context.WithoutCancel(ctx), finished, records), ctx.Err())
+		}
+	}},
+}
+
+// TestSuiteSeesBrokenSets runs the suite on sets that are broken on purpose.
+func TestSuiteSeesBrokenSets(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			suite.WantCaught(t, allCases(), m.wantCase, drive(t.Context(), func(opt Options) exact.Set {
+				b := &broken{Memory: NewMemory(opt)}
+				m.breakIt(b, &opt)
+				return b
+			}))
+		})
+	}
+}
+
+// TestModelSeesBrokenSets: so does the model, most of them.
+func TestModelSeesBrokenSets(t *testing.T) {
+	seen := 0
+	for _, m := range mutants {
+		open := drive(t.Context(), func(opt Options) exact.Set {
+			b := &broken{Memory: NewMemory(opt)}
+			m.breakIt(b, &opt)
+			return b
+		})
+		if modelRun(7, 1500).Run(open) != nil {
+			seen++
+		}
+	}
+	if want := len(mutants) / 2; seen < want {
+		t.Errorf("the model sees %d of %d broken sets, want %d", seen, len(mutants), want)
+	}
+}

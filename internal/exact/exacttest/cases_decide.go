@@ -1,0 +1,162 @@
+package exacttest
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+var decideCases = []testCase{
+	{Name: "TenTimesInARow", Check: tenTimesInARow},
+	{Name: "EqualKeysInOneBatch", Check: equalKeysInOneBatch},
+	{Name: "AnswersAreIndexForIndex", Check: answersAreIndexForIndex},
+	{Name: "EmptyCalls", Check: emptyCalls},
+	{Name: "KeysAreKept", Check: keysAreKept},
+	{Name: "InterruptedDecide", Check: interruptedDecide},
+	{Name: "CancelledCallsDoNothing", Check: cancelledCallsDoNothing},
+}
+
+func tenTimesInARow(open opener) {
+	d := open(exact.Windows{})
+	d.fresh(key(1))
+	for range 9 {
+		d.wantAnswers(exact.Answer{}, key(1))
+	}
+	d.wantStats(1, 0, 0, 0)
+}
+
+func equalKeysInOneBatch(open opener) {
+	d := open(exact.Windows{})
+	d.fresh(key(9))
+	batch := []exact.Key{key(1), key(2), key(1), key(1), key(9), key(2), key(3), key(9)}
+	for i, got := range d.decide(batch...) {
+		first := i == 0 || i == 1 || i == 6
+		if want := (exact.Answer{New: first, First: first}); got != want {
+			d.Failf("key %d of the batch: %+v, want %+v", i, got, want)
+		}
+	}
+	d.wantStats(4, 0, 0, 0)
+}
+
+func answersAreIndexForIndex(open opener) {
+	d := open(exact.Windows{})
+	const n = 700
+	rng := rand.New(rand.NewPCG(1, 2))
+	known := map[int]bool{}
+	for range 3 { // known ones pile up
+		batch := rng.Perm(n)[:n/2]
+		var asked []exact.Key
+		for _, i := range batch {
+			asked = append(asked, key(i))
+		}
+		for j, got := range d.decide(asked...) {
+			if got.New == known[batch[j]] || got.New != got.First || got.Round != 0 {
+				d.Failf("key %d, which was known: %t, is answered %+v", batch[j], known[batch[j]], got)
+			}
+		}
+		for _, i := range batch {
+			known[i] = true
+		}
+	}
+	d.wantStats(uint64(len(known)), 0, 0, 0)
+}
+
+func emptyCalls(open opener) {
+	d := open(exact.Windows{})
+	d.decide()
+	d.Must(d.Queued(d.Ctx, nil), "Queued")
+	d.Must(d.Withdraw(d.Ctx, nil), "Withdraw")
+	d.Must(d.Finish(d.Ctx, nil, nil), "Finish")
+	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
+		d.Failf("Sweep of an empty set: %d, %v", swept, lag)
+	}
+	d.wantEntries("Stale", d.stale(0, 10), 0)
+	d.wantEntries("Waiting", d.waiting(10), 0)
+	d.wantState(exact.Unknown, 0, key(1))
+	d.wantStats(0, 0, 0, 0)
+}
+
+// extremes are keys with the largest and the smallest values.
+func extremes() []exact.Key {
+	long := key(1)
+	long.URL = "https://host.test/" + strings.Repeat("x", frontier.MaxURLBytes-len("https://host.test/"))
+	long.Class, long.Depth, long.Hops, long.Priority = exact.Classes-1, 1<<16-1, 255, frontier.PriorityAsset
+	odd := key(2)
+	odd.URL = `https://host.test/'";--%00\{}[]$1,?é`
+	odd.Class, odd.Depth, odd.Hops, odd.Priority = frontier.Sitemap, 0, 0, frontier.PrioritySeed
+	return []exact.Key{long, odd, key(1<<15 + 1)}
+}
+
+func keysAreKept(open opener) {
+	d := open(exact.Windows{})
+	all := extremes()
+	d.fresh(all...)
+	d.wantEntries("Waiting", d.waiting(2), 0, all...)
+	d.wantEntries("Stale", d.stale(0, 10), 0, all...)
+	d.Must(d.Queued(d.Ctx, refs(0, all...)), "Queued")
+	d.wantEntries("Waiting", d.waiting(2), 0, all...)
+	d.wantState(exact.Queued, 0, all...)
+}
+
+// interruptedDecide: a worker that goes away in the middle of Decide leaves its
+// keys to others, or to the relay.
+func interruptedDecide(open opener) {
+	d := open(exact.Windows{})
+	const rounds, n = 60, 20
+	for round := range rounds {
+		mine := keys(round*n, (round+1)*n)
+		ctx, cancel := context.WithCancel(d.Ctx)
+		timer := time.AfterFunc(time.Duration(round)*50*time.Microsecond, cancel)
+		answers, err := d.Decide(ctx, mine)
+		timer.Stop()
+		cancel()
+		owned := 0
+		if err == nil {
+			owned = len(answers)
+		}
+		for _, a := range d.decide(mine...) {
+			if a.New {
+				owned++
+			}
+		}
+		if owned == n {
+			continue
+		}
+		d.Clock.Advance(5 * time.Second)
+		stale := d.stale(2*time.Second, n*rounds)
+		found := map[string]bool{}
+		for _, e := range stale {
+			found[e.URL] = true
+		}
+		for _, key := range mine {
+			if !found[key.URL] {
+				d.Failf("Decide ended with %v, and %q is neither new to the next caller nor pending", err, key.URL)
+			}
+		}
+	}
+}
+
+// cancelledCallsDoNothing: with a context that has ended before, nothing happens.
+func cancelledCallsDoNothing(open opener) {
+	d := open(exact.Windows{})
+	d.fresh(keys(0, 3)...)
+	ctx, cancel := context.WithCancel(d.Ctx)
+	cancel()
+	_, err := d.Decide(ctx, keys(3, 6))
+	for what, err := range map[string]error{
+		"Decide":   err,
+		"Queued":   d.Queued(ctx, refs(0, key(0))),
+		"Withdraw": d.Withdraw(ctx, refs(0, key(1))),
+		"Finish":   d.Finish(ctx, []exact.Finished{finished(key(2), 0, frontier.OK, 200)}, nil),
+	} {
+		if err == nil {
+			d.Failf("%s with a context that has ended returned no error", what)
+		}
+	}
+	d.wantState(exact.Pending, 0, keys(0, 3)...)
+	d.wantStats(3, 0, 0, 0)
+}

@@ -1,0 +1,160 @@
+package exacttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+var raceCases = []testCase{
+	{Name: "RacersGetOneNew", Check: racersGetOneNew},
+	{Name: "RacersRenewOnce", Check: racersRenewOnce},
+	{Name: "RacersFinishOnce", Check: racersFinishOnce},
+	{Name: "SweepersAndDeciders", Check: sweepersAndDeciders},
+}
+
+const racers = 32
+
+// wins counts who was told that a key is new, by round.
+type wins struct {
+	mu sync.Mutex
+	of map[exact.Ref]int
+}
+
+func (w *wins) count(asked []exact.Key, answers []exact.Answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, a := range answers {
+		if a.New {
+			w.of[exact.Ref{Fingerprint: asked[i].Fingerprint, Round: a.Round}]++
+		}
+	}
+}
+
+// offerShuffled has racers decide about keys at once, in batches, each in an
+// order of its own.
+func (d *driver) offerShuffled(all []exact.Key, batch int) *wins {
+	w := &wins{of: map[exact.Ref]int{}}
+	d.Race(racers, func(i int) error {
+		set, mine := d.share(), slices.Clone(all)
+		rng := rand.New(rand.NewPCG(7, uint64(i)))
+		rng.Shuffle(len(mine), func(a, b int) { mine[a], mine[b] = mine[b], mine[a] })
+		for asked := range slices.Chunk(mine, batch) {
+			answers, err := set.Decide(d.Ctx, asked)
+			if err != nil {
+				return err
+			}
+			w.count(asked, answers)
+		}
+		return nil
+	})
+	return w
+}
+
+func (d *driver) wantOneWinner(w *wins, round uint32, keys []exact.Key) {
+	for _, ref := range refs(round, keys...) {
+		if n := w.of[ref]; n != 1 {
+			d.Failf("of %d racers %d were told that %x is new in round %d, want 1", racers, n, ref.Fingerprint[:4], round)
+		}
+	}
+	if len(w.of) != len(keys) {
+		d.Failf("keys were new in %d rounds, want %d", len(w.of), len(keys))
+	}
+}
+
+func racersGetOneNew(open opener) {
+	d := open(exact.Windows{})
+	d.wantOneWinner(d.offerShuffled(keys(0, 1), 1), 0, keys(0, 1))
+	many := keys(1, 500)
+	d.wantOneWinner(d.offerShuffled(many, 50), 0, many)
+	d.wantStats(500, 0, 0, 0)
+}
+
+func racersRenewOnce(open opener) {
+	d := open(hundred())
+	many := keys(0, 300)
+	d.queue(0, many...)
+	d.finish(0, many...)
+	d.Clock.Advance(window + 2*time.Second)
+	d.wantOneWinner(d.offerShuffled(many, 40), 1, many)
+	d.wantStats(300, 0, 0, 0)
+}
+
+// racersFinishOnce: of many that finish a key in one round one decides, and it
+// is his record that stays.
+func racersFinishOnce(open opener) {
+	d := open(exact.Windows{})
+	many := keys(0, 40)
+	d.queue(0, many...)
+	d.Race(racers, func(i int) error {
+		var ends []exact.Finished
+		var rows []exact.Row
+		rng := rand.New(rand.NewPCG(8, uint64(i)))
+		for _, n := range rng.Perm(len(many)) {
+			ends = append(ends, finished(many[n], 0, frontier.OK, 200+i))
+			row := d.record(many[n], 0, fmt.Sprint(i))
+			row.Status = 200 + i
+			rows = append(rows, row)
+		}
+		return d.share().Finish(d.Ctx, ends, rows)
+	})
+	rows, shown := d.records()
+	if shown && len(rows) != len(many) {
+		d.Failf("there are %d records of %d keys", len(rows), len(many))
+	}
+	statusOf := map[bloomstore.Fingerprint]int{}
+	for _, row := range rows {
+		statusOf[row.Fingerprint] = row.Status
+	}
+	for _, key := range many {
+		if s := d.status(key); s.State != exact.Done || shown && s.HTTP != statusOf[key.Fingerprint] {
+			d.Failf("%q is %+v, and its record has status %d", key.URL, s, statusOf[key.Fingerprint])
+		}
+	}
+}
+
+// sweepersAndDeciders: however renewing, sweeping and finishing fall together,
+// no key is new twice in one round.
+func sweepersAndDeciders(open opener) {
+	d := open(exact.Windows{frontier.Exact: 10 * time.Second})
+	const n, turns = 60, 12
+	w := &wins{of: map[exact.Ref]int{}}
+	d.Race(8, func(i int) error {
+		set := d.share()
+		rng := rand.New(rand.NewPCG(9, uint64(i)))
+		for range turns {
+			asked := keys(0, n)
+			rng.Shuffle(n, func(a, b int) { asked[a], asked[b] = asked[b], asked[a] })
+			answers, err := set.Decide(d.Ctx, asked)
+			if err != nil {
+				return err
+			}
+			w.count(asked, answers)
+			var ends []exact.Finished
+			for j, a := range answers {
+				if a.New {
+					ends = append(ends, finished(asked[j], a.Round, frontier.OK, 200))
+				}
+			}
+			if err := set.Finish(d.Ctx, ends, nil); err != nil {
+				return err
+			}
+			d.Clock.Advance(3 * time.Second)
+			if _, _, err := set.Sweep(d.Ctx, 10); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for ref, n := range w.of {
+		if n != 1 {
+			d.Failf("%x was new %d times in round %d", ref.Fingerprint[:4], n, ref.Round)
+		}
+	}
+}

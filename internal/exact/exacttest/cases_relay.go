@@ -1,0 +1,175 @@
+package exacttest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+var relayCases = []testCase{
+	{Name: "StaleByAge", Check: staleByAge},
+	{Name: "StaleClaims", Check: staleClaims},
+	{Name: "StaleClaimsBySeveral", Check: staleClaimsBySeveral},
+	{Name: "StaleOfARenewedKey", Check: staleOfARenewedKey},
+	{Name: "WaitingInPages", Check: waitingInPages},
+	{Name: "EntriesSayWhereTheyAre", Check: entriesSayWhereTheyAre},
+	{Name: "WaitingIsCompleteUnderChange", Check: waitingIsCompleteUnderChange},
+}
+
+func staleByAge(open opener) {
+	d := open(exact.Windows{})
+	d.fresh(keys(0, 10)...)
+	d.Clock.Advance(30 * time.Second)
+	d.fresh(keys(10, 20)...)
+	d.Must(d.Queued(d.Ctx, refs(0, keys(5, 7)...)), "Queued")
+	d.Must(d.Withdraw(d.Ctx, refs(0, keys(7, 8)...)), "Withdraw")
+	d.finish(0, key(8))
+	d.Clock.Advance(28 * time.Second)
+	d.wantEntries("Stale too early", d.stale(time.Minute, 100), 0)
+	d.Clock.Advance(4 * time.Second)
+	d.wantEntries("Stale", d.stale(time.Minute, 100), 0, append(keys(0, 5), key(9))...)
+	d.wantState(exact.Pending, 0, keys(0, 5)...)
+}
+
+// staleClaims: what one caller got no other gets for that long; nor is it lost
+// when he does nothing about it.
+func staleClaims(open opener) {
+	d := open(exact.Windows{})
+	d.fresh(keys(0, 30)...)
+	d.Clock.Advance(62 * time.Second)
+	first := d.stale(time.Minute, 20)
+	if len(first) != 20 {
+		d.Failf("Stale returned %d of 20 keys", len(first))
+	}
+	second := d.stale(time.Minute, 20)
+	d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
+	d.Clock.Advance(58 * time.Second)
+	d.wantEntries("Stale while claimed", d.stale(time.Minute, 100), 0)
+	d.Clock.Advance(4 * time.Second)
+	d.wantEntries("Stale after the claims", d.stale(time.Minute, 100), 0, keys(0, 30)...)
+}
+
+func staleClaimsBySeveral(open opener) {
+	d := open(exact.Windows{})
+	const n = 400
+	d.fresh(keys(0, n)...)
+	d.Clock.Advance(62 * time.Second)
+	var mu sync.Mutex
+	var all []exact.Entry
+	d.Race(8, func(int) error {
+		set := d.share()
+		for idle := 0; idle < 3; {
+			got, err := set.Stale(d.Ctx, time.Minute, 15)
+			if err != nil {
+				return err
+			}
+			if len(got) == 0 {
+				idle++ // others may hold the rest at this moment
+			}
+			mu.Lock()
+			all = append(all, got...)
+			mu.Unlock()
+		}
+		return nil
+	})
+	all = append(all, d.stale(time.Minute, n)...)
+	d.wantEntries("Stale by eight", all, 0, keys(0, n)...)
+}
+
+func staleOfARenewedKey(open opener) {
+	d := open(hundred())
+	d.queue(0, key(0))
+	d.finish(0, key(0))
+	d.Clock.Advance(window + 2*time.Second)
+	again := key(0)
+	again.Depth, again.Hops, again.Priority = 77, 5, 1
+	d.wantAnswers(exact.Answer{New: true, Round: 1}, again)
+	d.wantEntries("Stale at once", d.stale(time.Minute, 9), 1)
+	d.Clock.Advance(62 * time.Second)
+	d.wantEntries("Stale", d.stale(time.Minute, 9), 1, again)
+	d.wantEntries("Waiting", d.waiting(9), 1, again)
+}
+
+func waitingInPages(open opener) {
+	d := open(exact.Windows{})
+	d.fresh(keys(0, 40)...)
+	d.Must(d.Queued(d.Ctx, refs(0, keys(20, 60)...)), "Queued")
+	d.finish(0, keys(10, 15)...)
+	d.finish(0, keys(30, 35)...)
+	want := append(keys(0, 10), keys(15, 30)...)
+	want = append(want, keys(35, 40)...)
+	for _, n := range []int{1, 7, 30, 1000} {
+		d.wantEntries(fmt.Sprintf("Waiting by %d", n), d.waiting(n), 0, want...)
+	}
+}
+
+func entriesSayWhereTheyAre(open opener) {
+	d := open(exact.Windows{})
+	d.fresh(keys(0, 10)...)
+	d.Must(d.Queued(d.Ctx, refs(0, keys(0, 4)...)), "Queued")
+	for _, e := range d.waiting(3) {
+		if want := d.status(e.Key).State; e.State != want {
+			d.Failf("Waiting says that %q is %q, want %q", e.URL, e.State, want)
+		}
+	}
+	for _, e := range d.stale(0, 10) {
+		if e.State != exact.Pending {
+			d.Failf("Stale says that %q is %q, want %q", e.URL, e.State, exact.Pending)
+		}
+	}
+}
+
+// waitingIsCompleteUnderChange: keys that wait from before a scan until after it
+// are in it once, whatever others do meanwhile.
+func waitingIsCompleteUnderChange(open opener) {
+	d := open(exact.Windows{})
+	const n = 200
+	d.fresh(keys(0, n)...)
+	d.Must(d.Queued(d.Ctx, refs(0, keys(0, n/2)...)), "Queued")
+	var stop atomic.Bool
+	changing := make(chan error, 1)
+	set := d.share()
+	go func() {
+		changing <- func() error {
+			for i := n; !stop.Load(); i++ {
+				if _, err := set.Decide(d.Ctx, keys(i, i+1)); err != nil {
+					return err
+				}
+				if err := set.Queued(d.Ctx, refs(0, key(n/2+i%(n/2)))); err != nil {
+					return err
+				}
+				if err := set.Finish(d.Ctx, []exact.Finished{finished(key(i), 0, "ok", 200)}, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	scans := make([][]exact.Entry, 5)
+	func() {
+		defer stop.Store(true)
+		for i := range scans {
+			scans[i] = d.waiting(11 + i)
+		}
+	}()
+	d.Must(<-changing, "changes")
+	constant := map[bloomstore.Fingerprint]bool{}
+	for _, key := range keys(0, n) {
+		constant[key.Fingerprint] = true
+	}
+	for _, entries := range scans {
+		seen := 0
+		for _, e := range entries {
+			if constant[e.Fingerprint] {
+				seen++
+			}
+		}
+		if seen != n {
+			d.Failf("a scan found %d of the %d keys that waited all the time", seen, n)
+		}
+	}
+}

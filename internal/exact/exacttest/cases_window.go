@@ -1,0 +1,204 @@
+package exacttest
+
+import (
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+var windowCases = []testCase{
+	{Name: "BackAfterTheWindow", Check: backAfterTheWindow},
+	{Name: "WindowsAreOfClasses", Check: windowsAreOfClasses},
+	{Name: "RowsInFlightHaveNoWindow", Check: rowsInFlightHaveNoWindow},
+	{Name: "WithdrawOfARenewedKey", Check: withdrawOfARenewedKey},
+	{Name: "LateFinisherOfAnEarlierRound", Check: lateFinisherOfAnEarlierRound},
+	{Name: "RetryStartsTheWindowAnew", Check: retryStartsTheWindowAnew},
+	{Name: "SweepInBatches", Check: sweepInBatches},
+	{Name: "SweptRoundsDoNotRepeat", Check: sweptRoundsDoNotRepeat},
+}
+
+const window = 100 * time.Second
+
+// hundred gives the class of the suite's keys a window.
+func hundred() exact.Windows { return exact.Windows{frontier.Exact: window} }
+
+// backAfterTheWindow: from completion on, of whatever end; not before, and only
+// once.
+func backAfterTheWindow(open opener) {
+	d := open(hundred())
+	done, failed := key(0), key(1)
+	d.queue(0, done, failed)
+	for round := range uint32(3) {
+		d.Clock.Advance(time.Hour)
+		d.Must(d.Finish(d.Ctx, []exact.Finished{
+			finished(done, round, frontier.OK, 200), finished(failed, round, frontier.Network, 0),
+		}, nil), "Finish")
+		if s := d.status(done); !about(s.SeenFor, window) || s.Forever {
+			d.Failf("the status of a key with a window of %v is %+v", window, s)
+		}
+		d.wantAnswers(exact.Answer{Round: round}, done, failed)
+		d.Clock.Advance(window - 2*time.Second)
+		d.wantAnswers(exact.Answer{Round: round}, done, failed, done)
+		d.wantState(exact.Done, round, done)
+		d.Clock.Advance(4 * time.Second)
+		if s := d.status(done); s.State != exact.Done || s.SeenFor != 0 || s.Forever {
+			d.Failf("the status of a key whose window is over is %+v", s)
+		}
+		if round == 1 { // with both in one batch, and one twice
+			answers := d.decide(done, failed, done)
+			again := exact.Answer{New: true, Round: 2}
+			if answers[0] != again || answers[1] != again || answers[2] != (exact.Answer{Round: 2}) {
+				d.Failf("keys whose windows are over are answered %+v", answers)
+			}
+			d.Must(d.Queued(d.Ctx, refs(2, done, failed)), "Queued")
+			continue
+		}
+		d.queue(round+1, done, failed)
+		d.wantAnswers(exact.Answer{Round: round + 1}, done, failed)
+	}
+}
+
+func windowsAreOfClasses(open opener) {
+	d := open(exact.Windows{frontier.Exact: window, 5: 10 * window})
+	short, long, forever := key(0), key(1), key(2)
+	long.Class, forever.Class = 5, 6
+	d.queue(0, short, long, forever)
+	d.finish(0, short, long, forever)
+	d.Clock.Advance(window + 2*time.Second)
+	d.queue(1, short)
+	d.wantAnswers(exact.Answer{}, long, forever)
+	d.Clock.Advance(9 * window)
+	d.queue(1, long)
+	d.Clock.Advance(1000 * window)
+	d.wantAnswers(exact.Answer{}, forever)
+	d.wantAnswers(exact.Answer{Round: 1}, short, long) // in flight
+}
+
+func rowsInFlightHaveNoWindow(open opener) {
+	d := open(hundred())
+	d.fresh(key(0))
+	d.queue(0, key(1))
+	d.Clock.Advance(10 * window)
+	d.wantAnswers(exact.Answer{}, keys(0, 2)...)
+	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
+		d.Failf("Sweep with nothing finished: %d, %v", swept, lag)
+	}
+	d.finish(0, key(1))
+	d.Clock.Advance(window + 2*time.Second)
+	d.queue(1, key(1))
+	d.Clock.Advance(10 * window)
+	d.wantAnswers(exact.Answer{Round: 1}, key(1))
+	if swept, lag := d.sweep(10); swept != 0 || lag != 0 {
+		d.Failf("Sweep with a renewed key that waits: %d, %v", swept, lag)
+	}
+	d.wantState(exact.Pending, 0, key(0))
+	d.wantState(exact.Queued, 1, key(1))
+}
+
+// withdrawOfARenewedKey: it is as finished as it was, and new to the next caller.
+func withdrawOfARenewedKey(open opener) {
+	d := open(hundred())
+	d.queue(0, keys(0, 2)...)
+	d.Must(d.Finish(d.Ctx, []exact.Finished{
+		finished(key(0), 0, frontier.ClientError, 404), finished(key(1), 0, frontier.Network, 0),
+	}, nil), "Finish")
+	d.Clock.Advance(window + 2*time.Second)
+	d.wantAnswers(exact.Answer{New: true, Round: 1}, keys(0, 2)...)
+	d.Must(d.Withdraw(d.Ctx, refs(0, keys(0, 2)...)), "Withdraw") // another round
+	d.wantState(exact.Pending, 1, keys(0, 2)...)
+	d.Must(d.Withdraw(d.Ctx, refs(1, keys(0, 2)...)), "Withdraw")
+	d.wantState(exact.Done, 0, key(0))
+	d.wantState(exact.Failed, 0, key(1))
+	if s := d.status(key(0)); s.Outcome != frontier.ClientError || s.HTTP != 404 {
+		d.Failf("a renewed key that was withdrawn is %+v", s)
+	}
+	d.wantEntries("Waiting", d.waiting(9), 1)
+	d.queue(1, keys(0, 2)...)
+}
+
+// lateFinisherOfAnEarlierRound changes nothing: neither while the key waits in
+// the next round, nor after that.
+func lateFinisherOfAnEarlierRound(open opener) {
+	d := open(hundred())
+	d.queue(0, key(0))
+	d.finish(0, key(0))
+	d.Clock.Advance(window + 2*time.Second)
+	d.wantAnswers(exact.Answer{New: true, Round: 1}, key(0))
+	late := []exact.Finished{finished(key(0), 0, frontier.Network, 0)}
+	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
+	d.wantState(exact.Pending, 1, key(0))
+	d.Must(d.Queued(d.Ctx, refs(1, key(0))), "Queued")
+	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
+	d.wantState(exact.Queued, 1, key(0))
+	d.finish(1, key(0))
+	d.Must(d.Finish(d.Ctx, late, nil), "Finish")
+	d.wantState(exact.Done, 1, key(0))
+}
+
+// retryStartsTheWindowAnew, and a repeat of Finish does not.
+func retryStartsTheWindowAnew(open opener) {
+	d := open(hundred())
+	d.queue(0, key(0))
+	d.Must(d.Finish(d.Ctx, []exact.Finished{finished(key(0), 0, frontier.Network, 0)}, nil), "Finish")
+	d.Clock.Advance(window / 2)
+	d.finish(1, key(0))
+	d.Clock.Advance(window / 2)
+	d.finish(1, key(0))
+	d.wantAnswers(exact.Answer{Round: 1}, key(0))
+	d.Clock.Advance(window/2 + 2*time.Second)
+	d.queue(2, key(0))
+}
+
+func sweepInBatches(open opener) {
+	d := open(hundred())
+	d.queue(0, keys(0, 50)...)
+	d.finish(0, keys(0, 20)...)
+	d.Clock.Advance(30 * time.Second)
+	d.finish(0, keys(20, 40)...)
+	d.Clock.Advance(window - 32*time.Second)
+	if swept, lag := d.sweep(100); swept != 0 || lag != 0 {
+		d.Failf("Sweep before a window is over: %d, %v", swept, lag)
+	}
+	d.Clock.Advance(12 * time.Second) // that of the first is over for 10 s
+	stats, err := d.Stats(d.Ctx)
+	d.Must(err, "Stats")
+	if !about(stats.Lag, 10*time.Second) {
+		d.Failf("the lag in Stats is %v, want 10s", stats.Lag)
+	}
+	if swept, lag := d.sweep(15); swept != 15 || !about(lag, 10*time.Second) {
+		d.Failf("Sweep of 15 of 20: %d, %v", swept, lag)
+	}
+	if swept, lag := d.sweep(15); swept != 5 || lag != 0 {
+		d.Failf("Sweep of the rest: %d, %v", swept, lag)
+	}
+	d.wantState(exact.Unknown, 0, keys(0, 20)...)
+	d.wantStats(0, 10, 20, 0)
+	d.Clock.Advance(30 * time.Second)
+	if swept, lag := d.sweep(100); swept != 20 || lag != 0 {
+		d.Failf("Sweep of the second 20: %d, %v", swept, lag)
+	}
+	d.wantStats(0, 10, 0, 0)
+}
+
+// sweptRoundsDoNotRepeat: what the set has forgotten it cannot tell from what it
+// never had, so that new keys begin behind all that were swept.
+func sweptRoundsDoNotRepeat(open opener) {
+	d := open(hundred())
+	d.queue(0, keys(0, 3)...)
+	d.finish(0, key(0), key(1))
+	d.finish(2, key(1)) // retried
+	d.Clock.Advance(window + 2*time.Second)
+	if swept, _ := d.sweep(9); swept != 2 {
+		d.Failf("Sweep forgot %d keys, want 2", swept)
+	}
+	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(0), key(1), key(9))
+	d.Must(d.Withdraw(d.Ctx, refs(3, key(9))), "Withdraw")
+	d.wantState(exact.Unknown, 0, key(9))
+	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(9))
+	d.wantAnswers(exact.Answer{}, key(2)) // it was there before
+	d.finish(3, key(0))
+	d.Clock.Advance(window + 2*time.Second)
+	d.queue(4, key(0)) // renewed, not swept
+	d.wantAnswers(exact.Answer{New: true, Round: 3}, key(10))
+}

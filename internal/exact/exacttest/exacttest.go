@@ -1,0 +1,256 @@
+// Package exacttest holds every exact.Set to its contract.
+//
+// It owns the suite that each implementation passes (RunSet, the cases by name;
+// ModelSet, random calls compared with Memory), and the reference implementation
+// (Memory). It imports no engine.
+//
+// What the suite holds sets to, beyond the comments of package exact:
+//
+//   - Clock. A set reads the time from Options.Now and may keep it in whole
+//     seconds: the suite never asks within a second of an end.
+//   - Stale and Waiting return a key as it was last decided to be new, with
+//     every field.
+//   - Lookup of a pending or queued key says its round and class, of a finished
+//     one its outcome and HTTP status as well.
+//   - A call that fails for the caller's context either took effect or did not,
+//     as a whole: nobody is told of a key that no one owns and no relay finds.
+package exacttest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
+)
+
+// Options say what kind of set a case needs.
+type Options struct {
+	Windows exact.Windows
+	Now     func() time.Time // the set's clock; safe for concurrent use
+}
+
+// Recorder is a Set that shows its records, ordered by fingerprint and round.
+type Recorder interface {
+	Records(ctx context.Context) ([]exact.Row, error)
+}
+
+// Sharer is a Set that several processes use: Share opens it once more.
+type Sharer interface {
+	Share() (exact.Set, error)
+}
+
+// RunSet holds the sets that open returns, fresh and empty each time, to the
+// contract, case by case. They are closed by t.Cleanup.
+func RunSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set) {
+	suite.Run(t, allCases(), func(t *testing.T) opener {
+		return drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
+	})
+}
+
+// A testCase holds a set to one part of the contract. It makes the sets it needs.
+type testCase = suite.Case[opener]
+
+// opener returns a fresh, empty set in the hands of a driver.
+type opener func(exact.Windows) *driver
+
+func allCases() []testCase {
+	return slices.Concat(decideCases, stateCases, windowCases, relayCases, raceCases)
+}
+
+// drive gives each set that open returns to a driver.
+func drive(ctx context.Context, open func(Options) exact.Set) opener {
+	return func(windows exact.Windows) *driver {
+		d := &driver{Driver: suite.NewDriver(ctx)}
+		d.Set = open(Options{Windows: windows, Now: d.Clock.Now})
+		return d
+	}
+}
+
+// driver makes calls of one set, and ends the case when one does not go as it
+// must.
+type driver struct {
+	exact.Set
+	suite.Driver
+}
+
+// share returns the set as another process has it.
+func (d *driver) share() exact.Set {
+	sharer, ok := d.Set.(Sharer)
+	if !ok {
+		return d.Set
+	}
+	set, err := sharer.Share()
+	d.Must(err, "Share")
+	return set
+}
+
+// key returns the n-th key: fingerprints are spread as those of URLs are.
+func key(n int) exact.Key {
+	return exact.Key{
+		Fingerprint: print(n), URL: fmt.Sprintf("https://host.test/%d", n),
+		Class: frontier.Exact, Depth: uint16(n), Hops: uint8(n % 7), Priority: frontier.Priority(n % frontier.Priorities),
+	}
+}
+
+var hasher = bloomstore.NewHasher(bloomstore.Key{1})
+
+func print(n int) bloomstore.Fingerprint {
+	return hasher.Fingerprint(string(binary.BigEndian.AppendUint64(nil, uint64(n))))
+}
+
+// keys returns the keys from up to, not including, to.
+func keys(from, to int) (keys []exact.Key) {
+	for n := from; n < to; n++ {
+		keys = append(keys, key(n))
+	}
+	return keys
+}
+
+// refs names keys in a round.
+func refs(round uint32, keys ...exact.Key) []exact.Ref {
+	refs := make([]exact.Ref, len(keys))
+	for i, key := range keys {
+		refs[i] = exact.Ref{Fingerprint: key.Fingerprint, Round: round}
+	}
+	return refs
+}
+
+func (d *driver) decide(keys ...exact.Key) []exact.Answer {
+	answers, err := d.Decide(d.Ctx, keys)
+	d.Must(err, "Decide")
+	if len(answers) != len(keys) {
+		d.Failf("Decide answered %d of %d keys", len(answers), len(keys))
+	}
+	return answers
+}
+
+// wantAnswers decides about keys and wants the same answer for each.
+func (d *driver) wantAnswers(want exact.Answer, keys ...exact.Key) {
+	for i, got := range d.decide(keys...) {
+		if got != want {
+			d.Failf("Decide(%q) = %+v, want %+v", suite.Cut(keys[i].URL), got, want)
+		}
+	}
+}
+
+// fresh decides about keys that must be new, and never were known.
+func (d *driver) fresh(keys ...exact.Key) {
+	d.wantAnswers(exact.Answer{New: true, First: true}, keys...)
+}
+
+// queue decides about keys that must be new in round, and marks them as queued.
+func (d *driver) queue(round uint32, keys ...exact.Key) {
+	d.wantAnswers(exact.Answer{New: true, Round: round, First: round == 0}, keys...)
+	d.Must(d.Queued(d.Ctx, refs(round, keys...)), "Queued")
+}
+
+// finished says that key ended in a round with an outcome.
+func finished(key exact.Key, round uint32, outcome frontier.Outcome, status int) exact.Finished {
+	return exact.Finished{Ref: refs(round, key)[0], Class: key.Class, Outcome: outcome, Status: status}
+}
+
+// finish ends keys well.
+func (d *driver) finish(round uint32, keys ...exact.Key) {
+	var all []exact.Finished
+	for _, key := range keys {
+		all = append(all, finished(key, round, frontier.OK, 200))
+	}
+	d.Must(d.Finish(d.Ctx, all, nil), "Finish")
+}
+
+func (d *driver) status(key exact.Key) exact.Status {
+	status, err := d.Lookup(d.Ctx, key.Fingerprint)
+	d.Must(err, "Lookup")
+	return status
+}
+
+// wantState checks where keys are, and in which round.
+func (d *driver) wantState(state exact.State, round uint32, keys ...exact.Key) {
+	for _, key := range keys {
+		got := d.status(key)
+		class := key.Class
+		if state == exact.Unknown {
+			class = frontier.Bulk
+		}
+		if got.State != state || got.Round != round || got.Class != class {
+			d.Failf("%q is %q in round %d with class %d, want %q in round %d with class %d",
+				suite.Cut(key.URL), got.State, got.Round, got.Class, state, round, class)
+		}
+	}
+}
+
+func (d *driver) wantStats(pending, queued, done, failed uint64) {
+	got, err := d.Stats(d.Ctx)
+	d.Must(err, "Stats")
+	got.Lag = 0
+	if want := (exact.Stats{Pending: pending, Queued: queued, Done: done, Failed: failed}); got != want {
+		d.Failf("Stats are %+v, want %+v", got, want)
+	}
+}
+
+// waiting returns what waits, read n entries at a time, which must be in order.
+func (d *driver) waiting(n int) (all []exact.Entry) {
+	for after := (bloomstore.Fingerprint{}); ; {
+		entries, err := d.Waiting(d.Ctx, after, n)
+		d.Must(err, "Waiting")
+		if len(entries) > n {
+			d.Failf("Waiting returned %d entries, want at most %d", len(entries), n)
+		}
+		if len(entries) == 0 {
+			return all
+		}
+		for _, e := range entries {
+			if string(e.Fingerprint[:]) <= string(after[:]) {
+				d.Failf("Waiting returned %x behind %x", e.Fingerprint, after)
+			}
+			after = e.Fingerprint
+		}
+		all = append(all, entries...)
+	}
+}
+
+// wantEntries checks that entries are those of keys in a round, in any order.
+func (d *driver) wantEntries(what string, got []exact.Entry, round uint32, want ...exact.Key) {
+	left := map[bloomstore.Fingerprint]exact.Key{}
+	for _, key := range want {
+		left[key.Fingerprint] = key
+	}
+	for _, e := range got {
+		key, ok := left[e.Fingerprint]
+		if !ok {
+			d.Failf("%s returned %q, which is there twice or should not be", what, suite.Cut(e.URL))
+		}
+		if e.Key != key || e.Round != round {
+			d.Failf("%s returned %+v, want %+v in round %d", what, e, key, round)
+		}
+		delete(left, e.Fingerprint)
+	}
+	if len(left) > 0 {
+		d.Failf("%s returned %d of %d keys", what, len(got), len(want))
+	}
+}
+
+func (d *driver) stale(age time.Duration, n int) []exact.Entry {
+	entries, err := d.Stale(d.Ctx, age, n)
+	d.Must(err, "Stale")
+	if len(entries) > n {
+		d.Failf("Stale returned %d entries, want at most %d", len(entries), n)
+	}
+	return entries
+}
+
+func (d *driver) sweep(n int) (int, time.Duration) {
+	swept, lag, err := d.Sweep(d.Ctx, n)
+	d.Must(err, "Sweep")
+	return swept, lag
+}
+
+// about reports whether two durations are equal to the second.
+func about(a, b time.Duration) bool { return (a - b).Abs() <= time.Second }

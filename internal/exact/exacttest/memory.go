@@ -1,0 +1,269 @@
+package exacttest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// Memory is the reference Set: one mutex and a map, nothing durable. It is meant
+// to be obviously right. It is safe for concurrent use.
+type Memory struct {
+	opt Options
+
+	mu      sync.Mutex
+	rows    map[bloomstore.Fingerprint]*row
+	records map[exact.Ref]exact.Row
+	floor   uint32 // the round of keys that are not known
+}
+
+// row is one key.
+type row struct {
+	exact.Key
+	exact.Status           // State, Round, Outcome and HTTP
+	since        time.Time // of a pending one: since when, or when it was claimed last
+	over         time.Time // of a finished one: when its window is; zero: never
+	finished     *row      // of a pending one that was finished in an earlier round: as it was
+}
+
+var _ exact.Set = (*Memory)(nil)
+
+// NewMemory returns an empty set. Options.Now may be nil, which means time.Now.
+func NewMemory(opt Options) *Memory {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Memory{opt: opt, rows: map[bloomstore.Fingerprint]*row{}, records: map[exact.Ref]exact.Row{}}
+}
+
+// Decide implements Set.
+func (m *Memory) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opt.Now()
+	answers := make([]exact.Answer, len(keys))
+	for i, key := range keys {
+		old := m.rows[key.Fingerprint]
+		fresh := &row{Key: key, Status: exact.Status{State: exact.Pending, Class: key.Class, Round: m.floor}, since: now}
+		switch {
+		case old == nil:
+			answers[i] = exact.Answer{New: true, Round: m.floor, First: m.floor == 0}
+		case old.expired(now):
+			fresh.Round, fresh.finished = old.Round+1, old
+			answers[i] = exact.Answer{New: true, Round: fresh.Round}
+		default:
+			answers[i] = exact.Answer{Round: old.Round}
+			continue
+		}
+		m.rows[key.Fingerprint] = fresh
+	}
+	return answers, nil
+}
+
+func (r *row) isFinished() bool { return r.State == exact.Done || r.State == exact.Failed }
+
+// expired reports whether r is finished and its window is over.
+func (r *row) expired(now time.Time) bool {
+	return r.isFinished() && !r.over.IsZero() && !now.Before(r.over)
+}
+
+// exact.Queued implements Set.
+func (m *Memory) Queued(ctx context.Context, keys []exact.Ref) error {
+	return m.eachPending(ctx, keys, func(r *row) { r.State, r.finished = exact.Queued, nil })
+}
+
+// Withdraw implements Set.
+func (m *Memory) Withdraw(ctx context.Context, keys []exact.Ref) error {
+	return m.eachPending(ctx, keys, func(r *row) {
+		if r.finished != nil {
+			m.rows[r.Fingerprint] = r.finished
+		} else {
+			delete(m.rows, r.Fingerprint)
+		}
+	})
+}
+
+func (m *Memory) eachPending(ctx context.Context, keys []exact.Ref, do func(*row)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		if r := m.rows[key.Fingerprint]; r != nil && r.State == exact.Pending && r.Round == key.Round {
+			do(r)
+		}
+	}
+	return nil
+}
+
+// Finish implements Set.
+func (m *Memory) Finish(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opt.Now()
+	for _, f := range finished {
+		r := m.rows[f.Fingerprint]
+		if r == nil || f.Round < r.Round || r.isFinished() && f.Round == r.Round {
+			continue
+		}
+		r.Round, r.Outcome, r.HTTP = f.Round, f.Outcome, f.Status
+		r.State = exact.State(f.Outcome.State())
+		r.over, r.finished = time.Time{}, nil
+		if window := m.opt.Windows[f.Class]; window > 0 {
+			r.over = now.Add(window)
+		}
+	}
+	for _, record := range records {
+		if _, ok := m.records[record.Ref]; !ok {
+			record.Record = slices.Clone(record.Record)
+			m.records[record.Ref] = record
+		}
+	}
+	return nil
+}
+
+// Stale implements Set.
+func (m *Memory) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opt.Now()
+	stale := m.where(func(r *row) bool { return r.State == exact.Pending && now.Sub(r.since) >= age })
+	slices.SortFunc(stale, func(a, b *row) int { return a.since.Compare(b.since) })
+	stale = stale[:min(n, len(stale))]
+	for _, r := range stale {
+		r.since = now
+	}
+	return entries(stale), nil
+}
+
+// Waiting implements Set.
+func (m *Memory) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	waiting := m.where(func(r *row) bool {
+		return !r.isFinished() && bytes.Compare(r.Fingerprint[:], after[:]) > 0
+	})
+	return entries(waiting[:min(n, len(waiting))]), nil
+}
+
+// where returns some of the rows by fingerprint; mu is held.
+func (m *Memory) where(is func(*row) bool) []*row {
+	var found []*row
+	for r := range maps.Values(m.rows) {
+		if is(r) {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b *row) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
+	return found
+}
+
+func entries(rows []*row) []exact.Entry {
+	entries := make([]exact.Entry, len(rows))
+	for i, r := range rows {
+		entries[i] = exact.Entry{Key: r.Key, Round: r.Round, State: r.State}
+	}
+	return entries
+}
+
+// Sweep implements Set.
+func (m *Memory) Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opt.Now()
+	expired := m.where(func(r *row) bool { return r.expired(now) })
+	slices.SortStableFunc(expired, func(a, b *row) int { return a.over.Compare(b.over) })
+	gone := expired[:min(n, len(expired))]
+	for _, r := range gone {
+		m.floor = max(m.floor, r.Round+1)
+		delete(m.rows, r.Fingerprint)
+	}
+	return len(gone), lagOf(expired[len(gone):], now), nil
+}
+
+// lagOf returns since when the first of some rows to expire is over.
+func lagOf(expired []*row, now time.Time) time.Duration {
+	if len(expired) == 0 {
+		return 0
+	}
+	first := slices.MinFunc(expired, func(a, b *row) int { return a.over.Compare(b.over) })
+	return cmp.Or(now.Sub(first.over), 1)
+}
+
+// Lookup implements Set.
+func (m *Memory) Lookup(ctx context.Context, key bloomstore.Fingerprint) (exact.Status, error) {
+	if err := ctx.Err(); err != nil {
+		return exact.Status{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.rows[key]
+	if r == nil {
+		return exact.Status{}, nil
+	}
+	status := r.Status
+	if r.isFinished() {
+		status.Forever = r.over.IsZero()
+		if !status.Forever {
+			status.SeenFor = max(r.over.Sub(m.opt.Now()), 0)
+		}
+	}
+	return status, nil
+}
+
+// exact.Stats implements Set.
+func (m *Memory) Stats(ctx context.Context) (exact.Stats, error) {
+	if err := ctx.Err(); err != nil {
+		return exact.Stats{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var s exact.Stats
+	for _, r := range m.rows {
+		switch r.State {
+		case exact.Pending:
+			s.Pending++
+		case exact.Queued:
+			s.Queued++
+		case exact.Done:
+			s.Done++
+		case exact.Failed:
+			s.Failed++
+		}
+	}
+	now := m.opt.Now()
+	s.Lag = lagOf(m.where(func(r *row) bool { return r.expired(now) }), now)
+	return s, nil
+}
+
+// Records returns the records by fingerprint and round.
+func (m *Memory) Records(context.Context) ([]exact.Row, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.records), func(a, b exact.Row) int {
+		return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(a.Round, b.Round))
+	}), nil
+}

@@ -1,0 +1,200 @@
+package exacttest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/suite"
+)
+
+// ModelSet makes steps random calls of a set that open returns, and of an
+// Memory with the same clock, and compares every answer. Equal seeds make
+// equal calls; a failing run prints the seed and the calls before.
+func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed uint64, steps int) {
+	t.Helper()
+	t.Logf("replay with -seed=%d", seed)
+	sets := drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
+	if err := modelRun(seed, steps).Run(sets); err != nil {
+		t.Error(err)
+	}
+}
+
+func modelRun(seed uint64, steps int) testCase {
+	return testCase{Name: fmt.Sprintf("seed=%d", seed), Check: func(open opener) {
+		// Windows and ages end between two ticks of the player's clock.
+		windows := exact.Windows{1: 45 * time.Second, 2: 205 * time.Second}
+		d := open(windows)
+		p := &player{
+			driver: d, rng: rand.New(rand.NewPCG(seed, 3)),
+			model: NewMemory(Options{Windows: windows, Now: d.Clock.Now}),
+		}
+		defer p.Explain()
+		for range steps {
+			p.step()
+		}
+		p.verify()
+	}}
+}
+
+// player makes random calls of two sets and compares.
+type player struct {
+	*driver
+	rng   *rand.Rand
+	model *Memory
+}
+
+const modelKeys = 60
+
+// key returns a random key; what it is like depends on chance, but for its class.
+func (p *player) key() exact.Key {
+	n := p.rng.IntN(modelKeys)
+	key := key(n)
+	key.Class = frontier.Class(1 + n%3)
+	key.Depth = uint16(p.rng.IntN(100))
+	return key
+}
+
+// ref names a random key, mostly in the round that it is in.
+func (p *player) ref() (exact.Ref, frontier.Class) {
+	key := p.key()
+	status, _ := p.model.Lookup(p.Ctx, key.Fingerprint)
+	round := status.Round
+	switch p.rng.IntN(8) {
+	case 0:
+		round++
+	case 1:
+		round = max(round, 1) - 1
+	}
+	return exact.Ref{Fingerprint: key.Fingerprint, Round: round}, key.Class
+}
+
+func (p *player) refs() []exact.Ref {
+	refs := make([]exact.Ref, p.rng.IntN(8))
+	for i := range refs {
+		refs[i], _ = p.ref()
+	}
+	return refs
+}
+
+func (p *player) step() {
+	suite.Step(p.rng, []suite.Move{
+		{30, p.decideSome}, {20, p.markQueued}, {8, p.withdrawSome}, {20, p.finishSome},
+		{15, p.wait}, {4, p.staleOnes}, {4, p.sweepAll}, {4, p.verify},
+	})
+}
+
+func (p *player) wait() {
+	d := time.Duration(p.rng.IntN(6)) * 10 * time.Second
+	p.Note("wait %v", d)
+	p.Clock.Advance(d)
+}
+
+func (p *player) decideSome() {
+	asked := make([]exact.Key, p.rng.IntN(12))
+	for i := range asked {
+		asked[i] = p.key()
+	}
+	want, _ := p.model.Decide(p.Ctx, asked)
+	got := p.decide(asked...)
+	for i := range asked {
+		p.Note("decide %s: %+v", asked[i].URL, got[i])
+		if got[i] != want[i] {
+			p.Failf("Decide(%q) = %+v, want %+v", asked[i].URL, got[i], want[i])
+		}
+	}
+}
+
+func (p *player) markQueued() {
+	refs := p.refs()
+	p.Note("queued %x", refs)
+	_ = p.model.Queued(p.Ctx, refs)
+	p.Must(p.Queued(p.Ctx, refs), "Queued")
+}
+
+func (p *player) withdrawSome() {
+	refs := p.refs()
+	p.Note("withdraw %x", refs)
+	_ = p.model.Withdraw(p.Ctx, refs)
+	p.Must(p.Withdraw(p.Ctx, refs), "Withdraw")
+}
+
+func (p *player) finishSome() {
+	var ends []exact.Finished
+	var rows []exact.Row
+	outcomes := []frontier.Outcome{frontier.OK, frontier.Redirect, frontier.Network}
+	for range p.rng.IntN(6) {
+		ref, class := p.ref()
+		outcome, status := outcomes[p.rng.IntN(len(outcomes))], p.rng.IntN(600)
+		ends = append(ends, exact.Finished{Ref: ref, Class: class, Outcome: outcome, Status: status})
+		if p.rng.IntN(2) == 0 {
+			rows = append(rows, exact.Row{
+				Ref: ref, URL: "https://host.test/", Fetched: p.Clock.Now(), Outcome: outcome, Status: status,
+				Record: fmt.Appendf(nil, `{"n":%d}`, p.Calls()),
+			})
+		}
+		p.Note("finish %x: %s, %d", ref, outcome, status)
+	}
+	_ = p.model.Finish(p.Ctx, ends, rows)
+	p.Must(p.Finish(p.Ctx, ends, rows), "Finish")
+}
+
+func (p *player) staleOnes() {
+	age := 35*time.Second + time.Duration(p.rng.IntN(5))*10*time.Second
+	p.Note("stale %v", age)
+	want, _ := p.model.Stale(p.Ctx, age, modelKeys)
+	p.sameEntries("Stale", p.stale(age, modelKeys), want)
+}
+
+func (p *player) sameEntries(what string, got, want []exact.Entry) {
+	for _, entries := range [][]exact.Entry{got, want} {
+		slices.SortFunc(entries, func(a, b exact.Entry) int { return bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]) })
+	}
+	if !slices.Equal(got, want) {
+		p.Failf("%s returned %+v, want %+v", what, got, want)
+	}
+}
+
+func (p *player) sweepAll() {
+	p.Note("sweep")
+	want, wantLag, _ := p.model.Sweep(p.Ctx, modelKeys)
+	if got, lag := p.sweep(modelKeys); got != want || lag != wantLag {
+		p.Failf("Sweep = %d, %v, want %d, %v", got, lag, want, wantLag)
+	}
+}
+
+// verify compares all that can be asked.
+func (p *player) verify() {
+	for n := range modelKeys {
+		want, _ := p.model.Lookup(p.Ctx, print(n))
+		got := p.status(key(n))
+		if !about(got.SeenFor, want.SeenFor) || (got.SeenFor > 0) != (want.SeenFor > 0) {
+			p.Failf("key %d counts as seen for %v, want %v", n, got.SeenFor, want.SeenFor)
+		}
+		got.SeenFor = want.SeenFor
+		if got != want {
+			p.Failf("key %d is %+v, want %+v", n, got, want)
+		}
+	}
+	var all []exact.Entry
+	all = append(all, p.waiting(1+p.rng.IntN(modelKeys))...)
+	want, _ := p.model.Waiting(p.Ctx, [16]byte{}, modelKeys)
+	p.sameEntries("Waiting", all, want)
+	wantStats, _ := p.model.Stats(p.Ctx)
+	stats, err := p.Stats(p.Ctx)
+	p.Must(err, "Stats")
+	if !about(stats.Lag, wantStats.Lag) {
+		p.Failf("the lag is %v, want %v", stats.Lag, wantStats.Lag)
+	}
+	stats.Lag = wantStats.Lag
+	if stats != wantStats {
+		p.Failf("Stats are %+v, want %+v", stats, wantStats)
+	}
+	records, _ := p.model.Records(p.Ctx)
+	p.wantRecords(records...)
+}

@@ -1,0 +1,194 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// leases are those that this process asked for, until they are over: what their
+// items are, and what the set said of the links of their pages.
+type leases struct {
+	mu    sync.Mutex
+	byID  map[frontier.LeaseID]*holding
+	swept time.Time
+}
+
+// holding is one lease.
+type holding struct {
+	mu       sync.Mutex
+	deadline time.Time // no later than the queue's
+	ended    bool      // by a completion that was answered
+	items    map[bloomstore.Fingerprint]*held
+}
+
+// held is an item of a lease in the round it was handed out in; holding.mu guards
+// it.
+type held struct {
+	class   frontier.Class
+	round   uint32
+	links   *decisions // of its exact links; nil: the set was not asked yet
+	end     *note      // of an exact item that was finished; nil: it was not
+	settled bool       // by a completion that was answered: a repeat does nothing
+}
+
+// keep notes items of a lease that lasts for ttl from when it was asked for.
+func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Time, ttl time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID == nil {
+		l.byID = make(map[frontier.LeaseID]*holding)
+	}
+	h := l.byID[id]
+	if h == nil {
+		h = &holding{items: make(map[bloomstore.Fingerprint]*held)}
+		l.byID[id] = h
+	}
+	h.keep(items, asked, ttl)
+	l.sweep(asked)
+}
+
+func (h *holding) keep(items []frontier.Item, asked time.Time, ttl time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deadline = asked.Add(ttl)
+	for i := range items {
+		it := &items[i]
+		// One that comes in another round is new again while the lease lasts.
+		if before := h.items[it.Fingerprint]; before == nil || before.round != it.Round {
+			h.items[it.Fingerprint] = &held{class: it.Class, round: it.Round}
+		}
+	}
+}
+
+// state returns whether the lease was ended by its worker, and whether it is
+// over.
+func (h *holding) state(now time.Time) (ended, over bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended, !now.Before(h.deadline)
+}
+
+// isSettled reports whether the lease completed an item.
+func (h *holding) isSettled(print bloomstore.Fingerprint) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	it := h.items[print]
+	return it != nil && it.settled
+}
+
+// settle notes that completions were made.
+func (h *holding) settle(done []frontier.Completion, ended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range done {
+		it := h.item(done[i].Item)
+		*it = held{round: it.round, settled: true}
+	}
+	if ended {
+		h.ended, h.items = true, map[bloomstore.Fingerprint]*held{}
+	}
+}
+
+// item returns what is remembered of an item, and makes it so if need be; mu is
+// held.
+func (h *holding) item(print bloomstore.Fingerprint) *held {
+	it := h.items[print]
+	if it == nil {
+		it = new(held)
+		h.items[print] = it
+	}
+	return it
+}
+
+// sweep forgets the leases that are over, now and then; mu is held.
+func (l *leases) sweep(now time.Time) {
+	if since := now.Sub(l.swept); since >= 0 && since < time.Second {
+		return
+	}
+	l.swept = now
+	for id, h := range l.byID {
+		if _, over := h.state(now); over {
+			delete(l.byID, id)
+		}
+	}
+}
+
+func (l *leases) get(id frontier.LeaseID) *holding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byID[id]
+}
+
+// Lease implements frontier.Store. While the set has keys that wait, or cannot be
+// asked, the crawl is not over: a relay may bring them.
+func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	asked := s.cfg.Now()
+	grant, err := s.Queue.Lease(ctx, request)
+	if err != nil {
+		return grant, err
+	}
+	for _, l := range grant.Leases {
+		s.leases.keep(l.ID, l.Items, asked, l.TTL)
+	}
+	if !grant.Empty {
+		s.idle.end()
+		return grant, nil
+	}
+	waiting, err := s.cfg.Set.Waiting(ctx, bloomstore.Fingerprint{}, 1)
+	switch {
+	case err != nil && !errors.Is(err, frontier.ErrUnavailable):
+		return frontier.Grant{}, err
+	case err != nil || len(waiting) > 0:
+		s.idle.begin(asked)
+		grant.Empty, grant.Wait = false, max(grant.Wait, time.Second)
+	}
+	return grant, nil
+}
+
+// idleness is since when the queue has had nothing although the set has keys
+// that wait: whoever was about to queue them should have done so by now.
+type idleness struct {
+	mu    sync.Mutex
+	since time.Time // zero: it is not so
+}
+
+func (i *idleness) begin(now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.since.IsZero() {
+		i.since = now
+	}
+}
+
+func (i *idleness) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.since = time.Time{}
+}
+
+// longerThan reports whether it has been so for longer than d, and begins anew
+// then.
+func (i *idleness) longerThan(d time.Duration, now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.since.IsZero() || now.Sub(i.since) <= d {
+		return false
+	}
+	i.since = now
+	return true
+}
+
+// Extend implements frontier.Store.
+func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	asked := s.cfg.Now()
+	extension, err := s.Queue.Extend(ctx, id, topUp)
+	if err == nil {
+		s.leases.keep(id, extension.Items, asked, extension.TTL)
+	}
+	return extension, err
+}

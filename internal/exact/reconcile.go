@@ -1,0 +1,212 @@
+package exact
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Offered counts keys that were offered to the queue again.
+type Offered struct {
+	Offered uint64 `json:"offered"` // pending and queued keys
+	Added   uint64 `json:"added"`   // of these the queue did not have
+	Refused uint64 `json:"refused"` // of these the queue would not take
+}
+
+func (o *Offered) add(more Offered) {
+	o.Offered += more.Offered
+	o.Added += more.Added
+	o.Refused += more.Refused
+}
+
+// batch is how many notes and keys are worked on at once.
+const batch = 500
+
+// offerAgain offers those of the waiting keys that the queue does not have; of a
+// refill all of them. One whose URL has no host key any more counts as refused.
+func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
+	keys, err := s.locate(ctx, entries)
+	if err != nil {
+		return counts, err
+	}
+	counts = Offered{Offered: uint64(len(entries)), Refused: uint64(len(entries) - len(keys))}
+	if !refill {
+		if keys, err = s.missing(ctx, keys); err != nil {
+			return counts, err
+		}
+	}
+	const atOnce = 50 // so that little happens between the last look and the offer
+	for some := range slices.Chunk(keys, atOnce) {
+		if !refill {
+			if some, err = s.waiting(ctx, some); err != nil {
+				return counts, err
+			}
+		}
+		more, err := s.offer(ctx, offersOf(some))
+		counts.add(more)
+		if err != nil {
+			return counts, err
+		}
+	}
+	return counts, nil
+}
+
+// located is a key that waits, with the host key of its URL.
+type located struct {
+	Entry
+	host string
+}
+
+// locate finds the host keys of entries, and withdraws those that have none.
+func (s *Store) locate(ctx context.Context, entries []Entry) ([]located, error) {
+	keys := make([]located, 0, len(entries))
+	var homeless []Ref
+	for _, e := range entries {
+		host, err := s.cfg.Host(e.URL)
+		if err != nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "exact key has no host", slog.String("url", e.URL), slog.Any("err", err))
+			homeless = append(homeless, Ref{e.Fingerprint, e.Round})
+			continue
+		}
+		keys = append(keys, located{e, host})
+	}
+	if len(homeless) > 0 {
+		if err := s.cfg.Set.Withdraw(ctx, homeless); err != nil {
+			return nil, fmt.Errorf("exact: withdraw %d keys: %w", len(homeless), err)
+		}
+	}
+	return keys, nil
+}
+
+// offersOf returns the offers of keys that wait, each in its round.
+func offersOf(keys []located) (again offers) {
+	for _, k := range keys {
+		again.add(frontier.Offer{
+			URL: k.URL, Host: k.host, Class: k.Class, Depth: k.Depth, Hops: k.Hops,
+			Priority: k.Priority, Decision: frontier.Again, Round: k.Round,
+		}, k.Fingerprint)
+	}
+	return again
+}
+
+// missing returns those keys that the queue does not have, and tells the set that
+// it has the others. What has left the queue since the set was read it has left
+// finished: the set knows that, or a note of the outbox, which is brought to it.
+func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
+	items := make([]ItemKey, len(keys))
+	for i, k := range keys {
+		items[i] = ItemKey{k.host, k.Fingerprint}
+	}
+	waits, err := s.Queue.Waits(ctx, items)
+	if err != nil {
+		return nil, fmt.Errorf("exact: ask the queue for %d URLs: %w", len(items), err)
+	}
+	heard := hearing{}
+	for i, k := range keys {
+		if waits[i] {
+			heard[Ref{k.Fingerprint, k.Round}] = true
+		} else {
+			missing = append(missing, k)
+		}
+	}
+	if len(heard) > 0 {
+		s.settle(ctx, heard)
+	}
+	if len(missing) > 0 {
+		_, err = s.drain(ctx, batch, func(int) {})
+	}
+	return missing, err
+}
+
+// waiting returns those keys that wait by the set.
+func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located, err error) {
+	for _, k := range keys {
+		key, err := s.cfg.Set.Lookup(ctx, k.Fingerprint)
+		if err != nil {
+			return nil, fmt.Errorf("exact: look up %q: %w", k.URL, err)
+		}
+		if key.Round == k.Round && (key.State == Pending || key.State == Queued) {
+			waiting = append(waiting, k)
+		}
+	}
+	return waiting, nil
+}
+
+// Reconciled counts what Reconcile did.
+type Reconciled struct {
+	Notes uint64 `json:"notes"` // of the outbox
+	Offered
+}
+
+// Reconcile brings both sides together, whatever either of them has lost: it
+// drains the outbox and then offers every pending and queued key to the queue,
+// which passes over what it has; but for keys that have been pending for less
+// than a minute, which somebody is about to offer, or else a relay. It is safe at
+// any time, beside workers and by several at once. progress, unless nil, is called
+// now and then.
+func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
+	return s.reconcile(ctx, false, progress)
+}
+
+// Refill is Reconcile for a queue that was just made anew: nobody is about to offer
+// what he was told is new, so that every pending key is offered.
+func (s *Store) Refill(ctx context.Context, progress func(Reconciled)) (Reconciled, error) {
+	return s.reconcile(ctx, true, progress)
+}
+
+func (s *Store) reconcile(ctx context.Context, refill bool, progress func(Reconciled)) (done Reconciled, err error) {
+	report := func() {
+		if progress != nil {
+			progress(done)
+		}
+	}
+	if _, err = s.drain(ctx, batch, func(notes int) { done.Notes += uint64(notes); report() }); err != nil {
+		return done, err
+	}
+	offer := func(entries []Entry) error {
+		counts, err := s.offerAgain(ctx, entries, refill)
+		done.add(counts)
+		report()
+		return err
+	}
+	if err = s.eachStale(ctx, batch, offer); err != nil {
+		return done, err
+	}
+	var after bloomstore.Fingerprint
+	for {
+		entries, err := s.cfg.Set.Waiting(ctx, after, batch)
+		if err != nil {
+			return done, fmt.Errorf("exact: read what waits: %w", err)
+		}
+		if len(entries) == 0 {
+			return done, nil
+		}
+		after = entries[len(entries)-1].Fingerprint
+		if !refill {
+			entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.State == Pending })
+		}
+		if err := offer(entries); err != nil {
+			return done, err
+		}
+	}
+}
+
+// eachStale calls do with batches of keys that have been pending for too long.
+func (s *Store) eachStale(ctx context.Context, n int, do func([]Entry) error) error {
+	for {
+		entries, err := s.cfg.Set.Stale(ctx, staleAfter, n)
+		if err != nil {
+			return fmt.Errorf("exact: look for stale keys: %w", err)
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		if err := do(entries); err != nil {
+			return err
+		}
+	}
+}

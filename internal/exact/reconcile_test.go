@@ -1,0 +1,102 @@
+package exact_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// TestReconcileAfterLoss: a queue that lost everything gets back what waits, in
+// its round.
+func TestReconcileAfterLoss(t *testing.T) {
+	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
+	d.offer(frontier.Added, d.page(2), d.page(5), d.page(4), d.page(3))
+	d.finishAll()
+	d.clock.Advance(time.Hour)
+	d.offer(frontier.Added, d.page(2), d.page(8))
+	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out})
+	var progress []exact.Reconciled
+	got, err := d.store.Reconcile(t.Context(), func(r exact.Reconciled) { progress = append(progress, r) })
+	want := exact.Reconciled{Offered: exact.Offered{Offered: 2, Added: 2}}
+	if err != nil || got != want || len(progress) == 0 || progress[len(progress)-1] != want {
+		t.Errorf("Reconcile = %+v, %v, want %+v; progress %+v", got, err, want, progress)
+	}
+	rounds := map[string]uint32{}
+	for range 2 {
+		for _, item := range d.lease().Items {
+			rounds[item.URL] = item.Round
+		}
+	}
+	if len(rounds) != 2 || rounds[d.page(2).URL] != 1 || rounds[d.page(8).URL] != 0 {
+		t.Errorf("back are %v", rounds)
+	}
+}
+
+// TestReconcileMeetsCompletion: an item that ends after the set was read, and
+// before the queue is asked for it, is not queued again: the set knows the end, or
+// a note does that was written because the set was away.
+func TestReconcileMeetsCompletion(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		d := newDesk(t, exact.Windows{}, 0)
+		d.offer(frontier.Added, d.page(2))
+		l := d.lease()
+		d.asked.late = func() {
+			d.asked.late = nil
+			if away {
+				d.weak.fails = func(op string, _ int) (before, after bool) { return op == "finish", false }
+			}
+			c := frontier.Completion{Item: l.Items[0].Fingerprint, Outcome: frontier.Network}
+			d.must(d.complete(l, c))
+			d.weak.fails = nil
+		}
+		got, err := d.store.Reconcile(t.Context(), nil)
+		if want := (exact.Reconciled{Offered: exact.Offered{Offered: 1}}); err != nil || got != want {
+			t.Errorf("away %t: Reconcile = %+v, %v, want %+v", away, got, err, want)
+		}
+		d.state(d.page(2), exact.Failed, 0)
+		if untold := d.asked.made[0][0].Untold; untold != away {
+			t.Errorf("away %t: the completion says %t that the set was not told", away, untold)
+		}
+	}
+}
+
+// TestLossIsFoundAtTheEnd: when the queue has had nothing for a minute, and the
+// set has keys that wait, the relay brings them back.
+func TestLossIsFoundAtTheEnd(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(2))
+	d.asked.Memory = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: d.clock.Now, Output: d.out})
+	ask := func() frontier.Grant {
+		grant, err := d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
+		d.must(err)
+		return grant
+	}
+	for range 13 {
+		if grant := ask(); len(grant.Leases) > 0 || grant.Empty {
+			t.Fatalf("granted %+v", grant)
+		}
+		d.tend(d.relay)
+		d.clock.Advance(5 * time.Second)
+	}
+	d.tend(d.relay)
+	if grant := ask(); len(grant.Leases) != 1 {
+		t.Errorf("granted %+v", grant)
+	}
+}
+
+// TestEntryWithoutHost: a key whose URL has no host key any more is withdrawn.
+func TestEntryWithoutHost(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	key := exact.Key{Fingerprint: d.queue.Hasher().Fingerprint("x"), URL: "x", Class: 4}
+	if _, err := d.set.Decide(t.Context(), []exact.Key{key}); err != nil {
+		t.Fatal(err)
+	}
+	d.clock.Advance(time.Hour)
+	d.tend(d.relay)
+	if stats, _ := d.set.Stats(t.Context()); stats != (exact.Stats{}) {
+		t.Errorf("the set has %+v", stats)
+	}
+}

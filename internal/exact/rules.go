@@ -1,0 +1,332 @@
+package exact
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Found says how an item was found.
+type Found uint8
+
+const (
+	ByLink    Found = iota // named by a page, as a link or as what it embeds
+	BySeed                 // a seed, or where one redirects to
+	BySitemap              // listed by a sitemap
+)
+
+// Classes of their own, beside frontier.Bulk, frontier.Exact and
+// frontier.Sitemap. The other rules have those from classOther on.
+const (
+	classListed = frontier.Sitemap + 1 // URLs that a sitemap lists
+	classOther  = classListed + 1
+)
+
+// Rule makes some items exact.
+type Rule struct {
+	Name string // of the class; "" means Text
+	Text string // as in Rules
+}
+
+// Rules say which items are exact, and what class each has. The zero value has
+// no rule: all items are bulk but sitemap files, which are always exact.
+//
+// A rule is one of
+//
+//	seeds       seeds and where they redirect to
+//	sitemaps    URLs that a sitemap lists
+//	depth<=N    URLs found at most N links away from a seed
+//	host=GLOB   URLs whose host name matches; * stands for any characters
+//	re=EXPR     canonical URLs in which the regular expression matches
+//	all         every URL
+//
+// host, re and all look at the URL alone, the others at how it was found. An
+// item has the class of the first rule that it matches, of those on the URL if
+// there is one, so that a URL's class depends as little as can be on the order
+// of discoveries. A class's number is given by its rule, and for those but seeds
+// and sitemaps by its place among them.
+type Rules struct {
+	rules   []Rule         // as given
+	classes []rule         // of the same
+	onURL   []*rule        // those that look at the URL alone
+	onFound []*rule        // the others
+	named   map[string]int // index in classes by name
+}
+
+type rule struct {
+	Rule
+	class frontier.Class
+	pure  bool
+	match func(link *frontier.Offer, found Found) bool
+}
+
+// ParseRules reads a comma-separated list of rules, or "none". A comma within
+// brackets or behind a backslash belongs to an expression. All faults are
+// reported at once.
+func ParseRules(text string) (*Rules, error) {
+	if text == "none" {
+		return NewRules()
+	}
+	var rules []Rule
+	for _, part := range splitList(text) {
+		rules = append(rules, Rule{Text: part})
+	}
+	if len(rules) == 0 {
+		return nil, errors.New(`no rule: want "none", or some of ` + ruleForms)
+	}
+	return NewRules(rules...)
+}
+
+const ruleForms = "seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all"
+
+// NewRules returns the rules in their order. All faults are reported at once.
+func NewRules(rules ...Rule) (*Rules, error) {
+	r := &Rules{rules: slices.Clone(rules), classes: make([]rule, 0, len(rules)), named: map[string]int{}}
+	var errs []error
+	next := frontier.Class(classOther)
+	texts := map[string]bool{}
+	for _, given := range rules {
+		made, err := parseRule(given)
+		if err == nil && made.class == frontier.Bulk {
+			made.class = next
+			next++
+		}
+		_, taken := r.named[made.Name]
+		switch {
+		case err != nil:
+		case texts[given.Text]:
+			err = errors.New("stands there twice")
+		case taken || made.Name == sitemapFiles:
+			err = fmt.Errorf("another class has the name %q", made.Name)
+		case made.class >= Classes:
+			err = fmt.Errorf("want at most %d rules beside seeds and sitemaps", Classes-classOther)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("exact rule %q: %w", given.Text, err))
+			continue
+		}
+		texts[given.Text] = true
+		r.named[made.Name] = len(r.classes)
+		r.classes = append(r.classes, made)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	for i := range r.classes {
+		if c := &r.classes[i]; c.pure {
+			r.onURL = append(r.onURL, c)
+		} else {
+			r.onFound = append(r.onFound, c)
+		}
+	}
+	return r, nil
+}
+
+// parseRule returns a rule, with class Bulk if it has none of its own.
+func parseRule(given Rule) (rule, error) {
+	r := rule{Rule: given}
+	r.Name = cmp.Or(given.Name, given.Text)
+	kind, argument := given.Text, ""
+	for _, prefix := range []string{"depth<=", "host=", "re="} {
+		if rest, ok := strings.CutPrefix(given.Text, prefix); ok {
+			kind, argument = prefix, rest
+		}
+	}
+	switch kind {
+	case "seeds":
+		r.class = frontier.Exact
+		r.match = func(_ *frontier.Offer, found Found) bool { return found == BySeed }
+	case "sitemaps":
+		r.class = classListed
+		r.match = func(_ *frontier.Offer, found Found) bool { return found == BySitemap }
+	case "depth<=":
+		most, err := strconv.ParseUint(argument, 10, 16)
+		if err != nil {
+			return r, fmt.Errorf("%q is no depth from 0 to 65535", argument)
+		}
+		r.match = func(link *frontier.Offer, _ Found) bool { return uint64(link.Depth) <= most }
+	case "host=":
+		if argument == "" {
+			return r, errors.New("want a host name, in which * stands for any characters")
+		}
+		parts := strings.Split(strings.ToLower(argument), "*")
+		r.pure = true
+		r.match = func(link *frontier.Offer, _ Found) bool { return glob(parts, hostOf(link.URL)) }
+	case "re=":
+		expr, err := regexp.Compile(argument)
+		if err != nil || argument == "" {
+			return r, fmt.Errorf("%q is no regular expression: %w", argument, cmp.Or(err, errors.New("it is empty")))
+		}
+		r.pure = true
+		r.match = func(link *frontier.Offer, _ Found) bool { return expr.MatchString(link.URL) }
+	case "all":
+		r.pure = true
+		r.match = func(*frontier.Offer, Found) bool { return true }
+	default:
+		return r, errors.New("want one of " + ruleForms)
+	}
+	return r, nil
+}
+
+// glob reports whether name is parts with anything between them.
+func glob(parts []string, name string) bool {
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		if _, rest, ok = strings.Cut(rest, part); !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, parts[last])
+}
+
+// hostOf returns the host name in a canonical URL.
+func hostOf(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	if end := strings.IndexByte(rest, '/'); end >= 0 {
+		rest = rest[:end]
+	}
+	if port := strings.LastIndexByte(rest, ':'); port > strings.LastIndexByte(rest, ']') {
+		rest = rest[:port]
+	}
+	return rest
+}
+
+// splitList splits a list at its commas, but for those within brackets or
+// behind a backslash, and drops empty parts.
+func splitList(text string) (parts []string) {
+	begin, depth := 0, 0
+	cut := func(end int) {
+		if part := strings.TrimSpace(text[begin:end]); part != "" {
+			parts = append(parts, part)
+		}
+		begin = end + 1
+	}
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			depth = max(depth-1, 0)
+		case ',':
+			if depth == 0 {
+				cut(i)
+			}
+		}
+	}
+	if begin < len(text) {
+		cut(len(text))
+	}
+	return parts
+}
+
+// Class returns the class of a link that was found so. A link to a sitemap file
+// (frontier.Sitemap) stays one; otherwise Class reads the link's URL and depth.
+func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
+	if link.Class == frontier.Sitemap {
+		return frontier.Sitemap
+	}
+	for _, rules := range [2][]*rule{r.onURL, r.onFound} {
+		for _, rule := range rules {
+			if rule.match(link, found) {
+				return rule.class
+			}
+		}
+	}
+	return frontier.Bulk
+}
+
+// Pure reports whether the class's rule looks at the URL alone, so that every
+// discovery of a URL gives it this class.
+func (r *Rules) Pure(class frontier.Class) bool {
+	rule := r.rule(class)
+	return rule != nil && rule.pure
+}
+
+const (
+	bulk         = "bulk"
+	sitemapFiles = "sitemap-files"
+)
+
+// Name returns the name of a class, "" if there is none.
+func (r *Rules) Name(class frontier.Class) string {
+	if rule := r.rule(class); rule != nil {
+		return rule.Name
+	}
+	switch class {
+	case frontier.Bulk:
+		return bulk
+	case frontier.Sitemap:
+		return sitemapFiles
+	}
+	return ""
+}
+
+// Text returns the rule that gives a class, for people; "" if there is none.
+func (r *Rules) Text(class frontier.Class) string {
+	if rule := r.rule(class); rule != nil {
+		return rule.Text
+	}
+	if class == frontier.Sitemap {
+		return "sitemap files are always exact"
+	}
+	return ""
+}
+
+// ClassOf returns the exact class with this name.
+func (r *Rules) ClassOf(name string) (frontier.Class, bool) {
+	if name == sitemapFiles {
+		return frontier.Sitemap, true
+	}
+	at, ok := r.named[name]
+	if !ok {
+		return frontier.Bulk, false
+	}
+	return r.classes[at].class, true
+}
+
+// Given returns the rules with their names, in their order.
+func (r *Rules) Given() []Rule { return slices.Clone(r.rules) }
+
+// String returns the rules as ParseRules reads them, without names.
+func (r *Rules) String() string {
+	if len(r.rules) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(r.rules))
+	for i, rule := range r.rules {
+		texts[i] = rule.Text
+	}
+	return strings.Join(texts, ",")
+}
+
+func (r *Rules) rule(class frontier.Class) *rule {
+	for i := range r.classes {
+		if r.classes[i].class == class {
+			return &r.classes[i]
+		}
+	}
+	return nil
+}
+
+// names returns the names of the exact classes, by number.
+func (r *Rules) names() []string {
+	var names []string
+	for class := frontier.Class(1); class < Classes; class++ {
+		if name := r.Name(class); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,217 @@
+package exact_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+func TestRules(t *testing.T) {
+	const deep = 9
+	for _, c := range []struct {
+		rules string
+		url   string
+		depth uint16
+		found exact.Found
+		want  string // the class's name
+	}{
+		{"none", "https://a.test/", 0, exact.BySeed, "bulk"},
+		{"seeds", "https://a.test/", 0, exact.BySeed, "seeds"},
+		{"seeds", "https://a.test/", 0, exact.ByLink, "bulk"},
+		{"sitemaps", "https://a.test/", deep, exact.BySitemap, "sitemaps"},
+		{"sitemaps,seeds", "https://a.test/", deep, exact.BySeed, "seeds"},
+		{"depth<=1", "https://a.test/", 1, exact.ByLink, "depth<=1"},
+		{"depth<=1", "https://a.test/", 2, exact.ByLink, "bulk"},
+		{"depth<=0,depth<=5", "https://a.test/", 2, exact.ByLink, "depth<=5"},
+		{"host=*.gov", "https://www.a.gov/x", deep, exact.ByLink, "host=*.gov"},
+		{"host=*.gov", "https://www.a.gov:8443/x", deep, exact.ByLink, "host=*.gov"},
+		{"host=*.GOV", "https://www.a.gov/x", deep, exact.ByLink, "host=*.GOV"},
+		{"host=*.gov", "https://gov.test/a.gov", deep, exact.ByLink, "bulk"},
+		{"host=*.gov", "https://agov/", deep, exact.ByLink, "bulk"},
+		{"host=www.*.a*.gov", "https://www.a.x.aa.gov/x", deep, exact.ByLink, "host=www.*.a*.gov"},
+		{"host=a*a", "https://a/", deep, exact.ByLink, "bulk"},
+		{"host=a.gov", "https://a.gov.x/", deep, exact.ByLink, "bulk"},
+		{"host=*", "https://a.gov.x/", deep, exact.ByLink, "host=*"},
+		{"host=[::1]", "http://[::1]:80/", deep, exact.ByLink, "host=[::1]"},
+		{"re=/product/", "https://a.test/product/1", deep, exact.ByLink, "re=/product/"},
+		{"re=/product/", "https://a.test/products", deep, exact.ByLink, "bulk"},
+		{`re=/p\d{2,3}$,all`, "https://a.test/p12", deep, exact.ByLink, `re=/p\d{2,3}$`},
+		{`re=/a\,b,all`, "https://a.test/a,b", deep, exact.ByLink, `re=/a\,b`},
+		{"all", "https://a.test/", deep, exact.ByLink, "all"},
+		// Rules on the URL go before rules on how it was found, whatever their order.
+		{"seeds,all", "https://a.test/", 0, exact.BySeed, "all"},
+		{"seeds,depth<=3,host=*.gov,all", "https://b.gov/", 0, exact.BySeed, "host=*.gov"},
+		{"depth<=3, seeds", "https://b.gov/", 0, exact.BySeed, "depth<=3"},
+	} {
+		rules, err := exact.ParseRules(c.rules)
+		if err != nil {
+			t.Errorf("ParseRules(%q): %v", c.rules, err)
+			continue
+		}
+		item := frontier.Offer{URL: c.url, Host: "unused", Depth: c.depth}
+		if got := rules.Name(rules.Class(&item, c.found)); got != c.want {
+			t.Errorf("rules %q give %s, found %d at depth %d, class %q, want %q", c.rules, c.url, c.found, c.depth, got, c.want)
+		}
+		item.Class = frontier.Sitemap
+		if got := rules.Class(&item, c.found); got != frontier.Sitemap {
+			t.Errorf("rules %q make class %d of a sitemap file", c.rules, got)
+		}
+	}
+}
+
+// TestClassNumbers: they are kept with items, so they depend on nothing but the
+// rules' places.
+func TestClassNumbers(t *testing.T) {
+	rules, err := exact.ParseRules("all,seeds,depth<=1,sitemaps,re=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]frontier.Class{
+		"all": 4, "seeds": frontier.Exact, "depth<=1": 5, "sitemaps": 3, "re=x": 6, "sitemap-files": frontier.Sitemap,
+	} {
+		if got, ok := rules.ClassOf(name); !ok || got != want {
+			t.Errorf("class %q is %d, want %d", name, got, want)
+		}
+		if pure := name == "all" || name == "re=x"; rules.Pure(want) != pure {
+			t.Errorf("Pure(%q) is %t", name, !pure)
+		}
+	}
+	if _, ok := rules.ClassOf("bulk"); ok {
+		t.Error("bulk is an exact class")
+	}
+	if got := rules.String(); got != "all,seeds,depth<=1,sitemaps,re=x" {
+		t.Errorf("String is %q", got)
+	}
+	if rules.Name(7) != "" || rules.Text(7) != "" || rules.Text(4) != "all" || rules.Text(frontier.Sitemap) == "" {
+		t.Error("names of classes that are none, or of none")
+	}
+}
+
+func TestNamedRules(t *testing.T) {
+	rules, err := exact.NewRules(exact.Rule{Name: "news", Text: `re=/news/\d+,`}, exact.Rule{Text: "seeds"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows, err := exact.ParseWindows("news=24h, seeds=7d", rules)
+	if want := (exact.Windows{frontier.Exact: 7 * 24 * time.Hour, 4: 24 * time.Hour}); err != nil || windows != want {
+		t.Errorf("windows %v, %v, want %v", windows, err, want)
+	}
+	if rules.Text(4) != `re=/news/\d+,` {
+		t.Errorf("the rule of news is %q", rules.Text(4))
+	}
+}
+
+func TestBadRules(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                            {"no rule"},
+		" , ":                         {"no rule"},
+		"seed":                        {`"seed"`, "want one of"},
+		"seeds,dpeth<=1,all,re=(":     {`"dpeth<=1"`, `"re=("`, "missing closing )"},
+		"depth<=-1":                   {`"-1" is no depth`},
+		"depth<=65536":                {`"65536" is no depth`},
+		"depth<1":                     {`"depth<1"`},
+		"host=":                       {"want a host name"},
+		"re=":                         {"it is empty"},
+		"seeds,seeds":                 {"stands there twice"},
+		"none,seeds":                  {`"none"`},
+		strings.Join(depths(13), ","): {"want at most 12 rules"},
+	} {
+		_, err := exact.ParseRules(text)
+		for _, part := range want {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("ParseRules(%q): %v, want %q in it", text, err, part)
+			}
+		}
+	}
+	_, err := exact.NewRules(exact.Rule{Name: "a", Text: "seeds"}, exact.Rule{Name: "a", Text: "all"}, exact.Rule{Name: "sitemap-files", Text: "re=x"})
+	if err == nil || strings.Count(err.Error(), "another class has the name") != 2 {
+		t.Errorf("names that are taken: %v", err)
+	}
+	if _, err := exact.ParseRules(strings.Join(append(depths(12), "seeds", "sitemaps"), ",")); err != nil {
+		t.Errorf("as many rules as there can be: %v", err)
+	}
+}
+
+func depths(n int) (rules []string) {
+	for i := range n {
+		rules = append(rules, fmt.Sprintf("depth<=%d", i))
+	}
+	return rules
+}
+
+func TestWindows(t *testing.T) {
+	rules := mustRules(t, "seeds,depth<=1,re=a{1,2}")
+	for text, want := range map[string]exact.Windows{
+		"":                         {},
+		"seeds=24h":                {frontier.Exact: 24 * time.Hour},
+		"depth<=1=90m,seeds=2d":    {frontier.Exact: 48 * time.Hour, 4: 90 * time.Minute},
+		"re=a{1,2}=1s":             {5: time.Second},
+		"sitemap-files=36500d":     {frontier.Sitemap: 36500 * 24 * time.Hour},
+		"seeds=0,depth<=1=0s":      {},
+		"seeds=1h30m , depth<=1=0": {frontier.Exact: 90 * time.Minute},
+	} {
+		if got, err := exact.ParseWindows(text, rules); err != nil || got != want {
+			t.Errorf("ParseWindows(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"seeds":              "want a class and how long",
+		"pages=1h":           `no class has the name "pages"; want one of seeds, sitemap-files, depth<=1`,
+		"bulk=1h":            "no class",
+		"seeds=":             "is no duration",
+		"seeds=1":            "is no duration",
+		"seeds=-1h":          "is no duration",
+		"seeds=1ms":          "is no duration",
+		"seeds=36501d":       "is no duration",
+		"seeds=1000000h":     "is no duration",
+		"seeds=1h,seeds=2h":  "has a window already",
+		"x=1h,seeds=y":       `"seeds=y"`,
+		"seeds=1.5d":         "is no duration",
+		"seeds=99999999999d": "is no duration",
+	} {
+		if _, err := exact.ParseWindows(text, rules); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseWindows(%q): %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+// FuzzParseRules: what is read is written as it can be read again.
+func FuzzParseRules(f *testing.F) {
+	for _, text := range []string{"seeds", "none", `re=/a{1,2},depth<=3,host=*.x,all`, `re=[,],re=\,`, "re=(,", "seeds,,all"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		rules, err := exact.ParseRules(text)
+		if err != nil {
+			return
+		}
+		again, err := exact.ParseRules(rules.String())
+		if err != nil || again.String() != rules.String() {
+			t.Fatalf("%q is written as %q, which is read as %v, %v", text, rules, again, err)
+		}
+		item := frontier.Offer{URL: "https://a.test:1/x", Depth: 2}
+		for _, found := range []exact.Found{exact.ByLink, exact.BySeed, exact.BySitemap} {
+			class := rules.Class(&item, found)
+			if again.Class(&item, found) != class || rules.Name(class) == "" {
+				t.Fatalf("%q: class %d %q, then %d", text, class, rules.Name(class), again.Class(&item, found))
+			}
+		}
+	})
+}
+
+func BenchmarkClass(b *testing.B) {
+	for _, text := range []string{"seeds", "seeds,depth<=1,host=*.gov,re=/product/"} {
+		rules := mustRules(b, text)
+		item := frontier.Offer{URL: "https://www.example.org/some/path?with=query", Depth: 5}
+		b.Run("rules="+text, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				rules.Class(&item, exact.ByLink)
+			}
+		})
+	}
+}

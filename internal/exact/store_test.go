@@ -1,0 +1,314 @@
+package exact_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// TestDecisions: what the queue is told of each kind of answer and rule.
+func TestDecisions(t *testing.T) {
+	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
+	pure, found, bulk := d.page(2), d.page(1), d.page(3)
+	malformed := frontier.Offer{URL: "", Host: "h", Class: 4}
+	if _, err := d.store.Add(t.Context(), []frontier.Offer{pure, found, bulk, pure, malformed}); err != nil {
+		t.Fatal(err)
+	}
+	d.wantDecisions(d.asked.added[0], frontier.New, frontier.Promoted, frontier.Undecided, frontier.New, frontier.Undecided)
+	d.offer(frontier.Seen, pure, found, bulk)
+	d.wantDecisions(d.asked.added[1], frontier.Known, frontier.Known, frontier.Undecided)
+	d.state(pure, exact.Queued, 0)
+	d.state(found, exact.Queued, 0)
+	d.state(bulk, exact.Unknown, 0)
+	d.finishAll()
+	d.state(pure, exact.Done, 0)
+	d.clock.Advance(time.Hour)
+	d.offer(frontier.Added, pure)
+	d.wantDecisions(d.asked.added[2], frontier.Again)
+	if l := d.lease(); len(l.Items) != 1 || l.Items[0].Round != 1 {
+		t.Errorf("leased %+v, want one item in round 1", l.Items)
+	}
+}
+
+// TestRefusedIsWithdrawn: what the queue refuses the set forgets, of links too.
+func TestRefusedIsWithdrawn(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 2)
+	first, second, third := d.page(2), d.page(14), d.page(26)
+	first.Host, second.Host, third.Host = "h", "h", "h"
+	d.offer(frontier.Added, first, second)
+	d.offer(frontier.Refused, third, third)
+	d.state(third, exact.Unknown, 0)
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = []frontier.Offer{d.page(5), third, first}
+	var refused []int
+	c.LinkRefused = func(link int, _ frontier.Reason) { refused = append(refused, link) }
+	d.must(d.complete(l, c))
+	d.state(third, exact.Unknown, 0)
+	d.state(d.page(5), exact.Queued, 0)
+	if !slices.Equal(refused, []int{1}) {
+		t.Errorf("refused are links %v, want 1", refused)
+	}
+}
+
+// TestAddWhileAway: no exact item is taken, bulk ones are; what was decided but
+// not answered is queued by a relay, and the crawl is not over before.
+func TestAddWhileAway(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.weak.fails = func(string, int) (before, after bool) { return false, true }
+	if _, err := d.store.Add(t.Context(), []frontier.Offer{d.page(2)}); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Errorf("Add while the set is away: %v", err)
+	}
+	d.offer(frontier.Added, d.page(3))
+	d.weak.fails = nil
+	d.finishAll()
+	d.state(d.page(2), exact.Pending, 0)
+	d.offer(frontier.Seen, d.page(2))
+	grant, err := d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
+	if err != nil || grant.Empty || grant.Wait < time.Second {
+		t.Errorf("with a pending key: %+v, %v", grant, err)
+	}
+	d.clock.Advance(61 * time.Second)
+	d.tend(d.relay)
+	d.state(d.page(2), exact.Queued, 0)
+	d.finishAll()
+	grant, err = d.store.Lease(t.Context(), frontier.LeaseRequest{IDs: []frontier.LeaseID{d.leaseID()}})
+	if err != nil || !grant.Empty {
+		t.Errorf("at the end: %+v, %v", grant, err)
+	}
+}
+
+// TestLateAddDoesNotWithdraw: what was refused long after it was decided may be
+// queued by a relay by now.
+func TestLateAddDoesNotWithdraw(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 1)
+	d.offer(frontier.Added, frontier.Offer{URL: "https://h0.test/", Host: "h0.test"})
+	late := d.page(8) // of the same host
+	d.asked.slow = func() { d.clock.Advance(11 * time.Second) }
+	d.offer(frontier.Refused, late)
+	d.state(late, exact.Pending, 0)
+}
+
+// TestRepeatOffersTheSame: a Complete whose reply was lost offers its links as it
+// did, but not when its decisions have become old.
+func TestRepeatOffersTheSame(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(3))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = []frontier.Offer{d.page(2), d.page(6)}
+	for i := range 3 {
+		d.asked.complete, d.asked.early = frontier.ErrUnavailable, true
+		if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		d.wantDecisions(d.asked.made[i][0].Links, frontier.New, frontier.Undecided)
+		d.clock.Advance(4 * time.Second)
+	}
+	d.must(d.complete(l, c))
+	d.wantDecisions(d.asked.made[3][0].Links, frontier.Known, frontier.Undecided)
+	d.state(d.page(2), exact.Pending, 0)
+	if c.Links[0].Decision != frontier.Undecided {
+		t.Error("the caller's links were changed")
+	}
+	d.clock.Advance(time.Minute)
+	d.tend(d.relay)
+	d.state(d.page(2), exact.Queued, 0)
+}
+
+// TestRepeatOfACompletionDecidesNothing: the queue passes over it, links and all.
+func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(3))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = nil
+	d.must(d.complete(l, c))
+	c.Links = []frontier.Offer{d.page(2)}
+	d.must(d.complete(l, c))
+	d.state(d.page(2), exact.Unknown, 0)
+	d.must(d.store.Complete(t.Context(), l.ID, nil, frontier.HostUpdate{End: true}))
+	d.must(d.complete(l, c))
+	d.state(d.page(2), exact.Unknown, 0)
+}
+
+// TestLostLeaseDecidesNothing: of a lease that is over, or another process's.
+func TestLostLeaseDecidesNothing(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(3))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = []frontier.Offer{d.page(2)}
+	foreign := l
+	foreign.ID = d.leaseID()
+	if err := d.complete(foreign, c); !errors.Is(err, frontier.ErrLeaseLost) {
+		t.Errorf("Complete of a lease that the Store did not ask for: %v", err)
+	}
+	d.clock.Advance(10 * time.Minute)
+	if err := d.complete(l, c); !errors.Is(err, frontier.ErrLeaseLost) {
+		t.Errorf("Complete of a lease that is over: %v", err)
+	}
+	d.state(d.page(2), exact.Unknown, 0)
+}
+
+// TestLaterLinks: while the set is away a page's exact links are notes, which a
+// relay brings in, and counts.
+func TestLaterLinks(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(3), d.page(5))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = []frontier.Offer{d.page(2), d.page(5), d.page(6), d.page(2)}
+	d.weak.fails = func(string, int) (before, after bool) { return true, false }
+	d.must(d.complete(l, c))
+	d.wantDecisions(d.asked.made[0][0].Links, frontier.Later, frontier.Later, frontier.Undecided, frontier.Later)
+	d.tend(d.relay) // nobody to bring them to
+	d.weak.fails = nil
+	d.tend(d.relay)
+	d.state(d.page(2), exact.Queued, 0)
+	stats, err := d.store.Stats(t.Context())
+	if err != nil || stats.Balance() != nil || stats.Found != 6 || stats.Added != 4 || stats.Seen != 2 || stats.Outbox != 0 {
+		t.Errorf("at the end the books are %+v, %v", stats, err)
+	}
+}
+
+// TestUntold: the end of an exact item while the set is away is a note.
+func TestUntold(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(2))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = nil
+	d.weak.fails = func(string, int) (before, after bool) { return true, false }
+	if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Fatalf("the first that finds the set away: %v", err)
+	}
+	d.must(d.complete(l, c))
+	if !d.asked.made[1][0].Untold {
+		t.Error("the completion does not say that the set was not told")
+	}
+	d.weak.fails = nil
+	d.state(d.page(2), exact.Queued, 0)
+	d.tend(d.relay)
+	d.state(d.page(2), exact.Done, 0)
+}
+
+// TestFinishIsTriedAgain: a queue that has written a record does not write it
+// again when the completion is repeated; the set is told all the same.
+func TestFinishIsTriedAgain(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.asked.output, d.asked.wrote = d.out, map[bloomstore.Fingerprint]bool{}
+	d.offer(frontier.Added, d.page(2))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Links = nil
+	d.weak.fails = func(op string, call int) (before, after bool) { return op == "finish" && call == 0, false }
+	if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	d.offer(frontier.Added, d.page(5)) // the set is back
+	d.must(d.complete(l, c))
+	d.state(d.page(2), exact.Done, 0)
+	if d.asked.made[1][0].Untold || len(d.files.synced) != 1 {
+		t.Errorf("untold: %t; records %v", d.asked.made[1][0].Untold, d.files.synced)
+	}
+}
+
+// TestVoid: a record of which the set knows stays.
+func TestVoid(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		d := newDesk(t, exact.Windows{}, 0)
+		d.offer(frontier.Added, d.page(2))
+		l := d.lease()
+		c := d.completion(l.Items[0])
+		c.Links = nil
+		voided := false
+		c.Void = func() error { voided = true; return nil }
+		d.asked.complete, d.asked.early = errors.New("in doubt"), !told
+		_ = d.complete(l, c)
+		d.must(d.asked.made[0][0].Void())
+		if voided == told {
+			t.Errorf("told %t: voided %t", told, voided)
+		}
+	}
+}
+
+// TestFinishWithoutRecord: the set is told before the queue.
+func TestFinishWithoutRecord(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(2), d.page(14))
+	l := d.lease()
+	bare := func(i int) frontier.Completion {
+		return frontier.Completion{Item: l.Items[i].Fingerprint, Outcome: frontier.Network}
+	}
+	d.asked.complete, d.asked.early = errors.New("broken"), true
+	if err := d.complete(l, bare(0)); err == nil {
+		t.Fatal("no error")
+	}
+	d.state(d.page(2), exact.Failed, 0)
+	d.must(d.complete(l, bare(0)))
+	d.weak.fails = func(string, int) (before, after bool) { return true, false }
+	d.must(d.complete(l, bare(1)))
+	if !d.asked.made[2][0].Untold {
+		t.Error("the completion does not say that the set was not told")
+	}
+}
+
+// TestOtherOutput: a queue that syncs another output is found out.
+func TestOtherOutput(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(2))
+	l := d.lease()
+	d.out.current = exact.NewOutput(exact.OutputConfig{Set: exact.NewBreaker(d.set, 0)})
+	if err := d.complete(l, d.completion(l.Items[0])); err == nil {
+		t.Error("an item was completed behind the set's back")
+	}
+}
+
+// TestRetried: an item that failed and is offered again has another round in the
+// queue, which the set takes over.
+func TestRetried(t *testing.T) {
+	d := newDesk(t, exact.Windows{}, 0)
+	d.offer(frontier.Added, d.page(2))
+	l := d.lease()
+	c := d.completion(l.Items[0])
+	c.Outcome, c.Status, c.Links = frontier.Network, 0, nil
+	d.must(d.store.Complete(t.Context(), l.ID, []frontier.Completion{c}, frontier.HostUpdate{End: true}))
+	d.state(d.page(2), exact.Failed, 0)
+	if n, err := d.store.Retry(t.Context(), ""); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	d.finishAll()
+	d.state(d.page(2), exact.Done, 1)
+}
+
+// TestNewAgainUnderOneLease: a key whose window is over is handed out again to who
+// holds the host still. Its links are decided about, and it is finished, as those
+// of any other.
+func TestNewAgainUnderOneLease(t *testing.T) {
+	d := newDesk(t, exact.Windows{4: 10 * time.Second}, 0)
+	d.offer(frontier.Added, d.page(2), d.page(6)) // the second keeps the host busy
+	l := d.lease()
+	at := slices.IndexFunc(l.Items, func(it frontier.Item) bool { return it.URL == d.page(2).URL })
+	c := d.completion(l.Items[at])
+	c.Links = nil
+	d.must(d.complete(l, c))
+	d.state(d.page(2), exact.Done, 0)
+	d.clock.Advance(11 * time.Second)
+	d.offer(frontier.Added, d.page(2))
+	more, err := d.store.Extend(t.Context(), l.ID, frontier.TopUp{Items: 8, Known: len(l.Items)})
+	if err != nil || len(more.Items) != 1 || more.Items[0].Round != 1 {
+		t.Fatalf("%+v, %v, want round 1 of the first", more.Items, err)
+	}
+	c = d.completion(more.Items[0])
+	c.Links = []frontier.Offer{d.page(5)}
+	d.must(d.complete(l, c))
+	d.wantDecisions(d.asked.made[len(d.asked.made)-1][0].Links, frontier.New)
+	d.state(d.page(5), exact.Queued, 0)
+	d.state(d.page(2), exact.Done, 1)
+}

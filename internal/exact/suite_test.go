@@ -1,0 +1,121 @@
+package exact_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net/url"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
+	"github.com/bloomfrontier/crawler/internal/suite"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "replay the random run with this seed; 0: a new one")
+	proof = flag.Bool("proof", false, "many long random runs")
+)
+
+// crawl is a Store as the suite wants it: without an outbox of its own, so that
+// the suite takes no decisions.
+type crawl struct{ frontiertest.Crawl }
+
+// exactly is a crawl all of whose items are exact.
+type exactly struct{ frontiertest.Crawl }
+
+func (c exactly) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
+	return c.Crawl.Add(ctx, allExact(items))
+}
+
+func (c exactly) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
+	made := make([]frontier.Completion, len(done))
+	for i, d := range done {
+		d.Links = allExact(d.Links)
+		made[i] = d
+	}
+	return c.Crawl.Complete(ctx, id, made, update)
+}
+
+func allExact(items []frontier.Offer) []frontier.Offer {
+	made := make([]frontier.Offer, len(items))
+	for i, item := range items {
+		if item.Class == frontier.Bulk {
+			item.Class = frontier.Exact
+		}
+		made[i] = item
+	}
+	return made
+}
+
+func mustRules(t testing.TB, text string) *exact.Rules {
+	rules, err := exact.ParseRules(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+// hostOf is the host key of the tests' URLs.
+func hostOf(canonical string) (string, error) {
+	u, err := url.Parse(canonical)
+	if err != nil {
+		return "", err
+	}
+	if u.Hostname() == "" {
+		return "", errors.New("no host")
+	}
+	return u.Hostname(), nil
+}
+
+// openSuite opens a Store in front of a frontier in memory.
+func openSuite(t testing.TB, opt frontiertest.Options, windows exact.Windows) *exact.Store {
+	set := exact.NewBreaker(exacttest.NewMemory(exacttest.Options{Now: opt.Now, Windows: windows}), 0)
+	output := exact.NewOutput(exact.OutputConfig{Set: set, Files: opt.Output})
+	queue := frontiertest.NewMemory(frontiertest.MemoryConfig{
+		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: output,
+	})
+	store, err := exact.New(exact.Config{
+		Queue: queue, Set: set, Output: output, Rules: mustRules(t, "all"), Hasher: queue.Hasher(), Host: hostOf, Now: opt.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func openMixed(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+	return crawl{openSuite(t, opt, exact.Windows{})}
+}
+
+func openExact(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+	return exactly{crawl{openSuite(t, opt, exact.Windows{})}}
+}
+
+func TestSuite(t *testing.T) {
+	t.Run("mixed", func(t *testing.T) { frontiertest.Run(t, openMixed) })
+	t.Run("exact", func(t *testing.T) { frontiertest.Run(t, openExact) })
+}
+
+func TestSuiteOfWindows(t *testing.T) {
+	frontiertest.RunWindows(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
+		return crawl{openSuite(t, opt, exact.Windows{frontiertest.ClassWindow: frontiertest.Window})}
+	})
+}
+
+// TestModel makes random calls, half of them of exact items.
+func TestModel(t *testing.T) {
+	runs, steps := 6, 400
+	if *proof {
+		runs, steps = 50, 3000
+	}
+	first, runs := suite.FirstSeed(*seed, runs)
+	for i := range runs {
+		frontiertest.Model(t, openMixed, first+uint64(i), steps)
+		if t.Failed() {
+			break
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package exact_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/frontiertest"
+	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/exact/exacttest"
+	"github.com/bloomfrontier/crawler/internal/suite"
+)
+
+// files are records: what was appended is there after Sync.
+type files struct {
+	mu      sync.Mutex
+	pending []exact.Ref
+	synced  map[exact.Ref]int
+}
+
+func (f *files) append(ref exact.Ref) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(f.pending, ref)
+}
+
+func (f *files) Sync() (frontier.Position, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, ref := range f.pending {
+		f.synced[ref]++
+	}
+	f.pending = nil
+	return nil, nil
+}
+
+// output is what the queue has as its output through restarts of its workers.
+type output struct{ current *exact.Output }
+
+func (o *output) Sync() (frontier.Position, error) { return o.current.Sync() }
+
+// weak is a Set that cannot always be asked. fails decides about one call.
+type weak struct {
+	exact.Set
+	mu    sync.Mutex
+	calls map[string]int
+	fails func(op string, call int) (before, after bool)
+}
+
+var errWeak = fmt.Errorf("the set is away: %w", frontier.ErrUnavailable)
+
+func (w *weak) try(op string, call func() error) error {
+	w.mu.Lock()
+	before, after := false, false
+	if w.fails != nil {
+		before, after = w.fails(op, w.calls[op])
+	}
+	w.calls[op]++
+	w.mu.Unlock()
+	if before {
+		return errWeak
+	}
+	if err := call(); err != nil {
+		return err
+	}
+	if after {
+		return errWeak
+	}
+	return nil
+}
+
+func (w *weak) Decide(ctx context.Context, keys []exact.Key) (answers []exact.Answer, err error) {
+	err = w.try("decide", func() error { answers, err = w.Set.Decide(ctx, keys); return err })
+	if err != nil {
+		answers = nil
+	}
+	return answers, err
+}
+
+func (w *weak) Queued(ctx context.Context, keys []exact.Ref) error {
+	return w.try("queued", func() error { return w.Set.Queued(ctx, keys) })
+}
+
+func (w *weak) Withdraw(ctx context.Context, keys []exact.Ref) error {
+	return w.try("withdraw", func() error { return w.Set.Withdraw(ctx, keys) })
+}
+
+func (w *weak) Finish(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+	return w.try("finish", func() error { return w.Set.Finish(ctx, finished, records) })
+}
+
+func (w *weak) Stale(ctx context.Context, age time.Duration, n int) (entries []exact.Entry, err error) {
+	err = w.try("stale", func() error { entries, err = w.Set.Stale(ctx, age, n); return err })
+	return entries, err
+}
+
+func (w *weak) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) (entries []exact.Entry, err error) {
+	err = w.try("waiting", func() error { entries, err = w.Set.Waiting(ctx, after, n); return err })
+	return entries, err
+}
+
+// world is a crawl of a small web: its queue, its set and its records outlive the
+// processes that work on it.
+type world struct {
+	*testing.T
+	pages int
+	clock *suite.Clock
+	queue *frontiertest.Memory
+	set   *exacttest.Memory
+	weak  *weak
+	files *files
+	out   *output
+	rules *exact.Rules
+	crash func(point string) // nil: no process ever dies
+	rows  bool               // records go into the set
+
+	moment    sync.RWMutex // held while time moves, and shared by calls: none is older at its end
+	lastLease atomic.Uint64
+	store     *exact.Store // of the process that lives now
+	relay     *exact.Relay
+}
+
+func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
+	w := &world{T: t, pages: pages, clock: suite.NewClock(), files: &files{synced: map[exact.Ref]int{}}, out: new(output)}
+	w.set = exacttest.NewMemory(exacttest.Options{Now: w.clock.Now, Windows: windows})
+	w.weak = &weak{Set: w.set, calls: map[string]int{}}
+	w.queue = frontiertest.NewMemory(frontiertest.MemoryConfig{Now: w.clock.Now, Output: w.out, LeaseTTL: 30 * time.Second})
+	w.rules = mustRules(t, `seeds,re=/[a-z]*2$`)
+	crash.Hook(func(point string) {
+		if w.crash != nil {
+			w.crash(point)
+		}
+	})
+	t.Cleanup(func() { crash.Hook(nil) })
+	return w
+}
+
+// start starts a process; what the one before had in memory is gone.
+func (w *world) start() {
+	w.files.pending = nil
+	w.store, w.relay = w.process()
+}
+
+func (w *world) process() (*exact.Store, *exact.Relay) {
+	set := exact.NewBreaker(w.weak, time.Nanosecond)
+	if w.out.current == nil || w.crash != nil {
+		w.out.current = exact.NewOutput(exact.OutputConfig{Set: set, Files: w.files, Rows: w.rows})
+	}
+	store, err := exact.New(exact.Config{
+		Queue: w.queue, Set: set, Output: w.out.current, Rules: w.rules, Hasher: w.queue.Hasher(), Host: hostOf,
+		Now: w.clock.Now,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return store, exact.NewRelay(store, exact.RelayConfig{Batch: 7})
+}
+
+// page returns the n-th page: of three one is bulk, one exact by its URL, and one
+// by how it was found.
+func (w *world) page(n int) frontier.Offer {
+	n %= w.pages
+	item := frontier.Offer{Host: fmt.Sprintf("h%d.test", n%4), Depth: uint16(n), Priority: frontier.PriorityPage}
+	item.URL = fmt.Sprintf("https://%s/%d/x%d", item.Host, n, n%3)
+	item.Class = [...]frontier.Class{frontier.Bulk, frontier.Exact, 4}[n%3]
+	return item
+}
+
+// links returns the links of the n-th page; all pages are found from page 0.
+func (w *world) links(n int) []frontier.Offer {
+	return []frontier.Offer{w.page(n + 1), w.page(2 * n), w.page(3*n + 2), w.page(n + 1), w.page(7*n + 5)}
+}
+
+func (w *world) number(url string) (n int) {
+	var host, kind int
+	if _, err := fmt.Sscanf(url, "https://h%d.test/%d/x%d", &host, &n, &kind); err != nil {
+		w.Error(err)
+	}
+	return n
+}
+
+func (w *world) leaseID() (id frontier.LeaseID) {
+	binary.BigEndian.PutUint64(id[:], w.lastLease.Add(1))
+	return id
+}
+
+// completion finishes an item as a page whose record goes to the files.
+func (w *world) completion(item frontier.Item) frontier.Completion {
+	ref := exact.Ref{Fingerprint: item.Fingerprint, Round: item.Round}
+	c := frontier.Completion{Item: item.Fingerprint, Outcome: frontier.OK, Status: 200, Page: true, Links: w.links(w.number(item.URL))}
+	c.Record = func(frontier.LinkCounts) error {
+		if w.rows {
+			w.out.current.Append(exact.Row{Ref: ref, URL: item.URL, Outcome: frontier.OK, Status: 200, Record: []byte("{}")})
+		} else {
+			w.files.append(ref)
+		}
+		return nil
+	}
+	return c
+}
+
+// inOneMoment makes a call while no time passes. On a busy machine a goroutine
+// can be left standing between two steps for longer than the steps may take.
+func (w *world) inOneMoment(call func()) {
+	w.moment.RLock()
+	defer w.moment.RUnlock()
+	call()
+}
+
+// whileAway repeats a call until the set answers.
+func (w *world) whileAway(call func() error) error {
+	for range 10_000 {
+		var err error
+		w.inOneMoment(func() { err = call() })
+		if !errors.Is(err, frontier.ErrUnavailable) {
+			return err
+		}
+		time.Sleep(20 * time.Microsecond) // workers back off, or they would keep each other out
+	}
+	return errors.New("the set was away ten thousand times in a row")
+}
+
+// work leases one host and completes what it gets, some items at once. over: there
+// is nothing left to do.
+func (w *world) work(store *exact.Store) (over bool) {
+	grant, err := store.Lease(w.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{w.leaseID()}, InFlight: 1})
+	if err != nil {
+		w.Error(err)
+		return true
+	}
+	for _, l := range grant.Leases {
+		for items := range slices.Chunk(l.Items, 3) {
+			var done []frontier.Completion
+			for _, item := range items {
+				done = append(done, w.completion(item))
+			}
+			err := w.whileAway(func() error { return store.Complete(w.Context(), l.ID, done, frontier.HostUpdate{}) })
+			if errors.Is(err, frontier.ErrLeaseLost) {
+				return false
+			} else if err != nil {
+				w.Error(err)
+				return true
+			}
+		}
+		err := w.whileAway(func() error { return store.Complete(w.Context(), l.ID, nil, frontier.HostUpdate{End: true}) })
+		if err != nil && !errors.Is(err, frontier.ErrLeaseLost) {
+			w.Error(err)
+		}
+	}
+	if len(grant.Leases) == 0 && !grant.Empty {
+		w.moment.Lock()
+		w.clock.Advance(5 * time.Second)
+		w.moment.Unlock()
+	}
+	return grant.Empty
+}
+
+// tend has a relay do once what it does all the time.
+func (w *world) tend(relay *exact.Relay) {
+	for _, do := range []func(context.Context) error{relay.Deliver, relay.Tidy} {
+		var err error
+		w.inOneMoment(func() { err = do(w.Context()) })
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) {
+			w.Error(err)
+		}
+	}
+}
+
+func (w *world) seed(store *exact.Store) {
+	seed := w.page(0)
+	seed.Class, seed.Priority = frontier.Exact, frontier.PrioritySeed
+	err := w.whileAway(func() error {
+		_, err := store.Add(w.Context(), []frontier.Offer{seed, w.page(1), w.page(2)})
+		return err
+	})
+	if err != nil {
+		w.Error(err)
+	}
+}
+
+// run crawls to the end with one process at a time, each of which lives until a
+// crash point kills it.
+func (w *world) run() {
+	w.start()
+	seeded := false
+	for turns, over := 0, false; !over; turns++ {
+		if turns > 5000 {
+			stats, _ := w.set.Stats(w.Context())
+			w.Fatalf("the crawl does not end: the set has %+v", stats)
+		}
+		w.survive(func() {
+			if !seeded {
+				w.seed(w.store)
+				seeded = true
+			}
+			w.tend(w.relay)
+			over = w.work(w.store)
+		})
+		if w.Failed() {
+			return
+		}
+	}
+}
+
+// died is what crash points panic with.
+type died struct{ point string }
+
+// survive calls do, and starts another process when the one that did it died.
+func (w *world) survive(do func()) {
+	defer func() {
+		switch found := recover().(type) {
+		case nil:
+		case died:
+			w.start()
+		default:
+			panic(found)
+		}
+	}()
+	do()
+}
+
+// verify checks that every page is in the output once, and that queue and set
+// agree that all is done.
+func (w *world) verify() {
+	w.Helper()
+	records := w.files.synced
+	if w.rows {
+		rows, _ := w.set.Records(w.Context())
+		for _, row := range rows {
+			records[row.Ref]++
+		}
+	}
+	for n := range w.pages {
+		item := w.page(n)
+		ref := exact.Ref{Fingerprint: w.queue.Hasher().Fingerprint(item.URL)}
+		if records[ref] == 0 {
+			w.Errorf("page %d of class %d has no record", n, item.Class)
+		}
+		delete(records, ref)
+		status, _ := w.set.Lookup(w.Context(), ref.Fingerprint)
+		if want := (exact.Status{State: exact.Done, Class: item.Class, Outcome: frontier.OK, HTTP: 200, Forever: true}); item.Class != frontier.Bulk && n > 0 && status != want {
+			w.Errorf("page %d of class %d is %+v in the set", n, item.Class, status)
+		}
+	}
+	if len(records) > 0 {
+		w.Errorf("%d records too many, in other rounds: %v", len(records), records)
+	}
+	stats, _ := w.queue.Stats(w.Context())
+	if err := stats.Balance(); err != nil || stats.Queued+stats.Leased+stats.Outbox > 0 {
+		w.Errorf("at the end the queue has %+v (%v)", stats, err)
+	}
+	if stats.Promoted > 0 {
+		w.Errorf("%d keys were promoted, and none could be", stats.Promoted)
+	}
+}

@@ -1,0 +1,285 @@
+package extract
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/robots"
+)
+
+// MaxTitleBytes is the longest title that is kept; a longer one is cut.
+const MaxTitleBytes = 1 << 10
+
+// reference is a link as a page spells it, without its fragment.
+type reference struct {
+	text     string
+	kind     Kind
+	nofollow bool
+}
+
+// collector gathers what elements say. References become URLs when all were
+// seen, because a <base> may stand behind links that it applies to.
+type collector struct {
+	opt        Options
+	references []reference
+	index      map[string]int32 // of a reference's text in references
+	tooMany    int
+	texts      []LinkText // of references, index for index; only with Options.LinkTexts
+	open       int32      // the reference of the <a> that is open; -1: none
+	openText   []byte     // its text so far
+
+	title           string
+	hasTitle        bool
+	base, canonical string
+	refresh         string
+	hasBase         bool
+	asks            robots.Tag // what its robots meta tags ask for
+}
+
+func newCollector(opt Options) *collector {
+	opt.MaxLinks = cmp.Or(opt.MaxLinks, DefaultMaxLinks)
+	return &collector{opt: opt, index: make(map[string]int32, 64), open: -1}
+}
+
+func (o Options) check(base canon.URL) error {
+	switch {
+	case o.Canon == nil:
+		return errors.New("extract: Options.Canon is nil")
+	case base.IsZero():
+		return errors.New("extract: the base is no URL")
+	case o.MaxLinks < 0:
+		return errors.New("extract: Options.MaxLinks is negative")
+	}
+	return nil
+}
+
+// reads reports whether element looks at tags of this name.
+func (c *collector) reads(tag atom.Atom) bool {
+	switch tag {
+	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Meta, atom.Link:
+		return true
+	case atom.Img, atom.Image, atom.Input, atom.Script, atom.Source, atom.Audio, atom.Video,
+		atom.Track, atom.Embed, atom.Object, atom.Body, atom.Table, atom.Td, atom.Th:
+		return c.opt.Assets
+	}
+	return false
+}
+
+// element takes what a tag says.
+func (c *collector) element(tag atom.Atom, attrs []html.Attribute) {
+	switch tag {
+	case atom.A:
+		c.closeAnchor() // the parser ends one where another begins
+		if i := c.addRel(Anchor, attrs); c.opt.LinkTexts {
+			c.open, c.openText = i, c.openText[:0]
+		}
+	case atom.Area:
+		c.addRel(Area, attrs)
+	case atom.Frame, atom.Iframe:
+		c.addValue(Frame, attrs, "src")
+	case atom.Base:
+		if href, has := value(attrs, "href"); has && !c.hasBase {
+			c.base, c.hasBase = href, true
+		}
+	case atom.Meta:
+		c.meta(attrs)
+	case atom.Link:
+		c.link(attrs)
+	default:
+		if c.opt.Assets {
+			c.asset(tag, attrs)
+		}
+	}
+}
+
+// asset takes the links of what a page embeds.
+func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
+	switch tag {
+	case atom.Img:
+		c.addValue(Image, attrs, "src")
+		c.addSrcset(attrs, "srcset")
+	case atom.Image: // in SVG; elsewhere the parser makes it an img
+		c.addValue(Image, attrs, "src")
+		c.addValue(Image, attrs, "href")
+		c.addSrcset(attrs, "srcset")
+	case atom.Input:
+		if kind, _ := value(attrs, "type"); strings.EqualFold(kind, "image") {
+			c.addValue(Image, attrs, "src")
+		}
+	case atom.Script:
+		c.addValue(Script, attrs, "src")
+	case atom.Source:
+		c.addValue(Media, attrs, "src")
+		c.addSrcset(attrs, "srcset")
+	case atom.Video:
+		c.addValue(Media, attrs, "src")
+		c.addValue(Image, attrs, "poster")
+	case atom.Audio, atom.Track:
+		c.addValue(Media, attrs, "src")
+	case atom.Embed:
+		c.addValue(Object, attrs, "src")
+	case atom.Object:
+		c.addValue(Object, attrs, "data")
+	case atom.Body, atom.Table, atom.Td, atom.Th:
+		c.addValue(Image, attrs, "background")
+	}
+}
+
+// link takes a <link>: what its rel says decides what it is.
+func (c *collector) link(attrs []html.Attribute) {
+	if c.opt.Assets {
+		c.addSrcset(attrs, "imagesrcset")
+	}
+	href, has := value(attrs, "href")
+	rel, _ := value(attrs, "rel")
+	if !has {
+		return
+	}
+	if c.canonical == "" && hasWord(rel, "canonical") {
+		c.canonical = href
+	}
+	media, _ := value(attrs, "type")
+	kind, ok := relKind(rel, media)
+	if ok && (c.opt.Assets || !kind.Asset()) {
+		c.addRelText(c.add(kind, href, hasWord(rel, "nofollow")), rel)
+	}
+}
+
+// relKind returns what a <link> with that rel, to that media type, points to;
+// false: to nothing that one could fetch.
+func relKind(rel, media string) (kind Kind, ok bool) {
+	kind = Resource
+	for word := range words(rel) {
+		switch strings.ToLower(word) {
+		case "stylesheet":
+			return Stylesheet, true
+		case "dns-prefetch", "preconnect":
+			return 0, false
+		case "next", "prev", "previous", "first", "last", "start", "up", "contents", "index", "toc",
+			"chapter", "section", "help", "author", "license", "glossary", "bookmark":
+			kind = min(kind, Related)
+		case "alternate": // another language, or a feed
+			if isPage(media) {
+				kind = min(kind, Related)
+			}
+		case "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "image_src":
+			kind = min(kind, Image)
+		case "modulepreload":
+			kind = min(kind, Script)
+		}
+	}
+	return kind, true
+}
+
+// isPage reports whether a link that names this media type, or none, leads to a
+// page.
+func isPage(media string) bool {
+	media, _, _ = strings.Cut(media, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "", "text/html", "application/xhtml+xml":
+		return true
+	}
+	return false
+}
+
+// meta takes the robots and refresh tags.
+func (c *collector) meta(attrs []html.Attribute) {
+	content, has := value(attrs, "content")
+	if !has {
+		return
+	}
+	name, _ := value(attrs, "name")
+	c.asks = c.asks.With(robots.MetaTag(name, content, c.opt.ProductToken))
+	if equiv, _ := value(attrs, "http-equiv"); strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
+		if target := refreshTarget(content); target != "" {
+			c.refresh = cmp.Or(c.refresh, target)
+			c.add(Refresh, target, false)
+		}
+	}
+}
+
+func (c *collector) setTitle(text string) {
+	c.hasTitle = true
+	c.title = collapsed(text, MaxTitleBytes)
+}
+
+// collapsed returns text with its white space collapsed, cut at most bytes.
+func collapsed(text string, most int) string {
+	if len(text) > 4*most { // collapsing needs no more
+		text = text[:4*most]
+	}
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
+	if len(text) > most {
+		cut := most
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut]
+	}
+	return strings.Clone(text)
+}
+
+// addRel takes the link of an <a> or <area>, and returns its reference, -1 for none.
+func (c *collector) addRel(kind Kind, attrs []html.Attribute) int32 {
+	href, has := value(attrs, "href")
+	if !has {
+		return -1
+	}
+	rel, _ := value(attrs, "rel")
+	i := c.add(kind, href, rel != "" && hasWord(rel, "nofollow"))
+	c.addRelText(i, rel)
+	return i
+}
+
+func (c *collector) addValue(kind Kind, attrs []html.Attribute, name string) {
+	if text, has := value(attrs, name); has {
+		c.add(kind, text, false)
+	}
+}
+
+func (c *collector) addSrcset(attrs []html.Attribute, name string) {
+	if set, has := value(attrs, name); has {
+		for candidate := range candidates(set) {
+			c.add(Image, candidate, false)
+		}
+	}
+}
+
+// add takes one reference and returns its index, -1 if there are too many. Its
+// fragment is cut off first: '#' ends a URL wherever it stands.
+func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
+	text, _, _ = strings.Cut(text, "#")
+	if i, known := c.index[text]; known {
+		r := &c.references[i]
+		r.kind, r.nofollow = min(r.kind, kind), r.nofollow && nofollow
+		return i
+	}
+	if len(c.references) == c.opt.MaxLinks {
+		c.tooMany++
+		return -1
+	}
+	i := int32(len(c.references))
+	c.index[text] = i
+	c.references = append(c.references, reference{text, kind, nofollow})
+	if c.opt.LinkTexts {
+		c.texts = append(c.texts, LinkText{})
+	}
+	return i
+}
+
+// value returns the first attribute of that name; "href" is also SVG's xlink:href.
+func value(attrs []html.Attribute, name string) (text string, has bool) {
+	for i := range attrs {
+		switch a := &attrs[i]; {
+		case a.Key == name, name == "href" && a.Key == "xlink:href":
+			return a.Val, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,197 @@
+package extract
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/internal/budget"
+)
+
+var proof = flag.Bool("proof", false, "hostile pages at full size")
+
+// hostile are ways to make a page of some size that is hard to read.
+var hostile = []struct {
+	name string
+	page func(dice *rand.Rand, size int) []byte
+}{
+	{"deep", repeat("<div>")},
+	{"deep links", repeat("<a href=x><div>")},
+	{"deep drawing", repeat("<svg><g><math>")},
+	{"deep tables", repeat("<table><tr><td>")},
+	{"deep templates", repeat("<template>")},
+	{"deep lists", repeat("<select><option><optgroup>")},
+	{"formatting", func(_ *rand.Rand, size int) []byte {
+		var b bytes.Buffer
+		b.WriteString("<p>")
+		for i := 0; b.Len() < size/4 && i < 400; i++ {
+			fmt.Fprintf(&b, "<b id=%d>", i)
+		}
+		return append(b.Bytes(), strings.Repeat("<p>x", (size-b.Len())/4)...)
+	}},
+	{"formatting, closed", repeat("<p><b><i><u><a></p></b></u>x")},
+	{"one tag", counted("<a href=x ", "a%d=%d ", ">")},
+	{"many bodies", counted("", "<body a%d=%d>", "")},
+	{"texts", repeat("x</z>")},
+	{"texts in a table", repeat("<table>x<tr>x")},
+	{"giant attribute", func(_ *rand.Rand, size int) []byte {
+		return []byte(`<a href="` + strings.Repeat("x", size) + `"><a href=y>`)
+	}},
+	{"long base", counted("<base href='/"+strings.Repeat("x", 8000)+"/'>", "<a href=%d-%d>", "")},
+	{"long base with a query", counted("<base href='/"+strings.Repeat("ä", 1200)+"/'>", "<a href='%d?ü=%d'>", "")},
+	{"sources", counted("<img srcset='", "%d.png %dx, ", "'>")},
+	{"unclosed tags", repeat("<a href=")},
+	{"unclosed comment", repeat("<!-- <a href=x> ")},
+	{"unclosed script", repeat("<script><!-- <script>")},
+	{"only <", repeat("<")},
+	{"comments", repeat("<!-->")},
+	{"instructions", repeat("<?x>")},
+	{"NUL", repeat("\x00<\x00a href=\x00>")},
+	{"invalid UTF-8", repeat("<a href='\xff\xfe\xc0\x80?\xed\xa0\x80'>")},
+	{"entities", repeat("&amp;&notit;&#x10ffff;&#0;&;&lt")},
+	{"entities in attributes", repeat("<a href='&amp;&notin&#x41'>")},
+	{"titles", repeat("<title>x</title><svg><title>")},
+	{"metas", repeat("<meta name=robots content='none,none'><meta http-equiv=refresh content='0;url=x'>")},
+	{"many links", counted("", "<a href=%d/%d>", "")},
+	{"plain text", repeat("<plaintext><a href=x>")},
+	{"framesets", repeat("<frameset><frame src=x>")},
+	{"UTF-16", func(_ *rand.Rand, size int) []byte {
+		return append([]byte("\xff\xfe"), bytes.Repeat([]byte("<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00\xac\x20>\x00"), size/20)...)
+	}},
+	{"shifts", repeat("<meta charset=iso-2022-jp>\x1b$B\x1b(B\x1b$@<a href='?\x1b$BF|'>")},
+	{"windows-1251", repeat("<meta charset=windows-1251><a href='?\xe4\xe0'>\xe4\xe0\xe4\xe0")},
+	{"noise", func(dice *rand.Rand, size int) []byte {
+		const of = "<>/=\"' \n!-&;#abhrefsvgtdp\x00\xff"
+		b := make([]byte, size)
+		for i := range b {
+			b[i] = of[dice.IntN(len(of))]
+		}
+		return b
+	}},
+}
+
+// repeat makes pages of one text, over and over.
+func repeat(text string) func(*rand.Rand, int) []byte {
+	return func(_ *rand.Rand, size int) []byte { return bytes.Repeat([]byte(text), 1+size/len(text)) }
+}
+
+// counted makes pages of a text with two numbers in it that are always others.
+func counted(begin, text, end string) func(*rand.Rand, int) []byte {
+	return func(_ *rand.Rand, size int) []byte {
+		b := bytes.NewBufferString(begin)
+		for i := 0; b.Len() < size; i++ {
+			fmt.Fprintf(b, text, i, i)
+		}
+		return append(b.Bytes(), end...)
+	}
+}
+
+// TestHostilePagesAtOnce has 1,000 pages in the process's hands at once, bounded
+// as a worker bounds them: one budget for bodies and documents, as many pages
+// being read as there are processors, a second for a document. Each must be read,
+// soon, and the process must stay small.
+func TestHostilePagesAtOnce(t *testing.T) {
+	t.Logf("replay with -seed=%d", *seedFlag)
+	const largestBody, patience = 10 << 20, 8 * time.Minute
+	pages, size, race := 1000, 8<<10, raceDetector()
+	switch {
+	case *proof:
+		size = 256 << 10
+	case race: // ten times as slow, and twice as large
+		pages = 200
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(400 << 20))
+	bytes := budget.New(256<<20, largestBody+MaxDocumentMemory)
+	reading := make(chan struct{}, runtime.GOMAXPROCS(0))
+	base, canon := testURL(t, pageURL), testCanon(t)
+	var (
+		all     sync.WaitGroup
+		mu      sync.Mutex
+		highest uint64
+		lacks   = map[Lack]int{}
+		began   = time.Now()
+	)
+	one := func(i int) {
+		kind := hostile[i%len(hostile)]
+		dice := rand.New(rand.NewPCG(*seedFlag, uint64(i)))
+		n := size/4 + dice.IntN(2*size)
+		if i%50 == 0 && !race {
+			n = min(40*n, largestBody-largestBody/8)
+		}
+		share, err := bytes.Take(t.Context(), largestBody)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer share.Release()
+		body := kind.page(dice, n)
+		share.Shrink(int64(len(body)))
+		reading <- struct{}{}
+		start := time.Now()
+		page, err := HTML(body, "", base, Options{
+			Canon: canon, Assets: true, Room: share.TryGrow,
+			GiveUp: func() bool { return time.Since(start) > time.Second },
+		})
+		<-reading
+		resident := residentBytes()
+		mu.Lock()
+		defer mu.Unlock()
+		highest = max(highest, resident)
+		switch {
+		case err != nil:
+			t.Errorf("%s, %d bytes: %v", kind.name, len(body), err)
+		case len(page.Links) > DefaultMaxLinks:
+			t.Errorf("%s, %d bytes: %d links", kind.name, len(body), len(page.Links))
+		default:
+			lacks[page.Lack]++
+		}
+	}
+	for i := range pages {
+		all.Go(func() { one(i) })
+	}
+	all.Wait()
+	t.Logf("%d pages in %v, at most %d MiB resident, lacks %v", pages, time.Since(began), highest>>20, lacks)
+	if took := time.Since(began); took > patience {
+		t.Errorf("took %v, want less than %v", took, patience)
+	}
+	if highest > 600e6 && !race {
+		t.Errorf("%d MB resident, want at most 600", highest/1e6)
+	}
+	if lacks[TooDeep] == 0 || lacks[TooHeavy] == 0 || lacks[LacksNothing] == 0 {
+		t.Errorf("lacks %v: these pages are not hostile enough", lacks)
+	}
+}
+
+// residentBytes returns how much memory the process has; 0 where that is not to
+// be known.
+func residentBytes() uint64 {
+	file, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var size, resident uint64
+	if _, err := fmt.Sscan(string(file), &size, &resident); err != nil {
+		return 0
+	}
+	return resident * uint64(os.Getpagesize())
+}
+
+// raceDetector reports whether the test was built with -race, which takes
+// memory of its own.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	for _, s := range info.Settings {
+		if ok && s.Key == "-race" && s.Value == "true" {
+			return true
+		}
+	}
+	return false
+}

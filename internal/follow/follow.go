@@ -1,0 +1,121 @@
+// Package follow decides which links a crawl follows.
+//
+// It owns the rules, their order and what each of them says of a link:
+//
+//	Judge   a worker's question: the first rule that refuses a link
+//	Trace   the question of package explain: what each rule says of it
+//	Place   the bound of hosts of a domain, which both ask after the others,
+//	        because a worker decides it for all links of a page at once
+//
+// All three return Findings, which are values and not sentences: package explain
+// and Config.OnRefused of package fetcher put them into words. What lies outside
+// of the link and the rules is answered by a Crawl. The package does no I/O of
+// its own and remembers nothing between two links.
+package follow
+
+import (
+	"context"
+	"math"
+	"regexp"
+
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/trap"
+)
+
+// SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
+const SeedsOnly = -1
+
+// DefaultMaxHops is how many redirects in a row are followed.
+const DefaultMaxHops = 5
+
+// Rules say which links are followed. The zero value follows every link within
+// the seeds' hosts.
+type Rules struct {
+	Scope    canon.ScopeMode
+	Include  []*regexp.Regexp // if any, one must match the canonical URL
+	Exclude  []*regexp.Regexp // none may match; wins over Include
+	MaxDepth int              // links away from a seed; 0: no limit; SeedsOnly: no link
+	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
+	Trap     trap.Limits      // how strange a URL may look; a zero Year means this one
+	// MaxHosts is how many hosts of one registrable domain are crawled, the
+	// first ones that links name; seeds come on top. 0: no limit. It does not
+	// matter to canon.ScopeHost, where seeds name all hosts.
+	MaxHosts uint64
+}
+
+// NoLimit is the depth of an item that is as far from a seed as it can be.
+const NoLimit = math.MaxUint16
+
+func (r *Rules) maxDepth() int {
+	switch r.MaxDepth {
+	case 0:
+		return NoLimit
+	case SeedsOnly:
+		return 0
+	}
+	return min(r.MaxDepth, NoLimit)
+}
+
+func (r *Rules) maxHops() int {
+	if r.MaxHops == 0 {
+		return DefaultMaxHops
+	}
+	return r.MaxHops
+}
+
+// BoundsHosts reports whether the hosts of a domain are limited.
+func (r *Rules) BoundsHosts() bool { return r.MaxHosts > 0 && r.Scope != canon.ScopeHost }
+
+// Unknown is the Depth or the Hops of a Link that nobody has found yet.
+const Unknown = -1
+
+// Link is a link to be judged.
+type Link struct {
+	URL   canon.URL
+	Depth int // links away from a seed, this one included
+	Hops  int // redirects in a row that led to it
+	// Seed is set for the target of a seed that redirects. It opens its scope
+	// like a seed, so that only Hops and its port count.
+	Seed bool
+}
+
+// Crawl answers what the rules ask beside the link.
+type Crawl interface {
+	// Opened returns the first key of canon.Candidates that a seed has opened,
+	// or "". It is not called with canon.ScopeAny.
+	Opened(ctx context.Context, host string) (key string, err error)
+	// CheckPort returns why a port is not requested, or nil. It is not called
+	// for the port of the scheme.
+	CheckPort(port string) error
+}
+
+// Judge returns the finding of the first rule that refuses a link. If none does,
+// the finding does not refuse. The bound of hosts is not asked: see Place.
+func (r *Rules) Judge(ctx context.Context, link *Link, crawl Crawl) (Finding, error) {
+	rules := ofLinks[:]
+	if link.Seed {
+		rules = ofSeeds[:]
+	}
+	for _, rule := range rules {
+		if f, err := r.ask(ctx, rule, link, crawl); err != nil || f.Reason != "" {
+			return f, err
+		}
+	}
+	return Finding{Answer: Passes}, nil
+}
+
+// Trace returns what each rule says of a link, in their order. It leaves out
+// those that have nothing to say.
+func (r *Rules) Trace(ctx context.Context, link *Link, crawl Crawl) ([]Finding, error) {
+	var all []Finding
+	for _, rule := range ofLinks {
+		f, err := r.ask(ctx, rule, link, crawl)
+		if err != nil {
+			return nil, err
+		}
+		if f.Answer != "" {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,156 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/canon"
+	"github.com/bloomfrontier/crawler/internal/trap"
+)
+
+var errBroken = errors.New("the store is broken")
+
+// world is a crawl whose seeds opened h.example, and which requests no port 25.
+type world struct{ err error }
+
+func (w world) Opened(_ context.Context, host string) (string, error) {
+	if host == "h.example" || strings.HasSuffix(host, ".h.example") {
+		return "h.example", w.err
+	}
+	return "", w.err
+}
+
+func (world) CheckPort(port string) error {
+	if port == "25" {
+		return errors.New("port 25 is for mail")
+	}
+	return nil
+}
+
+func parse(t testing.TB, raw string) canon.URL {
+	t.Helper()
+	c, err := canon.New(canon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, err := c.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// strict rules refuse something for each reason.
+var strict = Rules{
+	MaxDepth: 2, MaxHops: 1, Trap: trap.Limits{Year: 2026},
+	Exclude: []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}, Include: []*regexp.Regexp{regexp.MustCompile("/docs/")},
+}
+
+// TestOrder: of all rules that refuse a link the first gives the reason. Each
+// link is the one before with its first fault mended.
+func TestOrder(t *testing.T) {
+	for _, c := range []struct {
+		url         string
+		depth, hops int
+		want        frontier.Reason
+	}{
+		{"http://b.example:25/cal/2061/02.pdf", 3, 2, frontier.ReasonDepth},
+		{"http://b.example:25/cal/2061/02.pdf", 2, 2, frontier.ReasonHops},
+		{"http://b.example:25/cal/2061/02.pdf", 2, 1, frontier.ReasonScope},
+		{"http://a.h.example:25/cal/2061/02.pdf", 2, 1, frontier.ReasonPort},
+		{"http://a.h.example:80/cal/2061/02.pdf", 2, 1, frontier.ReasonCalendar},
+		{"http://a.h.example/docs/1.pdf", 2, 1, frontier.ReasonExcluded},
+		{"http://a.h.example/doc/1", 2, 1, frontier.ReasonExcluded},
+		{"http://a.h.example/docs/1", 2, 1, ""},
+	} {
+		link := Link{URL: parse(t, c.url), Depth: c.depth, Hops: c.hops}
+		got, err := strict.Judge(t.Context(), &link, world{})
+		if err != nil || got.Reason != c.want || (got.Answer == Refuses) != (c.want != "") {
+			t.Errorf("%s at depth %d after %d hops: %+v, %v; want %q", c.url, c.depth, c.hops, got, err, c.want)
+		}
+		trace, err := strict.Trace(t.Context(), &link, world{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := slices.IndexFunc(trace, func(f Finding) bool { return f.Answer == Refuses })
+		if first < 0 && c.want != "" || first >= 0 && trace[first] != got {
+			t.Errorf("%s: the trace is %+v, the judge says %+v", c.url, trace, got)
+		}
+	}
+}
+
+// TestUnknown: of a link that nobody has found the rules say whether it depends.
+func TestUnknown(t *testing.T) {
+	for _, c := range []struct {
+		most int
+		want Answer
+	}{{SeedsOnly, Refuses}, {0, Passes}, {1, Depends}, {NoLimit, Passes}} {
+		rules := Rules{MaxDepth: c.most}
+		trace, err := rules.Trace(t.Context(), &Link{URL: parse(t, "http://h.example/"), Depth: Unknown, Hops: Unknown}, world{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trace[0].Rule != Depth || trace[0].Answer != c.want || trace[1].Rule != Hops || trace[1].Answer != Depends {
+			t.Errorf("MaxDepth %d: %+v, want depth that %s and hops that depend", c.most, trace, c.want)
+		}
+	}
+}
+
+// TestSeed: the target of a seed that redirects is held to hops and port only.
+func TestSeed(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		hops int
+		want frontier.Reason
+	}{
+		{"http://b.example/cal/2061/02.pdf", 1, ""},
+		{"http://b.example/", 2, frontier.ReasonHops},
+		{"http://b.example:25/", 1, frontier.ReasonPort},
+	} {
+		got, err := strict.Judge(t.Context(), &Link{URL: parse(t, c.url), Hops: c.hops, Seed: true}, world{})
+		if err != nil || got.Reason != c.want {
+			t.Errorf("%s after %d hops: %+v, %v; want %q", c.url, c.hops, got, err, c.want)
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	rules := Rules{Scope: canon.ScopeDomain, MaxHosts: 2}
+	for _, c := range []struct {
+		has   bool
+		taken uint64
+		want  Answer
+	}{{false, 1, Passes}, {false, 2, Refuses}, {true, 2, Passes}, {true, 9, Passes}} {
+		if f := rules.Place("h.example", c.has, c.taken); f.Answer != c.want || (f.Reason != "") != (c.want == Refuses) {
+			t.Errorf("has a place %t, %d are taken: %+v, want %s", c.has, c.taken, f, c.want)
+		}
+	}
+	if rules.Scope = canon.ScopeHost; rules.BoundsHosts() {
+		t.Error("hosts that seeds name are bounded")
+	}
+}
+
+func TestCrawlFails(t *testing.T) {
+	link := Link{URL: parse(t, "http://h.example/")}
+	if _, err := strict.Judge(t.Context(), &link, world{errBroken}); !errors.Is(err, errBroken) {
+		t.Errorf("Judge: %v, want %v", err, errBroken)
+	}
+	if _, err := strict.Trace(t.Context(), &link, world{errBroken}); !errors.Is(err, errBroken) {
+		t.Errorf("Trace: %v, want %v", err, errBroken)
+	}
+}
+
+// TestJudgeAllocatesNothing: a worker judges thousands of links a second.
+func TestJudgeAllocatesNothing(t *testing.T) {
+	rules := Rules{Trap: trap.Limits{Year: 2026}}
+	link := Link{URL: parse(t, "http://h.example/docs/1?a=b"), Depth: 1}
+	var crawl Crawl = world{}
+	if n := testing.AllocsPerRun(100, func() { _, _ = rules.Judge(t.Context(), &link, crawl) }); n > 0 {
+		t.Errorf("%v allocations for one link, want none", n)
+	}
+}

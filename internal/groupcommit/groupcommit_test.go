@@ -1,0 +1,263 @@
+package groupcommit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/internal/groupcommit"
+)
+
+// job is an item of the tests.
+type job struct {
+	number int
+	err    error // its result
+}
+
+// commits records what a queue commits. A commit takes as long as the test wants.
+type commits struct {
+	running sync.WaitGroup
+	hold    chan struct{} // each commit takes one; nil if commits do not wait
+
+	mu       sync.Mutex
+	groups   [][]int // numbers of the items, group by group
+	under    int     // commits that are in progress
+	maxUnder int
+}
+
+// queue returns a queue whose commits c records. fail is the result of an item.
+func (c *commits) queue(maxSize, parallel int, fail func(*job) error) *groupcommit.Queue[*job] {
+	return groupcommit.New(groupcommit.Config[*job]{
+		MaxSize: maxSize, Parallel: parallel,
+		Go: func(run func(context.Context)) error {
+			c.running.Go(func() { run(context.Background()) })
+			return nil
+		},
+		Commit: func(_ context.Context, jobs []*job) {
+			c.begin(jobs)
+			if c.hold != nil {
+				<-c.hold
+			}
+			for _, j := range jobs {
+				j.err = fail(j)
+			}
+			c.end()
+		},
+	})
+}
+
+func (c *commits) begin(jobs []*job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var numbers []int
+	for _, j := range jobs {
+		numbers = append(numbers, j.number)
+	}
+	c.groups = append(c.groups, numbers)
+	c.under++
+	c.maxUnder = max(c.maxUnder, c.under)
+}
+
+func (c *commits) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.under--
+}
+
+func succeed(*job) error { return nil }
+
+// TestRace has 16 callers commit many items each. Every item is committed once,
+// no group is larger than its bound, no more groups than allowed are committed at
+// the same time, and every caller gets the results of its own items.
+func TestRace(t *testing.T) {
+	const callers, each, maxSize = 16, 500, 5
+	for parallel := 1; parallel <= 2; parallel++ {
+		var c commits
+		q := c.queue(maxSize, parallel, func(j *job) error {
+			if j.number%7 == 0 {
+				return fmt.Errorf("job %d", j.number)
+			}
+			return nil
+		})
+		var all sync.WaitGroup
+		for caller := range callers {
+			all.Go(func() {
+				for i := range each {
+					j := &job{number: caller*each + i}
+					if err := q.Add(j, 1).Wait(t.Context()); err != nil {
+						t.Error(err)
+					}
+					want := ""
+					if j.number%7 == 0 {
+						want = fmt.Sprintf("job %d", j.number)
+					}
+					if got := j.err; got == nil && want != "" || got != nil && got.Error() != want {
+						t.Errorf("job %d: %v, want %q", j.number, got, want)
+					}
+				}
+			})
+		}
+		all.Wait()
+		c.running.Wait()
+		var numbers []int
+		for _, group := range c.groups {
+			if len(group) == 0 || len(group) > maxSize {
+				t.Errorf("a group has %d items, want 1 to %d", len(group), maxSize)
+			}
+			numbers = append(numbers, group...)
+		}
+		slices.Sort(numbers)
+		for i, n := range numbers {
+			if n != i {
+				t.Fatalf("item %d was committed in the place of %d", n, i)
+			}
+		}
+		if len(numbers) != callers*each || c.maxUnder > parallel || q.Len() != 0 {
+			t.Errorf("%d items committed, %d groups at once, %d wait; want %d, at most %d, 0",
+				len(numbers), c.maxUnder, q.Len(), callers*each, parallel)
+		}
+	}
+}
+
+// TestGroups: items that arrive during a commit form groups of at most the
+// bound, in the order in which they arrived. A second commit begins beside the
+// first only for a full group.
+func TestGroups(t *testing.T) {
+	for _, test := range []struct {
+		maxSize, parallel int
+		sizes             []int   // of the items after the first
+		begun             [][]int // groups, before the first commit ends
+		want              [][]int
+	}{
+		{0, 1, []int{1, 1, 1}, [][]int{{0}}, [][]int{{0}, {1, 2, 3}}},
+		{2, 1, []int{1, 1, 1}, [][]int{{0}}, [][]int{{0}, {1, 2}, {3}}},
+		{2, 2, []int{1, 1, 1}, [][]int{{0}, {1, 2}}, [][]int{{0}, {1, 2}, {3}}},
+		{4, 2, []int{1, 1, 1}, [][]int{{0}}, [][]int{{0}, {1, 2, 3}}},
+		{4, 1, []int{3, 3, 9, 1}, [][]int{{0}}, [][]int{{0}, {1, 2}, {3}, {4}}},
+		{1, 2, []int{1, 1, 1}, [][]int{{0}, {1}}, [][]int{{0}, {1}, {2}, {3}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := commits{hold: make(chan struct{})}
+			q := c.queue(test.maxSize, test.parallel, succeed)
+			q.Add(&job{}, 1)
+			synctest.Wait()
+			for i, size := range test.sizes {
+				q.Add(&job{number: i + 1}, size)
+				synctest.Wait()
+			}
+			if got := fmt.Sprint(c.groups); got != fmt.Sprint(test.begun) {
+				t.Errorf("bound %d, %d at once, sizes %v: groups %v begun, want %v", test.maxSize, test.parallel, test.sizes, got, test.begun)
+			}
+			close(c.hold)
+			c.running.Wait()
+			if got := fmt.Sprint(c.groups); got != fmt.Sprint(test.want) {
+				t.Errorf("bound %d, %d at once, sizes %v: groups %v, want %v", test.maxSize, test.parallel, test.sizes, got, test.want)
+			}
+		})
+	}
+}
+
+// TestCancelled: a caller whose context ends gets its cause at once, and its item
+// is committed with its group.
+func TestCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := commits{hold: make(chan struct{})}
+		q := c.queue(0, 1, succeed)
+		q.Add(&job{}, 1)
+		synctest.Wait()
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(gone) })
+		stays := q.Add(&job{number: 1}, 1)
+		if err := q.Add(&job{number: 2}, 1).Wait(ctx); !errors.Is(err, gone) {
+			t.Errorf("the caller that left got %v, want %v", err, gone)
+		}
+		if n := q.Len(); n != 2 {
+			t.Errorf("%d items wait, want 2", n)
+		}
+		close(c.hold)
+		if err := stays.Wait(t.Context()); err != nil {
+			t.Errorf("the caller that stayed got %v", err)
+		}
+		c.running.Wait()
+		if got, want := fmt.Sprint(c.groups), "[[0] [1 2]]"; got != want {
+			t.Errorf("groups %v, want %v", got, want)
+		}
+	})
+}
+
+// TestClosed: once no goroutine can be started, items of a group in progress and
+// of the groups that wait behind it are committed, and what comes later fails.
+func TestClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c commits
+		closed, errClosed := false, errors.New("closed")
+		hold := make(chan struct{})
+		q := groupcommit.New(groupcommit.Config[*job]{
+			MaxSize: 2, Parallel: 2,
+			Go: func(run func(context.Context)) error {
+				if closed {
+					return errClosed
+				}
+				c.running.Go(func() { run(context.Background()) })
+				return nil
+			},
+			Commit: func(context.Context, []*job) { <-hold },
+		})
+		groups := []*groupcommit.Group[*job]{q.Add(&job{}, 1)}
+		synctest.Wait()
+		closed = true
+		for range 3 {
+			groups = append(groups, q.Add(&job{}, 1))
+		}
+		close(hold)
+		c.running.Wait()
+		for i, g := range groups {
+			if err := g.Wait(t.Context()); err != nil {
+				t.Errorf("item %d, which found a goroutine: %v", i, err)
+			}
+		}
+		for range 2 { // a queue that failed items is as good as before
+			if err := q.Add(&job{}, 1).Wait(t.Context()); !errors.Is(err, errClosed) || q.Len() != 0 {
+				t.Errorf("an item of a closed queue: %v, and %d wait; want %v, and 0", err, q.Len(), errClosed)
+			}
+		}
+		closed = false
+		if err := q.Add(&job{}, 1).Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		c.running.Wait()
+	})
+}
+
+// BenchmarkAdd measures callers whose commits cost nothing: what the queue costs.
+func BenchmarkAdd(b *testing.B) {
+	for _, callers := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			var c commits
+			q := groupcommit.New(groupcommit.Config[*job]{
+				MaxSize: 256, Commit: func(context.Context, []*job) {},
+				Go: func(run func(context.Context)) error {
+					c.running.Go(func() { run(context.Background()) })
+					return nil
+				},
+			})
+			b.ReportAllocs()
+			var all sync.WaitGroup
+			for caller := range callers {
+				all.Go(func() {
+					for i := caller; i < b.N; i += callers {
+						_ = q.Add(new(job), 1).Wait(b.Context())
+					}
+				})
+			}
+			all.Wait()
+			c.running.Wait()
+		})
+	}
+}

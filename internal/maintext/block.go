@@ -1,0 +1,238 @@
+package maintext
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// maxBlocks bounds the blocks of a page: beyond them its end is missing.
+const maxBlocks = 50_000
+
+// block is a run of text that a reader sees as one: a paragraph, a heading, an item
+// of a list, a row of a table.
+type block struct {
+	text    string
+	words   int
+	linked  int  // of the words, those in links
+	heading bool // h1 to h6
+	code    bool // pre
+	within  bool // the element that the page marks as its content
+	aside   bool // an element that the page marks as no content
+	named   int  // the outermost element whose class or id says that it is no content, from 1; 0: none
+}
+
+// density is the part of the words that are in links.
+func (b *block) density() float64 {
+	if b.words == 0 {
+		return 0
+	}
+	return float64(b.linked) / float64(b.words)
+}
+
+// page is a document in blocks.
+type page struct {
+	blocks []block
+	cut    bool
+	names  int // elements that block.named counts
+
+	// The block that is being read. now has its marks.
+	now    block
+	line   strings.Builder
+	inLink int
+}
+
+// read adds the blocks below n.
+func (p *page) read(n *html.Node) {
+	for c := n.FirstChild; c != nil && !p.cut; c = c.NextSibling {
+		switch c.Type {
+		case html.TextNode:
+			p.add(c.Data)
+		case html.ElementNode:
+			p.element(c)
+		}
+	}
+}
+
+// element reads an element with the marks that it sets.
+func (p *page) element(n *html.Node) {
+	if noText(n.DataAtom) || isHidden(n) {
+		return
+	}
+	whole := !inline(n.DataAtom)
+	if whole {
+		p.end()
+	}
+	before, inLink := p.now, p.inLink
+	if whole {
+		p.now.heading = p.now.heading || isHeading(n.DataAtom)
+		p.now.code = p.now.code || n.DataAtom == atom.Pre
+		p.mark(n)
+	}
+	switch n.DataAtom {
+	case atom.A, atom.Button:
+		p.inLink++
+	case atom.Br:
+		p.add("\n")
+	case atom.Td, atom.Th:
+		p.add(" ")
+	}
+	p.read(n)
+	p.inLink = inLink
+	if whole {
+		p.end()
+		p.now = before
+	}
+}
+
+// mark takes what an element says of the text in it.
+func (p *page) mark(n *html.Node) {
+	role := strings.ToLower(value(n, "role"))
+	switch {
+	case n.DataAtom == atom.Main || n.DataAtom == atom.Article || role == "main" || role == "article":
+		p.now.within = true
+	case n.DataAtom == atom.Nav || n.DataAtom == atom.Aside || n.DataAtom == atom.Form || n.DataAtom == atom.Dialog,
+		(n.DataAtom == atom.Header || n.DataAtom == atom.Footer) && !p.now.within,
+		strings.Contains(" navigation banner contentinfo search complementary menu menubar toolbar dialog ", " "+role+" ") && role != "":
+		p.now.aside = true
+	case p.now.named == 0 && n.DataAtom != atom.Body && namesAside(value(n, "class")+" "+value(n, "id")):
+		p.names++
+		p.now.named = p.names
+	}
+}
+
+// add adds text to the block.
+func (p *page) add(text string) {
+	if p.line.Len() > MaxTextBytes {
+		p.cut = true
+		return
+	}
+	words := countWords(text)
+	p.line.WriteString(text)
+	p.now.words += words
+	if p.inLink > 0 {
+		p.now.linked += words
+	}
+}
+
+// end ends the block, if it has text. The next one has the same marks.
+func (p *page) end() {
+	text := lines(p.line.String(), p.now.code)
+	p.line.Reset()
+	if text != "" {
+		b := p.now
+		b.text = text
+		p.blocks = append(p.blocks, b)
+		p.cut = p.cut || len(p.blocks) >= maxBlocks
+	}
+	p.now.words, p.now.linked = 0, 0
+}
+
+// lines trims text and makes each run of white space one space, or leaves its
+// lines if they are code.
+func lines(text string, code bool) string {
+	text = strings.ReplaceAll(text, "\x00", "")
+	if code {
+		return strings.TrimRight(strings.Trim(text, "\r\n"), " \t\r\n")
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// countWords counts words; of scripts that put no space between words, two
+// characters count as one.
+func countWords(text string) int {
+	words, dense, inWord := 0, 0, false
+	for _, r := range text {
+		switch {
+		case r > 0xE00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
+			dense++
+			inWord = false
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			if !inWord {
+				words++
+			}
+			inWord = true
+		case unicode.IsSpace(r):
+			inWord = false
+		}
+	}
+	return words + (dense+1)/2
+}
+
+func value(n *html.Node, name string) string {
+	for i := range n.Attr {
+		if n.Attr[i].Key == name {
+			return n.Attr[i].Val
+		}
+	}
+	return ""
+}
+
+// isHidden reports whether the page says that an element is not shown.
+func isHidden(n *html.Node) bool {
+	for i := range n.Attr {
+		switch n.Attr[i].Key {
+		case "hidden":
+			return true
+		case "aria-hidden":
+			if n.Attr[i].Val == "true" {
+				return true
+			}
+		case "style":
+			if strings.Contains(strings.ReplaceAll(strings.ToLower(n.Attr[i].Val), " ", ""), "display:none") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// noText reports whether an element holds no text for readers.
+func noText(name atom.Atom) bool {
+	switch name {
+	case atom.Head, atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Svg, atom.Math, atom.Iframe, atom.Object,
+		atom.Select, atom.Textarea, atom.Canvas, atom.Audio, atom.Video:
+		return true
+	}
+	return false
+}
+
+func isHeading(name atom.Atom) bool {
+	switch name {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		return true
+	}
+	return false
+}
+
+// inline reports whether an element is part of a block. Cells are parts of a row.
+func inline(name atom.Atom) bool {
+	switch name {
+	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Br, atom.Button, atom.Cite, atom.Code, atom.Data,
+		atom.Del, atom.Dfn, atom.Em, atom.Font, atom.I, atom.Img, atom.Ins, atom.Kbd, atom.Label, atom.Mark, atom.Nobr,
+		atom.Q, atom.Rb, atom.Rp, atom.Rt, atom.Ruby, atom.S, atom.Samp, atom.Small, atom.Span, atom.Strike, atom.Strong,
+		atom.Sub, atom.Sup, atom.Td, atom.Th, atom.Time, atom.Tt, atom.U, atom.Var, atom.Wbr:
+		return true
+	}
+	return false
+}
+
+// asides are words of which classes and ids of elements are made that are no content.
+var asides = map[string]bool{
+	"ad": true, "ads": true, "advert": true, "advertisement": true, "banner": true, "breadcrumb": true, "breadcrumbs": true,
+	"cookie": true, "cookies": true, "footer": true, "masthead": true, "menu": true, "nav": true, "navbar": true,
+	"navigation": true, "newsletter": true, "pager": true, "pagination": true, "popup": true, "promo": true, "related": true,
+	"share": true, "sharing": true, "sidebar": true, "social": true, "sponsor": true, "subscribe": true, "toc": true,
+}
+
+// namesAside reports whether a class or an id is made of such a word.
+func namesAside(names string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(names), func(r rune) bool { return r != ' ' && !unicode.IsLetter(r) || r == ' ' }) {
+		if asides[word] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,146 @@
+package maintext
+
+import (
+	"slices"
+	"strings"
+)
+
+// least is how many words a main text has: below that all text counts that the
+// page does not mark as navigation.
+const least = 25
+
+// text returns the blocks that are content, a line each.
+func (p *page) text() (text string, cut bool) {
+	p.settleNames()
+	p.settleContent()
+	content := p.judge()
+	if p.words(content) < least {
+		for i := range p.blocks {
+			content[i] = !p.blocks[i].aside
+		}
+	}
+	var b strings.Builder
+	for i := range p.blocks {
+		if !content[i] {
+			continue
+		}
+		if b.Len()+len(p.blocks[i].text) >= MaxTextBytes {
+			return b.String(), true
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.blocks[i].text)
+	}
+	return b.String(), p.cut
+}
+
+// settleNames makes asides of the elements that are named so, unless one has much
+// of the page: a frame around everything may be called has-sidebar.
+func (p *page) settleNames() {
+	words, all := make([]int, p.names+1), 0
+	for i := range p.blocks {
+		all += p.blocks[i].words
+		words[p.blocks[i].named] += p.blocks[i].words
+	}
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		b.aside = b.aside || b.named > 0 && 3*words[b.named] < all
+	}
+}
+
+// settleContent drops the marks of main and article elements if they hold little
+// of the page: a list of teasers may be made of articles.
+func (p *page) settleContent() {
+	within, all := 0, 0
+	for i := range p.blocks {
+		if b := &p.blocks[i]; !b.aside {
+			all += b.words
+			if b.within {
+				within += b.words
+			}
+		}
+	}
+	for i := range p.blocks {
+		p.blocks[i].within = p.blocks[i].within && 3*within > all
+	}
+}
+
+// judge reports of each block whether it is content.
+func (p *page) judge() []bool {
+	content := make([]bool, len(p.blocks))
+	marked := false // the page says where its content is
+	for i := range p.blocks {
+		marked = marked || p.blocks[i].within && !p.blocks[i].aside
+	}
+	var at []int // the blocks that can be content
+	for i := range p.blocks {
+		if b := &p.blocks[i]; !b.aside && (b.within || !marked) {
+			at = append(at, i)
+		}
+	}
+	for j, i := range at {
+		var before, after block
+		if j > 0 {
+			before = p.blocks[at[j-1]]
+		}
+		if j+1 < len(at) {
+			after = p.blocks[at[j+1]]
+		}
+		b := &p.blocks[i]
+		content[i] = marked && b.density() <= 0.5 || wordy(&before, b, &after)
+	}
+	p.fill(at, content)
+	return content
+}
+
+// wordy is the tree of decisions of the paper named above: by the words of a block
+// and its neighbours, and how many of them are in links. It has one decision more:
+// a short block above links belongs to them.
+func wordy(before, b, after *block) bool {
+	switch {
+	case b.density() > 1.0/3:
+		return false
+	case before.density() > 5.0/9:
+		return b.words > 40 || after.words > 17
+	case b.words <= 16 && after.density() > 5.0/9:
+		return false
+	}
+	return b.words > 16 || after.words > 15 || before.words > 4
+}
+
+// fill adds what belongs to content on either side: short lines between, code, and
+// the headings above.
+func (p *page) fill(at []int, content []bool) {
+	const gap = 4 // blocks
+	last := -1    // index in at of the last content
+	for j, i := range at {
+		if !content[i] {
+			continue
+		}
+		if last >= 0 && j-last-1 <= gap {
+			for _, between := range at[last+1 : j] {
+				b := &p.blocks[between]
+				content[between] = content[between] || b.code || b.density() <= 0.5
+			}
+		}
+		last = j
+	}
+	below := false // the next block is content
+	for _, i := range slices.Backward(at) {
+		if b := &p.blocks[i]; b.heading {
+			content[i] = below && b.density() <= 0.5
+		}
+		below = content[i]
+	}
+}
+
+// words counts the words of content.
+func (p *page) words(content []bool) (n int) {
+	for i := range p.blocks {
+		if content[i] {
+			n += p.blocks[i].words
+		}
+	}
+	return n
+}

@@ -1,0 +1,147 @@
+package maintext_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/bloomfrontier/crawler/internal/maintext"
+)
+
+func parse(t testing.TB, text string) *html.Node {
+	t.Helper()
+	root, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+const (
+	menu     = `<ul><li><a href=/>Home</a><li><a href=/a>All our articles</a><li><a href=/b>About</a></ul>`
+	sentence = "The committee met on Tuesday and agreed, after a long debate, that the bridge will be built of stone and not of steel. "
+	legal    = `<div><p>All rights reserved.</p><p><a href=/i>Imprint</a> <a href=/p>Privacy</a></p></div>`
+)
+
+var paragraph = strings.TrimSpace(strings.Repeat(sentence, 2))
+
+// TestText: what is content and what is not, by the marks of the page and without.
+func TestText(t *testing.T) {
+	for name, c := range map[string]struct{ page, want string }{
+		"main element": {
+			"<header>The Paper</header>" + menu + "<main><h1>A bridge</h1><p>" + paragraph + "</p><p>Short.</p></main><footer>" + legal + "</footer>",
+			"A bridge\n" + paragraph + "\nShort.",
+		},
+		"role": {
+			"<div role=navigation>" + paragraph + "</div><div role=main><p>" + paragraph + "</div>",
+			paragraph,
+		},
+		"no marks": {
+			menu + "<div><h2>A bridge</h2><div>" + paragraph + "</div><p>It is late.</p><p>" + paragraph + "</p></div>" + legal,
+			"A bridge\n" + paragraph + "\nIt is late.\n" + paragraph,
+		},
+		"named": {
+			"<div class='left main-menu'>" + paragraph + "</div><div id=content><p>" + strings.Repeat("<p>"+paragraph, 4) + "</div>",
+			strings.Repeat(paragraph+"\n", 3) + paragraph,
+		},
+		"a frame with a name": {
+			"<div class='page has-sidebar'><p>" + paragraph + "</p></div>",
+			paragraph,
+		},
+		"teasers": {
+			"<div><p>" + paragraph + "</p><p>" + paragraph + "</p></div><article><h3>One</h3></article><article><h3>Two</h3></article>",
+			paragraph + "\n" + paragraph,
+		},
+		"hidden": {
+			"<main><p>" + paragraph + "</p><p hidden>x</p><p style='display: none'>y</p><p aria-hidden=true>z</p><script>s</script><noscript>n</noscript></main>",
+			paragraph,
+		},
+		"table and code": {
+			"<main><p>" + paragraph + "</p><table><tr><th>a<th>b<tr><td>1<td>2</table><pre>\nif x {\n\ty()\n}\n</pre></main>",
+			paragraph + "\na b\n1 2\nif x {\n\ty()\n}",
+		},
+		"short": {"<nav>Home</nav><p>Not here any more.", "Not here any more."},
+		"links only": {
+			"<div>" + strings.Repeat("<p><a href=x>"+paragraph+"</a></p>", 3) + "<p>" + paragraph + "</p><p>" + paragraph + "</div>",
+			paragraph + "\n" + paragraph,
+		},
+		"Chinese":     {menu + "<p>" + strings.Repeat("委员会星期二开会，", 20) + "</p>", strings.Repeat("委员会星期二开会，", 20)},
+		"line breaks": {"<main>" + strings.TrimSpace(sentence) + "<br>" + strings.TrimSpace(sentence) + "</main>", paragraph},
+		"nothing":     {"", ""},
+		"NUL":         {"<p>a&#0;b", "a\ufffdb"},
+	} {
+		if got := maintext.Extract(parse(t, "<!DOCTYPE html><body>"+c.page), nil); got.Text != c.want || got.Cut {
+			t.Errorf("%s:\n%q, want\n%q", name, got.Text, c.want)
+		}
+	}
+}
+
+// TestNamed: language, author and date, where the page says them.
+func TestNamed(t *testing.T) {
+	for _, c := range []struct{ head, lang, author, published string }{
+		{``, "", "", ""},
+		{`<meta http-equiv=Content-Language content="de-AT, en">`, "de-AT", "", ""},
+		{`<meta property=og:locale content=pt_BR>`, "pt-BR", "", ""},
+		{`<meta http-equiv=content-language content="not a language!">`, "", "", ""},
+		{`<meta name=author content="Ann  Bee"><meta name=author content="C. Dee"><meta name=Author content="Ann Bee">`, "", "Ann Bee, C. Dee", ""},
+		{`<meta name=author content="https://example.org/ann">`, "", "", ""},
+		{`<meta property=article:published_time content="2026-01-02T03:04:05+01:00">`, "", "", "2026-01-02T02:04:05Z"},
+		{`<script type="application/ld+json">{"@type":"NewsArticle","author":[{"name":"Ann Bee"},{"name":"C. Dee"}],"datePublished":"2026-01-02"}</script>`, "", "Ann Bee, C. Dee", "2026-01-02"},
+		{`<script type="application/ld+json">{"@graph":[{"@type":"WebPage","datePublished":"2026-01-02"}]}</script>`, "", "", "2026-01-02"},
+		{`<meta name=date content="soon"><meta name=dc.date content=2026-01-02>`, "", "", "2026-01-02"},
+	} {
+		got := maintext.Extract(parse(t, "<head>"+c.head+"</head><p>x"), nil)
+		if got.Lang != c.lang || got.Author != c.author || got.Published != c.published {
+			t.Errorf("%s: %+v, want %q %q %q", c.head, got, c.lang, c.author, c.published)
+		}
+	}
+	body := `<html lang=en><body><article itemscope itemtype="https://schema.org/Article"><b itemprop=author itemscope><i itemprop=name>Ann Bee</i></b>
+		<time itemprop=datePublished datetime=2026-01-02>yesterday</time>` + paragraph + `</article>`
+	if got := maintext.Extract(parse(t, body), nil); got.Lang != "en" || got.Author != "Ann Bee" || got.Published != "2026-01-02" {
+		t.Errorf("microdata: %+v", got)
+	}
+	if got := maintext.Extract(parse(t, body), func() bool { return true }); got.Text == "" {
+		t.Errorf("given up: %+v", got)
+	}
+}
+
+// TestBounds: the largest pages and the oddest end soon, in bounded memory.
+func TestBounds(t *testing.T) {
+	const size = 256 << 10
+	for _, piece := range []string{
+		"<p>x</p>", "<div>x</div>", "<a href=x>y</a>", "<p><b><i>", "x<br>", "<li>x", "<td>x", "<pre>x\n</pre>", "<nav class='menu nav ad'>x</nav>",
+		"x ", "\u4e2d", "<meta name=author content=x>", "<p itemprop='author author' itemscope>x</p>", "<article><time datetime=x>y</time></article>", "<h1>x</h1>",
+	} {
+		root := parse(t, strings.Repeat(piece, size/len(piece)))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		found := maintext.Extract(root, nil)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		taken := after.TotalAlloc - before.TotalAlloc
+		t.Log(fmt.Sprintf("%q", piece), took.Round(time.Millisecond), taken>>20, "MB", len(found.Text), found.Cut)
+		if len(found.Text) > maintext.MaxTextBytes || taken > 128<<20 {
+			t.Errorf("%q: %d bytes of text, %d MB taken", piece, len(found.Text), taken>>20)
+		}
+	}
+	if found := maintext.Extract(parse(t, "<p>"+strings.Repeat("word ", 5<<20/5)), nil); !found.Cut {
+		t.Error("a page of 5 MB is whole")
+	}
+}
+
+func ExampleExtract() {
+	root, _ := html.Parse(strings.NewReader(`<html lang=en><nav><a href=/>Home</a></nav><main><h1>A bridge</h1>
+		<p>The committee met on Tuesday and agreed, after a long debate, that the bridge will be built of stone.</p></main>`))
+	found := maintext.Extract(root, nil)
+	fmt.Println(found.Lang)
+	fmt.Println(found.Text)
+	// Output:
+	// en
+	// A bridge
+	// The committee met on Tuesday and agreed, after a long debate, that the bridge will be built of stone.
+}

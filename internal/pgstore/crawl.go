@@ -1,0 +1,132 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// join finds the crawl and compares what is fixed. A worker creates the crawl if
+// there is none: of those who do so at once one does it, the others wait.
+func (s *Store) join(ctx context.Context, worker bool) error {
+	identity, err := s.find(ctx)
+	if errors.Is(err, ErrNoCrawl) && worker {
+		if err := s.create(ctx); err != nil {
+			return err
+		}
+		identity, err = s.find(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if worker && identity != s.cfg.Identity {
+		return mismatch("crawl %q in Postgres belongs to the crawl %q, not to %q: give this one another name, or delete that one",
+			s.cfg.Crawl, identity, s.cfg.Identity)
+	}
+	return s.checkWindows(ctx, worker)
+}
+
+// find reads the crawl's row and returns its identity.
+func (s *Store) find(ctx context.Context) (identity string, err error) {
+	err = s.try(ctx, "find the crawl", func(ctx context.Context) error {
+		var floor uint32
+		err := s.pool.QueryRow(ctx, findCrawlSQL, s.cfg.Crawl).Scan(&s.crawl, &identity, &floor)
+		s.floor.Store(floor)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("%w: %q", ErrNoCrawl, s.cfg.Crawl)
+	}
+	return identity, err
+}
+
+func (s *Store) create(ctx context.Context) error {
+	classes, lengths := []int16{}, []time.Duration{}
+	for class, length := range s.cfg.Windows {
+		if length > 0 {
+			classes, lengths = append(classes, int16(class)), append(lengths, length)
+		}
+	}
+	return s.try(ctx, "create the crawl", func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, createCrawlSQL, s.cfg.Crawl, s.cfg.Identity, s.cfg.Card, classes, lengths)
+		return err
+	})
+}
+
+// checkWindows reads the crawl's windows and, of a worker, compares them with
+// those given.
+func (s *Store) checkWindows(ctx context.Context, worker bool) error {
+	var stored exact.Windows
+	err := s.try(ctx, "read the windows", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, windowsSQL, s.crawl)
+		if err != nil {
+			return err
+		}
+		var class int16
+		var length time.Duration
+		_, err = pgx.ForEachRow(rows, []any{&class, &length}, func() error {
+			if class < 0 || class >= exact.Classes {
+				return mismatch("crawl %q has a window for class %d, want 0 to %d", s.cfg.Crawl, class, exact.Classes-1)
+			}
+			stored[class] = length
+			return nil
+		})
+		return err
+	})
+	if err != nil || !worker {
+		return err
+	}
+	var differ []string
+	for class, length := range stored {
+		if given := s.cfg.Windows[class]; given != length {
+			differ = append(differ, fmt.Sprintf("that of class %d is %v, not %v", class, length, given))
+		}
+	}
+	if len(differ) > 0 {
+		return mismatch("crawl %q was created with other windows: %s", s.cfg.Crawl, strings.Join(differ, ", "))
+	}
+	return nil
+}
+
+// mismatchError is an ErrParamsMismatch whose own words say all of it.
+type mismatchError string
+
+func mismatch(format string, args ...any) error {
+	return mismatchError("pgstore: " + fmt.Sprintf(format, args...))
+}
+
+func (e mismatchError) Error() string        { return string(e) }
+func (e mismatchError) Is(target error) bool { return target == frontier.ErrParamsMismatch }
+
+// Delete removes the crawl cfg.Crawl with its keys and records; other crawls are
+// not held up. Workers of it that are still there end with ErrNoCrawl. ErrNoCrawl:
+// there is none of that name. Identity and Windows of cfg are not read.
+func Delete(ctx context.Context, cfg Config) error {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	s, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.checkSchema(ctx, false); err != nil {
+		return err
+	}
+	var dropped bool
+	err = s.try(ctx, "delete the crawl", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, dropCrawlSQL, cfg.Crawl).Scan(&dropped)
+	})
+	if err == nil && !dropped {
+		err = fmt.Errorf("%w: %q", ErrNoCrawl, cfg.Crawl)
+	}
+	return err
+}

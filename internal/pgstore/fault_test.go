@@ -1,0 +1,337 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
+)
+
+// load is workers who take keys through their life and remember what they were
+// told, for a server that is broken under them.
+type load struct {
+	set  *pgstore.Store
+	mu   sync.Mutex
+	new  map[bloomstore.Fingerprint]int // how often a key was answered new
+	done map[bloomstore.Fingerprint]bool
+}
+
+func newLoad(set *pgstore.Store) *load {
+	return &load{set: set, new: map[bloomstore.Fingerprint]int{}, done: map[bloomstore.Fingerprint]bool{}}
+}
+
+// work makes calls until ctx ends; what is not an ErrUnavailable is a fault.
+func (l *load) work(ctx context.Context, r *rand.Rand, all int) error {
+	for ctx.Err() == nil {
+		asked := make([]exact.Key, 50)
+		for i := range asked {
+			asked[i] = key(r.IntN(all))
+		}
+		answers, err := l.set.Decide(ctx, asked)
+		var own []exact.Key
+		for i, a := range answers {
+			if a.New {
+				own = append(own, asked[i])
+			}
+		}
+		l.mu.Lock()
+		for _, k := range own {
+			l.new[k.Fingerprint]++
+		}
+		l.mu.Unlock()
+		if err == nil {
+			err = l.set.Queued(ctx, refs(0, own...))
+		}
+		if half := own[:len(own)/2]; err == nil && len(half) > 0 {
+			var rows []exact.Row
+			for _, k := range half {
+				rows = append(rows, record(k, 0, "load"))
+			}
+			if err = l.set.Finish(ctx, ends(0, half...), rows); err == nil {
+				l.mu.Lock()
+				for _, k := range half {
+					l.done[k.Fingerprint] = true
+				}
+				l.mu.Unlock()
+			}
+		}
+		if err != nil && !errors.Is(err, frontier.ErrUnavailable) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verify checks that nothing of what was answered was lost, and that no key was
+// given to two.
+func (l *load) verify(t *testing.T, cfg pgstore.Config) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), cfg.DSN)
+	must(t, err)
+	defer conn.Close(t.Context())
+	rows, err := conn.Query(t.Context(), "SELECT fingerprint, outcome IS NOT NULL FROM "+table(t, cfg, "exact_key"))
+	must(t, err)
+	var print [16]byte
+	var isDone bool
+	states := map[bloomstore.Fingerprint]bool{}
+	_, err = pgx.ForEachRow(rows, []any{&print, &isDone}, func() error {
+		states[print] = isDone
+		return nil
+	})
+	must(t, err)
+	for print, times := range l.new {
+		isDone, known := states[print]
+		if times > 1 || !known || l.done[print] && !isDone {
+			t.Fatalf("key %x was answered new %d times and finished %t; it is known %t and done %t", print, times, l.done[print], known, isDone)
+		}
+	}
+	// In one statement: what was under way when the workers ended may still be
+	// committed by the server.
+	var records, finished int
+	must(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT (SELECT count(*) FROM %s), (SELECT count(*) FROM %s WHERE outcome IS NOT NULL)",
+		table(t, cfg, "record"), table(t, cfg, "exact_key"))).Scan(&records, &finished))
+	if records != finished {
+		t.Errorf("%d records of %d finished keys, want as many", records, finished)
+	}
+	t.Logf("%d keys decided, %d finished", len(l.new), finished)
+}
+
+// underLoad runs workers beside hurt, and verifies.
+func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
+	const workers, all = 6, 40_000
+	cfg := anyCrawl(dsn)
+	cfg.MaxConns = workers
+	l := newLoad(open(t, cfg))
+	ctx, cancel := context.WithCancel(t.Context())
+	r := rng(t)
+	var group sync.WaitGroup
+	for range workers {
+		r := rand.New(rand.NewPCG(r.Uint64(), 3))
+		group.Go(func() {
+			if err := l.work(ctx, r, all); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	hurt(r)
+	cancel()
+	group.Wait()
+	if len(l.new) == 0 || len(l.done) == 0 {
+		t.Fatalf("%d keys were decided and %d finished, want some", len(l.new), len(l.done))
+	}
+	l.verify(t, cfg)
+}
+
+// progress waits until keys beyond those of before were finished.
+func progress(t *testing.T, dsn string) {
+	t.Helper()
+	const sum = "SELECT coalesce(sum(xact_commit), 0) FROM pg_stat_database WHERE datname = current_database()"
+	before := query[int64](t, dsn, sum)
+	for query[int64](t, dsn, sum) < before+200 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestServerIsKilled: SIGKILL and restart, again and again under load.
+func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
+	rounds := 2
+	if *proof {
+		rounds = 20
+	}
+	server := servers.Postgres(t, servers.PostgresOptions{FSync: true})
+	underLoad(t, server.DSN(), func(r *rand.Rand) {
+		for range rounds {
+			progress(t, server.DSN())
+			time.Sleep(rand.N(20 * time.Millisecond)) // anywhere in what they do
+			must(t, server.Kill())
+			must(t, server.Restart())
+		}
+		progress(t, server.DSN())
+	})
+}
+
+// TestBackendsAreKilled: who loses a connection asks again on another.
+func TestBackendsAreKilled(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	rounds := 30
+	if *proof {
+		rounds = 500
+	}
+	underLoad(t, dsn, func(r *rand.Rand) {
+		for range rounds {
+			query[int](t, dsn, `SELECT count(pg_terminate_backend(pid)) FROM (
+				SELECT pid FROM pg_stat_activity WHERE application_name = 'crawler' AND datname = current_database() ORDER BY random() LIMIT 3) AS victims`)
+		}
+		progress(t, dsn)
+	})
+}
+
+// TestUnavailable: a server that is down, or says nothing, is an ErrUnavailable
+// within its time, and the store goes on afterwards.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.PostgresOptions{})
+	cfg := anyCrawl(server.DSN())
+	cfg.ConnectTimeout, cfg.StatementTimeout = time.Second, time.Second
+	set := open(t, cfg)
+	wantAway := func(what string) {
+		t.Helper()
+		began := time.Now()
+		_, err := set.Decide(t.Context(), keys(0, 3))
+		if took := time.Since(began); !errors.Is(err, frontier.ErrUnavailable) || took > 20*time.Second {
+			t.Errorf("%s: %v after %v, want ErrUnavailable soon", what, err, took)
+		}
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, which looks like the caller's own context", what, err)
+		}
+	}
+	must(t, server.Pause())
+	wantAway("paused")
+	must(t, server.Resume())
+	must(t, server.Kill())
+	wantAway("down")
+	if _, err := pgstore.Open(t.Context(), cfg); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Errorf("Open of a server that is down: %v, want ErrUnavailable", err)
+	}
+	must(t, server.Restart())
+	answers, err := set.Decide(t.Context(), keys(10, 11))
+	if err != nil || !answers[0].New {
+		t.Errorf("after the restart: %+v, %v, want a new key", answers, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	if _, err := set.Decide(ctx, keys(0, 1)); !errors.Is(err, why) {
+		t.Errorf("a call whose context ended: %v, want its cause", err)
+	}
+	set.Close()
+	if err := set.Queued(t.Context(), refs(0, key(0))); !errors.Is(err, frontier.ErrClosed) {
+		t.Errorf("a call of a closed store: %v, want ErrClosed", err)
+	}
+}
+
+// TestServerErrors: what an error of the server means, and how often it is asked
+// again. A trigger fails as the server does; a sequence, which no rollback takes
+// back, counts.
+func TestServerErrors(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	cfg := anyCrawl(dsn)
+	set := open(t, cfg)
+	execute(t, cfg.DSN, "CREATE SEQUENCE asked", "CREATE TABLE fault (state text)",
+		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			PERFORM nextval('asked');
+			RAISE EXCEPTION USING ERRCODE = (SELECT state FROM fault), MESSAGE = 'as told';
+		END $$`,
+		"CREATE TRIGGER fail BEFORE INSERT ON "+table(t, cfg, "exact_key")+" EXECUTE FUNCTION fail()")
+	for _, c := range []struct {
+		state string
+		asked int
+		is    error
+	}{
+		{"40001", 5, frontier.ErrUnavailable}, // serialization failure
+		{"40P01", 5, frontier.ErrUnavailable}, // deadlock
+		{"55P03", 5, frontier.ErrUnavailable}, // lock timeout
+		{"57P01", 5, frontier.ErrUnavailable}, // the backend ends
+		{"53300", 5, frontier.ErrUnavailable}, // too many connections
+		{"53100", 1, frontier.ErrUnavailable}, // disk full
+		{"53200", 1, frontier.ErrUnavailable}, // out of memory
+		{"57014", 1, frontier.ErrUnavailable}, // statement timeout
+		{"25006", 1, frontier.ErrUnavailable}, // a standby
+		{"58030", 1, frontier.ErrUnavailable}, // the disk
+		{"42P01", 1, pgstore.ErrNoCrawl},
+		{"42501", 1, nil}, // no privilege
+		{"22021", 1, nil}, // bad data
+		{"XX001", 1, nil}, // damaged tables
+	} {
+		execute(t, cfg.DSN, "ALTER SEQUENCE asked RESTART", "TRUNCATE fault", "INSERT INTO fault VALUES ('"+c.state+"')")
+		_, err := set.Decide(t.Context(), keys(0, 2))
+		asked := query[int](t, cfg.DSN, "SELECT last_value FROM asked")
+		for _, kind := range []error{frontier.ErrUnavailable, pgstore.ErrNoCrawl} {
+			if errors.Is(err, kind) != (c.is == kind) {
+				t.Errorf("%s: %v, want %v", c.state, err, c.is)
+			}
+		}
+		if err == nil || asked != c.asked || !strings.Contains(err.Error(), "as told") {
+			t.Errorf("%s: asked %d times, with %v at last; want %d times", c.state, asked, err, c.asked)
+		}
+	}
+}
+
+// TestLockTimeout: a call does not wait for a lock for ever, and leaves nothing
+// half done.
+func TestLockTimeout(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	cfg := anyCrawl(dsn)
+	cfg.LockTimeout = 20 * time.Millisecond
+	set := open(t, cfg)
+	_, err := set.Decide(t.Context(), keys(0, 2))
+	must(t, err)
+	other, err := pgx.Connect(t.Context(), cfg.DSN)
+	must(t, err)
+	defer other.Close(t.Context())
+	tx, err := other.Begin(t.Context())
+	must(t, err)
+	_, err = tx.Exec(t.Context(), fmt.Sprintf("SELECT FROM %s WHERE fingerprint = $1 FOR UPDATE", table(t, cfg, "exact_key")),
+		[16]byte(key(1).Fingerprint))
+	must(t, err)
+	if err := set.Finish(t.Context(), ends(0, keys(0, 2)...), nil); !errors.Is(err, frontier.ErrUnavailable) {
+		t.Errorf("Finish of a locked key: %v, want ErrUnavailable", err)
+	}
+	if s, err := set.Lookup(t.Context(), key(0).Fingerprint); err != nil || s.State != exact.Pending {
+		t.Errorf("a key of a call that failed is %+v, %v, want it pending", s, err)
+	}
+	must(t, set.Queued(t.Context(), refs(0, keys(0, 2)...))) // waits for nobody
+	must(t, tx.Rollback(t.Context()))
+	must(t, set.Finish(t.Context(), ends(0, keys(0, 2)...), nil))
+}
+
+// TestNoCredentials: no error has the password in it.
+func TestNoCredentials(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr%40t-w0rd"
+	server := servers.Postgres(t, servers.PostgresOptions{Password: "another"})
+	at := server.Addr()
+	for name, dsn := range map[string]string{
+		"wrong password":  "postgres://postgres:" + secret + "@" + at + "/postgres?sslmode=disable",
+		"wrong database":  "postgres://postgres:" + secret + "@" + at + "/none?sslmode=disable",
+		"nobody there":    "postgres://postgres:" + secret + "@127.0.0.1:1/postgres",
+		"no URL":          "postgres://postgres:" + secret + "@[::1/postgres",
+		"bad escape":      "postgres://postgres:" + secret + "%zz@" + at + "/postgres",
+		"bad port":        "postgres://postgres:" + secret + "@localhost:port/postgres",
+		"bad setting":     "host=localhost password='" + secret + "' sslmode=perhaps",
+		"unquoted spaces": "host=localhost password=" + secret + " x y",
+		"no tls":          "postgres://postgres:" + secret + "@" + at + "/postgres?sslmode=require",
+	} {
+		cfg := anyCrawl(dsn)
+		cfg.ConnectTimeout = time.Second
+		_, err := pgstore.Open(t.Context(), cfg)
+		if err == nil {
+			t.Errorf("%s: opened", name)
+			continue
+		}
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			if strings.Contains(e.Error(), "w0rd") {
+				t.Errorf("%s: %v", name, e)
+			}
+		}
+		if name == "wrong password" && errors.Is(err, frontier.ErrUnavailable) {
+			t.Errorf("%s: %v, want an error that lasts", name, err)
+		}
+	}
+}

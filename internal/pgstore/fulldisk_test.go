@@ -1,0 +1,367 @@
+//go:build linux
+
+package pgstore_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
+)
+
+const secret = "s3cr/et-w0rd"
+
+// disk is a file system of its own, in memory, that fills up.
+type disk struct {
+	t   *testing.T
+	dir string
+}
+
+// smallDisk mounts a disk that goes with the test. Where the system lets nobody
+// mount, as in most containers, the test is skipped.
+func smallDisk(t *testing.T, size string) *disk {
+	t.Helper()
+	// Not below the test's folder, which is closed to the server's owner.
+	dir, err := os.MkdirTemp("", "fulldisk-")
+	must(t, err)
+	t.Cleanup(func() { _ = os.Remove(dir) }) // never what is in it: the disk, if it is still there
+	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
+		why := fmt.Sprintf("no file system can be mounted here, so no disk fills up: %v", err)
+		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return &disk{t, dir}
+}
+
+// folder makes an empty folder on the disk.
+func (d *disk) folder(name string) string {
+	d.t.Helper()
+	path := filepath.Join(d.dir, name)
+	must(d.t, os.Mkdir(path, 0o700))
+	return path
+}
+
+func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
+
+// leave has the ballast take all but some bytes; 0: all there is.
+func (d *disk) leave(room int64) {
+	d.t.Helper()
+	var stat unix.Statfs_t
+	must(d.t, unix.Statfs(d.dir, &stat))
+	file, err := os.OpenFile(d.ballast(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(d.t, err)
+	defer file.Close()
+	left := int64(stat.Bfree)*stat.Bsize - room
+	for page := make([]byte, 4096); room == 0 || left > 0; left -= int64(len(page)) {
+		if _, err := file.Write(page); room == 0 && errors.Is(err, syscall.ENOSPC) {
+			return
+		} else if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// makeRoom takes the ballast away.
+func (d *disk) makeRoom() {
+	d.t.Helper()
+	must(d.t, os.Remove(d.ballast()))
+}
+
+// wantHeld checks what a call says while there is no room: something that has
+// workers hold what they have and ask again, in one line without the password.
+func wantHeld(t *testing.T, what string, err error, says ...string) {
+	t.Helper()
+	if !errors.Is(err, frontier.ErrUnavailable) {
+		t.Fatalf("%s: %v, want ErrUnavailable", what, err)
+	}
+	for _, word := range says {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v, want %q in it", what, err, word)
+		}
+	}
+	if strings.Contains(err.Error(), "w0rd") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %q, want one line without the password", what, err)
+	}
+}
+
+// noRoom is what a server says of tables that cannot grow, and its SQLSTATE.
+var noRoom = []string{"could not extend file", "53100"}
+
+// books are keys, by number, and where each of them has to be.
+type books struct {
+	set    *pgstore.Store
+	cfg    pgstore.Config
+	states map[int]exact.State
+	rows   int // records
+}
+
+func (b *books) enter(from, to int, state exact.State) {
+	for n := from; n < to; n++ {
+		b.states[n] = state
+	}
+}
+
+// check compares the set with the books, key by key and in sum.
+func (b *books) check(t *testing.T) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), b.cfg.DSN)
+	must(t, err)
+	defer conn.Close(t.Context())
+	// A key that has some of what its state takes, and not all of it, is torn.
+	rows, err := conn.Query(t.Context(), fmt.Sprintf(`SELECT k.fingerprint, CASE
+			WHEN k.round > 0 OR (k.outcome IS NULL) <> (w.fingerprint IS NOT NULL) THEN 'torn'
+			WHEN p.fingerprint IS NOT NULL THEN CASE WHEN k.outcome IS NULL THEN 'pending' ELSE 'torn' END
+			ELSE coalesce(o.state, 'queued') END
+		FROM %s AS k LEFT JOIN %s AS w USING (fingerprint) LEFT JOIN %s AS p USING (fingerprint)
+		LEFT JOIN crawler.exact_outcome AS o ON o.letter = k.outcome`,
+		table(t, b.cfg, "exact_key"), table(t, b.cfg, "exact_waiting"), table(t, b.cfg, "exact_pending")))
+	must(t, err)
+	var print [16]byte
+	var state exact.State
+	got := map[bloomstore.Fingerprint]exact.State{}
+	_, err = pgx.ForEachRow(rows, []any{&print, &state}, func() error {
+		got[print] = state
+		return nil
+	})
+	must(t, err)
+	var want exact.Stats
+	for n, state := range b.states {
+		if got := got[key(n).Fingerprint]; got != state {
+			t.Fatalf("key %d is %q, want it %q", n, got, state)
+		}
+		switch state {
+		case exact.Pending:
+			want.Pending++
+		case exact.Queued:
+			want.Queued++
+		case exact.Done:
+			want.Done++
+		}
+	}
+	if got, err := b.set.Stats(t.Context()); err != nil || got != want {
+		t.Errorf("the set counts %+v, %v, want %+v", got, err, want)
+	}
+	records := 0
+	must(t, b.set.EachRecord(t.Context(), func(row exact.Row) error {
+		if records++; !strings.Contains(string(row.Record), `"mark":"first"`) {
+			t.Errorf("a record is %s, want that of the first to finish", row.Record)
+		}
+		return nil
+	}))
+	if records != b.rows {
+		t.Errorf("%d records, want %d", records, b.rows)
+	}
+}
+
+// decide decides about keys that are not known, and enters them.
+func (b *books) decide(t *testing.T, from, to int) error {
+	t.Helper()
+	answers, err := b.set.Decide(t.Context(), keys(from, to))
+	if err != nil {
+		return err
+	}
+	for i, a := range answers {
+		if a != (exact.Answer{New: true, First: true}) {
+			t.Fatalf("key %d is answered %+v, want it new", from+i, a)
+		}
+	}
+	b.enter(from, to, exact.Pending)
+	return nil
+}
+
+// wantKnown checks that none of some keys is new.
+func (b *books) wantKnown(t *testing.T, from, to int) {
+	t.Helper()
+	answers, err := b.set.Decide(t.Context(), keys(from, to))
+	must(t, err)
+	for i, a := range answers {
+		if a.New {
+			t.Fatalf("key %d is new once more", from+i)
+		}
+	}
+}
+
+func (b *books) queued(t *testing.T, from, to int) {
+	t.Helper()
+	must(t, b.set.Queued(t.Context(), refs(0, keys(from, to)...)))
+	b.enter(from, to, exact.Queued)
+}
+
+// finish finishes keys, with a record of each when they have a mark, and enters
+// them.
+func (b *books) finish(t *testing.T, from, to int, mark string) error {
+	t.Helper()
+	var rows []exact.Row
+	for n := from; mark != "" && n < to; n++ {
+		rows = append(rows, record(key(n), 0, mark))
+	}
+	if err := b.set.Finish(t.Context(), ends(0, keys(from, to)...), rows); err != nil {
+		return err
+	}
+	b.enter(from, to, exact.Done)
+	b.rows += len(rows)
+	return nil
+}
+
+// onSmallDisk starts a server and returns the DSN of a database on a disk.
+func onSmallDisk(t *testing.T, d *disk) (*servers.PostgresServer, string) {
+	t.Helper()
+	// A vacuum would find room at moments of its own.
+	server := servers.Postgres(t, servers.PostgresOptions{Password: secret, Config: map[string]string{"autovacuum": "off"}})
+	space := d.folder("space")
+	info, err := os.Stat(server.SocketDir())
+	must(t, err)
+	owner := info.Sys().(*syscall.Stat_t)
+	must(t, os.Chown(space, int(owner.Uid), int(owner.Gid)))
+	execute(t, server.DSN(), "CREATE TABLESPACE small LOCATION '"+space+"'", "CREATE DATABASE small TABLESPACE small")
+	return server, server.Database("small")
+}
+
+// TestFullDisk: a disk without room for tables fails calls as a whole and for
+// the moment. What was answered stays, what needs no room goes on, and when
+// there is room again the same calls do what they would have done.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	d := smallDisk(t, "48m")
+	server, dsn := onSmallDisk(t, d)
+	cfg, other := anyCrawl(dsn), anyCrawl(dsn)
+	b := &books{set: open(t, cfg), cfg: cfg, states: map[int]exact.State{}}
+	keyTable, pendingTable := table(t, cfg, "exact_key"), table(t, cfg, "exact_pending")
+
+	// Keys in each state, and then no room.
+	const begun, batch = 3000, 100
+	for n := 0; n < begun; n += batch { // a call each, so that neighbours share pages
+		must(t, b.decide(t, n, n+batch))
+	}
+	b.queued(t, 0, 2800)
+	must(t, b.finish(t, 0, 200, "first"))
+	execute(t, dsn, "VACUUM "+keyTable, "VACUUM "+pendingTable, "CHECKPOINT") // a restart then has little to repeat
+	d.leave(512 << 10)
+	full := begun
+	var err error
+	for ; err == nil; full += batch {
+		if full > 20*begun {
+			t.Fatal("a full disk has room for all keys")
+		}
+		err = b.decide(t, full, full+batch)
+	}
+	full -= batch // the first that was not decided
+	b.enter(full, full+batch, exact.Unknown)
+	wantHeld(t, "Decide", err, noRoom...)
+	d.leave(0)
+
+	// The table of keys has what a few calls take: they fail in the middle, for
+	// want of room in the tables of what waits and of records.
+	execute(t, dsn, "VACUUM (TRUNCATE false) "+keyTable)
+	wantHeld(t, "Finish with records", b.finish(t, 200, 280, "first"), noRoom...)
+	breaker := exact.NewBreaker(b.set, time.Hour)
+	_, err = breaker.Decide(t.Context(), keys(full, full+batch))
+	wantHeld(t, "Decide again", err, noRoom...)
+	if !breaker.Away() {
+		t.Error("a set without room does not count as away")
+	}
+	wantHeld(t, "Finish", b.finish(t, 300, 2300, ""), noRoom...)
+	_, err = pgstore.Open(t.Context(), other)
+	wantHeld(t, "Open of a new crawl", err, noRoom...)
+	b.check(t)
+	b.wantKnown(t, 0, full)
+	b.queued(t, 2800, begun)
+
+	// A server that starts removes files that the first connection to a database
+	// writes anew. Their room may be gone by then.
+	must(t, server.Kill())
+	must(t, server.Restart())
+	d.leave(0)
+	_, err = b.set.Decide(t.Context(), keys(0, 10))
+	wantHeld(t, "Decide after a restart", err)
+
+	d.makeRoom()
+	b.check(t)
+	must(t, b.decide(t, full, full+batch))
+	must(t, b.finish(t, 200, 280, "first"))
+	must(t, b.finish(t, 300, 2300, ""))
+	b.check(t)
+	b.wantKnown(t, full, full+batch)
+	late := ends(0, keys(200, 2300)...)
+	for i := range late {
+		late[i].Outcome = frontier.ServerError
+	}
+	late = append(late[:80:80], late[100:]...) // those that are finished
+	must(t, b.set.Finish(t.Context(), late, []exact.Row{record(key(200), 0, "second")}))
+	b.check(t)
+	open(t, other)
+}
+
+// TestFullDiskOfLog: a server that cannot write its log ends, with all calls that
+// are under way. What was answered before is there when it is back, and whoever
+// asks meanwhile is told to wait.
+func TestFullDiskOfLog(t *testing.T) {
+	t.Parallel()
+	d := smallDisk(t, "64m")
+	server := servers.Postgres(t, servers.PostgresOptions{Password: secret, WAL: d.folder("wal"), Config: map[string]string{
+		"checkpoint_timeout": "1h", // which makes room at moments of its own
+		"autovacuum":         "off",
+	}})
+	set := open(t, anyCrawl(server.DSN()))
+	underLoad(t, server.DSN(), func(*rand.Rand) {
+		progress(t, server.DSN())
+		d.leave(0)
+		var err error
+		for n := 0; err == nil; n += 10 {
+			if n == 1000 {
+				t.Fatal("a server with a full log goes on")
+			}
+			writeLog(t, server.DSN())
+			_, err = set.Decide(t.Context(), keys(n, n+10))
+		}
+		wantHeld(t, "Decide", err)
+		said, err := os.ReadFile(filepath.Join(server.SocketDir(), "log"))
+		must(t, err)
+		if !strings.Contains(string(said), "PANIC:") || !strings.Contains(string(said), "No space left on device") {
+			t.Errorf("the log has no PANIC for want of room: the disk was not full")
+		}
+		d.makeRoom()
+		must(t, server.Restart()) // as a rule it has given up
+		progress(t, server.DSN())
+	})
+	if answers, err := set.Decide(t.Context(), keys(5000, 5001)); err != nil || !answers[0].New {
+		t.Errorf("after all: %+v, %v, want a new key", answers, err)
+	}
+}
+
+// writeLog has the server write 16 MB into its log, the size of one of its
+// files, or as much as it can.
+func writeLog(t *testing.T, dsn string) {
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		return // it is down
+	}
+	defer conn.Close(t.Context())
+	for range 16 {
+		if _, err := conn.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'ballast', repeat('x', 1 << 20))"); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// countTimeout bounds statements that read everything.
+const countTimeout = 10 * time.Minute
+
+// Lookup implements exact.Set.
+func (s *Store) Lookup(ctx context.Context, key bloomstore.Fingerprint) (status exact.Status, err error) {
+	var class, letter *rune
+	var http *int
+	var left *time.Duration
+	var pending bool
+	err = s.try(ctx, "look up a key", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, s.sql.status, uuid(key), s.now()).Scan(&status.Round, &class, &letter, &http, &left, &pending)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return exact.Status{}, nil
+	}
+	if err != nil {
+		return exact.Status{}, err
+	}
+	if status.Class, err = classOf(*class); err != nil {
+		return exact.Status{}, err
+	}
+	switch {
+	case pending:
+		status.State = exact.Pending
+		return status, nil
+	case letter == nil:
+		status.State = exact.Queued
+		return status, nil
+	}
+	if status.Outcome, err = outcomeOf(*letter); err != nil {
+		return exact.Status{}, err
+	}
+	status.State = exact.State(status.Outcome.State())
+	if http != nil {
+		status.HTTP = *http
+	}
+	if status.Forever = left == nil; left != nil {
+		status.SeenFor = max(*left, 0)
+	}
+	return status, nil
+}
+
+// Stats implements exact.Set, as of one moment.
+func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
+	var waiting uint64
+	var since *time.Duration
+	err = s.tryLong(ctx, "count keys", func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, s.sql.count, s.now()).Scan(&stats.Pending, &waiting, &stats.Done, &stats.Failed, &since)
+	})
+	if err != nil {
+		return exact.Stats{}, err
+	}
+	stats.Queued, stats.Lag = waiting-stats.Pending, lagOf(since)
+	return stats, nil
+}
+
+// tryLong is try for what reads everything: it may take long, and scans tables
+// from end to end.
+func (s *Store) tryLong(ctx context.Context, call string, do func(context.Context, pgx.Tx) error) error {
+	return s.tryWithin(ctx, countTimeout, call, func(ctx context.Context) error {
+		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, allowScansSQL, countTimeout.Milliseconds()); err != nil {
+				return err
+			}
+			return do(ctx, tx)
+		})
+	})
+}
+
+// pageOfRecords is how many records are read at a time.
+const pageOfRecords = 1000
+
+// EachRecord calls visit for the crawl's records, in the order of their
+// fingerprints and rounds, until visit returns an error, and returns that. What
+// is added meanwhile may be missing.
+func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
+	after := exact.Ref{}
+	for round := int64(-1); ; round = int64(after.Round) {
+		page, err := s.recordsAfter(ctx, after.Fingerprint, round)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			if err := visit(row); err != nil {
+				return err
+			}
+			after = row.Ref
+		}
+		if len(page) < pageOfRecords {
+			return nil
+		}
+	}
+}
+
+func (s *Store) recordsAfter(ctx context.Context, print bloomstore.Fingerprint, round int64) (page []exact.Row, err error) {
+	err = s.try(ctx, "read records", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, s.sql.records, uuid(print), round, pageOfRecords)
+		if err != nil {
+			return err
+		}
+		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r exact.Row, err error) {
+			var print pgtype.UUID
+			var outcome, record string
+			err = row.Scan(&print, &r.Round, &r.Fetched, &r.Status, &outcome, &r.URL, &record)
+			r.Fingerprint, r.Fetched, r.Outcome, r.Record = print.Bytes, r.Fetched.UTC(), frontier.Outcome(outcome), []byte(record)
+			return r, err
+		})
+		return err
+	})
+	return page, err
+}

@@ -1,0 +1,54 @@
+package pgstore_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/internal/pgstore"
+)
+
+// TestKept: what is kept of a queue is there without it, and nobody notes it more
+// often than need be.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	cfg := anyCrawl(database(t))
+	if _, err := pgstore.Read(t.Context(), cfg); !errors.Is(err, pgstore.ErrNoCrawl) {
+		t.Errorf("Read in a database without a schema = %v, want %v", err, pgstore.ErrNoCrawl)
+	}
+	cfg.Card = []byte("\x00card\xff")
+	set := open(t, cfg)
+	want := func(waited pgstore.Waited, noted bool) pgstore.Kept {
+		t.Helper()
+		kept, err := pgstore.Read(t.Context(), cfg)
+		must(t, err)
+		if kept.Identity != cfg.Identity || !bytes.Equal(kept.Card, cfg.Card) || kept.Waited != waited || kept.At.IsZero() == noted {
+			t.Errorf("kept are %+v, want %+v of %q and %q", kept, waited, cfg.Identity, cfg.Card)
+		}
+		return kept
+	}
+	want(pgstore.Waited{}, false)
+	must(t, set.Keep(t.Context(), pgstore.Waited{All: 30, Exact: 10}, time.Hour))
+	first := want(pgstore.Waited{All: 30, Exact: 10}, true)
+	must(t, set.Keep(t.Context(), pgstore.Waited{All: 99}, time.Hour))
+	if again := want(pgstore.Waited{All: 30, Exact: 10}, true); !again.At.Equal(first.At) {
+		t.Errorf("noted at %v, then at %v", first.At, again.At)
+	}
+	must(t, set.Keep(t.Context(), pgstore.Waited{All: 5, Exact: 5}, 0))
+	want(pgstore.Waited{All: 5, Exact: 5}, true)
+
+	joined := cfg
+	joined.Card = []byte("another") // of somebody who lost the race to create it
+	open(t, joined)
+	want(pgstore.Waited{All: 5, Exact: 5}, true)
+
+	other := anyCrawl(cfg.DSN)
+	if _, err := pgstore.Read(t.Context(), other); !errors.Is(err, pgstore.ErrNoCrawl) {
+		t.Errorf("Read of no crawl = %v, want %v", err, pgstore.ErrNoCrawl)
+	}
+	open(t, other)
+	if kept, err := pgstore.Read(t.Context(), other); err != nil || kept.Card != nil {
+		t.Errorf("a crawl without a card keeps %q (%v)", kept.Card, err)
+	}
+}

@@ -1,0 +1,200 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// awaitBlocked returns when some backends wait for a lock.
+func awaitBlocked(t *testing.T, dsn string, n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	must(t, err)
+	defer conn.Close(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for blocked := 0; blocked < n; {
+		must(t, conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&blocked))
+	}
+}
+
+// awaitBackends returns when the stores have so many connections.
+func awaitBackends(t *testing.T, dsn string, want int) {
+	t.Helper()
+	for got := -1; got != want; {
+		got = query[int](t, dsn, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'crawler' AND datname = current_database()")
+	}
+}
+
+// TestNoDeadlocks: 32 workers make all kinds of calls with the same keys.
+func TestNoDeadlocks(t *testing.T) {
+	t.Parallel()
+	const workers, all = 32, 300
+	rounds := 12
+	if *proof {
+		rounds = 300
+	}
+	dsn := database(t)
+	cfg := anyCrawl(dsn)
+	cfg.MaxConns = workers
+	cfg.Windows[frontier.Exact] = 20 * time.Millisecond
+	set := open(t, cfg)
+	pool, r := keys(0, all), rng(t)
+	var group sync.WaitGroup
+	for range workers {
+		r := rand.New(rand.NewPCG(r.Uint64(), 2))
+		group.Go(func() {
+			for range rounds {
+				if err := anyCall(t.Context(), set, r, pool); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	set.Close() // a backend that ends says what it has counted
+	awaitBackends(t, cfg.DSN, 0)
+	if n := query[int](t, cfg.DSN, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n > 0 {
+		t.Errorf("%d deadlocks, want none; the server's log:\n%s", n, deadlocks(t))
+	}
+}
+
+// deadlocks returns what the server that tests share has logged of deadlocks.
+func deadlocks(t *testing.T) string {
+	t.Helper()
+	server, err := commonServer()
+	must(t, err)
+	log, err := server.Log()
+	must(t, err)
+	if at := strings.Index(log, "deadlock"); at >= 0 {
+		return log[at:min(len(log), at+4000)]
+	}
+	return "nothing"
+}
+
+// anyCall decides about some keys, and does to those that are new what comes of
+// keys.
+func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key) error {
+	asked := make([]exact.Key, 100)
+	for i := range asked {
+		asked[i] = pool[r.IntN(len(pool))]
+	}
+	answers, err := set.Decide(ctx, asked)
+	if err != nil {
+		return err
+	}
+	var own []exact.Ref
+	var done []exact.Finished
+	for i, a := range answers {
+		ref := exact.Ref{Fingerprint: asked[i].Fingerprint, Round: a.Round}
+		if a.New || r.IntN(3) == 0 { // others' too, as relays do
+			own = append(own, ref)
+			done = append(done, exact.Finished{Ref: ref, Class: frontier.Exact, Outcome: frontier.OK})
+		}
+	}
+	r.Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
+	switch r.IntN(4) {
+	case 0:
+		err = set.Withdraw(ctx, own)
+	case 1:
+		_, err = set.Stale(ctx, 0, 50)
+	case 2:
+		_, _, err = set.Sweep(ctx, 50)
+	default:
+		err = set.Queued(ctx, own)
+	}
+	return errors.Join(err, set.Finish(ctx, done[:len(done)/2], nil))
+}
+
+// TestSweptWhileInserting: a key that is inserted, finished and swept by others
+// while a Decide waits for its lock gets a round that it never had.
+func TestSweptWhileInserting(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	cfg := anyCrawl(dsn)
+	set := open(t, cfg)
+	other, err := pgx.Connect(t.Context(), cfg.DSN)
+	must(t, err)
+	defer other.Close(t.Context())
+	tx, err := other.Begin(t.Context())
+	must(t, err)
+	run := func(sql string, args ...any) {
+		t.Helper()
+		_, err := tx.Exec(t.Context(), sql, args...)
+		must(t, err)
+	}
+	leaf, slow := table(t, cfg, "exact_key"), key(1)
+	run("INSERT INTO "+leaf+" (fingerprint, round, class) VALUES ($1, 0, '1')", [16]byte(slow.Fingerprint))
+	var answers []exact.Answer
+	decided := make(chan error, 1)
+	go func() {
+		var err error
+		answers, err = set.Decide(t.Context(), []exact.Key{key(0), slow})
+		decided <- err
+	}()
+	awaitBlocked(t, cfg.DSN, 1)
+	run("DELETE FROM " + leaf)
+	run("UPDATE crawler.crawl SET floor = 5")
+	must(t, tx.Commit(t.Context()))
+	must(t, <-decided)
+	for i, a := range answers {
+		if want := (exact.Answer{New: true, Round: 5}); a != want {
+			t.Errorf("key %d is answered %+v, want %+v", i, a, want)
+		}
+	}
+	waiting, err := set.Waiting(t.Context(), exact.Key{}.Fingerprint, 10)
+	must(t, err)
+	if len(waiting) != 2 || waiting[0].Round != 5 || waiting[1].Round != 5 {
+		t.Errorf("%+v wait, want both keys in round 5", waiting)
+	}
+	if again, err := set.Decide(t.Context(), keys(2, 3)); err != nil || again[0] != (exact.Answer{New: true, Round: 5}) {
+		t.Errorf("the next key is answered %+v, %v, want round 5", again, err)
+	}
+}
+
+// TestKnownKeysCostNoWrite: asking about known keys writes nothing.
+func TestKnownKeysCostNoWrite(t *testing.T) {
+	t.Parallel()
+	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}})
+	cfg := anyCrawl(server.DSN())
+	set := open(t, cfg)
+	pending, queued, done := keys(0, 500), keys(500, 1000), keys(1000, 1500)
+	for _, batch := range [][]exact.Key{pending, queued, done} {
+		_, err := set.Decide(t.Context(), batch)
+		must(t, err)
+	}
+	must(t, set.Queued(t.Context(), refs(0, queued...)))
+	must(t, set.Finish(t.Context(), ends(0, done...), nil))
+	ask := func() {
+		for _, batch := range [][]exact.Key{pending, queued, done} {
+			_, err := set.Decide(t.Context(), batch)
+			must(t, err)
+		}
+	}
+	ask() // the first reader of a row may note that its writer committed
+	execute(t, cfg.DSN, "CHECKPOINT")
+	written := func() float64 {
+		return query[float64](t, cfg.DSN, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+	}
+	least := 1e9 // the server itself writes now and then
+	for range 5 {
+		before := written()
+		ask()
+		least = min(least, written()-before)
+	}
+	if least > 0 {
+		t.Errorf("1500 verdicts about known keys wrote %.0f bytes of WAL each time, want 0", least)
+	}
+}

@@ -1,0 +1,80 @@
+package pgstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// Stale implements exact.Set. When its answer is lost on its way, its keys are
+// taken up again after age.
+func (s *Store) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
+	return s.entries(ctx, "take up pending keys", s.sql.stale, age, n, s.now())
+}
+
+// Waiting implements exact.Set.
+func (s *Store) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]exact.Entry, error) {
+	return s.entries(ctx, "list waiting keys", s.sql.waiting, uuid(after), n)
+}
+
+// entries returns what a statement answers, as keys that wait.
+func (s *Store) entries(ctx context.Context, call, sql string, args ...any) (found []exact.Entry, err error) {
+	err = s.try(ctx, call, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		found, err = pgx.CollectRows(rows, entry)
+		return err
+	})
+	return found, err
+}
+
+func entry(row pgx.CollectableRow) (e exact.Entry, err error) {
+	var print pgtype.UUID
+	var class rune
+	var hops, priority int16
+	var pending bool
+	if err := row.Scan(&print, &e.Round, &class, &e.Depth, &hops, &priority, &e.URL, &pending); err != nil {
+		return e, err
+	}
+	if e.State = exact.Queued; pending {
+		e.State = exact.Pending
+	}
+	e.Fingerprint, e.Hops, e.Priority = print.Bytes, uint8(hops), frontier.Priority(priority)
+	e.Class, err = classOf(class)
+	return e, err
+}
+
+// Sweep implements exact.Set. Of several callers at once one sweeps.
+func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error) {
+	err = s.try(ctx, "sweep", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, s.sql.sweep, s.crawl, n, s.now()).Scan(&swept)
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	// A statement of its own: the one that sweeps still sees what it swept.
+	err = s.try(ctx, "sweep", func(ctx context.Context) error {
+		var since *time.Duration
+		err := s.pool.QueryRow(ctx, s.sql.lag, s.now()).Scan(&since)
+		lag = lagOf(since)
+		return err
+	})
+	return swept, lag, err
+}
+
+// lagOf makes sure that a key whose window is over this very moment is told from
+// none.
+func lagOf(since *time.Duration) time.Duration {
+	if since == nil {
+		return 0
+	}
+	return max(*since, 1)
+}

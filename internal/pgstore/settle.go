@@ -1,0 +1,140 @@
+package pgstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// Queued implements exact.Set.
+func (s *Store) Queued(ctx context.Context, keys []exact.Ref) error {
+	prints, rounds := refColumns(keys)
+	if len(prints) == 0 {
+		return nil
+	}
+	return s.try(ctx, "mark keys as queued", func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, s.sql.queued, prints, rounds)
+		return err
+	})
+}
+
+// Withdraw implements exact.Set.
+func (s *Store) Withdraw(ctx context.Context, keys []exact.Ref) error {
+	prints, rounds := refColumns(keys)
+	if len(prints) == 0 {
+		return nil
+	}
+	return s.try(ctx, "withdraw keys", func(ctx context.Context) error {
+		var batch pgx.Batch
+		batch.Queue(s.sql.lockKeys, prints)
+		batch.Queue(s.sql.withdraw, prints, rounds)
+		return s.pool.SendBatch(ctx, &batch).Close()
+	})
+}
+
+// refColumns returns distinct refs as arrays.
+func refColumns(keys []exact.Ref) (prints uuids, rounds []int64) {
+	keys = slices.Clone(keys)
+	slices.SortFunc(keys, compareRefs)
+	for _, key := range slices.Compact(keys) {
+		prints, rounds = append(prints, uuid(key.Fingerprint)), append(rounds, int64(key.Round))
+	}
+	return prints, rounds
+}
+
+func compareRefs(a, b exact.Ref) int {
+	return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(a.Round, b.Round))
+}
+
+// Finish implements exact.Set. What it returns nil for survives the server's
+// death.
+func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
+	if len(finished)+len(records) == 0 {
+		return nil
+	}
+	ends, err := s.endsOf(finished)
+	if err != nil {
+		return err
+	}
+	rows := rowsOf(records)
+	return s.try(ctx, "finish keys", func(ctx context.Context) error {
+		var batch pgx.Batch
+		if len(finished) > 0 {
+			batch.Queue(s.sql.lockKeys, ends.prints)
+			batch.Queue(s.sql.finish, ends.prints, ends.rounds, ends.classes, ends.outcomes, ends.statuses, s.crawl, s.now())
+		}
+		if len(records) > 0 {
+			batch.Queue(s.sql.insertRecords, rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes, rows.urls, rows.records)
+		}
+		return s.pool.SendBatch(ctx, &batch).Close()
+	})
+}
+
+// ends are finished keys as arrays.
+type ends struct {
+	prints            uuids
+	rounds            []int64
+	classes, statuses []int16
+	outcomes          []string
+}
+
+// endsOf returns finished keys as arrays. Of several ends of one key it is the
+// first of the highest round that would prevail.
+func (s *Store) endsOf(finished []exact.Finished) (e ends, err error) {
+	last := make(map[bloomstore.Fingerprint]*exact.Finished, len(finished))
+	for i := range finished {
+		f := &finished[i]
+		if before := last[f.Fingerprint]; before == nil || before.Round < f.Round {
+			last[f.Fingerprint] = f
+		}
+	}
+	for i := range finished {
+		f := &finished[i]
+		if last[f.Fingerprint] != f {
+			continue
+		}
+		letter, ok := letters[f.Outcome]
+		if !ok {
+			return e, fmt.Errorf("pgstore: finish key %x: %q is no outcome", f.Fingerprint, f.Outcome)
+		}
+		e.prints, e.rounds = append(e.prints, uuid(f.Fingerprint)), append(e.rounds, int64(f.Round))
+		e.classes, e.statuses = append(e.classes, int16(f.Class)), append(e.statuses, int16(f.Status))
+		e.outcomes = append(e.outcomes, letter)
+	}
+	return e, nil
+}
+
+// rows are records as arrays.
+type rows struct {
+	prints                  uuids
+	rounds                  []int64
+	fetched                 []time.Time
+	statuses                []int16
+	outcomes, urls, records []string
+}
+
+// rowsOf returns records as arrays, sorted, the first of those with the same
+// fingerprint and round.
+func rowsOf(records []exact.Row) (r rows) {
+	sorted := make([]*exact.Row, len(records))
+	for i := range records {
+		sorted[i] = &records[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *exact.Row) int { return compareRefs(a.Ref, b.Ref) })
+	sorted = slices.CompactFunc(sorted, func(a, b *exact.Row) bool { return a.Ref == b.Ref })
+	for _, row := range sorted {
+		r.prints, r.rounds = append(r.prints, uuid(row.Fingerprint)), append(r.rounds, int64(row.Round))
+		r.fetched, r.statuses = append(r.fetched, row.Fetched), append(r.statuses, int16(row.Status))
+		r.outcomes, r.urls = append(r.outcomes, string(row.Outcome)), append(r.urls, row.URL)
+		r.records = append(r.records, string(row.Record))
+	}
+	return r
+}

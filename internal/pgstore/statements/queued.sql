@@ -1,0 +1,13 @@
+-- queued.sql: note that pending keys are queued.
+-- A key that another call has locked may stay pending, and is offered again in vain.
+-- $1  fingerprints   $2  rounds, index for index
+WITH mine AS (
+	SELECT p.fingerprint
+	FROM unnest($1::uuid[], $2::int[]) AS t(fingerprint, round)
+	JOIN crawler.exact_key AS k ON k.fingerprint = t.fingerprint AND k.round = t.round
+	JOIN crawler.exact_pending AS p ON p.fingerprint = t.fingerprint
+	ORDER BY p.fingerprint
+	FOR UPDATE OF p SKIP LOCKED
+)
+DELETE FROM crawler.exact_pending
+WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM mine));

@@ -1,0 +1,26 @@
+-- stale.sql: take up keys that have been pending for long; nobody else gets them for as long.
+-- $1  for how long   $2  how many   $3  time, null for the server's
+-- Pending keys are locked in the order of their fingerprints, as everywhere: to
+-- lock a row that was updated since the snapshot can wait, even with SKIP LOCKED.
+WITH oldest AS (
+	SELECT fingerprint
+	FROM crawler.exact_pending
+	WHERE since <= coalesce($3::timestamptz, now()) - $1::interval
+	ORDER BY since
+	LIMIT $2
+), stale AS (
+	SELECT fingerprint
+	FROM crawler.exact_pending
+	WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM oldest))
+		AND since <= coalesce($3, now()) - $1
+	ORDER BY fingerprint
+	FOR UPDATE SKIP LOCKED
+), taken AS (
+	UPDATE crawler.exact_pending
+	SET since = coalesce($3, now())
+	WHERE fingerprint = ANY(ARRAY(SELECT fingerprint FROM stale))
+)
+SELECT w.fingerprint, k.round, k.class, w.depth, w.hops, w.priority, w.url, true AS pending
+FROM stale AS s
+JOIN crawler.exact_waiting AS w ON w.fingerprint = s.fingerprint
+JOIN crawler.exact_key AS k ON k.fingerprint = s.fingerprint;

@@ -1,0 +1,145 @@
+package redisbits
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
+	"github.com/bloomfrontier/crawler/internal/bloomrate"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// TestMemory compares used_memory with what the calculator predicts.
+func TestMemory(t *testing.T) {
+	server := servers.Redis(t, servers.RedisOptions{})
+	config := Config{Name: "m", Capacity: 10_000_000, Partitions: 256}
+	openAndLeave(t, server, Config{Name: "w", Capacity: 1, Partitions: 1}) // the scripts are there from now on
+	before := usedMemory(t, server)
+	f := openAndLeave(t, server, config)
+	got, records := usedMemory(t, server)-before, int64(0)
+	for _, key := range append(server.Client().Keys(t.Context(), "{m:*f").Val(), deedKey("m")) {
+		records += server.Client().MemoryUsage(t.Context(), key).Val()
+	}
+	plan := sizing.SizeRedis(sizing.RedisPlan{Keys: config.Capacity, FPR: 1e-6, Growth: true, Hosts: 1, Partitions: 256})
+	segments := uint64(plan.Partitions) * uint64(plan.Segments.Count) * plan.Segments.Allocated
+	t.Logf("used_memory grew by %d, %d of it for %d records; predicted %d, %d of it for segments",
+		got, records, len(f.chains)+1, plan.Even.Bytes, segments)
+	for _, c := range []struct {
+		what      string
+		got, want float64
+	}{{"segments", float64(got - records), float64(segments)}, {"segments and records", float64(got), float64(plan.Even.Bytes)}} {
+		if off := c.got/c.want - 1; math.Abs(off) > 0.001 {
+			t.Errorf("%s take %.0f bytes, want %.0f within 0.1 %%", c.what, c.got, c.want)
+		}
+	}
+	if goal := 1.25 * 1.4427 * sizing.InformationBound(1e-6); float64(8*got)/1e7 > goal {
+		t.Errorf("%.2f bits per key, want at most %.2f", float64(8*got)/1e7, goal)
+	}
+}
+
+// TestFilledTakesNoMore: a filter with as many keys as it is made for has made
+// nothing ahead of growing.
+func TestFilledTakesNoMore(t *testing.T) {
+	const n = 100_000
+	r := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	f := open(t, client, Config{Name: "full", Capacity: n, Partitions: 8})
+	if _, err := bloomrate.Fill(t.Context(), f, bloomrate.RandomKeys(r), n); err != nil {
+		t.Fatal(err)
+	}
+	if more := client.Keys(t.Context(), "{full:*f1.*").Val(); len(more) > 0 {
+		t.Errorf("%d segments of second layers, want none", len(more))
+	}
+}
+
+// TestAhead: only a layer that takes Redis time to make is made ahead, and not
+// before the layer before it is nearly full.
+func TestAhead(t *testing.T) {
+	for _, c := range []struct {
+		capacity, room uint64
+		growth         Growth
+		want           bool
+	}{
+		{100_000_000, 2 << 10, GrowthOn, true},
+		{100_000_000, 10_000_000, GrowthOn, false},
+		{100_000_000, 2 << 10, GrowthOff, false},
+		{10_000, 1, GrowthOn, false},
+	} {
+		l, err := NewLayout(Params{Capacity: c.capacity, FPR: 1e-6, Growth: c.growth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Ahead(0, c.room); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// openAndLeave opens a filter with a client of its own, and returns when the
+// server has forgotten that client and its buffers.
+func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Filter {
+	t.Helper()
+	client := dial(t, server)
+	f := open(t, client, config)
+	client.Close()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		clients, err := server.Info("clients", "connected_clients")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if clients == "1" { // the one that asks
+			return f
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s clients are connected", clients)
+		}
+	}
+}
+
+// usedMemory returns what a server has allocated once that stands still: the
+// buffers of clients it makes smaller when it finds the time.
+func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
+	t.Helper()
+	const still = 3 // readings, each of another round of the server's housekeeping
+	var last int64
+	for same, deadline := 0, time.Now().Add(20*time.Second); same < still; same++ {
+		used, err := server.UsedMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used != last {
+			last, same = used, 0
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("used_memory does not stand still: %d", used)
+		}
+		time.Sleep(150 * time.Millisecond)
+	}
+	return last
+}
+
+// TestBeyond32Bits: a filter of one chain that no string of Redis could hold.
+func TestBeyond32Bits(t *testing.T) {
+	if !*proof {
+		t.Skip("takes 600 MB: with -proof")
+	}
+	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
+	f := fresh(t, client, Config{Capacity: 450_000_000, FPR: 1e-2, Growth: GrowthOff, Partitions: 1})
+	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 200_000)
+	added, err := f.AddIfAbsent(t.Context(), prints)
+	if err != nil || slices.Contains(added, false) {
+		t.Fatalf("%v, or a key was known to a filter that is nearly empty", err)
+	}
+	known, err := f.Contains(t.Context(), prints)
+	if err != nil || slices.Contains(known, false) {
+		t.Errorf("%v, or a key is denied", err)
+	}
+	stats, err := f.Stats(t.Context(), 0)
+	if err != nil || stats.Layers[0].Bits < 1<<32 || stats.Keys != uint64(len(prints)) {
+		t.Errorf("%+v, %v, want more than 2³² bits, %d keys", stats, err, len(prints))
+	}
+}

@@ -1,0 +1,39 @@
+package sizing
+
+import (
+	"math"
+	"testing"
+)
+
+// TestSimulatedSpread: filters of one size differ as RateSpread says, in one part
+// and in many, with few and with many keys.
+func TestSimulatedSpread(t *testing.T) {
+	rng := random(t)
+	for _, c := range []struct {
+		n, parts uint64
+		p        float64
+	}{{2000, 1, 0.01}, {2500, 64, 0.01}, {2500, 64, 1e-3}, {10_000, 64, 0.01}} {
+		size, k := ShardedBits(c.n, c.p, c.parts)
+		const filters = 300
+		var sum, squares float64
+		for range filters {
+			filter := newBitmap(rng, c.parts*size)
+			for range c.n {
+				filter.add(rng.Uint64N(c.parts)*size, size, k)
+			}
+			rate := 0.0 // exactly: the mean over the parts of their fill to the power of k
+			for part := range c.parts {
+				rate += math.Pow(float64(filter.count(part*size, size))/float64(size), float64(k)) / float64(c.parts)
+			}
+			sum, squares = sum+rate, squares+rate*rate
+		}
+		mean := sum / filters
+		got := math.Sqrt(squares/filters-mean*mean) / mean
+		want, skewness := RateSpread(float64(c.n), c.parts, size, k)
+		// A standard deviation of so many is known to about 1/√(2·filters), and
+		// less well where rates are skewed.
+		if off := math.Abs(got/want - 1); off > 5*(1+skewness)/math.Sqrt(2*filters) {
+			t.Errorf("%d keys in %d parts at %g: rates differ by %.4f, want %.4f (skewness %.2f)", c.n, c.parts, c.p, got, want, skewness)
+		}
+	}
+}
