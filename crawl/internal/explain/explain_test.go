@@ -322,7 +322,7 @@ func TestExplanations(t *testing.T) {
 
 // TestDocs holds the example in the documentation to the golden texts.
 func TestDocs(t *testing.T) {
-	docs, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "explain.md"))
+	docs, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "explain.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
