@@ -121,7 +121,13 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, tiers []*tie
 	blocks := float64(s.Bits) / blockBits
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
-	return s, math.Sqrt(math.Pow(keys.stderr()*blocks, 2) + noise.mean()*blocks), err
+	// Of few keys all may lie in blocks that were not read; then the sample shows
+	// no spread either. One key in the sample stands for that many.
+	unseen := 0.0
+	if s.Keys > 0 {
+		unseen = blocks / float64(sample)
+	}
+	return s, math.Sqrt(math.Pow(keys.stderr()*blocks, 2) + unseen*unseen + noise.mean()*blocks), err
 }
 
 // sumKeys adds up the counts of the records for the layer that layers names.
