@@ -33,16 +33,21 @@ func (c *Crawl) watch(ctx context.Context) {
 		if short == "" && c.tally.overdrawn.Load() > 0 {
 			short = Bandwidth
 		}
-		c.squeezed.Store(short == Memory)
+		if c.squeezed.Swap(short == Memory) && short != Memory {
+			c.Wake()
+		}
 		if now := c.finished(); c.cfg.Concurrency == 0 {
 			inside, limit, waiting := c.slots.prompt.counts()
-			c.slots.resize(climb.step(load{
+			next := climb.step(load{
 				requests: float64(now-before) / autoTick.Seconds(),
 				full:     inside >= limit && (waiting > 0 || c.tally.due.Load()),
 				scarce:   short != "", squeezed: short == Memory,
-			}))
+			})
 			before = now
-			c.Wake()
+			if next != limit {
+				c.slots.resize(next)
+				c.Wake()
+			}
 		}
 	}
 }
