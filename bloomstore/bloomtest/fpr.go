@@ -32,7 +32,8 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 // 100/p or more.
 //
 // σ is that of the count, widened by how much the fill of one filter of optimal
-// size differs from the mean by chance: see sizing.RateSpread.
+// size for n keys differs from the mean by chance: see sizing.RateSpread. Of a
+// filter in layers, n is the keys of the one that has most of the rate.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	if err := newTrial(t).probe(t.Context(), filter, p, n, probes); err != nil {

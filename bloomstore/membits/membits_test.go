@@ -97,7 +97,9 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 				t.Fatalf("%+v, want 4 full layers", stats)
 			}
 			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
-			bloomtest.Probe(t, f, want, c.n, c.probes)
+			// Nearly all of the rate is the first layer's, which has few of the keys:
+			// its fill is what chance moves.
+			bloomtest.Probe(t, f, want, c.n/growth, c.probes)
 		})
 	}
 }
