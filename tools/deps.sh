@@ -97,4 +97,7 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use
 if [[ " ${packages[*]} " == *" redis-server "* ]] && command -v systemctl >/dev/null; then
   "${as_root[@]}" systemctl disable --quiet redis-server
 fi
-[[ -z $(missing) ]] || refuse "apt-get installed the packages, but what they should bring is not there"
+if [[ -n $(missing) ]]; then
+  echo "deps: apt-get installed the packages, but what they should bring is not there: $(missing)" >&2
+  exit 1
+fi

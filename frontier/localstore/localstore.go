@@ -92,6 +92,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.LeaseTTL != 0 && c.LeaseTTL < time.Second {
 		errs = append(errs, fmt.Errorf("localstore: LeaseTTL is %v, want at least 1s", c.LeaseTTL))
 	}
+	if c.CacheBytes < 0 {
+		errs = append(errs, fmt.Errorf("localstore: CacheBytes is %d, want 0 or more", c.CacheBytes))
+	}
 	if c.CheckpointAdds < 0 {
 		errs = append(errs, fmt.Errorf("localstore: CheckpointAdds is %d, want 0 or more", c.CheckpointAdds))
 	}

@@ -178,13 +178,13 @@ var proofs = []proof{
 	{
 		"16. Many workers",
 		"20,000 pages, 4 workers",
-		"Four worker processes share the crawl of 20,000 pages on 200 hosts; every two seconds one is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories is the exact set, each record once; nobody is asked too early; the audit balances. The same with a node that is killed and restarted, and with a primary that fails over: exact with --redis-wait 1; with 0 the audit names what is missing.",
+		"Four worker processes share the crawl of 20,000 pages on 200 hosts; every two seconds one is killed with SIGKILL and replaced, also between a record and its completion. The export of all their directories is the exact set, each record once; no host is asked too early; the audit balances. The same with a node that is killed and restarted, and with a primary that fails over: exact with --redis-wait 1; with 0 the audit names what is missing.",
 		[]batch{{pkg: "./bench/proofs", tests: "^TestShared"}},
 	},
 	{
 		"17. The exact tier",
 		"20,000 pages, 20 kills each",
-		"The suite of all exact sets on Postgres, and a store beside one in memory that dies at each of its crash points. Then whole processes, with all URLs exact, and the records in files and in Postgres: workers killed at any moment and at each crash point, Postgres killed, a worker frozen for longer than its leases last, Redis emptied, 20 times and more each; the records are the exact set, each key has one in a round, both stores' books balance, nobody is asked too early. Beside a filter that is made for a sixth of the URLs all are found, and it loses as many bulk URLs as its fill says. A window of seconds holds. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute bulk pages come at 0.9 of the rate before or more. What a hundredth of exact URLs costs is measured.",
+		"The suite of all exact sets on Postgres, and a store beside one in memory that dies at each of its crash points. Then whole processes, with all URLs exact, and the records in files and in Postgres: workers killed at any moment and at each crash point, Postgres killed, a worker frozen for longer than its leases last, Redis emptied, 20 times and more each; the records are the exact set, each key has one record in a round, the books of both stores balance, no host is asked too early. Beside a filter that is made for a sixth of the URLs all are found, and it loses as many bulk URLs as its fill says. A window of seconds holds. Four reconcilers and eight relays race eight workers. While Postgres is away for a minute bulk pages come at 0.9 of the rate before or more. What a hundredth of exact URLs costs is measured.",
 		[]batch{
 			{pkg: "./internal/pgstore", tests: "^Test"},
 			{pkg: "./internal/exact", tests: "^Test"},

@@ -39,7 +39,7 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 	tables.addTo(cmd.Flags(), table.Records())
 	complete(cmd)
 	cmd.Flags().Bool("json", false, "print JSON, as without: records are lines of JSON")
-	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for what is sorted, 45 bytes a record (default the system's)")
+	cmd.Flags().StringVar(&temp, "temp", "", "`DIR` for the temporary files of the sort, 45 bytes a record (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		wanted, err := tables.table(s, cmd.Flags())
