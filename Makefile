@@ -61,13 +61,14 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 	@go test ./internal/archtest
 
 # The race detector needs cgo. It sees nothing of bench/proofs, whose tests run the
-# product in processes of its own: plain has them.
+# product in processes of its own: plain has them. Three packages at a time: many tests
+# wait for servers and delays.
 .PHONY: race
 race: build ## all tests under the race detector
 	$(call step,go test $(RACE)$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CGO_ENABLED=$(if $(RACE),1,0) CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	packages=$$(go list ./... | grep -v '/bench/proofs$$'); \
-	go test $(RACE) -vet=off -short $$packages; \
+	go test -p 3 $(RACE) -vet=off -short $$packages; \
 	for module in $(NESTED); do (cd $$module && go test $(RACE) -vet=off -short ./...); done
 
 # Rates and memory are measured without the detector, which is slow and blind to

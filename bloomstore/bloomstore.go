@@ -1,10 +1,9 @@
 // Package bloomstore remembers fingerprints in Bloom filters.
 //
-// It owns the identity of a key (Fingerprint, Hasher), the contract of a filter
-// (Filter) and how a filter grows without passing its target false-positive
-// rate (Plan). Backends live below it: membits keeps the bits in memory. It
-// knows nothing of URLs, hosts or queues (package frontier), and the arithmetic
-// of filters is in package sizing.
+// It owns the identity of a key (Fingerprint, Hasher) and the contract of a
+// filter (Filter). Backends are in the packages below it: membits keeps the bits
+// in memory, redisbits in Redis. URLs, hosts and queues are left to package
+// frontier, and the arithmetic of filters to package sizing.
 package bloomstore
 
 import (
@@ -15,16 +14,17 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Fingerprint is the identity of a key: 16 bytes, uniform and independent of
-// the keys' content for whoever does not know the Hasher's Key.
+// Fingerprint is the identity of a key: 16 bytes that look random to anyone
+// without the Hasher's Key.
 //
-// 128 bits, because two of 10⁹ keys share a 64-bit identity with a probability
-// of 2.7 %, and that would be a silent loss.
+// It has 128 bits because 64 would not suffice: the probability that any two of
+// 10⁹ keys share a 64-bit hash is 2.7 %, and one of them would be lost silently.
 type Fingerprint [16]byte
 
-// A Key makes a Hasher's fingerprints unpredictable: with a public hash a
-// hostile site can craft links that fill a filter or collide in it (Gerbet,
-// Kumar, Lauradoux, "The Power of Evil Choices in Bloom Filters", DSN 2015).
+// Key is the secret that makes a Hasher's fingerprints unpredictable. Without a
+// secret a hostile site can craft links that fill a filter or collide in it
+// (Gerbet, Kumar, Lauradoux, "The Power of Evil Choices in Bloom Filters", DSN
+// 2015).
 type Key [16]byte
 
 // NewKey returns a random Key. All stores of one crawl must use the same.
@@ -35,7 +35,7 @@ func NewKey() Key {
 }
 
 // Hasher makes fingerprints: SipHash-2-4-128 under a key. The zero Hasher uses
-// the zero key, which everybody knows. It is safe for concurrent use.
+// the zero key, which is not secret. It is safe for concurrent use.
 type Hasher struct{ k0, k1 uint64 }
 
 // NewHasher returns the Hasher of key.
@@ -52,30 +52,43 @@ func (h Hasher) Fingerprint(s string) Fingerprint {
 	return f
 }
 
-// Filter is a set of fingerprints that may claim one that was never added, but
-// never denies one that was. Implementations are safe for concurrent use and keep
-// no reference to prints.
+// Filter is a set of fingerprints. It may claim to contain a fingerprint that was
+// never added, but it always claims those that were. Implementations are safe for
+// concurrent use and keep no reference to prints.
 //
-// Filter is the contract of the family of backends, which bloomtest tests, and
-// of programs that need a filter alone. The crawl's stores use their backends
-// directly: bits and queue entry must change in one step, and a store that called
-// a Filter and then its queue could keep one without the other.
+// All backends implement Filter; package bloomtest tests them. The stores of a
+// crawl use their backends directly, because a crash between a call of a Filter
+// and a change of the queue would leave one without the other.
 type Filter interface {
 	// AddIfAbsent records prints and reports, index for index, which were not
-	// there before. Equal prints within one call count as offered in order: the
-	// first may be new, the rest are not. Of callers racing on one fingerprint
-	// at most one is told true. On error some of prints may have been recorded:
-	// a repeat can answer false for them.
+	// there before. If prints contains a fingerprint several times, only the first
+	// can be new. If several callers add one fingerprint at the same time, at most
+	// one gets true. On error some of prints may have been recorded; a repeated
+	// call reports false for these.
 	AddIfAbsent(ctx context.Context, prints []Fingerprint) (added []bool, err error)
-	// Contains reports which of prints the filter claims to know.
+	// Contains reports, index for index, which of prints the filter claims to contain.
 	Contains(ctx context.Context, prints []Fingerprint) (known []bool, err error)
 }
 
+// Growth is what a filter does with more keys than its capacity, the number of keys
+// that it is sized for.
+type Growth uint8
+
+const (
+	// GrowthOn adds layers, each for twice the keys of the one before. The first
+	// gets 0.9 of the false-positive rate and the others share the rest, so the
+	// configured rate is not exceeded by any number of keys.
+	GrowthOn Growth = iota
+	// GrowthOff keeps one layer, which gets the whole rate. Beyond the capacity the
+	// rate rises above the configured one.
+	GrowthOff
+)
+
 var (
-	// ErrFilterLost reports that bits which were stored are not there any more:
-	// a missing, short or damaged filter is never taken for an empty one.
+	// ErrFilterLost reports a stored filter that is missing, short or damaged. Such
+	// a filter is never replaced by an empty one.
 	ErrFilterLost = errors.New("bloomstore: filter lost")
-	// ErrParamsMismatch reports that stored bits were made with other
-	// parameters, another layout version or for another crawl.
+	// ErrParamsMismatch reports a stored filter that has other parameters, has
+	// another layout version, or belongs to another crawl.
 	ErrParamsMismatch = errors.New("bloomstore: filter has other parameters")
 )

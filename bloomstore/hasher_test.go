@@ -31,8 +31,8 @@ func TestFingerprintGolden(t *testing.T) {
 	}
 }
 
-// TestFingerprintVectors covers inputs of 0 to 63 bytes, so that every length of
-// a last block is met after none to seven whole ones.
+// TestFingerprintVectors covers inputs of 0 to 63 bytes, so that every length
+// of a last block follows none to seven whole ones.
 func TestFingerprintVectors(t *testing.T) {
 	hasher := NewHasher(keyFrom(t, "000102030405060708090a0b0c0d0e0f"))
 	all := sha256.New()

@@ -22,11 +22,11 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// reportFile has the newest report of a crawl: of its last run, or of the one
-// that runs, at most reportEvery old.
+// reportFile holds the newest report of a crawl: that of its last run, or of the
+// current run, at most reportEvery old.
 const reportFile = "report.json"
 
-// How long random fingerprints may be probed. They are work for a core.
+// How long the filter may be probed with random fingerprints, which takes CPU time.
 const (
 	probeStopped = time.Second
 	probeRunning = 200 * time.Millisecond // of a crawl that needs the core itself
@@ -35,10 +35,10 @@ const (
 
 const topHosts = 10
 
-// endRunning begins the End of a report of a crawl that runs.
+// endRunning is how the End of a report begins while the crawl runs.
 const endRunning = "running"
 
-// report answers the verb.
+// report returns the account of the crawl: it implements Handle.Report.
 func (ses *session) report(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	if m := ses.monitor; m != nil {
 		return m.account(ctx, probe)
@@ -46,7 +46,7 @@ func (ses *session) report(ctx context.Context, probe time.Duration) (*report.Re
 	return ses.stoppedReport(ctx, probe)
 }
 
-// account is the report of the crawl that this process runs.
+// account returns the report of the crawl that this process runs.
 func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	stats, err := m.engine.Stats(ctx)
 	if err != nil {
@@ -56,12 +56,12 @@ func (m *monitor) account(ctx context.Context, probe time.Duration) (*report.Rep
 	return r, m.measure(ctx, r, stats, r.Run.AddedPerSecond, probe)
 }
 
-// runReport is the part of a report that costs nothing.
+// runReport returns the part of a report that needs no probes of the filter.
 func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	r := newReport(m.Location().String(), m.dir, stats)
 	r.End = fmt.Sprintf("%s, %s", stateOf(true, stats), human.Plural(stats.Pages, "page"))
 	p, took := m.worker.Progress(), time.Since(m.started).Seconds()
-	r.LastError = (*report.LastError)(p.LastError)
+	r.LastError, r.Relays = (*report.LastError)(p.LastError), m.lags()
 	perSecond := func(n uint64) float64 { return float64(n) / max(took, 1e-3) }
 	r.Run = &report.Run{
 		Started: m.started.UTC().Truncate(time.Millisecond), Seconds: took, Pages: p.Pages, Bytes: p.Bytes,
@@ -80,14 +80,15 @@ func (m *monitor) runReport(stats frontier.Stats) *report.Report {
 	return r
 }
 
-// stoppedReport is the account of a crawl that nobody runs: its books are from
-// the store, what its last run did is from the file that it left.
+// stoppedReport returns the account of a crawl that no process runs: its counters
+// are from the store, and the rest is from the report of its last run.
 func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*report.Report, error) {
 	stats, err := ses.engine.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := newReport(ses.Location().String(), ses.dir, stats)
+	r.Relays = ses.lags(ctx)
 	shared, err := ses.engine.Sharing(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (ses *session) stoppedReport(ctx context.Context, probe time.Duration) (*re
 	return r, ses.measure(ctx, r, stats, 0, probe)
 }
 
-// stateOf says in a word or two what a crawl is doing.
+// stateOf describes in a word or two what a crawl is doing.
 func stateOf(running bool, stats frontier.Stats) string {
 	state := "not running"
 	if running {
@@ -124,7 +125,7 @@ func stateOf(running bool, stats frontier.Stats) string {
 	return state + pausedWord(stats)
 }
 
-// newReport fills what the store's counters tell.
+// newReport returns a report with the counters of the store.
 func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	r := &report.Report{
 		Version: report.Version, Crawl: crawl, Made: time.Now().UTC().Truncate(time.Millisecond),
@@ -141,14 +142,14 @@ func newReport(crawl, dir string, stats frontier.Stats) *report.Report {
 	return r
 }
 
-// Summary returns the part of a report that a status tells.
+// Summary returns the part of a report that a status contains.
 func (h *Handle) Summary(st report.Status) *report.Report {
 	dir := h.location.Dir
 	if h.location.Redis != nil {
 		dir = ""
 	}
 	r := newReport(h.location.String(), dir, st.Stats)
-	r.Exact = exactOf(st.Stats, st.Exact)
+	r.Exact, r.Relays = exactOf(st.Stats, st.Exact), st.Relays
 	if st.Progress != nil {
 		r.LastError = (*report.LastError)(st.Progress.LastError)
 	}
@@ -156,7 +157,7 @@ func (h *Handle) Summary(st report.Status) *report.Report {
 	return r
 }
 
-// exactOf is the account of exact URLs; nil: there is nothing to say of them.
+// exactOf returns the account of exact URLs, or nil if the crawl has none.
 func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	if keys == nil && stats.Recovered+stats.Promoted+stats.Outbox == 0 {
 		return nil
@@ -164,7 +165,8 @@ func exactOf(stats frontier.Stats, keys *report.ExactKeys) *report.Exact {
 	return &report.Exact{Keys: keys, Recovered: stats.Recovered, Promoted: stats.Promoted, Outbox: stats.Outbox}
 }
 
-// Promises returns which of the promises the counters show to be broken.
+// Promises returns an error that names the promises which the counters show to be
+// broken, or nil.
 func Promises(stats frontier.Stats) error {
 	err := stats.Balance()
 	if n := stats.Shadow.Forgotten; n > 0 {
@@ -173,14 +175,15 @@ func Promises(stats frontier.Stats) error {
 	return err
 }
 
-// measure looks at the filter, for up to probe with random fingerprints.
+// measure adds the state of the filter to r, and probes it for up to probe with
+// random fingerprints.
 func (ses *session) measure(ctx context.Context, r *report.Report, stats frontier.Stats, added float64, probe time.Duration) error {
 	layers, err := ses.engine.FilterLayers(ctx)
 	if err != nil {
 		return err
 	}
 	r.Filter = filterOf(stats.Filter, layers, ses.Fixed.Growth == On, added)
-	chain := sizing.Chain{Keys: ses.Fixed.FilterURLs, FPR: ses.Fixed.FPR, Growth: ses.Fixed.Growth == On}
+	chain := sizing.Chain{Keys: ses.Fixed.FilterCapacity, FPR: ses.Fixed.FPR, Growth: ses.Fixed.Growth == On}
 	var p probes
 	if probe > 0 {
 		limited, cancel := context.WithTimeout(ctx, probe)
@@ -226,9 +229,12 @@ func (ses *session) lastReport() (*report.Report, error) {
 	return r, nil
 }
 
-// conclude makes the report of a run that came to its end, and files it.
+// conclude makes the report of a run that has ended, and writes it.
 func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	ctx = context.WithoutCancel(ctx)
+	limited, cancel := context.WithTimeout(ctx, answerTime)
+	m.readRelays(limited)
+	cancel()
 	r.Report = m.runReport(r.Stats)
 	r.Report.End = map[fetcher.End]string{
 		fetcher.Empty: "nothing is left to fetch", fetcher.Limit: "--max-pages is reached",
@@ -250,18 +256,18 @@ func (m *monitor) conclude(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// probesFor is how many random fingerprints show a false-positive rate of p:
-// a hundred of them are then claimed.
+// probesFor returns how many random fingerprints measure a false-positive rate of
+// p: about a hundred of them are false positives.
 func probesFor(p float64) uint64 { return uint64(math.Ceil(100 / p)) }
 
-// probes are what the filter said of random fingerprints.
+// probes counts random fingerprints, and how many of them the filter claimed.
 type probes struct{ claimed, asked uint64 }
 
-// falsePositives returns the three figures of P3 and what they have cost.
+// falsePositives returns the three estimates of promise P3 and the expected loss.
 func falsePositives(stats frontier.Stats, p probes, chain sizing.Chain) *report.FalsePositives {
 	shadow := stats.Shadow
 	f := &report.FalsePositives{
-		// Every bit was counted: there is nothing between low and high.
+		// Every bit was counted, so the interval has no width.
 		Estimated: &report.Figure{P: stats.Filter.FPR, Low: stats.Filter.FPR, High: stats.Filter.FPR},
 		Shadow:    counted(shadow.Lost, shadow.New+shadow.Lost),
 		Lost:      lost(stats, chain),
@@ -281,8 +287,8 @@ func counted(hits, trials uint64) *report.Figure {
 	return f
 }
 
-// lost returns how many of the new URLs were taken for known ones while the
-// filter filled. Those of --known were in it before, and none of them was new.
+// lost returns how many new URLs were taken for known ones while the filter
+// filled. The keys of --known were in it before and are not counted.
 func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	keys := stats.Filter.Keys
 	known := keys + stats.Recovered - min(keys+stats.Recovered, stats.Added)
@@ -291,8 +297,8 @@ func lost(stats frontier.Stats, chain sizing.Chain) *report.Lost {
 	return &report.Lost{Expected: expected, Low: low, High: high}
 }
 
-// poissonRange returns the bounds that a Poisson number with this mean keeps
-// within with 95 %: at most 2.5 % lie below, at most 2.5 % above.
+// poissonRange returns the bounds that hold a Poisson number with this mean with a
+// probability of 95 %: at most 2.5 % lie below, at most 2.5 % above.
 func poissonRange(mean float64) (low, high float64) {
 	const tail, reach, many = 0.025, 1.959963984540054, 500
 	if mean > many { // as good as normal
@@ -312,7 +318,7 @@ func poissonRange(mean float64) (low, high float64) {
 	}
 }
 
-// filterOf describes the filter; added is the pace of new URLs, per second.
+// filterOf describes the filter. added is the number of new URLs per second.
 func filterOf(stats frontier.FilterStats, layers []frontier.FilterLayer, growth bool, added float64) *report.Filter {
 	f := &report.Filter{Keys: stats.Keys, Capacity: stats.Capacity, Bytes: stats.Bytes, Growth: growth}
 	for i, l := range layers {
@@ -339,7 +345,7 @@ func (ses *session) noneReached(r *Result) bool {
 	return failed == finished && (failed > 0 || !p.Answered && p.LastError != nil)
 }
 
-// pausedWord is what a line about a crawl that is paused ends with.
+// pausedWord returns what a line about a paused crawl ends with.
 func pausedWord(stats frontier.Stats) string {
 	if stats.Paused {
 		return ", paused"

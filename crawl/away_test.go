@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// hiccups is a store that is away whenever it is asked something for the first
-// time.
+// hiccups is a store whose counters, statistics and layers are each unavailable
+// at the first call.
 type hiccups struct {
 	engine.Upkeep
 	engine.Filter
@@ -55,8 +55,8 @@ func (h *hiccups) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, err
 	return h.Filter.FilterLayers(ctx)
 }
 
-// TestAwayForAMoment: a store that is away when a run begins, or when it is
-// over and its books are read, is waited for.
+// TestAwayForAMoment: a run waits for a store that is unavailable when the run
+// begins, or when it is over and reads the counts.
 func TestAwayForAMoment(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
@@ -69,7 +69,7 @@ func TestAwayForAMoment(t *testing.T) {
 	defer web.Close()
 	var log bytes.Buffer
 	config := Config{
-		Dir: filepath.Join(t.TempDir(), "x.crawl"), Seeds: []string{web.URL}, Fixed: Fixed{FilterURLs: 1000, Delay: NoDelay},
+		Dir: filepath.Join(t.TempDir(), "x.crawl"), Seeds: []string{web.URL}, Fixed: Fixed{FilterCapacity: 1000, Delay: NoDelay},
 		Requests: get.Config{AllowPrivate: true}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	}
 	p, err := config.prepare(nil)

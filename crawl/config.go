@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -78,8 +79,12 @@ type Config struct {
 	Wait    int     // with Redis, number of replicas that must have a page's links before it is completed
 
 	// OnPage is called for each page (status 2xx of a wanted type) before it is
-	// completed, by many goroutines at once, and more than once for a page after
-	// a crash or an error. An error, or a panic, queues the page again.
+	// completed, by many goroutines at once. An error, or a panic, queues the page
+	// again.
+	//
+	// It may run more than once for a page: after an error, after a crash, and when
+	// a lease runs out while it runs. Page.EventID is the same each time, so that
+	// package events/inbox can run its effects once.
 	OnPage func(ctx context.Context, page *Page) error
 	// OnRefused is called for each link that a rule refused, by many goroutines
 	// at once. It is optional.
@@ -89,6 +94,13 @@ type Config struct {
 	Resume func(*Result) (command string, notes []string)
 	// Scarce is as in fetcher.Config. It is optional.
 	Scarce func() fetcher.Resource
+
+	// Events has Run deliver the events of this process's pages to Events.Sink, as
+	// a relay of the name Events.Name; empty means "default". Outbox and Progress
+	// are set by the crawl. A sink that is away, or a relay that fails, does not
+	// keep the crawl from going on; at its end Run delivers what is left for at
+	// most Grace. The caller closes the sink, after Close. It is optional.
+	Events *events.Config
 
 	Logger *slog.Logger // nil discards
 	Tests  Tests        // for tests of this module

@@ -3,8 +3,8 @@ package crawl
 import "syscall"
 
 const (
-	// otherDescriptors are for what is open beside connections to hosts; of few
-	// descriptors half are.
+	// otherDescriptors are reserved for files and connections other than those to
+	// hosts. If the limit is low, half of the descriptors are.
 	otherDescriptors = 512
 	// autoConnections bounds the connections of a Concurrency of 0.
 	autoConnections = 16384
@@ -22,8 +22,8 @@ func MaxConcurrency() int {
 	return max(all-min(otherDescriptors, all/2), 1)
 }
 
-// maxConnections returns how many requests may be under way at once. The rest is
-// for connections that are kept for their hosts' next requests.
+// maxConnections returns how many requests may be under way at once. The other
+// descriptors are for idle connections.
 func (c *Config) maxConnections() int {
 	half := MaxConcurrency() / 2
 	if c.Concurrency == 0 {
@@ -33,7 +33,7 @@ func (c *Config) maxConnections() int {
 }
 
 // keptConnections returns how many idle connections are kept: about one for each
-// host that waits for its delay between two pages, for a new one costs more.
+// host that waits for its delay, because a new connection costs more.
 func (c *Config) keptConnections() int {
 	most := max(MaxConcurrency()-c.maxConnections(), 1)
 	if c.Concurrency == 0 {

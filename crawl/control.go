@@ -36,10 +36,10 @@ func (ses *session) serveControl(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// listenPrivately listens on the socket in dir, in place of one that a killed
-// process left. At no moment can another user connect, whatever the umask and
-// every user who may enter dir: the socket is made in a folder that only its owner can
-// enter, and gets its place when its mode is set.
+// listenPrivately listens on the socket in dir, and replaces one that a killed
+// process left. No other user can connect at any moment, whatever the umask and
+// the mode of dir: the socket is created in a folder that only its owner can
+// enter, and is moved into dir after its mode is set.
 func listenPrivately(ctx context.Context, dir string) (net.Listener, error) {
 	folder := filepath.Join(dir, socketFile+".new")
 	if err := os.RemoveAll(folder); err != nil { // left by a process that was killed
@@ -87,24 +87,42 @@ func callControl(ctx context.Context, dir, verb string, question, answer any) er
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask the crawl that runs in %s: %w", dir, errors.Unwrap(err)) // without the URL, which is made up
+		return &brokenCallError{dir, errors.Unwrap(err)} // without the URL, which is made up
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		message, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
 		return fmt.Errorf("the running crawl says: %s", bytes.TrimSpace(message))
 	}
-	return json.NewDecoder(response.Body).Decode(answer)
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return &brokenCallError{dir, err}
+	}
+	return nil
 }
+
+// brokenCallError means that a call of the control socket got no whole answer. The
+// process that listened may have died meanwhile.
+type brokenCallError struct {
+	dir string
+	err error
+}
+
+// Error implements error.
+func (e *brokenCallError) Error() string {
+	return fmt.Sprintf("ask the crawl that runs in %s: %v", e.dir, e.err)
+}
+
+// Unwrap returns the cause.
+func (e *brokenCallError) Unwrap() error { return e.err }
 
 // socketFile is where a running crawl answers other processes.
 const socketFile = "control.sock"
 
-// maxSocketPath is what every system has room for in a socket's address.
+// maxSocketPath is the longest path, in bytes, that every system accepts for a socket.
 const maxSocketPath = 100
 
-// socketAddress returns a path to the socket in dir that a socket's address has
-// room for: a long one goes through a link. The caller removes that with release.
+// socketAddress returns a path to the socket in dir that is short enough for a
+// socket: a long one is replaced by a symbolic link, which release removes.
 func socketAddress(dir string) (name string, release func(), err error) {
 	if name = filepath.Join(dir, socketFile); len(name) <= maxSocketPath {
 		return name, func() {}, nil

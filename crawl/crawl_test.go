@@ -31,14 +31,14 @@ func site(t testing.TB) string {
 
 func config(t testing.TB, seeds ...string) crawl.Config {
 	return crawl.Config{
-		Dir: filepath.Join(t.TempDir(), "site.crawl"), Seeds: seeds, Fixed: crawl.Fixed{Delay: crawl.NoDelay, FilterURLs: 10_000},
+		Dir: filepath.Join(t.TempDir(), "site.crawl"), Seeds: seeds, Fixed: crawl.Fixed{Delay: crawl.NoDelay, FilterCapacity: 10_000},
 		Requests: get.Config{AllowPrivate: true},
 	}
 }
 
-// TestRun: a crawl calls OnPage for each page, and the same call finds nothing
-// more to do.
-func TestRun(t *testing.T) {
+// TestRunCallsOnPageOnce: a crawl calls OnPage once for each page. Running it
+// again finds nothing more to do.
+func TestRunCallsOnPageOnce(t *testing.T) {
 	var pages atomic.Int64
 	c := config(t, site(t))
 	c.OnPage = func(_ context.Context, page *crawl.Page) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
 )
 
-// endless is a store whose records have no end.
+// endless is a store whose records never end.
 type endless struct {
 	engine.Books
 	line []byte
@@ -37,12 +37,12 @@ func (e endlessRecords) Lines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// TestSeedsFileIsBoundedByGrace: a run that MaxTime ends does not read its
-// records for longer than the grace, and leaves the old seeds.jsonl.
+// TestSeedsFileIsBoundedByGrace: a run that MaxTime ends stops reading its
+// records after the grace, and keeps the old seeds.jsonl.
 func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	var log bytes.Buffer
 	c, err := Open(t.Context(), Config{
-		Dir: filepath.Join(t.TempDir(), "x.crawl"), Fixed: Fixed{FilterURLs: 1000}, MaxTime: 100 * time.Millisecond, Grace: 2 * time.Second,
+		Dir: filepath.Join(t.TempDir(), "x.crawl"), Fixed: Fixed{FilterCapacity: 1000}, MaxTime: 100 * time.Millisecond, Grace: 2 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	if err := os.WriteFile(seeds, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Feed()(SeedCounts{}) // nothing is left to fetch: wait for MaxTime
+	defer c.Feed()(SeedCounts{}) // nothing is left to fetch: the run waits for MaxTime
 	result, err := c.Run(t.Context())
 	if err = errors.Join(err, c.Close()); err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
@@ -66,7 +66,7 @@ func TestSeedsFileIsBoundedByGrace(t *testing.T) {
 	if err != nil || string(after) != before {
 		t.Errorf("seeds.jsonl is %q, %v, want what was there before", after, err)
 	}
-	if !strings.Contains(log.String(), "seeds.jsonl is as old as before") {
+	if !strings.Contains(log.String(), "seeds.jsonl was not updated") {
 		t.Errorf("nothing says that seeds.jsonl is old:\n%s", log.String())
 	}
 }

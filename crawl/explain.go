@@ -15,13 +15,13 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// explain answers the verb.
+// explain implements Handle.Explain.
 func (ses *session) explain(ctx context.Context, url string) (*explain.Explanation, error) {
 	return ses.explainWith(ctx, url, ses.monitor != nil)
 }
 
-// explainWith says all that is known of a URL. Which addresses are dialled is a
-// matter of a run: without one it stays unsaid.
+// explainWith explains a URL. The addresses that may be dialled are a setting of a
+// run: if the crawl does not run, they are not checked.
 func (ses *session) explainWith(ctx context.Context, raw string, running bool) (*explain.Explanation, error) {
 	rules, now := ses.hosts.rules(ses.Fixed.Robots, ses.policy), time.Now()
 	sources := explain.Sources{
@@ -43,7 +43,7 @@ func (ses *session) explainWith(ctx context.Context, raw string, running bool) (
 	return explain.Explain(ctx, sources, raw)
 }
 
-// locate returns what the engine and the blob of its host say of a URL.
+// locate returns what the engine knows of a URL and of its host.
 func (ses *session) locate(ctx context.Context, url canon.URL, host string, now time.Time) (*explain.Located, error) {
 	at, err := ses.engine.LocateURL(ctx, host, url.String())
 	if err != nil {
@@ -68,7 +68,7 @@ func (ses *session) locate(ctx context.Context, url canon.URL, host string, now 
 	return where, nil
 }
 
-// hostLimit is the rule of --max-per-host, which the filter comes before.
+// hostLimit returns the check of --max-per-host, which comes after the filter.
 func hostLimit(at *engine.URLState) []explain.Check {
 	if at.HostMost == 0 {
 		return nil

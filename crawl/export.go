@@ -31,12 +31,12 @@ func Export(ctx context.Context, l Location, dirs []string, temp string, w io.Wr
 		sums.Exported, err = record.Export{Dirs: dirs, Temp: temp}.To(ctx, w)
 		return sums, err
 	}
-	home, err := l.home()
+	backend, err := l.backend()
 	if err != nil {
 		return sums, err
 	}
-	server := home.(*engine.Server)
-	ses, err := openStored(ctx, l, home, engine.Look, Config{})
+	server := backend.(*engine.Server)
+	ses, err := openStored(ctx, l, backend, engine.Look, Config{})
 	if err != nil {
 		return sums, err
 	}

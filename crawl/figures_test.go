@@ -2,16 +2,15 @@ package crawl
 
 import (
 	"context"
-	"encoding/binary"
 	"flag"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/frontier"
@@ -21,8 +20,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
 
-// filterCrawl is a store with a filter that does not grow, and what it really
-// did with URLs that were all new.
+// filterCrawl is a store with a filter that does not grow, and its real errors
+// with URLs that were all new.
 type filterCrawl struct {
 	*localstore.Store
 	dir     string
@@ -53,7 +52,8 @@ func (c *filterCrawl) open(t *testing.T) {
 	}
 }
 
-// offer offers URLs number from to to-1, which are new if fresh.
+// offer offers the URLs numbered from up to, but not including, to. They are
+// new if fresh is set.
 func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	t.Helper()
 	for from < to {
@@ -76,7 +76,7 @@ func (c *filterCrawl) offer(t *testing.T, from, to int, fresh bool) {
 	}
 }
 
-// figures returns the three figures, with so many probes.
+// figures returns the three figures, measured with the given number of probes.
 func (c *filterCrawl) figures(t *testing.T, n uint64) (*report.FalsePositives, frontier.Stats) {
 	t.Helper()
 	stats, err := c.Stats(t.Context())
@@ -98,9 +98,9 @@ func off(f *report.Figure, p float64) float64 {
 
 const sigmas = 5 // an accident once in some million runs
 
-// TestFigures: at p = 1 % the figures agree with each other, with what the
-// filter was made for and with what it really did.
-func TestFigures(t *testing.T) {
+// TestFalsePositiveFiguresAgree: at p = 1 % the figures agree with each other,
+// with the configured rate and with the real one.
+func TestFalsePositiveFiguresAgree(t *testing.T) {
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)
 	defer func() { _ = c.Close() }()
@@ -123,7 +123,7 @@ func TestFigures(t *testing.T) {
 		t.Errorf("lost %+v", f.Lost)
 	}
 
-	// Far beyond its size it loses enough for the sample to show how many.
+	// Far beyond its capacity it loses enough for the sample to show how many.
 	c.offer(t, keys, 3*keys, true)
 	f, stats := c.figures(t, probesFor(p))
 	share := c.lost / float64(c.offered)
@@ -138,7 +138,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestBrokenFilter: each figure notices a filter that has lost half of its bits.
+// TestBrokenFilter: each figure changes if a filter has lost half of its bits.
 func TestBrokenFilter(t *testing.T) {
 	const keys, p = 60_000, 0.01
 	c := newFilterCrawl(t, keys, p)
@@ -174,7 +174,7 @@ func TestPoissonRange(t *testing.T) {
 	}
 }
 
-// Those of --known were never new: none of them is lost.
+// Those of --known were never new, so none of them is lost.
 func TestLostWithKnown(t *testing.T) {
 	chain := sizing.Chain{Keys: 1000, FPR: 0.1}
 	all := lost(frontier.Stats{Books: frontier.Books{Added: 1000}, Filter: frontier.FilterStats{Keys: 1000}}, chain).Expected
@@ -185,28 +185,14 @@ func TestLostWithKnown(t *testing.T) {
 	}
 }
 
-// zeroFilter zeroes the first half of each sub-filter and makes the checksums
-// right again (docs/design/filter.md).
+// zeroFilter makes the saved filter of a crawl lose half of its bits.
 func zeroFilter(t *testing.T, dir string) {
 	name := filterFile(t, dir)
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	le, castagnoli := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
-	shards, layers := int(le.Uint32(b[12:])), int(le.Uint32(b[52:]))
-	at := 56 + 32*layers
-	sum := crc32.Checksum(b[:at], castagnoli)
-	at += 4
-	for layer := range layers {
-		size := int(le.Uint64(b[56+32*layer+8:])) / 8
-		for range shards {
-			clear(b[at : at+size/2])
-			sum = crc32.Update(sum, castagnoli, b[at:at+size])
-			le.PutUint32(b[at+size:], sum)
-			at += size + 4
-		}
-	}
+	bloomtest.ZeroHalf(b)
 	if err := os.WriteFile(name, b, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -59,16 +59,17 @@ type Fixed struct {
 	HostConcurrency int           // requests to one host at once; 1
 	Robots          string        // "obey" or "ignore"; obey
 
-	FilterURLs  uint64   // URLs that the filter is sized for; 10,000,000
-	FPR         float64  // probability that a new URL is taken for a known one; 1e-6
-	Growth      Switch   // add layers beyond FilterURLs, so that FPR holds; on
-	StripParams []string // query parameters removed, beside the default list; "-" removes none
-	KeepParams  []string // query parameters kept; none
-	SortQuery   Switch   // the order of query parameters does not matter; off
+	FilterCapacity uint64   // URLs that the filter is sized for; 10,000,000
+	FPR            float64  // probability that a new URL is taken for a known one; 1e-6
+	Growth         Switch   // add layers beyond FilterCapacity, so that FPR holds; on
+	StripParams    []string // query parameters removed, beside the default list; "-" removes none
+	KeepParams     []string // query parameters kept; none
+	SortQuery      Switch   // the order of query parameters does not matter; off
 
 	Exact      []string // rules of the URLs that no false positive may drop, see package exact; seeds
 	Windows    []string // CLASS=TIME: finished URLs of an exact class are new again after TIME; fixed with Redis only
 	Sink       string   // where records are: "jsonl" or "postgres"; jsonl
+	CDC        Switch   // write records as events for change data capture; needs Sink "postgres"; off
 	Partitions int      // parts that the hosts of a crawl in Redis are spread over; 256
 }
 
@@ -76,7 +77,7 @@ type Fixed struct {
 // of the command's flags.
 type setting struct {
 	name  string
-	text  func(*Fixed) string // empty: the field is unset
+	text  func(*Fixed) string // empty means that the field is unset
 	parse func(*Fixed, string) error
 	def   string
 }
@@ -99,6 +100,7 @@ var settings = []setting{
 	toggle("growth", "on", func(f *Fixed) *Switch { return &f.Growth }, "on", "off"),
 	list("exact", `["seeds"]`, func(f *Fixed) *[]string { return &f.Exact }),
 	name("sink", "jsonl", func(f *Fixed) *string { return &f.Sink }, "jsonl", sinkPostgres),
+	toggle("cdc", "false", func(f *Fixed) *Switch { return &f.CDC }, "true", "false"),
 	list("strip-param", "[]", func(f *Fixed) *[]string { return &f.StripParams }),
 	list("keep-param", "[]", func(f *Fixed) *[]string { return &f.KeepParams }),
 	toggle("sort-query", "false", func(f *Fixed) *Switch { return &f.SortQuery }, "true", "false"),
@@ -334,12 +336,12 @@ func parseFactor(f *Fixed, text string) error {
 }
 
 func urlsText(f *Fixed) string {
-	c := human.Count(f.FilterURLs)
+	c := human.Count(f.FilterCapacity)
 	return c.String()
 }
 
 func parseURLs(f *Fixed, text string) error {
-	return (*human.Count)(&f.FilterURLs).Set(text)
+	return (*human.Count)(&f.FilterCapacity).Set(text)
 }
 
 func fprText(f *Fixed) string {

@@ -14,18 +14,19 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// everySetting has no setting at its default.
+// everySetting has a value other than the default for each setting.
 var everySetting = Fixed{
 	Scope: "domain", Include: []string{"a,b", `"q"`}, Exclude: []string{"x y"}, MaxDepth: SeedsOnly, MaxPerHost: 10_000,
 	MaxHostsPerDomain: NoLimit, MaxURLBytes: NoLimit, MaxPathRepeats: 9, MaxParams: NoLimit, MaxYearsAhead: ThisYear,
 	AllowPorts: []string{"25", "26"}, Sitemaps: On, Assets: On,
 	HostKey: "domain", Delay: 90 * time.Second, MaxCrawlDelay: NoDelay, LatencyFactor: 0.5, HostConcurrency: 3, Robots: "ignore",
-	FilterURLs: 12_345, FPR: 1e-3, Growth: Off, StripParams: []string{"-"}, KeepParams: []string{"sid"}, SortQuery: On,
-	Exact: []string{"gov: host=*.gov", "seeds"}, Windows: []string{"gov=24h"}, Sink: "postgres", Partitions: 8,
+	FilterCapacity: 12_345, FPR: 1e-3, Growth: Off, StripParams: []string{"-"}, KeepParams: []string{"sid"}, SortQuery: On,
+	Exact: []string{"gov: host=*.gov", "seeds"}, Windows: []string{"gov=24h"}, Sink: "postgres", CDC: On, Partitions: 8,
 }
 
-// TestStoredSettings: what is fixed is stored in the form that existing crawls
-// have. Another form would refuse them: it changes on purpose only.
+// TestStoredSettings: fixed settings are stored in the form that existing
+// crawls have. Another form would refuse those crawls, so it changes on purpose
+// only.
 func TestStoredSettings(t *testing.T) {
 	redis, postgres := &Redis{URL: "redis://h", Name: "n"}, &Postgres{URL: "postgres://h/d"}
 	hosts := []Host{{Pattern: "*.a.test", Delay: 5 * time.Second, Concurrency: 2, Budget: 7, Robots: "ignore", Headers: map[string]string{"Cookie": "secret"}}}
@@ -58,7 +59,7 @@ func TestStoredSettings(t *testing.T) {
 		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 			t.Errorf("%s: the stored settings changed (-want +got):\n%s", name, diff)
 		}
-		// What is stored comes back without being given again.
+		// The stored settings are adopted by a run that does not give them.
 		again := c
 		again.Fixed, again.Hosts, again.SeedsText = Fixed{}, nil, ""
 		q, err := again.prepare(p.settings())
@@ -74,8 +75,8 @@ func TestStoredSettings(t *testing.T) {
 	}
 }
 
-// TestSettingAddedLater: a crawl that was created before a setting existed has its
-// default, and is refused with another value.
+// TestSettingAddedLater: a crawl that is older than a setting has its default,
+// and another value is refused.
 func TestSettingAddedLater(t *testing.T) {
 	p, err := (Config{Dir: "d"}).prepare(nil)
 	if err != nil {
@@ -97,7 +98,7 @@ func TestSettingAddedLater(t *testing.T) {
 	}
 }
 
-// TestWrongFixed: each wrong value is named, all at once.
+// TestWrongFixed: one error names all wrong values.
 func TestWrongFixed(t *testing.T) {
 	err := Config{Dir: "d", Fixed: Fixed{
 		Scope: "world", MaxDepth: -7, Delay: -5, FPR: 2, HostConcurrency: -1, Include: []string{"("}, Exact: []string{"everything"},

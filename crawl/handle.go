@@ -16,12 +16,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Handle looks at a crawl and steers it. While a process runs the crawl from the
-// handle's directory it answers, through its control socket; otherwise each call
-// opens the crawl and closes it again. A Handle is safe for concurrent use.
+// Handle inspects and controls a crawl. If a process runs the crawl from the
+// handle's directory, that process answers through its control socket. Otherwise
+// each call opens the crawl and closes it again. A Handle is safe for concurrent use.
 type Handle struct {
 	location Location
-	home     engine.Home
+	backend  engine.Backend
 	own      *session // of a Crawl; nil if another process runs the crawl, or none
 
 	mu   sync.Mutex
@@ -43,7 +43,7 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 	if h.Running(ctx) {
 		return func() error { return nil }, nil
 	}
-	ses, err := openStored(ctx, h.location, h.home, engine.Steer, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, engine.Steer, Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (h *Handle) Keep(ctx context.Context) (release func() error, err error) {
 	}, nil
 }
 
-// SeedAnswer says what became of a seed.
+// SeedAnswer is the answer to one seed.
 type SeedAnswer struct {
 	URL     string          `json:"url,omitempty"` // canonical; empty if it has no canonical form
 	Answer  string          `json:"answer"`        // "added", "seen" or "refused"
@@ -73,13 +73,13 @@ func (h *Handle) Seed(ctx context.Context, seeds []string) ([]SeedAnswer, error)
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds})
 }
 
-// SeedChecked is Seed with a look-up of each seed's host first: one that has only
-// addresses that are not requested is refused.
+// SeedChecked is Seed with a look-up of each seed's host first: a seed is refused
+// if all addresses of its host are addresses that the crawl may not dial.
 func (h *Handle) SeedChecked(ctx context.Context, seeds []string) ([]SeedAnswer, error) {
 	return verbSeed.ask(ctx, h, seedQuestion{Seeds: seeds, Check: true})
 }
 
-// Status returns where the crawl stands.
+// Status returns the state of the crawl.
 func (h *Handle) Status(ctx context.Context) (report.Status, error) {
 	return verbStatus.ask(ctx, h, nothing{})
 }
@@ -96,9 +96,9 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 	return func(yield func(report.Sample, error) bool) {
 		ticker := time.NewTicker(sampleEvery)
 		defer ticker.Stop()
-		var poked <-chan struct{}
+		var changed <-chan struct{}
 		if h.own != nil {
-			poked = h.own.poked
+			changed = h.own.changed
 		}
 		for {
 			s, err := h.Sample(ctx)
@@ -113,7 +113,7 @@ func (h *Handle) Watch(ctx context.Context) iter.Seq2[report.Sample, error] {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-			case <-poked:
+			case <-changed:
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (h *Handle) Report(ctx context.Context, probe time.Duration) (*report.Repor
 	return verbReport.ask(ctx, h, probe)
 }
 
-// Audit counts the books of the crawl anew, each term from something else than its
+// Audit recounts the crawl: it counts each term from a source other than its
 // counter. It reads everything, and opens no output.
 func (h *Handle) Audit(ctx context.Context) (report.Audit, error) {
 	return verbAudit.ask(ctx, h, nothing{})
@@ -136,18 +136,18 @@ func (h *Handle) Explain(ctx context.Context, url string) (*Explanation, error) 
 	return verbExplain.ask(ctx, h, url)
 }
 
-// Explanation says what became of one URL and why: how it is read, what each rule
-// says of it, and what queue, filter, exact set and records know of it. As JSON it
+// Explanation explains one URL: its canonical form, the answer of each rule, and
+// its state in the queue, the filter, the exact set and the records. Its JSON form
 // is what "crawler explain --json" prints; WriteTo writes the text for people.
 type Explanation = explain.Explanation
 
 // Filter returns the sizes and the fill of the filter's layers, oldest first, and
-// how many URLs the running process has added in which time.
+// how many URLs the running process has added.
 func (h *Handle) Filter(ctx context.Context) (FilterState, error) {
 	return verbFilter.ask(ctx, h, nothing{})
 }
 
-// FilterState is the answer of Filter.
+// FilterState is the answer of Handle.Filter.
 type FilterState struct {
 	Layers []frontier.FilterLayer
 	Added  uint64        // URLs, in Ran
@@ -160,13 +160,13 @@ func (h *Handle) Retry(ctx context.Context, host string) (int, error) {
 	return verbRetry.ask(ctx, h, host)
 }
 
-// Pause lets no request start until Resume, also in runs to come. It returns
-// whether the crawl was paused before.
+// Pause prevents new requests until Resume is called, also in later runs. It
+// reports whether the crawl was paused before.
 func (h *Handle) Pause(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, true)
 }
 
-// Resume ends a pause. It returns whether the crawl was paused before.
+// Resume ends a pause. It reports whether the crawl was paused before.
 func (h *Handle) Resume(ctx context.Context) (before bool, err error) {
 	return verbPause.ask(ctx, h, false)
 }
@@ -180,15 +180,15 @@ func (h *Handle) Reconcile(ctx context.Context) (Reconciled, error) {
 // Reconciled counts what Reconcile did, in exact keys.
 type Reconciled = exact.Reconciled
 
-// WriteSeeds writes DIR/seeds.jsonl anew, and returns its path and how many seeds
-// are in it.
+// WriteSeeds writes DIR/seeds.jsonl again. It returns the path of the file and the
+// number of seeds in it.
 func (h *Handle) WriteSeeds(ctx context.Context) (path string, seeds uint64, err error) {
 	seeds, err = verbSeeds.ask(ctx, h, nothing{})
-	return seedsPath(h.location, h.home), seeds, err
+	return seedsPath(h.location, h.backend), seeds, err
 }
 
 // Stop ends the run of the process that runs the crawl, as a signal does, and
-// waits until that has closed the crawl. It reports whether one ran.
+// waits until that process has closed the crawl. It reports whether there was one.
 func (h *Handle) Stop(ctx context.Context) (ran bool, err error) {
 	if !h.Running(ctx) {
 		return false, nil
@@ -219,9 +219,10 @@ func (h *Handle) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// WriteReferrers writes the records to w with the URL of the page that named each,
-// as "referrer". It sorts in temp, about 250 bytes a record; empty means the
-// system's directory for temporary files. The records must be in files.
+// WriteReferrers writes the records to w. Each has the URL of the page that named
+// it, as "referrer". The records must be in files. They are sorted in temp, which
+// takes about 250 bytes a record; empty means the system's directory for
+// temporary files.
 func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) error {
 	records, closeRecords, err := h.records(ctx)
 	if err != nil {
@@ -234,16 +235,16 @@ func (h *Handle) WriteReferrers(ctx context.Context, w io.Writer, temp string) e
 	return errors.Join(reader.JoinReferrers(w, temp), closeRecords())
 }
 
-// records returns the committed records. Of an embedded crawl that runs they are
-// read here, up to the end that its process names.
+// records returns the committed records. If another process runs an embedded
+// crawl, this process reads the files up to the end that the other one names.
 func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error, error) {
 	none := func() error { return nil }
 	if h.own != nil {
 		records, err := h.own.engine.CommittedRecords(ctx)
 		return records, none, err
 	}
-	if directory, embedded := h.home.(engine.Directory); embedded {
-		stored, err := h.home.Stored(ctx)
+	if directory, embedded := h.backend.(engine.Directory); embedded {
+		stored, err := h.backend.Stored(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -254,7 +255,7 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 		end, err := verbPosition.ask(ctx, h, nothing{})
 		return record.Reader{Dir: directory.Path, End: end}, none, err
 	}
-	ses, err := openStored(ctx, h.location, h.home, engine.Look, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, engine.Look, Config{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -265,7 +266,7 @@ func (h *Handle) records(ctx context.Context) (engine.RecordSource, func() error
 	return records, ses.close, nil
 }
 
-// Close closes what Keep has open.
+// Close releases what Keep has opened.
 func (h *Handle) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

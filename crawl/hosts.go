@@ -3,13 +3,13 @@ package crawl
 import (
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// hostTable finds what differs for a host key.
+// hostTable lists the settings that differ for some hosts.
 type hostTable []hostRow
 
 type hostRow struct {
@@ -36,12 +36,12 @@ func (t hostTable) match(key string) *Host {
 	return nil
 }
 
-// limits returns the delay and the most URLs of a host key; 0: as of all hosts.
-func (t hostTable) limits(key string) (delay time.Duration, most uint64) {
+// limits returns what a store should know of a host key.
+func (t hostTable) limits(key string) frontier.HostLimits {
 	if h := t.match(key); h != nil {
-		return h.Delay, h.Budget
+		return frontier.HostLimits{Delay: h.Delay, MaxPerHost: h.Budget}
 	}
-	return 0, 0
+	return frontier.HostLimits{}
 }
 
 // overlaps reports whether two requests to one of the hosts may be under way at once.
@@ -54,7 +54,7 @@ func (t hostTable) overlaps() bool {
 	return false
 }
 
-// rules returns what a worker does differently for one host key.
+// rules returns the function from a host key to the worker's rules for that host.
 func (t hostTable) rules(robots string, policy politeness.Policy) func(string) fetcher.HostRules {
 	general := fetcher.HostRules{IgnoreRobots: robots == "ignore"}
 	return func(key string) fetcher.HostRules {

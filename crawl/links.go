@@ -41,7 +41,7 @@ func (h *Handle) links(ctx context.Context) iter.Seq2[links.Link, error] {
 				break
 			}
 			for _, edge := range page.Links {
-				if more = yield(links.Link{Source: page.Source, Edge: edge}, nil); !more {
+				if more = yield(links.Link{Source: page.Source, Edge: edge, Round: page.Round}, nil); !more {
 					break
 				}
 			}

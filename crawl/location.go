@@ -28,11 +28,11 @@ func (e *WorkerError) Error() string {
 }
 
 type (
-	// LocationError reports that a Location does not say enough about its crawl,
-	// or the wrong thing.
+	// LocationError reports that a Location lacks something about its crawl, or
+	// contradicts it.
 	LocationError = engine.LocationError
-	// LostError reports a crawl that Postgres knows and Redis has lost. Rebuild
-	// makes it again.
+	// LostError reports a crawl that is in Postgres but not in its Redis. Rebuild
+	// restores it.
 	LostError = engine.LostError
 )
 
@@ -47,17 +47,17 @@ func (l Location) String() string {
 // Stored returns the settings that were fixed when the crawl was created, by the
 // names of the command's flags; nil means that there is no crawl.
 func Stored(ctx context.Context, l Location) (map[string]string, error) {
-	home, err := l.home()
+	backend, err := l.backend()
 	if err != nil {
 		return nil, err
 	}
-	return home.Stored(ctx)
+	return backend.Stored(ctx)
 }
 
 var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// home returns where the frontier is.
-func (l Location) home() (engine.Home, error) {
+// backend returns where the frontier is kept.
+func (l Location) backend() (engine.Backend, error) {
 	db, err := l.database()
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (l Location) home() (engine.Home, error) {
 	if name := l.Redis.Name; !crawlName.MatchString(name) || strings.Trim(name, ".") == "" {
 		return nil, fmt.Errorf("crawl: Redis.Name is %q, want 1 to 64 letters, digits, dots, underscores and dashes", name)
 	}
-	logging.Disable() // what go-redis prints it returns as well
+	logging.Disable() // go-redis also returns the errors that it prints
 	options, err := redisstore.ParseURL(l.Redis.URL)
 	if err == nil && l.Redis.CAFile != "" {
 		if options.TLSConfig == nil {
@@ -86,7 +86,7 @@ func (l Location) home() (engine.Home, error) {
 	return &engine.Server{Redis: options, Where: withoutSecrets(l.Redis.URL), Name: l.Redis.Name, Dir: l.Dir, DB: db}, nil
 }
 
-// wantPostgres says what Postgres.URL has to be.
+// wantPostgres describes a valid Postgres.URL.
 const wantPostgres = "want postgres://[USER:PASSWORD@]HOST[:PORT]/DATABASE"
 
 // database returns the Postgres that l names, or nil.

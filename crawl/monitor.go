@@ -17,7 +17,7 @@ import (
 // each minute it writes the report to its file.
 type monitor struct {
 	*session
-	stop    atomic.Pointer[func(error)] // ends the run; nil: Run was not called yet
+	stop    atomic.Pointer[func(error)] // ends the run; nil means Run was not called yet
 	started time.Time
 	added   uint64 // URLs when the run began
 	filled  uint64 // keys of the filter then
@@ -29,6 +29,8 @@ type monitor struct {
 	share    float64        // of all cores, at the last sample
 	counters frontier.Stats // the newest
 	counted  time.Time      // when the store was asked for them
+	relays   []report.Relay // all, as they were read last
+	ownRelay *report.Relay  // of Config.Events, as of its newest state; nil: there is none
 
 	unsaved bool // the log says that the report was not written; run's alone
 }
@@ -62,16 +64,16 @@ func (ses *session) newMonitor(ctx context.Context, begun time.Time) error {
 	return nil
 }
 
-// poke makes a Watch of this process look now.
-func (ses *session) poke() {
+// wake makes a Watch of this process take a sample now.
+func (ses *session) wake() {
 	select {
-	case ses.poked <- struct{}{}:
+	case ses.changed <- struct{}{}:
 	default:
 	}
 }
 
-// run watches until ctx ends. What goes wrong with the store or the directory
-// is for those to say who work with them.
+// run takes samples until ctx ends. It ignores errors of the store: the worker
+// reports them.
 func (m *monitor) run(ctx context.Context) {
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
@@ -121,7 +123,7 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 		Bytes: p.Bytes, Requests: p.Requests + p.Robots, Errors: p.Errors, LastError: (*report.LastError)(p.LastError), Unreached: noneReached(p, stats),
 		Queued: stats.Queued, Delayed: stats.Delayed, Leased: stats.Leased, Hosts: stats.Hosts,
 		Found: stats.Found, Added: stats.Added, Seen: stats.Seen, Refused: stats.RefusedTotal(),
-		MaxPages: m.MaxPages, Closed: m.closed.Load(),
+		MaxPages: m.MaxPages, Closed: m.closed.Load(), Relays: m.lags(),
 		Gauges: report.Gauges{
 			Slots: p.Slots, FewDescriptors: p.AtMost, Asking: p.Asking, Late: p.Late, Held: int(p.Hosts), Parked: int(p.Waiting), RateWaiting: int(p.Paying), BandwidthWaiting: int(p.Overdrawn),
 			StoreWaiting: int(p.Storing), RobotsWaiting: int(p.Ruling), NamesWaiting: p.LookUps, Hosts: int(stats.Hosts), Due: p.DueWaits,
@@ -136,8 +138,8 @@ func (m *monitor) sample(ctx context.Context, now time.Time) (report.Sample, err
 	return s, nil
 }
 
-// count returns the store's counters. While it cannot be asked they are the last
-// ones, and silent is how old.
+// count returns the store's counters. If the store does not answer, they are the
+// last known ones, and silent is their age.
 func (m *monitor) count(ctx context.Context, now time.Time) (stats frontier.Stats, silent time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -154,7 +156,7 @@ func (m *monitor) count(ctx context.Context, now time.Time) (stats frontier.Stat
 	return stats, 0, err
 }
 
-// rounded is a delay to be shown: one that follows a host's latency has
+// rounded returns a delay for display: one that follows a host's latency has
 // nanoseconds.
 func rounded(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
@@ -163,8 +165,8 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// save writes the report to its file. A report that cannot be written is no
-// reason to end a crawl.
+// save writes the report to its file. If that fails, it logs a warning: the crawl
+// goes on.
 func (m *monitor) save(ctx context.Context) {
 	r, err := m.account(ctx, 0)
 	if err == nil {
@@ -179,7 +181,7 @@ func (m *monitor) save(ctx context.Context) {
 	m.unsaved = err != nil
 }
 
-// storeName is what the store is called when it does not answer; empty: nothing.
+// storeName names the store in messages about its silence, or is empty.
 func (ses *session) storeName() string {
 	if ses.Redis != nil {
 		return "Redis"
@@ -188,7 +190,7 @@ func (ses *session) storeName() string {
 }
 
 // noneReached reports whether no seed has been reached so far and nothing can be
-// tried now: no page and no robots.txt came, to this worker or to another one.
+// tried now: no worker received a page or a robots.txt.
 func noneReached(p fetcher.Progress, stats frontier.Stats) bool {
 	waits := stats.Leased == 0 || p.Hosts > 0 // no other worker has a host just now
 	return p.Stuck && !p.Answered && p.LastError != nil && waits && stats.Pages+stats.Done == 0

@@ -27,11 +27,11 @@ func Run(ctx context.Context, config Config) error {
 // lock of an embedded crawl (frontier.ErrLocked if another process has it), or
 // becomes one of the workers of a crawl in Redis.
 func Open(ctx context.Context, config Config) (*Crawl, error) {
-	home, err := config.Location().home()
+	backend, err := config.Location().backend()
 	if err != nil {
 		return nil, err
 	}
-	stored, err := home.Stored(ctx)
+	stored, err := backend.Stored(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	ses, err := openSession(ctx, p, home, engine.Crawl)
+	ses, err := openSession(ctx, p, backend, engine.Crawl)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func Open(ctx context.Context, config Config) (*Crawl, error) {
 	return c, nil
 }
 
-// serve makes a session a Crawl, which other processes can reach.
+// serve makes a session a Crawl that other processes can reach.
 func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err := ses.newMonitor(ctx, time.Now()); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (ses *session) serve(ctx context.Context) (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handle{location: ses.Location(), home: ses.home, own: ses}
+	h := &Handle{location: ses.Location(), backend: ses.backend, own: ses}
 	return &Crawl{Handle: h, ses: ses, endServing: sync.OnceFunc(endServing), stopping: make(chan struct{})}, nil
 }
 
@@ -70,15 +70,15 @@ func (c *Crawl) Close() error {
 }
 
 // Attach returns a Handle on the crawl at l, whether a process runs it or not. It
-// creates nothing, and needs no permission to write for what only looks. It
-// returns ErrNoCrawl if there is no crawl, and a *WorkerError for the directory
-// of a worker that is not running.
+// creates nothing, and calls that only read need no write permission. It returns
+// ErrNoCrawl if there is no crawl, and a *WorkerError for the directory of a worker
+// that is not running.
 func Attach(ctx context.Context, l Location) (*Handle, error) {
-	home, err := l.home()
+	backend, err := l.backend()
 	if err != nil {
 		return nil, err
 	}
-	h := &Handle{location: l, home: home}
+	h := &Handle{location: l, backend: backend}
 	if l.Redis == nil {
 		card, err := engine.ReadWorkerCard(l.Dir)
 		if err != nil {
@@ -91,7 +91,7 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 			return h, nil
 		}
 	}
-	stored, err := home.Stored(ctx)
+	stored, err := backend.Stored(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +101,10 @@ func Attach(ctx context.Context, l Location) (*Handle, error) {
 	return h, nil
 }
 
-// openStored opens an existing crawl by its own settings, without running it.
-// Which addresses are requested is for its runs to say: nothing is requested here.
-func openStored(ctx context.Context, l Location, home engine.Home, why engine.Purpose, c Config) (*session, error) {
-	stored, err := home.Stored(ctx)
+// openStored opens an existing crawl with its stored settings, without running it.
+// It makes no request, so the settings of a run do not matter.
+func openStored(ctx context.Context, l Location, backend engine.Backend, why engine.Purpose, c Config) (*session, error) {
+	stored, err := backend.Stored(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -117,14 +117,14 @@ func openStored(ctx context.Context, l Location, home engine.Home, why engine.Pu
 	if err != nil {
 		return nil, err
 	}
-	ses, err := openSession(ctx, p, home, why)
+	ses, err := openSession(ctx, p, backend, why)
 	if err == nil && l.Redis != nil {
-		ses.dir = "" // that of workers has no report of the crawl
+		ses.dir = "" // the directory of the workers' directories has no report
 	}
 	return ses, err
 }
 
-// Rebuilt says what a Rebuild did.
+// Rebuilt is the result of a Rebuild.
 type Rebuilt struct {
 	Lost       *LostError        // why the crawl was restored from Postgres; nil if Redis had it
 	Reconciled *exact.Reconciled // exact keys that were offered again; nil if they are not in Postgres
@@ -132,37 +132,37 @@ type Rebuilt struct {
 	Keys       uint64            // URLs in the filter
 }
 
-// Loss says which records are missing from the files of a crawl.
+// Loss describes the records that are missing from the files of a crawl.
 type Loss = engine.Loss
 
-// Rebuild makes the filter of a crawl again after it was lost. An embedded crawl
-// has what it needs; of one in Redis the records of all workers must be in
-// l.Dir. Exact keys that wait in Postgres are queued again, and a crawl that
-// Redis has lost altogether is made again. No worker may run meanwhile.
+// Rebuild rebuilds the filter of a crawl after it was lost. An embedded crawl has
+// what it needs. A crawl in Redis needs the records of all workers in l.Dir. Exact
+// keys that wait in Postgres are queued again, and a crawl that Redis has lost is
+// restored. No worker may run meanwhile.
 func Rebuild(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.Rebuild)
 }
 
-// AcceptLoss is Rebuild for an embedded crawl whose newest file of records became
-// shorter than what was committed. It lets the crawl go on without them.
+// AcceptLoss is Rebuild for an embedded crawl whose newest file of records is
+// shorter than what was committed. The crawl goes on without the missing records.
 func AcceptLoss(ctx context.Context, l Location) (Rebuilt, error) {
 	return rebuild(ctx, l, engine.AcceptLoss)
 }
 
 func rebuild(ctx context.Context, l Location, why engine.Purpose) (r Rebuilt, err error) {
-	home, err := l.home()
+	backend, err := l.backend()
 	if err != nil {
 		return r, err
 	}
-	if server, shared := home.(*engine.Server); shared {
+	if server, shared := backend.(*engine.Server); shared {
 		if why == engine.AcceptLoss {
-			return r, &LocationError{Crawl: l.String(), Problem: "accepting a loss is for a crawl in a directory: the records of workers count as far as they are there"}
+			return r, &LocationError{Crawl: l.String(), Problem: "only a crawl in a directory can accept a loss: in Redis the records that are there are counted"}
 		}
 		if r.Lost, err = server.Recreate(ctx); err != nil {
 			return r, err
 		}
 	}
-	ses, err := openStored(ctx, l, home, why, Config{})
+	ses, err := openStored(ctx, l, backend, why, Config{})
 	if err != nil {
 		return r, err
 	}
@@ -188,11 +188,11 @@ func rebuild(ctx context.Context, l Location, why engine.Purpose) (r Rebuilt, er
 // Redis had. The records in workers' directories stay. An embedded crawl is
 // removed with its directory, by the caller.
 func Delete(ctx context.Context, l Location) (keys int, err error) {
-	home, err := l.home()
+	backend, err := l.backend()
 	if err != nil {
 		return 0, err
 	}
-	server, shared := home.(*engine.Server)
+	server, shared := backend.(*engine.Server)
 	if !shared {
 		return 0, &LocationError{Crawl: l.String(), Problem: "an embedded crawl is removed with its directory"}
 	}

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/events"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 	"github.com/bloomfrontier/crawler/fetcher/get"
@@ -23,17 +25,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
-	"github.com/bloomfrontier/crawler/internal/budget"
 	"github.com/bloomfrontier/crawler/internal/exact"
 	"github.com/bloomfrontier/crawler/internal/follow"
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-// plan is a Config that was found good, with what it is parsed into. Nothing is
-// open yet.
+// plan is a valid Config with its parsed parts. Nothing is open yet.
 type plan struct {
 	Config
-	stored frontier.Settings // nil: a new crawl
+	stored frontier.Settings // nil means a new crawl
 	hosts  hostTable
 	rules  follow.Rules
 	exact  *exact.Rules
@@ -42,7 +42,6 @@ type plan struct {
 	fields *fields.Rules
 	policy politeness.Policy
 	client *get.Client
-	bodies *budget.Budget
 }
 
 // MemoryError reports a Config.Memory that cannot hold one answer and its
@@ -60,7 +59,8 @@ func (c Config) Validate() error {
 	return err
 }
 
-// prepare completes c by what is stored, and parses it. The error names every fault.
+// prepare completes c with the stored settings, and parses it. The error names every
+// fault.
 func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	p := &plan{Config: c, stored: stored}
 	var errs []error
@@ -82,9 +82,13 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	if p.Records.Links && p.Fixed.Sink == sinkPostgres {
 		keep(errors.New("crawl: Records.Links needs records in files, but Fixed.Sink is postgres"))
 	}
+	if p.Fixed.CDC == On && p.Fixed.Sink != sinkPostgres {
+		keep(errors.New("crawl: Fixed.CDC needs records in Postgres, but Fixed.Sink is jsonl"))
+	}
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
+	keep(p.prepareEvents())
 	keep(p.parseRules())
 	keep(p.parseExact())
 	keep(p.parseCanon())
@@ -94,12 +98,29 @@ func (c Config) prepare(stored frontier.Settings) (*plan, error) {
 	return p, errors.Join(errs...)
 }
 
+// prepareEvents completes the config of the relay.
+func (p *plan) prepareEvents() error {
+	if p.Events == nil {
+		return nil
+	}
+	config := *p.Events
+	config.Name = cmp.Or(config.Name, "default")
+	if config.Logger == nil {
+		config.Logger = p.Logger
+	}
+	p.Events = &config
+	if config.Sink == nil {
+		return errors.New("crawl: Events.Sink is nil, want a sink")
+	}
+	return events.CheckName(config.Name)
+}
+
 const (
 	defaultMemory = 128 << 20
 	defaultGrace  = 30 * time.Second
 )
 
-// limit returns a bound of Fixed for a package in which 0 is none.
+// limit converts a limit of Fixed for a package in which 0 means none.
 func limit(n int) uint64 { return uint64(max(n, 0)) }
 
 // parseRules makes the rules for links.
@@ -149,7 +170,8 @@ func (p *plan) parseExact() (err error) {
 	return nil
 }
 
-// parseCanon makes the canonical form, of an existing crawl in its version.
+// parseCanon makes the canonical form. That of an existing crawl has to be one of
+// this program.
 func (p *plan) parseCanon() (err error) {
 	strip := canon.DefaultStrip()
 	if slices.Contains(p.Fixed.StripParams, "-") {
@@ -165,7 +187,7 @@ func (p *plan) parseCanon() (err error) {
 		options.HostKey = canon.ByDomain
 	}
 	if form, found := p.stored[formSetting]; found {
-		if options.Version, err = canon.VersionOf(form); err != nil {
+		if err := canon.CheckForm(form); err != nil {
 			return fmt.Errorf("%s: %w", p.Location(), err)
 		}
 	}
@@ -191,7 +213,7 @@ func (p *plan) setPolicy() {
 	}
 }
 
-// newClient makes what requests pages. It opens nothing yet.
+// newClient makes the HTTP client. It opens no connection yet.
 func (p *plan) newClient() (err error) {
 	c := p.Requests
 	c.UserAgent = p.Agent
@@ -219,18 +241,14 @@ func (p *plan) newClient() (err error) {
 	if p.client, err = get.New(c); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	largest := fetcher.LargestShare(p.client, false)
-	if p.Memory < largest {
-		return errors.Join(append(errs, &MemoryError{p.Memory, largest})...)
+	if least := fetcher.LeastMemory(p.client); p.Memory < least {
+		errs = append(errs, &MemoryError{p.Memory, least})
 	}
-	if listing := fetcher.LargestShare(p.client, p.Fixed.Sitemaps == On); listing <= p.Memory/2 {
-		largest = listing
-	}
-	p.bodies = budget.New(p.Memory, largest)
 	return errors.Join(errs...)
 }
 
-// settings returns what is stored of the plan, or compared with what is.
+// settings returns the settings that a new crawl stores, or that are compared with
+// the stored ones.
 func (p *plan) settings() frontier.Settings {
 	s := p.Fixed.texts(settings, p.stored)
 	s[formSetting] = p.canon.Form()
@@ -253,22 +271,26 @@ func (p *plan) settings() frontier.Settings {
 	return s
 }
 
-// leaseTTL is how long a worker may hold a host: longer than two requests of the
-// longest kind.
+// leaseTTL returns how long a worker may hold a host: longer than two of the longest
+// requests.
 func (p *plan) leaseTTL() time.Duration {
 	return cmp.Or(p.Tests.LeaseTTL, max(time.Minute, 2*cmp.Or(p.Requests.Timeout, get.DefaultTimeout)+10*time.Second))
 }
 
-// engineConfig is what the frontier and its outputs are opened with.
+// engineConfig returns the configuration of the frontier and its outputs.
 func (p *plan) engineConfig() *engine.Config {
-	f := &p.Fixed
+	f, growth := &p.Fixed, bloomstore.GrowthOff
+	if f.Growth == On {
+		growth = bloomstore.GrowthOn
+	}
 	return &engine.Config{
 		Settings: p.settings(), Stored: p.stored,
 		Canon: p.canon, Scope: p.rules.Scope, MaxHosts: p.rules.MaxHosts, Exact: p.exact, Windows: p.window,
-		FilterURLs: f.FilterURLs, FPR: f.FPR, Growth: f.Growth == On,
-		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: limit(f.MaxPerHost), Limits: p.hosts.limits,
+		FilterCapacity: f.FilterCapacity, FPR: f.FPR, Growth: growth,
+		Delay: max(f.Delay, 0), LeaseTTL: p.leaseTTL(), MaxPerHost: limit(f.MaxPerHost), Hosts: p.hosts.limits,
 		MaxQueued: p.MaxQueued, Partitions: f.Partitions, Wait: p.Wait, Worker: p.Worker,
 		Rows:    f.Sink == sinkPostgres,
+		CDC:     f.CDC == On,
 		Records: record.Config{RotateBytes: p.Records.RotateBytes, Compress: p.Records.Compress},
 		Stream:  p.Records.Stream, Save: p.Records.Save != "none",
 		Archive: warc.Config{
@@ -276,6 +298,7 @@ func (p *plan) engineConfig() *engine.Config {
 			Info:        warc.Info{Software: "crawler/" + Version(), UserAgent: p.client.UserAgent(), Robots: f.Robots, Operator: p.Contact},
 		},
 		Edges:          p.Records.Links,
+		WorkerEnd:      workerEnd,
 		CheckpointAdds: p.Tests.CheckpointAdds, Cache: p.Cache, Logger: p.Logger,
 	}
 }

@@ -48,8 +48,8 @@ type SeedCounts struct {
 	All                  bool // there are no more
 }
 
-// Feed keeps Run from ending because nothing is left, until done is called with
-// what became of the seeds that were added meanwhile. It is called before Run.
+// Feed prevents Run from ending for lack of URLs, until done is called with the
+// counts of the seeds that were added meanwhile. It must be called before Run.
 func (c *Crawl) Feed() (done func(SeedCounts)) {
 	return c.ses.feedSeeds()
 }
@@ -105,12 +105,15 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { m.run(watching) })
+	watch.Go(func() { m.watchRelays(watching) })
+	finish := m.deliver(ctx)
 	r := new(Result)
 	var err error
 	r.End, err = ses.worker.Run(run)
 	cause := context.Cause(run)
 	stop(nil)
 	err = errors.Join(err, <-fed)
+	m.finishDelivery(ctx, finish, ending)
 	endWatching()
 	watch.Wait()
 	if err != nil {
@@ -123,7 +126,7 @@ func (c *Crawl) Run(ctx context.Context) (*Result, error) {
 	return r, m.sumUp(ctx, r, ending)
 }
 
-// feed adds Config.Seeds beside the crawl, which cannot end before.
+// feed adds Config.Seeds while the crawl runs. The crawl cannot end before.
 func (ses *session) feed(run context.Context, stop func(error)) <-chan error {
 	fed := make(chan error, 1)
 	if len(ses.Seeds) == 0 {
@@ -168,9 +171,8 @@ func (c *SeedCounts) Count(a SeedAnswer) {
 	}
 }
 
-// sumUp asks the store what the run came to. A store that is away just now is
-// waited for, unless the run was told to end: then all of it has to be done
-// within the grace.
+// sumUp asks the store for the result of the run. It waits for a store that is
+// unavailable, unless the run was stopped: then it must return within the grace.
 func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error {
 	once := func() (err error) {
 		if r.Stats, err = m.engine.Stats(context.WithoutCancel(ctx)); err != nil {
@@ -189,8 +191,7 @@ func (m *monitor) sumUp(ctx context.Context, r *Result, ending *deadline) error 
 	return once()
 }
 
-// untilAvailable calls again while the store cannot be asked, and logs once that
-// what waits.
+// untilAvailable repeats a call until the store is available. It logs what once.
 func (ses *session) untilAvailable(ctx context.Context, what string, call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
@@ -209,12 +210,12 @@ func (ses *session) untilAvailable(ctx context.Context, what string, call func()
 	}
 }
 
-// deadline is the end of the grace of a run that was told to end. Its zero value
-// is that of a run that goes on.
+// deadline is the end of the grace of a run that was stopped. Its zero value means
+// that the run was not stopped.
 type deadline struct {
 	mu   sync.Mutex
-	end  time.Time     // zero: the run goes on
-	rest time.Duration // of the grace, for what cannot be left undone
+	end  time.Time     // zero means the run goes on
+	rest time.Duration // part of the grace that is reserved for closing the store
 }
 
 // begin starts the grace. Further calls do nothing.
@@ -226,7 +227,7 @@ func (d *deadline) begin(grace time.Duration) {
 	}
 }
 
-// limit returns a context for what a run can leave undone at its end. It outlives
+// limit returns a context for steps that a run can omit at its end. It outlives
 // ctx, and ends early enough to close the store within the grace.
 func (d *deadline) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
@@ -238,7 +239,7 @@ func (d *deadline) limit(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithDeadlineCause(ctx, d.end.Add(-d.rest), errors.New("the grace is over"))
 }
 
-// errUnreached says that no host of a seed answered, and why.
+// errUnreached returns the error for a run in which no host of a seed answered.
 func (ses *session) errUnreached() error {
 	last := ses.worker.Progress().LastError
 	if last != nil {
@@ -261,16 +262,16 @@ func (ses *session) feedSeeds() (done func(SeedCounts)) {
 	}
 }
 
-// fed returns what became of the seeds of this run.
+// fed returns the counts of the seeds of this run.
 func (ses *session) fed() SeedCounts {
 	ses.seedsMu.Lock()
 	defer ses.seedsMu.Unlock()
 	return ses.counts
 }
 
-// MarkSeen counts URLs as seen, without queueing them, and returns how many of
-// them were new to the filter. They must be canonical or have a canonical form:
-// faults says, index for index, what is wrong with others, which are left out.
+// MarkSeen adds URLs to the filter as seen, without queueing them, and returns how
+// many of them were new to it. URLs without a canonical form are left out; faults
+// has the reason, index for index.
 func (c *Crawl) MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error) {
 	faults = make([]error, len(urls))
 	var marked []engine.SeenURL

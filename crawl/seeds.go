@@ -95,16 +95,16 @@ func (p *plan) checkSeed(ctx context.Context, raw string, look bool) (frontier.R
 	if err := p.client.CheckHost(ctx, host); errors.As(err, &refused) {
 		return frontier.Reason(frontier.Address), refused
 	}
-	return "", nil // no answer now may be one later
+	return "", nil // a look-up that fails now may succeed later
 }
 
-// seedsFile says what came of each seed. Refused seeds are added when they are
-// refused, for nothing else remembers them; the others are found when the file
-// is written anew.
+// seedsFile is the file with the result of each seed. Refused seeds are appended
+// when they are refused, because no other file has them. The others are found when
+// the file is written again.
 const seedsFile = "seeds.jsonl"
 
-// seedsAtEnd is how many records and waiting URLs are read at the end of a run,
-// some seconds of work, for the sake of seedsFile.
+// seedsAtEnd is the number of records and waiting URLs up to which seedsFile is
+// written at the end of a run, which takes some seconds.
 const seedsAtEnd = 500_000
 
 // seedsAfter writes seedsFile at the end of a run, unless that takes long.
@@ -113,7 +113,7 @@ func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
 		return
 	}
 	old := func() {
-		ses.Logger.Info("seeds.jsonl is as old as before: 'crawler report --seeds' writes it anew", slog.Uint64("records", stats.Records))
+		ses.Logger.Info("seeds.jsonl was not updated: 'crawler report --seeds' updates it", slog.Uint64("records", stats.Records))
 	}
 	if stats.Records+stats.Queued > seedsAtEnd {
 		old()
@@ -127,7 +127,7 @@ func (ses *session) seedsAfter(ctx context.Context, stats frontier.Stats) {
 	}
 }
 
-// writeSeeds writes seedsFile anew and returns how many seeds it has.
+// writeSeeds writes seedsFile again and returns how many seeds it has.
 func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	ses.seedsMu.Lock() // no refused seed is added meanwhile
 	defer ses.seedsMu.Unlock()
@@ -135,7 +135,7 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	name := seedsPath(ses.Location(), ses.home)
+	name := seedsPath(ses.Location(), ses.backend)
 	temp, err := os.Create(name + ".tmp")
 	if err != nil {
 		return 0, err
@@ -169,8 +169,8 @@ func (ses *session) writeSeeds(ctx context.Context) (n uint64, err error) {
 	return n, err
 }
 
-// copyRefused copies the refused seeds of an old file, each line once, of which
-// it remembers 8 bytes.
+// copyRefused copies the refused seeds of an old file, each line once. It keeps 8
+// bytes for each in memory.
 func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +185,7 @@ func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	for lines.Scan() {
 		var s lineage.Seed
 		if json.Unmarshal(lines.Bytes(), &s) != nil || s.Why != lineage.Refused {
-			continue // the rest of a line that a crash cut off is no loss
+			continue // a line that a crash cut off
 		}
 		sum := maphash.Bytes(hash, lines.Bytes())
 		if _, twice := known[sum]; twice {
@@ -200,7 +200,7 @@ func copyRefused(w *bufio.Writer, name string) (n uint64, err error) {
 	return n, lines.Err()
 }
 
-// noteRefused adds the refused ones of seeds to seedsFile and --refused.
+// noteRefused appends the refused seeds to seedsFile and --refused.
 func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 	var text []byte
 	for i, r := range replies {
@@ -231,10 +231,10 @@ func (ses *session) noteRefused(seeds []string, replies []SeedAnswer) {
 	}
 }
 
-// seedsPath returns the path of seedsFile; of a crawl that is not run here it is
-// beside its workers' directories.
-func seedsPath(l Location, home engine.Home) string {
-	if server, shared := home.(*engine.Server); shared && l.Dir == "" {
+// seedsPath returns the path of seedsFile. A crawl in Redis that does not run here
+// has it in the directory of the workers' directories.
+func seedsPath(l Location, backend engine.Backend) string {
+	if server, shared := backend.(*engine.Server); shared && l.Dir == "" {
 		return filepath.Join(server.Workers(), seedsFile)
 	}
 	return filepath.Join(l.Dir, seedsFile)

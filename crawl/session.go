@@ -17,40 +17,41 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/fetcher/warc"
+	"github.com/bloomfrontier/crawler/frontier"
 )
 
 // session is an open crawl: its frontier, its outputs and a worker.
 type session struct {
 	*plan
-	home   engine.Home
-	dir    string // of this process's records, of the socket and the report; empty: none
-	engine *engine.Engine
-	worker *fetcher.Crawl
+	backend engine.Backend
+	dir     string // of this process's records, of the socket and the report; empty means none
+	engine  *engine.Engine
+	worker  *fetcher.Crawl
 
 	feeding atomic.Int64  // callers of Feed that are not done
 	closed  atomic.Bool   // nothing can be added any more: see report.Sample
 	seedsMu sync.Mutex    // of seedsFile and counts
 	counts  SeedCounts    // of this run
-	monitor *monitor      // of a Crawl; nil: the session only answers a Handle
-	poked   chan struct{} // something has changed that a Watch shows at once
+	monitor *monitor      // of a Crawl; nil means the session only answers a Handle
+	changed chan struct{} // something changed that a Watch shows at once
 }
 
 // openSession opens the crawl of a plan. Only engine.Crawl creates one.
-func openSession(ctx context.Context, p *plan, home engine.Home, why engine.Purpose) (*session, error) {
-	opened, err := home.Open(ctx, p.engineConfig(), why)
+func openSession(ctx context.Context, p *plan, backend engine.Backend, why engine.Purpose) (*session, error) {
+	opened, err := p.openEngine(ctx, backend, why)
 	if err != nil {
 		p.client.Close()
 		return nil, err
 	}
-	ses := &session{plan: p, home: home, engine: opened, dir: opened.Dir, poked: make(chan struct{}, 1)}
+	ses := &session{plan: p, backend: backend, engine: opened, dir: opened.Dir, changed: make(chan struct{}, 1)}
 	if p.Redis == nil {
 		ses.dir = p.Dir
 	}
 	ses.worker, err = fetcher.New(fetcher.Config{
-		SeedOrigins: why == engine.Steer, // whoever seeds then knows no headers
+		SeedOrigins: why == engine.Steer, // a process that only seeds knows no headers
 		Store:       opened, Scope: opened, Quota: opened, Client: p.client, Canon: p.canon, Sink: opened.Sink, Worker: p.Worker,
-		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.bodies, Archive: ses.archive(),
-		Rules: p.rules, Exact: p.exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
+		Sitemaps: p.Fixed.Sitemaps == On, Assets: p.Fixed.Assets == On, Memory: p.Memory, Archive: ses.archive(),
+		Rules: p.rules, Exact: p.Fixed.Exact, Politeness: p.policy, Hosts: p.hosts.rules(p.Fixed.Robots, p.policy),
 		Concurrency: p.Concurrency, MaxConnections: p.maxConnections(), Scarce: p.Scarce,
 		HostConcurrency: p.Fixed.HostConcurrency, Rate: p.Rate, Bandwidth: p.Bandwidth,
 		Retries: p.Retries, MaxPages: p.MaxPages, Grace: requestGrace(p.Grace),
@@ -61,6 +62,26 @@ func openSession(ctx context.Context, p *plan, home engine.Home, why engine.Purp
 		return nil, errors.Join(err, ses.close())
 	}
 	return ses, nil
+}
+
+// lockTime is how long a process waits for the lock of a directory that no process
+// crawls in.
+const lockTime = 2 * time.Second
+
+// openEngine opens the frontier. It waits a moment for the lock of a directory that
+// no process crawls in: a process that has it, such as a relay, only looks.
+func (p *plan) openEngine(ctx context.Context, backend engine.Backend, why engine.Purpose) (*engine.Engine, error) {
+	for begun := time.Now(); ; {
+		opened, err := backend.Open(ctx, p.engineConfig(), why)
+		if !errors.Is(err, frontier.ErrLocked) || listens(ctx, p.Dir) || time.Since(begun) > lockTime {
+			return opened, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 func (ses *session) close() error {
@@ -105,7 +126,7 @@ func (ses *session) edges() record.EdgeSink {
 	return ses.engine.Edges
 }
 
-// archive keeps the answers that Records.Save names.
+// archive selects the answers that Records.Save names.
 type archive struct {
 	*warc.Writer
 	all bool
@@ -116,7 +137,7 @@ func (a archive) Wants(answer *get.Response) bool {
 	return a.all || answer.Status/100 == 2 && slices.Contains(get.HTMLTypes(), answer.ContentType)
 }
 
-// WantsRobots implements fetcher.Archive: a robots.txt is no page.
+// WantsRobots implements fetcher.Archive. A robots.txt is kept only with "all".
 func (a archive) WantsRobots() bool { return a.all }
 
 // requestGrace returns the part of the grace that requests under way have. The

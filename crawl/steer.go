@@ -8,7 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// status answers the verb.
+// status implements Handle.Status.
 func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	if st.Stats, err = ses.engine.Stats(ctx); err != nil {
 		return st, err
@@ -16,6 +16,7 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	if st.Exact, err = ses.engine.ExactKeys(ctx); err != nil {
 		return st, err
 	}
+	st.Relays = ses.lags(ctx)
 	if ses.monitor != nil {
 		progress := ses.worker.Progress()
 		st.Running, st.Progress = true, &progress
@@ -26,15 +27,15 @@ func (ses *session) status(ctx context.Context) (st report.Status, err error) {
 	return st, err
 }
 
-// retry answers the verb.
+// retry implements Handle.Retry.
 func (ses *session) retry(ctx context.Context, host string) (int, error) {
 	n, err := ses.engine.Retry(ctx, host)
 	ses.worker.Wake()
 	return n, err
 }
 
-// pause holds the crawl, or lets it go on: the store keeps that, and the worker
-// obeys it at once. It returns whether the crawl was paused before.
+// pause pauses or resumes the crawl. The store keeps the state, and the worker
+// follows it at once. It reports whether the crawl was paused before.
 func (ses *session) pause(ctx context.Context, paused bool) (before bool, err error) {
 	stats, err := ses.engine.Counters(ctx)
 	if err != nil {
@@ -45,12 +46,12 @@ func (ses *session) pause(ctx context.Context, paused bool) (before bool, err er
 	}
 	if ses.monitor != nil {
 		ses.worker.Pause(paused)
-		ses.poke()
+		ses.wake()
 	}
 	return stats.Paused, nil
 }
 
-// filter answers the verb.
+// filter implements Handle.Filter.
 func (ses *session) filter(ctx context.Context) (FilterState, error) {
 	layers, err := ses.engine.FilterLayers(ctx)
 	state := FilterState{Layers: layers}

@@ -14,13 +14,13 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// totalsFile has what the store does not count of a crawl, summed over its runs.
+// totalsFile has the sums over all runs that the store does not count.
 const totalsFile = "totals.json"
 
 const totalsVersion = 1
 
-// totals are the sums over the runs of a crawl in one directory. A run that was
-// killed is in them up to the last report that it wrote.
+// totals are the sums over the runs of a crawl in one directory. Of a run that was
+// killed they have what its last written report had.
 type totals struct {
 	Version int                `json:"version"`
 	Hosts   fetcher.HostCounts `json:"hosts"`
@@ -46,15 +46,15 @@ func readTotals(dir string) (totals, error) {
 	return read, nil
 }
 
-// readTotals reads those of the runs before, which a run can do without.
+// readTotals reads the totals of earlier runs. Without them the run starts at zero.
 func (m *monitor) readTotals() {
 	var err error
 	if m.before, err = readTotals(m.dir); err != nil {
-		m.Logger.Warn("hosts are counted from this run on", slog.Any("err", err))
+		m.Logger.Warn("totals of earlier runs not read, hosts are counted from this run on", slog.Any("err", err))
 	}
 }
 
-// totals returns those of all runs, this one included.
+// totals returns the totals of all runs, including this one.
 func (m *monitor) totals() totals {
 	all := totals{Version: totalsVersion, Hosts: fetcher.NewHostCounts()}
 	all.Hosts.Merge(m.before.Hosts)
@@ -62,8 +62,8 @@ func (m *monitor) totals() totals {
 	return all
 }
 
-// topHosts fills in the hosts of the run, and the hosts and causes of errors of
-// the crawl with those of the run beside them.
+// topHosts adds the hosts of the run, and the hosts and causes of errors of the
+// whole crawl, to the report.
 func (m *monitor) topHosts(r *report.Report) {
 	all := m.totals().Hosts
 	m.worker.Hosts(func(run fetcher.HostCounts) {
@@ -81,7 +81,7 @@ func (m *monitor) topHosts(r *report.Report) {
 	})
 }
 
-// addCauses says of each host why its last attempt failed.
+// addCauses adds to each host why its last attempt failed.
 func addCauses(hosts []report.HostCount, causes map[string]string) {
 	for i := range hosts {
 		hosts[i].Cause = causes[hosts[i].Host]

@@ -18,9 +18,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// Trial is what a crawl would take from one page.
+// Trial is what a crawl would extract from one page.
 type Trial struct {
-	Record record.Record  // what concerns the page itself; the crawl's part is empty
+	Record record.Record  // the part about the page; the part about the crawl is empty
 	Fields []fields.Found // of Config.Fields, each with why it has no value
 }
 
@@ -30,9 +30,9 @@ var ErrRobots = errors.New("crawl: robots.txt forbids the page")
 // maxTrialRedirects is how many redirects a trial follows.
 const maxTrialRedirects = 10
 
-// Try requests one page, as a crawl by config would, and returns what config
-// takes from it. It obeys robots.txt, waits Fixed.Delay between its requests and
-// follows redirects. It creates no crawl and reads none: Dir and Redis are ignored.
+// Try requests one page, as a crawl with config would, and returns what config
+// extracts from it. It obeys robots.txt, waits Fixed.Delay between its requests and
+// follows redirects. It opens no crawl: Dir and Redis are ignored.
 func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 	p, err := config.prepare(nil)
 	if err != nil {
@@ -62,8 +62,8 @@ func Try(ctx context.Context, config Config, url string) (*Trial, error) {
 	return nil, fmt.Errorf("try %s: more than %d redirects", url, maxTrialRedirects)
 }
 
-// TryHTML is Try for a page that is at hand. Its URL decides which fields it has
-// and what its references are relative to.
+// TryHTML is Try for a page that the caller has. The page's URL selects its fields
+// and is the base of relative references.
 func TryHTML(config Config, body []byte, url string) (*Trial, error) {
 	p, err := config.prepare(nil)
 	if err != nil {
@@ -97,7 +97,7 @@ func (v *trialVisit) page(ctx context.Context, url canon.URL) (*get.Response, er
 	return v.get(ctx, get.Request{URL: url.String()})
 }
 
-// allowed asks robots.txt.
+// allowed reports whether robots.txt allows a URL.
 func (v *trialVisit) allowed(ctx context.Context, url canon.URL) (bool, error) {
 	at, next := canon.URL{}, url.Origin()+"/robots.txt"
 	for range 1 + robots.MaxRedirects {
@@ -126,7 +126,7 @@ func (v *trialVisit) allowed(ctx context.Context, url canon.URL) (bool, error) {
 	return true, nil
 }
 
-// get makes a request, Fixed.Delay after the last one.
+// get makes a request, at least Fixed.Delay after the previous one.
 func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Response, error) {
 	if v.asked {
 		select {
@@ -139,7 +139,7 @@ func (v *trialVisit) get(ctx context.Context, request get.Request) (*get.Respons
 	return v.client.Get(ctx, request)
 }
 
-// trial takes a page apart. answer is nil if it was not requested.
+// trial extracts what config wants. answer is nil if the page was not requested.
 func (p *plan) trial(body []byte, contentType string, url canon.URL, answer *get.Response) (*Trial, error) {
 	t := &Trial{Record: record.Record{URL: url.String(), Host: p.canon.HostKey(url), Bytes: int64(len(body)), Status: http.StatusOK, ContentType: "text/html"}}
 	r := &t.Record

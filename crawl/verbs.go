@@ -15,16 +15,16 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// verb is one thing that a Handle can ask for. There is one implementation of
-// each, do, whether the crawl is open here or in the process that runs it.
-// Question and answer have a JSON form.
+// verb is one operation of a Handle. There is one implementation of each, do,
+// whether the crawl is open in this process or in the one that runs it. Question
+// and answer have a JSON form.
 type verb[Q, A any] struct {
 	name string
 	why  engine.Purpose // what the crawl is opened for if no process runs it
 	do   func(*session, context.Context, Q) (A, error)
 }
 
-// nothing is the question of a verb that needs none.
+// nothing is the question of a verb without arguments.
 type nothing struct{}
 
 type seedQuestion struct {
@@ -96,8 +96,8 @@ func (ses *session) routes() *http.ServeMux {
 	return mux
 }
 
-// ask answers from the open crawl, from the process that runs it, or from the
-// crawl opened for this question.
+// ask answers from the open crawl, from the process that runs it, or by opening the
+// crawl for this question.
 func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, err error) {
 	if h.own != nil {
 		return v.do(h.own, ctx, question)
@@ -111,7 +111,7 @@ func (v verb[Q, A]) ask(ctx context.Context, h *Handle, question Q) (answer A, e
 		return v.do(h.kept, ctx, question)
 	}
 	h.mu.Unlock()
-	ses, err := openStored(ctx, h.location, h.home, v.why, Config{})
+	ses, err := openStored(ctx, h.location, h.backend, v.why, Config{})
 	if err != nil {
 		return answer, err
 	}

@@ -5,7 +5,7 @@ import "runtime/debug"
 // module is the path of this module.
 const module = "github.com/bloomfrontier/crawler"
 
-// BuildVersion is set by the linker of a released command; empty: Version reads
+// BuildVersion is set by the linker of a released command; empty means Version reads
 // the build information.
 var BuildVersion = ""
 

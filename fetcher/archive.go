@@ -10,21 +10,21 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Archive keeps answers as they were on the wire.
+// Archive keeps answers as they were received.
 type Archive interface {
 	// Wants reports whether an answer is kept. It is called by many goroutines
 	// at once.
 	Wants(answer *get.Response) bool
 	// WantsRobots reports whether the answers to requests for a robots.txt are kept.
 	WantsRobots() bool
-	// Append keeps an answer and says where. The store calls it right before
-	// the record that points to the answer; to that of a robots.txt none does,
-	// and it is called as the answer comes: by many goroutines at once.
-	Append(packed *warc.Packed) (warc.Place, error)
+	// Append keeps an answer and returns its place. The store calls it right before
+	// the record that refers to the answer. No record refers to the answer of a
+	// robots.txt: for those it is called at once, by many goroutines.
+	Append(packed *warc.Packed) (warc.Location, error)
 }
 
-// finish ends the item with a record; its links are kept before it, and its answer
-// goes into the archive.
+// finish ends the item with a record. Its links are written before the record, and
+// its answer goes into the archive.
 func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Completion {
 	done := v.finished(v.item, outcome, r)
 	if v.cfg.Edges != nil && len(v.edges) > 0 {
@@ -56,8 +56,8 @@ func (v *visited) finish(outcome frontier.Outcome, r *record.Record) frontier.Co
 	return done
 }
 
-// keepRobots keeps the answer to a request for a robots.txt. It is durable with
-// the next record of whatever host; until then a crash cuts it off.
+// keepRobots keeps the answer to a request for a robots.txt. It is durable with the
+// next record of any host; until then a crash removes it.
 func (h *holding) keepRobots(url canon.URL, answer *get.Response) error {
 	if h.cfg.Archive == nil || answer.Wire == nil || !h.cfg.Archive.WantsRobots() {
 		return nil

@@ -23,7 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
 
-// everything is an archive of all answers, but for those that it is told to refuse.
+// everything is an archive that keeps all answers except those it is told to
+// refuse.
 type everything struct {
 	*warc.Writer
 	noRobots bool
@@ -33,9 +34,9 @@ type everything struct {
 func (everything) Wants(*get.Response) bool { return true }
 func (e everything) WantsRobots() bool      { return !e.noRobots }
 
-func (e everything) Append(p *warc.Packed) (warc.Place, error) {
+func (e everything) Append(p *warc.Packed) (warc.Location, error) {
 	if e.refuse != nil {
-		return warc.Place{}, e.refuse
+		return warc.Location{}, e.refuse
 	}
 	return e.Writer.Append(p)
 }
@@ -122,9 +123,9 @@ func (a archived) kept() (paths []string) {
 	return paths
 }
 
-// TestArchive: each answer that ended an item is in the archive, where its
-// record says, and so is each of a robots.txt, once.
-func TestArchive(t *testing.T) {
+// TestArchiveHasAnswers: the archive holds each answer that ended an item, at
+// the place that its record names, and each answer of a robots.txt once.
+func TestArchiveHasAnswers(t *testing.T) {
 	a, err := crawlKeeping(t, everything{})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveWithoutRobots: an archive of pages may do without.
+// TestArchiveWithoutRobots: an archive of pages may omit robots.txt.
 func TestArchiveWithoutRobots(t *testing.T) {
 	a, err := crawlKeeping(t, everything{noRobots: true})
 	if err != nil {
@@ -162,7 +163,8 @@ func TestArchiveWithoutRobots(t *testing.T) {
 	}
 }
 
-// TestArchiveFails: a robots.txt that cannot be kept ends the run, as a page does.
+// TestArchiveFails: Run ends if the archive cannot store a robots.txt or a
+// page.
 func TestArchiveFails(t *testing.T) {
 	full := errors.New("the disk is full")
 	a, err := crawlKeeping(t, everything{refuse: full})

@@ -14,8 +14,8 @@ const (
 	Bandwidth Resource = "bandwidth"
 )
 
-// watch looks at the worker and its process once a tick, and changes how many
-// hosts are asked at once unless Config.Concurrency fixes that.
+// watch measures the load of the worker and its process once a tick, and adjusts the
+// number of hosts asked at once, unless Config.Concurrency fixes it.
 func (c *Crawl) watch(ctx context.Context) {
 	climb := newClimber(c.mostSlots())
 	ticker := time.NewTicker(autoTick)
@@ -52,7 +52,7 @@ func (c *Crawl) watch(ctx context.Context) {
 	}
 }
 
-// mostSlots returns how many hosts may be asked at once, without a Concurrency.
+// mostSlots returns the largest number of hosts asked at once without a Concurrency.
 // As many requests again may be late.
 func (c *Crawl) mostSlots() int {
 	if c.cfg.MaxConnections == 0 {
@@ -61,9 +61,9 @@ func (c *Crawl) mostSlots() int {
 	return min(autoMax, max(c.cfg.MaxConnections/2, 1))
 }
 
-// finished returns about how many requests have ended: those that have begun,
-// less the slots in use. What begins says little, for each new slot begins one
-// at once.
+// finished returns about how many requests have ended: those that have begun, without
+// those in slots. The number of begun requests alone says little, because each new
+// slot begins one at once.
 func (c *Crawl) finished() int64 {
 	inside, _, _ := c.slots.prompt.counts()
 	return int64(c.tally.requests.Load()+c.tally.robots.Load()) - int64(inside)
@@ -79,8 +79,8 @@ const (
 	// autoTrial is the number of ticks in which a doubling must show a gain. It
 	// has to exceed the time that most hosts take to answer.
 	autoTrial = 4
-	// autoRest is the number of ticks between a doubling that brought no gain and
-	// the next one. It doubles, up to autoRestMax, while that happens again.
+	// autoRest is the number of ticks between a doubling without a gain and the next
+	// one. It doubles with each further doubling without a gain, up to autoRestMax.
 	autoRest, autoRestMax = 30, 480
 	// autoGain is the factor by which requests must grow when the number doubles.
 	// Less is noise, or queueing somewhere else.
@@ -100,7 +100,7 @@ type load struct {
 // reads no clock: step is called once a tick.
 type climber struct {
 	limit, most int
-	before      float64 // requests per second before the doubling on trial; 0: none is
+	before      float64 // requests per second before the doubling on trial; 0 means none is
 	trial       int     // ticks left to show a gain
 	rest        int     // ticks until the next doubling
 	patience    int     // ticks to rest after the next doubling without a gain

@@ -13,9 +13,9 @@ func climb(c *climber, ticks int, throughput func(n int) float64) {
 	}
 }
 
-// TestClimberFindsTheLimit: whatever limits a crawl, the number that is found
-// brings at least nine tenths of what the best one brings, and not many times as
-// many hosts as that takes.
+// TestClimberFindsTheLimit: whatever limits the throughput, the climber reaches
+// at least nine tenths of the best one, with at most four times as many hosts
+// as that needs.
 func TestClimberFindsTheLimit(t *testing.T) {
 	for name, throughput := range map[string]func(int) float64{
 		"latency only":                  func(n int) float64 { return float64(n) / 0.3 },
@@ -57,9 +57,9 @@ func TestClimberFindsTheLimit(t *testing.T) {
 	}
 }
 
-// TestClimberStops: slots that are not needed, resources that are short, and the
-// most that is allowed each keep the number where it is; one that is exhausted
-// lowers it.
+// TestClimberStops: the number stays the same while slots are unused, while a
+// resource is short, and at the allowed maximum. An exhausted resource lowers
+// it.
 func TestClimberStops(t *testing.T) {
 	c := newClimber(1000)
 	for range 20 {

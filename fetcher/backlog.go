@@ -7,14 +7,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// maxBacklog is how many bytes may wait for the store before no more requests
-// start: some thousand pages with their links, or a few that are made of links.
-// What is under way then still adds to it.
+// maxBacklog is the number of bytes waiting for the store beyond which no request
+// starts: some thousand pages with their links, or a few that consist of links.
+// Requests under way may still add to it.
 const maxBacklog = 64 << 20
 
-// backlog counts the bytes of pages that wait for the store to complete them,
-// and shuts its barrier while they are too many: a store that is away for
-// minutes must not fill the memory. Its zero value is empty.
+// backlog counts the bytes of pages that wait for completion by the store, and shuts
+// its barrier while there are too many. So an outage of the store does not fill the
+// memory. Its zero value is empty.
 type backlog struct {
 	mu    sync.Mutex
 	bytes int64
@@ -28,7 +28,7 @@ func (b *backlog) add(bytes int64) {
 	b.set(b.bytes > maxBacklog)
 }
 
-// weight is about how many bytes a completion holds until it is made.
+// weight returns about how many bytes a completion holds until it is made.
 func (v *visited) weight(done *frontier.Completion) int64 {
 	const record = 1 << 10
 	n := record + v.packed + int64(v.data) + int64(cap(done.Links))*int64(unsafe.Sizeof(frontier.Offer{}))

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// bandwidth bounds how many bytes the requests of a worker bring per second, on
-// average: while they brought more than is due, or those under way are expected
-// to, no request starts. Answers are not slowed down once they come, for a server
-// could not be told from a slow one then. It reads no clock.
+// bandwidth limits the bytes per second that the requests of a worker receive, on
+// average. No request starts while they received more than is due, or requests under
+// way are expected to. It does not slow down an answer that is being received, because
+// that would look like a slow server. It reads no clock.
 type bandwidth struct {
 	perSecond float64      // bytes
 	read      func() int64 // bytes that came so far
 
 	mu       sync.Mutex
-	credit   float64 // bytes that may come now; below 0: too many came
-	seen     int64   // what read returned last
+	credit   float64 // bytes that may be received now; negative if there were too many
+	seen     int64   // the last result of read
 	last     time.Time
 	asked    int64 // requests begun
-	underway int64 // of them, not over
+	underway int64 // of them, not ended
 }
 
 const (
-	// bandwidthSpan is the time over which bytes that did not come may be made up for.
+	// bandwidthSpan is how long unused bandwidth can be used later.
 	bandwidthSpan = time.Second
-	// bandwidthPoll is the least time between two looks.
+	// bandwidthPoll is the shortest time between two calls of begin.
 	bandwidthPoll = 10 * time.Millisecond
 )
 
@@ -33,8 +33,7 @@ func newBandwidth(perSecond int64, read func() int64) *bandwidth {
 	return &bandwidth{perSecond: float64(perSecond), read: read, credit: float64(perSecond) * bandwidthSpan.Seconds(), seen: read()}
 }
 
-// begin notes that a request starts and returns 0, or returns after how long to
-// ask again.
+// begin starts a request and returns 0, or returns after how long to call it again.
 func (b *bandwidth) begin(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +58,7 @@ func (b *bandwidth) begin(now time.Time) time.Duration {
 	return min(max(wait, bandwidthPoll), bandwidthSpan)
 }
 
-// end notes that a request is over.
+// end ends a request.
 func (b *bandwidth) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// TestBandwidthOverTime runs a hundred requesters in simulated time: after any
-// number of seconds no more has come than the bandwidth and what one second's
-// credit allow, and little less.
+// TestBandwidthOverTime runs a hundred requesters in simulated time. At any
+// second the bytes received are at most the bandwidth plus the credit of one
+// second, and not much less.
 func TestBandwidthOverTime(t *testing.T) {
 	const perSecond, size, requesters = 1_000_000, 50_000, 100
 	var read int64
 	b := newBandwidth(perSecond, func() int64 { return read })
 	now := time.Unix(0, 0)
 	begun := now
-	over := make([]time.Time, requesters) // when its answer is there; zero: it waits
+	over := make([]time.Time, requesters) // when its answer is there; zero while it waits
 	for now.Sub(begun) < 30*time.Second {
 		for i := range over {
 			if !over[i].IsZero() && !now.Before(over[i]) {
@@ -29,13 +29,14 @@ func TestBandwidthOverTime(t *testing.T) {
 		now = now.Add(10 * time.Millisecond)
 	}
 	took := now.Sub(begun).Seconds()
-	most := perSecond*(took+1) + requesters*size // of those before the first answer
+	most := perSecond*(took+1) + requesters*size // requests before the first answer
 	if got := float64(read); got > most || got < 0.9*perSecond*took {
 		t.Errorf("%d bytes in %.0f s, want %.0f to %.0f", read, took, 0.9*perSecond*took, most)
 	}
 }
 
-// TestBandwidthSaysWhenToAsk: the wait is bounded, so that a look is never late.
+// TestBandwidthSaysWhenToAsk: the wait is bounded, so that no caller checks too
+// late.
 func TestBandwidthSaysWhenToAsk(t *testing.T) {
 	var read int64
 	b := newBandwidth(1000, func() int64 { return read })

@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// TestBandwidth crawls pages from sockets with less bandwidth than they would
-// take: they take the time that their bytes need, and all come.
-func TestBandwidth(t *testing.T) {
+// TestBandwidthIsKept crawls pages over sockets with less bandwidth than they
+// would use. All pages arrive, in the time that their bytes need.
+func TestBandwidthIsKept(t *testing.T) {
 	const pages, pageBytes, perSecond = 40, 100_000, 2_000_000
 	body := "<p>" + strings.Repeat("text ", pageBytes/5)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,8 +41,8 @@ func TestBandwidth(t *testing.T) {
 	if stats := w.stats(); stats.Done != pages {
 		t.Errorf("books %+v, want %d pages done", stats.Books, pages)
 	}
-	// The first second's bytes may come at once, and one answer for each request
-	// that was under way before a mean was known.
+	// The bytes of the first second may arrive at once, and so may one answer
+	// for each request that began before a mean was known.
 	const least = time.Second * (pages*pageBytes - perSecond - 8*pageBytes) / perSecond
 	if took < least {
 		t.Errorf("%d bytes took %v at %d bytes/s, want at least %v", pages*pageBytes, took, perSecond, least)

@@ -9,19 +9,19 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// A host's blob: version, the host's politeness, then for each origin its name
-// and the state of its robots.txt, each with its length before it. Behind them
-// an entry without a name says why the host does not answer, if it does not.
+// A host's blob is a version, the host's politeness, then for each origin its name and
+// the state of its robots.txt, each after its length. An entry without a name may
+// follow: why the host does not answer.
 const blobVersion = 1
 
-// maxOrigins bounds the origins of one host key whose rules are remembered: each
-// port of a hostile host is one.
+// maxOrigins bounds the origins of one host key whose rules are remembered. A hostile
+// host may have one for each port.
 const maxOrigins = 16
 
 var errBlob = errors.New("fetcher: not the state of a host")
 
-// appendBlob encodes what is known of the host; mu is held. A robots.txt that
-// does not fit is left out, and asked for again with the next lease.
+// appendBlob encodes what is known of the host. The caller must hold mu. A robots.txt
+// that does not fit is left out, and requested again with the next lease.
 func (h *holding) appendBlob(b []byte) []byte {
 	b = append(b, blobVersion)
 	polite, _ := h.host.AppendBinary(nil)
@@ -34,7 +34,7 @@ func (h *holding) appendBlob(b []byte) []byte {
 	causes := 0
 	for name, state := range h.origins {
 		if state.Cause() != "" {
-			if causes++; causes > maxOrigins { // they must leave room for the failures of all
+			if causes++; causes > maxOrigins { // leave room for the failures of all origins
 				state = state.WithoutCause()
 			}
 		}
@@ -52,7 +52,7 @@ func appendSized(b, part []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(part))), part...)
 }
 
-// readBlob is the inverse of appendBlob. On error what could be read counts.
+// readBlob is the inverse of appendBlob. If it returns an error, it keeps what it read.
 func (h *holding) readBlob(b []byte, now time.Time) error {
 	if b == nil {
 		return nil
@@ -78,8 +78,8 @@ func (h *holding) readBlob(b []byte, now time.Time) error {
 	})
 }
 
-// RobotsOf returns what a host's blob, as a worker left it with a store, says of
-// the robots.txt of an origin; nil: nothing.
+// RobotsOf returns the robots.txt of an origin in a host's blob, which a worker left in
+// a store. It returns nil if the blob has none.
 func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) {
 	if blob == nil {
 		return nil, nil
@@ -102,8 +102,8 @@ func RobotsOf(blob []byte, origin string, now time.Time) (*robots.State, error) 
 	return state, nil
 }
 
-// CauseOf returns why a host does not answer requests for pages, as a worker left
-// it in the host's blob; empty if it answers, or if that is not known.
+// CauseOf returns why a host does not answer requests for pages, from its blob. It is
+// empty if the host answers, or if that is not known.
 func CauseOf(blob []byte) (cause string, err error) {
 	if blob == nil {
 		return "", nil
@@ -121,7 +121,7 @@ func CauseOf(blob []byte) (cause string, err error) {
 	return cause, err
 }
 
-// openBlob takes the host's politeness off a blob; the origins remain.
+// openBlob splits a blob into the host's politeness and the origins.
 func openBlob(b []byte) (polite, origins []byte, err error) {
 	if len(b) == 0 || b[0] != blobVersion {
 		return nil, nil, errBlob

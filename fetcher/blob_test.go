@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// TestRobotsOf reads from a host's blob what a worker put there.
+// TestRobotsOf reads the robots.txt that a worker stored in a host's blob.
 func TestRobotsOf(t *testing.T) {
 	now := time.Now()
 	h := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State)}
@@ -47,8 +47,8 @@ func TestRobotsOf(t *testing.T) {
 	}
 }
 
-// TestBlobKeepsCauses: why a host and its origins fail is there for the next
-// worker, and leaves room for the failures of many origins.
+// TestBlobKeepsCauses: the blob tells the next worker why a host and its
+// origins fail. It has room for the failures of many origins.
 func TestBlobKeepsCauses(t *testing.T) {
 	now := time.Now()
 	h := &holding{host: politeness.New(politeness.Policy{}), origins: make(map[string]*robots.State), cause: "it is down"}
@@ -79,7 +79,7 @@ func TestBlobKeepsCauses(t *testing.T) {
 	}
 }
 
-// TestCauseOf: what failed is said once.
+// TestCauseOf: the text of an error names each cause once.
 func TestCauseOf(t *testing.T) {
 	dial := errors.New("dial tcp 127.0.0.1:7: connect: connection refused")
 	for want, err := range map[string]error{

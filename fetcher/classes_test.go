@@ -42,9 +42,10 @@ func (n *classNotes) Complete(ctx context.Context, id frontier.LeaseID, done []f
 	return n.Store.Complete(ctx, id, done, host)
 }
 
-// TestClasses: a URL has the class of the first rule that it matches, by its
-// form before how it was found; what redirects hands that on.
-func TestClasses(t *testing.T) {
+// TestClassesOfLinks: a URL has the class of the first rule that it matches.
+// Rules about its form come before rules about how it was found. Redirects pass
+// the class on.
+func TestClassesOfLinks(t *testing.T) {
 	site := map[string]reply{
 		"http://a.test/robots.txt": robotsTxt("Sitemap: http://a.test/old.xml"),
 		"http://a.test/old.xml":    redirect("/map.xml"),
@@ -71,7 +72,7 @@ func TestClasses(t *testing.T) {
 			rules, err := exact.ParseRules("seeds")
 			if text != "" {
 				rules, err = exact.ParseRules(text)
-				cfg.Exact = rules
+				cfg.Exact = []string{text}
 			}
 			if err != nil {
 				t.Fatal(err)

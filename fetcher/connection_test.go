@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// TestOneConnection: robots.txt and the pages of an origin, asked for one after the
-// other, come over one connection.
+// TestOneConnection: one connection serves robots.txt and the pages of an
+// origin, one request after the other.
 func TestOneConnection(t *testing.T) {
 	var connections, requests atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,13 +12,13 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// roomTime is how long a page whose data is wanted waits for the memory of its
-// document: half of documentTime.
+// roomTime is how long a page with wanted data waits for memory for its document: half
+// of documentTime.
 const roomTime = documentTime / 2
 
-// takeData takes fields and the main text of a page into its record. The caller
-// holds one of Crawl.readers, which takeData gives up while it waits; held is
-// false if requests were aborted meanwhile.
+// takeData takes fields and the main text of a page into its record. The caller must
+// hold one of Crawl.readers, which takeData gives up while it waits. held is false if
+// requests were aborted meanwhile.
 func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	set := v.cfg.Fields.For(r.URL)
 	if set == nil && !v.cfg.Text {
@@ -27,7 +27,7 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	stage.Parse.Begin()
 	document := page.Document()
 	for patience := time.Now().Add(roomTime); page.Lack == extract.NoRoom && time.Now().Before(patience); document = page.Document() {
-		<-v.readers // those who have the memory may wait for it
+		<-v.readers // because visits that have the memory may wait for a reader
 		pause(v.hard, 20*time.Millisecond)
 		if !v.takeReader() {
 			return false
@@ -47,10 +47,9 @@ func (v *visited) takeData(page *extract.Page, r *record.Record) (held bool) {
 	return true
 }
 
-// TakeData takes what a crawl keeps of a document into a record: the fields of
-// set, unless that is nil, and the main text. References are relative to base. It
-// stops early when giveUp, which is optional, returns true. It returns what became
-// of each field.
+// TakeData extracts data of a document into a record: the fields of set, unless it is
+// nil, and the main text. References are relative to base. It stops early when giveUp,
+// which is optional, returns true. It returns the result for each field.
 func TakeData(root *html.Node, base string, set *fields.Set, text bool, giveUp func() bool, r *record.Record) (all []fields.Found) {
 	if set != nil {
 		all = set.Extract(fields.Page{Root: root, Base: base, GiveUp: giveUp})

@@ -9,12 +9,12 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/fields"
-	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
-// TestData: what a crawl takes from pages is in their records, OnPage sees it,
-// and the links of a page are those that it has without.
-func TestData(t *testing.T) {
+// TestDataIsInRecords: the fields and the text of a page are in its record, and
+// OnPage sees them. The links of a page do not depend on whether fields are
+// read.
+func TestDataIsInRecords(t *testing.T) {
 	const shop = `<html lang=en><title>shop</title><svg><a href=/svg>x</a></svg><main><h1>Lamp</h1><p class=price>19,90 €</p>
 		<p>A lamp for the desk, with an arm that reaches far over the paper and a switch that is found in the dark.</p><a href=p/2?utm_source=x>next</a></main>`
 	answers := map[string]reply{
@@ -65,8 +65,8 @@ func TestData(t *testing.T) {
 	})
 }
 
-// TestDataWaitsForMemory: a page whose document has no room now has one when
-// another page was completed.
+// TestDataWaitsForMemory: a page whose document does not fit into memory waits
+// until another page is completed.
 func TestDataWaitsForMemory(t *testing.T) {
 	rules, err := fields.New(fields.Group{Fields: []string{"name=h1 | required"}})
 	if err != nil {
@@ -83,8 +83,7 @@ func TestDataWaitsForMemory(t *testing.T) {
 		w := newWorld(t, pages(answers))
 		cfg := w.config()
 		cfg.Fields, cfg.FastLinks, cfg.Concurrency = rules, true, 8
-		least := fetcher.LargestShare(cfg.Client, false)
-		cfg.Memory = budget.New(least+2<<20, least) // the bodies of all and the document of one
+		cfg.Memory = fetcher.LeastMemory(cfg.Client) + 2<<20 // the bodies of all and one document
 		w.crawl(cfg, seeds...)
 		for _, url := range seeds {
 			if r := w.sink.of(t, url); string(r.Fields) != `{"name":"x"}` {

@@ -9,10 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// claimSeeds gives hosts of seeds a place among those of their domains, however
-// many there are.
-func (c *Crawl) claimSeeds(ctx context.Context, hosts []string) error {
-	_, err := c.cfg.Quota.Claim(ctx, quotaKeys(hosts), math.MaxUint64)
+// reserveSeeds adds the hosts of seeds to the groups of their domains, even beyond the limit.
+func (c *Crawl) reserveSeeds(ctx context.Context, hosts []string) error {
+	_, err := c.cfg.Quota.Reserve(ctx, quotaKeys(hosts), math.MaxUint64)
 	return err
 }
 
@@ -24,45 +23,46 @@ func quotaKeys(hosts []string) []frontier.QuotaKey {
 	return keys
 }
 
-// place asks whether the host of a link is one of the first of its domain.
-func (l *linkSet) place(url canon.URL) follow.Finding {
+// limitHosts decides whether the host of a link is within the limit of hosts of its domain.
+func (l *linkSet) limitHosts(url canon.URL) follow.Finding {
 	host := url.Host()
-	if _, known := l.hasPlace[host]; !known {
-		l.claimHosts([]string{host})
+	if _, known := l.inQuota[host]; !known {
+		l.reserveHosts([]string{host})
 	}
 	rules := &l.cfg.Rules
-	return rules.Place(canon.Domain(host), l.hasPlace[host], rules.MaxHosts) // a claim fails only if all are taken
+	// Reserve refuses a host only if the group is full: it then has MaxHosts hosts.
+	return rules.LimitHosts(canon.Domain(host), l.inQuota[host], rules.MaxHosts)
 }
 
-// claimHosts asks the store at once which of hosts have a place.
-func (l *linkSet) claimHosts(hosts []string) {
+// reserveHosts adds hosts to the groups of their domains, in one call to the store.
+func (l *linkSet) reserveHosts(hosts []string) {
 	if len(hosts) == 0 || l.err != nil {
 		return
 	}
 	var has []bool
 	l.err = l.whileUnavailable(func() (err error) {
-		has, err = l.cfg.Quota.Claim(l.hard, quotaKeys(hosts), l.cfg.Rules.MaxHosts)
+		has, err = l.cfg.Quota.Reserve(l.hard, quotaKeys(hosts), l.cfg.Rules.MaxHosts)
 		return err
 	})
 	if l.err != nil {
 		return
 	}
-	if l.hasPlace == nil {
-		l.hasPlace = make(map[string]bool, len(hosts))
+	if l.inQuota == nil {
+		l.inQuota = make(map[string]bool, len(hosts))
 	}
 	for i, host := range hosts {
-		l.hasPlace[host] = has[i]
+		l.inQuota[host] = has[i]
 	}
 }
 
-// candidate is a link that every rule lets pass but the bound of hosts, which is
+// candidate is a link that all rules allow except the limit of hosts. That one is
 // decided for all links of a page at once.
 type candidate struct {
 	url      canon.URL
 	priority frontier.Priority
 }
 
-// addCandidates offers those whose hosts have a place.
+// addCandidates offers the candidates whose hosts are within the limit.
 func (l *linkSet) addCandidates(candidates []candidate) {
 	var hosts []string
 	asked := make(map[string]bool)
@@ -72,9 +72,9 @@ func (l *linkSet) addCandidates(candidates []candidate) {
 			hosts = append(hosts, host)
 		}
 	}
-	l.claimHosts(hosts)
+	l.reserveHosts(hosts)
 	for _, c := range candidates {
-		if found := l.place(c.url); found.Answer == follow.Refuses {
+		if found := l.limitHosts(c.url); found.Answer == follow.Refuses {
 			l.refuseLink(c.url, &found)
 		} else {
 			l.push(c.url, c.priority)

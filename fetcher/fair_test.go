@@ -15,9 +15,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 )
 
-// hostileWeb has good hosts, g0.test and on, which answer at once with new links,
-// and hostile ones, h0.test and on: no answer at all, one that is late or broken
-// off late, for robots.txt or only for pages.
+// hostileWeb has good and hostile hosts. The good ones, g0.test and so on,
+// answer at once with new links. The hostile ones, h0.test and so on, do not
+// answer, answer late or break off late, for robots.txt or only for pages.
 func hostileWeb() *wire {
 	return &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
 		var n int
@@ -47,8 +47,8 @@ func hostileWeb() *wire {
 	}}
 }
 
-// goodPages crawls good and hostile hosts, mixed, for a time and returns how many
-// requests good hosts got.
+// goodPages crawls good and hostile hosts together for a time and returns how
+// many requests the good hosts got.
 func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, long time.Duration) (requests int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,9 +91,10 @@ func goodPages(t *testing.T, rng *rand.Rand, good, hostile, concurrency int, lon
 	return requests
 }
 
-// TestHostileHostsStarveNobody: good hosts get nearly what they get alone beside
-// hostile ones that are many times the slots.
-func TestHostileHostsStarveNobody(t *testing.T) {
+// TestHostileHostsDoNotStarveOthers: good hosts get nearly as many requests
+// beside hostile hosts as alone, even if there are many more hostile hosts than
+// slots.
+func TestHostileHostsDoNotStarveOthers(t *testing.T) {
 	rng := dice(t)
 	for _, c := range []struct {
 		hostile, concurrency int
@@ -102,7 +103,7 @@ func TestHostileHostsStarveNobody(t *testing.T) {
 	}{
 		{250, 64, 40 * time.Second, 0.85},
 		{250, 64, 3 * time.Minute, 0.95},
-		{250, 8, 5 * time.Minute, 0.25}, // thirty times the slots: until each has been late once, they take turns
+		{250, 8, 5 * time.Minute, 0.25}, // thirty times the slots: hosts take turns until each has been late once
 	} {
 		alone := goodPages(t, rng, 20, 0, c.concurrency, c.long)
 		beside := goodPages(t, rng, 20, c.hostile, c.concurrency, c.long)
@@ -114,8 +115,8 @@ func TestHostileHostsStarveNobody(t *testing.T) {
 	}
 }
 
-// TestHungStoreDoesNotHoldUpTheEnd: a store that does not answer any more when the
-// run is stopped, or aborted at once, has two seconds after the last request.
+// TestHungStoreDoesNotHoldUpTheEnd: after a stop or an abort, a store that no
+// longer answers delays the end of Run by two seconds after the last request.
 func TestHungStoreDoesNotHoldUpTheEnd(t *testing.T) {
 	for _, grace := range []time.Duration{10 * time.Second, fetcher.NoGrace} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// TestStoreFaults crawls over a store that fails often in every way that the
-// contract has: each URL comes to its end all the same and is recorded once,
-// and no host is asked too early.
+// TestStoreFaults crawls over a store that often fails, in every way that the
+// contract allows. Each URL is still finished and recorded once, and each
+// host's delay is kept.
 func TestStoreFaults(t *testing.T) {
 	rng := dice(t)
 	for _, share := range []float64{0.05, 0.4} {
@@ -60,8 +60,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// judgeGaps holds the starts at each host to a least distance. What a lost lease
-// knew of its host beyond that is lost with it.
+// judgeGaps checks that two starts at one host are a least distance apart. A
+// lost lease may lose what else it knew of its host.
 func judgeGaps(t *testing.T, calls []call, least time.Duration) {
 	t.Helper()
 	if least == 0 {
@@ -76,8 +76,8 @@ func judgeGaps(t *testing.T, calls []call, least time.Duration) {
 	}
 }
 
-// TestLateReplies: a reply that got lost after its effect costs nothing: no lease
-// has to run out, no page is asked for again.
+// TestLateReplies: if a reply is lost after the call took effect, no lease has
+// to expire and no page is requested again.
 func TestLateReplies(t *testing.T) {
 	for _, op := range []frontiertest.Op{frontiertest.OpLease, frontiertest.OpComplete, frontiertest.OpExtend} {
 		t.Run(string(op), func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestLateReplies(t *testing.T) {
 	}
 }
 
-// TestLeaseLost: what a lost lease had under way is dropped, and counted by who
-// has the host then.
+// TestLeaseLost: a worker drops the requests of a lost lease. Their pages are
+// requested again under the next lease and counted once.
 func TestLeaseLost(t *testing.T) {
 	for _, op := range []frontiertest.Op{frontiertest.OpComplete, frontiertest.OpExtend} {
 		t.Run(string(op), func(t *testing.T) {
@@ -160,8 +160,8 @@ func (f *frozen) Lease(ctx context.Context, request frontier.LeaseRequest) (fron
 	return grant, err
 }
 
-// TestFrozenWorker: a worker that was away for longer than its lease starts
-// nothing under it; within the last second of it neither.
+// TestFrozenWorker: a worker that was frozen for longer than its lease starts
+// no request under it, nor in the last second of the lease.
 func TestFrozenWorker(t *testing.T) {
 	for _, nap := range []time.Duration{29*time.Second + time.Millisecond, 30 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestFrozenWorker(t *testing.T) {
 	}
 }
 
-// TestFatalErrors: any other error of the store ends Run, with that error, and
-// soon, also when it comes while Run is being stopped.
+// TestFatalErrors: any other error of the store ends Run soon and is returned,
+// also while Run is stopping.
 func TestFatalErrors(t *testing.T) {
 	fatal := errors.New("the disk is gone")
 	for _, op := range []frontiertest.Op{frontiertest.OpLease, frontiertest.OpExtend, frontiertest.OpComplete} {
@@ -198,7 +198,7 @@ func TestFatalErrors(t *testing.T) {
 					stop, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					cfg.Store = frontiertest.NewFaulty(w.store, func(at frontiertest.Op, call int) frontiertest.Fault {
-						// A stop comes first, while the call is on its way.
+						// The stop comes first, while the call is under way.
 						if at == op && call >= 1 {
 							if stopped && op != frontiertest.OpLease {
 								cancel()
@@ -222,7 +222,7 @@ func TestFatalErrors(t *testing.T) {
 	}
 }
 
-// TestRecordsFail: a record that cannot be written ends Run with its error.
+// TestRecordsFail: Run ends with the error of a record that cannot be written.
 func TestRecordsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
@@ -240,9 +240,10 @@ func TestRecordsFail(t *testing.T) {
 	})
 }
 
-// TestOutage: the store is away for an hour in the middle of the crawl. Nothing
-// is lost or started without a lease, and a stop during it still comes to its end.
-func TestOutage(t *testing.T) {
+// TestOutageOfStore: the store is unreachable for an hour in the middle of the
+// crawl. Nothing is lost, no request starts without a lease, and a stop during
+// the outage still ends the run.
+func TestOutageOfStore(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w, cfg, seeds := stoppable(t, 3*time.Second)
@@ -282,8 +283,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestOutageHoldsUpRequests: no more pages come than there is room for while none
-// can be completed, however many hosts a worker has.
+// TestOutageHoldsUpRequests: while no page can be completed, the worker fetches
+// only as many pages as memory has room for, however many hosts it holds.
 func TestOutageHoldsUpRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts, pages, refs = 4, 9, 4000
@@ -320,7 +321,8 @@ func TestOutageHoldsUpRequests(t *testing.T) {
 				early++
 			}
 		}
-		// 4 MB of URLs each, and what was under way when that became too much.
+		// 4 MB of URLs each, and the requests that were under way when memory
+		// was full
 		if least, most := 64/5, 64/4+hosts; early < least || early > most {
 			t.Errorf("%d pages came during the outage, want %d to %d", early, least, most)
 		}
@@ -341,8 +343,8 @@ func (b *blobs) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	return b.Crawl.Complete(ctx, id, done, update)
 }
 
-// TestBlobOutlivesOutage: what a worker learnt of a host is told again when the
-// completion that told it did not come through, long before the lease ends.
+// TestBlobOutlivesOutage: if the completion that carried a host's blob fails,
+// the worker sends the blob again long before the lease ends.
 func TestBlobOutlivesOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -397,7 +399,7 @@ func (s *badScope) Admitted(ctx context.Context, keys []string) ([]bool, error) 
 	return s.Scope.Admitted(ctx, keys)
 }
 
-// TestScopeFails: a page whose links cannot be judged is not done without them.
+// TestScopeFails: a page is not completed until its links can be judged.
 func TestScopeFails(t *testing.T) {
 	web := map[string]reply{
 		"http://a.test/":     redirect("http://www.test/"),
@@ -431,7 +433,7 @@ func TestScopeFails(t *testing.T) {
 			t.Errorf("done without links: %+v", stats.Books)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // while a stop comes to its end
+	synctest.Test(t, func(t *testing.T) { // while the run is stopping
 		w := newWorld(t, pages(web))
 		cfg := w.config()
 		w.seed(w.worker(cfg), "http://a.test/", "http://other.test/")
@@ -445,8 +447,8 @@ func TestScopeFails(t *testing.T) {
 	})
 }
 
-// TestWorkerLost: an item that was lost with its workers too often is finished
-// without a request.
+// TestWorkerLost: an item whose workers died too often is finished without a
+// request.
 func TestWorkerLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})

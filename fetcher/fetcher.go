@@ -1,12 +1,11 @@
-// Package fetcher is the worker of a crawl: it leases hosts from a frontier,
-// asks them politely, takes pages apart and reports what became of each URL.
+// Package fetcher is the worker of a crawl: it leases hosts from a frontier, requests
+// their pages politely, extracts links and data, and reports the outcome of each URL.
 //
-// It owns the order of things (lease, robots.txt, request, outlinks, record,
-// completion), how many requests are under way, and what an answer means for
-// its URL. It does not own the queue (package frontier), when a host is due
-// (package politeness), the wire (package get), the form of a URL (package
-// canon), which links are followed (package follow) or the files (package
-// record).
+// It owns the order of the steps (lease, robots.txt, request, outlinks, record,
+// completion), the number of requests under way, and the meaning of an answer for its
+// URL. It does not own the queue (package frontier), when a host is due (package
+// politeness), connections (package get), the form of a URL (package canon), which
+// links are followed (package follow) or the files (package record).
 package fetcher
 
 import (
@@ -44,85 +43,92 @@ const (
 	NoGrace time.Duration = -1
 )
 
-// Config says what a worker crawls and how. Store and Client are required.
+// Config configures a worker. Store and Client are required.
 type Config struct {
 	Store  frontier.Store
 	Scope  frontier.Scope // required unless Rules.Scope is canon.ScopeAny and Client has no private headers
 	Quota  frontier.Quota // required if Rules.MaxHosts is set
 	Client *get.Client    // its user agent is also the one that robots.txt rules are looked up for
-	// SeedOrigins notes the origins of seeds although Client has no private
-	// headers (get.PrivateHeader): clients of later runs may have some.
+	// SeedOrigins notes the origins of seeds even if Client has no private headers
+	// (get.PrivateHeader), because clients of later runs may have some.
 	SeedOrigins bool
-	Canon       *canon.Canonicalizer // nil: the default form
-	Sink        record.Sink          // nil: no records. It must be what the store has as its Output
+	Canon       *canon.Canonicalizer // nil means the default form
+	Sink        record.Sink          // nil means no records; it must be the Output of the store
 
-	Worker     string // names this worker in status output; empty: "crawler"
+	Worker     string // names this worker in status output; empty means "crawler"
 	Rules      Rules
-	Exact      *exact.Rules // which URLs no false positive of a filter may drop, parsed by package crawl; nil: seeds
 	Politeness politeness.Policy
-	Hosts      func(host string) HostRules // what differs for one host key; nil: nothing
+	Hosts      func(host string) HostRules // what differs for one host key; nil means nothing
+	// Exact are the rules of the exact URLs, which no false positive of a filter may
+	// drop: "none", or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR and
+	// all, each alone or as "name: rule". nil means seeds.
+	Exact []string
 
-	// Concurrency is how many hosts are asked at once, beside up to four times
-	// as many that are late. 0: as many as bring more requests per second, from
-	// 64 on.
+	// Concurrency is how many hosts are asked at once, in addition to up to four
+	// times as many that are late. 0 means as many as increase the number of requests
+	// per second, 64 or more.
 	Concurrency int
-	// MaxConnections is how many requests may be under way at once, late ones
-	// included: about as many as the process may open. 0: no limit but that of
-	// Concurrency.
+	// MaxConnections is how many requests may be under way at once, including late
+	// ones: about as many connections as the process may open. 0 means no limit except
+	// that of Concurrency.
 	MaxConnections  int
 	HostConcurrency int     // requests to one host at once; 0 means 1
-	Rate            float64 // requests per second of this worker; 0: no limit
-	// Bandwidth is how many bytes per second the requests of this worker may
-	// bring, headers and TLS included, on average over some seconds: while they
-	// brought more, no request starts. 0: no limit.
+	Rate            float64 // requests per second of this worker; 0 means no limit
+	// Bandwidth is how many bytes per second the requests of this worker may receive,
+	// including headers and TLS, on average over some seconds. No request starts while
+	// they received more. 0 means no limit.
 	Bandwidth int64
-	// Scarce says whether a resource of the process is short: then no more hosts
-	// are asked at once than now, and of memory fewer. It is called each second.
-	// Optional.
+	// Scarce returns a resource that the process is short of, or "". The worker then
+	// asks no more hosts at once than now, and fewer if memory is short. It is called
+	// each second. It is optional.
 	Scarce   func() Resource
 	Retries  int           // after a failed first attempt; 0 means 3, NoRetries none
-	MaxPages uint64        // answers in the whole crawl; 0: no limit
+	MaxPages uint64        // answers in the whole crawl; 0 means no limit
 	Grace    time.Duration // for requests under way when Run is stopped; 0 means 30 s, NoGrace none
 
-	// Sitemaps queues the sitemaps that the robots.txt of each origin names, or
-	// those at the well-known places if it names none, and the URLs in them.
+	// Sitemaps queues the sitemaps that the robots.txt of each origin names, or those
+	// at well-known paths if it names none, and the URLs in them.
 	Sitemaps bool
-	// Assets queues what pages embed, too: images, styles, scripts. Client must
-	// take their content types.
+	// Assets also queues what pages embed: images, styles, scripts. Client must accept
+	// their content types.
 	Assets bool
 
-	// Memory is what bodies and documents of all visits draw on; nil: as much
-	// as they want. Its shares must be able to hold one answer and its document.
-	Memory *budget.Budget
+	// Memory limits the bytes of the bodies and documents of all visits together. It is
+	// at least LeastMemory; 0 means no limit.
+	Memory int64
 
-	// Archive keeps answers; nil: none. It must belong to the store's Output.
-	// Client must capture then.
+	// Archive keeps answers; nil means none. It must belong to the store's Output, and
+	// Client must have Capture set.
 	Archive Archive
 
-	// Edges keeps the links of each page with their texts; nil: none are kept. It
-	// must belong to the store's Output, synced before Sink.
+	// Edges keeps the links of each page with their texts; nil means none. It must
+	// belong to the store's Output, and be synced before Sink.
 	Edges record.EdgeSink
 
-	// FastLinks reads links from tokens and builds no document: a tenth of the
-	// work. The links are the same but within SVG and MathML (package extract).
+	// FastLinks reads links from tokens and builds no document, which takes a tenth of
+	// the time. The links are the same except within SVG and MathML (package extract).
 	FastLinks bool
 
-	// Fields are taken from HTML pages into Record.Fields, and with Text their
-	// main text into Record.Text, before OnPage is called. Either needs the
-	// document of each page that has it.
-	Fields *fields.Rules // nil: none
+	// Fields are extracted from HTML pages into Record.Fields, and with Text their main
+	// text into Record.Text, before OnPage is called. Either needs the document of each
+	// page to which it applies.
+	Fields *fields.Rules // nil means none
 	Text   bool
 
-	// OnPage is called for each page that came (status 2xx of a wanted type),
-	// before the page completes, by many goroutines at once. An error queues
-	// the page again, one attempt used; when they are used up it has failed,
+	// OnPage is called for each page that was received (status 2xx of a wanted type)
+	// before the page is completed, by many goroutines at once. After an error the page
+	// is queued again and one attempt is used up; without attempts left it has failed,
 	// with the outcome "handler".
+	//
+	// It may run more than once for a page: after an error, after a crash, and when
+	// a lease runs out while it runs. Page.EventID is the same each time, so that
+	// package events/inbox can run its effects once.
 	OnPage func(ctx context.Context, page *Page) error
 
-	// OnRefused is called for each link that was refused, when its page is
-	// completed, by many goroutines at once; nil: nobody wants to know. A page
-	// that is fetched again after a crash tells again. References beyond the
-	// most that are taken from one page are counted only.
+	// OnRefused is called for each link that was refused, after its page was completed,
+	// by many goroutines at once. It is optional. If a page is fetched again after a
+	// crash, it is called again. References beyond the maximum of one page are only
+	// counted.
 	OnRefused func(Refused)
 
 	Logger *slog.Logger // nil discards
@@ -135,15 +141,15 @@ type Rules = follow.Rules
 // SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
 const SeedsOnly = follow.SeedsOnly
 
-// TrapLimits say how strange a URL may look; Rules have them. Each zero field
-// means its default.
+// TrapLimits bound the shape of URLs; Rules have them. Each zero field means its
+// default.
 type TrapLimits = trap.Limits
 
-// HostRules are what a crawl does differently for one host key.
+// HostRules are the settings of a crawl that differ for one host key.
 type HostRules struct {
-	Politeness      *politeness.Policy  // nil: Config.Politeness
-	HostConcurrency int                 // 0: Config.HostConcurrency
-	Header          map[string][]string // sent with each request, beside or instead of the client's; a User-Agent is what robots.txt rules are looked up for
+	Politeness      *politeness.Policy  // nil means Config.Politeness
+	HostConcurrency int                 // 0 means Config.HostConcurrency
+	Header          map[string][]string // sent with each request, in addition to the client's or instead; a User-Agent selects the rules of robots.txt
 	IgnoreRobots    bool
 }
 
@@ -215,27 +221,30 @@ func (c *Config) completeRules() error {
 		c.Canon, errs[0] = canon.New(canon.Options{})
 	}
 	if c.Exact == nil {
-		c.Exact, errs[1] = exact.ParseRules("seeds")
+		c.Exact = []string{"seeds"}
 	}
+	_, errs[1] = exact.ParseTexts(c.Exact)
 	return errors.Join(errs[:]...)
 }
 
 // Crawl is one worker of a crawl.
 type Crawl struct {
 	cfg       Config
-	token     string        // what robots.txt calls Config.Client's user agent
-	limiter   *rate.Limiter // nil: no limit
-	bandwidth *bandwidth    // nil: no limit
+	exact     *exact.Rules
+	memory    *budget.Budget // of bodies and documents; nil means no limit
+	token     string         // the name of Config.Client's user agent in robots.txt
+	limiter   *rate.Limiter  // nil means no limit
+	bandwidth *bandwidth     // nil means no limit
 	roster    roster
 	barrier   barrier
 	backlog   backlog
 
 	slots   slots
-	readers chan struct{} // bodies being read: what that takes is not in Config.Memory
-	wake    chan struct{} // something may be due earlier than was known
+	readers chan struct{} // bodies being read, whose memory is not in Config.Memory
+	wake    chan struct{} // something may be due earlier than expected
 	feeds   atomic.Int64  // callers that will add more
 	held    atomic.Int64  // leases
-	ready   atomic.Int64  // leases that have or want a slot: neither late nor waiting for their host's delay
+	ready   atomic.Int64  // leases that have or need a slot: neither late nor waiting for their host's delay
 
 	squeezed atomic.Bool // memory is short: no more hosts are leased
 
@@ -257,13 +266,13 @@ const (
 	Stopped End = "stopped" // the context ended
 )
 
-// End says why a Run ended without an error.
+// End is why a Run ended without an error.
 type End string
 
-// completeTime is how long after the last request the store may take to hear of it.
+// completeTime is how long the store may take to complete the last request.
 const completeTime = 2 * time.Second
 
-// ErrGraceOver is why requests end that are under way when the grace is over.
+// ErrGraceOver is the cause of requests that were ended at the end of the grace.
 var ErrGraceOver = errors.New("fetcher: grace is over")
 
 // New returns a worker. The error names every fault of config.
@@ -274,12 +283,14 @@ func New(config Config) (*Crawl, error) {
 	}
 	c := &Crawl{
 		cfg:     config,
+		memory:  config.budget(),
 		token:   robots.ProductToken(config.Client.UserAgent()),
 		roster:  newRoster(),
 		slots:   newSlots(cmp.Or(config.Concurrency, autoStart), config.MaxConnections),
 		readers: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		wake:    make(chan struct{}, 1),
 	}
+	c.exact, _ = exact.ParseTexts(config.Exact) // withDefaults has checked it
 	c.tally.hosts, c.tally.outcomes = NewHostCounts(), make(map[frontier.Outcome]uint64)
 	if config.Rate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(config.Rate), 1)
@@ -294,7 +305,7 @@ func New(config Config) (*Crawl, error) {
 // Abort ends requests under way at once; their items go back, and Run returns soon.
 func (c *Crawl) Abort() { c.abort(ErrGraceOver) }
 
-// Wake makes a running Run look for due hosts now: somebody added some.
+// Wake makes a running Run look for due hosts now, because some were added.
 func (c *Crawl) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -302,8 +313,8 @@ func (c *Crawl) Wake() {
 	}
 }
 
-// Hold keeps Run from ending because nothing is left: the caller is about to
-// add more, until it calls release.
+// Hold prevents Run from ending for lack of URLs, until release is called: the caller
+// is about to add more.
 func (c *Crawl) Hold() (release func()) {
 	c.feeds.Add(1)
 	return sync.OnceFunc(func() {
@@ -312,11 +323,10 @@ func (c *Crawl) Hold() (release func()) {
 	})
 }
 
-// Run crawls until nothing is left, a limit is reached or stop ends; requests
-// under way then get Config.Grace to finish, and what has to be told the store
-// after that 2 s more. No goroutine that it started outlives it. It can be called
-// once. An error is the store's: what was committed is safe, and the next Run goes
-// on from there.
+// Run crawls until nothing is left, a limit is reached or stop ends. Requests under way
+// then get Config.Grace to finish, and their completions 2 s more. No goroutine that it
+// started outlives it. Run may be called once. An error is that of the store: what was
+// committed is safe, and the next Run continues from there.
 func (c *Crawl) Run(stop context.Context) (End, error) {
 	first := false
 	c.once.Do(func() { first = true })
@@ -378,8 +388,8 @@ func (c *Crawl) Run(stop context.Context) (End, error) {
 	}
 }
 
-// work works a lease off, with pauses while its host must be left alone, and
-// calls done at its end.
+// work works on a lease, with pauses while its host may not be asked, and calls done at
+// the end.
 func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 	rest, err := l.run(stop)
 	if rest <= 0 {
@@ -397,23 +407,23 @@ func (c *Crawl) work(stop context.Context, l *holding, done func(error)) {
 }
 
 const (
-	// minHeld is how many hosts a worker holds at least before it leases no more.
+	// minHeld is the number of hosts that a worker may hold at least.
 	minHeld = 4096
-	// heldPerSlot is how many it holds for each that it asks at once: hosts that
-	// answer in a quarter of their delay need four, slower ones fewer.
+	// heldPerSlot is how many hosts it may hold for each that it asks at once. Hosts
+	// that answer in a quarter of their delay need four, slower ones fewer.
 	heldPerSlot = 8
 )
 
-// pollMax bounds the wait for a store that other workers add to as well.
+// pollMax bounds the wait for a store to which other workers add URLs too.
 const pollMax = time.Second
 
-// pollMin keeps a busy worker from asking a store that has just had nothing.
+// pollMin is the shortest time between two calls to a store that had nothing due.
 const pollMin = 5 * time.Millisecond
 
-// acquire leases hosts while there is room, and starts work on them.
+// acquire leases hosts while there is room, and starts to work on them.
 func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error) {
 	outage := backoff{}
-	var ids []frontier.LeaseID // of a request whose answer may have been lost: it is repeated
+	var ids []frontier.LeaseID // of a request whose answer may have been lost; it is repeated
 	for {
 		if stop.Err() != nil {
 			return Stopped, nil
@@ -423,7 +433,7 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 		room := min(2*int64(slots)-c.ready.Load(), most-c.held.Load(), 256)
 		if room <= 0 || c.squeezed.Load() && c.held.Load() > 0 {
 			c.tally.due.Store(true)
-			c.sleep(stop, pollMax)
+			sleep(stop, c.wake, pollMax)
 			continue
 		}
 		if ids == nil {
@@ -465,33 +475,21 @@ func (c *Crawl) acquire(stop context.Context, start func(*holding)) (End, error)
 	}
 }
 
-// rest waits until the store, which has just had less than was asked for, may
-// have more.
+// rest waits until the store, which had fewer hosts due than requested, may have more.
 func (c *Crawl) rest(stop context.Context, grant frontier.Grant) {
 	wait := min(grant.Wait, pollMax)
-	if grant.Empty || grant.Limited || grant.Paused { // then nothing comes with time
+	if grant.Empty || grant.Limited || grant.Paused { // then no host becomes due with time
 		wait = pollMax
 	}
 	pause(stop, pollMin)
-	c.sleep(stop, wait)
-}
-
-// sleep waits for d, a wake-up or the end.
-func (c *Crawl) sleep(stop context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.wake:
-	case <-stop.Done():
-	}
+	sleep(stop, c.wake, wait)
 }
 
 // pause waits for d or the end.
-func pause(stop context.Context, d time.Duration) {
+func pause(stop context.Context, d time.Duration) { sleep(stop, nil, d) }
+
+// sleep waits for d, a wake-up or the end.
+func sleep(stop context.Context, wake <-chan struct{}, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -499,6 +497,7 @@ func pause(stop context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-wake:
 	case <-stop.Done():
 	}
 }
@@ -511,5 +510,5 @@ func newLeaseIDs(n int) []frontier.LeaseID {
 	return ids
 }
 
-// random is the chance that package politeness asks for.
+// random returns the random number that package politeness needs.
 func random() float64 { return mathrand.Float64() }

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// gate lets a number of holders in at once, in the order in which they came. The
-// number may change meanwhile: after it shrank, holders leave and none enters
-// until there is room again.
+// gate lets a limited number of holders in at once, in the order in which they came. The
+// limit may change: after it shrank, holders leave and none enters until there is room
+// again.
 type gate struct {
 	mu      sync.Mutex
 	limit   int
@@ -18,8 +18,8 @@ type gate struct {
 
 func newGate(limit int) *gate { return &gate{limit: limit} }
 
-// enter waits for room. It reports false when stop ended before; then the caller
-// is not inside.
+// enter waits for room. It returns false if stop ended first; then the caller is not
+// inside.
 func (g *gate) enter(stop context.Context) bool {
 	g.mu.Lock()
 	if g.inside < g.limit && len(g.waiting) == 0 {
@@ -41,12 +41,12 @@ func (g *gate) enter(stop context.Context) bool {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 		return false
 	}
-	g.inside-- // it was let in at the last moment
+	g.inside-- // it was let in just before
 	g.admit()
 	return false
 }
 
-// tryEnter enters if that needs no waiting.
+// tryEnter enters if that needs no waiting, and reports whether it did.
 func (g *gate) tryEnter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,7 +57,7 @@ func (g *gate) tryEnter() bool {
 	return true
 }
 
-// leave makes room.
+// leave leaves the gate, and lets the next holder in.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +65,7 @@ func (g *gate) leave() {
 	g.admit()
 }
 
-// resize changes how many are let in.
+// resize changes the limit.
 func (g *gate) resize(limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +73,7 @@ func (g *gate) resize(limit int) {
 	g.admit()
 }
 
-// admit lets in who waits; mu is held.
+// admit lets waiting holders in. The caller must hold mu.
 func (g *gate) admit() {
 	for g.inside < g.limit && len(g.waiting) > 0 {
 		close(g.waiting[0])
@@ -82,7 +82,7 @@ func (g *gate) admit() {
 	}
 }
 
-// counts returns how many are inside, may be, and wait.
+// counts returns the number of holders inside, the limit, and the number that wait.
 func (g *gate) counts() (inside, limit, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,9 +7,10 @@ import (
 	"testing/synctest"
 )
 
-// TestGate: a gate lets in as many as it may, in order, also after it was
-// resized, and forgets who gave up.
-func TestGate(t *testing.T) {
+// TestGateKeepsOrder: a gate admits as many callers as its size allows, in the
+// order in which they came, also after it was resized. It forgets callers that
+// gave up.
+func TestGateKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)
 		stop, cancel := context.WithCancel(t.Context())
@@ -53,7 +54,7 @@ func TestGate(t *testing.T) {
 		want(1, 1, 1, 3)
 		g.leave()
 		want(1, 1, 0, 4)
-		for i, want := range [][]int{{0}, {1, 2}, {1, 2}, {3}} { // two were let in at one moment
+		for i, want := range [][]int{{0}, {1, 2}, {1, 2}, {3}} { // two were admitted at one moment
 			if got := <-entered; !slices.Contains(want, got) {
 				t.Errorf("caller %d was let in as number %d", got, i)
 			}

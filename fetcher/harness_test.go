@@ -27,13 +27,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// All tests of crawls run under testing/synctest: hours take no time, starts
-// are judged to the nanosecond, and a goroutine that a Run left behind fails
-// its test.
+// All tests of crawls run under testing/synctest. Hours take no time, starts
+// are compared to the nanosecond, and a goroutine that outlives Run fails its
+// test.
 
 var _ = flag.Uint64("seed", 0, "replay random tests with this seed") // of bloomtest.Seed
 
-// dice returns the chance of a test and prints how to have it again.
+// dice returns the random numbers of a test and logs the seed that repeats
+// them.
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewPCG(bloomtest.Seed(t), 2))
@@ -47,7 +48,7 @@ func fewer(n int) int {
 	return n
 }
 
-// reply is what a request gets. The zero reply is an empty page.
+// reply is the answer to a request. The zero reply is an empty page.
 type reply struct {
 	status   int // 0: 200
 	header   map[string]string
@@ -76,7 +77,7 @@ func redirect(to string) reply {
 	return reply{status: http.StatusFound, header: map[string]string{"Location": to}}
 }
 
-// call is one request as the wire saw it.
+// call is one request that the wire received.
 type call struct {
 	url        string
 	host       string // without port
@@ -89,8 +90,8 @@ func (c *call) robots() bool { return strings.HasSuffix(c.url, "/robots.txt") }
 
 var errBroken = errors.New("connection broken")
 
-// wire is a network without sockets. Without an answer of its own a robots.txt
-// is missing and a page is empty.
+// wire is a network without sockets. If answer is nil, robots.txt is missing
+// and each page is empty.
 type wire struct {
 	answer func(r *http.Request, url string, try int) (reply, bool)
 
@@ -203,7 +204,7 @@ func (w *wire) urls() []string {
 	return all
 }
 
-// count returns how often url was asked for.
+// count returns how many requests for url there were.
 func (w *wire) count(url string) (n int) {
 	for _, c := range w.log() {
 		if c.url == url {
@@ -213,7 +214,7 @@ func (w *wire) count(url string) (n int) {
 	return n
 }
 
-// sink keeps records, as JSON too, so that what is kept is what is written.
+// sink keeps records, also as JSON, so that tests see what is written.
 type sink struct {
 	mu      sync.Mutex
 	records []record.Record
@@ -260,11 +261,11 @@ func newWorldOf(t *testing.T, w *wire, cfg frontiertest.MemoryConfig) *world {
 	return &world{t: t, wire: w, store: frontiertest.NewMemory(cfg), sink: &sink{}}
 }
 
-// config is a worker of this world with the defaults.
+// config returns the config of a worker of this world, with the defaults.
 func (w *world) config() fetcher.Config {
 	w.t.Helper()
-	// One limit of time, not two that end at one moment: the wire could not tell
-	// whether the crawler gave up or the answer came too late.
+	// Only one limit in time: if two ended at one moment, the wire could not
+	// tell whether the crawler gave up or the answer came too late.
 	client, err := get.New(get.Config{Transport: w.wire, HeaderTimeout: 2 * get.DefaultTimeout})
 	if err != nil {
 		w.t.Fatal(err)
@@ -290,7 +291,11 @@ func (w *world) crawl(cfg fetcher.Config, seeds ...string) {
 
 func (w *world) crawlTo(want fetcher.End, cfg fetcher.Config, seeds ...string) {
 	w.t.Helper()
-	c := w.worker(cfg)
+	w.crawlWith(w.worker(cfg), want, seeds...)
+}
+
+func (w *world) crawlWith(c *fetcher.Crawl, want fetcher.End, seeds ...string) {
+	w.t.Helper()
 	w.seed(c, seeds...)
 	if end, err := c.Run(w.t.Context()); err != nil || end != want {
 		w.t.Fatalf("Run ended with %q, %v, want %q", end, err, want)
@@ -320,8 +325,8 @@ func (w *world) stats() frontier.Stats {
 	return stats
 }
 
-// balanced holds the books to P6, against the structures and the records, and
-// the records to P5.
+// balanced checks the books (P6) against the structures and the records, and
+// the records against P5.
 func (w *world) balanced() {
 	w.t.Helper()
 	stats := w.stats()
@@ -353,13 +358,13 @@ func (w *world) balanced() {
 	}
 }
 
-// slack is how much earlier than the judge thinks a start may be: a host's
-// state keeps its latency in microseconds from one lease to the next.
+// slack is how much earlier than computed a start may be: a host's state stores
+// its latency in microseconds between leases.
 const slack = 4 * time.Microsecond
 
-// judgeStarts holds the calls to policy: no host was asked before it was due, as
-// package politeness sees it when it is told of every call at its time, whatever
-// leases and workers there were.
+// judgeStarts compares the calls with policy: no host was requested before it
+// was due. It replays every call through package politeness, independent of
+// leases and workers.
 func judgeStarts(t *testing.T, calls []call, policy func(host string) politeness.Policy) {
 	t.Helper()
 	byHost := map[string][]call{}
@@ -396,7 +401,7 @@ func judgeHost(t *testing.T, host string, calls []call, oracle *politeness.Host)
 			continue
 		}
 		wait := oracle.Due(m.at)
-		if wait > slack { // an answer at this very moment may have shortened it
+		if wait > slack { // an answer at this moment may have shortened it
 			later := *oracle
 			for _, n := range moments[i+1:] {
 				if n.at.Equal(m.at) && n.answer && n.call != m.call {

@@ -14,52 +14,52 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// holding is a lease being worked on. One goroutine, run, decides what happens
-// next, and each visit has its own. While the host must be left alone there is
+// holding is a lease that is being worked on. One goroutine, run, decides what happens
+// next, and each visit has its own goroutine. While the host may not be asked, there is
 // none: a timer starts run again.
 type holding struct {
 	*Crawl
 	lease  frontier.Lease
 	rules  HostRules
-	token  string // what robots.txt calls the user agent of this host's requests
+	token  string // the name of the user agent of this host's requests in robots.txt
 	policy politeness.Policy
 	since  time.Time     // when the lease was asked for
 	asks   chan struct{} // requests under way, up to the host's concurrency
-	listed chan struct{} // visits of sitemaps not completed, one at a time
+	listed chan struct{} // sitemaps being visited, at most one
 	room   chan struct{} // visits not completed, up to visitRoom of it
 
-	// run's alone, until closing
+	// used by run only, until closing
 	received int
-	pending  []frontier.Item    // to be worked on, in this order
-	shelved  []frontier.Item    // they wait for a robots.txt that could not be had
-	askAgain bool               // it is asked for again, for there is nothing else to do
-	ofSeed   map[string]bool    // by origin: whether it is that of a seed; nil: not asked yet
+	pending  []frontier.Item    // still to do, in this order
+	deferred []frontier.Item    // waiting for a robots.txt that could not be fetched
+	askAgain bool               // request it again, because nothing else is left to do
+	ofSeed   map[string]bool    // by origin: whether it is the origin of a seed; nil means not asked yet
 	full     bool               // the store had as many items as were asked for
-	kept     context.Context    // the lease is extended until it ends
+	kept     context.Context    // the lease is extended until this ends
 	release  context.CancelFunc // ends kept
 	keeping  sync.WaitGroup     // what keep started
-	coming   chan topUp         // what a prefetch under way will bring; nil: none is
+	coming   chan topUp         // the result of a prefetch under way, or nil
 
 	mu          sync.Mutex
 	deadline    time.Time
 	host        *politeness.Host
-	notBefore   time.Time                // of the next start, for the sake of starts under no lease
+	notBefore   time.Time                // of the next start, because of starts without a lease
 	origins     map[string]*robots.State // by origin
-	cause       string                   // why the host does not answer requests for pages; empty: it does
-	waits       bool                     // items that were taken on wait to be tried again
-	changed     bool                     // what the blob keeps, since it was last sent
+	cause       string                   // why the host does not answer requests for pages; empty means that it does
+	waits       bool                     // taken items wait for another attempt
+	changed     bool                     // the blob changed since it was last sent
 	asking      int                      // requests under way; the slot is held while there are any
-	slot        *gate                    // the one of slots that is held; nil: none
+	slot        *gate                    // the gate through which the slot was taken, or nil
 	outstanding int                      // visits not completed
 	closing     bool                     // run starts no more visits
 	ended       bool                     // the lease was given up
-	lost        bool                     // the lease is somebody else's
+	lost        bool                     // another worker has the lease
 	failure     error                    // of the store
 	visits      sync.WaitGroup
 }
 
-// hold makes a lease ready to be worked on; asked is the moment before it was
-// requested, which is what its deadline counts from.
+// hold prepares a lease for work. asked is the time before it was requested, from which
+// its deadline counts.
 func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	rules, policy := c.rulesOf(l.Host)
 	h := &holding{
@@ -77,7 +77,7 @@ func (c *Crawl) hold(l frontier.Lease, asked time.Time) *holding {
 	return h
 }
 
-// rulesOf returns what holds for a host key, with nothing left to default.
+// rulesOf returns the rules for a host key, with all defaults set.
 func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	rules, policy := c.cfg.Hosts(host), c.cfg.Politeness
 	if rules.Politeness != nil {
@@ -89,7 +89,7 @@ func (c *Crawl) rulesOf(host string) (HostRules, politeness.Policy) {
 	return rules, policy
 }
 
-// tokenOf returns what robots.txt calls the user agent that requests under rules have.
+// tokenOf returns the name in robots.txt of the user agent of requests under rules.
 func (c *Crawl) tokenOf(rules HostRules) string {
 	for name, values := range rules.Header {
 		if len(values) > 0 && http.CanonicalHeaderKey(name) == "User-Agent" {
@@ -99,19 +99,19 @@ func (c *Crawl) tokenOf(rules HostRules) string {
 	return c.token
 }
 
-// visitRoom is how many visits of one host may be unfinished at once: more than
-// its requests, so that a host is asked on while a page waits for the disk.
+// visitRoom returns how many visits of one host may be incomplete at once: more than its
+// requests, so that the host is asked while a page waits for the disk.
 func visitRoom(hostConcurrency int) int { return 8*hostConcurrency + 12 }
 
-// fullBatch is the size of a first batch behind which there may be more.
+// fullBatch is the size of a first batch that may not be all the host has.
 const fullBatch = 32
 
-// maxShelved bounds the items that a lease holds for want of a robots.txt.
-const maxShelved = 256
+// maxDeferred bounds the items of a lease that wait for a robots.txt.
+const maxDeferred = 256
 
-// run works the lease off, until that is done or its host must be left alone for
-// rest: then it is to be called again, after that time or when stop ends. It
-// returns an error of the store that ends the crawl.
+// run works on the lease until it is done, or until its host may not be asked for the
+// time rest. Then it must be called again after that time, or when stop ends. An error is
+// that of the store, and ends the crawl.
 func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	for h.next(stop) {
 		rest, err := h.step(stop)
@@ -122,7 +122,7 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 			break
 		}
 	}
-	h.take(true) // so that nothing is under way to the store but completions
+	h.take(true) // so that only completions are under way to the store
 	h.mu.Lock()
 	h.closing = true
 	h.mu.Unlock()
@@ -134,30 +134,30 @@ func (h *holding) run(stop context.Context) (rest time.Duration, err error) {
 	return 0, h.failure
 }
 
-// errStop ends run's loop; what is pending goes back with the lease.
+// errStop ends the loop of run. Pending items go back with the lease.
 var errStop = errors.New("fetcher: nothing more under this lease")
 
-// errDead says that the host died while an item waited for its turn.
+// errDead reports that the host died while an item waited for its turn.
 var errDead = errors.New("fetcher: the host answers no more")
 
-// next sees to it that there is an item to work on.
+// next makes sure that there is a pending item, or returns false.
 func (h *holding) next(stop context.Context) bool {
 	if stop.Err() != nil || h.over() {
 		return false
 	}
 	young := time.Since(h.since) < h.lease.TTL || h.dead()
 	short := len(h.pending) < 4*h.rules.HostConcurrency
-	if short && h.full && young && len(h.shelved) < maxShelved {
+	if short && h.full && young && len(h.deferred) < maxDeferred {
 		h.prefetch(stop)
 	}
 	h.take(len(h.pending) == 0)
 	if len(h.pending) == 0 {
-		h.unshelve()
+		h.undefer()
 	}
 	return len(h.pending) > 0 && !h.over()
 }
 
-// over reports whether nothing may be started any more.
+// over reports whether nothing more may be started.
 func (h *holding) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,12 +170,12 @@ func (h *holding) dead() bool {
 	return h.host.Dead()
 }
 
-// leastRest is the shortest wait for the host that ends run: a shorter one costs
-// less than starting it again.
+// leastRest is the shortest wait that ends run. For a shorter one, waiting is cheaper than
+// starting run again.
 const leastRest = 20 * time.Millisecond
 
-// step does the next thing for the first pending item, or returns how long the
-// host must be left alone before that.
+// step does the next step for the first pending item, or returns how long the host may
+// not be asked.
 func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	item := h.pending[0]
 	if h.dead() {
@@ -192,7 +192,7 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	if err != nil {
 		return 0, h.conclude(1, frontier.Network, err.Error())
 	}
-	unruled := false // the origin's robots.txt has to be asked for
+	unruled := false // the origin's robots.txt must be requested first
 	if !h.rules.IgnoreRobots {
 		switch access, rule := h.access(url.Origin(), url.Path()); access {
 		case robots.Ask:
@@ -212,7 +212,7 @@ func (h *holding) step(stop context.Context) (rest time.Duration, err error) {
 	return 0, notDead(h.startVisit(stop, item, url))
 }
 
-// startVisit starts the request for the first pending item, in its turn.
+// startVisit starts the request for the first pending item when its turn comes.
 func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon.URL) error {
 	private, err := h.private(url)
 	if err != nil {
@@ -238,12 +238,12 @@ func (h *holding) startVisit(stop context.Context, item frontier.Item, url canon
 		h.visit(item, url, private, began, end)
 	})
 	if spaced {
-		<-began // the next start counts from this one, not from when it was decided
+		<-began // the next start counts from this one, not from the decision
 	}
 	return nil
 }
 
-// notDead makes run go on when the host died: step then concludes its items.
+// notDead drops errDead, so that run continues and step concludes the host's items.
 func notDead(err error) error {
 	if errors.Is(err, errDead) {
 		return nil
@@ -264,8 +264,8 @@ func (h *holding) conclude(n int, outcome frontier.Outcome, why string) error {
 
 // concludeAll finishes every item of the lease without a request.
 func (h *holding) concludeAll(outcome frontier.Outcome, why string) error {
-	h.full = true // ask for the rest of the queue too
-	h.pending = append(h.pending, h.shelved...)
-	h.shelved = nil
+	h.full = true // to request the rest of the host's queue too
+	h.pending = append(h.pending, h.deferred...)
+	h.deferred = nil
 	return h.conclude(len(h.pending), outcome, why)
 }

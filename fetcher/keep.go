@@ -6,12 +6,13 @@ import (
 	"math"
 	"time"
 
+	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// keep extends the lease after wait, and again and again until it is released:
-// neither a slow page nor a slow OnPage, nor waiting for a turn, may lose it.
+// keep extends the lease after wait, and again and again until it is released, so that
+// neither a slow page nor a slow OnPage nor a long wait loses it.
 func (h *holding) keep(wait time.Duration, outage backoff) {
 	h.keeping.Add(1)
 	after(h.kept, wait, func() {
@@ -19,7 +20,7 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 		if h.kept.Err() != nil {
 			return
 		}
-		// Whatever was ever handed out counts as known: items are run's affair.
+		// Known is the maximum, so that the store adds no items: run requests those.
 		_, err := h.extend(h.kept, frontier.TopUp{Known: math.MaxInt})
 		switch {
 		case err == nil:
@@ -33,8 +34,7 @@ func (h *holding) keep(wait time.Duration, outage backoff) {
 	})
 }
 
-// after calls run in a goroutine of its own, once: after d, or as soon as stop
-// ends. Until then there is no goroutine.
+// after calls run once in a new goroutine: after d, or as soon as stop ends.
 func after(stop context.Context, d time.Duration, run func()) {
 	ctx, cancel := context.WithTimeout(stop, d)
 	context.AfterFunc(ctx, func() {
@@ -58,21 +58,21 @@ func (h *holding) extend(ctx context.Context, topUp frontier.TopUp) ([]frontier.
 	return extension.Items, nil
 }
 
-// topUp is what a prefetch brings.
+// topUp is the result of a prefetch.
 type topUp struct {
 	items []frontier.Item
-	full  bool // as many as were asked for
+	full  bool // there were as many items as requested
 	err   error
 }
 
-// prefetch takes more items into the lease while those at hand are worked on.
+// prefetch requests more items for the lease while the present ones are worked on.
 func (h *holding) prefetch(stop context.Context) {
 	if h.coming != nil {
 		return
 	}
 	h.mu.Lock()
 	more := h.batch()
-	items := h.outstanding + len(h.pending) + len(h.shelved) + more
+	items := h.outstanding + len(h.pending) + len(h.deferred) + more
 	h.mu.Unlock()
 	ask := frontier.TopUp{Items: items, Known: h.received, MaxPages: h.cfg.MaxPages}
 	coming := make(chan topUp, 1)
@@ -83,8 +83,8 @@ func (h *holding) prefetch(stop context.Context) {
 	})
 }
 
-// take adds to pending what a prefetch brought; with wait, also that of one
-// that is still under way.
+// take adds the items of a prefetch to pending. With wait, it waits for one that is still
+// under way.
 func (h *holding) take(wait bool) {
 	if h.coming == nil || !wait && len(h.coming) == 0 {
 		return
@@ -97,13 +97,13 @@ func (h *holding) take(wait bool) {
 		h.pending = append(h.pending, got.items...)
 		h.full = got.full
 	case errors.Is(got.err, frontier.ErrUnavailable), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded):
-		// What is pending goes on; keep sees to the lease.
+		// The pending items continue; keep extends the lease.
 	default:
 		h.note(got.err)
 	}
 }
 
-// batch is how many more items fit into a lease time; mu is held.
+// batch returns how many more items fit into the time of a lease. The caller must hold mu.
 func (h *holding) batch() int {
 	if h.host.Dead() {
 		return 8 * fullBatch
@@ -114,7 +114,7 @@ func (h *holding) batch() int {
 	return max(2*fullBatch, 16*h.rules.HostConcurrency)
 }
 
-// note files an error of the store: the lease is over.
+// note records an error of the store, after which the lease is over.
 func (h *holding) note(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,13 +129,13 @@ func (h *holding) note(err error) {
 	}
 }
 
-// complete tells the store what became of items. It holds on while the store
-// is unavailable; a lease that was lost meanwhile has nothing to say any more,
-// and after the last request the store has completeTime to answer.
+// complete completes items in the store. It waits while the store is unavailable, unless
+// the lease was lost meanwhile. After the last request the store has completeTime to
+// answer.
 func (h *holding) complete(done []frontier.Completion, end bool) {
 	if end {
 		h.release()
-		h.roster.leave(h) // before the host's due time is told: no start may slip between
+		h.roster.leave(h) // before the store gets the host's due time, so that no start comes in between
 	}
 	stage.Store.Begin()
 	defer stage.None.Begin()
@@ -147,19 +147,24 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 		if lost {
 			return nil
 		}
-		// Until the end of Run this is bounded by the lease: the store says when
-		// that is lost.
+		// Until the end of Run the lease bounds this: the store reports when it is
+		// lost.
 		err := h.cfg.Store.Complete(h.last, h.lease.ID, done, update)
 		if err != nil && update.Blob != nil {
 			h.mu.Lock()
-			h.changed = true // for all that is known, nobody has it
+			h.changed = true // the store may not have received the blob
 			h.mu.Unlock()
 		}
 		taken = err == nil
 		return err
 	})
+	if sink, ok := h.cfg.Sink.(record.Settler); ok {
+		for i := range done {
+			sink.Settle(done[i].Item, h.lease.ID, taken)
+		}
+	}
 	if err != nil {
-		if errors.Is(err, context.Canceled) && h.last.Err() != nil { // the lease runs out by itself
+		if errors.Is(err, context.Canceled) && h.last.Err() != nil { // the lease expires by itself
 			err = frontier.ErrLeaseLost
 		}
 		h.note(err)
@@ -175,7 +180,7 @@ func (h *holding) complete(done []frontier.Completion, end bool) {
 	}
 }
 
-// update returns what the store must know of the host now.
+// update returns the state of the host for the store.
 func (h *holding) update(end bool) (update frontier.HostUpdate, lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,9 +12,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
-// TestLocalOutage: when this machine cannot make requests for a while (its proxy
-// or name server does not answer, no descriptor or port is free) no URL loses an attempt
-// and no host is blamed, for pages and for robots.txt.
+// TestLocalOutage: while this machine cannot make requests, no URL loses an
+// attempt and no failure counts against a host, for pages and for robots.txt.
+// The cases are a proxy or a name server that does not answer, and no free
+// descriptor or port.
 func TestLocalOutage(t *testing.T) {
 	for name, cause := range map[string]error{
 		"proxy": get.ErrProxy, "name server": resolve.ErrServer, "descriptors": syscall.EMFILE,

@@ -12,43 +12,46 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// checkMemory refuses a budget in which one answer could wait for ever.
+// checkMemory refuses a Memory in which one answer could wait for ever.
 func (c *Config) checkMemory() error {
-	if c.Memory == nil {
-		return nil
-	}
-	if need := LargestShare(c.Client, false); c.Memory.Largest() < need {
-		return fmt.Errorf("fetcher: shares of Memory hold up to %d bytes, want at least %d for one answer and its document",
-			c.Memory.Largest(), need)
+	if least := LeastMemory(c.Client); c.Memory != 0 && c.Memory < least {
+		return fmt.Errorf("fetcher: Memory is %d bytes, want at least %d for one answer and its document", c.Memory, least)
 	}
 	return nil
 }
 
-// LargestShare returns how much memory one answer to client and its document
-// may take: what the shares of a Config.Memory must be able to hold. One that
-// cannot hold the largest sitemaps has them cut.
-func LargestShare(client *get.Client, sitemaps bool) int64 {
-	largest := client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
-	if sitemaps {
-		largest = max(largest, client.MaxHeld(get.Request{MaxBody: sitemap.MaxBytes}))
-	}
-	return largest
+// LeastMemory returns how many bytes one answer to client and its document may
+// take: the least Config.Memory.
+func LeastMemory(client *get.Client) int64 {
+	return client.MaxHeld(get.Request{}) + extract.MaxDocumentMemory
 }
 
-// takeMemory gives a visit its share of the memory, which is empty at first;
-// nil without a limit.
+// budget returns the memory of all visits, or nil without a limit. A share can hold
+// the largest sitemap if two of them have room; if not, large sitemaps are cut.
+func (c *Config) budget() *budget.Budget {
+	if c.Memory == 0 {
+		return nil
+	}
+	largest := LeastMemory(c.Client)
+	if listing := c.Client.MaxHeld(get.Request{MaxBody: sitemap.MaxBytes}); c.Sitemaps && listing <= c.Memory/2 {
+		largest = max(largest, listing)
+	}
+	return budget.New(c.Memory, largest)
+}
+
+// takeMemory returns an empty share of the memory for a visit, or nil without a limit.
 func (c *Crawl) takeMemory() (share *budget.Share, release func(), err error) {
-	if c.cfg.Memory == nil {
+	if c.memory == nil {
 		return nil, func() {}, nil
 	}
-	share, err = c.cfg.Memory.Take(c.hard, 0)
+	share, err = c.memory.Take(c.hard, 0)
 	if err != nil {
 		return nil, func() {}, errors.Join(get.ErrAborted, err)
 	}
 	return share, share.Release, nil
 }
 
-// growing returns what asks for the memory of a body.
+// growing returns the function that asks for the memory of a body.
 func growing(share *budget.Share) func(context.Context, int64) error {
 	if share == nil {
 		return nil
@@ -56,17 +59,17 @@ func growing(share *budget.Share) func(context.Context, int64) error {
 	return share.Grow
 }
 
-// room returns what asks for the memory of a document: it never waits, for a
-// page is read without one as well.
+// room returns the function that asks for the memory of a document. It never waits,
+// because links can also be read without a document.
 func (v *visited) room() func(bytes int64) bool {
 	if v.share == nil {
 		return nil
 	}
-	largest := v.cfg.Memory.Largest()
+	largest := v.memory.Largest()
 	return func(bytes int64) bool { return bytes <= largest-v.share.Size() && v.share.TryGrow(bytes) }
 }
 
-// takeReader waits until a body may be read; false: requests were aborted before.
+// takeReader waits until a body may be read. It returns false if requests were aborted.
 func (c *Crawl) takeReader() bool {
 	select {
 	case c.readers <- struct{}{}:
@@ -80,11 +83,11 @@ func (c *Crawl) takeReader() bool {
 	return true
 }
 
-// documentTime is how long a document may take to build: some are made to take
+// documentTime is how long building a document may take. Some pages are made to take
 // hours.
 const documentTime = 10 * time.Second
 
-// impatience returns what gives a document up.
+// impatience returns the function that reports when to give up a document.
 func (v *visited) impatience() func() bool {
 	deadline := time.Now().Add(documentTime)
 	return func() bool { return v.hard.Err() != nil || time.Now().After(deadline) }

@@ -5,8 +5,11 @@ import (
 	"testing"
 )
 
-// TestNoPageIsReadAfterTheAbort takes a reader that is free after requests were
-// aborted: both are ready then, and the abort must win each time.
+// MemoryTaken returns how many bytes of Config.Memory all visits hold.
+func (c *Crawl) MemoryTaken() int64 { return c.memory.Taken() }
+
+// TestNoPageIsReadAfterTheAbort wakes a reader after requests were aborted.
+// Both events are then ready, and the abort must win each time.
 func TestNoPageIsReadAfterTheAbort(t *testing.T) {
 	aborted, abort := context.WithCancel(t.Context())
 	c := &Crawl{hard: aborted, readers: make(chan struct{}, 1)}

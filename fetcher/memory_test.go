@@ -12,11 +12,10 @@ import (
 
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier/canon"
-	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
-// TestMemory crawls many large pages at once with room for one document: all
-// are read, with all their links, and no more is taken than there is.
+// TestMemory crawls many large pages at once with room for one document. All
+// are read with all their links, within the memory that is allowed.
 func TestMemory(t *testing.T) {
 	const hosts = 24
 	synctest.Test(t, func(t *testing.T) {
@@ -31,17 +30,18 @@ func TestMemory(t *testing.T) {
 			return reply{}, false
 		}})
 		cfg := w.config()
-		largest := fetcher.LargestShare(cfg.Client, false)
-		cfg.Memory = budget.New(largest-1, largest-1)
+		largest := fetcher.LeastMemory(cfg.Client)
+		cfg.Memory = largest - 1
 		if _, err := fetcher.New(cfg); err == nil || !strings.Contains(err.Error(), "Memory") {
 			t.Errorf("a budget too small for one page: %v", err)
 		}
-		cfg.Memory = budget.New(largest, largest)
+		cfg.Memory = largest
 		cfg.Rules.Scope, cfg.Concurrency = canon.ScopeAny, hosts
 		var most atomic.Int64
+		var c *fetcher.Crawl
 		cfg.OnPage = func(_ context.Context, page *fetcher.Page) error {
 			page.Document()
-			for taken := cfg.Memory.Taken(); ; {
+			for taken := c.MemoryTaken(); ; {
 				last := most.Load()
 				if taken <= last || most.CompareAndSwap(last, taken) {
 					return nil
@@ -52,12 +52,13 @@ func TestMemory(t *testing.T) {
 		for i := range hosts {
 			seeds = append(seeds, fmt.Sprintf("http://%d.test/", i))
 		}
-		w.crawl(cfg, seeds...)
+		c = w.worker(cfg)
+		w.crawlWith(c, fetcher.Empty, seeds...)
 		if stats := w.stats(); stats.Done != 3*hosts || stats.Found != 3*hosts {
 			t.Errorf("books %+v, want %d done", stats.Books, 3*hosts)
 		}
-		if n := most.Load(); n < int64(len(large)) || n > largest || cfg.Memory.Taken() != 0 {
-			t.Errorf("%d bytes taken at most, %d at the end, of %d", n, cfg.Memory.Taken(), largest)
+		if n := most.Load(); n < int64(len(large)) || n > largest || c.MemoryTaken() != 0 {
+			t.Errorf("%d bytes taken at most, %d at the end, of %d", n, c.MemoryTaken(), largest)
 		}
 	})
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// outage remembers that something is down, so that the log gets its beginning
-// once and its end once. Its zero value: it works.
+// outage remembers that something is down, so that its beginning and its end are logged
+// once each. The zero value means that it works.
 type outage struct {
-	began atomic.Int64 // Unix time in ns; 0: it works
+	began atomic.Int64 // Unix time in ns; 0 means that it works
 }
 
 // begin reports whether it worked until now.
@@ -23,14 +23,14 @@ func (o *outage) begin(now time.Time) (first bool) {
 
 // end reports whether it was down until now, and for how long.
 func (o *outage) end(now time.Time) (lasted time.Duration, was bool) {
-	if o.began.Load() == 0 { // for most calls
+	if o.began.Load() == 0 { // the usual case
 		return 0, false
 	}
 	began := o.began.Swap(0)
 	return now.Sub(time.Unix(0, began)).Round(time.Millisecond), began != 0
 }
 
-// noteStore logs that the store cannot be asked, or that it can again.
+// noteStore logs that the store is unavailable, or that it is available again.
 func (c *Crawl) noteStore(err error) {
 	now := time.Now()
 	switch {
@@ -45,22 +45,21 @@ func (c *Crawl) noteStore(err error) {
 	}
 }
 
-// noteMachine logs that this machine cannot make requests (get.Fault.Local), or,
-// without an error, that it can again.
+// noteMachine logs that this machine cannot make requests (get.Fault.Local) or, if err is
+// nil, that it can again.
 func (c *Crawl) noteMachine(err error) {
 	now := time.Now()
 	if err != nil {
 		if c.machineDown.begin(now) {
-			c.cfg.Logger.Warn("this machine makes no requests", slog.Any("err", err))
+			c.cfg.Logger.Warn("this machine cannot make requests", slog.Any("err", err))
 		}
 	} else if lasted, was := c.machineDown.end(now); was {
-		c.cfg.Logger.Info("this machine makes requests again", slog.Duration("after", lasted))
+		c.cfg.Logger.Info("this machine can make requests again", slog.Duration("after", lasted))
 	}
 }
 
-// noteHost logs that the host does not answer requests for pages, or that it
-// does again. One page without an answer of a host that has answered before says
-// nothing about the host.
+// noteHost logs that the host does not answer requests for pages, or that it does again. A
+// single page without an answer says nothing about a host that has answered before.
 func (h *holding) noteHost(err error) {
 	fault := get.Classify(err)
 	if err == nil {
@@ -87,9 +86,9 @@ func (h *holding) noteHost(err error) {
 	}
 }
 
-// noteOrigin counts a request for robots.txt, and logs that it failed, or that
-// one was answered again. Of the origins of one host the first to fail and the
-// last to answer are logged. before is how many requests had failed in a row.
+// noteOrigin counts a request for robots.txt, and logs that it failed, or that one was
+// answered again. Of several origins of a host it logs the first failure and the last
+// recovery. before is the number of failures in a row.
 func (h *holding) noteOrigin(origin string, before int) {
 	h.mu.Lock()
 	state := h.origin(origin)
@@ -129,8 +128,8 @@ func (h *holding) lastCause() string {
 	return ""
 }
 
-// causeOf is the text of a request's error. An error of the network names the
-// host or the address by itself; how far the request came need not go before it.
+// causeOf returns the text of a request's error. An error of the network names the host or
+// the address itself, so the step is left out.
 func causeOf(err error) string {
 	if fault, ok := errors.AsType[*get.Error](err); ok && fault.Op == get.OpConnect {
 		err = fault.Err
@@ -138,7 +137,7 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// backoff spaces the tries while a store is unavailable: 100 ms to 10 s.
+// backoff is the time between calls while a store is unavailable: 100 ms to 10 s.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next() time.Duration {
@@ -146,8 +145,7 @@ func (b *backoff) next() time.Duration {
 	return b.last
 }
 
-// whileUnavailable makes a call again until the store can be asked, or requests
-// are aborted.
+// whileUnavailable repeats a call until the store is available, or requests are aborted.
 func (c *Crawl) whileUnavailable(call func() error) error {
 	for outage := (backoff{}); ; pause(c.hard, outage.next()) {
 		err := call()

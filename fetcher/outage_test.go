@@ -41,7 +41,7 @@ func (l *logLines) String() string {
 
 func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// wants fails the test unless the log has each text as often as it should.
+// wants fails the test unless the log has each text the given number of times.
 func (l *logLines) wants(t *testing.T, times map[string]int) {
 	t.Helper()
 	for text, n := range times {
@@ -51,23 +51,23 @@ func (l *logLines) wants(t *testing.T, times map[string]int) {
 	}
 }
 
-// refused is what a port without a server says.
+// refused is the error of a connection to a port without a server.
 var refused = reply{broken: &net.OpError{
 	Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7}, Err: syscall.ECONNREFUSED,
 }}
 
-// refusedText is what is said of it. A wire that is no network cannot say that
-// a connection could not be made.
+// refusedText is how the crawler words that error. A wire without sockets
+// cannot report that a connection was not made.
 const refusedText = "request: dial tcp 127.0.0.1:7: connection refused"
 
-// down is a wire on which robots.txt of every host fails, the first times.
+// down is a wire on which robots.txt of every host fails the first times.
 func down(bad reply, times int) *wire {
 	return &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
 		return bad, strings.HasSuffix(url, "/robots.txt") && try < times
 	}}
 }
 
-// inBackground runs c and returns what waits for its end.
+// inBackground runs c and returns a function that waits for its end.
 func inBackground(t *testing.T, c *fetcher.Crawl) (wait func()) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -83,8 +83,9 @@ func inBackground(t *testing.T, c *fetcher.Crawl) (wait func()) {
 	}
 }
 
-// TestFailureNamesItsCause: the first failure of a robots.txt is counted and has
-// its cause, for who watches, in the log once, with the host, and in the records.
+// TestFailureNamesItsCause: the first failure of a robots.txt is counted, and
+// its cause is in the progress, once in the log with the host, and in the
+// records.
 func TestFailureNamesItsCause(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -137,7 +138,7 @@ func TestFailureNamesItsCause(t *testing.T) {
 	}
 }
 
-// lastBlob is a store that shows what a worker last left of a host.
+// lastBlob is a store that shows the last blob that a worker stored for a host.
 type lastBlob struct {
 	*frontiertest.Memory
 	mu   sync.Mutex
@@ -159,7 +160,7 @@ func (s *lastBlob) last() []byte {
 	return s.blob
 }
 
-// TestOutageEnds: the log has the end of an outage once, also when other workers
+// TestOutageEnds: the end of an outage is logged once, also if other workers
 // saw its beginning.
 func TestOutageEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -184,8 +185,8 @@ func TestOutageEnds(t *testing.T) {
 	})
 }
 
-// TestHostOutage: without a robots.txt it is the pages that say whether a host
-// answers; the cause is in the log once, in the store, and in the records of a
+// TestHostOutage: if robots.txt is ignored, pages decide whether a host
+// answers. The cause is once in the log, in the store, and in the records of a
 // host that is given up.
 func TestHostOutage(t *testing.T) {
 	for _, failures := range []int{2, 1000} {
@@ -223,7 +224,8 @@ func TestHostOutage(t *testing.T) {
 	}
 }
 
-// TestLonelyFailureIsNoOutage: one page of a host that answers is no news.
+// TestLonelyFailureIsNoOutage: the failure of one page of a host that answers
+// is not logged.
 func TestLonelyFailureIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines
@@ -249,8 +251,8 @@ func TestLonelyFailureIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestDeadHostsBackOff: hosts that wait because they failed are counted, as long
-// as they do, and one that waits for its delay is not.
+// TestDeadHostsBackOff: hosts in back-off are counted as long as they wait. A
+// host that waits for its delay is not counted.
 func TestDeadHostsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, _ string, _ int) (reply, bool) {
@@ -271,7 +273,7 @@ func TestDeadHostsBackOff(t *testing.T) {
 	})
 }
 
-// shaky is a store that cannot be asked for leases now and then.
+// shaky is a store whose Lease is unavailable now and then.
 type shaky struct {
 	*frontiertest.Memory
 	down func(now time.Time) bool
@@ -284,7 +286,8 @@ func (s shaky) Lease(ctx context.Context, request frontier.LeaseRequest) (fronti
 	return s.Memory.Lease(ctx, request)
 }
 
-// TestStoreOutageIsLoggedOnce: however often a store is asked that is away.
+// TestStoreOutageIsLoggedOnce: an unreachable store is logged once, however
+// often it is called.
 func TestStoreOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines
@@ -307,7 +310,8 @@ func TestStoreOutageIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestMachineOutageIsLoggedOnce: not for each page, nor for each host.
+// TestMachineOutageIsLoggedOnce: an outage of the machine is logged once, not
+// for each page or host.
 func TestMachineOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines
@@ -326,6 +330,6 @@ func TestMachineOutageIsLoggedOnce(t *testing.T) {
 			t.Errorf("stuck %t, answered %t, last error %+v", p.Stuck, p.Answered, p.LastError)
 		}
 		wait()
-		log.wants(t, map[string]int{`msg="this machine makes no requests"`: 1, `msg="this machine makes requests again"`: 1, `msg="robots.txt failed"`: 0})
+		log.wants(t, map[string]int{`msg="this machine cannot make requests"`: 1, `msg="this machine can make requests again"`: 1, `msg="robots.txt failed"`: 0})
 	})
 }

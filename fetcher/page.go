@@ -14,20 +14,26 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// Page is a page that came, on its way to be completed. It is valid during
-// OnPage only, and not safe for concurrent use.
+// Page is a page that was received and is about to be completed. It is valid only during
+// OnPage, and not safe for concurrent use.
 type Page struct {
 	URL      canon.URL
 	Item     frontier.Item
-	Response *get.Response  // the body too, until OnPage returns
+	Response *get.Response  // valid, with its body, until OnPage returns
 	Record   *record.Record // as it will be written; links are counted later
 
 	document *extract.Page
 	links    *linkSet
 }
 
-// Document returns the parsed page. It is parsed once. The document of a page that
-// is not HTML is empty; Document never returns nil.
+// EventID returns the id that the page's record has as an event: the fingerprint of
+// its URL in 32 hex digits, a dash and the round. Each call of OnPage for the page
+// in this round has the same id, also after a crash and in another worker. The
+// fingerprints of two crawls differ.
+func (p *Page) EventID() string { return record.EventID(p.Item.Fingerprint, int(p.Item.Round)) }
+
+// Document returns the parsed page, which is parsed once. It returns an empty document if
+// the page is not HTML, and never nil.
 func (p *Page) Document() *goquery.Document {
 	if p.document == nil {
 		return goquery.NewDocumentFromNode(&html.Node{Type: html.DocumentNode})
@@ -59,8 +65,8 @@ func (p *Page) Drop(drop func(url string) bool) {
 	p.links.offers = kept
 }
 
-// Add offers one more link: a reference, resolved against the page's URL. It
-// is held to the crawl's rules; ErrNotOffered says that they refuse it.
+// Add offers one more link: a reference, relative to the page's URL. The crawl's rules
+// apply; it returns ErrNotOffered if they refuse the link.
 func (p *Page) Add(ref string) error {
 	url, err := p.links.cfg.Canon.Join(p.URL, ref)
 	if err != nil {

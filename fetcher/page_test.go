@@ -15,14 +15,15 @@ import (
 	"github.com/PuerkitoBio/goquery"
 
 	"github.com/bloomfrontier/crawler/fetcher"
+	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// TestOnPageError: the page is queued again, one attempt used, and in the end
-// has failed with nothing of it counted.
+// TestOnPageError: the page is queued again with one attempt used. If OnPage
+// fails each time, the page fails and none of its links are counted.
 func TestOnPageError(t *testing.T) {
 	for _, c := range []struct {
 		failures, retries, calls int
@@ -45,6 +46,9 @@ func TestOnPageError(t *testing.T) {
 				}
 				calls++
 				attempts = append(attempts, p.Item.Attempts)
+				if want := record.EventID(p.Item.Fingerprint, 0); p.EventID() != want {
+					t.Errorf("call %d has event id %q, want %q", calls, p.EventID(), want)
+				}
 				if calls <= c.failures {
 					return errors.New("no room for it")
 				}
@@ -75,8 +79,8 @@ func TestOnPageError(t *testing.T) {
 	}
 }
 
-// TestOnPageEditsLinks: what is dropped and added is counted, and what is added
-// is held to the rules.
+// TestOnPageEditsLinks: links that OnPage drops and adds are counted, and the
+// rules apply to added links.
 func TestOnPageEditsLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -124,8 +128,8 @@ func TestOnPageEditsLinks(t *testing.T) {
 	})
 }
 
-// TestDocumentIsParsedOnce: whoever asks gets the document that the links came
-// from; of what is no HTML there is none.
+// TestDocumentIsParsedOnce: every caller gets the document that the links came
+// from. A body that is not HTML has none.
 func TestDocumentIsParsedOnce(t *testing.T) {
 	for _, fast := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,8 +156,8 @@ func TestDocumentIsParsedOnce(t *testing.T) {
 	}
 }
 
-// TestSlowOnPage: a page in a handler's hands for longer than a lease lasts is
-// still the handler's, and its host is nobody else's.
+// TestSlowOnPage: OnPage may hold a page for longer than a lease lasts. The
+// worker keeps the page, and no other worker gets its host.
 func TestSlowOnPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{LeaseTTL: 10 * time.Second})
@@ -173,12 +177,13 @@ func TestSlowOnPage(t *testing.T) {
 	})
 }
 
-// TestRules: scope, expressions and depth decide in the books of the page.
-func TestRules(t *testing.T) {
+// TestRulesRefuseLinks: the counts of a page say how many links scope,
+// expressions and depth refused.
+func TestRulesRefuseLinks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rules follow.Rules
-		want  []string // requests but the seed's
+		want  []string // requests other than the seed's
 	}{
 		{"scope", follow.Rules{}, []string{"/in", "/in/2"}},
 		{"subdomains", follow.Rules{Scope: canon.ScopeSubdomains}, []string{"/in", "/in/2", "http://sub.a.test/"}},
@@ -221,9 +226,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRedirects: the target of a seed is a seed and opens its scope, for five
-// hops; that of a page is a link like any other.
-func TestRedirects(t *testing.T) {
+// TestRedirectsAreFollowed: the target of a seed's redirect is a seed and
+// extends the scope, for five redirects. The target of a page's redirect is a
+// link like any other.
+func TestRedirectsAreFollowed(t *testing.T) {
 	for hops := 1; hops <= 7; hops++ {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
@@ -277,8 +283,9 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// TestAttempts: what is tried again, how often and how long after.
-func TestAttempts(t *testing.T) {
+// TestAttemptsAreUsedUp: which outcomes are tried again, how often, and after
+// what time.
+func TestAttemptsAreUsedUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		bad     reply
 		outcome frontier.Outcome

@@ -5,16 +5,15 @@ import (
 	"sync"
 )
 
-// barrier holds up the starts of requests while it is shut. Its zero value is open.
+// barrier prevents the start of requests while it is shut. Its zero value is open.
 type barrier struct {
 	mu   sync.Mutex
-	open chan struct{} // closed by the opening; nil: it is open
+	open chan struct{} // closed when the barrier opens; nil while it is open
 }
 
-// Pause keeps every request from starting, or lets them start again; what is
-// under way ends as usual. Leases are kept meanwhile, and no host is asked
-// sooner than it would be for the pause. It is about this worker only: that the
-// store hands out no more is frontier.Control's part.
+// Pause prevents requests from starting, or lets them start again. Requests under way
+// continue. Leases are kept meanwhile, and delays are the same as without the pause. It
+// concerns this worker only; frontier.Control makes the store hand out no more.
 func (c *Crawl) Pause(paused bool) {
 	c.barrier.set(paused)
 	c.Wake()
@@ -32,14 +31,14 @@ func (b *barrier) set(shut bool) {
 	}
 }
 
-// opening returns what is closed when the barrier opens, nil while it is open.
+// opening returns a channel that is closed when the barrier opens, or nil while it is open.
 func (b *barrier) opening() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.open
 }
 
-// opening returns what is closed when requests may start, nil if they may now.
+// opening returns a channel that is closed when requests may start, or nil if they may now.
 func (c *Crawl) opening() <-chan struct{} {
 	if opening := c.barrier.opening(); opening != nil {
 		return opening
@@ -47,8 +46,8 @@ func (c *Crawl) opening() <-chan struct{} {
 	return c.backlog.opening()
 }
 
-// await waits until requests may start, and reports whether it had to. The
-// host's slot, which the caller has a share of, is free meanwhile.
+// await waits until requests may start, and reports whether it had to. The host's slot, of
+// which the caller has a share, is free meanwhile.
 func (h *holding) await(stop context.Context) (waited bool, err error) {
 	for opening := h.opening(); opening != nil; opening = h.opening() {
 		h.dropSlot()

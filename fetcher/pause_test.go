@@ -11,9 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// TestPause: nothing starts between a pause and its end, whatever the worker
-// holds; then all goes on, politely.
-func TestPause(t *testing.T) {
+// TestPauseStopsRequests: during a pause no request starts, whatever the worker
+// holds. Afterwards the crawl continues within each host's delay.
+func TestPauseStopsRequests(t *testing.T) {
 	for _, rate := range []float64{0, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			answers := map[string]reply{}

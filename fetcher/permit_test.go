@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// late is a listener that shows nobody its first connection before there is a
-// second: whoever wants to shake hands waits.
+// late is a listener that holds back its first connection until there is a
+// second. A TLS handshake on the first waits.
 type late struct {
 	net.Listener
 	kept []net.Conn // to be shown next
@@ -39,9 +39,9 @@ func (l *late) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// TestNoRequestAfterTheLease: a request that gets its connection when the lease is
-// over, and the host another's, is not made: two would meet there. This process
-// takes as long to connect as one that stood still.
+// TestNoRequestAfterTheLease: a request that gets its connection after its
+// lease expired is not sent, because another worker may have the host.
+// Connecting takes as long here as in a process that was frozen.
 func TestNoRequestAfterTheLease(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 )
 
-// randomWeb is a wire of hosts that each have a way to be difficult. Every
-// answer depends on the URL and how often it was asked for.
+// randomWeb is a wire of hosts that are each difficult in their own way. Every
+// answer depends on the URL and on how often it was requested.
 type randomWeb struct {
 	salt  uint64
 	hosts int
@@ -56,7 +56,7 @@ func (w *randomWeb) answer(_ *http.Request, url string, try int) (reply, bool) {
 	return answer, true
 }
 
-// trouble is what one page in four is up to in its first tries.
+// trouble returns the fault of one page in four in its first attempts.
 func (w *randomWeb) trouble(rng *rand.Rand, try int) reply {
 	kind, tries := rng.IntN(32), 1+rng.IntN(4)
 	if try >= tries {
@@ -94,7 +94,7 @@ func (w *randomWeb) robots(url string, try int) reply {
 	case 1:
 		return crawlDelay("2.5")
 	case 2:
-		return crawlDelay("90") // more than is obeyed
+		return crawlDelay("90") // longer than a crawl-delay that is obeyed
 	case 3:
 		if try < 2 {
 			return status(500)
@@ -115,9 +115,10 @@ func (w *randomWeb) robots(url string, try int) reply {
 	return status(404)
 }
 
-// TestPoliteness crawls difficult hosts with one or two workers on one store and
-// compares every start with when package politeness says that it was due.
-func TestPoliteness(t *testing.T) {
+// TestRequestsStartWhenDue crawls difficult hosts with one or two workers on
+// one store and compares every start with the time at which package politeness
+// says it was due.
+func TestRequestsStartWhenDue(t *testing.T) {
 	rng := dice(t)
 	policy := politeness.Policy{Jitter: politeness.NoJitter}
 	unhurried := policy
@@ -199,9 +200,9 @@ func TestLatencySpacesRequests(t *testing.T) {
 	}
 }
 
-// TestSlowAndDeadHostsHoldUpNobody: a quick host is done in its own time
-// whatever others do, with a slot to spare.
-func TestSlowAndDeadHostsHoldUpNobody(t *testing.T) {
+// TestSlowHostsDoNotDelayOthers: with one free slot, a quick host finishes in
+// the time it takes alone.
+func TestSlowHostsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
 			switch r.URL.Host {
@@ -247,7 +248,7 @@ func TestSlowAndDeadHostsHoldUpNobody(t *testing.T) {
 	})
 }
 
-// TestManyHostsFewSlots: a slot that gets free is taken at once.
+// TestManyHostsFewSlots: a slot that becomes free is used at once.
 func TestManyHostsFewSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
@@ -265,8 +266,8 @@ func TestManyHostsFewSlots(t *testing.T) {
 	})
 }
 
-// TestDeadHostIsConcluded: after ten failures in a row the whole queue of a host
-// fails without a request, and without waiting for a back-off that ends nothing.
+// TestDeadHostIsConcluded: after ten failures in a row all items of a host fail
+// without a request, and without waiting for a back-off.
 func TestDeadHostIsConcluded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
@@ -292,9 +293,9 @@ func TestDeadHostIsConcluded(t *testing.T) {
 	})
 }
 
-// TestRate: starts of one worker keep the distance that Rate says, whatever the
-// hosts; low rates lose no lease.
-func TestRate(t *testing.T) {
+// TestRateIsKept: the starts of one worker are as far apart as Rate says,
+// whatever the hosts. Low rates lose no lease.
+func TestRateIsKept(t *testing.T) {
 	for _, rate := range []float64{0.25, 3, 40} {
 		synctest.Test(t, func(t *testing.T) {
 			web := &randomWeb{salt: 7, hosts: 16, pages: 8}
@@ -322,8 +323,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestOwnMaxRetryAfter: how long a host is believed that asks to be left alone is
-// its own policy's affair, for its items too.
+// TestOwnMaxRetryAfter: the host's own policy bounds how long its Retry-After
+// is obeyed, for its items too.
 func TestOwnMaxRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const busy = "http://own.test/"
@@ -341,7 +342,7 @@ func TestOwnMaxRetryAfter(t *testing.T) {
 	})
 }
 
-// TestOwnDelayOfHost: what Config.Hosts says of a host holds for it alone.
+// TestOwnDelayOfHost: an entry of Config.Hosts applies to its host alone.
 func TestOwnDelayOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web := &randomWeb{salt: 11, hosts: 8, pages: 8}

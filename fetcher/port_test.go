@@ -11,10 +11,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestPorts: whatever leads to a port of another service, it is not requested: a
-// link, a redirect, that of a seed too, a robots.txt, a Sitemap line, a seed, a
-// queue of a crawl from before there was the rule.
-func TestPorts(t *testing.T) {
+// TestBadPortsAreNotRequested: no port of another service is requested. The URL
+// may come from a link, a redirect, the redirect of a seed, a robots.txt, a
+// Sitemap line, a seed, or the queue of a crawl that is older than this rule.
+func TestBadPortsAreNotRequested(t *testing.T) {
 	answers := map[string]reply{
 		"http://a.test/robots.txt": text("Sitemap: http://a.test:110/list.xml"),
 		"http://a.test/":           links("http://a.test:25/", "http://b.test:6379/", "http://a.test:8080/", "/away"),

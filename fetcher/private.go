@@ -6,15 +6,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// The private headers of Config.Client (get.PrivateHeader) go to the origins of
-// seeds and nowhere else, whatever leads to a URL: a link, a redirect, a sitemap.
-// Which origins these are is kept with the scope of the crawl, so that it is known
-// after a restart and to all workers. The scope itself cannot say: a seed that
-// redirects opens the scope of its target.
+// The private headers of Config.Client (get.PrivateHeader) are sent only to the origins of
+// seeds, whatever leads to a URL: a link, a redirect, a sitemap. These origins are stored
+// with the scope of the crawl, so that all workers know them, also after a restart. The
+// scope alone is not enough, because a seed that redirects opens the scope of its target.
 
-// originKeys returns the scope keys that note the origin of a seed. None of them
-// is the scope key of a host. A site that moves from http to https stays itself;
-// in the other direction the headers would be sent in the clear.
+// originKeys returns the scope keys that store the origin of a seed. They differ from the
+// scope keys of hosts. A site may move from http to https; in the other direction the
+// headers would be sent unencrypted.
 func originKeys(seed canon.URL) []string {
 	keys := []string{seed.Origin()}
 	if seed.Scheme() == "http" && seed.Port() == "" {
@@ -26,8 +25,8 @@ func originKeys(seed canon.URL) []string {
 // sendsPrivate reports whether the client has private headers.
 func (c *Config) sendsPrivate() bool { return len(c.Client.PrivateHeaders()) > 0 }
 
-// private reports whether a request for url has the private headers. Only run's
-// goroutine calls it. Its error ends the lease.
+// private reports whether a request for url has the private headers. Only the goroutine of
+// run may call it. Its error ends the lease.
 func (h *holding) private(url canon.URL) (bool, error) {
 	if !h.cfg.sendsPrivate() {
 		return false, nil

@@ -11,7 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/get"
 )
 
-// privateWeb is a site that leads everywhere, with what each request had.
+// privateWeb is a site that links and redirects to other origins. It notes the
+// headers of each request.
 func privateWeb(got map[string]string) *wire {
 	answers := map[string]reply{
 		"http://a.test/robots.txt":      {status: 302, header: map[string]string{"Location": "http://robots.test/robots.txt"}},
@@ -43,8 +44,8 @@ func privateWeb(got map[string]string) *wire {
 	}}
 }
 
-// TestPrivateHeadersGoToSeedsOnly: whatever leads to another origin, with every
-// link followed; and a host pattern has its own.
+// TestPrivateHeadersGoToSeedsOnly: with every link followed, other origins do
+// not get private headers, and headers for a host pattern go to its hosts.
 func TestPrivateHeadersGoToSeedsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(map[string]string)
@@ -61,8 +62,8 @@ func TestPrivateHeadersGoToSeedsOnly(t *testing.T) {
 		w.crawl(cfg, "http://a.test/", "https://c.test/", "http://moved.test/", "http://proxied.test:8000/")
 		for url, want := range map[string]string{
 			"http://a.test/": "ACX", "http://a.test/robots.txt": "ACX", "http://a.test/page": "ACX", "http://a.test/away": "ACX",
-			"http://a.test/listed": "ACX", "http://a.test/list.xml": "ACX", // named by others, and still the seed's
-			"https://a.test/": "ACX", "https://a.test/robots.txt": "ACX", // the same host, encrypted now
+			"http://a.test/listed": "ACX", "http://a.test/list.xml": "ACX", // other hosts name it, and it is still a seed's
+			"https://a.test/": "ACX", "https://a.test/robots.txt": "ACX", // the same host over TLS
 			"http://robots.test/robots.txt": "", "http://maps.test/robots.txt": "", "http://maps.test/list.xml": "",
 			"http://b.test/": "", "http://b.test/robots.txt": "", "http://a.test:8080/": "", "http://www.a.test/": "",
 			"http://target.test/": "", "https://c.test/": "ACX", "http://c.test/cleartext": "", "http://c.test/": "", "http://c.test/robots.txt": "",
@@ -87,8 +88,8 @@ func privateClient(t *testing.T, transport http.RoundTripper) *get.Client {
 	return client
 }
 
-// TestPrivateHeadersOfAnotherWorker: a worker that was told no seeds, in a later
-// run or beside the first, sends them to the same origins.
+// TestPrivateHeadersOfAnotherWorker: a worker that was given no seeds sends the
+// headers to the same origins, in a later run or beside the first.
 func TestPrivateHeadersOfAnotherWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(map[string]string)
@@ -104,7 +105,8 @@ func TestPrivateHeadersOfAnotherWorker(t *testing.T) {
 	})
 }
 
-// TestPrivateHeadersWantScope: without one it is not known which origins are seeds'.
+// TestPrivateHeadersWantScope: private headers without a scope are refused,
+// because the origins of seeds are not known then.
 func TestPrivateHeadersWantScope(t *testing.T) {
 	w := newWorld(t, pages(nil))
 	cfg := w.config()

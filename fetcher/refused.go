@@ -7,13 +7,13 @@ import (
 
 // Refused is a link that was not queued because a rule forbids it.
 type Refused struct {
-	URL      string // canonical; as the page spells it when it has no such form
+	URL      string // canonical, or as the page spells it if it has no canonical form
 	Reason   frontier.Reason
-	Rule     string // which rule, as far as the reason does not say: an expression, a limit
+	Rule     string // the rule, if the reason does not identify it: an expression, a limit
 	Referrer string // the page
 }
 
-// detail notes a refused link for Config.OnRefused.
+// detail records a refused link for Config.OnRefused.
 func (l *linkSet) detail(url string, reason frontier.Reason, rule string) {
 	if l.cfg.OnRefused != nil {
 		l.details = append(l.details, Refused{URL: url, Reason: reason, Rule: rule, Referrer: l.from.URL})
@@ -21,9 +21,9 @@ func (l *linkSet) detail(url string, reason frontier.Reason, rule string) {
 	}
 }
 
-// tellRefused hands the refused links of a page to Config.OnRefused once the
-// page is completed: a page that is given back refuses nothing yet.
-func (v *visited) tellRefused() {
+// reportRefused passes the refused links of a page to Config.OnRefused after the page was
+// completed: a page that is given back refuses nothing yet.
+func (v *visited) reportRefused() {
 	if v.cfg.OnRefused == nil {
 		return
 	}
@@ -32,7 +32,7 @@ func (v *visited) tellRefused() {
 	}
 }
 
-// refusedByStore returns what notes the links that the store itself refuses.
+// refusedByStore returns a function that records the links that the store itself refuses.
 func (v *visited) refusedByStore(links []frontier.Offer) func(link int, reason frontier.Reason) {
 	if v.cfg.OnRefused == nil || len(links) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (v *visited) refusedByStore(links []frontier.Offer) func(link int, reason f
 	}
 }
 
-// inWords says which rule refused a link.
+// inWords names the rule that refused a link.
 func inWords(rules *follow.Rules, f *follow.Finding) string {
 	switch f.Rule {
 	case follow.Trap, follow.Port:

@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// TestOnRefused: each refused link is told once with its rule and its page, and
-// as many as the books have.
+// TestOnRefused: OnRefused is called once for each refused link, with its rule
+// and its page, as often as the counts say.
 func TestOnRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, pages(map[string]reply{
@@ -35,7 +35,7 @@ func TestOnRefused(t *testing.T) {
 		cfg.OnPage = func(_ context.Context, p *fetcher.Page) error {
 			p.Drop(func(url string) bool { return strings.HasSuffix(url, "drop") })
 			if tries++; tries == 1 {
-				return errBroken // what this page refuses is told when it is completed
+				return errBroken // links that this page refuses are reported when it is completed
 			}
 			return nil
 		}

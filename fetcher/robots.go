@@ -16,8 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// access says what robots.txt of an origin says about a path. When it could not
-// be had before, other origins of the host go first: Wait instead of Ask.
+// access returns what robots.txt of an origin says about a path. If it could not be
+// fetched before, it returns Wait instead of Ask, so that other origins of the host go
+// first.
 func (h *holding) access(origin, path string) (robots.Access, string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,9 +30,9 @@ func (h *holding) access(origin, path string) (robots.Access, string) {
 	return access, rule
 }
 
-// origin returns the state of an origin's robots.txt; mu is held. At most
-// maxOrigins have their rules known: another one makes room, and the one that
-// made it is asked again when needed.
+// origin returns the state of an origin's robots.txt. The caller must hold mu. The rules of
+// at most maxOrigins are known: another one replaces one of them, which is requested again
+// when it is needed.
 func (h *holding) origin(origin string) *robots.State {
 	state := h.origins[origin]
 	if state != nil {
@@ -40,7 +41,7 @@ func (h *holding) origin(origin string) *robots.State {
 	ruled := 0
 	for other, state := range h.origins {
 		if state.Rules() == nil {
-			continue // small, and its failures must not be forgotten
+			continue // small, and its failures must be kept
 		}
 		if ruled++; ruled >= maxOrigins {
 			delete(h.origins, other)
@@ -51,8 +52,8 @@ func (h *holding) origin(origin string) *robots.State {
 	return state
 }
 
-// robotsOut deals with the first pending item when its robots.txt cannot be
-// had: it waits, and after as many tries as a page gets it has failed.
+// robotsOut defers the first pending item because its robots.txt cannot be fetched. After
+// as many attempts as a page gets, it has failed.
 func (h *holding) robotsOut(origin string) error {
 	h.mu.Lock()
 	state := h.origin(origin)
@@ -61,41 +62,41 @@ func (h *holding) robotsOut(origin string) error {
 	if failures > h.cfg.Retries && !due {
 		return h.conclude(1, frontier.Network, robotsFault(failures, cause))
 	}
-	h.shelved = append(h.shelved, h.pending[0])
+	h.deferred = append(h.deferred, h.pending[0])
 	h.pending = h.pending[1:]
-	h.full = true // behind them there may be items of other origins
+	h.full = true // the host's queue may have items of other origins
 	return nil
 }
 
-// robotsFault says why a page has failed without a request of its own.
+// robotsFault returns why a page has failed without a request of its own.
 func robotsFault(failures int, cause string) string {
 	attempts := "1 attempt"
 	if failures > 1 {
 		attempts = fmt.Sprintf("%d attempts", failures)
 	}
 	fault := fmt.Sprintf("robots.txt: %s failed", attempts)
-	if cause == "" { // left by a worker that did not keep it
+	if cause == "" { // the blob is of an earlier version
 		return fault
 	}
 	return fault + ": " + cause
 }
 
-// unshelve makes shelved items pending, when nothing else is and a robots.txt
-// that they wait for can be asked for again.
-func (h *holding) unshelve() {
+// undefer makes deferred items pending if there are no others, and their robots.txt can be
+// requested again.
+func (h *holding) undefer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.shelved) == 0 || h.robotsIn(time.Now()) > 0 {
+	if len(h.deferred) == 0 || h.robotsIn(time.Now()) > 0 {
 		return
 	}
-	h.pending, h.shelved, h.askAgain = h.shelved, nil, true
+	h.pending, h.deferred, h.askAgain = h.deferred, nil, true
 }
 
-// robotsIn returns how long it is until the first robots.txt that shelved items
-// wait for can be asked for again; mu is held.
+// robotsIn returns the time until the first robots.txt of deferred items can be requested
+// again. The caller must hold mu.
 func (h *holding) robotsIn(now time.Time) time.Duration {
 	first := forever
-	for _, item := range h.shelved {
+	for _, item := range h.deferred {
 		if url, err := h.cfg.Canon.Parse(item.URL); err == nil {
 			first = min(first, h.origin(url.Origin()).AskIn(now))
 		}
@@ -103,19 +104,18 @@ func (h *holding) robotsIn(now time.Time) time.Duration {
 	return first
 }
 
-// robotsDue is how long the host must wait for a robots.txt that could not be
-// had, when there is nothing else it could be asked for; mu is held.
+// robotsDue returns how long the host must wait for a robots.txt that could not be fetched
+// if there is nothing else to request. The caller must hold mu.
 func (h *holding) robotsDue(now time.Time) time.Duration {
-	// Both lists are run's alone until closing.
-	if !h.closing || len(h.pending) > 0 || len(h.shelved) == 0 {
+	// Both lists belong to run until closing.
+	if !h.closing || len(h.pending) > 0 || len(h.deferred) == 0 {
 		return 0
 	}
 	return h.robotsIn(now)
 }
 
-// askRobots requests the robots.txt of a URL's origin, and follows it where it
-// redirects. Each is a request like any other: in its turn and under its host's
-// delay.
+// askRobots requests the robots.txt of a URL's origin, and follows redirects. Each request
+// waits for its turn and for its host's delay.
 func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 	h.tally.ruling.Add(1)
 	defer h.tally.ruling.Add(-1)
@@ -145,8 +145,8 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 				return err
 			}
 			if slower {
-				// The store must know before the next start: after a crash it
-				// holds the host for as long as it knows of.
+				// The store must know the delay before the next start: after a crash it uses
+				// the one that it knows.
 				h.complete(nil, false)
 			}
 			return nil
@@ -155,11 +155,11 @@ func (h *holding) askRobots(stop context.Context, url canon.URL) error {
 		if host := h.cfg.Canon.HostKey(next); host != h.lease.Host {
 			h.cfg.Logger.Debug("robots.txt redirects to another host", slog.String("origin", origin), slog.String("host", host))
 		}
-		target, patience = next, forever // to begin anew would come to the same point
+		target, patience = next, forever // because starting again would end at the same point
 	}
 }
 
-// robotsTarget returns where an answer points, if it is to be followed.
+// robotsTarget returns the target of a redirect, and whether it is followed.
 func (h *holding) robotsTarget(target canon.URL, answer *get.Response, hop int) (canon.URL, bool) {
 	if robots.FromStatus(answer.Status) != robots.Follow || answer.RedirectTo == "" || hop >= robots.MaxRedirects {
 		return canon.URL{}, false
@@ -171,9 +171,9 @@ func (h *holding) robotsTarget(target canon.URL, answer *get.Response, hop int) 
 // requestRobots makes one request for a robots.txt.
 func (h *holding) requestRobots(stop context.Context, url canon.URL, patience time.Duration) (*get.Response, error) {
 	host := h.cfg.Canon.HostKey(url)
-	home := host == h.lease.Host
+	sameHost := host == h.lease.Host
 	header, next := h.rules.Header, h.turn(patience)
-	if !home {
+	if !sameHost {
 		header, next = h.abroad(host)
 	}
 	private, err := h.private(url)
@@ -189,7 +189,7 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 		<-h.room
 	}()
 	started := func() {
-		if home {
+		if sameHost {
 			h.mu.Lock()
 			h.host.Start(time.Now())
 			h.mu.Unlock()
@@ -200,13 +200,14 @@ func (h *holding) requestRobots(stop context.Context, url canon.URL, patience ti
 		URL: url.String(), Header: header, Private: private, Started: started, Sent: started, Permit: h.permit,
 		AnyType: true, MaxBody: robots.MaxBytes + 1,
 	})
-	if home {
+	if sameHost {
 		h.noteAnswer(answer, err)
 	}
 	return answer, err
 }
 
-// abroad returns what holds for a request to a host of another lease, or of none.
+// abroad returns the header and the turn of a request to a host of another lease, or of
+// none.
 func (h *holding) abroad(host string) (header map[string][]string, next turn) {
 	rules, policy := h.rulesOf(host)
 	delay := politeness.New(policy).Delay()
@@ -223,8 +224,8 @@ func (h *holding) abroad(host string) (header map[string][]string, next turn) {
 	}
 }
 
-// noteRobots takes an answer into the origin's state; it reports whether the
-// host's delay became longer.
+// noteRobots stores an answer in the origin's state. It reports whether the host's delay
+// became longer.
 func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) {
 	h.mu.Lock()
 	state := h.origin(origin)
@@ -235,7 +236,7 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 	}()
 	before := h.host.Delay()
 	state.Answered(time.Now(), answer.Status, answer.Body, h.token, answer.RetryAfter)
-	longest := time.Duration(0) // the host key has one delay, whichever origin asked for it
+	longest := time.Duration(0) // a host key has one delay for all its origins
 	for _, state := range h.origins {
 		if rules := state.Rules(); rules != nil {
 			delay, _ := rules.CrawlDelay()
@@ -247,7 +248,7 @@ func (h *holding) noteRobots(origin string, answer *get.Response) (slower bool) 
 	return h.host.Delay() > before
 }
 
-// robotsFailed notes that a robots.txt did not come.
+// robotsFailed stores that a request for robots.txt failed.
 func (h *holding) robotsFailed(origin string, err error) error {
 	if errors.Is(err, errStop) || errors.Is(err, errDead) {
 		return err
@@ -257,7 +258,7 @@ func (h *holding) robotsFailed(origin string, err error) error {
 		return errStop
 	case fault.Stale:
 		h.tally.failed(h.lease.Host, "robots.txt: "+causeOf(err))
-		return nil // again, when the host is due
+		return nil // it is requested again when the host is due
 	case fault.Local:
 		h.awaitMachine(err)
 		return nil
@@ -270,7 +271,7 @@ func (h *holding) robotsFailed(origin string, err error) error {
 	state.Failed(time.Now(), causeOf(err))
 	h.changed = true
 	h.mu.Unlock()
-	if errors.Is(err, errBusy) { // nothing was requested
+	if errors.Is(err, errBusy) { // no request was made
 		return nil
 	}
 	h.noteOrigin(origin, failures)

@@ -23,8 +23,9 @@ import (
 
 func text(body string) reply { return reply{contents: "text/plain", body: body} }
 
-// TestRobotsBeforePages: each origin is asked for its robots.txt once, under the
-// delay, before any of its pages; what is disallowed is recorded and not asked for.
+// TestRobotsBeforePages: the worker requests robots.txt once for each origin,
+// under the delay, before any of its pages. Disallowed pages are recorded and
+// not requested.
 func TestRobotsBeforePages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -73,8 +74,8 @@ func canonURL(raw string) (canon.URL, error) {
 	return c.Parse(raw)
 }
 
-// TestRobotsOut: while robots.txt cannot be had nothing is fetched; it is asked
-// for as often as a page would be, then the pages fail.
+// TestRobotsOut: no page is fetched while robots.txt is unavailable. The worker
+// tries robots.txt as often as a page, then the pages fail.
 func TestRobotsOut(t *testing.T) {
 	for name, bad := range map[string]reply{
 		"500": status(500), "503": status(503), "429": status(429), "broken": {broken: errBroken}, "cut": {body: "User", cut: true},
@@ -109,7 +110,8 @@ func TestRobotsOut(t *testing.T) {
 	}
 }
 
-// TestRobotsOutHoldsUpItsOriginOnly: pages of another origin of the host go on.
+// TestRobotsOutHoldsUpItsOriginOnly: meanwhile the pages of another origin of
+// the host are fetched.
 func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 	for name, bad := range map[string]reply{"500": status(500), "503": status(503), "broken": {broken: errBroken}} {
 		t.Run(name, func(t *testing.T) {
@@ -138,9 +140,9 @@ func TestRobotsOutHoldsUpItsOriginOnly(t *testing.T) {
 	}
 }
 
-// TestRobotsRedirects: up to five are followed, each in its turn; then everything
-// is allowed. A delay that is longer than a host's lease is kept for does not
-// make it begin anew.
+// TestRobotsRedirects: the worker follows up to five redirects, each after the
+// delay; more than five mean that everything is allowed. A delay longer than a
+// host's lease does not restart the redirects.
 func TestRobotsRedirects(t *testing.T) {
 	for _, delay := range []time.Duration{time.Second, 90 * time.Second} {
 		for hops := range 8 {
@@ -175,8 +177,8 @@ func TestRobotsRedirects(t *testing.T) {
 	}
 }
 
-// TestRobotsRedirectsAbroad: many hosts redirect their robots.txt to one, which
-// has pages too: it is asked no faster than any host.
+// TestRobotsRedirectsAbroad: many hosts redirect their robots.txt to one host
+// that also has pages. That host's delay is kept.
 func TestRobotsRedirectsAbroad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
@@ -214,8 +216,9 @@ func TestRobotsRedirectsAbroad(t *testing.T) {
 	})
 }
 
-// TestRobotsAbroadBetweenLeases: a start at a host without a lease counts for the
-// lease that comes, and the last start of a lease for those without.
+// TestRobotsAbroadBetweenLeases: a request to a host without a lease counts for
+// the host's next lease, and the last start of a lease counts for later
+// requests without one.
 func TestRobotsAbroadBetweenLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
@@ -245,8 +248,9 @@ func TestRobotsAbroadBetweenLeases(t *testing.T) {
 	})
 }
 
-// TestRobotsKept: an answer counts for 24 hours, whichever lease asked, and is
-// then asked for again; while it cannot be renewed the old one counts.
+// TestRobotsKept: an answer is valid for 24 hours, whichever lease requested
+// it. Then it is requested again, and the old answer stays valid while that
+// fails.
 func TestRobotsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(_ *http.Request, url string, try int) (reply, bool) {
@@ -273,7 +277,8 @@ func TestRobotsKept(t *testing.T) {
 	})
 }
 
-// TestCrawlDelayOfSeveralOrigins: a host key has one delay, the longest.
+// TestCrawlDelayOfSeveralOrigins: a host key has one delay, the longest of its
+// origins.
 func TestCrawlDelayOfSeveralOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -295,8 +300,8 @@ func TestCrawlDelayOfSeveralOrigins(t *testing.T) {
 	})
 }
 
-// TestCrawlDelaySurvivesCrash: a worker that dies right after it read robots.txt
-// leaves the host to the next one no earlier than its crawl-delay allows.
+// TestCrawlDelaySurvivesCrash: if a worker dies right after it read robots.txt,
+// the next worker still waits for the crawl-delay.
 func TestCrawlDelaySurvivesCrash(t *testing.T) {
 	for _, c := range []struct {
 		delay string
@@ -360,7 +365,8 @@ func (m *mortal) Complete(ctx context.Context, id frontier.LeaseID, done []front
 	return m.Memory.Complete(ctx, id, done, host)
 }
 
-// TestIgnoreRobots: a host whose rules say so is not asked.
+// TestIgnoreRobots: robots.txt is not requested from a host whose rules ignore
+// it.
 func TestIgnoreRobots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{"http://a.test/robots.txt": text("User-agent: *\nDisallow: /")}))
@@ -373,7 +379,7 @@ func TestIgnoreRobots(t *testing.T) {
 	})
 }
 
-// TestAddressIsFinal: pages of a host that must not be dialled are concluded at
+// TestAddressIsFinal: pages of a host with a forbidden address are finished at
 // once, without a delay for each.
 func TestAddressIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -394,8 +400,8 @@ func TestAddressIsFinal(t *testing.T) {
 	})
 }
 
-// TestHostileOrigins: a host with a robots.txt on each of many ports comes to an
-// end, whether they can be had or not.
+// TestHostileOrigins: the crawl of a host with a robots.txt on each of many
+// ports ends, whether or not they can be fetched.
 func TestHostileOrigins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{answer: func(r *http.Request, url string, _ int) (reply, bool) {
@@ -415,8 +421,8 @@ func TestHostileOrigins(t *testing.T) {
 	})
 }
 
-// TestOneUserAgent: robots.txt rules are those for the user agent that requests
-// have, wherever it was set.
+// TestOneUserAgent: the robots.txt rules are those for the user agent that
+// requests send, wherever it was set.
 func TestOneUserAgent(t *testing.T) {
 	const rules = "User-agent: OurBot\nDisallow: /ours\n\nUser-agent: crawler\nDisallow: /crawlers\n\nUser-agent: *\nDisallow: /\n"
 	inHeader := http.Header{"user-agent": {"OurBot/2.0"}}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// A roster knows when each host may be asked that this worker has to do with,
-// so that a redirect of robots.txt to a host of another lease, or of none, is
-// as polite as any other request. What other workers do there it cannot know.
+// A roster knows when the hosts of this worker are due, so that a redirect of robots.txt to
+// a host of another lease, or of none, is as polite as any other request. It does not know
+// about other workers.
 //
-// Its lock goes before that of a holding.
+// Its lock must be taken before that of a holding.
 type roster struct {
 	mu   sync.Mutex
 	held map[string]*holding
-	due  map[string]time.Time // of hosts that are not held, while it lies ahead
+	due  map[string]time.Time // when hosts that are not held become due, if in the future
 	most int                  // length of due at which it is swept
-	// resting are hosts that are not held because they failed, until when.
+	// resting are hosts that are not held because they failed, and until when they rest.
 	resting     map[string]time.Time
 	mostResting int
 }
@@ -29,7 +29,7 @@ func newRoster() roster {
 	}
 }
 
-// join makes the lease of h speak for its host.
+// join adds the host of h, whose lease then decides when it is due.
 func (r *roster) join(h *holding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,7 @@ func (r *roster) leave(h *holding) {
 	h.mu.Lock()
 	due := now.Add(h.dueIn(now))
 	rests := time.Duration(0)
-	if h.waits || len(h.pending)+len(h.shelved) > 0 {
+	if h.waits || len(h.pending)+len(h.deferred) > 0 {
 		rests = max(h.robotsDue(now), h.host.BackoffUntil().Sub(now))
 	}
 	h.mu.Unlock()
@@ -62,8 +62,8 @@ func (r *roster) leave(h *holding) {
 	}
 }
 
-// backingOff returns how many hosts rest because they failed, and how long the
-// first of them still does.
+// backingOff returns how many hosts rest because they failed, and how long until the first
+// is due.
 func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +77,8 @@ func (r *roster) backingOff(now time.Time) (hosts int, first time.Duration) {
 	return hosts, first
 }
 
-// start says how long a start at host must still wait. With take, a start that
-// need not wait is noted; the next one then waits for delay.
+// start returns how long a start at host must still wait. With take and no wait, it counts
+// the start, and the next one waits for delay.
 func (r *roster) start(host string, delay time.Duration, take bool) (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *roster) start(host string, delay time.Duration, take bool) (wait time.D
 	return wait
 }
 
-// delay notes when a host that is not held is due; mu is held.
+// delay stores when a host that is not held is due. The caller must hold mu.
 func (r *roster) delay(host string, now, due time.Time) {
 	if !due.After(now) {
 		delete(r.due, host)
@@ -107,7 +107,7 @@ func (r *roster) delay(host string, now, due time.Time) {
 	sweep(r.due, now, &r.most)
 }
 
-// sweep takes out what lies behind now, when there are most of them.
+// sweep removes times in the past, if due has grown to most.
 func sweep(due map[string]time.Time, now time.Time, most *int) {
 	if len(due) < *most {
 		return

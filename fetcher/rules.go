@@ -16,21 +16,21 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// linkSet gathers the outlinks of one page: those that pass the rules, and how
-// many did not, by reason.
+// linkSet collects the outlinks of one page: those that the rules allow, and the number of
+// refused ones by reason.
 type linkSet struct {
 	*holding
 	from        *frontier.Item
-	found       exact.Found    // how the links are
-	class       frontier.Class // Sitemap: they are no pages but lists of URLs
+	found       exact.Found    // how the links were found
+	class       frontier.Class // Sitemap if they are lists of URLs and not pages
 	depth, hops int
 	offers      []frontier.Offer
 	bytes       int // of the URLs in offers and details
 	refused     map[frontier.Reason]uint64
-	details     []Refused         // the same one by one, for Config.OnRefused
-	openedBy    map[string]string // scope keys by host, "" if it is not open
-	hasPlace    map[string]bool   // among the hosts of its domain, by host
-	err         error             // of the store: the links are not complete
+	details     []Refused         // the refused links, for Config.OnRefused
+	openedBy    map[string]string // scope keys by host, "" if the scope is not open
+	inQuota     map[string]bool   // by host: whether it is in the group of its domain
+	err         error             // of the store, after which the links are incomplete
 }
 
 func (l *linkSet) refuse(reason frontier.Reason, n int) {
@@ -51,7 +51,7 @@ func (l *linkSet) refusals() []frontier.Refusal {
 	return all
 }
 
-// refuseLink refuses a canonical URL, as a rule has found.
+// refuseLink refuses a canonical URL because of a finding.
 func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
 	l.refuse(why.Reason, 1)
 	if l.cfg.OnRefused != nil {
@@ -59,7 +59,7 @@ func (l *linkSet) refuseLink(url canon.URL, why *follow.Finding) {
 	}
 }
 
-// refuseReference refuses what is no URL that could be queued.
+// refuseReference refuses a reference that is not a URL that could be queued.
 func (l *linkSet) refuseReference(text string, err error) {
 	l.refuse(reasonOf(err), 1)
 	l.detail(text, reasonOf(err), err.Error())
@@ -104,7 +104,7 @@ func (l *linkSet) refuseNofollow(url canon.URL, rule string) {
 	l.detail(url.String(), frontier.ReasonNofollow, rule)
 }
 
-// add offers a link, if the rules let it pass.
+// add offers a link, if the rules allow it.
 func (l *linkSet) add(url canon.URL, priority frontier.Priority) {
 	if found := l.judge(url); found.Answer == follow.Refuses {
 		l.refuseLink(url, &found)
@@ -118,37 +118,37 @@ func (l *linkSet) push(url canon.URL, priority frontier.Priority) {
 		URL: url.String(), Host: l.cfg.Canon.HostKey(url), Depth: uint16(l.depth), Hops: uint8(min(l.hops, 255)),
 		Priority: priority, Class: l.class, Referrer: frontier.ReferrerOf(l.from.Fingerprint),
 	}
-	offer.Class = l.cfg.Exact.Class(&offer, l.found)
+	offer.Class = l.exact.Class(&offer, l.found)
 	l.offers = append(l.offers, offer)
 	l.bytes += len(offer.URL)
 }
 
-// judge asks all rules of the crawl about a link.
+// judge applies all rules of the crawl to a link.
 func (l *linkSet) judge(url canon.URL) follow.Finding {
 	found := l.judgeAlone(url)
 	if found.Answer != follow.Refuses && l.cfg.Rules.BoundsHosts() {
-		return l.place(url)
+		return l.limitHosts(url)
 	}
 	return found
 }
 
-// judgeAlone is judge without the bound of hosts, which depends on other links.
+// judgeAlone is judge without the limit of hosts, which depends on other links.
 func (l *linkSet) judgeAlone(url canon.URL) follow.Finding {
 	return l.ask(&follow.Link{URL: url, Depth: l.depth, Hops: l.hops})
 }
 
-// ask asks the rules about a link. An error of the store ends the linkSet: what
-// it has is not complete.
+// ask applies the rules to a link. An error of the store ends the linkSet, which is then
+// incomplete.
 func (l *linkSet) ask(link *follow.Link) follow.Finding {
 	found, err := l.cfg.Rules.Judge(l.hard, link, l)
 	l.err = cmp.Or(l.err, err)
 	return found
 }
 
-// CheckPort is for follow.Crawl.
+// CheckPort implements follow.Crawl.
 func (l *linkSet) CheckPort(port string) error { return l.cfg.Client.CheckPort(port) }
 
-// Opened is for follow.Crawl: it asks the store once for each host.
+// Opened implements follow.Crawl. It asks the store once for each host.
 func (l *linkSet) Opened(ctx context.Context, host string) (key string, err error) {
 	key, known := l.openedBy[host]
 	if known || l.err != nil {
@@ -173,9 +173,9 @@ func (l *linkSet) Opened(ctx context.Context, host string) (key string, err erro
 	return key, nil
 }
 
-// addRedirect offers the target of a redirect. That of a seed is a seed: it
-// opens its scope, so that example.org → www.example.org does not end a crawl.
-// In general a target counts as found like what redirects to it.
+// addRedirect offers the target of a redirect. The target of a seed is a seed: it opens its
+// scope, so that a crawl of example.org continues at www.example.org. In general a target
+// counts as found like the URL that redirects to it.
 func (l *linkSet) addRedirect(target canon.URL) {
 	switch l.from.Class {
 	case frontier.Sitemap:
@@ -196,7 +196,7 @@ func (l *linkSet) addRedirect(target canon.URL) {
 		l.err = l.whileUnavailable(func() error { return l.cfg.Scope.Admit(l.hard, keys) })
 	}
 	if l.cfg.Rules.BoundsHosts() && l.err == nil {
-		l.err = l.whileUnavailable(func() error { return l.claimSeeds(l.hard, []string{target.Host()}) })
+		l.err = l.whileUnavailable(func() error { return l.reserveSeeds(l.hard, []string{target.Host()}) })
 	}
 	if l.err != nil {
 		return
@@ -204,16 +204,16 @@ func (l *linkSet) addRedirect(target canon.URL) {
 	l.push(target, frontier.PrioritySeed)
 }
 
-// SeedAnswer says what became of one seed.
+// SeedAnswer is the answer to one seed.
 type SeedAnswer struct {
 	Raw     string // as given
-	URL     string // canonical; empty if it has no such form
+	URL     string // canonical; empty if it has no canonical form
 	Verdict frontier.Verdict
-	Err     error // why it has no canonical form, or which port it may not have
+	Err     error // why it has no canonical form, or that its port is refused
 }
 
-// Seeds offers seeds, opening the scope of each, and answers index for index.
-// Include and Exclude do not hold for seeds. It is safe while Run runs.
+// Seeds offers seeds, opens the scope of each, and answers index for index. Include and
+// Exclude do not apply to seeds. It may be called while Run runs.
 func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 	answers := make([]SeedAnswer, len(raw))
 	var offers []frontier.Offer
@@ -241,7 +241,7 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		hosts[url.Host()] = true
 		at = append(at, i)
 		offer := frontier.Offer{URL: url.String(), Host: c.cfg.Canon.HostKey(url), Priority: frontier.PrioritySeed}
-		offer.Class = c.cfg.Exact.Class(&offer, exact.BySeed)
+		offer.Class = c.exact.Class(&offer, exact.BySeed)
 		offers = append(offers, offer)
 	}
 	if len(offers) == 0 {
@@ -253,8 +253,8 @@ func (c *Crawl) Seeds(ctx context.Context, raw []string) ([]SeedAnswer, error) {
 		}
 	}
 	if c.cfg.Rules.BoundsHosts() {
-		if err := c.claimSeeds(ctx, slices.Sorted(maps.Keys(hosts))); err != nil {
-			return nil, fmt.Errorf("claim the hosts of seeds: %w", err)
+		if err := c.reserveSeeds(ctx, slices.Sorted(maps.Keys(hosts))); err != nil {
+			return nil, fmt.Errorf("add the hosts of seeds to those of their domains: %w", err)
 		}
 	}
 	verdicts, err := c.cfg.Store.Add(ctx, offers)

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxSitemaps bounds those that one robots.txt names.
+	// maxSitemaps bounds the sitemaps of one robots.txt.
 	maxSitemaps = 100
-	// wellKnown is how many places are tried where nobody names a sitemap: the
-	// rest are so rare that asking every host for them is not polite.
+	// wellKnown is how many paths are tried if robots.txt names no sitemap. Others are
+	// too rare to ask every host for them.
 	wellKnown = 2
 )
 
-// offerSitemaps queues the sitemaps of an origin whose robots.txt has come. One
-// that it names may be on another host: it is queued there, in scope or not,
-// for the file has been named by who may speak for the URLs in it.
+// offerSitemaps queues the sitemaps of an origin whose robots.txt was received. A named
+// sitemap may be on another host. It is queued even if that is not in scope, because the
+// site has named it.
 func (h *holding) offerSitemaps(origin string) error {
 	h.mu.Lock()
 	rules := h.origin(origin).Rules()
@@ -46,7 +46,7 @@ func (h *holding) offerSitemaps(origin string) error {
 		}
 		h.Wake()
 		return nil
-	case errors.Is(err, frontier.ErrFull): // it is with them as with links then: they are refused
+	case errors.Is(err, frontier.ErrFull): // then sitemaps are refused, like links
 		if h.storeFull.begin(time.Now()) {
 			h.cfg.Logger.Warn("store full, sitemaps refused", slog.String("origin", origin))
 		}
@@ -56,7 +56,7 @@ func (h *holding) offerSitemaps(origin string) error {
 		h.note(err)
 	}
 	h.mu.Lock()
-	delete(h.origins, origin) // whoever has the host next asks again, and offers again
+	delete(h.origins, origin) // the next lease requests robots.txt and offers the sitemaps again
 	h.mu.Unlock()
 	return errStop
 }
@@ -86,31 +86,31 @@ func (h *holding) sitemapsOf(origin string, rules *robots.Rules) (offers []front
 	return offers
 }
 
-// request completes a request for an item: a sitemap may be larger than a page,
-// and of any type.
+// request completes a request for an item: a sitemap may be larger than a page, and of any
+// type.
 func (h *holding) request(item frontier.Item, request get.Request) get.Request {
 	if item.Class != frontier.Sitemap {
 		return request
 	}
 	request.AnyType, request.MaxBody = true, sitemap.MaxBytes
-	if h.cfg.Memory != nil {
-		for h.cfg.Client.MaxHeld(request) > h.cfg.Memory.Largest() {
+	if h.memory != nil {
+		for h.cfg.Client.MaxHeld(request) > h.memory.Largest() {
 			request.MaxBody /= 2
 		}
 	}
 	return request
 }
 
-// What is held of the URLs of a sitemap at once. All 50,000 that it may list take
-// 12 MB here and as much in the store, and relative ones may all be as long as
-// the sitemap's own URL.
+// Bounds of the URLs of a sitemap that are in memory at once. All 50,000 that it may list
+// take 12 MB here and as much in the store, and relative ones may be as long as the
+// sitemap's own URL.
 const (
 	chunkURLs  = 4096
 	chunkBytes = 1 << 20
 )
 
-// takeListing waits, if an item is a sitemap, until no other one of the host is
-// being visited: a site may have hundreds, of 50 MB each.
+// takeListing waits, if an item is a sitemap, until no other sitemap of the host is being
+// visited, because a site may have hundreds, of 50 MB each.
 func (h *holding) takeListing(stop context.Context, class frontier.Class) (done func(), err error) {
 	if class != frontier.Sitemap {
 		return func() {}, nil
@@ -123,8 +123,8 @@ func (h *holding) takeListing(stop context.Context, class frontier.Class) (done 
 	}
 }
 
-// sitemap offers what a sitemap lists. Its pages are one link away from it,
-// however deep indexes nest: that counts as redirects do.
+// sitemap offers the URLs of a sitemap. They are one link away from it, however deep
+// indexes nest, which counts like redirects.
 func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	v.describe(r)
 	pages := linkSet{holding: v.holding, from: &v.item, depth: int(v.item.Depth) + 1, found: exact.BySitemap}
@@ -171,19 +171,19 @@ func (v *visited) sitemap(r *record.Record) frontier.Completion {
 	return done
 }
 
-// earlyLinks are the links of a sitemap that were offered before it is completed:
-// if it never is, they are known when it is read again.
+// earlyLinks are the links of a sitemap that are offered before it is completed. If it
+// never is, they are known when it is read again.
 type earlyLinks struct {
 	*visited
 	counts frontier.LinkCounts
-	failed bool // the store did not take some: the completion offers them, and all that follow
+	failed bool // the store did not take some, so the completion offers them and all that follow
 }
 
-// offer offers links, which l then does not hold any more, and tells which were
-// refused. It waits while the store is unavailable, unless the links are exact:
-// the completion can leave those to the outbox.
+// offer offers the links of l, removes them from l, and reports the refused ones. It waits
+// while the store is unavailable, unless the links are exact: the completion can leave
+// those to the outbox.
 //
-// The body stays in memory meanwhile, so it counts as what waits for the store.
+// The body stays in memory meanwhile, so it is part of the backlog.
 func (e *earlyLinks) offer(l *linkSet) {
 	body := int64(cap(e.answer.Body))
 	e.backlog.add(body)
@@ -211,42 +211,34 @@ func (e *earlyLinks) offer(l *linkSet) {
 	}
 	refused := e.refusedByStore(l.offers)
 	for i, verdict := range verdicts {
-		switch verdict.Answer {
-		case frontier.Added:
-			e.counts.Added++
-		case frontier.Seen:
-			e.counts.Seen++
-		case frontier.Refused:
-			e.counts.Refused++
-			if refused != nil {
-				refused(i, verdict.Reason)
-			}
+		e.counts.Count(verdict.Answer, 1)
+		if verdict.Answer == frontier.Refused && refused != nil {
+			refused(i, verdict.Reason)
 		}
 	}
 	e.refused = append(e.refused, l.details...)
-	e.tellRefused()
+	e.reportRefused()
 	e.refused = nil
 	clear(l.offers)
 	l.offers, l.details, l.bytes = l.offers[:0], nil, 0
 	e.Wake()
 }
 
-// countIn has the record of a completion count the links that were offered early.
+// countIn adds the links that were offered early to the counts of a completion's record.
 func (e *earlyLinks) countIn(done *frontier.Completion) {
 	write := done.Record
 	if write == nil {
 		return
 	}
 	done.Record = func(links frontier.LinkCounts) error {
-		links.Added += e.counts.Added
-		links.Seen += e.counts.Seen
-		links.Refused += e.counts.Refused
-		links.Found = links.Added + links.Seen + links.Refused
+		links.Count(frontier.Added, e.counts.Added)
+		links.Count(frontier.Seen, e.counts.Seen)
+		links.Count(frontier.Refused, e.counts.Refused)
 		return write(links)
 	}
 }
 
-// join takes the links of other over.
+// join moves the links of other to l.
 func (l *linkSet) join(other *linkSet) {
 	l.offers = append(l.offers, other.offers...)
 	l.details = append(l.details, other.details...)

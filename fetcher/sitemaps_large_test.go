@@ -18,7 +18,6 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
-	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
 // slowStore takes 10 ms for each call with many links, which it counts and
@@ -66,9 +65,9 @@ func (s *slowStore) Complete(ctx context.Context, id frontier.LeaseID, done []fr
 }
 
 // TestSitemapsInBoundedMemory reads an index of 30 sitemaps with 100,000 URLs
-// each, all at once. Besides their bodies, for which there is a limit, some
-// thousand URLs of each are held, and not 50,000: that would be 80 MiB. What is
-// beyond 50,000 is counted.
+// each, all at once. Besides the bodies, whose size is limited, the worker
+// holds some thousand URLs of each sitemap. 50,000 of each would be 80 MiB.
+// URLs beyond 50,000 are counted.
 func TestSitemapsInBoundedMemory(t *testing.T) {
 	const entries, taken = 100_000, 50_000
 	files := fewer(30)
@@ -98,8 +97,8 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 		}})
 		cfg := w.config()
 		cfg.Sitemaps, cfg.Rules.Scope, cfg.Concurrency = true, canon.ScopeAny, 2*files
-		room := fetcher.LargestShare(cfg.Client, false)
-		cfg.Memory = budget.New(room, room)
+		room := fetcher.LeastMemory(cfg.Client)
+		cfg.Memory = room
 		var before, now runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -138,8 +137,8 @@ func TestSitemapsInBoundedMemory(t *testing.T) {
 	})
 }
 
-// TestSitemapInPieces: whatever the store says while a large sitemap is read,
-// each of its URLs is queued or counted as refused, and told.
+// TestSitemapInPieces: each URL of a large sitemap is queued, or counted and
+// reported as refused, whatever the store answers while it is read.
 func TestSitemapInPieces(t *testing.T) {
 	const entries, excluded = 12_000, 500
 	var urls []string
@@ -216,7 +215,8 @@ func TestSitemapInPieces(t *testing.T) {
 }
 
 // TestSitemapsTakeTurns: the sitemaps of one host are read one after another,
-// however many requests it may be asked at once, and those of others meanwhile.
+// even if its policy allows several requests at once. Those of other hosts are
+// read meanwhile.
 func TestSitemapsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string]reply{}

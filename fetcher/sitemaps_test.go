@@ -37,8 +37,9 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestSitemaps: what only sitemaps name is crawled, by the rules of any link.
-func TestSitemaps(t *testing.T) {
+// TestSitemapsAreRead: URLs that only sitemaps name are crawled, by the rules
+// of any link.
+func TestSitemapsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
 			"http://a.test/robots.txt":     robotsTxt("Sitemap: http://a.test/map/index.xml\nSitemap: http://files.test/a.txt\nUser-agent: *\nDisallow: /private"),
@@ -75,8 +76,8 @@ func TestSitemaps(t *testing.T) {
 	})
 }
 
-// TestSitemapsAtWellKnownPlaces: without a word in robots.txt they are looked
-// for, once an origin; without the option never.
+// TestSitemapsAtWellKnownPlaces: if robots.txt names none, they are looked for
+// once for each origin. Without the option they are never looked for.
 func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,8 +101,8 @@ func TestSitemapsAtWellKnownPlaces(t *testing.T) {
 	}
 }
 
-// TestSitemapsNestWithAnEnd: an index that names ever more of them is followed
-// as far as redirects are.
+// TestSitemapsNestWithAnEnd: an index that names another index without end is
+// followed as far as redirects are.
 func TestSitemapsNestWithAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -126,8 +127,8 @@ func TestSitemapsNestWithAnEnd(t *testing.T) {
 	})
 }
 
-// TestRobotsTagHeader: X-Robots-Tag counts as the meta tag does, when it is
-// meant for us.
+// TestRobotsTagHeader: X-Robots-Tag has the effect of the meta element if it is
+// addressed to this crawler.
 func TestRobotsTagHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tagged := func(tag string, refs ...string) reply {
@@ -161,8 +162,9 @@ func TestRobotsTagHeader(t *testing.T) {
 	})
 }
 
-// TestAssets: what pages embed is queued when it is asked for, behind the pages.
-func TestAssets(t *testing.T) {
+// TestAssetsAreCrawled: with the option, embedded URLs are queued after the
+// pages.
+func TestAssetsAreCrawled(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, pages(map[string]reply{

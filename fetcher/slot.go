@@ -35,7 +35,7 @@ type slots struct {
 	prompt *gate
 	late   *gate
 	hosts  *recent.Keys // whose last request took longer than lateAfter
-	most   int          // of both together; 0: no limit
+	most   int          // of both together; 0 means no limit
 }
 
 func newSlots(concurrency, most int) slots {

@@ -20,7 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// TestConfigFaults: all faults at once.
+// TestConfigFaults: New reports all faults at once.
 func TestConfigFaults(t *testing.T) {
 	_, err := fetcher.New(fetcher.Config{Concurrency: -1, HostConcurrency: -1, Retries: -2, Rate: -1,
 		Politeness: politeness.Policy{Jitter: 2}})
@@ -40,7 +40,7 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestMaxPages: pages never exceed the limit, of one worker or two, and reach it.
+// TestMaxPages: one worker or two fetch exactly as many pages as the limit.
 func TestMaxPages(t *testing.T) {
 	rng := dice(t)
 	for _, limit := range []uint64{1, 2, 31, 32, 33, 100, 257} {
@@ -66,7 +66,7 @@ func TestMaxPages(t *testing.T) {
 				if stats := w.stats(); stats.Pages != limit || stats.Leased != 0 {
 					t.Errorf("%d workers: %d pages, %d leased, want %d and none", workers, stats.Pages, stats.Leased, limit)
 				}
-				// The same again, which resumes: nothing is left to be done.
+				// The same again, resumed: nothing is left to do.
 				before := len(w.wire.log())
 				if end, err := w.worker(cfg).Run(t.Context()); err != nil || end != fetcher.Limit || len(w.wire.log()) != before {
 					t.Errorf("a second Run ended with %q, %v, after %d more requests", end, err, len(w.wire.log())-before)
@@ -76,9 +76,9 @@ func TestMaxPages(t *testing.T) {
 	}
 }
 
-// TestMaxPagesOfTheDead: what a worker took and died with counts against the limit
-// until its lease is over. Who has nothing to do until then waits for it, and the
-// pages reach the limit.
+// TestMaxPagesOfTheDead: the items of a dead worker count against the limit
+// until their lease expires. A worker without other work waits for that, and
+// the pages then reach the limit.
 func TestMaxPagesOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, &wire{}, frontiertest.MemoryConfig{LeaseTTL: time.Minute})
@@ -102,9 +102,9 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 	})
 }
 
-// TestHold: Run does not end while somebody is about to add, and goes on at once
-// when they did.
-func TestHold(t *testing.T) {
+// TestHoldKeepsRunning: Run does not end while a hold announces that seeds will
+// be added, and continues as soon as they are.
+func TestHoldKeepsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
 		c := w.worker(w.config())
@@ -131,7 +131,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestWakeIsNotLost: whatever the worker is doing, a new seed is asked for at once.
+// TestWakeIsNotLost: a new seed is requested at once, whatever the worker is
+// doing.
 func TestWakeIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
@@ -159,8 +160,8 @@ func TestWakeIsNotLost(t *testing.T) {
 	})
 }
 
-// TestEmpty: nothing to do is an end, not a fault.
-func TestEmpty(t *testing.T) {
+// TestEmptyEndsRun: a crawl with nothing to do ends without an error.
+func TestEmptyEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
 		w.crawl(w.config())
@@ -181,8 +182,9 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// TestPaused: a paused crawl waits, without asking the store all the time.
-func TestPaused(t *testing.T) {
+// TestPausedStore: a worker waits while the crawl is paused, and does not call
+// the store all the time.
+func TestPausedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})
 		counted := &counter{Memory: w.store}
@@ -218,8 +220,8 @@ func (c *counter) Lease(ctx context.Context, request frontier.LeaseRequest) (fro
 	return c.Memory.Lease(ctx, request)
 }
 
-// TestIdleWorkerIsQuiet: a worker with nothing to do but to wait for a page, for
-// a limit or for seeds asks the store about once a second.
+// TestIdleWorkerIsQuiet: a worker that waits for a page, for a limit or for
+// seeds calls the store about once a second.
 func TestIdleWorkerIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{"http://a.test/1": {wait: 25 * time.Second}}))
@@ -237,7 +239,7 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 	})
 }
 
-// stoppable is a crawl of many hosts that is in full swing after ten seconds.
+// stoppable is a crawl of many hosts after its first ten seconds.
 func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []string) {
 	w := newWorld(t, &wire{answer: func(_ *http.Request, url string, _ int) (reply, bool) {
 		if strings.HasSuffix(url, "/robots.txt") {
@@ -257,8 +259,9 @@ func stoppable(t *testing.T, slow time.Duration) (*world, fetcher.Config, []stri
 	return w, cfg, seeds
 }
 
-// TestSoftStop: what is under way finishes, nothing is started, all else goes
-// back with nothing used, and a second worker finishes the crawl politely.
+// TestSoftStop: requests under way finish and none is started. All other items
+// go back unchanged, and a second worker finishes the crawl within each host's
+// delay.
 func TestSoftStop(t *testing.T) {
 	// In a host's delay with another request under way, and with both under way.
 	for _, after := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} {
@@ -286,7 +289,8 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// given holds the store to have no lease and no item that anything was used up of.
+// given checks that the store has no lease, and no item that used up an
+// attempt.
 func (w *world) given(leased uint64) {
 	w.t.Helper()
 	if stats := w.stats(); stats.Leased != leased || stats.Queued == 0 {
@@ -314,7 +318,7 @@ func (w *world) resume(cfg fetcher.Config) {
 	}
 }
 
-// TestGraceIsOver: requests that take longer than the grace are broken off.
+// TestGraceIsOver: requests that take longer than the grace are aborted.
 func TestGraceIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, cfg, seeds := stoppable(t, 25*time.Second)
@@ -335,9 +339,10 @@ func TestGraceIsOver(t *testing.T) {
 	})
 }
 
-// TestAbort: at once, with or without a soft stop before; a handler is told, and
-// what it gives up is no failure of the page.
-func TestAbort(t *testing.T) {
+// TestAbortEndsRequests: an abort ends requests at once, with or without a soft
+// stop before. OnPage's context ends, and a page that it gives up then has not
+// failed.
+func TestAbortEndsRequests(t *testing.T) {
 	for _, inHandler := range []bool{false, true} {
 		for _, soft := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -372,8 +377,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestDeadlineWithLowRate: a stop with a deadline that waiting for the rate would
-// pass is no reason to give up before it.
+// TestDeadlineWithLowRate: a run whose stop has a deadline lasts until then,
+// even if the rate allows the next request only after it.
 func TestDeadlineWithLowRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, cfg, seeds := stoppable(t, 0)
@@ -394,7 +399,8 @@ func TestDeadlineWithLowRate(t *testing.T) {
 	})
 }
 
-// TestSeedAnswers: index for index, what is no URL with its reason.
+// TestSeedAnswers: Seeds answers index for index, with the reason for each text
+// that is not a URL.
 func TestSeedAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &wire{})

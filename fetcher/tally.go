@@ -19,7 +19,7 @@ type tally struct {
 
 	answered atomic.Bool // a page, or a robots.txt, came
 
-	// what is so now
+	// the present state
 	paying    atomic.Int64 // requests that wait for the worker's rate
 	overdrawn atomic.Int64 // requests that wait for the worker's bandwidth
 	storing   atomic.Int64 // completions that wait for the store
@@ -31,7 +31,7 @@ type tally struct {
 	mu       sync.Mutex
 	hosts    HostCounts
 	outcomes map[frontier.Outcome]uint64
-	last     *LastError // nil: no attempt has failed
+	last     *LastError // nil means that no attempt has failed
 }
 
 // How many hosts, and causes of errors, a worker's sketches hold.
@@ -62,7 +62,7 @@ func NewHostCounts() HostCounts {
 // LastError says why the last attempt that failed did.
 type LastError struct {
 	Time  time.Time `json:"time"`
-	Host  string    `json:"host,omitempty"` // host key; empty: this machine could not make the request
+	Host  string    `json:"host,omitempty"` // host key; empty means that this machine could not make the request
 	Error string    `json:"error"`
 }
 
@@ -82,7 +82,7 @@ func (t *tally) failed(host, cause string) {
 	t.hosts.noteCause(host, cause)
 }
 
-// clip bounds the text of an error, of which a server may have written a part.
+// clip bounds the text of an error, a part of which may come from a server.
 func clip(cause string) string {
 	const most = 300
 	return strings.ToValidUTF8(cause[:min(len(cause), most)], "?")
@@ -168,9 +168,9 @@ type Progress struct {
 	LeasesLost uint64 `json:"leases_lost"`
 
 	Answered  bool       `json:"answered"`             // a page, or a robots.txt, came
-	LastError *LastError `json:"last_error,omitempty"` // nil: no attempt has failed
+	LastError *LastError `json:"last_error,omitempty"` // nil means that no attempt has failed
 
-	// What is so now.
+	// The present state.
 	Hosts     int64 `json:"hosts"`     // leases held
 	Waiting   int64 `json:"waiting"`   // of them, waiting for their host's delay
 	Slots     int   `json:"slots"`     // hosts that can be asked at once
@@ -184,7 +184,7 @@ type Progress struct {
 	LookUps   int   `json:"look_ups"`  // requests waiting for the address of a name
 	DueWaits  bool  `json:"due_waits"` // the store had due hosts that were not taken
 	// Delay is that of the host that had to wait for it last: with many hosts
-	// nearly always the usual one. 0: none had to.
+	// nearly always the usual one. 0 means none had to.
 	Delay time.Duration `json:"delay"`
 	// BackingOff counts the hosts that this worker gave back because they
 	// failed and that are not due yet; the first of them is in NextTry.

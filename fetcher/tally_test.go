@@ -24,7 +24,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// Counts of several runs add up, also with those of a file that has fewer.
+// The counts of several runs can be added, also to those of a file that has
+// fewer.
 func TestMergeHostCounts(t *testing.T) {
 	all, run := NewHostCounts(), NewHostCounts()
 	run.Pages.Add("a.test", 2)

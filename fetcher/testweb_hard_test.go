@@ -19,11 +19,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
-	"github.com/bloomfrontier/crawler/internal/budget"
 )
 
-// wireOnly are the hardships that a test without sockets cannot show: limits of
-// the header, look-ups and addresses are the network's.
+// wireOnly are the hardships that need sockets: limits of the header, look-ups
+// and addresses are enforced by the network code.
 const wireOnly = testweb.Headers | testweb.Addresses
 
 // corners is the web whose corners the tests crawl; the rest of it is small.
@@ -45,8 +44,7 @@ func TestCorners(t *testing.T) {
 		"defaults":          func(*fetcher.Config) {},
 		"links from tokens": func(c *fetcher.Config) { c.FastLinks, c.HostConcurrency = true, 4 },
 		"little memory": func(c *fetcher.Config) {
-			largest := fetcher.LargestShare(c.Client, false)
-			c.Memory = budget.New(3*largest, largest)
+			c.Memory = 3 * fetcher.LeastMemory(c.Client)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +68,8 @@ func (w *world) cornerConfig(web *testweb.Web) fetcher.Config {
 	return cfg
 }
 
-// TestCornersByTwoWorkers: on one store, with its leases short and failing.
+// TestCornersByTwoWorkers: two workers share one store whose leases are short
+// and whose calls fail.
 func TestCornersByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +82,7 @@ func TestCornersByTwoWorkers(t *testing.T) {
 		faults := frontiertest.Random(rng.Uint64(), 0.02, 100*time.Millisecond)
 		cfg.Store = frontiertest.NewFaulty(w.store, func(op frontiertest.Op, call int) frontiertest.Fault {
 			f := faults(op, call)
-			if f.Err == frontier.ErrFull { // sitemaps would be refused, and their pages not found
+			if f.Err == frontier.ErrFull { // a full store would refuse sitemaps, and their pages would not be found
 				f.Err = frontier.ErrUnavailable
 			}
 			return f
@@ -101,7 +100,8 @@ func clientOf(t *testing.T, cfg get.Config) *get.Client {
 	return client
 }
 
-// judge holds a crawl of web to its records, manners, and what it refused.
+// judge checks the records of a crawl of web, its delays, and the URLs it
+// refused.
 func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
 	t.Helper()
 	report, err := web.Compare(&w.sink.lines)
@@ -129,7 +129,7 @@ func judge(t *testing.T, w *world, web *testweb.Web, promised testweb.Manners) {
 		report.Records, report.Expected, report.Optional, verdict.Requests, report.Outcomes, refused)
 }
 
-// TestFullStoreRefusesSitemaps: the crawl goes on without them.
+// TestFullStoreRefusesSitemaps: the crawl continues without them.
 func TestFullStoreRefusesSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -152,8 +152,8 @@ func TestFullStoreRefusesSitemaps(t *testing.T) {
 	})
 }
 
-// streamWire answers by calling a handler, whose body comes while it is written:
-// it may have no end.
+// streamWire answers by calling a handler and passes the body on while the
+// handler writes it. The body may be endless.
 type streamWire struct{ handler http.Handler }
 
 func (s streamWire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -220,7 +220,7 @@ func (s *streamed) Write(b []byte) (int, error) {
 	return s.body.Write(b)
 }
 
-// hanging is a body whose end is its writer's end.
+// hanging is a body that ends when its writer closes it.
 type hanging struct {
 	io.Reader
 	hangUp func()
@@ -232,7 +232,7 @@ func (h hanging) Close() error {
 }
 
 // TestCornersOnTheWire crawls the corners that need sockets: floods of headers,
-// names, and addresses that nobody may be asked at.
+// names, and forbidden addresses.
 func TestCornersOnTheWire(t *testing.T) {
 	canaries, err := testweb.ListenCanaries()
 	if err != nil {
@@ -269,8 +269,8 @@ func TestCornersOnTheWire(t *testing.T) {
 	}
 }
 
-// serve serves web, at harmless too if that is not nil, and its names; it returns
-// where.
+// serve serves web and its names, and harmless if that is not nil. It returns
+// their addresses.
 func serve(t *testing.T, web *testweb.Web, harmless net.Listener) (server, names string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

@@ -19,8 +19,9 @@ import (
 
 var proof = flag.Bool("proof", false, "run the crawls of the test web at full size: 20,000 pages")
 
-// TestWebWithAllHardships crawls the test web without sockets: exactly the
-// expected records, each once, under a judge that allows no tolerance.
+// TestWebWithAllHardships crawls the test web without sockets. The records are
+// exactly the expected ones, each once, and the delays are checked without a
+// tolerance.
 func TestWebWithAllHardships(t *testing.T) {
 	hosts, pages := fewer(60), fewer(2000)
 	if *proof {
@@ -65,7 +66,8 @@ func TestWebWithAllHardships(t *testing.T) {
 	}
 }
 
-// TestWebByTwoWorkers: on one store, with its leases short and failing.
+// TestWebByTwoWorkers: two workers share one store whose leases are short and
+// whose calls fail.
 func TestWebByTwoWorkers(t *testing.T) {
 	rng := dice(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +91,7 @@ func TestWebByTwoWorkers(t *testing.T) {
 	})
 }
 
-// crawlByTwo crawls web by two workers and holds them to its records and manners.
+// crawlByTwo crawls web with two workers and checks their records and delays.
 func (w *world) crawlByTwo(cfg fetcher.Config, web *testweb.Web) {
 	w.t.Helper()
 	ends := make(chan error, 2)

@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/trap"
 )
 
-// TestTraps crawls a site that never ends: a crawl of it does.
-func TestTraps(t *testing.T) {
+// TestTrapsAreRefused: the crawl of a site that makes URLs without end ends.
+func TestTrapsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
 			"http://a.test/":                     links("/a/b/", "/cal/2031-11", "?"),
@@ -37,8 +37,8 @@ func TestTraps(t *testing.T) {
 	})
 }
 
-// TestMaxHosts: of a domain with hosts without end the first are crawled, and
-// every seed.
+// TestMaxHosts: of a domain with endless hosts the crawl fetches the first ones
+// and every seed.
 func TestMaxHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
@@ -54,7 +54,7 @@ func TestMaxHosts(t *testing.T) {
 		}
 		cfg.Rules.MaxHosts, cfg.Quota = 4, w.store
 		w.crawl(cfg, "http://a.test/", "http://seed.a.test/")
-		_, hosts, err := w.store.Claimed(t.Context(), "a.test", "")
+		_, hosts, err := w.store.Reserved(t.Context(), "a.test", "")
 		if err != nil || hosts < 4 || hosts > 5 { // www.a.test is a seed: it comes on top if it comes late
 			t.Errorf("%d hosts of a.test (%v), want 4 or 5", hosts, err)
 		}
@@ -70,29 +70,29 @@ func TestMaxHosts(t *testing.T) {
 	})
 }
 
-// claims counts what a crawl asks its Quota.
-type claims struct {
+// quotaCalls counts what a crawl asks its Quota.
+type quotaCalls struct {
 	frontier.Quota
 	calls int
 	keys  []string
 }
 
-func (c *claims) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+func (c *quotaCalls) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	c.calls++
 	for _, k := range keys {
 		c.keys = append(c.keys, k.Key)
 	}
-	return c.Quota.Claim(ctx, keys, most)
+	return c.Quota.Reserve(ctx, keys, most)
 }
 
-// TestHostsOfAPageAreClaimedTogether: a page costs one call of Claim, and a host
-// that only refused links name gets no place.
-func TestHostsOfAPageAreClaimedTogether(t *testing.T) {
+// TestHostsOfAPageAreReservedTogether: a page costs one call of Reserve, and a host
+// that only refused links name is not reserved.
+func TestHostsOfAPageAreReservedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, pages(map[string]reply{
 			"http://a.test/": links("http://1.a.test/", "http://2.a.test/", "http://1.a.test/x", "http://3.a.test/private", "http://b.test/"),
 		}))
-		cfg, quota := w.config(), &claims{Quota: w.store}
+		cfg, quota := w.config(), &quotaCalls{Quota: w.store}
 		cfg.Rules.Scope, cfg.Rules.MaxDepth = canon.ScopeAny, 1
 		cfg.Rules.Exclude = []*regexp.Regexp{regexp.MustCompile("private")}
 		cfg.Rules.MaxHosts, cfg.Quota = 10, quota
@@ -100,10 +100,10 @@ func TestHostsOfAPageAreClaimedTogether(t *testing.T) {
 		w.crawl(cfg, "http://a.test/")
 		want := []string{"a.test", "1.a.test", "2.a.test", "b.test"}
 		if quota.calls != 2 || !slices.Equal(quota.keys, want) {
-			t.Errorf("%d calls of Claim with %q, want one of the seed and one of the page: %q", quota.calls, quota.keys, want)
+			t.Errorf("%d calls of Reserve with %q, want one of the seed and one of the page: %q", quota.calls, quota.keys, want)
 		}
-		if has, _, err := w.store.Claimed(t.Context(), "a.test", "3.a.test"); err != nil || has {
-			t.Errorf("3.a.test, which only an excluded link names, has a place: %t, %v", has, err)
+		if has, _, err := w.store.Reserved(t.Context(), "a.test", "3.a.test"); err != nil || has {
+			t.Errorf("3.a.test, which only an excluded link names, is counted: %t, %v", has, err)
 		}
 	})
 }

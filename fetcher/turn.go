@@ -52,7 +52,7 @@ func (h *holding) begin(stop context.Context, next turn) (end func(), err error)
 }
 
 // takeTurn waits for the slot, the host and the worker's rate and bandwidth, these
-// last: whoever holds a share of them starts at once.
+// last, because a request with a share of them must start at once.
 func (h *holding) takeTurn(stop context.Context, next turn) (err error) {
 	if err := h.takeSlot(stop); err != nil {
 		return err

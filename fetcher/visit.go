@@ -81,7 +81,7 @@ func (h *holding) visit(item frontier.Item, url canon.URL, private bool, began c
 	end := h.closing && h.outstanding == 1 && len(h.pending) == 0
 	h.mu.Unlock()
 	h.complete([]frontier.Completion{done}, end)
-	v.tellRefused()
+	v.reportRefused()
 	if len(done.Links) > 0 {
 		h.Wake()
 	}
@@ -114,8 +114,8 @@ type visited struct {
 	url  canon.URL
 	at   time.Time // when the request started
 
-	answer  *get.Response // nil: none came
-	share   *budget.Share // of the memory; nil: there is no limit
+	answer  *get.Response // nil means none came
+	share   *budget.Share // of the memory; nil means that there is no limit
 	packed  int64         // bytes of the answer for the archive
 	data    int           // bytes of fields and text in the record
 	refused []Refused     // links, for Config.OnRefused
@@ -128,6 +128,9 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 		URL: item.URL, Host: item.Host, Depth: int(item.Depth), Attempts: int(item.Attempts),
 		Round: int(item.Round), FetchedAt: at.UTC().Truncate(time.Millisecond),
 		ID: hex.EncodeToString(item.Fingerprint[:8]), Item: item.Fingerprint, Lease: h.lease.ID,
+	}
+	if item.Class != frontier.Bulk {
+		r.Class = item.Class.String()
 	}
 	if item.Referrer != (frontier.Referrer{}) {
 		r.ReferrerID = hex.EncodeToString(item.Referrer[:])

@@ -69,14 +69,14 @@ type Scope interface {
 // Quota limits the number of different keys in a group, such as the hosts of a
 // registrable domain. Implementations are safe for concurrent use.
 type Quota interface {
-	// Claim adds each of keys to its group, unless the group has most keys
+	// Reserve adds each of keys to its group, unless the group has most keys
 	// already, and reports, index for index, which keys are in their group. A key
 	// may occur twice. A key stays in its group for good. Concurrent calls never
 	// add more than most keys to a group. After an error some of keys may have
 	// been added; a repeated call reports them.
-	Claim(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
-	// Claimed reports whether key is in group, and how many keys the group has.
-	Claimed(ctx context.Context, group, key string) (has bool, taken uint64, err error)
+	Reserve(ctx context.Context, keys []QuotaKey, most uint64) ([]bool, error)
+	// Reserved reports whether key is in group, and how many keys the group has.
+	Reserved(ctx context.Context, group, key string) (has bool, size uint64, err error)
 }
 
 // QuotaKey is a key of a group, such as a host of a registrable domain. Neither
@@ -173,6 +173,13 @@ type HostUpdate struct {
 	End   bool          // end the lease; items that are not completed go back to the queue
 }
 
+// HostLimits are settings of a store that differ for one host key. A zero field
+// means the store's setting for all hosts.
+type HostLimits struct {
+	Delay      time.Duration
+	MaxPerHost uint64 // number of items that may be added
+}
+
 // MaxBlob is the largest HostUpdate.Blob in bytes.
 const MaxBlob = 24 << 10
 
@@ -195,10 +202,10 @@ type Completion struct {
 	RetryIn     time.Duration // with Retry
 	Links       []Offer       // outlinks that the worker's rules accepted
 	Refused     []Refusal     // counts of the outlinks that they refused
-	// Untold reports that the exact set was unreachable when the item finished.
+	// Unconfirmed reports that the exact set was unreachable when the item finished.
 	// The store writes a note for the set in the step that completes the item
 	// (exact.Outbox).
-	Untold bool
+	Unconfirmed bool
 	// Record writes the record of a finished item to the store's Output. The
 	// store calls it at most once for a completion, when the verdicts on the links
 	// are known and before the completion takes effect. It makes one such call at
@@ -218,6 +225,21 @@ type Completion struct {
 // LinkCounts counts the links of one page: Found = Added + Seen + Refused.
 // Deferred links are not counted.
 type LinkCounts struct{ Found, Added, Seen, Refused uint64 }
+
+// Count adds a number of links with the same answer to n.
+func (n *LinkCounts) Count(answer Answer, links uint64) {
+	switch answer {
+	case Added:
+		n.Added += links
+	case Seen:
+		n.Seen += links
+	case Refused:
+		n.Refused += links
+	default:
+		return
+	}
+	n.Found += links
+}
 
 // Refusal is a number of links that were refused for the same reason.
 type Refusal struct {

@@ -92,6 +92,14 @@ const (
 	Listed        // a URL that a sitemap lists, if those are exact (package exact)
 )
 
+// String returns the name of the class, as records have it.
+func (c Class) String() string {
+	if names := [...]string{"bulk", "exact", "sitemap", "listed"}; int(c) < len(names) {
+		return names[c]
+	}
+	return fmt.Sprintf("Class(%d)", c)
+}
+
 // Decision is what an exact set beside the store has decided about an offer
 // (package exact). The store then sets the filter's bits without asking it. Only
 // a store that is an exact.Outbox understands a Decision other than Undecided.

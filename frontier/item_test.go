@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// TestAnswerWords: the words go to other processes and into logs; the numbers go
-// nowhere. The zero value is none of the answers.
+// TestAnswerWords: other processes and logs get the words, never the numbers.
+// The zero value is none of the answers.
 func TestAnswerWords(t *testing.T) {
 	for answer, want := range map[Answer]string{Seen: "seen", Added: "added", Refused: "refused", Deferred: "deferred", 0: "Answer(0)"} {
 		if got := answer.String(); got != want {
@@ -18,8 +18,8 @@ func TestAnswerWords(t *testing.T) {
 	}
 }
 
-// TestItemOfOffer: an item has every field of its offer that both types have, and
-// the other way round. A new field of both must be copied too.
+// TestItemOfOffer: an item has every field of its offer that both types have,
+// and vice versa. A new field of both must be copied too.
 func TestItemOfOffer(t *testing.T) {
 	offer := Offer{
 		URL: "http://a.test/", Host: "a.test", Depth: 1, Hops: 2, Priority: PriorityAsset, Class: Exact,
@@ -50,5 +50,18 @@ func TestItemOfOffer(t *testing.T) {
 	}
 	if offer.Decision = Undecided; offer.Item(print).Round != 0 {
 		t.Error("an undecided offer gives an item in another round than 0")
+	}
+}
+
+// TestLinkCountsAddUp: a link of each answer is counted once, and Found is the
+// sum. Deferred links are not counted.
+func TestLinkCountsAddUp(t *testing.T) {
+	var n LinkCounts
+	for answer, links := range map[Answer]uint64{Added: 1, Seen: 20, Refused: 300, Deferred: 4000, 0: 50000} {
+		n.Count(answer, links)
+		n.Count(answer, links)
+	}
+	if want := (LinkCounts{Found: 642, Added: 2, Seen: 40, Refused: 600}); n != want {
+		t.Errorf("counted %+v, want %+v", n, want)
 	}
 }

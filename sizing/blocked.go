@@ -5,18 +5,17 @@ import (
 	"math"
 )
 
-// ExactBlockedFalsePositiveRate returns the false-positive rate of a filter whose
-// keys each keep all their k bits in one block of blockBits, chosen by hash, at
-// bitsPerKey bits for each key stored.
+// ExactBlockedFalsePositiveRate returns the false-positive rate of a filter in which
+// all k bits of a key lie in one block of blockBits bits, chosen by a hash, and which
+// has bitsPerKey bits for each added key.
 //
-// Blocks are loaded unevenly, and the crowded ones err more:
+// Blocks have different numbers of keys, and those with more keys err more:
 // Σ_i Poisson(i; B/c)·(1-(1-1/B)^(ik))^k (Putze, Sanders, Singler, "Cache-,
-// Hash-, and Space-Efficient Bloom Filters", JEA 14, 2009). In a small block the
-// number of bits that i keys set varies too, which that formula leaves out; it
-// makes 1.2 % at p = 1 % and 7 % at 1e-6 for blocks of 512 bits. The result is
-// within 1 % of that difference and within 0.5 % of the whole.
-// It takes some microseconds. It panics unless bitsPerKey > 0, blockBits > 1
-// and k > 0.
+// Hash-, and Space-Efficient Bloom Filters", JEA 14, 2009). The number
+// of bits that i keys set in a small block varies as well. That formula leaves this
+// out, but this function includes it: for blocks of 512 bits it adds 1.2 % at p = 1 %
+// and 7 % at 1e-6. The result is accurate to 0.5 %. The function takes some
+// microseconds. It panics unless bitsPerKey > 0, blockBits > 1 and k > 0.
 func ExactBlockedFalsePositiveRate(bitsPerKey float64, blockBits int, k uint) float64 {
 	if !(bitsPerKey > 0) || blockBits < 2 {
 		panic(fmt.Sprintf("sizing: %g bits per key in blocks of %d bits", bitsPerKey, blockBits))
@@ -27,10 +26,10 @@ func ExactBlockedFalsePositiveRate(bitsPerKey float64, blockBits int, k uint) fl
 	})
 }
 
-// ExactBlockedBits returns the fewest bits per key, to a relative 1e-9, with
-// which a filter of blocks of blockBits has an ExactBlockedFalsePositiveRate of
-// at most p, and the integer number of hash functions in 1..MaxHashes that does
-// it. It panics unless 0 < p < 1 and blockBits > 1.
+// ExactBlockedBits returns the fewest bits per key, to a relative 1e-9, for which
+// ExactBlockedFalsePositiveRate is at most p with blocks of blockBits bits. It also
+// returns the number of hash functions, an integer in 1..MaxHashes. It panics unless
+// 0 < p < 1 and blockBits > 1.
 func ExactBlockedBits(p float64, blockBits int) (bitsPerKey float64, k uint) {
 	bits := func(k uint) float64 {
 		lo := BitsPerKey(p, k) // an unblocked filter needs less
@@ -51,9 +50,9 @@ func ExactBlockedBits(p float64, blockBits int) (bitsPerKey float64, k uint) {
 	return bits(k), k
 }
 
-// occupancyPower returns the mean of (X/m)^k to second order around the mean of
-// X, the number of distinct values among draws uniform ones out of m:
-// f(EX) + Var(X)·f″(EX)/2. Mean and variance of X are the classic ones of
+// occupancyPower returns the mean of (X/m)^k, where X is the number of distinct values
+// among so many uniform draws out of m values. It expands f(X) = (X/m)^k to second
+// order around the mean of X: f(EX) + Var(X)·f″(EX)/2. Mean and variance of X are the classic ones of
 // occupancy (Johnson and Kotz, "Urn Models", 1977), to leading order in 1/m.
 func occupancyPower(draws, m float64, k uint) float64 {
 	if draws == 0 {

@@ -38,7 +38,7 @@ func TestLostWhileFilling(t *testing.T) {
 	near(t, "share of p lost at p = 1e-6", lost(1e-6)/1e-6, 0.066, 3)
 }
 
-func TestOverfill(t *testing.T) {
+func TestOverfilledRate(t *testing.T) {
 	m, k := OptimalBits(1e6, 0.01)
 	near(t, "percent at 1.5n", 100*FalsePositiveRate(15e5, m, k), 5.8, 1)
 	near(t, "percent at 2n", 100*FalsePositiveRate(2e6, m, k), 15.7, 1)
@@ -72,8 +72,8 @@ func TestBosePower(t *testing.T) {
 	}
 }
 
-// The approximation of what chance collisions do against their distribution, in
-// a filter of some thousand bits.
+// The approximation for random collisions against their distribution, in a
+// filter of some thousand bits.
 func TestOccupancyPower(t *testing.T) {
 	for _, p := range []float64{0.1, 0.01, 1e-6, 1e-12} {
 		n := uint64(16000 / BitsPerKey(p, 1+uint(math.Log2(1/p))))
@@ -91,8 +91,8 @@ func TestOccupancyPower(t *testing.T) {
 	}
 }
 
-// blockedBefore is the formula of Putze, Sanders and Singler, which leaves out
-// that the bits which some keys set in a block vary in number.
+// blockedBefore is the formula of Putze, Sanders and Singler, which ignores
+// that keys set different numbers of bits in a block.
 func blockedBefore(bitsPerKey float64, blockBits int, k uint) float64 {
 	return poissonMean(float64(blockBits)/bitsPerKey, func(keys float64) float64 {
 		return math.Pow(-math.Expm1(keys*float64(k)*math.Log1p(-1/float64(blockBits))), float64(k))
@@ -150,7 +150,7 @@ func TestExactBlockedFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// A rate is a sum of a thousand terms at most, whatever the block: far below a
+// A rate is a sum of at most a thousand terms, whatever the block: far below a
 // millisecond.
 func TestPoissonMeanIsShort(t *testing.T) {
 	for _, mean := range []float64{0.01, 10, 1000, 1e5, 1e8, 1e12} {
@@ -162,7 +162,7 @@ func TestPoissonMeanIsShort(t *testing.T) {
 	}
 }
 
-func TestCardinality(t *testing.T) {
+func TestCardinalityGolden(t *testing.T) {
 	const n = 1_000_000
 	m, k := OptimalBits(n, 0.01)
 	set := uint64(math.Round(float64(m) * -math.Expm1(-load(n, m, k))))
@@ -178,7 +178,7 @@ func TestCardinality(t *testing.T) {
 	}
 }
 
-func TestInterval(t *testing.T) {
+func TestIntervalGolden(t *testing.T) {
 	for _, c := range []struct {
 		successes, trials uint64
 		lo, hi            float64

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// ZipfLoads returns how many of n keys each of so many partitions gets when the
-// i-th largest of hosts has a share that goes with 1/i (Zipf's law: the sizes of
-// web sites are near it) and a hash chooses the partition of a host. It is
-// deterministic; hosts beyond the first million are spread evenly. It panics
-// unless hosts > 0 and partitions > 0.
+// ZipfLoads returns how many of n keys each partition gets if the i-th largest host has
+// a share proportional to 1/i (Zipf's law, which the sizes of web sites roughly
+// follow) and a hash chooses the partition of a host. It is deterministic. It spreads
+// hosts after the first million evenly. It panics unless hosts > 0 and partitions > 0.
 func ZipfLoads(n, hosts uint64, partitions int) []uint64 {
 	if hosts == 0 || partitions < 1 {
 		panic(fmt.Sprintf("sizing: %d hosts in %d partitions", hosts, partitions))
@@ -31,8 +30,8 @@ func ZipfLoads(n, hosts uint64, partitions int) []uint64 {
 	return keys
 }
 
-// LargestHost returns how many of n keys the largest of hosts has under Zipf's
-// law. It panics if hosts is 0.
+// LargestHost returns how many of n keys the largest host has under Zipf's law. It
+// panics if hosts is 0.
 func LargestHost(n, hosts uint64) uint64 {
 	return uint64(math.Ceil(float64(n) / harmonic(hosts)))
 }
@@ -48,7 +47,7 @@ func evenLoads(n uint64, partitions int) []uint64 {
 	return loads
 }
 
-// harmonic returns 1 + 1/2 + ... + 1/n, from a hundred on by Euler's expansion.
+// harmonic returns 1 + 1/2 + ... + 1/n, for n > 100 by Euler's expansion.
 func harmonic(n uint64) float64 {
 	if n == 0 {
 		panic("sizing: 0 hosts")
@@ -73,28 +72,28 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// CrawlPlan asks how long a crawl takes that is polite.
+// CrawlPlan describes a polite crawl, for TimeToCrawl.
 type CrawlPlan struct {
 	URLs        uint64
 	Hosts       uint64
-	Delay       time.Duration // from one start to the next at one host
+	Delay       time.Duration // between the starts of two requests to one host
 	Latency     time.Duration // of one answer
-	HostsAtOnce uint64        // hosts worked on at the same time by all workers together
+	HostsAtOnce uint64        // hosts that all workers together request at the same time
 }
 
-// CrawlTime is the least time that a CrawlPlan takes. A host is asked once in
-// the larger of delay and latency; so many hosts at once make the rate, and the
-// largest host the time that no number of workers shortens.
+// CrawlTime is the minimum duration of a crawl. A host gets one request per delay or
+// latency, whichever is longer. HostsAtOnce limits the rate of the whole crawl. The
+// largest host takes its own time, which more workers do not shorten.
 type CrawlTime struct {
-	PagesPerSecond float64       // while there are hosts enough
+	PagesPerSecond float64       // while enough hosts have URLs left
 	Even           time.Duration // hosts of equal size
 	Zipf           time.Duration // sizes after Zipf's law
 	LargestHost    uint64        // URLs of the largest host under Zipf's law
-	ZipfLargest    time.Duration // what it takes alone: the floor of Zipf
+	ZipfLargest    time.Duration // duration for the largest host alone, a lower bound of Zipf
 }
 
-// TimeToCrawl returns the least time of a plan. Durations beyond what
-// time.Duration holds (292 years) are cut there. It panics unless URLs, Hosts
+// TimeToCrawl returns the minimum duration of a crawl. Durations are at most the maximum
+// of time.Duration (292 years). It panics unless URLs, Hosts
 // and HostsAtOnce are above 0 and one of Delay and Latency is.
 func TimeToCrawl(plan CrawlPlan) CrawlTime {
 	pace := max(plan.Delay, plan.Latency)

@@ -5,27 +5,27 @@ import (
 	"math"
 )
 
-// Layer is one filter of a chain that grows: full at Capacity keys, when it
-// holds FPR and the next layer begins.
+// Layer is one layer of a Chain. At Capacity keys its rate is FPR, and a growing chain
+// adds the next layer.
 type Layer struct {
 	Capacity uint64  // keys
-	Bits     uint64  // of one plain filter; a layout adds its own price
+	Bits     uint64  // of one plain filter; shards and blocks need more
 	Hashes   uint    // of one plain filter
 	FPR      float64 // this layer's part of the chain's rate
 }
 
-// firstShare is the part of p that the first layer of a growing chain gets.
-// Few crawls outgrow their first layer much, so it gets nearly all.
+// firstShare is the part of p that the first layer of a growing chain gets. It is
+// large because few crawls have many more keys than their first layer.
 const firstShare = 0.9
 
-// LayerAt returns layer i of a chain that is made for n keys at a
-// false-positive rate of p, however far it grows.
+// LayerAt returns layer i of a chain whose first layer is sized for n keys and whose
+// false-positive rate is at most p.
 //
 // With growth the first layer gets 0.9 p; layer i >= 1 has twice the capacity of
-// the one before and gets 0.1 p·2⁻ⁱ, so that the rates of all layers together
-// stay below p (after Almeida et al., "Scalable Bloom Filters", IPL 101, 2007).
-// Without growth layer 0 gets all of p and there is no other. It panics as
-// OptimalBits does, for i < 0, and for i > 0 without growth.
+// the one before and gets 0.1 p·2⁻ⁱ, so that the sum over any number of layers stays
+// below p (after Almeida et al., "Scalable Bloom Filters", IPL 101, 2007). Without
+// growth layer 0 is the only one and gets all of p. LayerAt panics like OptimalBits,
+// for i < 0, and for i > 0 without growth.
 func LayerAt(i int, n uint64, p float64, growth bool) Layer {
 	checkRate(p)
 	if i < 0 || i > 0 && !growth {
@@ -45,20 +45,19 @@ func LayerAt(i int, n uint64, p float64, growth bool) Layer {
 	return layer
 }
 
-// Offered returns how many distinct keys must be offered until Capacity of them
-// were new to the layer. A chain counts only those, and as they are the keys that
-// found clear bits, they set more of them than others: a layer that is to hold
-// its rate is made for as many as were offered.
+// Offered returns how many distinct keys must be offered until Capacity of them have
+// been added. The others are false positives, which a chain does not count. Added keys
+// found clear bits, so they set more bits than the average key. To stay below its
+// rate a layer must therefore be sized for the number of offered keys.
 func (l Layer) Offered() uint64 {
 	return uint64(math.Ceil(float64(l.Capacity) / (1 - LostWhileFilling(l.Capacity, l.Bits, l.Hashes))))
 }
 
-// Chain is a filter made for Keys keys at a false-positive rate of FPR that
-// grows by layers, or does not: see LayerAt.
+// Chain describes a filter of one or more layers: see LayerAt.
 type Chain struct {
-	Keys   uint64
+	Keys   uint64 // capacity of the first layer
 	FPR    float64
-	Growth bool
+	Growth bool // add layers beyond Keys
 }
 
 // Fill describes a Chain with some number of keys in it.
@@ -66,17 +65,17 @@ type Fill struct {
 	Keys      uint64  `json:"keys"`
 	Layers    int     `json:"layers"`
 	Bits      uint64  `json:"bits"`       // of all layers
-	FPR       float64 `json:"fpr"`        // that a new key is taken for a known one now
-	LostShare float64 `json:"lost_share"` // of Keys, while it was filled
+	FPR       float64 `json:"fpr"`        // probability that a new key is a false positive now
+	LostShare float64 `json:"lost_share"` // share of Keys that were false positives when they were offered
 	LostKeys  float64 `json:"lost_keys"`
 }
 
-// At returns the state of the chain once keys distinct keys are in it, each in
-// the layer that was the last one when it came. A new key is tested against
-// every layer, so the rate is 1 - Π(1-p_i). It panics as LayerAt does.
+// At returns the state of the chain after keys distinct keys, each added to the layer
+// that was the last one at that time. A new key is tested against every layer, so the
+// rate is 1 - Π(1-p_i). It panics like LayerAt.
 func (c Chain) At(keys uint64) Fill {
 	fill := Fill{Keys: keys}
-	passes := 1.0 // the chance that a new key passes the layers before
+	passes := 1.0 // probability that no earlier layer claims a new key
 	for rest := keys; ; fill.Layers++ {
 		layer := LayerAt(fill.Layers, c.Keys, c.FPR, c.Growth)
 		held := rest

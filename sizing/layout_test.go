@@ -29,7 +29,7 @@ func TestShardedBits(t *testing.T) {
 	}
 }
 
-// Sampling every stride-th term must not show.
+// The result must not show that only every stride-th term is sampled.
 func TestPoissonMean(t *testing.T) {
 	for _, mean := range []float64{0.001, 1, 13.3, 100, 1000, 1e5, 1e8, 1e12} {
 		near(t, "total", poissonMean(mean, func(float64) float64 { return 1 }), 1, 12)
@@ -82,7 +82,7 @@ func TestChainAt(t *testing.T) {
 	}
 }
 
-// The loss of a chain is the sum of the rates that its keys met one by one.
+// The loss of a chain is the sum of the rates at which its keys were added.
 func TestChainLosesTheSumOfItsRates(t *testing.T) {
 	c := Chain{Keys: 100, FPR: 0.01, Growth: true}
 	sum := 0.0
@@ -269,7 +269,7 @@ func TestRedisQueue(t *testing.T) {
 }
 
 // Measured with Postgres 15: crawler bench memory.
-func TestTier(t *testing.T) {
+func TestPostgresKeySizes(t *testing.T) {
 	for _, c := range []struct {
 		keys              uint64
 		finished, waiting float64
@@ -277,11 +277,11 @@ func TestTier(t *testing.T) {
 		{100_000, 97.2, 321.6}, {100_000, 97.2, 374.2}, {300_000, 99.9, 328.9}, // the second is of a run whose vacuum gave nothing back
 		{1_000_000, 97.3, 294.7}, {10_000_000, 98.9, 283.1},
 	} {
-		got := float64(TierFinished(c.keys)) / float64(c.keys)
+		got := float64(PostgresFinished(c.keys)) / float64(c.keys)
 		if math.Abs(got/c.finished-1) > 0.10 {
 			t.Errorf("%d finished keys: %.1f bytes each, measured %.1f", c.keys, got, c.finished)
 		}
-		least, most := TierWaiting(c.keys, 80)
+		least, most := PostgresWaiting(c.keys, 80)
 		if low, high := float64(least)/float64(c.keys), float64(most)/float64(c.keys); c.waiting < 0.9*low || c.waiting > 1.1*high {
 			t.Errorf("%d waiting keys: %.1f to %.1f bytes each, measured %.1f", c.keys, low, high, c.waiting)
 		}
@@ -306,7 +306,7 @@ func TestLocalQueue(t *testing.T) {
 	}
 }
 
-// What Go allocates is what it rounds the capacity of a grown slice up to.
+// Go allocates the rounded capacity of a grown slice.
 func TestGoAllocation(t *testing.T) {
 	for size := 1; size < 100_000; size += 1 + size/50 {
 		if got, want := goAllocation(uint64(size)), cap(append([]byte(nil), make([]byte, size)...)); got != uint64(want) {

@@ -8,20 +8,20 @@ type MemoryLayout struct {
 	ShardBits  uint64  `json:"shard_bits"`
 	Hashes     uint    `json:"hashes"`
 	Bytes      uint64  `json:"bytes"`     // of bits
-	Allocated  uint64  `json:"allocated"` // what the process takes for them
+	Allocated  uint64  `json:"allocated"` // by Go, for the bits
 	BitsPerKey float64 `json:"bits_per_key"`
 	FPR        float64 `json:"fpr"` // when full
 }
 
-// DefaultShards is how many independent filters, each under its own lock, a
-// filter in memory is made of.
+// DefaultShards is the default number of shards in a filter in memory: independent
+// filters with a lock each.
 const DefaultShards = 64
 
-// shardExtra is what a sub-filter takes beside its bits: lock, headers, pointers.
+// shardExtra is the memory of a shard in addition to its bits: lock, headers, pointers.
 const shardExtra = 128
 
-// SizeMemory returns the first layer of a filter in memory that is made for
-// c.Keys keys. It panics as ShardedBits does.
+// SizeMemory returns the first layer of a filter in memory as c describes it. It panics
+// like ShardedBits.
 func SizeMemory(c Chain, shards uint64) MemoryLayout {
 	first := LayerAt(0, c.Keys, c.FPR, c.Growth)
 	keys := first.Capacity

@@ -2,14 +2,13 @@ package sizing
 
 import "math"
 
-// poissonMean returns the mean of f(N) for N Poisson with the given mean, where
-// f is in [0, 1] and does not fall.
+// poissonMean returns the mean of f(N) for a Poisson N with the given mean. f must be
+// in [0, 1] and must not decrease.
 //
-// Terms are summed outwards from the most likely N until what is left cannot
-// count. Where the distribution is wide only every stride-th N is visited: its
-// weights are smooth on the scale of their standard deviation, so that an even
-// sampling eight times as fine gives the mean to full precision (the
-// trapezoidal rule on a bell curve), and the work stays at some hundred terms.
+// It sums terms outwards from the most likely N until the rest is negligible. If the
+// distribution is wide, it uses every stride-th N only, with eight of them per
+// standard deviation. The trapezoidal rule is exact to full precision for such a bell
+// curve, and the sum has some hundred terms.
 func poissonMean(mean float64, f func(n float64) float64) float64 {
 	const negligible = 1e-17
 	sigma := math.Sqrt(mean)
@@ -48,9 +47,8 @@ func poissonRatio(mean, mode, n float64) float64 {
 	return math.Exp(stirling(mean, n) - stirling(mean, mode))
 }
 
-// stirling returns the logarithm of Poisson(n; mean), but for a constant, by
-// Stirling's series for a large n: the differences of large logarithms that
-// lgamma would leave have no digits there.
+// stirling returns the logarithm of Poisson(n; mean), without a constant, by Stirling's
+// series for a large n. Differences of lgamma would lose all digits there.
 func stirling(mean, n float64) float64 {
 	d := n - mean
 	return d - (n+0.5)*math.Log1p(d/mean) - 1/(12*n)

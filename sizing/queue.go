@@ -2,18 +2,18 @@ package sizing
 
 import "fmt"
 
-// HostBytes is how long host names are taken to be where only the length of
-// URLs is given: "https://", so many bytes, and the rest is path and query.
+// HostBytes is the assumed length of host names if only the length of URLs is given. A
+// URL is then "https://", so many bytes, and path and query.
 const HostBytes = 22
 
-// pathBytes returns how long path and query of a URL are.
+// pathBytes returns the length of path and query of a URL.
 func pathBytes(urlBytes int) float64 { return float64(max(urlBytes-len("https://")-HostBytes, 1)) }
 
-// RedisQueue returns what URLs of urlBytes each (the mean) that wait in the queue
-// of a crawl with the default number of partitions add to used_memory, beside
-// the filter, when all hosts have equally many. Fewer hosts with more take less.
-// The coefficients are measured: the result is within 10 % of Redis 7.0.15 for
-// 10⁵ to 10⁷ URLs on 10 to 10⁵ hosts. It panics if urlBytes is not positive.
+// RedisQueue returns the part of used_memory that queued URLs take in Redis, without the
+// filter, in a crawl with the default number of partitions. urlBytes is the mean length
+// of a URL. All hosts are assumed to have equally many; unequal hosts take less. The
+// coefficients are measured: the result is within 10 % of Redis 7.0.15 for 10⁵ to 10⁷
+// URLs on 10 to 10⁵ hosts. It panics if urlBytes is not positive.
 func RedisQueue(queued, hosts uint64, urlBytes int) uint64 {
 	if urlBytes < 1 {
 		panic(fmt.Sprintf("sizing: URLs of %d bytes", urlBytes))
@@ -24,18 +24,18 @@ func RedisQueue(queued, hosts uint64, urlBytes int) uint64 {
 	return uint64(urls + host*float64(hosts) + partition*float64(min(hosts, DefaultPartitions)))
 }
 
-// LocalQueue returns the least and the most that n URLs of urlBytes each (the
-// mean) that wait take in the directory of the embedded store, beside the
-// filter's file: measured with pebble 2.1, to 10 %. How far between depends on
-// when its logs were last written over (up to 70 MB of them are kept) and its
-// tables compacted. URLs that compress well, as those of one site do, take less.
+// LocalQueue returns the least and the most disk that n queued URLs take in the
+// directory of the embedded store, without the filter's file. urlBytes is the mean
+// length of a URL. The coefficients are measured with pebble 2.1, to 10 %. The actual
+// size depends on when pebble last reused its logs (up to 70 MB of them are kept) and
+// compacted its tables. URLs that compress well, such as those of one site, take less.
 func LocalQueue(n uint64, urlBytes int, exact bool) (least, most uint64) {
 	const (
-		row, dense = 26, 20 // of a queue's row beside path and query; when everything is compacted
-		exactRow   = 22     // of an exact key
-		logged     = 160    // of the logs, for a URL
-		logs       = 70e6   // all logs that are kept
-		stale      = 1.12   // what has not been compacted yet
+		row, dense = 26, 20 // bytes of a queue's row without path and query: usual, and compacted
+		exactRow   = 22     // bytes of an exact key
+		logged     = 160    // bytes of log for a URL
+		logs       = 70e6   // maximum bytes of log
+		stale      = 1.12   // factor for rows that have not been compacted yet
 	)
 	text, log := pathBytes(urlBytes), float64(logged)
 	if exact {
@@ -45,17 +45,17 @@ func LocalQueue(n uint64, urlBytes int, exact bool) (least, most uint64) {
 	return uint64(count * (text + dense)), uint64(count*(text+row)*stale + min(count*log, logs))
 }
 
-// TierFinished returns what n finished keys that count as seen for ever take on
-// disk in the exact tier, when a tenth of them waits at a time and the server
-// vacuums as it does by itself: the finished version of a row goes to where an
-// earlier one was. Measured with Postgres 15 (10⁵ to 10⁷ keys), to 10 %.
-func TierFinished(n uint64) uint64 { return 98 * n }
+// PostgresFinished returns the bytes on disk that n finished exact keys without a window
+// take in Postgres. It assumes that a tenth of the keys wait at a time, and that the
+// server vacuums by its defaults, so that it reuses the space of old row versions. The
+// coefficient is measured with Postgres 15 (10⁵ to 10⁷ keys), to 10 %.
+func PostgresFinished(n uint64) uint64 { return 98 * n }
 
-// TierWaiting returns the least and the most that n exact keys with URLs of
-// urlBytes each (the mean) take on disk while they wait to be fetched: the most
-// until the server has vacuumed what says that they are not queued yet, and has
-// given its pages back, which it does not whenever it vacuums. Measured as
-// TierFinished is.
-func TierWaiting(n uint64, urlBytes int) (least, most uint64) {
+// PostgresWaiting returns the least and the most bytes on disk that n exact keys take in
+// Postgres while they wait to be fetched. urlBytes is the mean length of a URL. They
+// take the most until the server has vacuumed the rows that mark keys as not queued
+// yet, and has freed their pages, which not every vacuum does. The coefficients are
+// measured like that of PostgresFinished.
+func PostgresWaiting(n uint64, urlBytes int) (least, most uint64) {
 	return n * uint64(197+urlBytes), n * uint64(299+urlBytes)
 }

@@ -6,38 +6,38 @@ import (
 	"math/bits"
 )
 
-// How a filter is laid out in Redis, and the limits of that.
+// The layout of a filter in Redis, and its limits.
 const (
-	DefaultBlockBits   = 1024     // of one block, in which all bits of a key lie
-	DefaultPartitions  = 256      // hash tags over which the hosts are spread
-	MaxSegmentBytes    = 32 << 20 // of one Redis key: larger ones stall the server when they are made
-	SegmentHeaderBytes = 64       // magic, version, parameters, crawl: the start of every segment
+	DefaultBlockBits   = 1024     // bits of a block, which has all bits of a key in a layer
+	DefaultPartitions  = 256      // number of hash tags that hosts are spread over
+	MaxSegmentBytes    = 32 << 20 // of one Redis key; the server would stall while it creates a larger one
+	SegmentHeaderBytes = 64       // magic, version, parameters and id, at the start of every segment
 )
 
-// What Redis adds to a string, measured with Redis 7.0.15 and jemalloc 5.3. The
-// size of segments, and so the format of filters, depends on the first two.
+// The memory of a string in Redis in addition to its bytes, measured with Redis 7.0.15
+// and jemalloc 5.3. The size of segments depends on the first two constants, so they are
+// part of the format of filters.
 const (
 	stringExtra  = 10  // string header and final zero, in the same allocation as the bytes
 	segmentExtra = 88  // object, key name, dictionary entry and its slot
-	recordBytes  = 200 // of a partition's record, a small hash
+	recordBytes  = 200 // metadata of a partition, a small hash
 )
 
 // Segments is one layer of one partition: Count Redis keys of Bytes each.
 type Segments struct {
 	Count      int     `json:"count"`
-	Bytes      uint64  `json:"bytes"`      // of one key's value, header and all
-	Allocated  uint64  `json:"allocated"`  // what one key takes of used_memory
+	Bytes      uint64  `json:"bytes"`      // of one key's value, with the header
+	Allocated  uint64  `json:"allocated"`  // part of used_memory that one key takes
 	Hashes     uint    `json:"hashes"`     // k
 	BlockBits  int     `json:"block_bits"` // B
 	BitsPerKey float64 `json:"bits_per_key"`
 	FPR        float64 `json:"fpr"` // when full
 }
 
-// RedisSegments lays out one layer of one partition for keys keys at a
-// false-positive rate of at most p. Segments are as long as their allocation
-// lets them be: there are as many as waste least between two size classes of
-// jemalloc. It panics unless keys > 0, 0 < p < 1 and blockBits is a multiple of
-// 32 up to 1 Mbit.
+// RedisSegments returns the layout of one layer of one partition for keys keys at a
+// false-positive rate of at most p. Segments fill the size classes of jemalloc, and
+// their number is chosen to waste the least memory. It panics unless keys > 0,
+// 0 < p < 1 and blockBits is a multiple of 32 up to 1 Mbit.
 func RedisSegments(keys uint64, p float64, blockBits int) Segments {
 	if keys == 0 || blockBits < 32 || blockBits > 1<<20 || blockBits%32 != 0 {
 		panic(fmt.Sprintf("sizing: segments for %d keys in blocks of %d bits", keys, blockBits))
@@ -63,16 +63,16 @@ func RedisSegments(keys uint64, p float64, blockBits int) Segments {
 	return best
 }
 
-// filterBits returns the bits that hold keys.
+// filterBits returns the number of bits in all blocks.
 func (s Segments) filterBits() uint64 {
 	return uint64(s.Count) * 8 * (s.Bytes - SegmentHeaderBytes)
 }
 
-// allocated returns what all segments take.
+// allocated returns the part of used_memory that all segments take.
 func (s Segments) allocated() uint64 { return uint64(s.Count) * s.Allocated }
 
-// sizeClass returns what jemalloc really allocates for size bytes: multiples of
-// 16 up to 128, then four classes to each doubling.
+// sizeClass returns how many bytes jemalloc allocates for size bytes: a multiple of 16
+// up to 128, then one of four classes between two powers of two.
 func sizeClass(size uint64) uint64 {
 	step := uint64(16)
 	if size > 128 {
@@ -81,39 +81,39 @@ func sizeClass(size uint64) uint64 {
 	return (size + step - 1) / step * step
 }
 
-// RedisPlan asks for a filter in Redis.
+// RedisPlan describes a filter in Redis, for SizeRedis.
 type RedisPlan struct {
-	Keys       uint64
+	Keys       uint64 // capacity
 	FPR        float64
-	Growth     bool
+	Growth     bool   // add layers beyond Keys
 	Hosts      uint64 // over which Zipf's law spreads the keys
 	BlockBits  int    // 0 means DefaultBlockBits
 	Partitions int    // 0 means DefaultPartitions
 }
 
-// RedisLayout is the filter that a RedisPlan gets.
+// RedisLayout is the layout of a filter in Redis, and the memory that it takes.
 type RedisLayout struct {
 	Partitions    int       `json:"partitions"`
-	PartitionKeys uint64    `json:"partition_keys"` // what the first layer of each is made for
+	PartitionKeys uint64    `json:"partition_keys"` // capacity of the first layer of each
 	Segments      Segments  `json:"segments"`       // of the first layer of each
 	AOFPerURL     float64   `json:"aof_bytes_per_url"`
 	Even          RedisLoad `json:"even"` // each partition gets the same number of keys
-	Zipf          RedisLoad `json:"zipf"` // the i-th host has a share that goes with 1/i
+	Zipf          RedisLoad `json:"zipf"` // the i-th host has a share proportional to 1/i
 }
 
-// RedisLoad is what a layout takes when it is full.
+// RedisLoad describes a filter in Redis when it has as many keys as its capacity.
 type RedisLoad struct {
 	Segments   uint64  `json:"segments"` // Redis keys
-	Bytes      uint64  `json:"bytes"`    // of used_memory, with the partitions' records
+	Bytes      uint64  `json:"bytes"`    // of used_memory, with the metadata of the partitions
 	BitsPerURL float64 `json:"bits_per_url"`
-	MaxLayers  int     `json:"max_layers"` // of the fullest partition: reads for one seen-test
-	FPR        float64 `json:"fpr"`        // that a new URL meets, the mean over URLs
+	MaxLayers  int     `json:"max_layers"` // of the partition with the most layers, which are all read for a look-up
+	FPR        float64 `json:"fpr"`        // mean over new URLs
 }
 
-// SizeRedis lays a filter out over the partitions of a crawl. Each partition is
-// made for its part of the keys and four standard deviations of that, so that
-// chance alone makes none of them grow. The bytes of an even load are within
-// 10 % of what Redis 7.0.15 says of a hundred thousand keys and more. It panics
+// SizeRedis returns the layout of a filter over the partitions of a crawl. Each partition
+// is sized for its mean number of keys and four standard deviations more, so that chance
+// alone lets none of them grow. The bytes of an even load are within 10 % of
+// used_memory of Redis 7.0.15 for a hundred thousand keys and more. It panics
 // unless Keys > 0, Hosts > 0 and 0 < FPR < 1.
 func SizeRedis(plan RedisPlan) RedisLayout {
 	partitions, blockBits := plan.Partitions, plan.BlockBits
@@ -144,11 +144,11 @@ func SizeRedis(plan RedisPlan) RedisLayout {
 // file: the block and the queue entry (measured: 184 for 512 bits, 249 for 1024).
 func AOFPerURL(blockBits int) float64 { return 120 + float64(blockBits)/8 }
 
-// redisChain is the chain of one partition; all partitions have the same.
+// redisChain is the chain of one partition. It is the same for all partitions.
 type redisChain struct {
 	Chain
 	blockBits int
-	layers    []Segments // made so far
+	layers    []Segments // computed so far
 }
 
 func (c *redisChain) layer(i int) Segments {
@@ -163,7 +163,7 @@ func (c *redisChain) layer(i int) Segments {
 	return c.layers[i]
 }
 
-// load sums up partitions that hold so many keys each.
+// load returns the sum over partitions, given the number of keys in each.
 func (c *redisChain) load(partitions []uint64) RedisLoad {
 	var sum RedisLoad
 	var keys, falsePositives float64

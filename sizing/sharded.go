@@ -5,16 +5,15 @@ import (
 	"math"
 )
 
-// wordBits is what the size of a shard is a multiple of: filters in memory are
-// made of whole words.
+// wordBits divides the size of a shard, because a filter in memory consists of whole
+// words.
 const wordBits = 64
 
-// ShardedBits returns the size of each of shards equal, independent filters, of
-// which a hash chooses one for each key, such that n keys in all are kept at a
-// mean false-positive rate of at most p; and the number of hash functions.
-// shardBits is a multiple of 64.
+// ShardedBits returns the size of a shard, a multiple of 64 bits, and the number of hash
+// functions of a filter of equal, independent shards. A hash chooses the shard of each
+// key. With n keys in all shards together, the mean false-positive rate is at most p.
 //
-// Shards get unequal loads, so they need slightly more than a shards-th of
+// Shards get different numbers of keys, so together they need slightly more than
 // OptimalBits: see ShardedFalsePositiveRate. It takes some milliseconds. It
 // panics unless n > 0, 0 < p < 1, shards > 0 and the whole is below 2⁶³ bits.
 func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) {
@@ -34,8 +33,8 @@ func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) 
 	return shardBits, k
 }
 
-// shardBitsFor returns the fewest bits, a multiple of a word, that suffice with
-// k hash functions; about is where to look first.
+// shardBitsFor returns the fewest bits, a multiple of a word, that suffice with k hash
+// functions. The search starts at about.
 func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint64 {
 	enough := func(words uint64) bool {
 		return ShardedFalsePositiveRate(n, shards, words*wordBits, k) <= p
@@ -55,12 +54,12 @@ func shardBitsFor(n uint64, p float64, shards uint64, k uint, about uint64) uint
 	return hi * wordBits
 }
 
-// ShardedFalsePositiveRate returns the mean false-positive rate of shards equal
-// filters of shardBits and k hash functions, of which a hash chooses one for
-// each key, once n keys are in them: the number of keys in one is Poisson with
-// mean n/shards, and chance collisions make the bits they set vary (Bose et al.,
-// "On the false-positive rate of Bloom filters", IPL 108, 2008). It panics if one
-// of shards, shardBits and k is 0.
+// ShardedFalsePositiveRate returns the mean false-positive rate of a filter of equal
+// shards with shardBits bits and k hash functions each, when all shards together have
+// n keys. A hash chooses the shard of each key. The number of keys in a shard is
+// Poisson with mean n/shards, and the number of bits that they set varies because of
+// collisions (Bose et al., "On the false-positive rate of Bloom filters", IPL 108,
+// 2008). It panics if one of shards, shardBits and k is 0.
 func ShardedFalsePositiveRate(n, shards, shardBits uint64, k uint) float64 {
 	checkShards(shards)
 	checkBits(shardBits)

@@ -9,7 +9,7 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "replay a random test; 0: a new one")
 
-// random returns a generator and tells how to get the same again.
+// random returns a generator and logs the seed that repeats it.
 func random(t *testing.T) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {
@@ -20,7 +20,7 @@ func random(t *testing.T) *rand.Rand {
 }
 
 // bitmap is a Bloom filter with ideal hash functions: it draws positions at
-// random, which is all that a test of rates needs.
+// random, which suffices to test rates.
 type bitmap struct {
 	rng  *rand.Rand
 	bits []uint64
@@ -167,7 +167,7 @@ func TestSimulatedBlocks(t *testing.T) {
 	}
 }
 
-// Few keys in many shards: what their unequal loads cost is most there.
+// Few keys in many shards: their unequal loads cost most there.
 func TestSimulatedShards(t *testing.T) {
 	rng := random(t)
 	const n, p, shards, rounds = 1000, 0.01, 64, 400

@@ -1,11 +1,10 @@
-// Package sizing is the arithmetic of Bloom filters and of the crawls that use
-// them: how many bits and hash functions a target needs, what a filter of given
-// size really loses, and what the same keys would cost elsewhere.
+// Package sizing computes the sizes and error rates of Bloom filters, and estimates
+// the memory and disk that queues and exact keys take.
 //
 // It owns formulas and their sources. It holds no bits (package bloomstore), does
-// no I/O, reads no clock and parses no human input. Every function is pure and
-// safe for concurrent use. Throughout, n is a number of distinct keys, p a
-// false-positive rate, m a number of bits and k a number of hash functions.
+// no I/O, reads no clock and parses no user input. Every function is pure and safe
+// for concurrent use. In all comments n is the number of distinct keys, p the
+// false-positive rate, m the number of bits and k the number of hash functions.
 package sizing
 
 import (
@@ -13,22 +12,22 @@ import (
 	"math"
 )
 
-// MaxHashes is the largest number of hash functions that is considered.
+// MaxHashes is the largest number of hash functions that this package considers.
 const MaxHashes = 64
 
-// OptimalBits returns the smallest filter that holds n keys at a false-positive
-// rate of at most p, and the integer number of hash functions in 1..MaxHashes
-// that makes it so small.
+// OptimalBits returns the bits of the smallest filter that holds n keys at a
+// false-positive rate of at most p, and its number of hash functions, an integer in
+// 1..MaxHashes.
 //
-// The textbook's -n·ln p / (ln 2)² assumes a k that is no
-// integer and so misses p slightly; this takes the best m = Bits(n, p, k). It
-// panics unless n > 0, 0 < p < 1 and m < 2⁶³.
+// It minimizes m = Bits(n, p, k) over k. The textbook formula -n·ln p / (ln 2)²
+// assumes a k that is not an integer, and so misses p slightly. OptimalBits panics
+// unless n > 0, 0 < p < 1 and m < 2⁶³.
 func OptimalBits(n uint64, p float64) (m uint64, k uint) {
 	k = argmin(1, MaxHashes, func(k uint) float64 { return BitsPerKey(p, k) })
 	return Bits(n, p, k), k
 }
 
-// Bits returns the number of bits with which k hash functions keep n keys at a
+// Bits returns the bits of a filter with k hash functions that holds n keys at a
 // false-positive rate of at most p: m = ⌈-k·n / ln(1 - p^(1/k))⌉, which solves
 // FalsePositiveRate for m. It panics unless n > 0, k > 0, 0 < p < 1 and m < 2⁶³.
 func Bits(n uint64, p float64, k uint) uint64 {
@@ -42,23 +41,21 @@ func Bits(n uint64, p float64, k uint) uint64 {
 	return uint64(m)
 }
 
-// BitsPerKey returns m/n of a large filter with k hash functions that keeps its
-// keys at a false-positive rate of p: -k / ln(1 - p^(1/k)). It panics unless
-// k > 0 and 0 < p < 1.
+// BitsPerKey returns m/n of a large filter with k hash functions and a false-positive
+// rate of p: -k / ln(1 - p^(1/k)). It panics unless k > 0 and 0 < p < 1.
 func BitsPerKey(p float64, k uint) float64 {
 	checkRate(p)
 	checkHashes(k)
 	return -float64(k) / math.Log1p(-math.Exp(math.Log(p)/float64(k)))
 }
 
-// InformationBound returns the fewest bits per key with which any set that
-// errs with probability p can do, log2(1/p) (Carter et al., STOC 1978). A Bloom
-// filter needs at least 1.44 times as many. For p = 0 it is +Inf, for p = 1 it is 0.
+// InformationBound returns the lower bound of bits per key of any set that errs with
+// probability p: log2(1/p) (Carter et al., STOC 1978). A Bloom filter needs at least
+// 1.44 times as many. The bound is +Inf for p = 0, and 0 for p = 1.
 func InformationBound(p float64) float64 { return math.Log2(1 / p) }
 
-// FalsePositiveRate returns the probability, in [0, 1], that a filter of m bits
-// and k hash functions reports a key it never stored, once n distinct keys are
-// in it.
+// FalsePositiveRate returns the probability, in [0, 1], that a filter of m bits and
+// k hash functions with n distinct keys claims a key that was never added.
 //
 // It is the classic (1 - e^(-kn/m))^k (Bloom, CACM 13(7), 1970): slightly low
 // for small m (Bose et al., IPL 108, 2008). It panics if m or k is 0.
@@ -68,15 +65,15 @@ func FalsePositiveRate(n, m uint64, k uint) float64 {
 	return math.Pow(-math.Expm1(-load(n, m, k)), float64(k))
 }
 
-// LostWhileFilling returns the share of n distinct keys that a filter of m bits
-// and k hash functions takes for known ones while it is being filled with them:
-// (1/n)·Σ (1-e^(-ki/m))^k over i = 0..n-1, the i keys that are already there.
+// LostWhileFilling returns the share of n distinct keys that are false positives when
+// they are added, one after the other, to a filter of m bits and k hash functions:
+// (1/n)·Σ (1-e^(-ki/m))^k over i = 0..n-1, the number of keys added before.
 //
-// Up to some hundred keys it is that sum; beyond, the integral that the sum
-// tends to, with the first two corrections of Euler and Maclaurin (to 1e-6). With fill
-// y = 1-e^(-λ) and λ = kn/m the integral is
-// (1/λ)·∫ y^k/(1-y) dy = (1/λ)·Σ_{j>k} y^j/j. It panics if m or k is 0, and is
-// 0 for n = 0.
+// For n up to 512 it computes the sum. For a larger n it computes the integral that
+// approximates the sum, with the first two Euler-Maclaurin corrections (to 1e-6).
+// With fill y = 1-e^(-λ) and λ = kn/m the integral is
+// (1/λ)·∫ y^k/(1-y) dy = (1/λ)·Σ_{j>k} y^j/j. The result is 0 for n = 0. It panics if
+// m or k is 0.
 func LostWhileFilling(n, m uint64, k uint) float64 {
 	checkBits(m)
 	checkHashes(k)
@@ -99,7 +96,7 @@ func LostWhileFilling(n, m uint64, k uint) float64 {
 // lostIntegral returns (1/λ)·∫₀^λ (1-e^(-u))^k du.
 func lostIntegral(lambda float64, k uint) float64 {
 	fill := -math.Expm1(-lambda)
-	if fill > 0.9 { // the tail converges slowly: take the head from the whole, λ = Σ_{j>0} y^j/j
+	if fill > 0.9 { // the tail converges slowly, so subtract the head from the whole, λ = Σ_{j>0} y^j/j
 		sum, power := lambda, 1.0
 		for j := 1; j <= int(k); j++ {
 			power *= fill

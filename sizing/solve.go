@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Question is what is wanted of a filter. A zero field is open: Solve finds it.
-// FPR, LostShare and LostKeys are ceilings; of several the tightest counts.
+// Question describes a wanted filter. Solve computes the fields that are zero. FPR,
+// LostShare and LostKeys are upper limits; if several are set, all of them hold.
 type Question struct {
 	Keys      uint64  // n
 	Bits      uint64  // m
-	Hashes    uint    // k, or
-	MaxHashes uint    // the largest k to consider; 0 means MaxHashes of the package
+	Hashes    uint    // k
+	MaxHashes uint    // upper limit of k if Hashes is 0; 0 means the constant MaxHashes
 	FPR       float64 // p at Keys
-	LostShare float64 // of Keys, while the filter is filled
+	LostShare float64 // share of Keys that is lost while the filter is filled
 	LostKeys  float64 // number of keys lost while the filter is filled
 }
 
-// Answer is a filter that does what a Question asks.
+// Answer is a filter that meets a Question.
 type Answer struct {
 	Keys      uint64  `json:"keys"`
 	Bits      uint64  `json:"bits"`
@@ -32,14 +32,13 @@ type Answer struct {
 // BitsPerKey returns m/n.
 func (a Answer) BitsPerKey() float64 { return float64(a.Bits) / float64(a.Keys) }
 
-// OverBound returns how many times the information bound's bits it takes, for
-// the rate that it has.
+// OverBound returns the ratio of BitsPerKey to the InformationBound of the filter's rate.
 func (a Answer) OverBound() float64 { return a.BitsPerKey() / InformationBound(a.FPR) }
 
-// ImpossibleError reports a Question that no filter answers.
+// ImpossibleError reports a Question that no filter meets.
 type ImpossibleError struct {
 	Question Question
-	Possible []Answer // what each part of the question would allow, given the others
+	Possible []Answer // filters that meet all parts of the question but one
 }
 
 func (e *ImpossibleError) Error() string {
@@ -64,7 +63,7 @@ func (e *ImpossibleError) Error() string {
 	return b.String()
 }
 
-// ceilings names those that are set.
+// ceilings describes the upper limits that are set.
 func (q Question) ceilings() string {
 	var parts []string
 	if q.FPR > 0 {
@@ -79,18 +78,18 @@ func (q Question) ceilings() string {
 	return strings.Join(parts, ", ")
 }
 
-// The largest questions: float64 counts keys one by one up to maxKeys, and
-// nobody owns maxBits, an exbibit.
+// Limits of questions. Up to maxKeys a float64 represents every integer, and maxBits is
+// an exbibit, more than any machine has.
 const (
 	maxKeys = 1 << 53
 	maxBits = 1 << 60
 )
 
-// Solve finds what a question leaves open: the fewest bits for given keys and
-// ceilings, the most keys for given bits and ceilings, or the rate of given keys
-// and bits, each with the best integer number of hash functions. All three given,
-// it checks that they agree, and answers an *ImpossibleError when they do not.
-// Other errors name all faults of the question.
+// Solve computes the open fields of a question: the fewest bits for given keys and
+// limits, the most keys for given bits and limits, or the rate of given keys and bits.
+// It chooses the best number of hash functions. If keys, bits and limits are all given
+// and contradict each other, the error is an *ImpossibleError. Other errors name all
+// faults of the question.
 func Solve(q Question) (Answer, error) {
 	if err := q.check(); err != nil {
 		return Answer{}, err
@@ -116,7 +115,7 @@ func (q Question) check() error {
 	if q.LostKeys < 0 || math.IsNaN(q.LostKeys) {
 		errs = append(errs, fmt.Errorf("number of lost keys is %g, want more than 0", q.LostKeys))
 	} else if q.Keys > 0 && q.LostKeys >= float64(q.Keys) {
-		errs = append(errs, fmt.Errorf("%g lost keys are all of %d: no filter is needed", q.LostKeys, q.Keys))
+		errs = append(errs, fmt.Errorf("limit of %g lost keys allows all of %d keys to be lost: no filter is needed", q.LostKeys, q.Keys))
 	}
 	if q.Hashes > MaxHashes || q.MaxHashes > MaxHashes {
 		errs = append(errs, fmt.Errorf("%d hash functions, want 1 to %d", max(q.Hashes, q.MaxHashes), MaxHashes))
@@ -131,13 +130,13 @@ func (q Question) check() error {
 		errs = append(errs, fmt.Errorf("%d bits, want at most %d", q.Bits, uint64(maxBits)))
 	}
 	if (q.Keys == 0 || q.Bits == 0) && !q.limited() || q.Keys == 0 && q.Bits == 0 {
-		errs = append(errs, errors.New("too little is known: give two of the number of keys, "+
-			"the memory, and a ceiling (false-positive rate or lost keys)"))
+		errs = append(errs, errors.New("too few values: give two of the number of keys, "+
+			"the memory, and a limit (false-positive rate or lost keys)"))
 	}
 	return errors.Join(errs...)
 }
 
-// limited reports whether the question sets a ceiling.
+// limited reports whether the question has an upper limit.
 func (q Question) limited() bool { return q.FPR > 0 || q.LostShare > 0 || q.LostKeys > 0 }
 
 // hashes returns the range of k to consider.
@@ -151,7 +150,7 @@ func (q Question) hashes() (lo, hi uint) {
 	return 1, MaxHashes
 }
 
-// met reports whether n keys in m bits with k hash functions stay below every ceiling.
+// met reports whether n keys in m bits with k hash functions meet every limit.
 func (q Question) met(n, m uint64, k uint) bool {
 	if q.FPR > 0 && FalsePositiveRate(n, m, k) > q.FPR {
 		return false
@@ -160,7 +159,7 @@ func (q Question) met(n, m uint64, k uint) bool {
 	return share == 0 || LostWhileFilling(n, m, k) <= share
 }
 
-// lostShare returns the ceiling on the share of n keys lost, 0 for none.
+// lostShare returns the limit of the share of n keys that are lost; 0 means no limit.
 func (q Question) lostShare(n uint64) float64 {
 	share := q.LostShare
 	if q.LostKeys > 0 {
@@ -183,8 +182,8 @@ func (q Question) fewestBits() (Answer, error) {
 	return answer(q.Keys, uint64(m), k), nil
 }
 
-// bitsWith returns the fewest bits with k hash functions: a whole number, also
-// where it is too large for an integer.
+// bitsWith returns the fewest bits with k hash functions. The result is a whole number,
+// which may be too large for an integer type.
 func (q Question) bitsWith(k uint) float64 {
 	n, m := float64(q.Keys), 1.0
 	if q.FPR > 0 {
@@ -194,7 +193,7 @@ func (q Question) bitsWith(k uint) float64 {
 	if share == 0 {
 		return m
 	}
-	// Fewer are lost than the last rate says, so the size for p = share suffices.
+	// The mean rate while filling is below the final rate, so the size for p = share suffices.
 	enough := math.Ceil(n * BitsPerKey(share, k))
 	if enough <= m || enough > maxBits {
 		return max(m, enough)
@@ -250,7 +249,7 @@ func (q Question) keysWith(k uint) uint64 {
 	return some
 }
 
-// lowestRate solves for p, and holds it to the ceilings.
+// lowestRate solves for p, and checks the limits.
 func (q Question) lowestRate() (Answer, error) {
 	lo, hi := q.hashes()
 	k := argmin(lo, hi, func(k uint) float64 { return FalsePositiveRate(q.Keys, q.Bits, k) })

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSolve(t *testing.T) {
+func TestSolveEachQuestion(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		q    Question
@@ -62,7 +62,8 @@ func TestSolveLost(t *testing.T) {
 	}
 }
 
-// The k with the lowest rate when full is not the one that loses least on the way.
+// The k with the lowest rate when full is not the one that loses least while
+// filling.
 func TestSolveLostInGivenBits(t *testing.T) {
 	const n, m = 1e8, 1e9
 	lowest, err := Solve(Question{Keys: n, Bits: m})
@@ -108,9 +109,9 @@ func TestSolveFaults(t *testing.T) {
 		q    Question
 		want []string
 	}{
-		{Question{}, []string{"too little is known"}},
-		{Question{Keys: 10}, []string{"too little is known"}},
-		{Question{FPR: 0.1}, []string{"too little is known"}},
+		{Question{}, []string{"too few values"}},
+		{Question{Keys: 10}, []string{"too few values"}},
+		{Question{FPR: 0.1}, []string{"too few values"}},
 		{Question{Keys: 10, FPR: 1}, []string{"false-positive rate is 1"}},
 		{Question{Keys: 10, FPR: math.NaN()}, []string{"NaN"}},
 		{Question{Keys: 10, LostKeys: 10}, []string{"no filter is needed"}},
@@ -129,7 +130,7 @@ func TestSolveFaults(t *testing.T) {
 	}
 }
 
-// Whatever is asked, an answer keeps to it, and asking back from it leads to at
+// For any question the answer meets it, and the reverse question leads to at
 // least the same.
 func TestSolveKeepsItsWord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -167,7 +168,7 @@ func TestSolveKeepsItsWord(t *testing.T) {
 	})
 }
 
-// The formulas agree with the sums and integrals that they are short for.
+// The formulas agree with the sums and integrals that they approximate.
 func TestLostWhileFillingAgainstTheSum(t *testing.T) {
 	for _, c := range []struct {
 		n, m uint64

@@ -2,19 +2,19 @@ package sizing
 
 import "math"
 
-// RateSpread returns how much the false-positive rates of filters of one size
-// differ by chance: their standard deviation relative to their mean, and their
-// skewness. Each filter has n keys, 0 or more, in equal parts of partBits and k
-// hash functions, and a hash chooses the part of each key: blocks, shards, or one
-// part. It panics if parts, partBits or k is 0.
+// RateSpread returns how much the false-positive rates of filters of one size differ by
+// chance: their standard deviation relative to their mean, and their skewness. Each
+// filter has n keys, 0 or more, and consists of parts (shards or blocks) with partBits
+// bits and k hash functions each. A hash chooses the part of each key. It panics if
+// parts, partBits or k is 0.
 //
 // The rate of a part depends on how many keys it has, which is Poisson, and on
-// chance collisions of their bits. A filter's n is given: a key more in one part
-// is one fewer in the others, which takes Cov(f(N), N)²/Var N from the variance of
-// a part's rate f(N) (Holst, "Asymptotic normality and efficiency for certain
-// goodness-of-fit tests", Biometrika 59, 1972). The skewness is the one that the
-// sum of log-normal parts of that deviation has, which is about right: simulated
-// filters of 64 parts with 39 keys at 1e-4 have 0.6, this function says 0.7.
+// collisions of their bits. Because the whole filter has exactly n keys, one more key
+// in one part is one fewer in the others. This subtracts Cov(f(N), N)²/Var N from the
+// variance of a part's rate f(N) (Holst, "Asymptotic normality and efficiency for certain
+// goodness-of-fit tests", Biometrika 59, 1972). The skewness is
+// that of a sum of log-normal parts with this deviation, an approximation: simulated
+// filters of 64 parts with 39 keys at 1e-4 have 0.6, and this function returns 0.7.
 func RateSpread(n float64, parts, partBits uint64, k uint) (deviation, skewness float64) {
 	checkShards(parts)
 	checkBits(partBits)
@@ -23,7 +23,7 @@ func RateSpread(n float64, parts, partBits uint64, k uint) (deviation, skewness 
 		return 0, 0
 	}
 	keys := n / float64(parts)
-	power := func(exponent uint, more float64) float64 { // mean of the fill to that power, with so many keys more
+	power := func(exponent uint, more float64) float64 { // mean of the fill to a power, with so many additional keys
 		fill := func(keys float64) float64 {
 			return occupancyPower((keys+more)*float64(k), float64(partBits), exponent)
 		}

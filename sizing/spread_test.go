@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSimulatedSpread: filters of one size differ as RateSpread says, in one part
-// and in many, with few and with many keys.
+// TestSimulatedSpread: the rates of filters of one size differ as RateSpread
+// predicts, in one part and in many, with few and with many keys.
 func TestSimulatedSpread(t *testing.T) {
 	rng := random(t)
 	for _, c := range []struct {
@@ -30,8 +30,8 @@ func TestSimulatedSpread(t *testing.T) {
 		mean := sum / filters
 		got := math.Sqrt(squares/filters-mean*mean) / mean
 		want, skewness := RateSpread(float64(c.n), c.parts, size, k)
-		// A standard deviation of so many is known to about 1/√(2·filters), and
-		// less well where rates are skewed.
+		// A standard deviation of that many is known to about 1/√(2·filters),
+		// and less well where rates are skewed.
 		if off := math.Abs(got/want - 1); off > 5*(1+skewness)/math.Sqrt(2*filters) {
 			t.Errorf("%d keys in %d parts at %g: rates differ by %.4f, want %.4f (skewness %.2f)", c.n, c.parts, c.p, got, want, skewness)
 		}

@@ -18,6 +18,7 @@ needs=(
   "/usr/share/doc/sqlite3/index.html    sqlite3-doc"
   "redis-server                         redis-server"
   "postgres                             postgresql"
+  "nats-server                          nats-server"
   "npm                                  npm"         # installs DuckDB, which reads our Parquet files
   "jq                                   jq"          # the guides look at records with it
 )
@@ -94,9 +95,11 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/git-doc/*' \
   -o 'Dpkg::Options::=--path-include=/usr/share/doc/sqlite3/*' \
   "${packages[@]}" >/dev/null
-if [[ " ${packages[*]} " == *" redis-server "* ]] && command -v systemctl >/dev/null; then
-  "${as_root[@]}" systemctl disable --quiet redis-server
-fi
+for server in redis-server nats-server; do
+  if [[ " ${packages[*]} " == *" $server "* ]] && command -v systemctl >/dev/null; then
+    "${as_root[@]}" systemctl disable --quiet "$server"
+  fi
+done
 if [[ -n $(missing) ]]; then
   echo "deps: apt-get installed the packages, but what they should bring is not there: $(missing)" >&2
   exit 1

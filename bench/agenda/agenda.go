@@ -1,9 +1,9 @@
 // Package agenda runs the steps of a benchmark one after the other, within a
 // budget of time.
 //
-// It owns how the budget is shared out and that nothing is left out in silence:
-// a step that was interrupted, had no time or failed is named in its section of
-// the report. What a step measures is its author's.
+// It owns the division of the budget. It also names each step that was interrupted, had
+// no time or failed in its section of the report, so that no figure is missing silently.
+// The measurement is left to the step.
 package agenda
 
 import (
@@ -15,47 +15,46 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// Step is one measurement, which adds what it finds to its section.
+// Step is one measurement. It adds its figures to its section.
 type Step struct {
 	Section *report.Section
 	Name    string        // unique within the section
-	Cost    time.Duration // roughly: decides its share of the budget
-	Long    bool          // comes after all that are not: where time lacks, its section has the small sizes
+	Cost    time.Duration // approximate; determines the share of the budget
+	Long    bool          // runs after all steps that are not Long, so that small sizes come first
 	Run     func(ctx context.Context, turn *Turn) error
 }
 
-// Watcher is told how far a run is. Calls come one at a time.
+// Watcher receives the progress of a run. It gets one call at a time.
 type Watcher interface {
 	Begin(s *Step)
-	// Progress is told the share of the whole agenda that is done, 0 to 1.
+	// Progress receives the share of the whole agenda that is done, 0 to 1.
 	Progress(share float64)
-	// End is told what s found, or why it did not find it.
+	// End receives the result of s in a few words, or the reason why it failed.
 	End(s *Step, found string)
 }
 
-// Turn is a step's time.
+// Turn is the time in which a step runs.
 type Turn struct {
 	deadline time.Time
 	progress func(share float64)
 	found    string
 }
 
-// Left returns how much is left of the step's share of the budget: a step that
-// can do with less work does as much as fits.
+// Left returns the rest of the step's share of the budget. A step should choose an amount
+// of work that fits.
 func (t *Turn) Left() time.Duration { return time.Until(t.deadline) }
 
-// Progress tells how much of the step is done, 0 to 1.
+// Progress reports the share of the step that is done, 0 to 1.
 func (t *Turn) Progress(share float64) { t.progress(min(max(share, 0), 1)) }
 
-// Found says in a few words what the step found.
+// Found reports the result of the step in a few words.
 func (t *Turn) Found(format string, args ...any) { t.found = fmt.Sprintf(format, args...) }
 
-// errBudget reports that a step took longer than all of the budget that was left.
+// errBudget reports that a step took longer than the rest of the budget.
 var errBudget = errors.New("the budget was used up")
 
-// Run runs steps in order, the long ones last, and returns the errors of those
-// that failed, together with ctx.Err(). What is missing afterwards is in the
-// sections.
+// Run runs steps in order, the long ones last, and returns the errors of failed steps and
+// ctx.Err(). The sections name the steps that have no result.
 func Run(ctx context.Context, budget time.Duration, steps []*Step, watch Watcher) error {
 	end := time.Now().Add(budget)
 	within, cancel := context.WithDeadlineCause(ctx, end, errBudget)
@@ -101,7 +100,7 @@ func inOrder(steps []*Step) (ordered []*Step) {
 	return ordered
 }
 
-// ended says why no more can be done, or nothing.
+// ended returns why no more steps can run, or "".
 func ended(ctx, within context.Context) string {
 	switch {
 	case ctx.Err() != nil:
@@ -113,7 +112,7 @@ func ended(ctx, within context.Context) string {
 	}
 }
 
-// cost adds up steps; it is never 0.
+// cost returns the sum of the costs of steps. It is never 0.
 func cost(steps []*Step) time.Duration {
 	sum := time.Duration(1)
 	for _, s := range steps {

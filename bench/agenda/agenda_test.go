@@ -81,9 +81,9 @@ func TestFailedStep(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what is under way and what comes after is named, and the
+// TestInterruptedAgenda: what is under way and what comes after is named, and the
 // error is the context's.
-func TestInterrupted(t *testing.T) {
+func TestInterruptedAgenda(t *testing.T) {
 	s, d := section(), new(diary)
 	ctx, cancel := context.WithCancel(t.Context())
 	steps := []*Step{sleeper(s, "a", 1, 0), sleeper(s, "b", 1, time.Hour), sleeper(s, "c", 1, 0)}
@@ -95,8 +95,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestBudget: it is kept, whatever a step asks for, and is no failure.
-func TestBudget(t *testing.T) {
+// TestBudgetIsKept: it is kept, whatever a step asks for, and is no failure.
+func TestBudgetIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, begun := section(), time.Now()
 		err := Run(t.Context(), time.Minute, []*Step{sleeper(s, "a", 1, 10*time.Second), sleeper(s, "b", 1, time.Hour), sleeper(s, "c", 1, 0)}, new(diary))
@@ -106,8 +106,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestShares: each step gets its part of what the ones before it left.
-func TestShares(t *testing.T) {
+// TestSharesOfBudget: each step gets its part of what the ones before it left.
+func TestSharesOfBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, left := section(), make(map[string]time.Duration)
 		steps := []*Step{sleeper(s, "a", time.Second, 20*time.Second), sleeper(s, "b", time.Second, 0), sleeper(s, "c", 2*time.Second, 0)}

@@ -1,9 +1,9 @@
-// Package contest runs the parts of a comparison, each as a process of its own
-// so that none counts for the others: a site, the crawler, and a loop that
-// promises nothing.
+// Package contest runs the parts of a comparison: a site, the crawler, and a bare loop
+// that makes no promises. Each part is a process of its own, so that the resources of
+// one do not count for another.
 //
-// It owns what they are told and what they took. What is compared is in packages
-// crawl and peers.
+// It owns the orders to these processes and the measurement of their resources. Packages
+// crawl and peers decide what is compared.
 package contest
 
 import (
@@ -27,26 +27,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Place is where a site is served.
-type Place struct {
+// Endpoint is the address at which a site is served.
+type Endpoint struct {
 	Addr  string   // of the server
 	Seeds []string // where a crawl begins
 	Any   bool     // the server answers for all hosts, and all of them are the site
-	CA    string   // certificate to trust, as PEM; empty: the URLs are http
+	CA    string   // certificate to trust, as PEM; empty means the URLs are http
 }
 
-// Order is what a loop is to do.
+// Order describes a crawl of the bare loop.
 type Order struct {
-	Place
+	Endpoint
 	Workers int           // requests at once
-	Delay   time.Duration // between the starts of two requests to a host; 0: a host can be asked many times at once
-	Time    time.Duration // when to end; 0: when nothing is left
+	Delay   time.Duration // between the starts of two requests to a host; 0 means a host can be asked many times at once
+	Time    time.Duration // when to end; 0 means when nothing is left
 	// Links appends the references of a page's links to found, each once and
 	// without fragment. It is not part of an order to a process.
 	Links func(body *bytes.Buffer, found []string) ([]string, error) `json:"-"`
 }
 
-// Obey has do carry out an order to this process, and prints what it Took.
+// Obey decodes an order to this process, calls do with it, and prints the result.
 func Obey(ctx context.Context, order string, out io.Writer, do func(ctx context.Context, order Order) (Took, error)) error {
 	var o Order
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
@@ -59,7 +59,7 @@ func Obey(ctx context.Context, order string, out io.Writer, do func(ctx context.
 	return json.NewEncoder(out).Encode(took)
 }
 
-// Tokenizing is a Loop with html.Tokenizer.
+// Tokenizing runs Loop with html.Tokenizer as the parser of links.
 func Tokenizing(ctx context.Context, order Order) (Took, error) {
 	order.Links = tokens
 	return Loop(ctx, order)
@@ -67,9 +67,9 @@ func Tokenizing(ctx context.Context, order Order) (Took, error) {
 
 var errTimeOver = errors.New("the time is over")
 
-// Loop crawls as fast as net/http, a parser of links and a map can, until nothing
-// is left or the time is over: the measure of what our promises cost. It has
-// none: no robots.txt, no limit on bodies, no charset, nothing on disk, and it
+// Loop crawls as fast as net/http, a parser of links and a map can, until no page is left
+// or the time is over. It shows the cost of the crawler's promises, because it makes
+// none: it ignores robots.txt and charsets, limits no body, stores nothing on disk, and
 // stops at the first error.
 func Loop(ctx context.Context, order Order) (took Took, err error) {
 	dialer := new(net.Dialer)
@@ -78,7 +78,7 @@ func Loop(ctx context.Context, order Order) (took Took, err error) {
 			return dialer.DialContext(ctx, network, order.Addr)
 		},
 		MaxIdleConns: order.Workers, MaxIdleConnsPerHost: order.Workers, // the default of 2 closes nearly every connection
-		DisableCompression: true, // or it would ask for gzip, which costs more than loopback
+		DisableCompression: true, // without this it would request gzip, which costs more than loopback
 		ReadBufferSize:     64 << 10,
 	}}
 	defer l.transport.CloseIdleConnections()
@@ -120,7 +120,7 @@ func gcShare() float64 {
 	return classes[0].Value.Float64() / max(classes[1].Value.Float64()-classes[2].Value.Float64(), 1e-9)
 }
 
-// loop is a crawl under way.
+// loop is a running crawl.
 type loop struct {
 	Order
 	todo      *queue

@@ -18,23 +18,23 @@ import (
 // Program makes the command that runs a program with arguments.
 type Program func(ctx context.Context, args ...string) *exec.Cmd
 
-// What a program is asked to do besides crawling: Serve, and Tokenizing.
+// Subcommands of `bench` that run Serve and Tokenizing.
 const (
 	ServeCommand = "site"
 	LoopCommand  = "loop"
 )
 
-// HostConcurrency is how much a crawler asks a host at once that has no delay.
+// HostConcurrency is the number of concurrent requests to a host without a delay.
 const HostConcurrency = 16
 
-// Took is what a crawl took.
+// Took is the result of a crawl and the resources that it took.
 type Took struct {
 	Pages    uint64
 	Seconds  float64
 	CPU      time.Duration // of the process
-	Resident uint64        // bytes, at most; 0: not known here
+	Resident uint64        // maximum, in bytes; 0 means unknown on this system
 
-	// Only of crawls that end with their time.
+	// Only set for crawls that end when their time is over.
 	Later float64 // pages a second in the second half
 	GC    float64 // share of garbage collection in the processor time
 }
@@ -47,14 +47,14 @@ func (t Took) PerPage() float64 {
 	return float64(t.CPU.Nanoseconds()) / 1e3 / float64(max(t.Pages, 1))
 }
 
-// Used notes what a process that ended took of the machine.
+// Used stores the resources of a process that has ended.
 func (t *Took) Used(cmd *exec.Cmd) {
 	t.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	t.Resident = resident(cmd.ProcessState)
 }
 
-// Loop has a process of its own crawl a site without promises: the program's
-// subcommand that prints what it Took.
+// Loop runs the bare loop in a process of its own, by a subcommand of the program, and
+// returns the result that the process prints.
 func (run Program) Loop(ctx context.Context, order Order, command ...string) (took Took, err error) {
 	text, err := json.Marshal(order)
 	if err != nil {
@@ -72,12 +72,12 @@ func (run Program) Loop(ctx context.Context, order Order, command ...string) (to
 	return took, nil
 }
 
-// Crawl has a crawler crawl a site without delay, below dir and with more flags.
-// Its time is that of the whole process.
-func (run Program) Crawl(ctx context.Context, place Place, dir string, flags ...string) (took Took, err error) {
+// Crawl runs the crawler on a site without delay, in a directory below dir and with more
+// flags. Took.Seconds is the time of the whole process.
+func (run Program) Crawl(ctx context.Context, endpoint Endpoint, dir string, flags ...string) (took Took, err error) {
 	dir = filepath.Join(dir, "bench.crawl")
 	args := append([]string{"crawl", "--dir", dir, "--delay", "0", "--host-concurrency", strconv.Itoa(HostConcurrency)}, flags...)
-	cmd := run(ctx, append(args, place.Arguments()...)...)
+	cmd := run(ctx, append(args, endpoint.Arguments()...)...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	began := time.Now()
@@ -90,8 +90,8 @@ func (run Program) Crawl(ctx context.Context, place Place, dir string, flags ...
 	return took, err
 }
 
-// Arguments are what has a crawler crawl the place.
-func (p Place) Arguments() []string {
+// Arguments returns the arguments with which a crawler crawls the site.
+func (p Endpoint) Arguments() []string {
 	args := []string{"--allow-private"}
 	if p.Any {
 		args = append(args, "--scope", "any", "--connect-to", "*="+p.Addr)
@@ -122,7 +122,7 @@ func countPages(name string) (pages uint64, err error) {
 	}
 }
 
-// said adds to the error of a process what it wrote to stderr.
+// said adds the stderr of a process to its error.
 func said(what string, err error) error {
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return fmt.Errorf("%s: %w\n%s", what, err, ended.Stderr)

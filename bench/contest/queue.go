@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// queue hands out each page once, and knows when none can come any more. With a
-// delay it hands out one page of a host at a time, and pages of one host at least
-// so far apart.
+// queue hands out each page once, and detects that no more pages can be found. With a
+// delay it hands out one page of a host at a time, with at least the delay between the
+// pages of a host.
 type queue struct {
 	delay time.Duration
 
@@ -17,15 +17,15 @@ type queue struct {
 	seen   map[string]struct{}
 	hosts  map[string]*host // nil without a delay
 	due    []string
-	open   int // pages that wait, or were taken and whose links are still to come
+	open   int // pages that wait, or were taken and not put back yet
 	closed bool
 }
 
 // host is a host with a delay.
 type host struct {
-	pages []string  // that wait behind the one that is due or with a worker
+	pages []string  // that wait for the page that is due or with a worker
 	next  time.Time // when it may be asked again
-	busy  bool      // one of its pages is due, will be, or is with a worker
+	busy  bool      // one of its pages is due, scheduled, or with a worker
 }
 
 func newQueue(seeds []string, delay time.Duration) *queue {
@@ -92,8 +92,8 @@ func (q *queue) makeDue(page string) {
 	q.more.Signal()
 }
 
-// take returns a page whose links the caller brings with put; false: none is
-// left, or close was called.
+// take returns a page. The caller must then call put with its links. ok is false if no
+// page is left, or after close.
 func (q *queue) take() (page string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -59,8 +59,8 @@ func TestQueueWithDelay(t *testing.T) {
 	})
 }
 
-// TestQueue: without a delay the pages of a host are handed out at once.
-func TestQueue(t *testing.T) {
+// TestQueueWithoutDelay: without a delay the pages of a host are handed out at once.
+func TestQueueWithoutDelay(t *testing.T) {
 	q := newQueue([]string{"http://a.test/", "http://a.test/1", "http://a.test/"}, 0)
 	first, _ := q.take()
 	second, ok := q.take()

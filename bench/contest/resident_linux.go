@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// resident returns the most memory of a process that ended which was resident.
+// resident returns the maximum resident memory of a process that has ended, in bytes.
 func resident(state *os.ProcessState) uint64 {
 	usage, ok := state.SysUsage().(*syscall.Rusage)
 	if !ok {

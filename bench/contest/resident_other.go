@@ -4,5 +4,5 @@ package contest
 
 import "os"
 
-// resident returns 0: systems count it in different units, or not at all.
+// resident returns 0, because the unit of Maxrss differs between systems.
 func resident(*os.ProcessState) uint64 { return 0 }

@@ -22,7 +22,7 @@ const PageBytes = 4 << 10
 // Site is what is crawled: a made-up web, or a folder of files as one host.
 type Site struct {
 	Pages, Hosts uint64
-	Folder       string // empty: a made-up web
+	Folder       string // empty means a made-up web
 	Packed       bool   // a folder's files are sent with gzip
 
 	// Of made-up webs. Zero values are those of package testweb.
@@ -35,7 +35,7 @@ type Site struct {
 // LateSpread is the spread of the log-normal latencies of late hosts.
 const LateSpread = 0.8
 
-// Serve serves the site that order describes on loopback, prints its Place on
+// Serve serves the site that order describes on loopback, prints its Endpoint on
 // out, and goes on until in or ctx ends: it is the part of a process of its own,
 // whose parent holds in. At the end it prints the testweb.Traffic of a made-up
 // web.
@@ -55,19 +55,19 @@ func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error
 	defer cancel()
 	// Ends with the process at the latest: a read takes no context.
 	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
-	place := Place{Addr: listener.Addr().String()}
+	endpoint := Endpoint{Addr: listener.Addr().String()}
 	if what.Folder != "" {
-		place.Seeds = []string{"http://" + place.Addr + "/"}
-		return errors.Join(json.NewEncoder(out).Encode(place), what.serveFolder(ctx, listener))
+		endpoint.Seeds = []string{"http://" + endpoint.Addr + "/"}
+		return errors.Join(json.NewEncoder(out).Encode(endpoint), what.serveFolder(ctx, listener))
 	}
 	web, err := testweb.New(testweb.Config{Seed: 1, Pages: int(what.Pages), Hosts: int(what.Hosts), MeanBytes: PageBytes,
 		MeanLinks: what.Links, Latency: what.Latency, LatencySpread: LateSpread, TLS: what.TLS})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	place.Seeds, place.Any, place.CA = what.seeds(web), true, string(web.CACert())
+	endpoint.Seeds, endpoint.Any, endpoint.CA = what.seeds(web), true, string(web.CACert())
 	lines := json.NewEncoder(out)
-	return errors.Join(lines.Encode(place), web.Serve(ctx, listener), lines.Encode(web.Traffic()))
+	return errors.Join(lines.Encode(endpoint), web.Serve(ctx, listener), lines.Encode(web.Traffic()))
 }
 
 // seeds returns where a crawl of a made-up web begins.
@@ -103,7 +103,7 @@ func (s Site) serveFolder(ctx context.Context, listener net.Listener) error {
 
 // Served is a site that another process serves.
 type Served struct {
-	Place
+	Endpoint
 	Stop func() testweb.Traffic // of a made-up web, else zero
 }
 
@@ -133,9 +133,9 @@ func (run Program) Serve(ctx context.Context, what Site) (*Served, error) {
 		_ = cmd.Wait() // its complaints went to stderr
 		return traffic
 	})}
-	if err := lines.Decode(&s.Place); err != nil {
+	if err := lines.Decode(&s.Endpoint); err != nil {
 		s.Stop()
-		return nil, fmt.Errorf("the site told no place: %w", err)
+		return nil, fmt.Errorf("the site did not print its endpoint: %w", err)
 	}
 	return s, nil
 }

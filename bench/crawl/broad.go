@@ -14,21 +14,21 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-// BroadConfig says how to crawl many late hosts at once.
+// BroadConfig describes the broad crawl: many hosts with high latency at once.
 type BroadConfig struct {
 	Hosts       uint64          // of the web; 0 means 20,000
-	Concurrency []string        // hosts asked at once, of each crawl: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
-	Time        time.Duration   // of each crawl, shorter where the budget lacks it; 0 means 15 s
+	Concurrency []string        // values of --concurrency: numbers, or AutoConcurrency; nil means 64, 1,000 and 4,000
+	Time        time.Duration   // of each crawl, less if the budget is short; 0 means 15 s
 	TLS         bool            // crawl over TLS, too
-	Dir         string          // for what crawls leave; they are removed
+	Dir         string          // parent of the temporary directories of crawls
 	Program     contest.Program // required
-	Redis       sets.OpenRedis  // nil: no crawls on Redis
+	Redis       sets.OpenRedis  // nil means no crawls on Redis
 }
 
 // AutoConcurrency leaves the concurrency to the crawler.
 const AutoConcurrency = "auto"
 
-// What the broad crawl is like beside BroadConfig.
+// Fixed parameters of the broad crawl.
 const (
 	broadHosts    = 20_000
 	broadTime     = 15 * time.Second
@@ -38,13 +38,13 @@ const (
 	broadSeeds    = 1000 // at most
 	pagesPerHost  = 100  // more than a crawl gets in its time
 	shortestBroad = 2 * time.Second
-	broadOverhead = 5 * time.Second // of a crawl: to start, and to finish what is under way
+	broadOverhead = 5 * time.Second // time of a crawl to start, and to finish its requests
 )
 
 var broadConcurrency = []string{"64", "1000", "4000"}
 
-// subjects of the broad crawl. The loop comes first: the others are told in
-// shares of it.
+// subjects of the broad crawl. The loop comes first, because the others are reported as
+// shares of its rate.
 const (
 	bareLoop = "bare loop"
 	embedded = "embedded"
@@ -89,7 +89,7 @@ func broadCases(config BroadConfig) (all []broadCase) {
 	return all
 }
 
-// broad is a measurement under way.
+// broad is a running measurement.
 type broad struct {
 	config  BroadConfig
 	section *report.Section
@@ -155,16 +155,16 @@ func (b *broad) run(ctx context.Context, turn *agenda.Turn, c broadCase) error {
 		if err != nil {
 			return err
 		}
-		took.Took, err = b.config.Program.Loop(ctx, contest.Order{Place: served.Place, Workers: workers, Delay: broadDelay, Time: long}, "bench", contest.LoopCommand)
+		took.Took, err = b.config.Program.Loop(ctx, contest.Order{Endpoint: served.Endpoint, Workers: workers, Delay: broadDelay, Time: long}, "bench", contest.LoopCommand)
 		if err != nil {
 			return err
 		}
 		b.loops[c.name()] = took.Took
-	} else if took, err = b.config.crawl(ctx, served.Place, c, long); err != nil {
+	} else if took, err = b.config.crawl(ctx, served.Endpoint, c, long); err != nil {
 		return err
 	}
 	if took.Pages == 0 {
-		return fmt.Errorf("no page came in %v", long)
+		return fmt.Errorf("no page was fetched in %v", long)
 	}
 	traffic := served.Stop()
 	b.report(c, took, float64(traffic.Connections)/float64(max(traffic.Requests, 1)))
@@ -191,7 +191,7 @@ func (b *broad) report(c broadCase, took broadTook, connections float64) {
 	b.costs.Row(costs...)
 	at, err := strconv.ParseFloat(c.concurrency, 64)
 	if err != nil {
-		return // auto has no place on the axis
+		return // auto is no number
 	}
 	line, style := c.subject, map[string]report.Style{bareLoop: report.Dashed, embedded: report.Solid, onRedis: report.Dotted}[c.subject]
 	if c.tls {

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-func TestBroad(t *testing.T) {
+func TestBroadCrawlRows(t *testing.T) {
 	bin := program(t)
 	t.Run("measures", func(t *testing.T) { measuresBroad(t, bin) })
 	t.Run("crawl fails", func(t *testing.T) { broadFails(t, bin) })

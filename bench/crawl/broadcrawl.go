@@ -21,17 +21,17 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-// broadTook is what a broad crawl took, and what became of it.
+// broadTook is the result of a broad crawl, and the resources that it took.
 type broadTook struct {
 	contest.Took
-	all      uint64   // pages, those that were under way at the end of the time too
-	trips    float64  // to the store, for each page
+	all      uint64   // pages, including those in flight at the end of the time
+	trips    float64  // round trips to the store per page
 	redisCPU float64  // µs of Redis for each page
 	limits   []string // what limited the crawl, longest first
 }
 
-// crawl has a crawler crawl a place for some time.
-func (c *BroadConfig) crawl(ctx context.Context, place contest.Place, what broadCase, long time.Duration) (took broadTook, err error) {
+// crawl runs the crawler on a site for some time.
+func (c *BroadConfig) crawl(ctx context.Context, site contest.Endpoint, what broadCase, long time.Duration) (took broadTook, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
 		return took, err
@@ -39,14 +39,14 @@ func (c *BroadConfig) crawl(ctx context.Context, place contest.Place, what broad
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	args := []string{"crawl", "--dir", filepath.Join(temp, "bench.crawl"), "--admin", "127.0.0.1:0", "--log-level", "error",
 		"--delay", broadDelay.String(), "--concurrency", what.concurrency}
-	if place.CA != "" {
+	if site.CA != "" {
 		ca := filepath.Join(temp, "ca.pem")
-		if err := os.WriteFile(ca, []byte(place.CA), 0o600); err != nil {
+		if err := os.WriteFile(ca, []byte(site.CA), 0o600); err != nil {
 			return took, err
 		}
 		args = append(args, "--ca", ca)
 	}
-	cmd := c.Program(ctx, append(args, place.Arguments()...)...)
+	cmd := c.Program(ctx, append(args, site.Arguments()...)...)
 	if what.subject == onRedis {
 		err = c.crawlOnRedis(ctx, cmd, &took, temp, long)
 	} else {
@@ -88,9 +88,8 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 	return nil
 }
 
-// crawl runs a crawl below dir, asks it for its figures after half of the time
-// and at the end, and interrupts it. The time begins when the crawl does: it
-// then serves its metrics.
+// crawl runs a crawl below dir, reads its metrics after half of the time and at the end,
+// and interrupts it. The time begins when the crawl serves its metrics.
 func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long time.Duration) error {
 	said := &complaints{serving: make(chan string, 1)}
 	cmd.Stderr = said
@@ -140,7 +139,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 // interrupted is the exit code of a crawl that a signal stopped.
 const interrupted = 130
 
-// readReport takes what the crawl below dir says of its run.
+// readReport reads the report of the crawl below dir.
 func (t *broadTook) readReport(dir string) error {
 	var names []string
 	for _, pattern := range []string{"*/report.json", "*/*/report.json"} { // of a crawl, or of a worker
@@ -174,7 +173,7 @@ func (t *broadTook) readReport(dir string) error {
 	return nil
 }
 
-// shareOf returns part of whole, 0 of nothing.
+// shareOf returns part/whole, or 0 if whole is 0.
 func shareOf(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0
@@ -182,10 +181,9 @@ func shareOf(part, whole float64) float64 {
 	return part / whole
 }
 
-// complaints is what a crawl writes to stderr, which names the address of its
-// metrics.
+// complaints collects the stderr of a crawl, which contains the address of its metrics.
 type complaints struct {
-	serving chan string // gets the address; has room for one
+	serving chan string // receives the address; has a buffer of one
 
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -211,14 +209,14 @@ func (c *complaints) String() string {
 	return c.text.String()
 }
 
-// figures are the metrics of a crawl at one time, those without labels.
+// figures are the metrics without labels of a crawl at one time.
 type figures struct {
 	at    time.Time
 	value map[string]float64
 }
 
-// figuresAt asks a crawl at addr for its metrics at some time. It is an error
-// when the crawl ends before.
+// figuresAt reads the metrics of a crawl at addr at some time. If the crawl ends before
+// that time, it returns an error.
 func figuresAt(ctx context.Context, addr string, at time.Time, ended <-chan struct{}) (f figures, err error) {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

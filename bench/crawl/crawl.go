@@ -1,10 +1,10 @@
-// Package crawl measures whole crawls: pages a second, processor time for each
-// page and memory of the embedded crawl, beside a loop that promises nothing, and
-// where the time goes.
+// Package crawl measures whole crawls in a directory: pages per second, processor time
+// per page, memory, and the stages that take the time. It compares them with the bare
+// loop of package contest.
 //
-// It owns the sites that are crawled and the reading of profiles; how crawler, loop
-// and site run is package contest's. It does not judge a crawl, but that it found
-// as many pages as the loop; package testweb does.
+// It owns the sites that are crawled and the evaluation of profiles. Package contest runs
+// crawler, loop and site. This package checks only that a crawl found as many pages as
+// the loop; package testweb judges crawls.
 package crawl
 
 import (
@@ -23,33 +23,33 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// Config says what to crawl.
+// Config describes the measurement.
 type Config struct {
 	Pages   uint64          // of the largest made-up web; 0 means 100,000
-	HTML    string          // a folder of HTML files, crawled besides; empty: none
-	Dir     string          // for what crawls leave; they are removed
+	HTML    string          // a folder of HTML files that is crawled as well; empty means none
+	Dir     string          // parent of the temporary directories of crawls
 	Program contest.Program // required
 }
 
-// How much at once suits a site without delay.
+// Concurrency for a site without delay.
 const (
 	hostsAtOnce = 64
 	loopWorkers = 64
 )
 
-// smallest is how many pages the first made-up web has; each next ten times as
-// many.
+// smallest is the number of pages of the smallest synthetic web. Each next web has ten
+// times as many.
 const smallest = 10_000
 
-// fewHosts is how many hosts the webs of few hosts have. Those of many have one
-// for each ten pages.
+// fewHosts is the number of hosts of the webs with few hosts. The webs with many hosts
+// have one for each ten pages.
 const fewHosts = 10
 
-// perPage is roughly what a page takes of all three: it decides the shares of
-// the budget.
+// perPage is the approximate time of a page in crawler, loop and site. It divides the
+// budget.
 const perPage = 600 * time.Microsecond
 
-// stages are the columns of where the time goes.
+// stages are the columns of the processor time by stage.
 var stages = []string{"fetch", "parse", "canonicalise", "judge", "dedup", "store", "record", garbage, other}
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -68,8 +68,8 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	return m.section, steps
 }
 
-// sites are what is crawled: webs with powers of ten of pages, on few and on
-// many hosts, and the folder.
+// sites returns the sites that are crawled: webs whose numbers of pages are powers of ten,
+// on few and on many hosts, and the folder.
 func sites(config Config) (all []contest.Site) {
 	var sizes []uint64
 	for n := uint64(smallest); n < config.Pages; n *= 10 {
@@ -87,7 +87,7 @@ func sites(config Config) (all []contest.Site) {
 	return all
 }
 
-// measurement is a run under way.
+// measurement is a running measurement.
 type measurement struct {
 	config  Config
 	section *report.Section
@@ -119,19 +119,19 @@ answers that are HTML; the crawler's processor time by stages is from a profile.
 	return m
 }
 
-// run crawls one site with both.
+// run crawls one site with the loop and with the crawler.
 func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.Site) error {
 	served, err := m.config.Program.Serve(ctx, site)
 	if err != nil {
 		return err
 	}
 	defer served.Stop()
-	bare, err := m.config.Program.Loop(ctx, contest.Order{Place: served.Place, Workers: loopWorkers}, "bench", contest.LoopCommand)
+	bare, err := m.config.Program.Loop(ctx, contest.Order{Endpoint: served.Endpoint, Workers: loopWorkers}, "bench", contest.LoopCommand)
 	if err != nil {
 		return err
 	}
 	turn.Progress(0.4)
-	crawl, stageTimes, err := m.config.crawl(ctx, served.Place)
+	crawl, stageTimes, err := m.config.crawl(ctx, served.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -146,16 +146,15 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, site contest.S
 	return nil
 }
 
-// crawl has a crawler crawl a site, and returns the processor time of its stages
-// as well.
-func (c *Config) crawl(ctx context.Context, place contest.Place) (took contest.Took, times map[string]time.Duration, err error) {
+// crawl runs the crawler on a site. It also returns the processor time of its stages.
+func (c *Config) crawl(ctx context.Context, site contest.Endpoint) (took contest.Took, times map[string]time.Duration, err error) {
 	temp, err := os.MkdirTemp(c.Dir, "crawl-")
 	if err != nil {
 		return took, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	profile := filepath.Join(temp, "cpu.pprof")
-	took, err = c.Program.Crawl(ctx, place, temp, "--cpu-profile", profile, "--log-level", "error", "--concurrency", strconv.Itoa(hostsAtOnce))
+	took, err = c.Program.Crawl(ctx, site, temp, "--cpu-profile", profile, "--log-level", "error", "--concurrency", strconv.Itoa(hostsAtOnce))
 	if err != nil {
 		return took, nil, err
 	}
@@ -188,7 +187,7 @@ func (m *measurement) report(site contest.Site, crawl, bare contest.Took, times 
 	}
 }
 
-// memory is the cell of what a crawl took of it.
+// memory returns the cell for the memory of a crawl.
 func memory(took contest.Took) report.Cell {
 	if took.Resident == 0 {
 		return report.Words("–")

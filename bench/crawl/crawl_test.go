@@ -33,7 +33,7 @@ func program(t *testing.T) contest.Program {
 	return func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, bin, args...) }
 }
 
-func TestCrawl(t *testing.T) {
+func TestCrawlRows(t *testing.T) {
 	bin := program(t)
 	t.Run("measures", func(t *testing.T) { measures(t, bin) })
 	t.Run("counts differ", func(t *testing.T) { countsDiffer(t, bin) })
@@ -80,7 +80,7 @@ func measures(t *testing.T, bin contest.Program) {
 	}
 }
 
-func TestSites(t *testing.T) {
+func TestSitesAreCrawled(t *testing.T) {
 	var names []string
 	for _, site := range sites(Config{Pages: 250_000, HTML: "x"}) {
 		names = append(names, nameOf(site))

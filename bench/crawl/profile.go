@@ -11,15 +11,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// What processor time is told by that no stage has.
+// Labels for processor time that belongs to no stage.
 const (
 	garbage = "gc"
 	other   = "other"
 )
 
-// stageTimes reads a CPU profile and returns the processor time of each stage.
-// Goroutines that libraries started by themselves have no label: they count by
-// what they do.
+// stageTimes reads a CPU profile and returns the processor time of each stage. Goroutines
+// that libraries start have no label; the functions on their stacks decide the stage.
 func stageTimes(packed io.Reader) (map[string]time.Duration, error) {
 	p, err := profile.Parse(packed)
 	if err != nil {

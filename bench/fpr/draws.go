@@ -10,11 +10,11 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// draws are the keys of a case: random fingerprints, spread over its partitions
-// as its hosts are.
+// draws generates the keys of a case: random fingerprints, distributed over partitions
+// like the hosts of the case.
 type draws struct {
 	rng     *rand.Rand
-	weights []uint64 // of each partition; nil: fingerprints as they come
+	weights []uint64 // of each partition; nil means fingerprints as they come
 	most    uint64   // the largest weight
 	loads   []uint64 // keys drawn so far; nil without weights
 }
@@ -29,9 +29,9 @@ func newDraws(c Case, rng *rand.Rand) *draws {
 	return d
 }
 
-// keys is a bloomrate.Keys. Where partitions have weights it rejects a
-// fingerprint as often as its partition is lighter than the heaviest: which
-// partition a fingerprint belongs to says nothing of its bits.
+// keys is a bloomrate.Keys. If partitions have weights, it samples by rejection: it
+// accepts a fingerprint with the probability of its partition's weight divided by the
+// largest weight. The bits of a fingerprint do not depend on its partition.
 func (d *draws) keys(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 	if d.weights == nil {
 		return bloomrate.Random(d.rng, prints)

@@ -21,7 +21,7 @@ func (c Case) label(s Subject) report.Cell {
 	}
 }
 
-// counted are events of which theory says how many there should be.
+// counted is a number of events, and the number that theory predicts.
 type counted struct {
 	count, trials uint64
 	theory        Rate
@@ -29,13 +29,13 @@ type counted struct {
 
 func (n counted) rate() float64 { return float64(n.count) / float64(n.trials) }
 
-// off returns how many σ the events are from a rate.
+// off returns the deviation of the events from a rate, in σ.
 func (n counted) off(rate float64) float64 {
 	return bloomrate.Deviation(n.count, n.trials, rate, n.theory.spread())
 }
 
-// cells are the columns that compare with a rate: measured, interval, theory,
-// ratio, deviation. What has no meaning is left out.
+// cells returns the columns measured, interval, theory, ratio and deviation. Columns
+// that are undefined are empty.
 func (n counted) cells() []report.Cell {
 	lo, hi := sizing.Interval(n.count, n.trials)
 	theory := n.theory.Mean
@@ -49,8 +49,7 @@ func (n counted) cells() []report.Cell {
 	return []report.Cell{report.Count(n.count), report.Number(n.rate(), 4), report.Between(lo, hi), report.Number(theory, 4), ratio, off}
 }
 
-// hold holds the events to a promise: no more and no fewer than rates from least
-// to most explain.
+// hold checks a promise: rates from least to most must explain the number of events.
 func (n counted) hold(promise *report.Promise, what string, least, most float64) {
 	bound, off := most, n.off(most)
 	kept := off <= limit
@@ -61,9 +60,8 @@ func (n counted) hold(promise *report.Promise, what string, least, most float64)
 	promise.Hold(kept, "%s: %d of %d, a rate of %.4g: %+.1fσ from %.4g", what, n.count, n.trials, n.rate(), off, bound)
 }
 
-// judged reports whether the events can be held to promises, and notes those
-// that cannot: the rates of sets with so few keys are not near a normal
-// distribution.
+// judged reports whether promises can be checked with the events, and adds a note if
+// not: the rates of sets with few keys are not normally distributed.
 func (m *measurement) judged(n counted, what string) bool {
 	skewed := n.theory.skewed(n.trials)
 	if skewed {
@@ -97,8 +95,8 @@ func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) 
 	}
 }
 
-// reportExact adds the row of a store that must not err: neither when keys come
-// nor when it is asked for some that did not.
+// reportExact adds the row of a store that must not err, neither when keys are added nor
+// when it looks up keys that were not added.
 func (m *measurement) reportExact(turn *agenda.Turn, s Subject, c Case, lost, claimed uint64) {
 	n, asked := counted{lost, c.Keys, Rate{}}, min(c.Keys, sample)
 	m.filling.Row(append([]report.Cell{report.Words(s.Name), report.Count(c.Keys), report.Words("exact")}, n.cells()...)...)

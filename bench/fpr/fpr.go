@@ -1,9 +1,9 @@
-// Package fpr measures how often sets of fingerprints take a new key for a known
-// one, when they are full and while they are filled, beside what package sizing
-// says, and holds them to it.
+// Package fpr measures the false-positive rates of sets of fingerprints, both when they
+// are full and while they are filled. It compares the rates with the formulas of
+// package sizing, and reports a broken promise if they differ by more than chance.
 //
-// It owns the cases and the theory of the sets' layouts. How an error is counted
-// and what chance explains is package bloomrate's, the sets are package sets'.
+// It owns the cases, and the theory for the layout of each set. Package bloomrate counts
+// errors and computes their deviation, and package sets opens the sets.
 package fpr
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
-// Config says what to measure. Its zero value is nothing: there are no subjects.
+// Config says what to measure. The zero value has no subjects, so nothing is measured.
 type Config struct {
 	Keys     uint64    // offered to each set; 0 means 250,000
 	Rates    []float64 // nil means 5 %, 1 %, 0.1 %, 1e-4 and 1e-6
@@ -30,17 +30,18 @@ type Config struct {
 	Subjects []Subject
 }
 
-// Subject is a set, and what is expected of it.
+// Subject is a set with its theory.
 type Subject struct {
 	sets.Kind
-	// Add and Probe are roughly what a key costs: they decide the shares of the budget.
+	// Add and Probe are the approximate times for one key. They divide the budget.
 	Add, Probe time.Duration
-	// Probes is up to how many keys are probed beyond the 100/p that a rate
-	// needs, for a narrower interval.
+	// Probes is the maximum number of probes. A rate needs 100/p of them; more make
+	// its interval narrower.
 	Probes uint64
-	// Hosts: the keys of one host stay together, so hosts of unequal size matter.
+	// Hosts reports that all keys of a host are in one partition, so that unequal hosts
+	// change the rate.
 	Hosts bool
-	// Exact: it never errs, so that one rate is as good as all.
+	// Exact reports that the set never errs, so that one rate suffices.
 	Exact  bool
 	Theory func(c Case, loads []uint64) Theory // nil for an exact one
 }
@@ -56,13 +57,13 @@ func Redis(open sets.OpenRedis) Subject {
 	return Subject{Kind: sets.RedisFilter(open), Add: 40 * time.Microsecond, Probe: 3 * time.Microsecond, Probes: 2_000_000, Hosts: true, Theory: redisTheory}
 }
 
-// Exact is a set that never errs and takes so long for a key.
+// Exact returns the subject for a set that never errs and takes so long for a key.
 func Exact(kind sets.Kind, add time.Duration) Subject {
 	kind.Name += ", exact keys"
 	return Subject{Kind: kind, Add: add, Exact: true}
 }
 
-// filter is a set that is asked for fingerprints.
+// filter makes a Set a bloomstore.Filter.
 type filter struct{ *sets.Set }
 
 // AddIfAbsent implements bloomstore.Filter.
@@ -77,15 +78,15 @@ func (f filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 
 // Case is one measurement of a set.
 type Case struct {
-	Keys       uint64  // that are offered
-	Capacity   uint64  // keys that the set is made for
-	FPR        float64 // that it is made for
+	Keys       uint64  // number of offered keys
+	Capacity   uint64  // keys that the set is sized for
+	FPR        float64 // target rate
 	Growth     bool
 	Partitions int    // that the keys are spread over, in Redis
-	Hosts      uint64 // over which Zipf's law spreads the keys; 0: even
+	Hosts      uint64 // over which Zipf's law spreads the keys; 0 means even
 }
 
-// Name tells the case from others of its subject.
+// Name returns the name of the case, which is unique within its subject.
 func (c Case) Name() string {
 	name := fmt.Sprintf("p = %g", c.FPR)
 	switch {
@@ -97,16 +98,17 @@ func (c Case) Name() string {
 	return name
 }
 
-// growth returns how many times as many keys are offered as the set is made for.
+// growth returns the ratio of offered keys to capacity.
 func (c Case) growth() uint64 { return (c.Keys + c.Capacity/2) / c.Capacity }
 
-// probes returns how many probes make a rate: a hundred errors are expected.
+// probes returns the number of probes in which a hundred errors are expected.
 func (c Case) probes() uint64 { return uint64(math.Ceil(100 / c.FPR)) }
 
-// limit is how many σ no chance explains: passed once in 3.5 million figures.
+// limit is the deviation, in σ, that breaks a promise. By chance it occurs once in 3.5
+// million figures.
 const limit = 5
 
-// rates are what is measured where nothing else is asked for.
+// rates are the default false-positive rates.
 var rates = []float64{0.05, 0.01, 1e-3, 1e-4, 1e-6}
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -125,13 +127,13 @@ func Steps(config Config) (*report.Section, []*agenda.Step) {
 	return m.section, steps
 }
 
-// cases returns what is measured of s. Growth and unequal hosts are measured at
-// two rates: what differs from the others is the layers, not the rate.
+// cases returns the measurements of s. Growth and unequal hosts are measured at two
+// rates only, because their effect hardly depends on the rate.
 func (config Config) cases(s Subject) (all []Case) {
 	if s.Exact {
-		// The filters beside exact keys are made for a hundredth of the keys, at the
-		// worst rate that one can ask for: they soon claim every new URL, so that a
-		// store which believed its filter would lose nearly all.
+		// The filters of exact stores are sized for a hundredth of the keys, at the
+		// highest rate that can be configured. They soon claim every new URL, so a
+		// store that used the filter's answer would lose nearly all keys.
 		n := max(config.Keys/exactShare, 1)
 		return []Case{{Keys: n, Capacity: max(n/100, 1), FPR: 0.5, Partitions: evenPartitions}}
 	}
@@ -153,7 +155,7 @@ func (config Config) cases(s Subject) (all []Case) {
 	return all
 }
 
-// exactShare: stores get so many times fewer keys than filters, which are faster.
+// exactShare is the ratio of the keys of filters to those of stores, which are slower.
 const exactShare = 10
 
 // Partitions of a filter in Redis: those of a crawl by default, and fewer where
@@ -200,7 +202,7 @@ func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
 	}}
 }
 
-// goal is how many probes are made if there is time.
+// goal returns the number of probes if the budget suffices.
 func (s Subject) goal(c Case) uint64 {
 	const narrow = 1e5 // so many errors leave a relative σ of 0.3 %
 	return max(c.probes(), min(uint64(narrow/c.FPR), s.Probes))
@@ -208,7 +210,11 @@ func (s Subject) goal(c Case) uint64 {
 
 // run measures one case and reports it.
 func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c Case, seed uint64) (err error) {
-	opened, err := s.Open(ctx, sets.Plan{Keys: c.Capacity, FPR: c.FPR, NoGrowth: !c.Growth, Partitions: c.Partitions})
+	plan := sets.Plan{Capacity: c.Capacity, FPR: c.FPR, Growth: bloomstore.GrowthOff, Partitions: c.Partitions}
+	if c.Growth {
+		plan.Growth = bloomstore.GrowthOn
+	}
+	opened, err := s.Open(ctx, plan)
 	if err != nil {
 		return err
 	}
@@ -253,7 +259,7 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 	return err
 }
 
-// cost is about what the case takes.
+// cost returns the approximate time of the case.
 func (s Subject) cost(c Case) time.Duration {
 	cost := time.Duration(c.Keys) * s.Add
 	if !s.Exact {
@@ -262,14 +268,14 @@ func (s Subject) cost(c Case) time.Duration {
 	return cost
 }
 
-// owed is how many of the 100/p probes are made although the time is up: they
-// take seconds, and a rate without them says little.
+// owed is the number of probes that are made even if the time is up. They take seconds,
+// and without them the rate is too uncertain.
 const owed = 1_000_000
 
-// chunk is how many keys are counted between two looks at the clock.
+// chunk is the number of keys between two checks of the clock.
 const chunk = 1 << 15
 
-// chunks adds up count of n keys, as long as more agrees.
+// chunks calls count for n keys in chunks, while more reports true, and returns the sum.
 func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint64) bool) (sum, done uint64, err error) {
 	for done < n {
 		some := min(chunk, n-done)
@@ -285,10 +291,10 @@ func chunks(n uint64, count func(n uint64) (uint64, error), more func(done uint6
 	return sum, done, nil
 }
 
-// sample is of how many keys a set is asked one by one.
+// sample is the number of keys that are looked up individually.
 const sample = 1000
 
-// checkKnown asks for some of the keys that were added, drawn once more.
+// checkKnown looks up some of the added keys, which it generates again.
 func (m *measurement) checkKnown(ctx context.Context, set filter, s Subject, c Case, seed uint64) error {
 	again, n := newDraws(c, rand.New(rand.NewPCG(seed, 0))), min(c.Keys, sample)
 	known, err := bloomrate.Probe(ctx, set, again.keys, n)

@@ -23,7 +23,7 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replay random tests with this seed; 0: a new one")
 
-// silent is a Watcher that tells nobody.
+// silent is a Watcher that prints nothing.
 type silent struct{}
 
 func (silent) Begin(*agenda.Step)       {}
@@ -185,7 +185,7 @@ func (o *own) claims(fp bloomstore.Fingerprint) bool {
 func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
 	s.Open = func(_ context.Context, plan sets.Plan) (*sets.Set, error) {
-		m, k := sizing.OptimalBits(plan.Keys, plan.FPR)
+		m, k := sizing.OptimalBits(plan.Capacity, plan.FPR)
 		return set(&own{bits: make([]uint64, m/64+1), m: m, hashes: k - fewer, at: at}), nil
 	}
 	s.Theory = func(c Case, _ []uint64) Theory {
@@ -232,8 +232,8 @@ func TestFindsFaults(t *testing.T) {
 		{"none", textbook(0, apart), 0.05, nil},
 		{"one hash too few", textbook(1, apart), 0.05, []int{bound, theory}},
 		{"correlated positions", textbook(0, together), 0.01, []int{bound, theory}},
-		{"made for half of the keys", smaller(func(plan *sets.Plan) { plan.Keys /= 2 }), 0.01, []int{bound, theory}},
-		{"made for twice the keys", smaller(func(plan *sets.Plan) { plan.Keys *= 2 }), 0.01, []int{theory}},
+		{"made for half of the keys", smaller(func(plan *sets.Plan) { plan.Capacity /= 2 }), 0.01, []int{bound, theory}},
+		{"made for twice the keys", smaller(func(plan *sets.Plan) { plan.Capacity *= 2 }), 0.01, []int{theory}},
 		{"looks at too few bytes", mutated(func(fp bloomstore.Fingerprint) bloomstore.Fingerprint {
 			clear(fp[3:])
 			return fp
@@ -291,8 +291,8 @@ func TestFindsLostExactKeys(t *testing.T) {
 	}
 }
 
-// TestPostgres: the exact tier loses and claims nothing, and no crawl is left.
-func TestPostgres(t *testing.T) {
+// TestPostgresSetIsExact: the exact set loses and claims nothing, and no crawl is left.
+func TestPostgresSetIsExact(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	s := measure(t, Config{Keys: 50_000, Subjects: []Subject{Exact(sets.Postgres(func(context.Context) (string, func() error, error) {
 		return server.DSN(), func() error { return nil }, nil
@@ -316,9 +316,9 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// TestRedis: the filter of even and of Zipf hosts and the exact keys of both
+// TestRedisSetsKeepPromises: the filter of even and of Zipf hosts and the exact keys of both
 // stores keep what is promised, and nothing is left behind.
-func TestRedis(t *testing.T) {
+func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*sets.Redis, error) {
 		return &sets.Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: func() error { return nil }}, nil

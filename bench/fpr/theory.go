@@ -7,23 +7,23 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Theory is what a set should do.
+// Theory is the predicted behaviour of a set.
 type Theory struct {
-	FPR  Rate // that a new key is claimed when all keys were offered
-	Lost Rate // share of the keys that were claimed when they came
-	// Slack is how far off the formulas may be, relative to a rate.
+	FPR  Rate // that a new key is claimed after all keys were offered
+	Lost Rate // share of the keys that were claimed when they were offered
+	// Slack is the relative error of the formulas.
 	Slack float64
 }
 
-// Rate is what events have in the mean of all sets of one layout. The rates of
-// single sets differ from it by chance: of small ones by much.
+// Rate is the mean rate of events over all sets of one layout. The rates of single sets
+// differ from the mean by chance, those of small sets by much.
 type Rate struct {
 	Mean      float64
 	Variance  float64 // of the sets' rates
 	Asymmetry float64 // their third central moment
 }
 
-// add adds a part that weighs so much and varies by itself: see sizing.RateSpread.
+// add adds an independent part with a weight: see sizing.RateSpread.
 func (r *Rate) add(weight, mean, deviation, skewness float64) {
 	sigma := weight * mean * deviation
 	r.Mean += weight * mean
@@ -39,29 +39,29 @@ func (r Rate) spread() float64 {
 	return math.Sqrt(r.Variance) / r.Mean
 }
 
-// skewed reports whether the sets' rates, beside the chance of so many trials,
-// are too skewed for a judgement by σ: those of sets in small parts are. With a
-// skewness of a tenth 5σ are passed once in half a million figures (by the
-// expansion of Cornish and Fisher), with three tenths once in ten thousand.
+// skewed reports whether the distribution of the sets' rates, together with the chance
+// of so many trials, is too skewed to be judged by σ. Sets with small parts are. With a
+// skewness of 0.1, 5σ are exceeded once in half a million figures (by the expansion of
+// Cornish and Fisher); with 0.3, once in ten thousand.
 func (r Rate) skewed(trials uint64) bool {
 	n := float64(trials)
 	return n*n*n*r.Asymmetry > 0.1*math.Pow(n*r.Mean+n*n*r.Variance, 1.5)
 }
 
-// layer is what theory knows of one layer of a chain.
+// layer is the theory of one layer of a chain.
 type layer struct {
 	room float64 // keys offered to it until it is full
 	pieces
 }
 
-// pieces are how a layer is built: equal parts of so many bits.
+// pieces describes the structure of a layer: equal parts of so many bits.
 type pieces struct {
 	parts, bits uint64
 	hashes      uint
-	rate        func(held float64) float64 // of false positives when so many keys were offered, more than none
+	rate        func(held float64) float64 // false-positive rate after so many offered keys, at least one
 }
 
-// chain is a set that begins layer after layer.
+// chain is a set that adds layers.
 type chain struct {
 	Case
 	capacity uint64 // of the first layer
@@ -81,12 +81,12 @@ func (c *chain) layer(number int) layer {
 	return c.layers[number]
 }
 
-// add adds one chain, which weighs so much, to a theory: the rate at which it
-// claims a new key once offered keys came, and the share of them that it claimed
-// when they did. Each is in the layer that was the last one when it came, and met
-// all that there were.
+// add adds one chain with a weight to a theory: its false-positive rate after so many
+// offered keys, and the share of these that were false positives when they were
+// offered. A key is added to the layer that is the newest at that time, and is tested
+// against all layers that exist then.
 func (c *chain) add(t *Theory, offered, weight float64) {
-	passes := 1.0 // the chance that a new key passes the layers before
+	passes := 1.0 // probability that no earlier layer claims a new key
 	for number, rest := 0, offered; rest > 0; number++ {
 		l, held := c.layer(number), rest
 		if c.Growth {
@@ -101,9 +101,9 @@ func (c *chain) add(t *Theory, offered, weight float64) {
 	}
 }
 
-// meanRate returns the mean of a layer's rate while held keys come, by Simpson's
-// rule: the rate is about a power of the number of keys, which 64 intervals
-// follow to a relative 1e-4.
+// meanRate returns the mean of a layer's rate while held keys are offered, by Simpson's
+// rule. The rate is about a power of the number of keys, for which 64 intervals give a
+// relative error of 1e-4.
 func meanRate(l layer, held float64) float64 {
 	const intervals = 64
 	sum := l.rate(held) // that at 0 is 0
@@ -114,7 +114,7 @@ func meanRate(l layer, held float64) float64 {
 	return sum / (3 * intervals)
 }
 
-// memoryTheory is that of membits.
+// memoryTheory is the theory of membits.
 func memoryTheory(c Case, _ []uint64) Theory {
 	whole := chain{Case: c, capacity: c.Capacity, layout: func(p float64, keys uint64) pieces {
 		bits, k := sizing.ShardedBits(keys, p, sizing.DefaultShards)
@@ -127,9 +127,9 @@ func memoryTheory(c Case, _ []uint64) Theory {
 	return t
 }
 
-// redisTheory is that of redisbits, with so many keys in each partition, or the
-// same number in all. Its slack is what sizing.ExactBlockedFalsePositiveRate says
-// of itself.
+// redisTheory is the theory of redisbits, with the given number of keys in each partition,
+// or the same number in all. Its slack is the error that
+// sizing.ExactBlockedFalsePositiveRate documents.
 func redisTheory(c Case, loads []uint64) Theory {
 	each := float64(c.Capacity) / float64(c.Partitions)
 	capacity := uint64(math.Ceil(each + 4*math.Sqrt(each))) // see redisbits.Config

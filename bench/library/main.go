@@ -1,7 +1,7 @@
 // Command library crawls with package crawl alone, as a program of a user does.
-// It prints the title of each page, resumes what was killed, and looks at crawls
-// that other processes run. Its tests prove that package crawl is enough for
-// that: nothing else of the module is imported here.
+// It prints the title of each page, resumes killed crawls, and inspects crawls that
+// other processes run. Its tests prove that package crawl suffices for that: the command
+// imports no other package of the module.
 package main
 
 import (
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return crawl.Run(ctx, config)
 }
 
-// look does what needs no crawl of one's own.
+// look runs the subcommands that only inspect or stop a crawl.
 func look(ctx context.Context, where crawl.Location, verb string, stdout io.Writer) error {
 	crawled, err := crawl.Attach(ctx, where)
 	if err != nil {

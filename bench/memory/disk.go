@@ -20,9 +20,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// OnDisk returns what is kept on disk: the embedded store, in folders below dir,
-// with URLs that wait, which the filter knows, and URLs that wait and are known
-// exactly.
+// OnDisk returns the subjects on disk: the embedded store, in folders below dir, with
+// queued bulk URLs and with queued exact URLs.
 func OnDisk(dir string) (all []Subject) {
 	for i, name := range []string{"queue in localstore (disk)", "queue and exact keys in localstore (disk)"} {
 		class := []frontier.Class{frontier.Bulk, frontier.Exact}[i]
@@ -32,8 +31,8 @@ func OnDisk(dir string) (all []Subject) {
 	return all
 }
 
-// weighStore weighs the tables of a closed store of n items: the filter, which
-// lies beside them, is in memory while a crawl runs.
+// weighStore returns the size of the tables of a closed store of n items. It does not count
+// the filter's file, because the filter is in memory while a crawl runs.
 func weighStore(dir string, class frontier.Class) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
 		dir, err := os.MkdirTemp(dir, "store-")
@@ -41,7 +40,7 @@ func weighStore(dir string, class frontier.Class) weigh {
 			return Weight{}, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		set, err := sets.Local(dir).Open(ctx, sets.Plan{Keys: n})
+		set, err := sets.Local(dir).Open(ctx, sets.Plan{Capacity: n})
 		if err != nil {
 			return Weight{}, err
 		}
@@ -68,8 +67,8 @@ func weighStore(dir string, class frontier.Class) weigh {
 	}
 }
 
-// InPostgres returns the exact tier, whose schema the database at dsn gets, and
-// what people keep in Postgres.
+// InPostgres returns the subjects in Postgres: the exact set, whose schema is created in
+// the database at dsn, and a plain table of URLs.
 func InPostgres(dsn string) []Subject {
 	on := func(weigh func(context.Context, *pgx.Conn, uint64, func(float64)) (Weight, error)) weigh {
 		return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
@@ -82,28 +81,28 @@ func InPostgres(dsn string) []Subject {
 		}
 	}
 	return []Subject{
-		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: most, Add: 60 * time.Microsecond, Weigh: on(tier{dsn, 1}.weigh),
-			Predict: between(func(n uint64) (uint64, uint64) { return sizing.TierWaiting(n, sets.URLBytes) })},
-		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: most, Add: 90 * time.Microsecond, Weigh: on(tier{dsn, turns}.weigh),
-			Predict: exactly(func(n uint64) float64 { return float64(sizing.TierFinished(n)) })},
+		{Name: "exact keys in Postgres, waiting (disk)", Ours: true, Most: most, Add: 60 * time.Microsecond, Weigh: on(postgresFill{dsn, 1}.weigh),
+			Predict: between(func(n uint64) (uint64, uint64) { return sizing.PostgresWaiting(n, sets.URLBytes) })},
+		{Name: "exact keys in Postgres, finished (disk)", Ours: true, Most: most, Add: 90 * time.Microsecond, Weigh: on(postgresFill{dsn, turns}.weigh),
+			Predict: exactly(func(n uint64) float64 { return float64(sizing.PostgresFinished(n)) })},
 		{Name: "Postgres table of URLs (disk)", Most: most, Add: 15 * time.Microsecond, Weigh: on(weighTable)},
 	}
 }
 
-// turns is how often keys are finished, and their tables vacuumed, while an
-// exact tier is filled: a tenth of the keys waits at a time.
+// turns is the number of turns in which an exact set is filled. After each turn its keys
+// are finished and the tables vacuumed, so that a tenth of the keys wait at a time.
 const turns = 10
 
-// tier is an exact tier that gets its keys in so many turns: those of a turn are
-// finished before the next. In one turn, all keep waiting.
-type tier struct {
+// postgresFill fills an exact set with keys in a number of turns. The keys of a turn are
+// finished before the next turn; with one turn, all keys wait.
+type postgresFill struct {
 	dsn   string
 	turns uint64
 }
 
-// weigh weighs what the keys take in tables and indexes: finished ones where
-// they stay; waiting ones with what is needed to queue them.
-func (t tier) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
+// weigh returns the size of the keys in tables and indexes. For waiting keys it includes
+// the rows that are needed to queue them.
+func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
 	name := "bench-" + strconv.FormatUint(rand.Uint64(), 36)
 	config := pgstore.Config{DSN: t.dsn, Crawl: name, Identity: name}
 	set, err := pgstore.Open(ctx, config)
@@ -144,16 +143,15 @@ func (t tier) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progress func
 	return Weight{Bytes: float64(bytes), By: by}, err
 }
 
-// tierBatch is how many keys an exact tier is given at once.
-const tierBatch = 500
+// keyBatch is the number of keys in one call of the exact set.
+const keyBatch = 500
 
-// decide has the keys from the one to before the other decided and queued, and
-// returns them.
+// decide decides about the keys in [from, to), marks them as queued, and returns them.
 func decide(ctx context.Context, set exact.Set, from, to uint64, progress func(share float64)) (all []exact.Ref, err error) {
 	links := urls(0, urlHosts)
 	links.Class = frontier.Exact
-	for at := from; at < to; at += tierBatch {
-		links.First, links.N = at, min(tierBatch, to-at)
+	for at := from; at < to; at += keyBatch {
+		links.First, links.N = at, min(keyBatch, to-at)
 		keys, queued := sets.KeysOf(links), len(all)
 		for _, key := range keys {
 			all = append(all, exact.Ref{Fingerprint: key.Fingerprint})
@@ -169,11 +167,11 @@ func decide(ctx context.Context, set exact.Set, from, to uint64, progress func(s
 	return all, nil
 }
 
-// finish has keys finished in no order, as hosts and workers have them.
+// finish marks keys as finished in random order, as in a crawl.
 func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
 	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	for len(keys) > 0 {
-		n := min(tierBatch, len(keys))
+		n := min(keyBatch, len(keys))
 		var ends []exact.Finished
 		for _, key := range keys[:n] {
 			ends = append(ends, exact.Finished{Ref: key, Class: frontier.Exact, Outcome: frontier.OK, Status: 200})
@@ -186,7 +184,7 @@ func finish(ctx context.Context, set exact.Set, keys []exact.Ref) error {
 	return nil
 }
 
-// weighTable weighs a table with a primary key of URLs, and the index of that.
+// weighTable returns the size of a table with URLs as its primary key, and of its index.
 func weighTable(ctx context.Context, conn *pgx.Conn, n uint64, progress func(float64)) (weight Weight, err error) {
 	table := fmt.Sprintf("crawler_bench_%d", rand.Uint64())
 	if _, err := conn.Exec(ctx, "CREATE TABLE "+table+" (url text PRIMARY KEY)"); err != nil {

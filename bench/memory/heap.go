@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// InHeap returns what a Go program can keep: our filter at each of rates, and
-// maps.
+// InHeap returns the subjects in the memory of a Go program: our filter at each of rates,
+// and maps.
 func InHeap(rates []float64) (all []Subject) {
 	for _, p := range rates {
 		all = append(all, Subject{
@@ -36,7 +36,7 @@ func InHeap(rates []float64) (all []Subject) {
 		goMap("Go map of 16-byte fingerprints", func(links sets.Range, i int) bloomstore.Fingerprint { return links.Print(i) }))
 }
 
-// goMap weighs a map of keys.
+// goMap measures a map of keys.
 func goMap[K comparable](name string, key func(links sets.Range, i int) K) Subject {
 	return Subject{Name: name, Usual: true, Most: most, Add: time.Microsecond, Predict: exactStore(name),
 		Weigh: weighHeap(func(links sets.Range) (any, error) {
@@ -60,8 +60,8 @@ func exactStore(name string) func(n uint64) (low, high float64) {
 	})
 }
 
-// weighHeap returns a Weigh for what keep makes of links: so many copies of it
-// that what the program does beside them does not count.
+// weighHeap returns a Weigh for the result of keep. It makes so many copies that other
+// allocations of the program do not matter.
 func weighHeap(keep func(links sets.Range) (any, error)) weigh {
 	const enough = 16 << 20 // bytes
 	return func(ctx context.Context, n uint64, progress func(float64)) (Weight, error) {
@@ -82,7 +82,7 @@ func weighHeap(keep func(links sets.Range) (any, error)) weigh {
 	}
 }
 
-// heap returns what the program has allocated and still uses.
+// heap returns the bytes of live objects.
 func heap() float64 {
 	runtime.GC()
 	var stats runtime.MemStats

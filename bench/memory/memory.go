@@ -1,10 +1,10 @@
-// Package memory measures what a remembered or queued URL takes, as the system
-// that keeps it sees it, beside what `crawler size` says, what no set can do
-// without, and what people use instead.
+// Package memory measures the memory or disk that a remembered or queued URL takes. It
+// compares the result with `crawler size`, with the information bound, and with common
+// alternatives.
 //
-// It owns the stores that are compared and how each is weighed: what Go's heap or
-// Redis says it allocated, the size of a relation, the bytes of a directory. What
-// should come out is in package sizing.
+// It owns the compared stores and the method of each measurement: the bytes that Go's heap
+// or Redis has allocated, the size of a relation, or the size of a directory. Package
+// sizing predicts the results.
 package memory
 
 import (
@@ -21,7 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Config says what to weigh. Its zero value is nothing: there are no subjects.
+// Config describes the measurement. The zero value has no subjects, so nothing is
+// measured.
 type Config struct {
 	Keys     uint64 // of the largest measurement; 0 means a million
 	Subjects []Subject
@@ -32,18 +33,18 @@ type Subject struct {
 	Name   string
 	Family string        // in the plot, where several rates of one store are one set of marks
 	Ours   bool          // what it takes is promised: within tolerance of Predict
-	FPR    float64       // with which it takes a new URL for a known one; 0: it is exact
-	Most   uint64        // items that it is measured with; 0: any number
+	FPR    float64       // with which it takes a new URL for a known one; 0 means that it is exact
+	Most   uint64        // items that it is measured with; 0 means any number
 	Usual  bool          // what people use instead of a filter: a level in the plot
 	Add    time.Duration // roughly what an item costs: decides the share of the budget
-	// Weigh keeps n items and returns what they take. It leaves nothing behind.
+	// Weigh stores n items, returns their size, and removes them.
 	Weigh weigh
-	// Predict returns the bytes for n items by package sizing, lowest and
-	// highest; nil where that says nothing of it.
+	// Predict returns the least and the most bytes of n items according to package
+	// sizing; nil if that has no prediction.
 	Predict func(n uint64) (low, high float64)
 }
 
-// Weight is what items take.
+// Weight is the size of items.
 type Weight struct {
 	Bytes float64 // of all of them together
 	By    string  // what says so
@@ -51,7 +52,7 @@ type Weight struct {
 
 type weigh func(ctx context.Context, n uint64, progress func(share float64)) (Weight, error)
 
-// exactly is a prediction that is no interval.
+// exactly returns a prediction of a single value.
 func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
 	return func(n uint64) (low, high float64) {
 		low = bytes(n)
@@ -59,7 +60,7 @@ func exactly(bytes func(n uint64) float64) func(n uint64) (low, high float64) {
 	}
 }
 
-// between is a prediction of package sizing.
+// between returns a prediction of an interval.
 func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, high float64) {
 	return func(n uint64) (low, high float64) {
 		least, most := bytes(n)
@@ -67,20 +68,20 @@ func between(bytes func(n uint64) (least, most uint64)) func(n uint64) (low, hig
 	}
 }
 
-// fixedCost is about what a weighing takes before and after the items come: a
-// process or a server starts, and comes to rest.
+// fixedCost is the approximate time of a measurement in addition to that for its items: a
+// process or server starts and becomes idle.
 const fixedCost = 3 * time.Second
 
-// tolerance is how far what is ours may be from what `crawler size` says.
+// tolerance is the allowed difference between our stores and `crawler size`.
 const tolerance = 0.10
 
-// urlHosts is what URLs are spread over where nothing else is asked for.
+// urlHosts is the default number of hosts.
 const urlHosts = 1000
 
-// urls returns n URLs of so many hosts.
+// urls returns n URLs of the given number of hosts.
 func urls(n, hosts uint64) sets.Range { return sets.Range{N: n, Hosts: hosts, Run: 1} }
 
-// most is how many items are weighed of what takes some hundred bytes for each.
+// most is the maximum number of items in a store that takes a few hundred bytes for each.
 const most = 10_000_000
 
 // smallest is the number of items of the first measurement; each is ten times
@@ -113,7 +114,7 @@ func sizes(most uint64) (all []uint64) {
 	return append(all, most)
 }
 
-// measurement is a run under way.
+// measurement is a running measurement.
 type measurement struct {
 	section *report.Section
 	promise *report.Promise
@@ -142,7 +143,7 @@ func (m *measurement) table(n uint64) *report.Table {
 		"crawler size", "measured / predicted", "bound", "times the bound")
 }
 
-// step returns the weighing of one store.
+// step returns the measurement of one store.
 func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Step {
 	name := fmt.Sprintf("%s, %s items", s.Name, report.Count(n).Text)
 	return &agenda.Step{Section: m.section, Name: name, Cost: time.Duration(n)*s.Add + fixedCost, Long: n > smallest,
@@ -156,7 +157,7 @@ func (m *measurement) step(table *report.Table, s Subject, n uint64) *agenda.Ste
 		}}
 }
 
-// report adds the row of a store, and holds it to its promise.
+// report adds the row of a store, and checks its promise.
 func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, n uint64, weight Weight) {
 	each := weight.Bytes / float64(n)
 	turn.Found("%.4g bytes each by %s", each, weight.By)

@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-// silent is a Watcher that tells nobody.
+// silent is a Watcher that prints nothing.
 type silent struct{}
 
 func (silent) Begin(*agenda.Step)       {}
@@ -64,8 +64,8 @@ func TestHoldsToPrediction(t *testing.T) {
 	}
 }
 
-// TestSizes: a table for each power of ten, and what is too large is named.
-func TestSizes(t *testing.T) {
+// TestSizesInMemory: a table for each power of ten, and what is too large is named.
+func TestSizesInMemory(t *testing.T) {
 	subject := Subject{Name: "store", Most: smallest, Weigh: scale(func(n uint64) float64 { return float64(n) })}
 	s := weighAll(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
 	if len(s.Tables) != 3 || len(s.Tables[0].Rows) != 1 || len(s.Tables[1].Rows)+len(s.Tables[2].Rows) != 0 {
@@ -88,8 +88,8 @@ func TestInHeap(t *testing.T) {
 	}
 }
 
-// TestRedis weighs what is small and quick, and leaves nothing behind.
-func TestRedis(t *testing.T) {
+// TestRedisIsWeighed weighs what is small and quick, and leaves nothing behind.
+func TestRedisIsWeighed(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	options := &redis.UniversalOptions{Addrs: []string{server.Socket()}}
 	open := func(context.Context) (*sets.Redis, error) {
@@ -112,9 +112,9 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-// TestModule weighs what stands in for a Bloom module: two commands of its names
+// TestModuleIsWeighed weighs what stands in for a Bloom module: two commands of its names
 // that take what its commands take, and keep nothing.
-func TestModule(t *testing.T) {
+func TestModuleIsWeighed(t *testing.T) {
 	plain, bloom := servers.Redis(t, servers.RedisOptions{}), servers.Redis(t, servers.RedisOptions{
 		Config: map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"},
 	})
@@ -135,7 +135,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-func TestPostgres(t *testing.T) {
+func TestPostgresIsWeighed(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	const n = 5000
 	least, most := []float64{sets.URLBytes + 80, 60, sets.URLBytes}, []float64{600, 200, 400} // of the subjects, each

@@ -12,10 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// InRedis returns what can be kept in Redis: the filter of a crawl at each of
-// rates, its queue, and what people use. Each is weighed in a Redis that open
-// returns: a fresh one, or one that is used for other things too, whose changes
-// then count. hasBloom: the server has BF.RESERVE.
+// InRedis returns the subjects in Redis: the filter of a crawl at each of rates, its queue,
+// and common alternatives. Each is measured in a Redis that open returns. If other clients
+// use that server, their changes count, too. hasBloom reports whether it has BF.RESERVE.
 func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject) {
 	for _, p := range rates {
 		all = append(all, crawlFilter(open, p))
@@ -36,8 +35,8 @@ func InRedis(open sets.OpenRedis, rates []float64, hasBloom bool) (all []Subject
 	return all
 }
 
-// weighRedis returns a Weigh for what fill leaves in a Redis once its set is
-// closed. fill calls base when all is there that does not count.
+// weighRedis returns a Weigh for the data that fill leaves in a Redis after its set is
+// closed. fill calls base when everything exists that does not count.
 func weighRedis(open sets.OpenRedis, by string, fill func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error)) weigh {
 	return func(ctx context.Context, n uint64, progress func(float64)) (weight Weight, err error) {
 		r, err := open(ctx)
@@ -71,7 +70,7 @@ func weighSet(open sets.OpenRedis, kind func(sets.OpenRedis) sets.Kind, p float6
 		if err := base(); err != nil {
 			return nil, err
 		}
-		set, err := kind(in).Open(ctx, sets.Plan{Keys: n, FPR: p})
+		set, err := kind(in).Open(ctx, sets.Plan{Capacity: n, FPR: p})
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +78,7 @@ func weighSet(open sets.OpenRedis, kind func(sets.OpenRedis) sets.Kind, p float6
 	})
 }
 
-// filled adds links to a set, which it ends if it cannot.
+// filled adds links to a set. After an error it closes and removes the set.
 func filled(ctx context.Context, set *sets.Set, links sets.Range, progress func(share float64)) (*sets.Set, error) {
 	const batch = 1000
 	for all := links.N; links.First < all; links.First += batch {
@@ -92,10 +91,10 @@ func filled(ctx context.Context, set *sets.Set, links sets.Range, progress func(
 	return set, nil
 }
 
-// warm fills a crawl and removes it, so that the server has what it keeps once for
-// all crawls: scripts, and what its own interpreter takes.
+// warm fills a crawl and removes it, so that the server has allocated the memory that all
+// crawls share: scripts and their interpreter.
 func warm(ctx context.Context, in sets.OpenRedis) error {
-	set, err := sets.RedisStore(in).Open(ctx, sets.Plan{Keys: 1000})
+	set, err := sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: 1000})
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func warm(ctx context.Context, in sets.OpenRedis) error {
 	return set.End(ctx)
 }
 
-// crawlFilter weighs the filter of a crawl as it is created: even load.
+// crawlFilter measures the filter of a new crawl, with an even load.
 func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	return Subject{
 		Name: fmt.Sprintf("filter of a crawl in Redis, p = %g", p), Family: "filter of a crawl in Redis", Ours: true, FPR: p,
@@ -114,7 +113,7 @@ func crawlFilter(open sets.OpenRedis, p float64) Subject {
 			if err := errors.Join(warm(ctx, in), base()); err != nil {
 				return nil, err
 			}
-			return sets.RedisStore(in).Open(ctx, sets.Plan{Keys: n, FPR: p})
+			return sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: n, FPR: p})
 		}),
 		Predict: exactly(func(n uint64) float64 {
 			return float64(sizing.SizeRedis(sizing.RedisPlan{Keys: n, FPR: p, Growth: true, Hosts: max(n/100, 1)}).Even.Bytes)
@@ -122,15 +121,15 @@ func crawlFilter(open sets.OpenRedis, p float64) Subject {
 	}
 }
 
-// crawlQueue weighs the URLs that wait in a crawl, beside its filter and however
-// that grows: those of partitions that many hosts are in do.
+// crawlQueue measures the queued URLs of a crawl. It subtracts the filter, which grows in
+// partitions with many hosts.
 func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 	var filter float64
 	fill := func(ctx context.Context, in sets.OpenRedis, n uint64, base func() error, progress func(float64)) (*sets.Set, error) {
 		if err := errors.Join(warm(ctx, in), base()); err != nil {
 			return nil, err
 		}
-		set, err := sets.RedisStore(in).Open(ctx, sets.Plan{Keys: n})
+		set, err := sets.RedisStore(in).Open(ctx, sets.Plan{Capacity: n})
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +152,7 @@ func crawlQueue(open sets.OpenRedis, hosts uint64) Subject {
 	}
 }
 
-// filterBytes returns what the filters of all crawls take in a Redis.
+// filterBytes returns the memory of the filters of all crawls in a Redis.
 func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error) {
 	r, err := in(ctx)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 // marks it, so that two links at once fetch it twice.
 func viaColly(ctx context.Context, order contest.Order) (took contest.Took, err error) {
 	start, began := order.Seeds[0], time.Now()
-	home, err := url.Parse(start)
+	base, err := url.Parse(start)
 	if err != nil {
 		return took, err
 	}
 	collector := colly.NewCollector(
 		colly.Async(),
-		colly.AllowedDomains(home.Hostname()),
+		colly.AllowedDomains(base.Hostname()),
 		colly.StdlibContext(ctx),
 	)
 	if err := collector.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: order.Workers}); err != nil {

@@ -65,7 +65,7 @@ func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	measures := make(map[string][]measure)
 	for range *rounds {
 		for _, name := range contestants {
-			took, err := compete(ctx, name, ours, product, served.Place)
+			took, err := compete(ctx, name, ours, product, served.Endpoint)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -103,18 +103,18 @@ func median(measures []measure) measure {
 }
 
 // compete lets one contestant crawl the site.
-func compete(ctx context.Context, name string, ours, product contest.Program, place contest.Place) (took contest.Took, err error) {
+func compete(ctx context.Context, name string, ours, product contest.Program, site contest.Endpoint) (took contest.Took, err error) {
 	var flags []string
 	switch name {
 	case "archiving":
 		flags = []string{"--save", "all"}
 	case "bare", "colly":
-		return ours.Loop(ctx, contest.Order{Place: place, Workers: workers}, name)
+		return ours.Loop(ctx, contest.Order{Endpoint: site, Workers: workers}, name)
 	}
 	dir, err := os.MkdirTemp("", "peers")
 	if err != nil {
 		return took, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return product.Crawl(ctx, place, dir, flags...)
+	return product.Crawl(ctx, site, dir, flags...)
 }

@@ -77,8 +77,8 @@ func layOut(t *testing.T) string {
 
 // crawlOf returns how many pages a peer finds of a server's site.
 func crawlOf(ctx context.Context, name string, server *httptest.Server) (pages uint64, err error) {
-	place := contest.Place{Addr: server.Listener.Addr().String(), Seeds: []string{server.URL + "/"}}
-	took, err := peers[name](ctx, contest.Order{Place: place, Workers: 4})
+	site := contest.Endpoint{Addr: server.Listener.Addr().String(), Seeds: []string{server.URL + "/"}}
+	took, err := peers[name](ctx, contest.Order{Endpoint: site, Workers: 4})
 	return took.Pages, err
 }
 

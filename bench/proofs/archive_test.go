@@ -113,7 +113,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 		answer := "" // the id of the last one
 		all := readWARC(t, file)
 		if len(all) < 2 {
-			t.Errorf("%s has %d records: a file that nobody committed?", name, len(all))
+			t.Errorf("%s has %d records: a file that was not committed?", name, len(all))
 		}
 		for _, r := range all {
 			id := r.fields["WARC-Record-ID"]

@@ -377,7 +377,7 @@ func (c *crawl) underWay(web *site) *process {
 	return p
 }
 
-// smallDisk mounts a file system that a crawl fills; where nobody may, as in most
+// smallDisk mounts a file system that a crawl fills; where that is not allowed, as in most
 // containers, the test is skipped.
 func smallDisk(t *testing.T) string {
 	t.Helper()

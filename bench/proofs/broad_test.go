@@ -12,7 +12,8 @@ import (
 
 // TestBroad: a crawl that asks thousands of late hosts at once, with everything
 // that is hard about a web, is killed and resumed, and ends with the exact set. It
-// is polite to every host and stays within its memory.
+// is polite to every host and stays within its memory, also where the kernel kills
+// what takes a tenth more.
 func TestBroad(t *testing.T) {
 	t.Parallel()
 	const memory = 512 << 20
@@ -26,7 +27,7 @@ func TestBroad(t *testing.T) {
 	w := newWitness(t, web)
 	w.concurrency = sized(400, 4000)
 	flags := append(hardFlags(web), "--concurrency", strconv.Itoa(w.concurrency), "--memory", strconv.Itoa(memory>>20)+"MiB")
-	c := newCrawl(t, append(flags, web.Seeds()...)...)
+	c, isConfined := confined(t, newCrawl(t, append(flags, web.Seeds()...)...), memory+memory/10)
 	began := time.Now()
 	for range sized(1, 4) {
 		k := kill{requests: 1 + rng.IntN(sized(300, 5000))}
@@ -42,7 +43,7 @@ func TestBroad(t *testing.T) {
 	w.finalJudge(c, sized(1, 4))
 	if usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		resident := usage.Maxrss << 10 // Linux counts KiB
-		figure(t, "memory", "%d MiB resident at most, with --memory %d MiB", resident>>20, memory>>20)
+		figure(t, "memory", "%d MiB resident at most, with --memory %d MiB; in a control group of a tenth more: %t", resident>>20, memory>>20, isConfined)
 		if resident > memory+memory/10 {
 			t.Errorf("%d bytes resident, want at most a tenth above %d", resident, memory)
 		}

@@ -151,17 +151,21 @@ func appendFile(all *bytes.Buffer, name string) error {
 
 // line is what the proofs read of a record.
 type line struct {
-	URL        string
-	Outcome    string
-	Status     int
-	Attempts   int
-	Round      uint32
-	FetchedAt  time.Time `json:"fetched_at"`
-	LinksFound uint64    `json:"links_found"`
-	LinksAdded uint64    `json:"links_added"`
-	WARC       string    `json:"warc"`
-	Offset     int64     `json:"warc_offset"`
+	URL, Host   string
+	Fingerprint string
+	Outcome     string
+	Status      int
+	Attempts    int
+	Round       uint32
+	FetchedAt   time.Time `json:"fetched_at"`
+	LinksFound  uint64    `json:"links_found"`
+	LinksAdded  uint64    `json:"links_added"`
+	WARC        string    `json:"warc"`
+	Offset      int64     `json:"warc_offset"`
 }
+
+// id returns the id of the record's event.
+func (l *line) id() string { return l.Fingerprint + "-" + strconv.Itoa(int(l.Round)) }
 
 func parse(t *testing.T, records []byte) []line {
 	t.Helper()

@@ -47,7 +47,7 @@ func drawKills(rng *rand.Rand) []kill {
 	if *proof {
 		for range 2 {
 			kills = append(kills,
-				kill{point: "committed", times: 1 + rng.IntN(most)}, // on disk, nobody was told
+				kill{point: "committed", times: 1 + rng.IntN(most)}, // on disk, no caller was told
 				kill{point: "recover", times: 1},                    // leases of the killed one found
 				kill{point: "open", times: 1}, kill{point: "rotate", times: 1},
 			)

@@ -46,7 +46,7 @@ func TestSharedLinksKilled(t *testing.T) {
 	m.run(sized(3, 4))
 	figure(t, "workers", "%d, of whom %d died: %s", m.started, m.dead(), counts(m.deaths))
 	written := m.export()
-	links := m.ask("links", "--dir", m.shelf)
+	links := m.ask("links", "--dir", m.workersDir)
 	if links.code != 0 {
 		t.Fatalf("crawler links: exit code %d\n%s", links.code, links.stderr)
 	}
@@ -56,25 +56,34 @@ func TestSharedLinksKilled(t *testing.T) {
 // checkLinks holds links to the pages of a web that have records.
 func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
 	t.Helper()
-	found := make(map[string]map[string]bool) // targets by source
+	type page struct { // that is fetched; a URL may be, in several rounds
+		url   string
+		round uint32
+	}
+	found := make(map[page]map[string]bool) // targets by source
 	n := 0
 	for in := bufio.NewScanner(bytes.NewReader(links)); in.Scan(); n++ {
-		var link struct{ Source, Target string }
+		var link struct {
+			Source, Target string
+			Round          uint32
+		}
 		if err := json.Unmarshal(in.Bytes(), &link); err != nil {
 			t.Fatalf("link %d: %v", n+1, err)
 		}
-		if found[link.Source] == nil {
-			found[link.Source] = make(map[string]bool)
+		source := page{link.Source, link.Round}
+		if found[source] == nil {
+			found[source] = make(map[string]bool)
 		}
-		if found[link.Source][link.Target] {
-			t.Errorf("the link from %s to %s is there twice", link.Source, link.Target)
+		if found[source][link.Target] {
+			t.Errorf("the link from %s to %s is there twice in round %d", link.Source, link.Target, link.Round)
 		}
-		found[link.Source][link.Target] = true
+		found[source][link.Target] = true
 	}
 	pages, wanted := 0, 0
 	for _, l := range lines {
-		targets := found[l.URL]
-		delete(found, l.URL)
+		source := page{l.URL, l.Round}
+		targets := found[source]
+		delete(found, source)
 		want := make(map[string]bool)
 		if l.Outcome == "ok" {
 			for _, link := range web.LinksOf(l.URL) {
@@ -97,7 +106,7 @@ func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
 		}
 	}
 	for source := range found {
-		t.Errorf("there are links of %s, which has no record", source)
+		t.Errorf("there are links of %s in round %d, which has no record", source.url, source.round)
 	}
 	if wanted == 0 {
 		t.Error("no page has links: the test sees nothing")

@@ -18,11 +18,11 @@ import (
 
 // team is workers that share a crawl, each a process of the binary.
 type team struct {
-	t     *testing.T
-	bin   string
-	name  []string // the crawl's, as flags
-	flags []string // of crawler crawl, beside those
-	shelf string   // has the workers' directories
+	t          *testing.T
+	bin        string
+	name       []string // the crawl's, as flags
+	flags      []string // of crawler crawl, beside those
+	workersDir string   // has the workers' directories
 
 	rng     *rand.Rand
 	working []*worker
@@ -38,9 +38,10 @@ type team struct {
 	mostKills int           // and no more than so many
 	trouble   func() error  // what happens to the servers meanwhile; nil: nothing
 
-	joined   func(*worker)     // is told of each worker; nil: nobody is
+	joined   func(*worker)     // is told of each worker; optional
 	whenOver func()            // is called when a worker found that nothing is left; nil: nothing is
 	mayFail  func(string) bool // whether a worker may give up and say so; nil: none may
+	tryAgain int               // how often a worker that gave up is replaced
 }
 
 // worker is one of a team.
@@ -58,7 +59,7 @@ func newTeam(t *testing.T, url string, rng *rand.Rand, flags ...string) *team {
 	t.Helper()
 	return &team{
 		t: t, bin: crawlerBinary(t), name: []string{"--redis", url, "--name", crawlName}, flags: flags,
-		shelf: filepath.Join(t.TempDir(), "proof.crawl"), rng: rng, deaths: make(map[string]int),
+		workersDir: filepath.Join(t.TempDir(), "proof.crawl"), rng: rng, deaths: make(map[string]int),
 	}
 }
 
@@ -74,7 +75,7 @@ func sharedFlags(web *site, more ...string) []string {
 func (m *team) join(dir string) {
 	m.t.Helper()
 	if m.started++; dir == "" {
-		dir = filepath.Join(m.shelf, fmt.Sprintf("worker-%d", m.started))
+		dir = filepath.Join(m.workersDir, fmt.Sprintf("worker-%d", m.started))
 	} else {
 		m.reused++
 	}
@@ -100,7 +101,7 @@ func (m *team) join(dir string) {
 	})
 }
 
-// run has n workers crawl to the end of the crawl. Whoever dies is replaced, by
+// run has n workers crawl to the end of the crawl. A worker that dies is replaced, by
 // turns in a directory of its own and in that of the dead.
 func (m *team) run(n int) {
 	m.t.Helper()
@@ -161,7 +162,9 @@ func (m *team) bury(w *worker) {
 		}
 		m.join(dir)
 	case state.ExitCode() != 0 && m.mayFail != nil && m.mayFail(w.stderr.String()):
-		m.gaveUp++
+		if m.gaveUp++; m.gaveUp <= m.tryAgain {
+			m.join("")
+		}
 	case state.ExitCode() != 0:
 		m.t.Fatalf("a worker ended with exit code %d, want 0; stderr:\n%s", state.ExitCode(), &w.stderr)
 	default:
@@ -197,7 +200,7 @@ func (m *team) ask(args ...string) end {
 // export returns the records of all workers.
 func (m *team) export() []byte {
 	m.t.Helper()
-	e := m.ask("export", m.shelf)
+	e := m.ask("export", m.workersDir)
 	if e.code != 0 {
 		m.t.Fatalf("crawler export: exit code %d\n%s", e.code, e.stderr)
 	}
@@ -243,7 +246,7 @@ func (m *team) audit() (a audited) {
 
 func (m *team) auditOnce() audited {
 	m.t.Helper()
-	e := m.ask("status", "--audit", "--json", "--dir", m.shelf)
+	e := m.ask("status", "--audit", "--json", "--dir", m.workersDir)
 	var said struct {
 		Terms []struct {
 			Term, Fault string

@@ -36,7 +36,7 @@ func TestSharedArchive(t *testing.T) {
 	if err := report.Err(); err != nil {
 		t.Error(err)
 	}
-	kept := keptAnswers(t, m.shelf)
+	kept := keptAnswers(t, m.workersDir)
 	pointed := 0
 	for _, l := range parse(t, written) {
 		if l.Status == 0 {
@@ -57,7 +57,7 @@ func TestSharedArchive(t *testing.T) {
 }
 
 // withheld answers the first requests, by which the other hosts are found, and
-// then nobody before n more wait. Workers that make fewer at once are several then.
+// then none before n more wait. Workers that make fewer at once are several then.
 func withheld(first, n int64, answer http.Handler) http.Handler {
 	var requests atomic.Int64
 	enough := make(chan struct{})
@@ -73,13 +73,13 @@ func withheld(first, n int64, answer http.Handler) http.Handler {
 	})
 }
 
-// keptAnswers returns the answers in the WARC files of the workers in a shelf, by
+// keptAnswers returns the answers in the WARC files of the workers in a dir, by
 // where a record says that they are. Each worker must have kept some.
-func keptAnswers(t *testing.T, shelf string) map[place][]warcRecord {
+func keptAnswers(t *testing.T, dir string) map[place][]warcRecord {
 	t.Helper()
-	workers, err := filepath.Glob(filepath.Join(shelf, "*"))
+	workers, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(workers) != 2 {
-		t.Fatalf("the shelf has %q (%v), want two workers", workers, err)
+		t.Fatalf("the dir has %q (%v), want two workers", workers, err)
 	}
 	kept := make(map[place][]warcRecord)
 	for _, dir := range workers {

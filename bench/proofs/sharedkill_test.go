@@ -28,7 +28,7 @@ func drawPoints(rng *rand.Rand) []kill {
 
 // TestSharedKilled: workers of one crawl are killed every two seconds, and at
 // both sides of a completion, and replaced. The records of all of them, merged,
-// are exactly those of a crawl that nobody killed; no host was asked too early;
+// are exactly those of a crawl that was not killed; no host was asked too early;
 // and nothing that a worker was told is queued was forgotten.
 func TestSharedKilled(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ func TestSharedSpeed(t *testing.T) {
 }
 
 // TestSharedOnce: workers find the same pages of a web without delays or hardships
-// at the same time. Nobody dies, so each page is asked for once.
+// at the same time. No worker dies, so each page is asked for once.
 func TestSharedOnce(t *testing.T) {
 	seed := newSeed(t)
 	for i := range sized(2, 8) {

@@ -7,13 +7,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Cell is one figure of a table, for people and for programs.
+// Cell is one cell of a table: a text and, for programs, its value.
 type Cell struct {
 	Text  string   `json:"text"`
-	Value *float64 `json:"value,omitempty"` // nil: words
+	Value *float64 `json:"value,omitempty"` // nil means words
 }
 
-// Words returns a cell that is no number.
+// Words returns a cell that has no value.
 func Words(text string) Cell { return Cell{Text: text} }
 
 // Number returns a cell with value, printed in digits significant digits.
@@ -37,7 +37,7 @@ func Between(lo, hi float64) Cell {
 	return Words(fmt.Sprintf("%.3g … %.3g", lo, hi))
 }
 
-// finite returns value, or nothing for what JSON has no word for.
+// finite returns value, or nil if JSON cannot represent it.
 func finite(value float64) *float64 {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return nil

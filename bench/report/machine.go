@@ -11,18 +11,18 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Machine is where a run took place.
+// Machine is the machine of a run.
 type Machine struct {
 	Go        string `json:"go"`
 	OS        string `json:"os"`
 	Arch      string `json:"arch"`
-	Kernel    string `json:"kernel"`    // empty: not known
-	Processor string `json:"processor"` // empty: not known
+	Kernel    string `json:"kernel"`    // empty means not known
+	Processor string `json:"processor"` // empty means not known
 	Cores     int    `json:"cores"`
-	Memory    uint64 `json:"memory"` // 0: not known
+	Memory    uint64 `json:"memory"` // 0 means not known
 }
 
-// ThisMachine describes the machine. Only Linux tells all of it.
+// ThisMachine describes this machine. Only Linux provides all fields.
 func ThisMachine() Machine {
 	m := Machine{
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),

@@ -13,9 +13,9 @@ type Plot struct {
 	LinearY bool    `json:"linear_y,omitempty"`
 	Lines   []*Line `json:"lines"`
 
-	XRange [2]float64 `json:"x_range,omitzero"` // zero: as the points need it
+	XRange [2]float64 `json:"x_range,omitzero"` // zero means as the points need it
 	YRange [2]float64 `json:"y_range,omitzero"`
-	XTicks []float64  `json:"x_ticks,omitempty"` // nil: powers of ten
+	XTicks []float64  `json:"x_ticks,omitempty"` // nil means powers of ten
 }
 
 // Line is a named line or a set of points of a plot.
@@ -55,17 +55,17 @@ func (p *Plot) Line(name string, style Style) *Line {
 	return l
 }
 
-// Add adds a point; one that has no place on a logarithmic axis is left out.
+// Add adds a point, unless a logarithmic axis cannot show it.
 func (l *Line) Add(at Point) {
 	if at.X > 0 && at.Y > 0 {
 		l.Points = append(l.Points, at)
 	}
 }
 
-// interval returns what of the point's Y is certain.
+// interval returns the 95 % interval of the point's Y.
 func (at Point) interval() (low, high float64) { return cmp.Or(at.Low, at.Y), cmp.Or(at.High, at.Y) }
 
-// drawable reports whether there is anything to see.
+// drawable reports whether the plot has any points.
 func (p *Plot) drawable() bool {
 	return slices.ContainsFunc(p.Lines, func(l *Line) bool { return len(l.Points) > 0 })
 }

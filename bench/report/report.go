@@ -1,9 +1,9 @@
-// Package report is what a benchmark run leaves: tables, plots and kept or
-// broken promises, with the machine, the versions and the command they belong to.
+// Package report is the report of a benchmark run: tables, plots, and promises that were
+// kept or broken, with the machine, the versions and the command of the run.
 //
-// It owns the form of report.json, from which the Markdown, the text for a
-// terminal and the plots are made. It measures nothing but the machine. A report
-// is valid at any time: what is not there yet is named as missing.
+// It owns the format of report.json, from which it makes the Markdown, the text for a
+// terminal and the plots. It describes the machine, but measures nothing else. A report is
+// valid at any time: it lists the measurements that are missing.
 package report
 
 import (
@@ -20,7 +20,7 @@ type Report struct {
 	Format   int        `json:"format"`
 	Command  string     `json:"command"`
 	Version  string     `json:"version"`
-	Commit   string     `json:"commit"` // empty: not known
+	Commit   string     `json:"commit"` // empty means not known
 	Began    time.Time  `json:"began"`
 	Took     float64    `json:"took"`
 	Budget   float64    `json:"budget"`
@@ -34,7 +34,7 @@ type Report struct {
 type Server struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Private bool   `json:"private"` // started for this run, and used by nobody else
+	Private bool   `json:"private"` // started for this run, and used by no other program
 }
 
 // Section is one subject of a report.
@@ -48,14 +48,14 @@ type Section struct {
 	Missing  []Missing  `json:"missing"`
 }
 
-// Promise is something that the measured figures must hold to.
+// Promise is a statement that the measured figures must satisfy.
 type Promise struct {
 	Name   string   `json:"name"`
-	Checks int      `json:"checks"` // figures that were held to it
-	Broken []string `json:"broken"` // those that do not keep it, in words
+	Checks int      `json:"checks"` // number of figures that were checked
+	Broken []string `json:"broken"` // descriptions of the figures that break it
 }
 
-// Missing is a measurement that is not there.
+// Missing is a measurement without a result.
 type Missing struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
@@ -74,7 +74,7 @@ func NewSection(name, title, about string) *Section {
 		Promises: []*Promise{}, Tables: []*Table{}, Plots: []*Plot{}, Missing: []Missing{}}
 }
 
-// Promise adds a promise that nothing was held to yet.
+// Promise adds a promise. No figure has been checked yet.
 func (s *Section) Promise(name string) *Promise {
 	p := &Promise{Name: name, Broken: []string{}}
 	s.Promises = append(s.Promises, p)
@@ -95,7 +95,7 @@ func (s *Section) Plot(p Plot) *Plot {
 	return s.Plots[len(s.Plots)-1]
 }
 
-// Miss says that a measurement is not there.
+// Miss adds a measurement that has no result.
 func (s *Section) Miss(what, why string) { s.Missing = append(s.Missing, Missing{what, why}) }
 
 // Row adds a row; missing cells at its end are empty.
@@ -106,8 +106,7 @@ func (t *Table) Row(cells ...Cell) {
 	t.Rows = append(t.Rows, cells)
 }
 
-// Hold holds one figure to the promise, which it keeps or does not as the words
-// say.
+// Hold records whether one figure keeps the promise, with a description of the figure.
 func (p *Promise) Hold(kept bool, format string, args ...any) {
 	p.Checks++
 	if !kept {
@@ -127,7 +126,7 @@ func (p *Promise) Verdict() string {
 	}
 }
 
-// Broken returns what keeps a promise no longer, in words.
+// Broken returns the descriptions of all broken promises.
 func (r *Report) Broken() []string {
 	var broken []string
 	for _, s := range r.Sections {

@@ -65,7 +65,7 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
+func TestMarkdownTables(t *testing.T) {
 	golden(t, "report.md", madeUp().Markdown(true))
 	if text := madeUp().Markdown(false); strings.Contains(text, ".svg") || !strings.Contains(text, "### Claimed when full") {
 		t.Errorf("without plots it is\n%s", text)
@@ -128,8 +128,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestPlots: plots are SVG with the words in them, whatever their points.
-func TestPlots(t *testing.T) {
+// TestPlotsAreSVG: plots are SVG with the words in them, whatever their points.
+func TestPlotsAreSVG(t *testing.T) {
 	for name, p := range map[string]Plot{
 		"one mark":         {Title: "title", X: "p", Y: "y", Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1}}}}},
 		"linear":           {Title: "title", X: "p", Y: "y", LinearY: true, Lines: []*Line{{Name: "series", Style: Marks, Points: []Point{{X: 0.1, Y: 1, Low: 0.5, High: 2}}}}},

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// The size of a plot and of what stands around it, in pixels.
+// The size of a plot and of its margins, in pixels.
 const (
 	plotWidth, plotHeight                            = 620, 430
 	leftMargin, rightMargin, topMargin, bottomMargin = 66, 22, 34, 48
@@ -153,7 +153,7 @@ func (d *drawing) text(x, y float64, anchor, more, text string) {
 
 func grey(shade int) string { return fmt.Sprintf("#%02[1]x%02[1]x%02[1]x", shade) }
 
-// axis says where values are.
+// axis maps values to pixels.
 type axis struct {
 	from, to    float64 // pixels
 	least, most float64 // the values there
@@ -198,7 +198,7 @@ func newAxis(exactly [2]float64, values []float64, linear bool, from, to float64
 	return a
 }
 
-// at returns where a value is.
+// at returns the pixel of a value.
 func (a axis) at(value float64) float64 {
 	share := (value - a.least) / (a.most - a.least)
 	if !a.linear {
@@ -207,7 +207,7 @@ func (a axis) at(value float64) float64 {
 	return a.from + share*(a.to-a.from)
 }
 
-// label returns what stands at a tick.
+// label returns the label of a tick.
 func (a axis) label(tick int) string {
 	value := a.ticks[tick]
 	switch {

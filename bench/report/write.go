@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// What Write makes in its folder, beside the plots.
+// The files that Write creates, in addition to the plots.
 const (
 	JSONFile     = "report.json"
 	MarkdownFile = "RESULTS.md"
@@ -59,7 +59,7 @@ func Read(dir string) (*Report, error) {
 	return r, nil
 }
 
-// replace writes a file beside its place and moves it there.
+// replace writes a temporary file and renames it to name.
 func replace(name string, content []byte) error {
 	partial := name + ".part"
 	if err := os.WriteFile(partial, content, 0o644); err != nil {

@@ -43,7 +43,7 @@ func RedisCluster(t TB, opt ClusterOptions) *Cluster {
 // that it works; ctx bounds the start. The caller calls Close. The error is
 // ErrMissing when the program is not there.
 //
-// It takes 2 s at least: so long a primary refuses writes after its start.
+// It takes at least 2 s, because a primary refuses writes for 2 s after its start.
 func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error) {
 	if opt.Node.Dir != "" {
 		return nil, errors.New("the nodes of a cluster cannot share a folder")
@@ -54,7 +54,7 @@ func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error
 		"cluster-enabled":                 "yes",
 		"cluster-node-timeout":            strconv.FormatInt(opt.NodeTimeout.Milliseconds(), 10),
 		"cluster-require-full-coverage":   "no",
-		"cluster-replica-validity-factor": "0", // a replica stands in however old its data are
+		"cluster-replica-validity-factor": "0", // a replica may take over even if its data are old
 		"repl-diskless-sync-delay":        "0",
 	}
 	maps.Copy(node.Config, opt.Node.Config)
@@ -77,7 +77,7 @@ func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error
 // form makes one cluster of nodes that do not know each other.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, node := range c.Nodes {
-		// Nodes with one epoch would first have to settle who keeps it.
+		// Nodes with equal epochs would first have to agree on which one keeps it.
 		if err := node.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (c *Cluster) form(ctx context.Context) error {
 	return c.AwaitOK(ctx)
 }
 
-// do runs a command whose answer tells nothing.
+// do runs a command and ignores its answer.
 func (r *RedisServer) do(ctx context.Context, command ...any) error {
 	if err := r.admin.Do(ctx, command...).Err(); err != nil {
 		return fmt.Errorf("%v at %s: %w", command, r.Addr(), err)
@@ -168,8 +168,7 @@ func (c *Cluster) URL() string {
 // follows its own. It waits for nodes that were started again to be let in.
 func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.works) }
 
-// await asks the nodes that answer again and again until all of them satisfy
-// check, which returns what is still wrong.
+// await checks all nodes that answer, repeatedly, until check returns nil for each.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
 	for {
 		var wrong error
@@ -189,7 +188,7 @@ func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisS
 	}
 }
 
-// acquainted is nil when a node knows all others.
+// acquainted returns nil if a node knows all others.
 func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
 	members, err := members(ctx, node)
 	if err != nil {
@@ -206,7 +205,7 @@ func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
 	return nil
 }
 
-// works is nil when the cluster works as a node sees it.
+// works returns nil if the cluster works according to a node.
 func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	info, err := node.admin.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -239,7 +238,7 @@ func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	return follows(node)
 }
 
-// follows is nil when a node is a primary, or a replica with its primary's data.
+// follows returns nil if a node is a primary, or a replica with its primary's data.
 func follows(node *RedisServer) error {
 	role, err := node.Info("replication", "role")
 	if err != nil || role == "master" {
@@ -252,7 +251,7 @@ func follows(node *RedisServer) error {
 	return err
 }
 
-// at returns the node with an address, nil when it is none of ours.
+// at returns the node with an address, or nil if it is not in this cluster.
 func (c *Cluster) at(addr string) *RedisServer {
 	for _, node := range c.Nodes {
 		if node.Addr() == addr {

@@ -71,9 +71,9 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailover: a replica takes over when it is asked to, and when its primary
+// TestFailoverOfPrimary: a replica takes over when it is asked to, and when its primary
 // is killed; the killed one comes back as its replica.
-func TestFailover(t *testing.T) {
+func TestFailoverOfPrimary(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1})

@@ -164,7 +164,7 @@ func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServ
 }
 
 // CloseSlot gives an open slot without keys to its new primary, which learns it
-// first, so that no node ever believes that nobody has it.
+// first, so that no node ever believes that the slot has no owner.
 func (c *Cluster) CloseSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	target, err := to.id(ctx)
 	if err != nil {

@@ -2,9 +2,9 @@ package servers
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"sync"
-	"time"
 )
 
 // link is a client's connection and ours to the upstream.
@@ -12,8 +12,7 @@ type link struct {
 	proxy            *ProxyServer
 	client, upstream net.Conn
 
-	end  sync.Once
-	over chan struct{} // closed when both connections are
+	end sync.Once
 
 	mu   sync.Mutex
 	lost map[int]drop // by the number of the request
@@ -24,7 +23,6 @@ func (l *link) abort() {
 	l.end.Do(func() {
 		reset(l.client)
 		reset(l.upstream)
-		close(l.over)
 	})
 }
 
@@ -32,52 +30,34 @@ func (l *link) finish() {
 	l.end.Do(func() {
 		_ = l.client.Close()
 		_ = l.upstream.Close()
-		close(l.over)
 	})
 }
 
 // run returns when the link is over.
 func (l *link) run() {
-	defer l.finish()
-	from := bufio.NewReader(l.client)
-	requests, replies, err := framersOf(from)
-	if err != nil {
-		return
-	}
-	queue := make(chan reply, 256)
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	serving.Go(func() { l.deliver(queue) })
-	serving.Go(func() {
-		defer close(queue)
-		l.receive(replies, queue)
+	var replying sync.WaitGroup
+	replying.Go(func() {
+		defer l.finish()
+		l.receive()
 	})
-	l.send(requests, from)
+	l.send()
 	l.finish()
+	replying.Wait()
 }
 
 // send passes requests to the upstream, until one side ends.
-func (l *link) send(next framer, from *bufio.Reader) {
-	to := bufio.NewWriter(l.upstream)
-	for number := 0; ; {
-		message, ends, err := next(from)
+func (l *link) send() {
+	from, to := bufio.NewReader(l.client), bufio.NewWriter(l.upstream)
+	for number := 0; ; number++ {
+		request, err := appendRESP(nil, from)
 		if err == nil {
-			if d, ok := l.proxy.matching(message); ok {
+			if d, ok := l.proxy.matching(request); ok {
 				l.lose(number, d)
 			}
 		}
-		flow, _ := l.proxy.passage()
-		if !l.wait(flow) {
-			return
-		}
-		_, _ = to.Write(message) // Flush has its error
-		if ends {
-			number++
-		}
+		_, _ = to.Write(request) // Flush has its error
 		if from.Buffered() == 0 || err != nil {
-			if to.Flush() != nil {
-				return
-			}
+			err = errors.Join(err, to.Flush())
 		}
 		if err != nil {
 			return
@@ -102,91 +82,29 @@ func (l *link) losing(number int) (drop, bool) {
 	return d, ok
 }
 
-// reply is a message for the client, or the news that one was lost.
-type reply struct {
-	message []byte
-	due     time.Time
-	lost    chan struct{} // nil for a message
-}
-
-// receive queues what the upstream says, until it ends or a reply is lost.
-func (l *link) receive(next framer, queue chan<- reply) {
-	from := bufio.NewReader(l.upstream)
+// receive passes replies to the client, until one side ends or a reply is lost.
+// Replies come in the order of requests; pushes (RESP3) answer none.
+func (l *link) receive() {
+	from, to := bufio.NewReader(l.upstream), bufio.NewWriter(l.client)
 	for number := 0; ; {
-		message, ends, err := next(from)
-		_, latency := l.proxy.passage()
-		r := reply{message: message, due: time.Now().Add(latency)}
-		d, losing := l.losing(number)
-		if losing {
-			r = reply{due: r.due, lost: d.dropped}
-		}
-		if !losing || ends {
-			select {
-			case queue <- r:
-			case <-l.over:
-				return
-			}
-		}
-		if ends {
-			number++
-		}
-		if err != nil || losing && ends {
-			return
-		}
-	}
-}
-
-// deliver passes replies to the client when they are due, and ends the link
-// when there are no more.
-func (l *link) deliver(queue <-chan reply) {
-	defer l.finish()
-	to := bufio.NewWriter(l.client)
-	for r := range queue {
-		flow, _ := l.proxy.passage()
-		if !l.wait(flow) || !l.sleep(time.Until(r.due), to) {
-			return
-		}
-		if r.lost != nil {
+		reply, err := appendRESP(nil, from)
+		push := len(reply) > 0 && reply[0] == '>'
+		if d, losing := l.losing(number); losing && !push {
 			_ = to.Flush()
 			l.finish()
-			close(r.lost)
+			close(d.dropped)
 			return
 		}
-		_, _ = to.Write(r.message) // Flush has its error
-		if len(queue) == 0 && to.Flush() != nil {
+		if !push {
+			number++
+		}
+		_, _ = to.Write(reply) // Flush has its error
+		if from.Buffered() == 0 || err != nil {
+			err = errors.Join(err, to.Flush())
+		}
+		if err != nil {
 			return
 		}
-	}
-	_ = to.Flush()
-}
-
-// sleep waits, with everything delivered that is due. It returns false when the
-// link is over before.
-func (l *link) sleep(d time.Duration, to *bufio.Writer) bool {
-	if d <= 0 {
-		return true
-	}
-	if to.Flush() != nil {
-		return false
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-l.over:
-		return false
-	}
-}
-
-// wait returns true when the channel is closed, false when the link is over
-// before.
-func (l *link) wait(open <-chan struct{}) bool {
-	select {
-	case <-open:
-		return true
-	case <-l.over:
-		return false
 	}
 }
 

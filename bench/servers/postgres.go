@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PostgresOptions says how a Postgres server is set up. Without options it lets
-// everybody in and leaves it to the system when data reach the disk.
+// PostgresOptions says how a Postgres server is set up. Without options it needs
+// no password, and the system decides when data reach the disk.
 type PostgresOptions struct {
 	// FSync has what is committed survive a power failure, as it does in
 	// production. Without it what is committed survives Kill all the same.
@@ -32,7 +32,7 @@ type PostgresOptions struct {
 	// Password is what clients have to show; empty lets them in without.
 	Password string
 	// WAL is an empty folder for the write-ahead log, which becomes the server's
-	// own: on a disk that a test can fill. Empty: beside the data.
+	// own: on a disk that a test can fill. Empty means beside the data.
 	WAL string
 	// Config are further settings of postgresql.conf, which win over ours.
 	Config map[string]string
@@ -62,8 +62,8 @@ func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 // the start. The caller calls Close. The error is ErrMissing when the programs
 // are neither in PATH nor where Debian keeps them.
 //
-// Postgres refuses to run as root: when we do, it runs as the user postgres or
-// nobody.
+// Postgres refuses to run as root: then it runs as the user postgres or, without
+// one, as the system's user without rights.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
 	bin, err := postgresPrograms()
 	if err != nil {
@@ -104,6 +104,13 @@ func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, e
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// FindPostgres returns nil if StartPostgres can find its programs, else ErrMissing.
+// Examples cannot skip themselves: TestMain asks whether there is a server for them.
+func FindPostgres() error {
+	_, err := postgresPrograms()
+	return err
 }
 
 // postgresPrograms returns the folder of the server's programs, of the newest
@@ -214,8 +221,8 @@ func (p *PostgresServer) config() []byte {
 // ping is nil when the server answers a statement.
 func (p *PostgresServer) ping(ctx context.Context) error { return p.exec(ctx, "SELECT 1") }
 
-// exec runs a statement over a connection of its own, through the socket, where
-// nobody else can answer.
+// exec runs a statement over a connection of its own, through the socket, where no
+// other server can answer.
 func (p *PostgresServer) exec(ctx context.Context, statement string) error {
 	config, err := pgx.ParseConfig(p.DSN())
 	if err != nil {

@@ -28,7 +28,7 @@ func query[T any](t *testing.T, dsn, statement string) T {
 	return value
 }
 
-// TestKilledPostgresKeepsCommits: whoever we are it starts, and what was
+// TestKilledPostgresKeepsCommits: it starts under any user, and what was
 // committed survives SIGKILL.
 func TestKilledPostgresKeepsCommits(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestPausedPostgresIsSilent(t *testing.T) {
 	must(t, <-answered)
 }
 
-// TestPostgresPassword: whoever does not know it stays out.
+// TestPostgresPassword: a client without it is refused.
 func TestPostgresPassword(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{FSync: true, Password: "se/cret"})

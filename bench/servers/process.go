@@ -16,13 +16,13 @@ import (
 // errPortTaken reports that a server ended because it could not listen.
 var errPortTaken = errors.New("port is taken")
 
-// process is the operating system's side of a server. Its methods are safe for
-// concurrent use; those that end or start the server wait for each other.
+// process runs the process of a server. Its methods are safe for concurrent use; those
+// that stop or start the server run one at a time.
 type process struct {
 	command func() *exec.Cmd                // how to start it
 	ready   func(ctx context.Context) error // nil once it answers
-	stop    os.Signal                       // asks it to end in good order
-	log     string                          // file of what it says
+	stop    os.Signal                       // signal for a graceful stop
+	log     string                          // file with its output
 
 	mu   sync.Mutex
 	life *life // nil before the first start
@@ -64,8 +64,8 @@ func (p *process) answers() bool {
 	return !p.life.over() && !p.life.paused
 }
 
-// Restart starts the server again with the same files and port, and returns
-// when it answers. One that runs is stopped in good order first.
+// Restart stops the server gracefully if it runs, starts it with the same files and port,
+// and returns when it answers.
 func (p *process) Restart() error {
 	if err := p.Stop(); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (p *process) Restart() error {
 	return p.start(context.Background())
 }
 
-// start starts the server and waits until it answers. A server that does not is
-// killed.
+// start starts the server and waits until it answers. After an error it kills the
+// server.
 func (p *process) start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *process) start(ctx context.Context) error {
 	}
 	p.life = &life{cmd: cmd, ended: make(chan struct{})}
 	go func(l *life) {
-		_ = l.cmd.Wait() // how a server ended stands in its log
+		_ = l.cmd.Wait() // the reason is in the server's log
 		close(l.ended)
 	}(p.life)
 
@@ -116,10 +116,10 @@ func (p *process) await(ctx context.Context) error {
 		select {
 		case <-p.life.ended:
 			said := p.said()
-			if strings.Contains(said, "Address already in use") {
+			if strings.Contains(strings.ToLower(said), "address already in use") {
 				return fmt.Errorf("%s: %w", p.life.cmd.Path, errPortTaken)
 			}
-			return fmt.Errorf("%s ended at its start, saying:\n%s", p.life.cmd.Path, said)
+			return fmt.Errorf("%s ended while it started; its output:\n%s", p.life.cmd.Path, said)
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer: %w: %w", p.life.cmd.Path, ctx.Err(), err)
 		case <-time.After(5 * time.Millisecond):
@@ -149,8 +149,8 @@ func tail(said []byte) []byte {
 	return bytes.Join(all[max(0, len(all)-lines):], []byte("\n"))
 }
 
-// Stop asks the server to end in good order, and returns when it did. It does
-// nothing while the server is down.
+// Stop stops the server gracefully, and returns when it has ended. It does nothing if the
+// server is down.
 func (p *process) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,8 +205,8 @@ func (p *process) kill() error {
 	return nil
 }
 
-// Pause stops the server and its child processes where they are (SIGSTOP):
-// connections stay open, and nothing answers until Resume.
+// Pause suspends the server and its child processes (SIGSTOP). Connections stay open, but
+// the server does not answer until Resume.
 func (p *process) Pause() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +226,7 @@ func (p *process) Pause() error {
 	return nil
 }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (p *process) Resume() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

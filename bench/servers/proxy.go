@@ -4,26 +4,19 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"time"
 )
 
-// ProxyServer is a TCP proxy that does to connections what networks do. It
-// passes everything until it is told otherwise; clients speak first. Its methods
-// are safe for concurrent use.
-//
-// DropReply understands Redis and Postgres without TLS; other bytes pass, and it
-// sees no requests in them.
+// ProxyServer is a TCP proxy in front of a Redis without TLS. It passes everything
+// until it is told otherwise. Its methods are safe for concurrent use.
 type ProxyServer struct {
 	upstream string
 	listener net.Listener
 	serving  sync.WaitGroup
 
-	mu      sync.Mutex
-	links   map[*link]bool
-	latency time.Duration
-	down    bool
-	flow    chan struct{} // closed when bytes may pass
-	drops   []drop
+	mu    sync.Mutex
+	links map[*link]bool
+	down  bool
+	drops []drop
 }
 
 // drop waits for the request whose reply gets lost.
@@ -47,8 +40,7 @@ func StartProxy(upstream string) (*ProxyServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &ProxyServer{upstream: upstream, listener: listener, links: make(map[*link]bool), flow: make(chan struct{})}
-	close(p.flow)
+	p := &ProxyServer{upstream: upstream, listener: listener, links: make(map[*link]bool)}
 	p.serving.Go(p.accept)
 	return p, nil
 }
@@ -64,56 +56,14 @@ func (p *ProxyServer) Close() error {
 	return err
 }
 
-// SetLatency delays every reply by d from now on, without holding up those that
-// come after it; 0 delays nothing.
-func (p *ProxyServer) SetLatency(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.latency = d
-}
-
-// Stall lets nothing pass in either direction until Flow; connections stay, and
-// new ones are accepted.
-func (p *ProxyServer) Stall() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.flow:
-		p.flow = make(chan struct{})
-	default: // it is stalled
-	}
-}
-
-// Flow ends a Stall.
-func (p *ProxyServer) Flow() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.flow:
-	default:
-		close(p.flow)
-	}
-}
-
-// Cut resets all connections; new ones are welcome.
-func (p *ProxyServer) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut()
-}
-
-func (p *ProxyServer) cut() {
-	for l := range p.links {
-		l.abort()
-	}
-}
-
 // Down resets all connections, and every new one, until Up.
 func (p *ProxyServer) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = true
-	p.cut()
+	for l := range p.links {
+		l.abort()
+	}
 }
 
 // Up ends a Down.
@@ -128,9 +78,9 @@ func (p *ProxyServer) Up() {
 // before it are delivered, then the connection ends. The channel is closed when
 // that happened. Requests sent after it on the connection may be executed too.
 //
-// A request is a Redis command or a Postgres message, as it is on the wire. Each
-// is shown to match once, one at a time, until one matches; of several
-// DropReply that wait the oldest is asked first.
+// A request is a command as it is on the wire. Each is shown to match once, one at
+// a time, until one matches; of several DropReply that wait the oldest is asked
+// first.
 func (p *ProxyServer) DropReply(match func(request []byte) bool) (dropped <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,14 +102,6 @@ func (p *ProxyServer) matching(request []byte) (drop, bool) {
 	return drop{}, false
 }
 
-// passage returns what a message meets now: the channel that is closed when it
-// may pass, and by how much it is late.
-func (p *ProxyServer) passage() (flow <-chan struct{}, latency time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.flow, p.latency
-}
-
 // accept serves connections until the listener is closed.
 func (p *ProxyServer) accept() {
 	for {
@@ -178,7 +120,7 @@ func (p *ProxyServer) serve(client net.Conn) {
 		reset(client)
 		return
 	}
-	l := &link{proxy: p, client: client, upstream: upstream, over: make(chan struct{})}
+	l := &link{proxy: p, client: client, upstream: upstream}
 	p.mu.Lock()
 	if p.down {
 		l.abort()

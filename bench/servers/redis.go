@@ -22,20 +22,20 @@ import (
 )
 
 // RedisOptions says how a Redis server is set up. Without options it keeps
-// everything in memory and lets everybody in.
+// everything in memory and needs no password.
 type RedisOptions struct {
-	// AppendOnly has the server write its log (AOF), synced every second.
+	// AppendOnly makes the server write its append-only file, synced every second.
 	AppendOnly bool
-	// TLS has the TCP port speak TLS, with a certificate of its own authority
-	// (see RedisServer.CACert). The socket stays plain.
+	// TLS makes the TCP port use TLS, with a certificate of the server's own authority
+	// (see RedisServer.CACert). The socket does not use TLS.
 	TLS bool
-	// Config are further directives of redis.conf, which win over ours. A value
-	// of several lines is the directive several times ("user").
+	// Config are further directives of redis.conf, which override those of this
+	// package. A value of several lines repeats the directive ("user").
 	Config map[string]string
-	// Dir holds the data and outlives the server; empty is a temporary folder
-	// that goes with it.
+	// Dir contains the data and is kept when the server is closed; empty means a
+	// temporary folder, which is removed.
 	Dir string
-	// Program is redis-server or what takes its place, by name or path; empty
+	// Program is the name or path of redis-server or a compatible server; empty
 	// means "redis-server".
 	Program string
 }
@@ -52,9 +52,8 @@ type RedisServer struct {
 	admin  *redis.Client
 }
 
-// adminUser is the user of this package, beside those that the options make: it
-// may do anything and has no password, for it is let in through the socket's
-// folder or from this machine.
+// adminUser is the user of this package, in addition to those of the options. It has all
+// rights and no password, because only this machine can reach the server.
 const adminUser = "servers"
 
 // Redis starts a Redis server that ends with the test. Without redis-server the
@@ -168,8 +167,8 @@ func (r *RedisServer) config() []byte {
 	return text.Bytes()
 }
 
-// ping is nil when the server answers commands. The socket is looked for first,
-// because the client tells the default logger of each vain dial.
+// ping returns nil if the server answers commands. It checks first that the socket exists,
+// because the client logs each dial that fails.
 func (r *RedisServer) ping(ctx context.Context) error {
 	if _, err := os.Stat(r.Socket()); err != nil {
 		return err
@@ -177,8 +176,8 @@ func (r *RedisServer) ping(ctx context.Context) error {
 	return r.admin.Ping(ctx).Err()
 }
 
-// Close kills the server and removes its files, but those of a Dir that the
-// caller named. A second Close does nothing.
+// Close kills the server and removes its files, except those in RedisOptions.Dir. A second
+// Close does nothing.
 func (r *RedisServer) Close() error {
 	err := r.Kill()
 	if closed := r.admin.Close(); !errors.Is(closed, redis.ErrClosed) {

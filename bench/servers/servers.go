@@ -1,11 +1,11 @@
-// Package servers starts private Redis and Postgres servers, and breaks them in
-// the ways that servers break: killed, stopped in the middle, cut off, with the
+// Package servers starts private Redis, Postgres and NATS servers, and breaks them
+// in the ways that servers break: killed, stopped in the middle, cut off, with the
 // last bytes of their log gone.
 //
 // It owns the processes, their files and the faults; each server is reached
 // only from this machine, keeps its data in a folder of its own and ends with
-// its owner. It knows no crawl, and it imports nothing of ours: tests of any
-// package and the benchmarks use it.
+// its owner. It does not depend on crawls and imports no other package of this
+// module, so that tests of all packages and the benchmarks can use it.
 package servers
 
 import (
@@ -24,15 +24,15 @@ import (
 var ErrMissing = errors.New("servers: program not found")
 
 const (
-	// startTimeout bounds the time until a server answers, the reading of its
-	// log included, on a machine that is busy with other things.
+	// startTimeout bounds the time until a server answers, including the time to read
+	// its log, on a busy machine.
 	startTimeout = 60 * time.Second
 	// stopTimeout bounds a graceful end. Redis waits 10 s for its replicas.
 	stopTimeout = 30 * time.Second
 )
 
-// TB is what a server asks of the test that it belongs to: a part of testing.TB.
-// Programs that start servers for themselves are spared the package testing.
+// TB is the part of testing.TB that servers need. With it, programs that start servers do
+// not import package testing.
 type TB interface {
 	Helper()
 	Context() context.Context
@@ -44,9 +44,9 @@ type TB interface {
 	Skip(args ...any)
 }
 
-// started gives t a server that ends with the test, or ends the test: skipped
-// when the server's program is missing, failed when CRAWLER_TEST_SERVERS is
-// "require" or for any other reason.
+// started starts a server that is closed with the test. If the server's program is
+// missing, it skips the test, or fails it if CRAWLER_TEST_SERVERS is "require". After any
+// other error it fails the test.
 func started[S interface{ Close() error }](t TB, server S, err error) S {
 	t.Helper()
 	switch {
@@ -67,7 +67,7 @@ func started[S interface{ Close() error }](t TB, server S, err error) S {
 	return server
 }
 
-// program returns the path of a program, or an error that is ErrMissing.
+// program returns the path of a program, or an error that wraps ErrMissing.
 func program(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -76,11 +76,11 @@ func program(name string) (string, error) {
 	return path, nil
 }
 
-// busDistance is how far above a Redis node's port the one for the other nodes
-// of its cluster lies.
+// busDistance is the difference between the port of a Redis node for the other nodes of
+// its cluster and its port for clients.
 const busDistance = 10_000
 
-// freePort returns a loopback port that nobody uses, nor the one busDistance
+// freePort returns a loopback port that is not in use, nor the one busDistance
 // above it. Both are below those that systems give to outgoing connections
 // (Linux: from 32768), one of which could otherwise take the port of a server
 // that is down for a moment.
@@ -105,11 +105,12 @@ func isFree(port int) bool {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// portTries is how often a server is started on another port because somebody
-// took the one that was free a moment ago.
+// portTries is the maximum number of ports that are tried if other processes take them
+// before the server does.
 const portTries = 5
 
-// startOnFreePort calls start with free ports until the port was not the fault.
+// startOnFreePort calls start with free ports until it succeeds, or fails for another
+// reason than the port.
 func startOnFreePort(start func(port int) error) error {
 	var err error
 	for range portTries {

@@ -10,20 +10,20 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Links are links that a set is asked about: filters by their fingerprints,
-// others by what a frontier is offered.
+// Links are links that a benchmark offers to a set. Filters use their fingerprints,
+// and stores use their offers.
 type Links interface {
 	Len() int
 	Print(i int) bloomstore.Fingerprint
 	Offer(i int) frontier.Offer
 }
 
-// URLBytes is the length of the URLs of a Range: what `crawler size` takes for
-// the mean.
+// URLBytes is the length of the URLs of a Range. It equals the mean that
+// `crawler size` assumes.
 const URLBytes = 80
 
-// Range is N links from the First on, all different. The hosts of successive
-// links are the same for Run links, and begin again after so many.
+// Range is N different links, numbered from First on. Run successive links share a
+// host. After the last of its Hosts the first one follows again.
 type Range struct {
 	First, N   uint64
 	Hosts, Run uint64
@@ -33,7 +33,7 @@ type Range struct {
 // Len implements Links.
 func (r Range) Len() int { return int(r.N) }
 
-// Print returns a random fingerprint: real ones are keyed hashes.
+// Print returns a random fingerprint, which is as good as a keyed hash of a URL.
 func (r Range) Print(i int) (fp bloomstore.Fingerprint) {
 	random := rand.NewPCG(r.First+uint64(i), 1)
 	binary.LittleEndian.PutUint64(fp[:8], random.Uint64())
@@ -41,8 +41,8 @@ func (r Range) Print(i int) (fp bloomstore.Fingerprint) {
 	return fp
 }
 
-// Offer returns a link whose URL is as hard to compress as those of few real
-// ones, for numbers up to 10¹².
+// Offer returns a link for a number up to 10¹². Its URL compresses worse than most real
+// URLs.
 func (r Range) Offer(i int) frontier.Offer {
 	n := r.First + uint64(i)
 	host := fmt.Sprintf("host%06d.example.org", n/r.Run%r.Hosts)
@@ -61,7 +61,7 @@ func (r Range) Offer(i int) frontier.Offer {
 	return offer
 }
 
-// Prints are links of the exact class that fingerprints stand for.
+// Prints are links of the exact class, given by their fingerprints.
 type Prints []bloomstore.Fingerprint
 
 // Len implements Links.
@@ -89,7 +89,7 @@ func printsOf(links Links) []bloomstore.Fingerprint {
 
 func offersOf(links Links) []frontier.Offer { return each(links, links.Offer) }
 
-// each returns what of returns for each link.
+// each calls of for each link and returns the results.
 func each[T any](links Links, of func(i int) T) []T {
 	all := make([]T, links.Len())
 	for i := range all {

@@ -10,15 +10,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// Callers is how many callers a set has to expect at once, at most.
+// Callers is the maximum number of concurrent callers of a set.
 const Callers = 16
 
-// OpenPostgres starts a Postgres, or returns one that is there: the URL of a
-// database, which gets the schema of package pgstore.
+// OpenPostgres starts a Postgres or uses a running one. It returns the URL of a database,
+// in which the schema of package pgstore is created.
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
-// Postgres is package pgstore: what a link is before the queue hears of it. It is
-// asked for as many at once as a whole page, or several, may have.
+// Postgres is the exact set of package pgstore, which decides about a link before it is
+// offered to the queue. Its batches are as large as the links of one or several pages.
 func Postgres(open OpenPostgres) Kind {
 	return Kind{Name: "pgstore", Batches: []uint64{4, 100, 500}, Open: func(ctx context.Context, _ Plan) (*Set, error) {
 		dsn, end, err := open(ctx)
@@ -39,7 +39,7 @@ func Postgres(open OpenPostgres) Kind {
 	}}
 }
 
-// ofKeys returns the set of what an exact set has decided on.
+// ofKeys returns a Set of the keys that an exact set has decided about.
 func ofKeys(keys exact.Set) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {
@@ -72,8 +72,8 @@ func KeysOf(links Links) []exact.Key {
 	})
 }
 
-// writtenTo asks a Postgres for the length of its log. It says neither what
-// processor time it took nor what went over the wire.
+// writtenTo returns the length of the server's write-ahead log. Postgres reports neither
+// its processor time nor its network traffic.
 func writtenTo(ctx context.Context, dsn string) (used Used, err error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

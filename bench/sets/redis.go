@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// Redis is the server or the cluster that has the sets. All memory and processor
-// time that it uses counts as theirs, so no other client should use it.
+// Redis is the server or cluster that has the sets. Its whole memory and processor time
+// are attributed to them, so no other client should use it.
 type Redis struct {
 	URL     string // may have a password
 	Options *redis.UniversalOptions
@@ -27,7 +27,7 @@ type Redis struct {
 	Close   func() error
 }
 
-// OpenRedis starts a Redis, or returns one that is there.
+// OpenRedis starts a Redis or connects to a running one.
 type OpenRedis func(ctx context.Context) (*Redis, error)
 
 // DialRedis returns the Redis of a URL.
@@ -52,8 +52,8 @@ func StartRedis(ctx context.Context, options servers.RedisOptions) (*Redis, erro
 	return r, nil
 }
 
-// NewClient returns a client that asks a server of any age for nothing but what
-// it is told to.
+// NewClient returns a client that sends no commands of its own, so that it works with
+// servers of any version.
 func NewClient(options *redis.UniversalOptions) redis.UniversalClient {
 	settings := *options
 	settings.DisableIdentity = true
@@ -63,7 +63,7 @@ func NewClient(options *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewUniversalClient(&settings)
 }
 
-// EachServer calls visit for the servers behind client, one at a time.
+// EachServer calls visit for each server of client, one at a time.
 func EachServer(ctx context.Context, client redis.UniversalClient, visit func(context.Context, *redis.Client) error) error {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -80,14 +80,14 @@ func EachServer(ctx context.Context, client redis.UniversalClient, visit func(co
 	}
 }
 
-// Info returns the numbers that the servers behind client say of themselves,
-// added up: those of sections of INFO, or of all of it, how many servers there are as "servers", and as
-// "asking_memory" what the connections take that asked.
+// Info returns the numbers in the given sections of INFO, or in all of them, summed over
+// all servers of client. It adds "servers", the number of servers, and "asking_memory",
+// the memory of the connections that asked.
 func Info(ctx context.Context, client redis.UniversalClient, sections ...string) (map[string]float64, error) {
 	sum := make(map[string]float64)
 	err := EachServer(ctx, client, func(ctx context.Context, server *redis.Client) error {
 		pipe := server.TxPipeline()
-		asking, info := pipe.ClientInfo(ctx), pipe.Info(ctx, sections...) // in this order: answers take memory, too
+		asking, info := pipe.ClientInfo(ctx), pipe.Info(ctx, sections...) // in this order, because answers take memory, too
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("ask Redis what it uses: %w", err)
 		}
@@ -104,15 +104,15 @@ func Info(ctx context.Context, client redis.UniversalClient, sections ...string)
 	return sum, err
 }
 
-// Used is what a server used since it was started; 0: it does not say.
+// Used is what a server used since its start; 0 means that the server does not report it.
 type Used struct {
 	CPU  time.Duration
 	Wire float64 // bytes, both ways
 	Log  float64 // bytes
 }
 
-// used asks for that when all that was answered is in the log. Redis keeps its
-// log back for 2 s while it syncs what came before.
+// used returns the resources used so far, after everything that was answered is in the
+// log. Redis delays writes to its log for up to 2 s while it syncs earlier ones.
 func (r *Redis) used(ctx context.Context) (Used, error) {
 	const patience = 3 * time.Second // others may write, too
 	for began := time.Now(); ; {
@@ -131,7 +131,7 @@ func (r *Redis) used(ctx context.Context) (Used, error) {
 	}
 }
 
-// inRedis opens a set on a Redis that ends with it.
+// inRedis opens a set on a Redis that is closed with the set.
 func inRedis(open OpenRedis, set func(ctx context.Context, r *Redis, plan Plan) (*Set, error)) func(context.Context, Plan) (*Set, error) {
 	return func(ctx context.Context, plan Plan) (*Set, error) {
 		r, err := open(ctx)
@@ -152,10 +152,7 @@ func inRedis(open OpenRedis, set func(ctx context.Context, r *Redis, plan Plan) 
 // RedisFilter is package redisbits.
 func RedisFilter(open OpenRedis) Kind {
 	return Kind{Name: "redisbits", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
-		config := redisbits.Config{Name: newName(), Capacity: plan.Keys, FPR: plan.FPR, Partitions: plan.Partitions}
-		if plan.NoGrowth {
-			config.Growth = redisbits.GrowthOff
-		}
+		config := redisbits.Config{Name: newName(), Capacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions}
 		filter, err := redisbits.Open(ctx, r.Client, config)
 		if err != nil {
 			return nil, err
@@ -170,7 +167,7 @@ func RedisFilter(open OpenRedis) Kind {
 func RedisStore(open OpenRedis) Kind {
 	return Kind{Name: "redisstore", Queue: true, Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
 		config := redisstore.Config{
-			Redis: r.Options, Name: newName(), FilterKeys: plan.Keys, FPR: plan.FPR, NoGrowth: plan.NoGrowth, Partitions: plan.Partitions,
+			Redis: r.Options, Name: newName(), FilterCapacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions,
 			Delay: redisstore.NoDelay, SeenCache: redisstore.NoSeenCache,
 		}
 		store, err := redisstore.Open(ctx, config)
@@ -186,8 +183,8 @@ func RedisStore(open OpenRedis) Kind {
 	})}
 }
 
-// RedisSet is a SET of URLs, as people use it, with one SADD for each link
-// because each is to be answered; or one of 8-byte hashes of them.
+// RedisSet is a SET of URLs, or of their 8-byte hashes. It sends one SADD for each link,
+// because each link needs an answer.
 func RedisSet(open OpenRedis, hashed bool) Kind {
 	kind := Kind{Name: "SADD of URLs"}
 	if hashed {
@@ -214,7 +211,7 @@ func RedisSet(open OpenRedis, hashed bool) Kind {
 // RedisBloom is the filter of the server's Bloom module: see HasBloom.
 func RedisBloom(open OpenRedis) Kind {
 	reserve := func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error {
-		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Keys)).Err()
+		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Capacity)).Err()
 	}
 	return Kind{Name: "BF.MADD", Open: plain(open, reserve, func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error) {
 		return client.BFMAdd(ctx, key, each(links, func(i int) any { return links.Offer(i).URL })...).Result()
@@ -227,7 +224,7 @@ func HasBloom(ctx context.Context, client redis.UniversalClient) (bool, error) {
 	return err == nil && len(commands) == 1 && commands[0] != nil, err
 }
 
-// plain opens a set that is one key of Redis.
+// plain opens a set that consists of one Redis key.
 func plain(
 	open OpenRedis, reserve func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error,
 	add func(ctx context.Context, client redis.UniversalClient, key string, links Links) ([]bool, error),

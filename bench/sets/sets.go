@@ -1,8 +1,8 @@
-// Package sets opens what benchmarks offer links to: our filters and stores, and
-// what people use instead of them. Each set is fresh and empty.
+// Package sets opens the sets that benchmarks compare: our filters and stores, and
+// common alternatives. Each set is new and empty.
 //
-// It owns the links and how each set is asked about them. What is measured is in
-// packages fpr, memory and speed.
+// It owns the links, and one interface to all sets. The measurements are in packages
+// fpr, memory and speed.
 package sets
 
 import (
@@ -22,15 +22,15 @@ import (
 type Kind struct {
 	Name    string
 	Queue   bool     // Set.Store is not nil
-	Batches []uint64 // links in a call that are worth measuring; nil means 4 and 100
+	Batches []uint64 // numbers of links per call that are measured; nil means 4 and 100
 	Open    func(ctx context.Context, plan Plan) (*Set, error)
 }
 
-// Plan says what a set is made for. Exact sets ignore it.
+// Plan is the configuration of a filter. Exact sets ignore it.
 type Plan struct {
-	Keys       uint64  // 0 means the set's own default, as with FPR and Partitions
+	Capacity   uint64  // 0 means the set's own default, as with FPR and Partitions
 	FPR        float64 // of new links
-	NoGrowth   bool
+	Growth     bloomstore.Growth
 	Partitions int // of a set in Redis
 }
 
@@ -38,12 +38,12 @@ type Plan struct {
 type Set struct {
 	// Add adds links and reports, index for index, which were not there before.
 	Add func(ctx context.Context, links Links) (added []bool, err error)
-	// Contains reports which links the set claims to know; nil: it is not asked.
+	// Contains reports which links the set claims to contain; nil if it cannot be asked.
 	Contains func(ctx context.Context, links Links) (known []bool, err error)
-	Store    frontier.Store                          // nil: it has no queue
-	Used     func(ctx context.Context) (Used, error) // nil: there is no server
-	Close    func() error                            // ends its connections
-	Remove   func(ctx context.Context) error         // takes away what it left, after Close
+	Store    frontier.Store                          // nil if the set has no queue
+	Used     func(ctx context.Context) (Used, error) // nil if the set has no server
+	Close    func() error                            // closes its connections
+	Remove   func(ctx context.Context) error         // removes its data; called after Close
 }
 
 // End closes the set and removes what it left.
@@ -55,16 +55,12 @@ func newName() string                   { return "bench-" + strconv.FormatUint(r
 func nothing() error                    { return nil }
 func nothingLeft(context.Context) error { return nil }
 
-// membits returns the plan as package membits has it.
+// membits returns the plan as a configuration of package membits.
 func (p Plan) membits() membits.Config {
-	config := membits.Config{Capacity: p.Keys, FPR: p.FPR}
-	if p.NoGrowth {
-		config.Growth = membits.GrowthOff
-	}
-	return config
+	return membits.Config{Capacity: p.Capacity, FPR: p.FPR, Growth: p.Growth}
 }
 
-// Memory is package membits.
+// Memory is the filter of package membits.
 func Memory() Kind {
 	return Kind{Name: "membits", Open: func(_ context.Context, plan Plan) (*Set, error) {
 		filter, err := membits.New(plan.membits())
@@ -75,7 +71,7 @@ func Memory() Kind {
 	}}
 }
 
-// Local is package localstore, in a folder of its own below dir.
+// Local is the store of package localstore, in a folder of its own below dir.
 func Local(dir string) Kind {
 	return Kind{Name: "localstore", Queue: true, Open: func(_ context.Context, plan Plan) (*Set, error) {
 		dir, err := os.MkdirTemp(dir, "set-")
@@ -92,7 +88,7 @@ func Local(dir string) Kind {
 	}}
 }
 
-// ofFilter returns the set that a filter is.
+// ofFilter returns the Set of a filter.
 func ofFilter(filter bloomstore.Filter) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {
@@ -103,16 +99,15 @@ func ofFilter(filter bloomstore.Filter) *Set {
 	}
 }
 
-// store is the part of a store that is asked.
+// store is the part of a store that sets use.
 type store interface {
 	frontier.Store
 	frontier.Inspector
 	Close() error
 }
 
-// ofStore returns the set of what a store has queued. Nothing is fetched from
-// it, so what was added stays there: any other state than queued is what the
-// store makes of its filter's claim.
+// ofStore returns the Set of the items that a store has queued. No item is leased, so an
+// added item stays queued. A link in any other state is a false positive.
 func ofStore(s store) *Set {
 	return &Set{
 		Add: func(ctx context.Context, links Links) ([]bool, error) {

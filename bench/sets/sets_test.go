@@ -11,9 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestSets: each set says once that a link is new, knows it afterwards, and
+// TestSetsContainWhatWasAdded: each set says once that a link is new, knows it afterwards, and
 // leaves nothing behind.
-func TestSets(t *testing.T) {
+func TestSetsContainWhatWasAdded(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*Redis, error) {
 		return &Redis{Options: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Client: server.Client(), Close: nothing}, nil
@@ -24,7 +24,7 @@ func TestSets(t *testing.T) {
 		Postgres(func(context.Context) (string, func() error, error) { return postgres.DSN(), nothing, nil }),
 	} {
 		t.Run(kind.Name, func(t *testing.T) {
-			set, err := kind.Open(t.Context(), Plan{Keys: 1000, FPR: 1e-9})
+			set, err := kind.Open(t.Context(), Plan{Capacity: 1000, FPR: 1e-9})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,8 +71,8 @@ func contains(t *testing.T, set *Set, links Links) []bool {
 	return known
 }
 
-// TestRange: all URLs are different, and all as long as promised.
-func TestRange(t *testing.T) {
+// TestRangeOfLinks: all URLs are different, and all as long as promised.
+func TestRangeOfLinks(t *testing.T) {
 	links, seen := Range{N: 5000, Hosts: 1000, Run: 3}, make(map[string]bool)
 	for i := range links.Len() {
 		item := links.Offer(i)
@@ -86,7 +86,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func TestInfo(t *testing.T) {
+func TestInfoOfRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	info, err := Info(t.Context(), server.Client())
 	if err != nil || info["servers"] != 1 || info["used_memory"] < 1000 || info["connected_clients"] < 1 {

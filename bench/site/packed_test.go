@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestPacked: the same answers with gzip for clients that accept it, the second time
+// TestPackedPages: the same answers with gzip for clients that accept it, the second time
 // too; others get them plain.
-func TestPacked(t *testing.T) {
+func TestPackedPages(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("/ is here"), 0o600); err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(a.status)
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(a.body) // the client went away: nobody is left to be told
+		_, _ = w.Write(a.body) // an error means that the client went away
 	}
 }
 

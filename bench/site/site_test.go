@@ -34,7 +34,7 @@ func ask(handler http.Handler, method, target string) *httptest.ResponseRecorder
 	return recorder
 }
 
-func TestHandler(t *testing.T) {
+func TestHandlerServesSite(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"index.html": "<p>home", "a b.html": "<p>space", "doc/index.html": "<p>doc",
 		"doc/x.PNG": "png", "empty/y": "?",

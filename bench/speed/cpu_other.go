@@ -4,5 +4,5 @@ package speed
 
 import "time"
 
-// ownCPU returns 0: it is not known here.
+// ownCPU returns 0, because it is unknown on this system.
 func ownCPU() time.Duration { return 0 }

@@ -12,14 +12,14 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-// timer makes a call and notes how long it took.
+// timer makes a call and records its duration.
 type timer func(call func() error) error
 
-// work makes the n-th call, or calls that belong together, and returns how many
-// items were done.
+// work makes the n-th call, or several that belong together, and returns the number of
+// items that were processed.
 type work func(ctx context.Context, n uint64, timed timer) (items uint64, err error)
 
-// measured is what a workload took.
+// measured is the result of a workload.
 type measured struct {
 	items, calls uint64 // that work was called
 	took         time.Duration
@@ -31,7 +31,7 @@ type measured struct {
 
 func (m *measured) rate() float64 { return float64(m.items) / max(m.took.Seconds(), 1e-9) }
 
-// quantile returns what that share of the calls did not exceed, in ms.
+// quantile returns the duration in ms that the given share of the calls did not exceed.
 func (m *measured) quantile(share float64) float64 {
 	if len(m.waits) == 0 {
 		return 0
@@ -40,14 +40,13 @@ func (m *measured) quantile(share float64) float64 {
 	return float64(m.waits[at].Nanoseconds()) / 1e6
 }
 
-// warmCalls is how many calls each caller makes before the time begins: a pool
-// then has its connections, and a server its statements and scripts.
+// warmCalls is the number of calls that each caller makes before the measurement, so that
+// pools have their connections and servers their statements and scripts.
 const warmCalls = 3
 
-// measure has n callers warm up, each call of them with another number, and then
-// do work until it was called most times or the time is over: nine tenths of
-// span, so that the rest is left for what stands around it. What it returns is
-// complete even then.
+// measure lets n callers warm up, and then call work until it was called most times or
+// nine tenths of span are over. The rest of span is left for set-up and removal. Each
+// call gets another number. The result is valid even if the time is over.
 func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, do work) *measured {
 	m := new(measured)
 	for round := range warmCalls { // all together, so that each has a connection of its own
@@ -69,7 +68,7 @@ func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.D
 			waits[i] = append(waits[i], time.Since(start))
 			return err
 		}
-		// Whatever the time, one call is made: a share of the budget may be nothing.
+		// One call is always made, because the share of the budget may be 0.
 		for first := true; first && i == 0 || time.Since(began) < span-span/10; first = false {
 			call := next.Add(1) - 1
 			if call >= most {
@@ -89,12 +88,12 @@ func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.D
 	slices.Sort(m.waits)
 	after, err := usedBy(ctx, set)
 	m.err = errors.Join(m.err, err)
-	// A log that was rewritten meanwhile is shorter.
+	// If the log was rewritten meanwhile, it is shorter.
 	m.server = sets.Used{CPU: after.CPU - before.CPU, Wire: after.Wire - before.Wire, Log: max(after.Log-before.Log, 0)}
 	return m
 }
 
-// together has n callers call at once.
+// together calls call from n goroutines.
 func together(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
 	group, within := errgroup.WithContext(ctx)
 	for i := range n {

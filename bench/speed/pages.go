@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// waiting is how many items are queued, 32 of each host, and stay so.
+// waiting is the constant number of queued items. Each host has 32 of them.
 const waiting = 32_000
 
 // pages is a workload.
@@ -40,14 +40,14 @@ func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, set *set
 	return nil
 }
 
-// queue is a store whose items are leased and completed.
+// queue is a store, for a workload that leases and completes items.
 type queue struct {
 	store frontier.Store
 	known atomic.Uint64 // links that were offered
 }
 
-// turn leases a host, completes its items as pages and gives it back. It returns
-// how many items there were.
+// turn leases a host, completes its items as pages, and ends the lease. It returns the
+// number of items.
 func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, error) {
 	var id frontier.LeaseID
 	_, _ = rand.Read(id[:])
@@ -78,7 +78,7 @@ func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, er
 	return uint64(len(lease.Items)), nil
 }
 
-// links returns the links of a page: one is new.
+// links returns the links of a page, one of which is new.
 func (q *queue) links(n uint64) []frontier.Offer {
 	fresh := q.known.Add(1) - 1
 	offers := make([]frontier.Offer, 0, n)

@@ -1,10 +1,10 @@
-// Package speed measures how many links sets and stores decide in a second, and
-// how many pages a frontier hands out and completes, how long callers wait for
-// it, and what it takes of processors, wire and log.
+// Package speed measures how many links per second sets and stores decide about, how many
+// pages per second a frontier leases and completes, how long callers wait, and how much
+// processor time, network traffic and log this takes.
 //
-// It owns the workloads and the counting; the sets are package sets'. It promises
-// nothing: figures of two machines, or of one that others use too, do not
-// compare; the processor time for each item nearly does.
+// It owns the workloads and the counting; package sets opens the sets. It has no promises,
+// because rates of different or busy machines cannot be compared. The processor time per
+// item is nearly independent of other load.
 package speed
 
 import (
@@ -19,24 +19,22 @@ import (
 	"github.com/bloomfrontier/crawler/bench/sets"
 )
 
-// Config says what to measure. Its zero value is nothing: there are no sets.
+// Config describes the measurement. The zero value has no sets, so nothing is measured.
 type Config struct {
 	Keys uint64 // links that a set is made for, and offered at most; 0 means a million
 	Sets []sets.Kind
 }
 
-// What is measured of each set: links in a call, or on a page, and callers at
-// once.
+// Parameters of the workloads: links per call or page, and concurrent callers.
 var (
 	pageLinks = []uint64{4, 100}
 	callers   = []int{1, 4, sets.Callers}
 )
 
-// links returns the n links from the first on: of the links of a page most are of
-// one host.
+// links returns n links from the first on. As on a page, most of them have one host.
 func links(first, n uint64) sets.Range { return sets.Range{First: first, N: n, Hosts: 1000, Run: 32} }
 
-// used are the columns that say what an item took.
+// used are the columns for the resources per item.
 var used = []string{"p50 ms", "p99 ms", "own µs", "server µs", "wire B", "log B"}
 
 const units = `Each caller makes some calls before the time begins, so that the time of connecting does not count. p50 and p99 are of the
@@ -79,7 +77,7 @@ func (config Config) steps(s *report.Section, load workload, table *report.Table
 			}
 			steps = append(steps, &agenda.Step{Section: s, Name: fmt.Sprintf("%s, %d callers", kind.Name, n), Cost: cost,
 				Run: func(ctx context.Context, turn *agenda.Turn) (err error) {
-					set, err := kind.Open(ctx, sets.Plan{Keys: keys + waiting})
+					set, err := kind.Open(ctx, sets.Plan{Capacity: keys + waiting})
 					if err != nil {
 						return err
 					}

@@ -57,7 +57,7 @@ func positive(t *testing.T, row map[string]report.Cell, columns ...string) {
 	}
 }
 
-func TestSeen(t *testing.T) {
+func TestSeenRows(t *testing.T) {
 	open := privateRedis(t, nil)
 	// What stands in for a Bloom module: two commands of its names that take what
 	// its commands take, and answer as they do.
@@ -84,7 +84,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-func TestFrontier(t *testing.T) {
+func TestFrontierRows(t *testing.T) {
 	for _, kind := range []sets.Kind{sets.Memory(), sets.Local(t.TempDir()), sets.RedisStore(privateRedis(t, nil))} {
 		t.Run(kind.Name, func(t *testing.T) {
 			section, steps := Frontier(Config{Keys: 200, Sets: []sets.Kind{kind}})
@@ -105,8 +105,8 @@ func TestFrontier(t *testing.T) {
 	}
 }
 
-// TestPostgres: its calls have three sizes, and what is new is in its log.
-func TestPostgres(t *testing.T) {
+// TestPostgresRows: its calls have three sizes, and what is new is in its log.
+func TestPostgresRows(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	kind := sets.Postgres(func(context.Context) (string, func() error, error) {
 		return server.DSN(), func() error { return nil }, nil
@@ -127,8 +127,8 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// TestForgetful: a set that forgets what it was told must not be measured.
-func TestForgetful(t *testing.T) {
+// TestForgetfulSetIsFound: a set that forgets what it was told must not be measured.
+func TestForgetfulSetIsFound(t *testing.T) {
 	_, steps := Seen(Config{Keys: 200, Sets: []sets.Kind{{
 		Name: "forgetful", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
 			return &sets.Set{
@@ -145,8 +145,8 @@ func TestForgetful(t *testing.T) {
 	}
 }
 
-// TestMeasure: each caller has warmed up before anything counts.
-func TestMeasure(t *testing.T) {
+// TestMeasureRate: each caller has warmed up before anything counts.
+func TestMeasureRate(t *testing.T) {
 	var used sets.Used
 	set := &sets.Set{Used: func(context.Context) (sets.Used, error) {
 		used.CPU += time.Second
@@ -187,7 +187,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestQuantile(t *testing.T) {
+func TestQuantileOfTimes(t *testing.T) {
 	m := measured{waits: []time.Duration{1e6, 2e6, 3e6, 4e6}}
 	for share, want := range map[float64]float64{0: 1, 0.5: 3, 0.99: 4, 1: 4} {
 		if got := m.quantile(share); got != want {

@@ -20,32 +20,32 @@ var addresses = hardship{
 	corner: func(c *corners) {
 		for _, name := range names {
 			s := c.site(name.host + nameSuffix + c.canary)
-			c.door(s.at("/"))
+			c.entry(s.at("/"))
 			p := s.add("/", closed).html().fares("address", 0)
 			if name.mayBeHad() {
 				p.role = sought
 				p.also("ok", "network", "robots").with("Connection", "close") // each page is a look-up, or a decision
 				for _, path := range []string{"/2", "/3", "/4"} {
-					c.door(s.at(path))
+					c.entry(s.at(path))
 					s.page(path).fares("address", 0).also("ok", "network", "robots").with("Connection", "close")
 				}
 			}
 		}
 		for _, host := range []string{"127.0.0.1", "[::1]", "0.0.0.0", "127.9.9.9", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
 			s := c.site(host + c.canary)
-			c.door(s.at("/"))
+			c.entry(s.at("/"))
 			s.add("/", closed).html().fares("address", 0)
 		}
 		for _, spelled := range []string{"2130706433", "0x7f.1", "127.1", "0177.0.0.01", "127.0.0.1.", "%31%32%37.0.0.1", "１２７.0.0.1"} {
-			c.door("http://" + spelled + c.canary + "/")
+			c.entry("http://" + spelled + c.canary + "/")
 		}
 		for _, host := range []string{"169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]"} {
 			s := c.site(host)
-			c.door(s.at("/latest/meta-data/"))
+			c.entry(s.at("/latest/meta-data/"))
 			s.add("/latest/meta-data/", closed).html().fares("address", 0)
 		}
 		local := c.site("localhost" + c.canary)
-		c.door(local.at("/"))
+		c.entry(local.at("/"))
 		local.add("/", closed).html().fares("address", 0).also("network", "host_dead", "robots") // not everywhere a name
 
 		inward := c.site("inward.corner.test")
@@ -58,7 +58,7 @@ var addresses = hardship{
 
 		robots := c.site("robots-inward.corner.test") // what cannot be had allows nothing
 		robots.movedRobots("/robots.txt", literal.at("/robots.txt"))
-		c.door(robots.at("/"))
+		c.entry(robots.at("/"))
 		robots.add("/", closed).html().fares("address", 0).also("robots", "network", "host_dead")
 
 		maps := c.site("maps-inward.corner.test")
@@ -90,7 +90,7 @@ type name struct {
 	turns [][]netip.Addr
 }
 
-// harmless is an address that nobody has, and where nothing of worth can be: the
+// harmless is an address without a machine, where no service can be: the
 // canaries leave it to the web.
 var harmless = netip.MustParseAddr("127.8.0.1")
 

@@ -29,7 +29,7 @@ type answer struct {
 	location    string
 	body        func(dst []byte) []byte // appends the body; nil for none
 	size        int64                   // with filler text after body up to so many bytes; 0 for none
-	gzip        bool                    // for whoever accepts it
+	gzip        bool                    // for clients that accept it
 
 	header http.Header               // more of them
 	stream func(out io.Writer) error // writes the body instead, until it fails
@@ -69,8 +69,8 @@ func (w *Web) answer(t target, try int) *answer {
 		status, body := w.robotsAnswer(t.page.host)
 		a.status, a.contentType = status, "text/plain; charset=utf-8"
 		a.body = func(dst []byte) []byte { return append(dst, body...) }
-	case aSpot:
-		t.spot.answer(a, try)
+	case aResource:
+		t.resource.answer(a, try)
 	case aDeadPage, aDeadRobots:
 		a.status, a.cut = 0, cutReset
 		if t.page.host%2 == 1 {

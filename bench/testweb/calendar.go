@@ -26,12 +26,12 @@ var calendar = hardship{
 				byQuery.refuses("calendar", 1)
 			}
 		}
-		s.beyond = func(path string) *spot {
+		s.beyond = func(path string) *resource {
 			var year, month int
 			for _, format := range []string{"/cal/%d/%d/", "/cal?year=%d&month=%d"} {
 				if n, _ := fmt.Sscanf(path, format, &year, &month); n == 2 {
 					year, month = year+month/12, month%12+1
-					return newSpot().html(fmt.Sprintf("/cal/%d/%02d/", year, month), fmt.Sprintf("/cal?year=%d&month=%d", year, month))
+					return newResource().html(fmt.Sprintf("/cal/%d/%02d/", year, month), fmt.Sprintf("/cal?year=%d&month=%d", year, month))
 				}
 			}
 			return nil

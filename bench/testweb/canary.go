@@ -13,7 +13,7 @@ import (
 // Canaries listen where no crawl may connect: on the loopback addresses, at the
 // port that Config.CanaryPort tells the web.
 type Canaries struct {
-	// Harmless is at the same port of 127.8.0.1: the web is to be served there,
+	// Harmless is at the same port of 127.8.0.1: the web must be served there,
 	// too, for crawlers that are allowed this address. nil where it cannot be
 	// listened to, on systems with one loopback address.
 	Harmless net.Listener
@@ -48,7 +48,7 @@ func listenCanaries() (*Canaries, error) {
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE): // by another process
 			return nil, errors.Join(err, c.Close())
-		case err != nil: // no such address here: nobody can be had there
+		case err != nil: // this machine has no such address, so no client can connect
 		case host == harmless.String():
 			c.Harmless = l
 		default:
@@ -75,7 +75,7 @@ func (c *Canaries) accept(l net.Listener) {
 	}
 }
 
-// Err returns nil when nobody ever connected, or an error that says where.
+// Err returns nil if no client ever connected, or an error that says where one did.
 func (c *Canaries) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

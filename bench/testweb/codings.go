@@ -10,9 +10,8 @@ import (
 )
 
 // codings: bodies in every content coding that a crawler may ask for, each sent
-// whatever it asks for; codings that are announced and are not there; and those
-// that nobody asked for, one within the other, of which a crawler may make what
-// it can.
+// whatever it asks for; codings that are announced but not used; and codings that
+// were not asked for, one within the other, which a crawler may or may not decode.
 var codings = hardship{
 	bit: Codings, name: "codings",
 	doc: "brotli, zstd and gzip, announced wrongly, stacked, damaged or unknown",
@@ -20,7 +19,7 @@ var codings = hardship{
 		s := c.site("codings.corner.test")
 		entry := s.enter("/")
 		var paths []string
-		page := func(name, coding string, pack func([]byte) []byte) *spot {
+		page := func(name, coding string, pack func([]byte) []byte) *resource {
 			path := "/" + name
 			paths = append(paths, path)
 			p := s.page(path, "/from/"+name).with("Content-Encoding", coding)

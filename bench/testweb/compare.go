@@ -28,13 +28,13 @@ type Report struct {
 	// OrderDependent counts by outcome the records of URLs whose outcome
 	// depends on the order of the crawl, all of them outcomes that are right.
 	OrderDependent map[string]int
-	// Optional counts the records of URLs that a correct crawl may ask for, or not.
+	// Optional counts the records of URLs that a correct crawl may request, but need not.
 	Optional int
 
 	Examples []string // up to ten of each fault
 }
 
-// faults returns the count of each fault with what it is called.
+// faults returns the name and the count of each fault.
 func (r *Report) faults() []namedCount {
 	return []namedCount{
 		{r.Missing, "missing"},
@@ -48,9 +48,6 @@ func (r *Report) faults() []namedCount {
 		{r.WrongDigest, "wrong in digest"},
 	}
 }
-
-// Exact reports whether the records are exactly the expected ones.
-func (r *Report) Exact() bool { return r.Err() == nil }
 
 // Err returns nil when the records are exactly the expected ones, or an error
 // with the count of each fault and examples.
@@ -192,8 +189,8 @@ func (c *comparison) observe(line []byte) error {
 	return nil
 }
 
-// observePlace judges the record of a place where crawlers look for sitemaps,
-// and none is: any answer but a good one is right.
+// observePlace judges the record of a usual path of sitemaps at which there is none. Any
+// outcome except ok is right.
 func (c *comparison) observePlace(r *record) {
 	c.report.Optional++
 	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {
@@ -218,7 +215,7 @@ func (c *comparison) judge(r *record, e *Expectation) {
 	if r.Outcome != nil && !e.accepts(*r.Outcome) {
 		c.report.WrongOutcome++
 		c.example("outcome", fmt.Sprintf("%s: %q, want %q", r.URL, *r.Outcome, e.Outcome))
-		return // the rest follows from it
+		return // other differences are consequences of this one
 	}
 	if !e.OrderFree {
 		if r.Outcome != nil {
@@ -245,8 +242,8 @@ func text[T any](value *T, format func(T) string) *string {
 	return &s
 }
 
-// compare judges a field of r; got is nil when it is left out, which is right
-// for a zero.
+// compare judges a field of r. got is nil if the record does not have the field, which is
+// right for a zero value.
 func (c *comparison) compare(f *field, r *record, got *string, want string, isZero bool) {
 	switch {
 	case got != nil && *got == want:
@@ -263,7 +260,7 @@ func (c *comparison) compare(f *field, r *record, got *string, want string, isZe
 	}
 }
 
-// example keeps ten of each fault.
+// example keeps up to ten examples of each fault.
 func (c *comparison) example(fault, example string) {
 	if c.shown[fault]++; c.shown[fault] <= 10 {
 		c.report.Examples = append(c.report.Examples, fault+": "+example)

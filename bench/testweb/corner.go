@@ -13,32 +13,32 @@ import (
 	"time"
 )
 
-// corners are the hosts that some hardships bring with them, beside the pages
-// that are drawn: each URL is written by hand there, with what a correct crawl
-// makes of it. All are found from one page, http://corners.test/.
+// corners are the hosts of some hardships, in addition to the generated pages. Each of
+// their URLs is written by hand, with the result that a correct crawl has for it. All are
+// found from one page, http://corners.test/.
 type corners struct {
 	agent    string // the product token that robots.txt knows
 	year     int    // of the crawl
 	canary   string // port of the canaries
 	sitemaps bool   // the crawl takes sitemaps
 
-	sites map[string]*site // by host name
-	spots []*spot          // in the order in which they were made
-	lobby *spot            // links to the entries of all corners; nil: there is none
-	doors []string
+	sites     map[string]*site // by host name
+	resources []*resource      // in the order in which they were made
+	index     *resource        // links to the entries of all corners; nil means that there is none
+	entries   []string
 }
 
 // A site is a host of a corner.
 type site struct {
-	corners *corners
-	host    string // with the port, if it has one
-	spots   map[string]*spot
-	// beyond makes the answers to URLs that a trap goes on with, where a correct
-	// crawl does not follow; nil, or a nil answer: there is nothing.
-	beyond func(path string) *spot
+	corners   *corners
+	host      string // with the port, if it has one
+	resources map[string]*resource
+	// beyond makes the answers for the further URLs of a trap, which a correct crawl
+	// does not request. If it is nil or returns nil, there is no resource.
+	beyond func(path string) *resource
 }
 
-// role is what a crawl has to do with a spot.
+// role says whether a crawl should request a resource.
 type role uint8
 
 const (
@@ -49,41 +49,42 @@ const (
 	trapped              // behind the limits of what a crawl follows
 )
 
-// A spot is one URL of a corner.
-type spot struct {
+// A resource is one URL of a corner.
+type resource struct {
 	number int
 	role   role
 	host   string // with the port, if it has one
 	path   string // and query
 
 	status      int
-	contentType string // empty: none is sent
+	contentType string // empty means none is sent
 	header      http.Header
 	location    string
 	plain       func(out io.Writer) error // writes the body before it is packed
-	packed      func(out io.Writer) error // writes it as it is sent; nil: as plain
+	packed      func(out io.Writer) error // writes it as it is sent; nil means as plain
 	isLive      bool                      // the body may have no end: it is sent while it is written
 
 	fails     int // requests that are answered badly before a good answer; forever
 	badStatus int // of these, or one of those below
 	tries     int // so far; Web.mu guards it
 
-	limit   int64 // how much of the body is read; 0: Config.MaxBodyBytes
+	limit   int64 // how much of the body is read; 0 means Config.MaxBodyBytes
 	want    Expectation
 	refused map[string]uint64 // of its links, by reason
 }
 
-// What a spot can have as its badStatus beside a status.
+// Values of resource.badStatus that are not HTTP statuses.
 const (
 	broken   = 0  // the connection is reset
 	noAnswer = -1 // nothing comes
 	asGood   = -2 // the answer is the good one, but no crawler takes it
 )
 
-// leastCornerBody holds the longest page of a corner that is not to be cut.
+// leastCornerBody is the minimum of MaxBodyBytes for corners: none of their ordinary pages
+// is longer.
 const leastCornerBody = 256 << 10
 
-// newCorners lets the hardships of a web build their corners.
+// newCorners returns the corners of the hardships of a web.
 func newCorners(cfg *Config) *corners {
 	c := &corners{
 		agent: cfg.Agent, year: cfg.Year, canary: portOf(cfg.CanaryPort),
@@ -92,16 +93,16 @@ func newCorners(cfg *Config) *corners {
 	if cfg.Hardships&Corners == 0 {
 		return c
 	}
-	lobby := c.site("corners.test").page("/")
-	c.lobby = lobby
+	index := c.site("corners.test").page("/")
+	c.index = index
 	for _, h := range hardships() {
 		if cfg.Hardships&h.bit != 0 && h.corner != nil {
 			h.corner(c)
 		}
 	}
-	lobby.html(c.doors...)
+	index.html(c.entries...)
 	for _, name := range c.hosts() {
-		if s := c.sites[name]; s.spots["/robots.txt"] == nil {
+		if s := c.sites[name]; s.resources["/robots.txt"] == nil {
 			s.robots("Not found.\n").status = http.StatusNotFound
 		}
 	}
@@ -112,13 +113,13 @@ func newCorners(cfg *Config) *corners {
 func (c *corners) site(host string) *site {
 	name := bareHost(host)
 	if c.sites[name] == nil {
-		c.sites[name] = &site{corners: c, host: host, spots: map[string]*spot{}}
+		c.sites[name] = &site{corners: c, host: host, resources: map[string]*resource{}}
 	}
 	return c.sites[name]
 }
 
-// door makes a URL, however it is spelled, one that the crawl begins with.
-func (c *corners) door(url string) { c.doors = append(c.doors, url) }
+// entry makes a URL, however it is spelled, one that the crawl begins with.
+func (c *corners) entry(url string) { c.entries = append(c.entries, url) }
 
 // bareHost returns the name of a host without its port.
 func bareHost(host string) string {
@@ -128,48 +129,50 @@ func bareHost(host string) string {
 	return host
 }
 
-// find returns what a path of a corner's host is, and whether host is one.
+// find returns the resource at a path of a corner's host, and whether host is one.
 func (c *corners) find(host, path string) (t target, known bool) {
 	s := c.sites[host]
 	if s == nil {
 		return target{}, false
 	}
-	if found := s.spots[path]; found != nil {
-		return target{kind: aSpot, spot: found}, true
+	if found := s.resources[path]; found != nil {
+		return target{kind: aResource, resource: found}, true
 	}
 	if s.beyond != nil {
 		if further := s.beyond(path); further != nil {
 			further.role, further.host, further.path = trapped, s.host, path
-			return target{kind: aSpot, spot: further}, true
+			return target{kind: aResource, resource: further}, true
 		}
 	}
 	return target{}, true
 }
 
-// add puts a new spot at path, answered with 200.
-func (s *site) add(path string, as role) *spot {
-	if s.spots[path] != nil {
+// add puts a new resource at path, answered with 200.
+func (s *site) add(path string, as role) *resource {
+	if s.resources[path] != nil {
 		panic("testweb: " + s.host + path + " is there already")
 	}
-	p := newSpot()
-	p.number, p.role, p.host, p.path = len(s.corners.spots), as, s.host, path
+	p := newResource()
+	p.number, p.role, p.host, p.path = len(s.corners.resources), as, s.host, path
 	p.want = Expectation{URL: p.url(), Outcome: "ok", Status: http.StatusOK, OrderFree: true, Optional: as == optional}
-	s.spots[path] = p
-	s.corners.spots = append(s.corners.spots, p)
+	s.resources[path] = p
+	s.corners.resources = append(s.corners.resources, p)
 	return p
 }
 
-// newSpot returns one without a place, for what is beyond.
-func newSpot() *spot {
-	return &spot{status: http.StatusOK, contentType: contentHTML, header: http.Header{}}
+// newResource returns a resource without a path, for site.beyond.
+func newResource() *resource {
+	return &resource{status: http.StatusOK, contentType: contentHTML, header: http.Header{}}
 }
 
-func (p *spot) url() string { return "http://" + p.host + p.path }
+func (p *resource) url() string { return "http://" + p.host + p.path }
 
-// page puts an HTML page with those links at path.
-func (s *site) page(path string, links ...string) *spot { return s.add(path, sought).html(links...) }
+// page adds an HTML page with those links at path.
+func (s *site) page(path string, links ...string) *resource {
+	return s.add(path, sought).html(links...)
+}
 
-// pages puts a page without links at each of the paths.
+// pages adds a page without links at each of the paths.
 func (s *site) pages(paths ...string) {
 	for _, path := range paths {
 		s.page(path)
@@ -177,13 +180,13 @@ func (s *site) pages(paths ...string) {
 }
 
 // enter is page, for one that the crawl begins with.
-func (s *site) enter(path string, links ...string) *spot {
-	s.corners.door("http://" + s.host + path)
+func (s *site) enter(path string, links ...string) *resource {
+	s.corners.entry("http://" + s.host + path)
 	return s.page(path, links...)
 }
 
-// closed puts pages there that robots.txt disallows. They are answered like
-// others to whoever asks: the judge sees it.
+// closed adds pages that robots.txt disallows. The server answers requests for them, and
+// the judge reports these requests.
 func (s *site) closed(paths ...string) {
 	for _, path := range paths {
 		s.add(path, closed).html().fares("robots", 0)
@@ -191,42 +194,42 @@ func (s *site) closed(paths ...string) {
 }
 
 // robots answers /robots.txt with text.
-func (s *site) robots(text string) *spot { return s.robotsAt("/robots.txt", text) }
+func (s *site) robots(text string) *resource { return s.robotsAt("/robots.txt", text) }
 
-// robotsAt is robots at another place, which /robots.txt redirects to.
-func (s *site) robotsAt(path, text string) *spot {
+// robotsAt adds a robots.txt at another path, which /robots.txt redirects to.
+func (s *site) robotsAt(path, text string) *resource {
 	p := s.add(path, aside).body([]byte(text))
 	p.contentType = "text/plain"
 	return p
 }
 
-// redirect puts a redirect at path, whose target is canonical.
-func (s *site) redirect(path, location, canonical string) *spot {
+// redirect adds a redirect at path, whose target is canonical.
+func (s *site) redirect(path, location, canonical string) *resource {
 	p := s.add(path, sought).html().fares("redirect", http.StatusFound)
 	p.status, p.location, p.want.RedirectTo = http.StatusFound, location, canonical
 	return p
 }
 
-// missing puts a 404 at path.
-func (s *site) missing(path string) *spot {
+// missing adds a 404 at path.
+func (s *site) missing(path string) *resource {
 	p := s.add(path, sought).html().fares("client_error", http.StatusNotFound)
 	p.status = http.StatusNotFound
 	return p
 }
 
 // titleOf returns the title of a page that html writes.
-func (p *spot) titleOf() string {
+func (p *resource) titleOf() string {
 	title := "Corner " + p.host + " " + p.path
 	return title[:min(len(title), 200)] // crawlers keep no title of any length
 }
 
 // html makes p a page with those links.
-func (p *spot) html(links ...string) *spot {
+func (p *resource) html(links ...string) *resource {
 	return p.document(p.titleOf(), documentOf(p.titleOf(), links))
 }
 
 // document makes p a page of that HTML.
-func (p *spot) document(title string, text []byte) *spot {
+func (p *resource) document(title string, text []byte) *resource {
 	p.body(text).want.Title = title
 	return p
 }
@@ -243,7 +246,7 @@ func documentOf(title string, links []string) []byte {
 }
 
 // body makes text the body of p.
-func (p *spot) body(text []byte) *spot {
+func (p *resource) body(text []byte) *resource {
 	p.isLive = false
 	p.plain = func(out io.Writer) error {
 		_, err := out.Write(text)
@@ -253,15 +256,14 @@ func (p *spot) body(text []byte) *spot {
 	return p
 }
 
-// stream makes what write writes the body of p.
-func (p *spot) stream(write func(out io.Writer) error) *spot {
+// stream makes the output of write the body of p.
+func (p *resource) stream(write func(out io.Writer) error) *resource {
 	p.plain, p.isLive, p.want.isRead = write, true, true
 	return p
 }
 
-// fares sets the outcome of a crawl that asks for p, and the last status; 0:
-// there is none.
-func (p *spot) fares(outcome string, status int) *spot {
+// fares sets the expected outcome of p and its last status; 0 means no status.
+func (p *resource) fares(outcome string, status int) *resource {
 	p.want.Outcome, p.want.Status = outcome, status
 	if outcome != "ok" {
 		p.want.Title, p.want.isRead = "", false
@@ -269,22 +271,22 @@ func (p *spot) fares(outcome string, status int) *spot {
 	return p
 }
 
-// also makes these outcomes right as well, for they depend on the order or on
-// what a crawler calls it.
-func (p *spot) also(outcomes ...string) *spot {
+// also accepts further outcomes, which depend on the order of the crawl or on the names
+// that a crawler uses.
+func (p *resource) also(outcomes ...string) *resource {
 	p.want.Also, p.want.OrderFree = append(p.want.Also, outcomes...), false
 	return p
 }
 
-// failing makes the first answers bad ones: of that status, or broken, noAnswer,
-// asGood.
-func (p *spot) failing(times, status int) *spot {
+// failing makes the first answers fail: with that status, or as broken, noAnswer or asGood
+// say.
+func (p *resource) failing(times, status int) *resource {
 	p.fails, p.badStatus = times, status
 	return p
 }
 
-// refuses expects that the crawl refuses so many links of p.
-func (p *spot) refuses(reason string, links uint64) *spot {
+// refuses sets how many links of p a correct crawl refuses.
+func (p *resource) refuses(reason string, links uint64) *resource {
 	if p.refused == nil {
 		p.refused = map[string]uint64{}
 	}
@@ -293,19 +295,19 @@ func (p *spot) refuses(reason string, links uint64) *spot {
 }
 
 // with sets a header of the answer.
-func (p *spot) with(name string, values ...string) *spot {
+func (p *resource) with(name string, values ...string) *resource {
 	p.header[http.CanonicalHeaderKey(name)] = values
 	return p
 }
 
-// typed sets the content type; empty: none is sent.
-func (p *spot) typed(contentType string) *spot {
+// typed sets the content type; empty means none is sent.
+func (p *resource) typed(contentType string) *resource {
 	p.contentType = contentType
 	return p
 }
 
 // answer decides the answer to a request that comes after try others.
-func (p *spot) answer(a *answer, try int) {
+func (p *resource) answer(a *answer, try int) {
 	a.status, a.contentType, a.location = p.status, p.contentType, p.location
 	a.header = p.header
 	a.stream, a.isLive = p.packed, p.isLive
@@ -325,7 +327,7 @@ func (p *spot) answer(a *answer, try int) {
 
 // digest returns the SHA-256 of what a correct crawl reads of p, and false if
 // its body is not judged.
-func (p *spot) digest(maxBody int64) (digest string, isRead bool) {
+func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 	if !p.want.isRead || p.role == aside || p.role == trapped {
 		return "", false
 	}
@@ -334,7 +336,7 @@ func (p *spot) digest(maxBody int64) (digest string, isRead bool) {
 	return hex.EncodeToString(hash.out.Sum(nil)), true
 }
 
-// atMost passes on what fits, then fails.
+// atMost passes on a limited number of bytes, and then fails.
 type atMost struct {
 	out interface {
 		io.Writer
@@ -353,10 +355,10 @@ func (a *atMost) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// each calls visit for the spots that a crawl should find, until it returns false.
+// each calls visit for the resources that a crawl should find, until it returns false.
 func (c *corners) each(visit func(target) bool) (goOn bool) {
-	for _, p := range c.spots {
-		if (p.role == sought || p.role == closed) && !visit(target{kind: aSpot, spot: p}) {
+	for _, p := range c.resources {
+		if (p.role == sought || p.role == closed) && !visit(target{kind: aResource, resource: p}) {
 			return false
 		}
 	}

@@ -31,8 +31,8 @@ func cornerWeb(t testing.TB, set Hardships) *Web {
 func TestCornerURLs(t *testing.T) {
 	w := cornerWeb(t, Everything)
 	seen, ordinals := map[string]bool{}, newBitset(w.ordinals())
-	for _, p := range w.corners.spots {
-		to := target{kind: aSpot, spot: p}
+	for _, p := range w.corners.resources {
+		to := target{kind: aResource, resource: p}
 		if seen[p.url()] {
 			t.Errorf("%s is there twice", p.url())
 		}
@@ -71,12 +71,12 @@ func TestEachCornerStandsAlone(t *testing.T) {
 			continue
 		}
 		w := cornerWeb(t, h.bit)
-		if n := len(w.corners.doors); n == 0 {
+		if n := len(w.corners.entries); n == 0 {
 			t.Errorf("nothing leads to %s", h.name)
 		}
-		lobby := w.Seeds()[len(w.Seeds())-1]
-		if _, body := fetch(t, w, lobby); !bytes.Contains(body, []byte(w.corners.doors[0])) {
-			t.Errorf("%s does not lead to %s", lobby, h.name)
+		index := w.Seeds()[len(w.Seeds())-1]
+		if _, body := fetch(t, w, index); !bytes.Contains(body, []byte(w.corners.entries[0])) {
+			t.Errorf("%s does not lead to %s", index, h.name)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestEachCornerStandsAlone(t *testing.T) {
 // answer is a good one: it is what is expected.
 func TestCornersAnswer(t *testing.T) {
 	w := cornerWeb(t, Corners&^Codings)
-	for _, p := range w.corners.spots {
+	for _, p := range w.corners.resources {
 		if p.isLive || p.role == closed || p.badStatus == noAnswer {
 			continue
 		}
@@ -113,7 +113,7 @@ func TestCornersAnswer(t *testing.T) {
 func TestCodings(t *testing.T) {
 	w, unpacked := cornerWeb(t, Codings), 0
 	for _, path := range []string{"/gzip", "/brotli", "/zstd", "/members", "/listed", "/none"} {
-		p := w.corners.sites["codings.corner.test"].spots[path]
+		p := w.corners.sites["codings.corner.test"].resources[path]
 		var out bytes.Buffer
 		if err := p.packed(&out); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func decoder(t *testing.T, coding string, packed io.Reader) io.Reader {
 func TestBombs(t *testing.T) {
 	w := cornerWeb(t, Bombs)
 	for _, path := range []string{"/gzip", "/brotli", "/zstd"} {
-		p := w.corners.sites["bombs.corner.test"].spots[path]
+		p := w.corners.sites["bombs.corner.test"].resources[path]
 		reader, writer := io.Pipe()
 		wire := &countingReader{from: reader}
 		go func() { writer.CloseWithError(p.packed(writer)) }()
@@ -261,7 +261,7 @@ func TestCornerRecordsAreJudged(t *testing.T) {
 		}
 		right = append(right, r)
 	}
-	if report := compare(t, w, right); !report.Exact() {
+	if report := compare(t, w, right); report.Err() != nil {
 		t.Errorf("the expected records are wrong: %v", report.Err())
 	}
 	changed := func(url, field string, value any) []map[string]any {
@@ -393,8 +393,8 @@ func TestServeDNS(t *testing.T) {
 	}
 }
 
-// TestCanaries: a connection is told, and ends.
-func TestCanaries(t *testing.T) {
+// TestCanariesSeeConnections: a connection is told, and ends.
+func TestCanariesSeeConnections(t *testing.T) {
 	c, err := ListenCanaries()
 	if err != nil {
 		t.Fatal(err)
@@ -417,7 +417,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// TestStreamsEndWithTheirClient: what is endless ends when nobody reads it.
+// TestStreamsEndWithTheirClient: an endless answer ends when its client is gone.
 func TestStreamsEndWithTheirClient(t *testing.T) {
 	w := cornerWeb(t, Endless)
 	for _, path := range []string{"http://endless.corner.test/text", "http://drip.corner.test/body", "http://pause.corner.test/body"} {

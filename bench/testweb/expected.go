@@ -17,7 +17,7 @@ import (
 type Expectation struct {
 	URL     string `json:"url"`     // canonical
 	Outcome string `json:"outcome"` // ok, redirect, client_error, robots, type, server_error, network
-	Status  int    `json:"status"`  // of the last answer; 0: there is none, or the crawl may not ask
+	Status  int    `json:"status"`  // of the last answer; 0 means that there is none, or the crawl may not ask
 	// OrderFree: Outcome and Status do not depend on the order of the crawl.
 	// Otherwise the outcomes in Also are right as well.
 	OrderFree  bool     `json:"order_free"`
@@ -55,8 +55,8 @@ func (w *Web) Expected() iter.Seq[Expectation] {
 func (w *Web) expect(t target) Expectation {
 	e := Expectation{URL: w.url(t), OrderFree: true}
 	switch t.kind {
-	case aSpot:
-		return t.spot.want
+	case aResource:
+		return t.resource.want
 	case aHop:
 		e.Outcome, e.Status = "redirect", w.hopStatus(t.page, t.part)
 		e.RedirectTo = w.url(w.afterHop(t.page, t.part))
@@ -85,8 +85,8 @@ func (w *Web) Digest(url string) (digest string, isRead bool) {
 
 func (w *Web) digestOf(t target) (digest string, isRead bool) {
 	switch {
-	case t.kind == aSpot:
-		return t.spot.digest(w.cfg.MaxBodyBytes)
+	case t.kind == aResource:
+		return t.resource.digest(w.cfg.MaxBodyBytes)
 	case t.kind != aPage || !w.fateOf(t.page).hasLinks():
 		return "", false
 	}

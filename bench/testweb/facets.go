@@ -40,12 +40,12 @@ var facets = hardship{
 			}
 		}
 		fill("", 0)
-		s.beyond = func(path string) *spot {
+		s.beyond = func(path string) *resource {
 			query, is := strings.CutPrefix(path, "/shop?f0=")
 			if !is {
 				return nil
 			}
-			return newSpot().html(links("f0=" + query)...)
+			return newResource().html(links("f0=" + query)...)
 		}
 	},
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// gzipped: a quarter of the pages come compressed to whoever accepts it. The
+// gzipped: a quarter of the pages are compressed for clients that accept it. The
 // digest of a page is always that of its HTML.
 var gzipped = hardship{
 	bit: Gzip, name: "gzip",

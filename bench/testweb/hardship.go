@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Hardships is a set of the ways in which a web is not easy to crawl.
+// Hardships is a set of difficulties that a web has for crawlers.
 type Hardships uint64
 
 const (
@@ -26,7 +26,7 @@ const (
 	Dead
 	Gzip
 
-	// What follows brings corners: hosts of their own with what is hard about them.
+	// The following ones have corners: hosts of their own with one difficulty each.
 	FailingRobots
 	HugeRobots
 	MovedRobots
@@ -54,9 +54,8 @@ const (
 	Everything Hardships = All | Corners
 )
 
-// A hardship brings pages that fare otherwise than plain ones, or changes how
-// pages are answered. Adding one takes a file with its value and a line in
-// hardships.
+// A hardship adds pages that do not behave like plain ones, or changes the answers to
+// pages. A new one needs a file with its value and a line in hardships.
 type hardship struct {
 	bit  Hardships
 	name string // in lists: --hardships
@@ -68,37 +67,36 @@ type hardship struct {
 	corner   func(c *corners)                     // builds hosts of its own
 }
 
-// A leaf is a fate that comes upon so many of 1024 of the pages that no other
-// page hangs from.
+// A leaf is a fate of so many in 1024 of the pages below which the tree has no page.
 type leaf struct {
 	share int
 	fate  *fate
 }
 
-// A slot is one page of each host at most, far from the host's other slots. It
-// returns the page's fate, nil for a plain one. Slots bound what the web has
-// to remember, and how often a host fails, whatever its size.
+// A slot is at most one page of each host, far from the host's other slots. It returns
+// the page's fate, or nil for a plain page. Slots limit the memory of the web and the
+// number of failures of a host, independently of its size.
 type slot func(w *Web, host int) *fate
 
-// A fate is what becomes of a page that a crawler asks for.
+// A fate is the behaviour of a page when a crawler requests it.
 type fate struct {
 	name      string
 	outcome   string // of a correct crawl
 	status    int    // of the last answer; 0 when there is none
 	fails     int    // requests that are answered badly before a good answer; forever
 	truncated bool   // the body is longer than Config.MaxBodyBytes
-	inner     *fate  // what becomes of pages that others hang from; nil: plain
+	inner     *fate  // what becomes of pages that others hang from; nil means plain
 	// answer changes the answer to a request that comes after try others.
 	answer func(w *Web, p page, try int, answer *answer)
 }
 
-// forever is more requests than any crawl makes for one page.
+// forever is a number of requests that no crawl makes for one page.
 const forever = 1 << 30
 
 // plain is the fate of a page that is answered with its HTML.
 var plain = &fate{name: "plain", outcome: "ok", status: 200}
 
-// hasLinks reports whether a crawler gets to read the page.
+// hasLinks reports whether a crawler can read the page.
 func (f *fate) hasLinks() bool { return f.outcome == "ok" }
 
 // hardships returns all, in the order of their bits.
@@ -112,9 +110,9 @@ func hardships() []hardship {
 	}
 }
 
-// ParseHardships reads a comma-separated list of names; a name after a minus
-// sign is taken out again: "all,-dead". Names of several are "none", "all", which
-// is what the pages that are drawn have, "corners", and "everything", both.
+// ParseHardships parses a comma-separated list of names. A minus sign removes a name:
+// "all,-dead". Four names stand for sets: "none", "all" (the hardships of generated
+// pages), "corners", and "everything" (both).
 func ParseHardships(list string) (Hardships, error) {
 	set := None
 	for name := range strings.SplitSeq(list, ",") {
@@ -185,9 +183,9 @@ func DescribeHardships(visit func(name, doc string)) {
 
 func (w *Web) has(h Hardships) bool { return w.cfg.Hardships&h != 0 }
 
-// fates is what the hardships of a web add up to.
+// fates combines the hardships of a web.
 type fates struct {
-	leaves     [1024]*fate // nil: plain
+	leaves     [1024]*fate // nil means plain
 	slots      []slot
 	decorators []func(w *Web, p page, answer *answer)
 }
@@ -212,8 +210,8 @@ func newFates(set Hardships) (f fates) {
 	return f
 }
 
-// slotOf returns which slot of its host p is, if any: at most one page in
-// eight. Which slots a small host has is drawn.
+// slotOf returns the slot of its host that p is, if any: at most one page in eight is a
+// slot. Small hosts have a random choice of the slots.
 func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root is no slot
 	if slots == 0 || p.index == 0 {
@@ -230,8 +228,8 @@ func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	return (number + turn) % slots, true
 }
 
-// fateOf returns what becomes of p. Whatever it is, a page that others hang
-// from is read in the end, and a root at once.
+// fateOf returns the fate of p. A page with pages below it can always be read in the end,
+// and a root at once.
 func (w *Web) fateOf(p page) *fate {
 	if p.index == 0 {
 		return plain

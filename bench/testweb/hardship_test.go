@@ -32,8 +32,8 @@ func find(t *testing.T, w *Web, fate string) page {
 	return *found
 }
 
-// TestFates asks for a page of each fate as often as a crawler would.
-func TestFates(t *testing.T) {
+// TestFateOfEachPage asks for a page of each fate as often as a crawler would.
+func TestFateOfEachPage(t *testing.T) {
 	for _, c := range []struct {
 		fate   string
 		status []int // answers in turn, 0 for a broken one
@@ -118,7 +118,7 @@ func TestHostsFailSeldom(t *testing.T) {
 	}
 }
 
-// TestRacersSeeEachFailureOnce: whoever asks, a page fails as often as it says.
+// TestRacersSeeEachFailureOnce: a page fails as often as it says, whichever client asks.
 func TestRacersSeeEachFailureOnce(t *testing.T) {
 	w := hard(t, Throttling|ServerErrors)
 	p := find(t, w, "5xx at first")
@@ -165,7 +165,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestChains(t *testing.T) {
+func TestChainsOfRedirects(t *testing.T) {
 	w := hard(t, Redirects|Spellings)
 	lengths, statuses := map[int]int{}, map[int]int{}
 	var loops, selves, crossing int

@@ -6,7 +6,7 @@ import (
 )
 
 // headers: answers whose header is too large, in one line or in many, are none:
-// nobody needs more than a crawler takes by default, 256 KiB. Large ones that are
+// no client needs more than a crawler takes by default, 256 KiB. Large ones that are
 // within it are taken.
 var headers = hardship{
 	bit: Headers, name: "headers",

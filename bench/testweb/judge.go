@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Manners are what a crawl promised to the hosts.
+// Manners are the rules of politeness that a crawl promised to keep.
 type Manners struct {
 	// Delay between the starts of two requests to one host, robots.txt among
 	// them. A host whose robots.txt sets a longer Crawl-delay gets that, from
@@ -21,7 +21,7 @@ type Manners struct {
 	// Lag is added to the tolerance: how late the server may have read a request
 	// on a busy machine. See LagFigures.Most.
 	Lag time.Duration
-	// IgnoreRobots: the crawl did not promise to obey robots.txt.
+	// IgnoreRobots means that the crawl did not promise to obey robots.txt.
 	IgnoreRobots bool
 }
 
@@ -40,7 +40,7 @@ func (g Gap) String() string {
 	return fmt.Sprintf("%s: %s %v after %s, want %v", g.Host, g.After, g.Gap.Round(time.Microsecond), g.Before, g.Want)
 }
 
-// Verdict is how a crawl behaved to the hosts.
+// Verdict says how polite a crawl was.
 type Verdict struct {
 	Requests int // all of them
 	Hosts    int // that were asked
@@ -54,12 +54,12 @@ type Verdict struct {
 	Unknown     int // requests for URLs that no page links to
 	Trapped     int // requests deeper into a trap than any crawl should follow
 
-	// Refetched counts requests beyond those that a crawl needs which never
-	// dies: a crash costs those in flight.
+	// Refetched counts requests in addition to those of a crawl without a crash. A
+	// crash repeats the requests that were in flight.
 	Refetched int
 
-	// Closest is the gap that was shortest beside what was promised, also when
-	// it is within the tolerance; nil when there was none.
+	// Closest is the gap that is shortest in relation to the promised delay, even if
+	// it is within the tolerance; nil if there was no gap.
 	Closest  *Gap
 	Examples []string // some of each fault
 }
@@ -142,7 +142,7 @@ func (j *judge) observe(r *Request) {
 		j.hosts[r.Host] = host
 		j.verdict.Hosts++
 	}
-	isRobots := t.kind == aRobots || t.kind == aDeadRobots || t.kind == aSpot && t.spot.role == aside
+	isRobots := t.kind == aRobots || t.kind == aDeadRobots || t.kind == aResource && t.resource.role == aside
 	switch {
 	case isRobots:
 		host.robotsAsked = true
@@ -184,13 +184,13 @@ func (j *judge) observeGap(host *visited, r *Request) {
 // observeURL judges a request by what was asked for before.
 func (j *judge) observeURL(t target, r *Request) {
 	ordinal, isExpected := j.web.ordinal(t)
-	if t.kind == aSpot && t.spot.role == trapped {
+	if t.kind == aResource && t.resource.role == trapped {
 		j.fault(&j.verdict.Trapped, "trapped", r, "leads deeper into a trap")
 	}
 	if !isExpected {
 		return
 	}
-	if t.kind == aSpot && t.spot.role == closed && !j.promised.IgnoreRobots {
+	if t.kind == aResource && t.resource.role == closed && !j.promised.IgnoreRobots {
 		j.fault(&j.verdict.Disallowed, "disallowed", r, "is disallowed by robots.txt")
 	}
 	if again := !j.fetched.add(ordinal); again && t.kind != aDeadPage && j.needed(t) < max(r.Attempt, 2) {
@@ -214,8 +214,8 @@ func (j *judge) observeURL(t target, r *Request) {
 // needed returns how many requests a crawl with four attempts makes for t.
 func (j *judge) needed(t target) int {
 	const attempts = 4
-	if t.kind == aSpot {
-		return min(t.spot.fails+1, attempts)
+	if t.kind == aResource {
+		return min(t.resource.fails+1, attempts)
 	}
 	if t.kind != aPage {
 		return 1

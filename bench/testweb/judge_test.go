@@ -266,7 +266,7 @@ func TestCompareForgedRecords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			report := compare(t, w, c.records())
-			if c.want(report) != 1 || report.Exact() {
+			if c.want(report) != 1 || report.Err() == nil {
 				t.Errorf("the report does not show it: %+v", report)
 			}
 		})
@@ -291,7 +291,7 @@ func TestCompareForgedRecords(t *testing.T) {
 	for i, r := range right {
 		only[i] = map[string]any{"url": r["url"]}
 	}
-	if report := compare(t, w, only); !report.Exact() {
+	if report := compare(t, w, only); report.Err() != nil {
 		t.Errorf("records of nothing but URLs: %v", report.Err())
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestLag: a gap that only looks too short because the server read the request
+// TestLagOfLog: a gap that only looks too short because the server read the request
 // before late is no fault; one that is too short by the crawler's clock is.
-func TestLag(t *testing.T) {
+func TestLagOfLog(t *testing.T) {
 	w := hard(t, None)
 	root := "http://" + hostName(0) + "/"
 	one, two := w.url(target{kind: aPage, page: page{0, 1}}), w.url(target{kind: aPage, page: page{0, 2}})

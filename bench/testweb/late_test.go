@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// TestLateness: the latencies of hosts are log-normal with the mean and the
+// TestLatenessIsForgiven: the latencies of hosts are log-normal with the mean and the
 // spread that were asked for, and the same for each web of that seed.
-func TestLateness(t *testing.T) {
+func TestLatenessIsForgiven(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	const hosts, mean, spread = 20_000, 300 * time.Millisecond, 0.8
 	cfg := Config{Seed: *seed, Hosts: hosts, Pages: hosts, Latency: mean, LatencySpread: spread}

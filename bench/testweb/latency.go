@@ -17,8 +17,8 @@ var latency = hardship{
 	},
 }
 
-// maxSpread bounds Config.LatencySpread: with more, the mean comes from hosts
-// that no crawler waits for.
+// maxSpread is the maximum of Config.LatencySpread. With a larger spread, hosts that are
+// slower than any crawler's timeout would dominate the mean.
 const maxSpread = 4
 
 // lateness returns how late a host answers by Config.Latency. Hosts of corners

@@ -16,13 +16,13 @@ type Request struct {
 	// monotonic clock. The log is in this order.
 	Start time.Duration `json:"start_ns"`
 	Read  time.Time     `json:"read"` // the same by the system's clock
-	// Stall is the longest that the server's process did not run since the
-	// request before, as far as Serve watches it.
+	// Stall is the longest time since the previous request in which the server's
+	// process did not run, as measured by Serve.
 	Stall time.Duration `json:"stall_ns,omitempty"`
-	// Attempt is how often this URL was asked for by now, from 1; only counted
-	// for URLs that fail on purpose, else 0.
+	// Attempt is the number of requests for this URL so far, from 1. It is 0 for URLs
+	// that do not fail on purpose.
 	Attempt    int           `json:"attempt,omitempty"`
-	Status     int           `json:"status"`                   // answered; 0: the connection was broken
+	Status     int           `json:"status"`                   // answered; 0 means the connection was broken
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"` // asked for
 }
 
@@ -31,7 +31,7 @@ type requestLog struct {
 	began time.Time
 	keep  bool
 	kept  []Request
-	out   *bufio.Writer // nil: not written
+	out   *bufio.Writer // nil means not written
 	lines *json.Encoder
 	err   error
 }
@@ -85,10 +85,10 @@ func (w *Web) take(host, path string) *answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, try := time.Now(), 0
-	if t.kind == aSpot && t.spot.fails > 0 {
+	if t.kind == aResource && t.resource.fails > 0 {
 		counted = true
-		try = t.spot.tries
-		t.spot.tries++
+		try = t.resource.tries
+		t.resource.tries++
 	} else if counted {
 		try = int(w.tries[slot])
 		w.tries[slot] = uint8(min(try+1, 255))

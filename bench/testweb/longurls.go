@@ -26,11 +26,11 @@ var longURLs = hardship{
 			}
 			path += next
 		}
-		s.beyond = func(path string) *spot {
+		s.beyond = func(path string) *resource {
 			if len("http://"+host+path) <= maxURLBytes {
 				return nil
 			}
-			return newSpot().html("and-on/")
+			return newResource().html("and-on/")
 		}
 	},
 }

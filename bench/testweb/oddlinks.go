@@ -1,7 +1,7 @@
 package testweb
 
 // oddLinks: links beside <a href>, and what looks like links and is none. What
-// stands in <noscript> is there for whoever runs no scripts, as crawlers (HTML,
+// stands in <noscript> is there for clients that run no scripts, as crawlers (HTML,
 // 4.12.2). What stands in <template> is in no document, unless a script or
 // shadowrootmode puts it there: a crawler may follow it or not.
 var oddLinks = hardship{
@@ -11,7 +11,7 @@ var oddLinks = hardship{
 		s := c.site("links.corner.test")
 		entry := s.enter("/")
 		var paths []string
-		page := func(name, head, body string, leads ...string) *spot {
+		page := func(name, head, body string, leads ...string) *resource {
 			path := "/" + name
 			paths = append(paths, path)
 			p := s.page(path)

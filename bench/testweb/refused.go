@@ -14,8 +14,8 @@ func (w *Web) Refused() map[string]uint64 {
 	all := map[string]uint64{}
 	w.each(func(t target) bool {
 		switch {
-		case t.kind == aSpot:
-			for reason, n := range t.spot.refused {
+		case t.kind == aResource:
+			for reason, n := range t.resource.refused {
 				all[reason] += n
 			}
 		case t.kind == aPage && w.has(Spellings) && w.fateOf(t.page).hasLinks():

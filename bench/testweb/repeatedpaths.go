@@ -2,8 +2,8 @@ package testweb
 
 import "strings"
 
-// repeatedPaths: a link that lacks its leading slash leads one folder deeper
-// each time.
+// repeatedPaths is a hardship: a link without its leading slash leads one folder deeper
+// on each page.
 var repeatedPaths = hardship{
 	bit: RepeatedPaths, name: "repeated-paths",
 	doc: "relative links that lead ever deeper: /a/b/a/b/",
@@ -16,11 +16,11 @@ var repeatedPaths = hardship{
 				p.refuses("repeated_path", 1)
 			}
 		}
-		s.beyond = func(path string) *spot {
+		s.beyond = func(path string) *resource {
 			if strings.Count(path, "a/b/") <= maxRepeats {
 				return nil
 			}
-			return newSpot().html("a/b/")
+			return newResource().html("a/b/")
 		}
 	},
 }

@@ -18,7 +18,7 @@ var robots = hardship{
 	leaves: []leaf{{51, fateRobots}},
 }
 
-// fateRobots is answered like a plain page to whoever asks: the judge sees it.
+// fateRobots is answered like a plain page to any client: the judge sees it.
 var fateRobots = &fate{name: "disallowed", outcome: "robots"}
 
 // robotsKind is what a host's robots.txt is like.

@@ -37,7 +37,7 @@ var failingRobots = hardship{
 		}
 		s := c.site("robots-never.corner.test")
 		s.robots("").failing(forever, http.StatusBadGateway)
-		c.door("http://robots-never.corner.test/")
+		c.entry("http://robots-never.corner.test/")
 		s.add("/", closed).html("/more").fares("network", 0).also("robots", "host_dead")
 	},
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// hugeRobots: of a robots.txt 500 KiB count (RFC 9309, 2.5), cut at a line. The
-// rule across the cut would close the whole host if its first part counted.
+// hugeRobots is a hardship: only the first 500 KiB of a robots.txt count (RFC 9309, 2.5),
+// up to the end of a line. The line at the limit would forbid the whole host if its
+// first part counted.
 var hugeRobots = hardship{
 	bit: HugeRobots, name: "huge-robots",
 	doc: "robots.txt of more than 500 KiB, or without end",
@@ -33,7 +34,7 @@ var hugeRobots = hardship{
 	},
 }
 
-// robotsLimit is how much of a robots.txt counts.
+// robotsLimit is the number of bytes of a robots.txt that count.
 const robotsLimit = 500 << 10
 
 // upToCut returns a robots.txt of robotsLimit bytes that ends in the middle of
@@ -43,7 +44,7 @@ func upToCut(begin, last string) string {
 	return begin + filler[len(filler)-(robotsLimit-len(begin)-len(last)):] + last
 }
 
-// endlessly writes begin, and more again and again until it fails.
+// endlessly writes begin, and then more repeatedly until a write fails.
 func endlessly(out io.Writer, begin, more string) error {
 	piece := bytes.Repeat([]byte(more), 1+(16<<10)/len(more))
 	_, err := io.WriteString(out, begin)

@@ -27,14 +27,14 @@ var movedRobots = hardship{
 			}
 		}
 
-		home := c.site("robots-home.corner.test")
-		home.robots("User-agent: *\nDisallow: /mine\n")
-		home.robotsAt("/others.txt", rules)
-		home.enter("/", "/mine", "/closed")
-		home.closed("/mine")
-		home.pages("/closed")
+		origin := c.site("robots-origin.corner.test")
+		origin.robots("User-agent: *\nDisallow: /mine\n")
+		origin.robotsAt("/others.txt", rules)
+		origin.enter("/", "/mine", "/closed")
+		origin.closed("/mine")
+		origin.pages("/closed")
 		away := c.site("robots-away.corner.test")
-		away.movedRobots("/robots.txt", "http://robots-home.corner.test/others.txt")
+		away.movedRobots("/robots.txt", "http://robots-origin.corner.test/others.txt")
 		away.enter("/", "/mine", "/closed")
 		away.closed("/closed")
 		away.pages("/mine")

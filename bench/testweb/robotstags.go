@@ -15,7 +15,7 @@ var robotsTags = hardship{
 		s := c.site("tags.corner.test")
 		entry := s.enter("/")
 		var paths []string
-		page := func(follows bool) *spot {
+		page := func(follows bool) *resource {
 			path, further := fmt.Sprintf("/page/%d", len(paths)), fmt.Sprintf("/further/%d", len(paths))
 			paths = append(paths, path)
 			p := s.page(path, further)

@@ -111,7 +111,7 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// send writes an answer with its body, of which a part may be missing.
+// send writes an answer with its body, a part of which may be missing.
 func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []byte) {
 	header := rw.Header()
 	if header.Set("Content-Type", a.contentType); a.contentType == "" {

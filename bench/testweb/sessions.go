@@ -20,7 +20,7 @@ var sessions = hardship{
 				links = append(links, withSessions(target, id)...)
 			}
 			if s.page(path, links...); from == 0 {
-				c.door("http://sessions.corner.test/?PHPSESSID=0")
+				c.entry("http://sessions.corner.test/?PHPSESSID=0")
 			}
 		}
 	},

@@ -1,9 +1,6 @@
 package testweb
 
-import (
-	"math"
-	"sort"
-)
+import "math"
 
 // page is one page of the web: the index-th of a host. Index 0 is its root.
 type page struct{ host, index int }
@@ -85,12 +82,6 @@ func (s shape) inner(p page) bool { return p.index < linkers(s.size(p.host)) }
 
 // number returns where p stands among all pages.
 func (s shape) number(p page) int { return s.first[p.host] + p.index }
-
-// page is the reverse of number.
-func (s shape) page(number int) page {
-	host := sort.SearchInts(s.first, number+1) - 1
-	return page{host, number - s.first[host]}
-}
 
 // children calls visit for the pages that hang from p: those of its host's
 // tree, and for a root those of the tree of hosts. Following them from the

@@ -38,7 +38,7 @@ var sitemaps = hardship{
 		abroad.robots("User-agent: *\nAllow: /\nsitemap: " + store.at("/abroad.xml") + "\n")
 		abroad.enter("/")
 		store.sitemap("/abroad.xml", urlsetOf(abroad.at("/only/abroad"), store.at("/only/store"), "ftp://maps-store.corner.test/decoy", "http://[::1"))
-		store.spots["/abroad.xml"].refuses("scheme", 1).refuses("malformed", 1)
+		store.resources["/abroad.xml"].refuses("scheme", 1).refuses("malformed", 1)
 		abroad.pages("/only/abroad")
 		store.pages("/only/store")
 
@@ -58,9 +58,9 @@ var sitemaps = hardship{
 			return endlessly(out, begin, "<url><loc>"+s.at("/")+"</loc></url>\n")
 		}).want.isRead = false // how far a crawler reads, who has no room, is its business
 		s.pages("/only/first", "/only/last", "/only/before")
-		s.beyond = func(path string) *spot {
+		s.beyond = func(path string) *resource {
 			if path == "/only/beyond" {
-				return newSpot().html()
+				return newResource().html()
 			}
 			return nil
 		}
@@ -94,7 +94,7 @@ func (c *corners) siteWithMaps(host string, paths ...string) *site {
 func (s *site) at(path string) string { return "http://" + s.host + path }
 
 // sitemap puts a sitemap at path.
-func (s *site) sitemap(path, text string) *spot {
+func (s *site) sitemap(path, text string) *resource {
 	p := s.add(path, sought).body([]byte(text)).typed("application/xml")
 	p.limit = maxSitemapBytes
 	return p

@@ -11,16 +11,16 @@ const (
 	aDeadPage                     // page.host: which dead host; part: which of its pages
 	aRobots                       // page.host: whose robots.txt
 	aDeadRobots                   // page.host: which dead host
-	aSpot                         // spot: a URL of a corner
+	aResource                     // resource: a URL of a corner
 	aPlace                        // where crawlers look for sitemaps, and none is
 )
 
 // A target is what one canonical URL stands for.
 type target struct {
-	kind targetKind
-	page page
-	part int
-	spot *spot
+	kind     targetKind
+	page     page
+	part     int
+	resource *resource
 }
 
 // target returns what a request for a host's path and query is for. The path
@@ -98,8 +98,8 @@ func (w *Web) hostOf(t target) int {
 }
 
 func (w *Web) appendTargetHost(dst []byte, t target) []byte {
-	if t.spot != nil {
-		return append(dst, t.spot.host...)
+	if t.resource != nil {
+		return append(dst, t.resource.host...)
 	}
 	if t.kind == aDeadPage || t.kind == aDeadRobots {
 		return append(dst, deadName(t.page.host)...)
@@ -115,8 +115,8 @@ func (w *Web) appendTargetPath(dst []byte, t target) []byte {
 		return appendHopPath(dst, t.page, t.part)
 	case aDeadPage:
 		return appendDeadPath(dst, t.part)
-	case aSpot:
-		return append(dst, t.spot.path...)
+	case aResource:
+		return append(dst, t.resource.path...)
 	default:
 		return append(dst, "/robots.txt"...)
 	}
@@ -143,15 +143,15 @@ func (w *Web) ordinal(t target) (number int, isExpected bool) {
 		return hops + maxHops*(w.shape.owners[t.page.host]+t.page.index/2) + t.part, true
 	case aDeadPage:
 		return dead + deadPages*t.page.host + t.part, true
-	case aSpot:
-		spots := dead + deadPages*w.deadHosts()
-		return spots + t.spot.number, t.spot.role != aside && t.spot.role != trapped
+	case aResource:
+		resources := dead + deadPages*w.deadHosts()
+		return resources + t.resource.number, t.resource.role != aside && t.resource.role != trapped
 	}
 	return 0, false
 }
 
 func (w *Web) ordinals() int {
-	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts() + len(w.corners.spots)
+	return w.shape.pages() + maxHops*w.shape.owners[w.shape.hosts()] + deadPages*w.deadHosts() + len(w.corners.resources)
 }
 
 // each calls visit for every URL that a crawl should find, until it returns false.

@@ -84,7 +84,7 @@ type Config struct {
 	// the same for all its pages and robots.txt, drawn from a log-normal
 	// distribution: LatencySpread is the standard deviation of its logarithm.
 	Latency       time.Duration
-	LatencySpread float64 // 0: all hosts have the same latency
+	LatencySpread float64 // 0 means all hosts have the same latency
 	// TLS serves HTTPS alone: Web.CACert is the authority to trust. It cannot be
 	// together with Corners, whose URLs are written with http.
 	TLS bool
@@ -225,8 +225,8 @@ func (w *Web) Seeds() []string {
 	if w.has(Redirects) {
 		seeds = append(seeds, w.url(target{kind: aHop}))
 	}
-	if w.corners.lobby != nil {
-		seeds = append(seeds, w.corners.lobby.url())
+	if w.corners.index != nil {
+		seeds = append(seeds, w.corners.index.url())
 	}
 	return seeds
 }
@@ -252,6 +252,3 @@ func (w *Web) Hostnames() iter.Seq[string] {
 		}
 	}
 }
-
-// LargestHost returns the name of the largest host and how many pages it has.
-func (w *Web) LargestHost() (name string, pages int) { return hostName(0), w.shape.size(0) }

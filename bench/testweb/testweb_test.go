@@ -52,7 +52,7 @@ func TestSameSeedSameWeb(t *testing.T) {
 	}
 }
 
-func TestShape(t *testing.T) {
+func TestShapeOfWeb(t *testing.T) {
 	for _, c := range []struct {
 		hosts, pages int
 		share        float64
@@ -96,9 +96,6 @@ func TestURLs(t *testing.T) {
 		}
 		if ordinal, _ := w.ordinal(to); !ordinals.add(ordinal) {
 			t.Errorf("%s shares its ordinal %d", url, ordinal)
-		}
-		if to.kind == aPage && w.shape.page(w.shape.number(to.page)) != to.page {
-			t.Errorf("page %v is not the page of its number", to.page)
 		}
 		for _, wrong := range []string{
 			url + "?x=1", url + "#top", strings.ToUpper(url), strings.Replace(url, "test/", "test:80/", 1) + "#",
@@ -284,7 +281,7 @@ func TestParseHardships(t *testing.T) {
 	}
 }
 
-func TestHostnames(t *testing.T) {
+func TestHostnamesResolve(t *testing.T) {
 	w := hard(t, Dead)
 	names := slices.Collect(w.Hostnames())
 	if want := 100 + w.deadHosts(); len(names) != want {

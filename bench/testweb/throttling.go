@@ -9,7 +9,7 @@ import (
 // throttling: one page on a quarter of the hosts asks to be left alone for two
 // seconds, once or twice, and then answers well. Not more, because a crawler
 // may back off for the whole host, for much longer than it was asked to. It
-// counts requests and not time: whoever comes too early is not sent away
+// counts requests and not time: a client that comes too early is not sent away
 // again, but the judge sees it.
 var throttling = hardship{
 	bit: Throttling, name: "429",

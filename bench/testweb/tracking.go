@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// tracking: one page under many spellings: marks of campaigns, fragments, case,
-// port, user, dots, escapes.
+// tracking is a hardship: links to one page in many spellings, which differ in campaign
+// parameters, fragment, case, port, user, dots or escapes.
 var tracking = hardship{
 	bit: Tracking, name: "tracking",
 	doc: "one page under forty spellings: tracking parameters, fragments, escapes",

@@ -1,6 +1,5 @@
-// Command warccheck reads WARC files as others do and says whether they are
-// right: with the strict validation of gowarc and, when it is told where it is
-// installed, with warcio, which must find the same.
+// Command warccheck validates WARC files with other programs: with the strict validation
+// of gowarc and, if its directory is given, with warcio. Both must find the same records.
 //
 //	warccheck [-warcio DIR] FILE...
 //
@@ -44,7 +43,7 @@ func main() {
 		flag.NArg(), kinds["warcinfo"], kinds["response"], kinds["request"])
 }
 
-// Record is what a reader found of a record.
+// Record is a record as a reader sees it.
 type Record struct {
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`
@@ -55,7 +54,7 @@ type Record struct {
 	Body   string `json:"body"`   // SHA-256 of the payload without its codings; none if it is truncated
 }
 
-// check reads the files with gowarc and, unless warcio is empty, with that.
+// check reads the files with gowarc and, unless warcio is empty, with warcio.
 func check(ctx context.Context, warcio string, files []string) (all []Record, err error) {
 	for _, file := range files {
 		records, err := withGowarc(file)
@@ -82,7 +81,8 @@ func check(ctx context.Context, warcio string, files []string) (all []Record, er
 	return all, nil
 }
 
-// withGowarc reads a file; whatever its strict validation finds is an error.
+// withGowarc reads a file. It returns an error for each fault that the strict validation
+// finds.
 func withGowarc(file string) (records []Record, err error) {
 	reader, err := gowarc.NewWarcFileReader(file, 0, gowarc.WithStrictValidation())
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/bloomrate"
 )
 
-// Bench measures the filters that open returns, fresh and empty each time and
-// fit for Keys keys: adding new keys, and looking up known and unknown ones in a
-// filter that holds Keys, by one caller and by 16.
+// Bench measures how fast new keys are added, and how fast known and unknown keys are
+// looked up in a filter of Keys keys, each with one caller and with 16. Each call of
+// open must return a new, empty filter that is sized for Keys keys.
 func Bench(b *testing.B, open func(b *testing.B) bloomstore.Filter) {
 	const batch = 100
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -49,9 +49,9 @@ func Bench(b *testing.B, open func(b *testing.B) bloomstore.Filter) {
 	}
 }
 
-// spread has callers share b.N calls of do, each with the next batch of prints.
-// When all of prints were used it waits for the callers, calls again, untimed,
-// and starts over.
+// spread makes b.N calls of do from several goroutines, each with the next batch of
+// prints. After the last batch it waits for the goroutines, calls again without
+// timing it, and starts over.
 func spread(b *testing.B, callers, batch int, prints []bloomstore.Fingerprint,
 	do func([]bloomstore.Fingerprint) error, again func()) {
 	perRound := len(prints) / batch

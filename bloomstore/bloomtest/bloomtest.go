@@ -1,11 +1,12 @@
-// Package bloomtest holds implementations of bloomstore.Filter to their contract.
+// Package bloomtest tests implementations of bloomstore.Filter.
 //
-// Run is the suite that every filter passes, FPR measures a false-positive rate,
-// Bench measures speed. Exact is a filter that never errs and Faulty one that
-// fails on purpose, for the tests of whoever uses a filter. It imports no backend.
+// Run is the suite that every filter passes, FPR measures a false-positive rate, and
+// Bench measures speed. For tests of code that uses a filter, Exact returns a filter
+// that never errs and Faulty one that fails on purpose. The package imports no
+// backend.
 //
-// Random cases print their seed. A test binary that defines the flag -seed
-// replays one with it, and one that defines -proof runs the cases at full size.
+// Random cases print their seed. If the test binary defines the flag -seed, that flag
+// repeats a run; if it defines -proof, that flag runs the cases at full size.
 package bloomtest
 
 import (
@@ -22,15 +23,15 @@ import (
 
 // What Run expects of the filters it is given.
 const (
-	Keys    = 1 << 20 // keys that one must hold
-	MaxRate = 1e-6    // false-positive rate that it must not pass with them
+	Keys    = 1 << 20 // the capacity of a filter
+	MaxRate = 1e-6    // its maximum false-positive rate with so many keys
 )
 
-// Run holds the filters that open returns, fresh and empty each time and fit for
-// Keys keys at MaxRate, to the contract of bloomstore.Filter.
+// Run tests the contract of bloomstore.Filter. Each call of open must return a new,
+// empty filter that is sized for Keys keys at MaxRate.
 //
-// False positives are allowed as often as MaxRate explains: a filter that keeps
-// it is refused once in three million runs of a case.
+// A case fails if there are more false positives than MaxRate explains. It fails for
+// a correct filter once in three million runs.
 func Run(t *testing.T, open func(t *testing.T) bloomstore.Filter) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,8 +44,8 @@ func Run(t *testing.T, open func(t *testing.T) bloomstore.Filter) {
 	}
 }
 
-// cases are functions that return an error, so that this package's own tests can
-// see them find the faults of broken filters.
+// cases return errors instead of failing a test, so that the tests of this package
+// can run them with broken filters.
 var cases = []struct {
 	name  string
 	check func(context.Context, *trial) error
@@ -74,8 +75,8 @@ func newTrial(t *testing.T) *trial {
 	return &trial{rng: rand.New(rand.NewPCG(Seed(t), 0)), proof: isProof(), logf: t.Logf}
 }
 
-// Seed returns the value of the flag -seed if the test binary defines it and it
-// is not 0, and a random seed otherwise. It logs how to replay.
+// Seed returns the value of the flag -seed, or a random seed if that flag is 0 or not
+// defined. It logs how to repeat the run.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64() >> 1 // fits a signed flag as well
@@ -97,15 +98,15 @@ func isProof() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// prints returns n random fingerprints. Real ones are keyed hashes, so random
-// ones are as good.
+// prints returns n random fingerprints. Random numbers are as good as keyed hashes of
+// URLs.
 func (t *trial) prints(n int) []bloomstore.Fingerprint {
 	return bloomrate.Random(t.rng, make([]bloomstore.Fingerprint, n))
 }
 
-// falseLimit returns the number of false positives that looking up n keys gives
-// by chance less than once in three million times (5σ, one-sided) at MaxRate.
-// They are so few that they are Poisson and not normal.
+// falseLimit returns the largest number of false positives among n look-ups that is
+// still plausible at MaxRate: more occur by chance once in three million times (5σ,
+// one-sided). The numbers are small, so their distribution is Poisson, not normal.
 func falseLimit(n int) int {
 	const accident = 2.9e-7
 	mean := float64(n) * MaxRate

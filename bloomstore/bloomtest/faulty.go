@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// Fault is what happens to one call. The zero Fault is none.
+// Fault is a fault of one call. The zero Fault means that there is none.
 type Fault struct {
-	Delay time.Duration // the call takes so much longer, or until its context is over
+	Delay time.Duration // the call takes so much longer, or until its context ends
 	Err   error         // the call fails with it, wrapped
-	// Recorded is, for an AddIfAbsent that fails, how many of its first
-	// fingerprints are recorded all the same; as many as there are or more: only
-	// the answer is lost.
+	// Recorded is how many fingerprints an AddIfAbsent that fails has recorded before
+	// it fails. If it is at least their number, only the answer is lost.
 	Recorded int
 }
 
-// Faulty returns filter with the faults that plan gives. plan gets the number of
-// the call, from 0, and is called by whoever calls the filter: for concurrent
-// callers it must be safe for concurrent use.
+// Faulty returns a filter that passes calls on to filter, with the faults that plan
+// returns for the number of a call, counting from 0. plan must be safe for concurrent
+// use if the filter is used concurrently.
 func Faulty(filter bloomstore.Filter, plan func(call int) Fault) bloomstore.Filter {
 	return &faulty{Filter: filter, plan: plan}
 }
@@ -56,14 +56,8 @@ func (f *faulty) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 func (f *faulty) next(ctx context.Context) (Fault, error) {
 	call := int(f.calls.Add(1) - 1)
 	fault := f.plan(call)
-	if fault.Delay > 0 {
-		timer := time.NewTimer(fault.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return Fault{}, ctx.Err()
-		}
+	if err := suite.Sleep(ctx, fault.Delay); err != nil {
+		return Fault{}, err
 	}
 	if fault.Err != nil {
 		return fault, fmt.Errorf("call %d of a faulty filter: %w", call, fault.Err)

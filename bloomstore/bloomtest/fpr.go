@@ -11,10 +11,10 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// FPR measures the false-positive rate of a filter that open makes for n keys at
-// p: it adds n random keys and probes the filter; see Probe. The n keys include
-// those that are lost while filling: their bits are all set already, which is
-// what makes the rate after n keys p.
+// FPR measures the false-positive rate of a filter that open makes for n keys at p. It
+// offers n random keys and then calls Probe. Some of the n keys are false positives
+// and not added; the rate after n offered keys is p all the same, because the bits of
+// those keys are set.
 func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	trial, filter := newTrial(t), open(n, p)
@@ -26,14 +26,13 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 	}
 }
 
-// Probe looks up random keys, probes of them, in a filter that holds about n
-// others, and fails t unless p is within 5σ of the share that is claimed, on
-// either side: a sound filter fails once in two million runs. probes should be
-// 100/p or more.
+// Probe looks up so many random keys in a filter that has about n other keys. It fails
+// t if the share of keys that the filter claims is not within 5σ of p, which happens
+// for a correct filter once in two million runs. probes should be 100/p or more.
 //
-// σ is that of the count, widened by how much the fill of one filter of optimal
-// size for n keys differs from the mean by chance: see sizing.RateSpread. Of a
-// filter in layers, n is the keys of the one that has most of the rate.
+// σ includes the chance in the number of hits and in the fill of a filter of optimal
+// size for n keys: see sizing.RateSpread. For a filter with several layers, n is the
+// number of keys in the layer that has most of the rate.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	if err := newTrial(t).probe(t.Context(), filter, p, n, probes); err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// textbook is a plain filter: shards of bits, and a way to choose positions.
-// It is not safe for concurrent use.
+// textbook is a plain filter: shards of bits, and a function that chooses
+// positions. It is not safe for concurrent use.
 type textbook struct {
 	bits          [][]uint64
 	m             uint64 // bits of a shard
-	hashes, tests uint   // bits set for a key, and bits looked at
+	hashes, tests uint   // bits set for a key, and bits tested
 	position      func(fp bloomstore.Fingerprint, i uint, m uint64) uint64
 }
 
@@ -76,13 +76,14 @@ func progression(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (binary.LittleEndian.Uint64(fp[:])%m + uint64(i)*(binary.LittleEndian.Uint64(fp[8:])%m)) % m
 }
 
-// neighbours draws only every second position, and takes the bit beside it too.
+// neighbours draws only every second position, and also uses the bit beside
+// each.
 func neighbours(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (independent(fp, i/2, m) + uint64(i%2)) % m
 }
 
-// TestFPRTellsGoodFromBad measures filters with a fault that costs only
-// accuracy. At the optimum the rate hardly depends on k (one hash too few: 1.8 %
+// TestFPRTellsGoodFromBad measures filters with a fault that affects only the
+// rate. At the optimum the rate hardly depends on k (one hash too few: 1.8 %
 // more at p = 1e-2), so that fault is looked for at p = 0.1, where it is 16 %.
 func TestFPRTellsGoodFromBad(t *testing.T) {
 	if raceEnabled {

@@ -14,11 +14,11 @@ func modelRun(ctx context.Context, t *trial) error {
 	return newModel(t, t.open()).run(ctx)
 }
 
-// errInjected is what the faults of modelRunWithFaults are.
+// errInjected is the error of the faults in modelRunWithFaults.
 var errInjected = errors.New("bloomtest: injected")
 
-// modelRunWithFaults is modelRun through a Faulty: a call in four fails, some
-// having recorded a part of the batch.
+// modelRunWithFaults is modelRun with a Faulty filter: one call in four fails, and some
+// of these record a part of the batch.
 func modelRunWithFaults(ctx context.Context, t *trial) error {
 	faulty := Faulty(t.open(), func(int) Fault {
 		if t.rng.IntN(4) > 0 {
@@ -29,18 +29,18 @@ func modelRunWithFaults(ctx context.Context, t *trial) error {
 	return newModel(t, faulty).run(ctx)
 }
 
-// model is what may be known of a filter from its answers.
+// model records what the answers of a filter imply about its content.
 type model struct {
 	*trial
 	filter  bloomstore.Filter
 	offered []bloomstore.Fingerprint // every key that was ever part of a call
 	state   map[bloomstore.Fingerprint]certainty
-	lookups int // of keys that were not added, so far as is known
+	lookups int // of keys that were certainly not added
 	falsely int // how often the filter claimed one of those
 }
 
-// certainty is what a model knows of a key: nothing was ever answered (the zero
-// value), a call that named it failed, or the filter must claim it from now on.
+// certainty says whether a key is in the filter: absent if no call has named it,
+// perhaps if a call that named it failed, certain if the filter must claim it.
 type certainty uint8
 
 const (
@@ -73,8 +73,8 @@ func (m *model) run(ctx context.Context) error {
 	return m.allKnown(ctx)
 }
 
-// batch returns up to 200 keys, new ones and such that were offered before,
-// some of them twice.
+// batch returns up to 200 keys: new ones, some that were offered before, and some
+// twice.
 func (m *model) batch() []bloomstore.Fingerprint {
 	batch := make([]bloomstore.Fingerprint, m.rng.IntN(201))
 	bloomrate.Random(m.rng, batch)
@@ -142,7 +142,7 @@ func (m *model) note(fp bloomstore.Fingerprint, claimed bool) {
 	}
 }
 
-// allKnown checks, past the faults, that nothing was forgotten.
+// allKnown checks, without faults, that the filter claims every certain key.
 func (m *model) allKnown(ctx context.Context) error {
 	filter := m.filter
 	if faulty, is := filter.(*faulty); is {

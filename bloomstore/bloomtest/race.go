@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// racersGetAtMostOneTrue has 16 racers add the same keys, each in an order of
-// its own and in batches of other sizes: no key may be new twice, and none lost.
+// racersGetAtMostOneTrue lets 16 racers add the same keys, each in another order and
+// in batches of other sizes. No key may be new twice, and none may be lost.
 func racersGetAtMostOneTrue(ctx context.Context, t *trial) error {
 	const racers = 16
 	keys := 1 << 13
@@ -52,8 +52,8 @@ type racer struct {
 	rng    *rand.Rand
 }
 
-// run adds all keys. The order is that of a walk with a random stride, which is
-// cheaper than a permutation for each racer: racers meet all the time.
+// run adds all keys in steps of a random stride. That is cheaper than a permutation
+// for each racer, and racers often add the same key at the same time.
 func (r racer) run(ctx context.Context, filter bloomstore.Filter) error {
 	n := len(r.prints)
 	at, stride := r.rng.IntN(n), coprime(r.rng, n)

@@ -64,8 +64,8 @@ func BenchmarkHas(b *testing.B) {
 }
 
 // BenchmarkWays compares ways to test one sub-filter of a filter of 36 MB: our
-// draws one at a time as in layer.test, our draws through TestLocations, and the
-// library's own positions in sub-filters that were filled with them.
+// draws one at a time as in layer.test, our draws through TestLocations, and
+// the library's own positions in sub-filters that were filled with them.
 func BenchmarkWays(b *testing.B) {
 	f, known := full(b)
 	l := (*f.chain.Load())[0]

@@ -9,7 +9,7 @@ import (
 
 // A key is claimed by the layer that it was added to, and known if any layer
 // claims it.
-func TestClaims(t *testing.T) {
+func TestClaimsOfLayers(t *testing.T) {
 	f, err := New(Config{Capacity: 64, FPR: 1e-3, Shards: 4})
 	if err != nil {
 		t.Fatal(err)

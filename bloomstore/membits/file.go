@@ -12,9 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// The file of a filter; docs/design/filter.md has it byte by byte. All integers
-// are little-endian. A change of the layout, of the positions or of the sizes
-// that Config leads to is a new fileVersion.
+// docs/design/filter.md describes the file byte by byte. All integers are
+// little-endian. A change of the layout, of the positions or of the sizes computed
+// from Config needs a new fileVersion.
 const (
 	fileMagic   = "\x89MEMBIT\n"
 	fileVersion = 1
@@ -64,8 +64,8 @@ func (h header) encode() []byte {
 	return b
 }
 
-// readHeader reads and checks everything before the bits. Until the checksum was
-// seen to be right it believes only the number of layers, and that within bounds.
+// readHeader reads and checks everything before the bits. Before it has verified the
+// checksum it uses only the number of layers, after a check of its range.
 func readHeader(r *sumReader) (h header, err error) {
 	b := make([]byte, fixedBytes, fixedBytes+maxLayers*entryBytes)
 	if err := r.read(b, "the header"); err != nil {
@@ -73,7 +73,7 @@ func readHeader(r *sumReader) (h header, err error) {
 	}
 	le := binary.LittleEndian
 	if magic := string(b[:8]); magic != fileMagic {
-		return h, lost("it begins with %q, want %q: it is not the file of a filter", magic, fileMagic)
+		return h, lost("the file starts with %q, want %q: it is not the file of a filter", magic, fileMagic)
 	}
 	if version := le.Uint32(b[8:]); version != fileVersion {
 		return h, fmt.Errorf("%w: the file has version %d of the layout, this program reads version %d",
@@ -81,7 +81,7 @@ func readHeader(r *sumReader) (h header, err error) {
 	}
 	layers := le.Uint32(b[52:])
 	if layers < 1 || layers > maxLayers {
-		return h, lost("the header counts %d layers, want 1 to %d", layers, maxLayers)
+		return h, lost("the header names %d layers, want 1 to %d", layers, maxLayers)
 	}
 	table := b[fixedBytes : fixedBytes+layers*entryBytes]
 	if err := r.read(table, "the table of layers"); err != nil {
@@ -108,8 +108,8 @@ func readHeader(r *sumReader) (h header, err error) {
 	return h, nil
 }
 
-// differ returns an ErrParamsMismatch that names every parameter of h that is
-// not the wanted one, or nil.
+// differ returns an ErrParamsMismatch that names every parameter of h that differs
+// from the wanted one, or nil.
 func (h header) differ(want Config, tag [16]byte) error {
 	var faults []string
 	note := func(name string, got, want any) {
@@ -136,13 +136,13 @@ func lost(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", bloomstore.ErrFilterLost, fmt.Sprintf(format, args...))
 }
 
-// Read returns the filter that a Snapshot of a filter of the config want, with
-// that tag, has written to r, which must end there.
+// Read reads a filter that Snapshot.WriteTo has written. The filter must have been
+// made with the config want and saved with this tag, and r must end after it.
 //
-// A short or damaged file is an ErrFilterLost; one of another version, config or
-// tag an ErrParamsMismatch: both say where, and what would be right. An error of
-// r itself is returned as it is, wrapped. Read needs no more memory than the
-// filter, one sub-filter beyond, even when the file lies about its size.
+// If the file is short or damaged, the error is an ErrFilterLost. If its version,
+// config or tag differs, it is an ErrParamsMismatch. Both say what was found and
+// what was expected. Errors of r are wrapped. Read takes the memory of the filter
+// and of one sub-filter, even if the file names larger sizes.
 func Read(r io.Reader, want Config, tag [16]byte) (*Filter, error) {
 	f, err := newChainless(want)
 	if err != nil {
@@ -171,8 +171,7 @@ func (f *Filter) readFrom(r *sumReader, tag [16]byte) error {
 		l := &layer{shape: s}
 		l.keys.Store(h.layers[number].keys)
 		for shard := range s.shardCount {
-			place := fmt.Sprintf("layer %d, shard %d", number, shard)
-			words, err := r.words(s.bytes(), place)
+			words, err := r.words(s.bytes(), fmt.Sprintf("layer %d, shard %d", number, shard))
 			if err != nil {
 				return err
 			}
@@ -187,13 +186,13 @@ func (f *Filter) readFrom(r *sumReader, tag [16]byte) error {
 	return nil
 }
 
-// shapes returns the sizes of the layers of a table, after checking that the
-// table has the same: so the sizes that are allocated follow from f.config.
+// shapes returns the sizes of the layers as computed from f.config. It returns an
+// error if table has others.
 func (f *Filter) shapes(table []entry) ([]shape, error) {
 	var shapes []shape
 	for number, got := range table {
 		if number > 0 && !f.grows(number) {
-			return nil, lost("the header counts %d layers, want at most %d", len(table), number)
+			return nil, lost("the header names %d layers, want at most %d", len(table), number)
 		}
 		s := f.shape(number)
 		if want := s.entry(got.keys); got != want {
@@ -209,10 +208,9 @@ func (f *Filter) shapes(table []entry) ([]shape, error) {
 // castagnoli is the polynomial of the checksums; most processors compute it.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumReader reads the parts of a file. Its checksum runs on from part to part,
-// so that each stored sum covers all before it, in their order. The stored sums
-// themselves stay out of it: after a message and its own CRC every CRC is the
-// same, and it would forget what came before.
+// sumReader reads the parts of a file and computes their checksum. The checksum
+// covers all parts before it. The stored checksums are left out, because the CRC of
+// a message followed by its own CRC is the same for every message.
 type sumReader struct {
 	from io.Reader
 	sum  uint32
@@ -220,7 +218,7 @@ type sumReader struct {
 	buf  []byte
 }
 
-// read fills b with the bytes of the part that what names.
+// read fills b with the next part. Errors name the part as what.
 func (r *sumReader) read(b []byte, what string) error {
 	if err := r.fill(b, what); err != nil {
 		return err
@@ -277,7 +275,7 @@ func (r *sumReader) end() error {
 	var one [1]byte
 	switch n, err := io.ReadFull(r.from, one[:]); {
 	case n > 0:
-		return lost("the file goes on after its last part, which ends at byte %d", r.at)
+		return lost("the file has more bytes after its last part, which ends at byte %d", r.at)
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("after byte %d: %w", r.at, err)
 	}

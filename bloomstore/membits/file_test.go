@@ -38,7 +38,7 @@ func fourLayers(t testing.TB, config Config) *Filter {
 	return f
 }
 
-// journal is what a store writes of the answers of Add.
+// journal is what a store writes for the answers of Add.
 type journal []struct {
 	number int
 	fp     bloomstore.Fingerprint
@@ -108,8 +108,8 @@ func TestRestoreFromEmpty(t *testing.T) {
 	}
 }
 
-// addingWriter adds keys to a filter between the parts that it is written in:
-// were a lock held meanwhile, Add would wait for it for ever.
+// addingWriter adds keys to a filter between the parts that are written. If
+// WriteTo held a lock, Add would wait for it for ever.
 type addingWriter struct {
 	bytes.Buffer
 	add func()
@@ -120,8 +120,8 @@ func (w *addingWriter) Write(part []byte) (int, error) {
 	return w.Buffer.Write(part)
 }
 
-// TestSnapshotBetweenAdds: what was written while keys came, and the journal
-// since Snapshot on top of it, make the filter as it is now; also when layers
+// TestSnapshotBetweenAdds: a file that was written while keys were added, and
+// the journal since Snapshot, restore the filter as it is now, also if layers
 // began meanwhile.
 func TestSnapshotBetweenAdds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
@@ -206,7 +206,7 @@ func TestReadSeesEveryBit(t *testing.T) {
 	file := saved(t, fourLayers(t, tiny), tag)
 	for i := range file {
 		want := bloomstore.ErrFilterLost
-		if i >= 8 && i < 12 { // of the version: it may well be another
+		if i >= 8 && i < 12 { // of the version: it may be another valid one
 			want = bloomstore.ErrParamsMismatch
 		}
 		for bit := range 8 {
@@ -216,7 +216,7 @@ func TestReadSeesEveryBit(t *testing.T) {
 		}
 		wantRefused(t, file[:i], tiny, bloomstore.ErrFilterLost, "the file ends at byte")
 	}
-	wantRefused(t, append(file, 0), tiny, bloomstore.ErrFilterLost, "the file goes on")
+	wantRefused(t, append(file, 0), tiny, bloomstore.ErrFilterLost, "the file has more bytes")
 }
 
 func wantRefused(t *testing.T, file []byte, config Config, want error, says string) {
@@ -227,8 +227,7 @@ func wantRefused(t *testing.T, file []byte, config Config, want error, says stri
 	}
 }
 
-// TestReadNamesTheFault has one damage for each region, and one foreign value
-// for each parameter.
+// TestReadNamesTheFault damages each region and changes each parameter.
 func TestReadNamesTheFault(t *testing.T) {
 	headerBytes := fixedBytes + 4*entryBytes
 	for _, c := range []struct {
@@ -240,7 +239,7 @@ func TestReadNamesTheFault(t *testing.T) {
 		{"empty", func([]byte) []byte { return nil }, bloomstore.ErrFilterLost, "ends at byte 0 in the header, want 56 bytes more"},
 		{"magic", func(b []byte) []byte { return append([]byte("GIF89a, "), b[8:]...) }, bloomstore.ErrFilterLost, "is not the file of a filter"},
 		{"version", func(b []byte) []byte { b[8] = 2; return b }, bloomstore.ErrParamsMismatch, "version 2 of the layout, this program reads version 1"},
-		{"layers", func(b []byte) []byte { b[53] = 1; return b }, bloomstore.ErrFilterLost, "counts 260 layers, want 1 to 41"},
+		{"layers", func(b []byte) []byte { b[53] = 1; return b }, bloomstore.ErrFilterLost, "names 260 layers, want 1 to 41"},
 		{"fewer layers", func(b []byte) []byte { b[52] = 3; return b }, bloomstore.ErrFilterLost, "the header is damaged"},
 		{"header", func(b []byte) []byte { b[20]++; return b }, bloomstore.ErrFilterLost, "the header is damaged"},
 		{"table", func(b []byte) []byte { b[fixedBytes+20]++; return b }, bloomstore.ErrFilterLost, "the header is damaged"},
@@ -340,8 +339,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// TestReadAllocatesWhatItReads: a header, with the right checksum, of a filter
-// of terabytes does not make Read ask for them.
+// TestReadAllocatesWhatItReads: a header of a filter of terabytes, with the
+// right checksum, does not make Read allocate them.
 func TestReadAllocatesWhatItReads(t *testing.T) {
 	f := open(t, small)
 	h := f.Snapshot(tag).header
@@ -365,8 +364,8 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestFileGolden fixes the bytes of a file, sizes included. They were computed
-// by another program from docs/design/filter.md; another value needs a new
+// TestFileGolden fixes the bytes of a file, sizes included. Another program
+// computed them from docs/design/filter.md; another value needs a new
 // fileVersion.
 func TestFileGolden(t *testing.T) {
 	f := open(t, Config{Capacity: 4, FPR: 1e-2, Shards: 2})
@@ -386,9 +385,9 @@ func TestFileGolden(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the bytes, Read returns one of two errors, or a filter that
-// writes the same bytes. With repair the header's checksum is made right, so
-// that what comes after it is met too.
+// FuzzRead: for any bytes, Read returns one of two errors, or a filter that
+// writes the same bytes. With repair the header's checksum is corrected, so
+// that the rest is read too.
 func FuzzRead(f *testing.F) {
 	file := saved(f, fourLayers(f, small), tag)
 	for _, cut := range []int{0, 8, 56, 187, 192, 300, len(file)} {

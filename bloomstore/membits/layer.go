@@ -20,7 +20,7 @@ type shape struct {
 	hashes     uint
 }
 
-// shape returns the size of the layer of that number; grows(number) or 0.
+// shape returns the size of the layer of that number, which is 0 or grows.
 func (f *Filter) shape(number int) shape {
 	growing := f.config.Growth == GrowthOn
 	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)
@@ -51,15 +51,15 @@ func newLayer(s shape) *layer {
 	return l
 }
 
-// subFilter puts words under the library's care. They are allocated by the
-// caller, because bloom.New answers a failed allocation with a filter of length
-// 0, which takes every key for a new one.
+// subFilter returns a filter of the library over words. The caller allocates words,
+// because bloom.New answers a failed allocation with a filter of length 0, for which
+// every key is new.
 func subFilter(words []uint64, s shape) *bloom.BloomFilter {
 	return bloom.FromWithM(words, uint(s.shardBits), s.hashes)
 }
 
-// takePlace counts one more key unless the layer is full.
-func (l *layer) takePlace() bool {
+// countKey counts one more key, unless the layer is full. It reports whether it did.
+func (l *layer) countKey() bool {
 	for {
 		keys := l.keys.Load()
 		if keys >= l.capacity {
@@ -71,8 +71,8 @@ func (l *layer) takePlace() bool {
 	}
 }
 
-// test reports whether all bits of a fingerprint are set. It stops at the first
-// that is not: after two on average, for a key that is absent.
+// test reports whether all bits of a fingerprint are set. It stops at the first bit
+// that is not set: for an absent key after two bits on average.
 func (l *layer) test(shard int, draw draws) bool {
 	set := l.shards[shard].BitSet()
 	for range l.hashes {
@@ -91,8 +91,8 @@ func (l *layer) set(shard int, draw draws) {
 	}
 }
 
-// split returns the shard of fp, chosen by its last bits, and the draws made of
-// all others: keys of one shard have nothing in common.
+// split returns the shard of fp, which the highest bits of its second half choose,
+// and draws made from all other bits.
 func (f *Filter) split(fp bloomstore.Fingerprint) (shard int, draw draws) {
 	last := binary.LittleEndian.Uint64(fp[8:])
 	return int(last >> (64 - f.choose)), draws{
@@ -101,16 +101,16 @@ func (f *Filter) split(fp bloomstore.Fingerprint) (shard int, draw draws) {
 	}
 }
 
-// draws is a sequence of independent uniform draws that a fingerprint determines:
-// SplitMix64 with a start and a step of its own (Steele, Lea, Flood, "Fast
-// Splittable Pseudorandom Number Generators", OOPSLA 2014). The fingerprint is
-// keyed already, so nobody outside can aim at positions.
+// draws is the pseudorandom sequence of a fingerprint, from which its positions are
+// computed. It is SplitMix64 with a start and a step made from the fingerprint
+// (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+// 2014). Fingerprints depend on a secret key, so a site cannot choose positions.
 //
-// The library's own positions, bloom.Locations, are arithmetic progressions: too
-// regular for sub-filters of few bits.
+// The library's own positions (bloom.Locations) are arithmetic progressions, whose
+// regularity raises the false-positive rate of small sub-filters.
 type draws struct{ state, step uint64 }
 
-// next returns a draw from 0 to below n.
+// next returns the next number of the sequence, in [0, n).
 func (d *draws) next(n uint64) uint {
 	d.state += d.step
 	z := d.state

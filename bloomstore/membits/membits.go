@@ -1,11 +1,10 @@
 // Package membits keeps a bloomstore.Filter in memory.
 //
-// It owns the layout of the bits (sub-filters, each with its own lock, in layers
-// that are added as keys come), the file that a filter is saved to
-// (docs/design/filter.md) and what can be said of a filter from its fill. It
-// opens no files and keeps no journal: that is the store's part (package
-// localstore). The bits are those of bits-and-blooms/bloom, the sizes come from
-// package sizing.
+// It owns the layout of the bits (layers of sub-filters with a lock each), the
+// format of the file that a filter is saved to (docs/design/filter.md), and the
+// statistics computed from the fill. It opens no files and keeps no journal; both
+// are left to package localstore. The bits are kept by bits-and-blooms/bloom, and
+// the sizes come from package sizing.
 package membits
 
 import (
@@ -20,31 +19,27 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Config describes a Filter. Its zero value is a filter for ten million keys at
-// one error in a million that grows when more come.
+// Config describes a Filter. The zero value describes a growing filter for ten
+// million keys at a false-positive rate of 1e-6.
 type Config struct {
-	Capacity uint64  // keys that the first layer holds; 0 means 10 million
-	FPR      float64 // false-positive rate never passed (see Growth), in [1e-12, 1); 0 means 1e-6
+	Capacity uint64  // keys that the first layer is sized for; 0 means 10 million
+	FPR      float64 // false-positive rate that is not exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth   Growth  // what happens beyond Capacity
 	Shards   int     // sub-filters with a lock of their own, a power of two up to 256; 0 means 64
 }
 
-// Growth says what a filter does with more keys than its capacity.
-type Growth uint8
+// Growth is what a filter does with more keys than its capacity.
+type Growth = bloomstore.Growth
 
+// The values of Growth; see bloomstore.
 const (
-	// GrowthOn adds layers, each twice the size of the one before. The first
-	// gets 0.9 of the false-positive rate and the others share the rest, so the
-	// rate holds however many keys come.
-	GrowthOn Growth = iota
-	// GrowthOff keeps one layer, which gets the whole rate. Beyond Capacity the
-	// rate rises above FPR; Stats tells how far.
-	GrowthOff
+	GrowthOn  = bloomstore.GrowthOn
+	GrowthOff = bloomstore.GrowthOff
 )
 
 const (
 	maxShards = 256
-	maxKeys   = 1 << 40 // of a layer: four terabytes at 1e-6; sizes stay far from overflow
+	maxKeys   = 1 << 40 // of a layer: 4 TB at 1e-6, far below any overflow
 	minFPR    = 1e-12
 )
 
@@ -57,7 +52,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Capacity > maxKeys {
 		errs = append(errs, fmt.Errorf("Capacity is %d, want at most %d", c.Capacity, uint64(maxKeys)))
 	}
-	if !(c.FPR >= minFPR && c.FPR < 1) { // so put that NaN is refused
+	if !(c.FPR >= minFPR && c.FPR < 1) { // NaN is refused, too
 		errs = append(errs, fmt.Errorf("FPR is %g, want one from %g to below 1", c.FPR, minFPR))
 	}
 	if c.Growth > GrowthOff {
@@ -71,20 +66,20 @@ func (c Config) withDefaults() (Config, error) {
 
 // Filter is a bloomstore.Filter in memory. It is safe for concurrent use.
 //
-// A fingerprint belongs to one shard: in every layer the sub-filter of that
-// number, all guarded by one lock. A test of all layers and the setting of bits
-// in the newest are thus one step, and of racers on one fingerprint one wins.
+// A fingerprint belongs to one shard, which has one sub-filter in every layer and
+// one lock for all of them. So Add tests all layers and sets the bits in the newest
+// in one step, and only one of several concurrent callers adds a fingerprint.
 type Filter struct {
 	config Config
 	choose uint                     // bits of a fingerprint that choose its shard: log2 of Shards
 	locks  []paddedMutex            // one per shard
-	chain  atomic.Pointer[[]*layer] // oldest first; replaced, never changed
-	extend sync.Mutex               // serialises the replacing
+	chain  atomic.Pointer[[]*layer] // oldest first; the slice is replaced, never changed
+	extend sync.Mutex               // held while chain is replaced
 }
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// paddedMutex has a cache line to itself, so that shards do not slow each other.
+// paddedMutex fills a cache line, so that the locks of shards do not share one.
 type paddedMutex struct {
 	sync.Mutex
 	_ [56]byte
@@ -112,8 +107,8 @@ func newChainless(config Config) (*Filter, error) {
 	}, nil
 }
 
-// AddIfAbsent records prints; see bloomstore.Filter. It returns an error only
-// when ctx is over before it begins, and has then recorded nothing.
+// AddIfAbsent implements bloomstore.Filter. It returns an error only if ctx has
+// ended before the call, and then adds nothing.
 func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("add %d fingerprints: %w", len(prints), err)
@@ -125,8 +120,8 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 	return added, nil
 }
 
-// Contains reports which of prints the filter claims to know; see
-// bloomstore.Filter. It returns an error only when ctx is over before it begins.
+// Contains implements bloomstore.Filter. It returns an error only if ctx has ended
+// before the call.
 func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("look up %d fingerprints: %w", len(prints), err)
@@ -138,17 +133,17 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, nil
 }
 
-// Has reports whether the filter claims to know fp.
+// Has reports whether the filter claims to contain fp.
 func (f *Filter) Has(fp bloomstore.Fingerprint) bool {
 	shard, draw := f.split(fp)
 	lock := &f.locks[shard]
 	lock.Lock()
-	_, known := claimant(*f.chain.Load(), shard, draw)
+	_, has := claimingLayer(*f.chain.Load(), shard, draw)
 	lock.Unlock()
-	return known
+	return has
 }
 
-// Claims reports, layer for layer, oldest first, which claim to know fp.
+// Claims reports for each layer, oldest first, whether it claims to contain fp.
 func (f *Filter) Claims(fp bloomstore.Fingerprint) []bool {
 	shard, draw := f.split(fp)
 	lock := &f.locks[shard]
@@ -162,29 +157,28 @@ func (f *Filter) Claims(fp bloomstore.Fingerprint) []bool {
 	return claims
 }
 
-// Add records fp unless the filter claims to know it. It returns the number of
-// the layer that fp was added to or, with added false, of the layer that claims
-// it. What one goroutine adds alone goes to the same layers every time, so a
-// journal of its answers and Restore make the same filter again.
+// Add adds fp unless the filter claims to contain it. It returns the number of the
+// layer that fp was added to or, if added is false, of a layer that claims it.
 //
-// It does not allocate, but for the call that begins a new layer.
+// If only one goroutine adds keys, a journal of these results and Restore make an
+// equal filter. Add allocates memory only when it starts a new layer.
 func (f *Filter) Add(fp bloomstore.Fingerprint) (number int, added bool) {
 	shard, draw := f.split(fp)
 	lock := &f.locks[shard]
 	lock.Lock()
 	defer lock.Unlock()
-	if number, known := claimant(*f.chain.Load(), shard, draw); known {
+	if number, has := claimingLayer(*f.chain.Load(), shard, draw); has {
 		return number, false
 	}
-	number = f.takePlace()
+	number = f.countKey()
 	(*f.chain.Load())[number].set(shard, draw)
 	return number, true
 }
 
-// Restore repeats what a journal says of Add: that it added prints to the layer
-// of that number. It sets their bits, which may be set already, and counts each
-// of prints once. It begins the layer if it is the next one; a journal read in
-// order names no other, so any other is an ErrFilterLost.
+// Restore adds prints to the layer of that number, as a journal says that Add did.
+// Their bits may be set already; each of prints is counted once. If the layer is
+// the next one, Restore starts it. A higher number is an ErrFilterLost, because a
+// journal read in order starts layers in order.
 func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 	chain := *f.chain.Load()
 	if number < 0 || number > len(chain) || number == len(chain) && !f.grows(number) {
@@ -206,10 +200,11 @@ func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 	return nil
 }
 
-// claimant returns the number of the newest layer that claims the fingerprint of
-// draw. The newest first: it holds more keys than all others together. The
-// caller holds the shard's lock, and loaded the chain since it does.
-func claimant(chain []*layer, shard int, draw draws) (number int, known bool) {
+// claimingLayer returns the number of the newest layer that claims to contain the
+// fingerprint of draw. It tests the newest layer first, which has more keys than
+// all others together. The caller must hold the shard's lock, and must have loaded
+// the chain under it.
+func claimingLayer(chain []*layer, shard int, draw draws) (number int, has bool) {
 	for number = len(chain) - 1; number >= 0; number-- {
 		if chain[number].test(shard, draw) {
 			return number, true
@@ -218,9 +213,9 @@ func claimant(chain []*layer, shard int, draw draws) (number int, known bool) {
 	return 0, false
 }
 
-// takePlace counts one more key in the newest layer, beginning another if that
-// is full, and returns its number.
-func (f *Filter) takePlace() int {
+// countKey counts one more key in the newest layer, and returns the number of that
+// layer. If the newest layer is full, countKey starts another one first.
+func (f *Filter) countKey() int {
 	for {
 		chain := *f.chain.Load()
 		newest := len(chain) - 1
@@ -229,20 +224,20 @@ func (f *Filter) takePlace() int {
 			chain[newest].keys.Add(1)
 			return newest
 		}
-		if chain[newest].takePlace() {
+		if chain[newest].countKey() {
 			return newest
 		}
 		f.beginLayer(next)
 	}
 }
 
-// grows reports whether the chain may have a layer of that number. Far beyond
-// any memory it ends, and the last layer takes what comes.
+// grows reports whether the chain may have a layer of that number. The last layer
+// that it may have is larger than any memory, and takes all further keys.
 func (f *Filter) grows(number int) bool {
 	return f.config.Growth == GrowthOn && f.config.Capacity <= maxKeys>>number
 }
 
-// beginLayer appends the layer of that number, unless another caller has done so.
+// beginLayer appends the layer of that number, unless another caller has appended it.
 func (f *Filter) beginLayer(number int) {
 	f.extend.Lock()
 	defer f.extend.Unlock()

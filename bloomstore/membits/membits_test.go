@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestFalsePositiveRate measures the rates that are asked for. That at 0.1 is
-// the one that would show a hash too few; see bloomtest.
+// TestFalsePositiveRate compares measured rates with the configured ones. The
+// rate 0.1 would show a hash too few; see bloomtest.
 func TestFalsePositiveRate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -104,8 +104,8 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	}
 }
 
-// TestSplitGolden fixes which bits a key has: stored filters depend on it. The
-// values were computed by another program from docs/design/filter.md.
+// TestSplitGolden fixes which bits a key has, because stored filters depend on
+// it. Another program computed the values from docs/design/filter.md.
 func TestSplitGolden(t *testing.T) {
 	for _, c := range []struct {
 		print  string
@@ -172,8 +172,8 @@ func TestSmallestFilters(t *testing.T) {
 	}
 }
 
-// TestGrowthIsExact: a layer takes exactly its capacity of new keys, and Add says
-// which layer took or claims a key.
+// TestGrowthIsExact: a layer takes exactly its capacity of new keys, and Add
+// says which layer took or claims a key.
 func TestGrowthIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f := open(t, Config{Capacity: 100, FPR: 1e-9})
@@ -203,8 +203,8 @@ func TestGrowthIsExact(t *testing.T) {
 	}
 }
 
-// TestRacersGrowOneChain: however many callers find a layer full, one begins the
-// next, and none is overfull.
+// TestRacersGrowOneChain: if many callers find a layer full, one of them begins
+// the next, and no layer exceeds its capacity.
 func TestRacersGrowOneChain(t *testing.T) {
 	seed := bloomtest.Seed(t)
 	f := open(t, Config{Capacity: 1})
@@ -244,8 +244,9 @@ func TestGrowthOffKeepsOneLayer(t *testing.T) {
 	}
 }
 
-// TestStats compares what the fill says with what is known and with probes.
-func TestStats(t *testing.T) {
+// TestStatsOfFill compares the statistics computed from the fill with known
+// numbers and with probes.
+func TestStatsOfFill(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
 	}

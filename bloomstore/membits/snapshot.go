@@ -7,19 +7,21 @@ import (
 	"io"
 )
 
-// Snapshot is a filter as of one moment, to be written while the filter goes on.
+// Snapshot is the state of a filter at one moment. It can be written while keys are
+// added to the filter.
 type Snapshot struct {
 	filter *Filter
 	header header
 }
 
-// Snapshot fixes which keys count as saved: those added so far. It takes no
-// time. The tag goes into the file, and Read must show it; it names the crawl.
+// Snapshot returns a snapshot of the keys added so far. It copies no bits. WriteTo
+// stores tag, usually the id of the crawl, in the file, and Read must be given the
+// same tag.
 //
-// It is exact when nobody adds during the call, as in a store that is the only
-// writer and notes here where its journal is. What WriteTo writes may hold bits
-// of keys that were added later: after Read, Restore of the journal since
-// Snapshot makes the filter that was, bit for bit and count for count.
+// No keys may be added during the call, so that the caller can note the position of
+// its journal that belongs to the snapshot. The file may also have bits of keys that
+// are added before WriteTo ends. Read, and Restore of all keys of the journal after
+// that position, make a filter with the same bits and counts.
 func (f *Filter) Snapshot(tag [16]byte) *Snapshot {
 	s := &Snapshot{filter: f, header: header{config: f.config, tag: tag}}
 	for _, l := range *f.chain.Load() {
@@ -28,7 +30,7 @@ func (f *Filter) Snapshot(tag [16]byte) *Snapshot {
 	return s
 }
 
-// Keys returns how many keys count as saved.
+// Keys returns the number of keys in the snapshot.
 func (s *Snapshot) Keys() (n uint64) {
 	for _, l := range s.header.layers {
 		n += l.keys
@@ -36,7 +38,7 @@ func (s *Snapshot) Keys() (n uint64) {
 	return n
 }
 
-// Bytes returns how long the file will be.
+// Bytes returns the length of the file.
 func (s *Snapshot) Bytes() int64 {
 	n := int64(fixedBytes + len(s.header.layers)*entryBytes + sumBytes)
 	for _, l := range s.header.layers {
@@ -45,9 +47,9 @@ func (s *Snapshot) Bytes() int64 {
 	return n
 }
 
-// WriteTo writes the file that Read reads. It copies one sub-filter at a time,
-// under its lock, and writes it without one: adds go on meanwhile. It writes in
-// parts of a sub-filter's size, so w needs no buffer.
+// WriteTo writes the file that Read reads. It holds the lock of a shard only while it
+// copies one sub-filter, so keys can be added meanwhile. Each write has a whole
+// sub-filter, so w needs no buffer.
 func (s *Snapshot) WriteTo(w io.Writer) (written int64, err error) {
 	put := func(part []byte) error {
 		n, err := w.Write(part)

@@ -6,13 +6,13 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Stats describe a filter as of about one moment.
+// Stats describe a filter. Keys may be added while they are collected.
 type Stats struct {
 	Keys     uint64       // keys added
 	Capacity uint64       // keys that the layers so far are sized for
 	Bytes    uint64       // of bits
-	FPR      float64      // that a key never added is claimed, from the fill of every sub-filter
-	Estimate float64      // of the layers together, from the fill and not from the count
+	FPR      float64      // probability that a key never added is claimed, computed from the fill
+	Estimate float64      // number of keys of all layers, computed from the fill
 	StdErr   float64      // standard error of Estimate
 	Layers   []LayerStats // oldest first
 }
@@ -20,21 +20,21 @@ type Stats struct {
 // LayerStats describe one layer of a filter.
 type LayerStats struct {
 	Keys     uint64  // keys added
-	Capacity uint64  // keys that it is sized for
+	Capacity uint64  // keys that the layer is sized for
 	Bits     uint64  // of all its sub-filters
 	Hashes   uint    // bits of one key
 	Fill     float64 // share of the bits that is set
-	FPR      float64 // that this layer claims a key never added, from the fill of every sub-filter
-	Estimate float64 // distinct keys that would have set its bits, added or claimed already; +Inf if a sub-filter is full
-	Target   float64 // what FPR will be at Capacity
+	FPR      float64 // probability that the layer claims a key never added, computed from the fill
+	Estimate float64 // number of distinct keys offered, computed from the fill; +Inf if all bits of a sub-filter are set
+	Target   float64 // FPR at Capacity
 }
 
-// Stats counts the bits: some milliseconds for 100 MB. It holds one shard's lock
-// at a time, for the count of one sub-filter.
+// Stats counts the bits, which takes some milliseconds for 100 MB. It holds one lock at
+// a time, while it counts one sub-filter.
 func (f *Filter) Stats() Stats {
 	chain := *f.chain.Load()
 	var s Stats
-	variance, absent := 0.0, make([]float64, f.config.Shards) // absent: log of the chance that no layer claims
+	variance, absent := 0.0, make([]float64, f.config.Shards) // absent: log of the probability that no layer claims a key never added
 	for _, l := range chain {
 		of := LayerStats{Keys: l.keys.Load(), Capacity: l.capacity, Hashes: l.hashes, Target: l.fpr,
 			Bits: l.shardBits * uint64(l.shardCount)}

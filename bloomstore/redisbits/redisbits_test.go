@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/redisbits"
 )
 
-// TestFilter goes through the public door; the suite and the faults are tested
-// where the filter is.
-func TestFilter(t *testing.T) {
+// TestFilterOfOtherPrograms uses the public package. The suite and the tests of
+// faults are in internal/redisbits.
+func TestFilterOfOtherPrograms(t *testing.T) {
 	client := servers.Redis(t, servers.RedisOptions{}).Client()
 	config := redisbits.Config{Name: "seen", Capacity: 1000, FPR: 1e-3, Growth: redisbits.GrowthOff, BlockBits: 512, Partitions: 2}
 	filter, err := redisbits.Open(t.Context(), client, config)

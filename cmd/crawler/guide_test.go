@@ -21,12 +21,13 @@ import (
 // guides are the pages whose commands are run.
 const guides = "../../docs/guide"
 
-// TestGuides runs the commands of each guide as a reader would: all blocks marked
-// sh of a page, in order, in one shell and one empty directory. A block marked
-// text right behind one shows its standard output. Blocks marked console are for
-// other terminals, such as those that start the servers: the test has its own
-// servers, and puts their addresses in the place of those in the page.
-func TestGuides(t *testing.T) {
+// TestGuideCommandsRun runs the commands of each guide as a reader would: all
+// blocks of a page that are marked sh, in order, in one shell and one empty
+// directory. A block marked text directly after one shows its standard output.
+// Blocks marked console are for other terminals, such as those that start the
+// servers. The test has its own servers, and replaces the addresses on the page
+// with theirs.
+func TestGuideCommandsRun(t *testing.T) {
 	for _, program := range []string{"bash", "jq"} {
 		if _, err := exec.LookPath(program); err != nil && os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
 			t.Fatal(err)
@@ -92,7 +93,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 	local := guideServers(t, dir, steps)
 	var script strings.Builder
 	for i, step := range steps {
-		// Braces, not a subshell: what one block exports the next ones have.
+		// Braces, not a subshell: the next blocks have what one block exports.
 		script.WriteString("echo '--- block' >&2\n{\n" + local.Replace(step.commands) + "} >" + outputOf(i) + "\n")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -101,7 +102,7 @@ func runGuide(t *testing.T, steps []guideStep) {
 	cmd.Dir = dir
 	name, value := smallFilter()
 	cmd.Env = append(os.Environ(), "HOME="+dir, name+"="+value)
-	// What a block leaves in the background ends with it.
+	// A process that a block leaves in the background ends with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -122,8 +123,8 @@ func runGuide(t *testing.T, steps []guideStep) {
 
 func outputOf(step int) string { return "block." + string(rune('a'+step)) }
 
-// guideServers starts the servers that the commands name by the addresses that
-// all guides use, and returns what puts their real addresses in.
+// guideServers starts the servers that the guides name by address, and returns
+// the replacer that puts their real addresses in.
 func guideServers(t *testing.T, dir string, steps []guideStep) *strings.Replacer {
 	var all strings.Builder
 	for _, step := range steps {
@@ -169,7 +170,7 @@ func listen(t *testing.T, serve func(net.Listener) error) string {
 	return listener.Addr().String()
 }
 
-// TestGuideSteps: a page's blocks are told apart by their language and place.
+// TestGuideSteps: a page's blocks are distinguished by language and place.
 func TestGuideSteps(t *testing.T) {
 	const page = "```sh\na\n```\n\n```text\nA\n```\n\n```sh\nb\n```\n\nwords\n\n```text\nB\n```\n\n```console\n$ c\n```\n"
 	want := []guideStep{{"a\n", "A\n", true}, {"b\n", "", false}}

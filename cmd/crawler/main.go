@@ -1,4 +1,4 @@
-// Command crawler crawls the web and says what it may have missed.
+// Command crawler crawls the web and reports what it may have missed.
 package main
 
 import (
@@ -13,11 +13,10 @@ import (
 )
 
 func main() {
-	// net/http tells there what a server did wrong on a connection that nobody
-	// used: on the web that is every day's noise.
+	// net/http logs errors of idle connections there, which are frequent on the web.
 	log.SetOutput(io.Discard)
-	// A umask that takes the owner's own rights away would have it make
-	// directories that it cannot write to.
+	// A umask without the owner's rights would create directories that the owner
+	// cannot write to.
 	syscall.Umask(syscall.Umask(0o077) &^ 0o700)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

@@ -60,13 +60,13 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "stopped": cmdStopped, "heal": cmdHeal, "lines": cmdLines,
+			"exits": cmdExits, "stopped": cmdStopped, "heal": cmdHeal, "lines": cmdLines, "same-lines": cmdSameLines,
 			"proxied": cmdProxied, "answers": cmdAnswers,
 		},
 	})
 }
 
-// What README shows is what the program prints, but for times and rates.
+// The README shows what the program prints, except for times and rates.
 func TestReadmeShowsARun(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -95,7 +95,8 @@ func TestReadmeShowsARun(t *testing.T) {
 	if code := cli.Run(t.Context(), args, strings.NewReader(""), &out, &got); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &got)
 	}
-	// Times, rates and chance differ, and a run of less than a second has no limit.
+	// Times, rates and random numbers differ, and a run of less than a second
+	// has no limit.
 	differs := regexp.MustCompile(`(?m)^  (this run|requests|lost|limited by) .*\n`)
 	if got, want := differs.ReplaceAllString(got.String(), ""), differs.ReplaceAllString(want, ""); got != want {
 		t.Errorf("the run of README prints\n%s\nREADME has\n%s", got, want)
@@ -109,7 +110,7 @@ func TestReadmeShowsARun(t *testing.T) {
 //	/ill    500, until heal
 type site struct {
 	server  *httptest.Server
-	waiting chan struct{} // a client is at /wait
+	waiting chan struct{} // gets a value when a client is at /wait
 	healthy atomic.Bool
 	done    chan struct{}
 }
@@ -147,7 +148,7 @@ func (s *site) close() {
 	s.server.Close()
 }
 
-// exits CODE COMMAND...: run it, and want this exit code.
+// exits CODE COMMAND... runs the command and checks its exit code.
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND...")
@@ -199,7 +200,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
 	for name := range strings.SplitSeq(args[1], ",") {
-		if name == "stop" { // one of the commands did it
+		if name == "stop" { // one of the commands ended it
 			break
 		}
 		ts.Check(cmd.Process.Signal(signals[name]))
@@ -247,7 +248,7 @@ func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// smallFilter is what keeps each crawl of a test from writing 35 MiB.
+// smallFilter keeps each crawl of a test from writing 35 MiB.
 func smallFilter() (name, value string) { return "CRAWLER_URLS", "10k" }
 
 func split(args []string) (parts [][]string) {
@@ -262,12 +263,23 @@ func split(args []string) (parts [][]string) {
 	return append(parts, part)
 }
 
-// heal: /ill is well from now on.
+// heal makes /ill answer from now on.
 func cmdHeal(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Value(siteKey{}).(*site).healthy.Store(true)
 }
 
-// lines N FILE: want so many lines.
+// same-lines FILE FILE checks that both have the same number of lines, at least
+// one.
+func cmdSameLines(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: same-lines FILE FILE")
+	}
+	if a, b := strings.Count(ts.ReadFile(args[0]), "\n"), strings.Count(ts.ReadFile(args[1]), "\n"); a != b || a == 0 {
+		ts.Fatalf("%s has %d lines, %s %d", args[0], a, args[1], b)
+	}
+}
+
+// lines N FILE checks the number of lines.
 func cmdLines(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: lines N FILE")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestPrivateFiles: whatever the umask, only its owner may enter a new crawl
+// TestPrivateFiles: whatever the umask, only the owner can enter a new crawl
 // directory, connect to the socket and read the files that have a key, at every
 // moment.
 func TestPrivateFiles(t *testing.T) {
@@ -63,7 +63,7 @@ func TestPrivateFiles(t *testing.T) {
 					t.Error(err)
 				}
 				select {
-				case <-entered: // it crawls
+				case <-entered: // it is crawling
 				case <-ended:
 					t.Fatalf("the crawl has ended: %s", crawl.Stderr)
 				}
@@ -96,31 +96,6 @@ func TestPrivateFiles(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestOldCardIsHidden: a crawl that an older version created gets a card that
-// only its owner can read.
-func TestOldCardIsHidden(t *testing.T) {
-	program, err := exec.LookPath("crawler") // testscript.Main puts it there
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "c.crawl")
-	site := httptest.NewServer(http.NotFoundHandler())
-	defer site.Close()
-	card := filepath.Join(dir, "crawl.json")
-	for range 2 {
-		crawl := underUmask(t, "022", program, "crawl", "--dir", dir, "--urls", "1000", "--delay", "0", "--allow-private", site.URL)
-		if err := crawl.Run(); err != nil {
-			t.Fatal(err, crawl.Stderr)
-		}
-		if info, err := os.Stat(card); err != nil || info.Mode() != 0o600 {
-			t.Errorf("the card has mode %v (%v)", info.Mode(), err)
-		}
-		if err := os.Chmod(card, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // underUmask returns a command of the program that is started with a umask.

@@ -8,15 +8,15 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// The command line on crawls that workers share, against servers of its own:
-// REDIS is one as it should be; of the others, which are faulty, only the
-// addresses are given. LOCKED wants a password, and lets the user "few" do
-// little; EVICTS forgets keys when its memory is used up; SECURE speaks TLS, by
-// a certificate that CA vouches for.
+// The command line on crawls that workers share, with its own servers. REDIS
+// works. The others are faulty, and only their addresses are given: LOCKED
+// wants a password, and allows the user "few" only few commands; EVICTS evicts
+// keys when its memory is used up; SECURE speaks TLS, with a certificate of the
+// authority CA.
 func TestRedisScripts(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	locked := servers.Redis(t, servers.RedisOptions{Config: map[string]string{
-		"requirepass": "secret", "user": "few on >secret ~* +@read +info +hello +auth +client",
+		"requirepass": "geheim", "user": "few on >geheim ~* +@read +info +hello +auth +client",
 	}})
 	evicts := servers.Redis(t, servers.RedisOptions{Config: map[string]string{
 		"maxmemory": "64mb", "maxmemory-policy": "allkeys-lru",

@@ -24,7 +24,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// oddWeb is what scripts about the ways of the web crawl: a site that is all
+// oddWeb is for scripts about unusual networks: a site that answers for all
 // hosts, a name server, and a proxy.
 type oddWeb struct {
 	site  *httptest.Server
@@ -33,7 +33,7 @@ type oddWeb struct {
 	done  chan struct{}
 
 	mu      sync.Mutex
-	targets map[string]bool // where the proxy was told to go
+	targets map[string]bool // the targets that the proxy was given
 }
 
 func newOddWeb(t *testing.T) *oddWeb {
@@ -64,12 +64,12 @@ func (o *oddWeb) setenv(env *testscript.Env) {
 
 type oddKey struct{}
 
-// addressOf is what the name server says.
+// addressOf returns the answer of the name server.
 func addressOf(name string, _ int) []netip.Addr {
 	switch name {
 	case "here.test":
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
-	case "example.test": // an address for documentation: there is nobody
+	case "example.test": // an address for documentation, which no machine has
 		return []netip.Addr{netip.MustParseAddr("203.0.113.7")}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (o *oddWeb) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tunnel is a proxy that notes where it is told to go and goes to the site
+// tunnel is a proxy that notes the target it is given and connects to the site
 // instead, for user u with the password geheim.
 func (o *oddWeb) tunnel(w http.ResponseWriter, r *http.Request) {
 	if user, password, _ := basicAuth(r); r.Method != http.MethodConnect || user != "u" || password != "geheim" {
@@ -148,7 +148,7 @@ func basicAuth(r *http.Request) (user, password string, ok bool) {
 	return asked.BasicAuth()
 }
 
-// proxied TARGET: the proxy was told to go there.
+// proxied TARGET checks that the proxy was given the target.
 func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] proxied TARGET")
@@ -161,8 +161,9 @@ func cmdProxied(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answers N DIR [ROBOTS]: so many records of a crawl have an answer, each where
-// its record says, and the files have no other answers but so many of a robots.txt.
+// answers N DIR [ROBOTS] checks that N records of a crawl have an answer at the
+// place that they name, and that the files have no other answers except ROBOTS
+// ones of a robots.txt.
 func cmdAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 && len(args) != 3 {
 		ts.Fatalf("usage: answers N DIR [ROBOTS]")

@@ -1,9 +1,9 @@
-// Package links makes reports of the links that a crawl kept: broken ones, chains
+// Package links makes reports of the links that a crawl kept: broken links, chains
 // of redirects, canonical conflicts, and the graph.
 //
-// It owns what these are. It does not know where records and links are kept: its
-// sources are iterators, which it reads several times. Each report states its
-// memory.
+// It owns the definitions of these reports. It does not know where records and
+// links are kept: its sources are iterators, which it reads several times. The
+// comment of each report states its memory.
 package links
 
 import (
@@ -18,9 +18,10 @@ import (
 type Link struct {
 	Source string `json:"source"` // URL of the page
 	record.Edge
+	Round int `json:"round,omitempty"` // of the page's record
 }
 
-// Source has the records and the links of a crawl. Each call begins anew.
+// Source is the records and the links of a crawl. Each call starts a new iteration.
 type Source struct {
 	Records func() iter.Seq2[record.Record, error]
 	Links   func() iter.Seq2[Link, error]
@@ -38,8 +39,8 @@ type Broken struct {
 	Kind    string `json:"kind"`
 }
 
-// isBroken reports whether an outcome says that a URL has no page. That this crawl
-// may not ask for it, or did not want its type, says nothing about it.
+// isBroken reports whether an outcome means that a URL has no page. An outcome that
+// only says that the crawl did not ask, or did not want the type, is not broken.
 func isBroken(outcome string) bool {
 	switch frontier.Outcome(outcome) {
 	case frontier.ClientError, frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead:
@@ -51,9 +52,9 @@ func isBroken(outcome string) bool {
 // batch is how many broken targets are in memory at once, some 300 bytes each.
 const batch = 500_000
 
-// Broken yields the links whose targets' last records say that they have no page.
-// Of targets without a record nothing is known. It reads the records twice and the
-// links once, and so again for each further 500,000 broken targets.
+// Broken yields the links whose targets have no page, according to the last record
+// of each. Targets without a record are left out. It reads the records twice and
+// the links once, and again for each further 500,000 broken targets.
 func (s Source) Broken() iter.Seq2[Broken, error] {
 	return func(yield func(Broken, error) bool) {
 		for first := 0; ; first += batch {
@@ -84,8 +85,8 @@ type target struct {
 	outcome, why  string
 }
 
-// brokenTargets returns the URLs of at most n broken records, from the first on,
-// unless a later round has another record.
+// brokenTargets returns the URLs of at most n broken records, starting with the
+// first, unless the URL has a record of a later round.
 func (s Source) brokenTargets(first, n int) (targets map[string]target, more bool, err error) {
 	targets = make(map[string]target)
 	seen := 0
@@ -117,8 +118,8 @@ func (s Source) brokenTargets(first, n int) (targets map[string]target, more boo
 	return targets, more, nil
 }
 
-// Chain is a URL that redirects to another that redirects, to itself, or to a URL
-// that has no page.
+// Chain is a URL that redirects to another redirect, to itself, or to a URL that
+// has no page.
 type Chain struct {
 	URL     string   `json:"url"`
 	Hops    int      `json:"hops"`
@@ -128,9 +129,9 @@ type Chain struct {
 	Outcome string   `json:"outcome,omitempty"` // the same
 }
 
-// Chains yields the chains of redirects: one from each URL that no redirect leads
-// to, and one from each URL of a loop. It reads the records twice and keeps all
-// redirects in memory, some 300 bytes each.
+// Chains yields the chains of redirects: one from each URL that is not the target
+// of a redirect, and one from each URL of a loop. It reads the records twice and
+// keeps all redirects in memory, some 300 bytes each.
 func (s Source) Chains() iter.Seq2[Chain, error] {
 	return func(yield func(Chain, error) bool) {
 		next, ends, err := s.redirects()
@@ -172,8 +173,8 @@ type hop struct {
 	url   string
 }
 
-// redirects returns where URLs redirect to, and what the records of those say that
-// do not redirect themselves.
+// redirects returns the target of each URL that redirects, and the records of those
+// targets that do not redirect.
 func (s Source) redirects() (next map[string]hop, ends map[string]target, err error) {
 	next, ends = make(map[string]hop), make(map[string]target)
 	for r, err := range s.Records() {
@@ -230,9 +231,9 @@ type Conflict struct {
 	Why       string `json:"why"`
 }
 
-// Conflicts yields pages that name another URL as their canonical one, which was
-// crawled and has no page, redirects, or names a third one. It reads the records
-// three times and keeps the URLs that are so named in memory, some 300 bytes each.
+// Conflicts yields pages whose rel=canonical is another URL that was crawled and has
+// no page, redirects, or names a third URL. It reads the records three times and
+// keeps the named URLs in memory, some 300 bytes each.
 func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 	return func(yield func(Conflict, error) bool) {
 		named := make(map[string]record.Record) // with the fields that matter
@@ -269,7 +270,7 @@ func (s Source) Conflicts() iter.Seq2[Conflict, error] {
 	}
 }
 
-// disagrees says why a URL is no canonical one, as far as its record tells.
+// disagrees explains why a URL cannot be a canonical one, according to its record.
 func disagrees(r record.Record) string {
 	switch {
 	case r.RedirectTo != "":

@@ -30,7 +30,7 @@ func source(records []record.Record, edges ...string) Source {
 			return func(yield func(Link, error) bool) {
 				for _, edge := range edges {
 					from, to, _ := strings.Cut(edge, ">")
-					if !yield(Link{from, record.Edge{Target: to, Text: "t & " + to + "\x00", Kind: "a"}}, nil) {
+					if !yield(Link{Source: from, Edge: record.Edge{Target: to, Text: "t & " + to + "\x00", Kind: "a"}}, nil) {
 						return
 					}
 				}
@@ -62,8 +62,9 @@ func canonical(url, to string) record.Record {
 	return record.Record{URL: url, Outcome: "ok", Status: 200, Canonical: to}
 }
 
-// TestBroken: the last round of the target decides.
-func TestBroken(t *testing.T) {
+// TestBrokenByLastRound: the last round of the target decides whether a link is
+// broken.
+func TestBrokenByLastRound(t *testing.T) {
 	s := source([]record.Record{
 		page("ok", "ok", 200, 0), page("gone", "client_error", 404, 0), page("healed", "server_error", 500, 0), page("healed", "ok", 200, 1),
 		page("worse", "server_error", 502, 1), page("worse", "throttled", 429, 0), page("robots", "robots", 0, 0),
@@ -77,7 +78,7 @@ func TestBroken(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// In small batches nothing is missing, and nothing comes twice.
+	// With small batches nothing is missing, and nothing comes twice.
 	var names []string
 	for first := 0; ; first++ {
 		targets, more, err := s.brokenTargets(first, 1)
@@ -96,7 +97,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-func TestChains(t *testing.T) {
+func TestRedirectChains(t *testing.T) {
 	s := source([]record.Record{
 		redirect("a", "b"), redirect("b", "c"), page("c", "ok", 200, 0),
 		redirect("one", "c"), redirect("broken", "gone"), page("gone", "client_error", 410, 0),
@@ -113,7 +114,7 @@ func TestChains(t *testing.T) {
 	}
 }
 
-func TestConflicts(t *testing.T) {
+func TestCanonicalConflicts(t *testing.T) {
 	s := source([]record.Record{
 		canonical("a", "b"), canonical("b", "b"), canonical("c", "d"), canonical("d", "e"), canonical("e", ""), canonical("f", "gone"), page("gone", "client_error", 404, 0),
 		canonical("g", "r"), redirect("r", "a"), canonical("h", "never"), canonical("i", "dead"), page("dead", "network", 0, 0),
@@ -127,9 +128,9 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestGraph: the CSV has the links; the GEXF is XML in which each edge joins nodes
-// that are there once.
-func TestGraph(t *testing.T) {
+// TestGraphFiles: the CSV has the links. The GEXF is XML in which each node
+// occurs once and each edge joins two of them.
+func TestGraphFiles(t *testing.T) {
 	s := source([]record.Record{{URL: "a?x=1&y=2", Outcome: "ok", Status: 200, Title: "<A> \x00"}, page("b", "network", 0, 0)}, "a?x=1&y=2>b", "b>c", "b>a?x=1&y=2")
 	var text bytes.Buffer
 	if err := s.WriteCSV(&text); err != nil {
@@ -160,8 +161,8 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// TestErrors: an error of a source ends each report.
-func TestErrors(t *testing.T) {
+// TestSourceErrors: an error of a source ends each report.
+func TestSourceErrors(t *testing.T) {
 	broken := errors.New("broken")
 	s := Source{
 		Records: func() iter.Seq2[record.Record, error] {

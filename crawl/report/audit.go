@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Audit is the books of a crawl counted anew. docs/reference/audit.md says what each term
-// is counted from.
+// Audit is a recount of a crawl. docs/reference/audit.md lists what each term is
+// counted from.
 type Audit struct {
 	Balanced bool     `json:"balanced"`
 	Terms    []Term   `json:"terms"`
@@ -14,7 +14,7 @@ type Audit struct {
 	Notes    []string `json:"notes,omitempty"`  // what was not counted, and why
 }
 
-// Term is one term of the books.
+// Term is one term of the two sums.
 type Term struct {
 	Term    string  `json:"term"`
 	Counter uint64  `json:"counter"`

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Cores is how many of them this process can use.
+// Cores returns the number of cores that this process can use.
 func Cores() int { return min(runtime.GOMAXPROCS(0), runtime.NumCPU()) }
 
-// CPUMeter tells which part of all cores this process uses.
+// CPUMeter measures the share of all cores that this process uses.
 type CPUMeter struct {
 	at   time.Time
 	used time.Duration
@@ -19,7 +19,7 @@ type CPUMeter struct {
 // NewCPUMeter begins to measure.
 func NewCPUMeter(now time.Time) CPUMeter { return CPUMeter{at: now, used: cpuTime()} }
 
-// Read returns the share since the last read, 0 to 1.
+// Read returns the share since the last call, from 0 to 1.
 func (c *CPUMeter) Read(now time.Time) float64 {
 	used, wall := cpuTime(), now.Sub(c.at)
 	if wall < 10*time.Millisecond { // the system counts in ticks
@@ -30,7 +30,7 @@ func (c *CPUMeter) Read(now time.Time) float64 {
 	return c.last
 }
 
-// cpuTime is what this process has used so far.
+// cpuTime returns the CPU time that this process has used so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Gauges say what a worker and its hosts are busy with at one moment. Of the
-// hosts that it holds each is in one of the waiting states or is being asked;
-// pages that came wait for the store beside that.
+// Gauges describe what a worker and its hosts do at one moment. Each host that the
+// worker holds is in one of the waiting states or is being asked. Pages that were
+// received and wait for the store are counted in addition.
 type Gauges struct {
 	Slots            int           // hosts that may be asked at once (--concurrency)
 	Asking           int           // hosts being asked
-	FewDescriptors   bool          // Slots cannot grow, for the process may open no more files
-	Late             int           // more of them, which are late and take no slot
+	FewDescriptors   bool          // Slots cannot grow, because the process may open no more files
+	Late             int           // further hosts being asked, which are late and take no slot
 	Held             int           // hosts leased by this worker
 	Parked           int           // of them, waiting for their delay
 	RateWaiting      int           // requests waiting for --rate
 	BandwidthWaiting int           // requests waiting for --bandwidth
 	StoreWaiting     int           // pages that came and wait for the store
-	RobotsWaiting    int           // hosts whose pages wait for their robots.txt, also those being asked for it
+	RobotsWaiting    int           // hosts whose pages wait for robots.txt, also if it is being requested
 	NamesWaiting     int           // requests waiting for the address of a name
 	Hosts            int           // hosts with work, held or not
 	Due              bool          // the store has due hosts that were not taken
@@ -31,9 +31,9 @@ type Gauges struct {
 	Paused           bool          // by the user
 	Empty            bool          // nothing is queued or leased
 	Feeding          bool          // seeds are still being read
-	Silent           time.Duration // the store has not answered for so long; 0: it answers
-	StoreName        string        // what the store is called when it is silent, such as Redis; empty: it
-	Down             string        // why this machine cannot make requests now; empty: it can
+	Silent           time.Duration // the store has not answered for so long; 0 means that it answers
+	StoreName        string        // the store in messages about its silence, such as Redis; empty means "the store"
+	Down             string        // why this machine cannot make requests now; empty means that it can
 	ShortMemory      bool          // the crawl takes on no more hosts, to stay within --memory
 	CPU              float64       // share of all cores that the process uses, 0 to 1
 	Cores            int           // all of them
@@ -67,31 +67,33 @@ const (
 	Memory      Kind = "memory"
 )
 
-// Kinds lists all of them, in the order in which a table shows equals.
+// Kinds lists all kinds, in the order in which a table shows equal ones.
 var Kinds = []Kind{Politeness, Network, CPU, Store, Robots, Names, Backoff, Rate, Bandwidth, Machine, Memory, Descriptors, Paused, Feeding, Empty, Unknown}
 
-// busyCPU is the share of the cores from which on more requests would only wait
-// for them.
+// busyCPU is the share of the cores above which more requests would only wait for
+// the CPU.
 const busyCPU = 0.9
 
-// Kind says what limits at this moment, by the first of these that holds:
+// Kind returns what limits the crawl at this moment: the first of these that holds.
 //
-//  1. store: it does not answer. What is known of the rest is as old as that.
-//     paused: as it says. Nothing is queued: seeds while they are being read,
-//     else empty.
+//  1. store: it does not answer. The other gauges may then be out of date.
+//     paused: by the user. Nothing is queued: seeds while they are being read,
+//     otherwise empty.
 //  2. machine: its proxy or name server does not answer, or it has no descriptor
 //     or port left.
-//     memory: no more hosts are taken on, to stay within --memory.
-//     rate: a request waits for --rate. bandwidth: one waits for --bandwidth.
+//     memory: the worker takes no more hosts, to stay within --memory.
+//     rate: a request waits for --rate. bandwidth: a request waits for --bandwidth.
 //  3. cpu: the process uses 90 % of all cores or more.
 //  4. What most hosts wait for: the name server (names, if most of those being
-//     asked do), their answers (network, or descriptors if no more hosts may be
-//     asked at once for want of those), the store, their robots.txt, their delay (politeness; a host that no worker holds waits
-//     for it too, unless hosts that are due were not taken), or their next try
-//     after a failure (backoff). While all slots are in use neither of the last
-//     two counts: a host that becomes due must wait for a slot.
+//     asked do), their answers (network, or descriptors if too few descriptors
+//     prevent more requests), the store, their robots.txt, their delay (politeness),
+//     or their next attempt after a failure (backoff). A host that no worker holds
+//     counts as waiting for its delay, unless hosts that are due were not taken.
+//     While all slots are in use neither politeness nor backoff counts: a host that
+//     becomes due must wait for a slot.
 //
-// Of equal numbers the delay goes first, then names, network, store, robots, backoff.
+// Of equal numbers the first of this list wins: politeness, names, network, store,
+// robots, backoff.
 func (g Gauges) Kind() Kind {
 	switch {
 	case g.Silent > 0:
@@ -139,8 +141,8 @@ func (g Gauges) Kind() Kind {
 	return kind
 }
 
-// naming is how many hosts wait for the name server: all that wait for an answer
-// or robots.txt, if most of those being asked do.
+// naming returns how many hosts wait for the name server: all that wait for an
+// answer or robots.txt, if most of those being asked do.
 func (g Gauges) naming() int {
 	if asking := g.Asking + g.Late; 2*g.NamesWaiting > asking {
 		return max(asking, g.RobotsWaiting)
@@ -148,8 +150,8 @@ func (g Gauges) naming() int {
 	return 0
 }
 
-// network is Descriptors if only those keep the worker from asking more hosts at
-// once, else Network.
+// network returns Descriptors if a lack of descriptors prevents more requests, else
+// Network.
 func (g Gauges) network() Kind {
 	if g.full() && g.FewDescriptors {
 		return Descriptors
@@ -157,25 +159,25 @@ func (g Gauges) network() Kind {
 	return Network
 }
 
-// backingOff is how many of the hosts that no worker holds wait because they
+// backingOff returns how many of the hosts that no worker holds wait because they
 // failed.
 func (g Gauges) backingOff() int { return min(g.BackingOff, max(g.Hosts-g.Held, 0)) }
 
 // full reports whether all slots are in use.
 func (g Gauges) full() bool { return g.Slots > 0 && g.Asking >= g.Slots }
 
-// Factor is what limits a crawl, with the figures that say so. The zero Factor
-// knows nothing yet.
+// Factor is what limits a crawl, with the gauges that show it. The zero Factor is
+// unknown.
 type Factor struct {
 	Kind   Kind
 	Gauges Gauges // the newest that Kind is from
 }
 
-// Limiting returns what limited at most of the moments in history, which is in
-// the order of time; of equals the one that was seen last. One moment says
-// little: a busy host is between two requests now and then. But for a pause, and
-// a store that does not answer: they show at once, and once they are over what
-// was before counts no more.
+// Limiting returns the kind that limited at most of the moments in history, which
+// must be in the order of time. Of equal kinds it returns the one seen last. One
+// moment is not enough, because a busy host is between two requests now and then.
+// A pause and a silent store are exceptions: they count at once, and when they end
+// the moments before them no longer count.
 func Limiting(history []Gauges) Factor {
 	for i := len(history) - 1; i >= 0; i-- {
 		g := history[i]
@@ -207,7 +209,7 @@ func Limiting(history []Gauges) Factor {
 	return Factor{winner, history[last[winner]]}
 }
 
-// Words says for people what limits, with the flag that would change it:
+// Words describes what limits, with the flag that would change it:
 // "politeness: 1 host, 1 request/s (--delay 1s)".
 func (f Factor) Words() string {
 	g := f.Gauges
@@ -257,8 +259,8 @@ func (f Factor) Words() string {
 	}
 }
 
-// Limits reports whether something limits that Words names: a crawl that is
-// paused, or has nothing to fetch, is not limited by anything.
+// Limits reports whether something limits the crawl. A paused crawl, or one that
+// has nothing to fetch, is not limited.
 func (f Factor) Limits() bool {
 	switch f.Kind {
 	case Paused, Feeding, Empty, Unknown, "":
@@ -284,7 +286,7 @@ func (g Gauges) politeness() string {
 	return fmt.Sprintf("%s, %s (%s)", human.Plural(hosts, "host"), requests, why)
 }
 
-// waits is "1 page waits", "2 pages wait".
+// waits returns "1 page waits", "2 pages wait".
 func waits(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " waits"

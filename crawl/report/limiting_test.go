@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestKind(t *testing.T) {
+func TestLimitingKind(t *testing.T) {
 	const s = time.Second
 	for _, test := range []struct {
 		name  string
@@ -99,8 +99,8 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// TestMajority: what limits is what limited at most of the moments.
-func TestMajority(t *testing.T) {
+// TestLimitingByMajority: the reported limit is the one at most of the moments.
+func TestLimitingByMajority(t *testing.T) {
 	parked := Gauges{Slots: 64, Held: 1, Parked: 1, Hosts: 1, Delay: time.Second}
 	asking := Gauges{Slots: 64, Held: 1, Asking: 1, Hosts: 1}
 	later := Gauges{Slots: 64, Held: 2, Parked: 2, Hosts: 2, Delay: time.Second}

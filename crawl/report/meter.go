@@ -7,39 +7,39 @@ import (
 )
 
 const (
-	// rateOver is the time that rates are taken over: long enough for a host
-	// asked every few seconds, short enough to see a change.
+	// rateOver is the time over which rates are taken: long enough for a host
+	// that is asked every few seconds, short enough to show a change.
 	rateOver = 10 * time.Second
-	// leftOver is the time that the time left is worked out from. After as long
-	// without a new URL the queue counts as all there is.
+	// leftOver is the time from which the remaining time is computed. After this
+	// time without a new URL the queue counts as all there is.
 	leftOver = time.Minute
 	// voters are the samples that decide what limits.
 	voters = 15
 )
 
-// A Meter makes rates out of samples, and remembers what limited the crawl for
-// how long. The zero Meter is ready. It is not safe for concurrent use.
+// A Meter computes rates from samples, and counts for how long each kind limited
+// the crawl. The zero Meter is ready. It is not safe for concurrent use.
 type Meter struct {
 	samples []Sample // in the order of time; the first alone may be older than leftOver
 	took    map[Kind]time.Duration
 }
 
-// Reading is a Sample with what the ones before it tell.
+// Reading is a Sample with rates that were computed from earlier ones.
 type Reading struct {
 	Sample
-	Over           time.Duration // that the rates are taken over; 0: there are none yet
+	Over           time.Duration // that the rates are taken over; 0 means that there are none yet
 	PagesPerSecond float64
 	BytesPerSecond float64
 	Limit          Factor
 	End            End
 }
 
-// End is what a crawl will end with, as far as one can tell. The zero End: no
-// end is known.
+// End is the bound that the crawl will reach first. The zero End means that none is
+// known.
 type End struct {
 	By    Bound
 	Share float64       // of the way that lies behind, 0 to 1
-	Left  time.Duration // at the pace of the last minute; negative: that cannot be said
+	Left  time.Duration // at the pace of the last minute; negative means that cannot be said
 }
 
 // Bound is what ends a crawl.
@@ -53,8 +53,8 @@ const (
 	BySettled Bound = "if nothing new comes" // nothing has for a minute
 )
 
-// Read takes the next sample. One a second is meant; the time between two of
-// them counts as limited by what the newer one says.
+// Read adds the next sample and returns its reading. There should be one sample a
+// second. The time between two samples is counted for the kind of the newer one.
 func (m *Meter) Read(s Sample) Reading {
 	if n := len(m.samples); n > 0 {
 		if m.took == nil {
@@ -95,7 +95,7 @@ func (m *Meter) limit() Factor {
 	return Limiting(history)
 }
 
-// end returns the end that comes first.
+// end returns the end that is reached first.
 func (m *Meter) end() End {
 	s, base := m.samples[len(m.samples)-1], m.samples[0]
 	over := s.Time.Sub(base.Time)
@@ -129,7 +129,7 @@ func (m *Meter) end() End {
 	})
 }
 
-// Share is how long one kind limited the crawl, and which part of the time.
+// Share is how long one kind limited the crawl.
 type Share struct {
 	Kind    Kind    `json:"kind"`
 	Seconds float64 `json:"seconds"`
@@ -159,7 +159,7 @@ func perSecond(from, to uint64, over time.Duration) float64 {
 	return float64(to-from) / over.Seconds()
 }
 
-// share is part of whole, at most 1 and 1 when there is nothing to do.
+// share returns part/whole, at most 1, and 1 if both are 0.
 func share(part, whole uint64) float64 {
 	if part >= whole {
 		return 1
@@ -167,7 +167,7 @@ func share(part, whole uint64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// left is how long n more take, negative when none come.
+// left returns how long n more take, or a negative duration if none come.
 func left(n uint64, perSecond float64) time.Duration {
 	const longest = 100 * 365 * 24 * time.Hour
 	if n == 0 {

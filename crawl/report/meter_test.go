@@ -22,7 +22,7 @@ func run(m *Meter, seconds int, sample func(second uint64) Sample) Reading {
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func TestRates(t *testing.T) {
+func TestRatesOfSamples(t *testing.T) {
 	var m Meter
 	r := run(&m, 100, func(i uint64) Sample {
 		// Twice as fast in the last ten seconds.
@@ -49,7 +49,7 @@ func TestFirstReadings(t *testing.T) {
 	}
 }
 
-func TestEnd(t *testing.T) {
+func TestEndReachedFirst(t *testing.T) {
 	const minute = time.Minute
 	for _, test := range []struct {
 		name    string

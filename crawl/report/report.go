@@ -12,32 +12,32 @@ import (
 // one version; none is renamed or gets another meaning.
 const Version = 1
 
-// Report is the account of a crawl. Its JSON form is for programs and stable;
-// WriteText and WriteSummary print it for people. What is nil was not measured
-// and is left out.
+// Report is the account of a crawl. Its JSON form is stable and made for programs.
+// WriteText and WriteSummary print it for people. Parts that are nil were not
+// measured and are left out.
 type Report struct {
 	Version int       `json:"version"` // Version
 	Crawl   string    `json:"crawl"`   // its directory or id
 	Made    time.Time `json:"made"`
 	End     string    `json:"end"`              // why the run ended, or that it is running, in words
-	Resume  string    `json:"resume,omitempty"` // the command that goes on with it; empty: there is nothing to go on with
+	Resume  string    `json:"resume,omitempty"` // the command that goes on with it; empty means that there is nothing to go on with
 
-	// ResumeNotes say what Resume needs and does not show: passwords, variables.
+	// ResumeNotes name what Resume needs and does not contain: passwords, variables.
 	ResumeNotes []string `json:"resume_notes,omitempty"`
 
 	Run      *Run                        `json:"run,omitempty"`
 	Seeds    *Seeds                      `json:"seeds,omitempty"`
 	Books    frontier.Books              `json:"books"`           // of the whole crawl
-	Fault    string                      `json:"fault,omitempty"` // why the books do not balance; empty: they do
+	Fault    string                      `json:"fault,omitempty"` // why the books do not balance; empty means that they do
 	Outcomes map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
 	Pages    uint64                      `json:"pages"`   // what --max-pages counts
 	Retries  uint64                      `json:"retries"` // URLs queued again after an attempt that failed
 	Delayed  uint64                      `json:"delayed"` // of those queued
 	Hosts    uint64                      `json:"hosts"`   // hosts with queued or leased URLs
 	Records  string                      `json:"records"` // where they are
-	// MissingRecords were lost from their files, which was accepted.
+	// MissingRecords were lost from their files, and the user accepted that.
 	MissingRecords uint64 `json:"missing_records,omitempty"`
-	Answers        string `json:"answers,omitempty"` // where those are that were kept; empty: none were
+	Answers        string `json:"answers,omitempty"` // where those are that were kept; empty means none were
 
 	Limits []Share   `json:"limits,omitempty"`        // what limited this run, longest first
 	Top    *TopHosts `json:"top_hosts,omitempty"`     // of this run
@@ -45,20 +45,21 @@ type Report struct {
 	// Errors are the attempts of the whole crawl that failed, by cause, with what
 	// this run added to them.
 	Errors    []CauseCount    `json:"errors_by_cause,omitempty"`
-	LastError *LastError      `json:"last_error,omitempty"` // of this run; nil: no attempt failed
+	LastError *LastError      `json:"last_error,omitempty"` // of this run; nil means that no attempt failed
 	Filter    *Filter         `json:"filter,omitempty"`
 	FPR       *FalsePositives `json:"false_positives,omitempty"`
 	Exact     *Exact          `json:"exact,omitempty"`
+	Relays    []Relay         `json:"relays,omitempty"` // that deliver its events, by name
 }
 
-// Exact is what became of the URLs that no false positive may drop.
+// Exact is the account of exact URLs.
 type Exact struct {
-	Keys *ExactKeys `json:"keys,omitempty"` // nil: they are in the queue's own store
-	// Recovered counts new ones that the filter claimed to know: false positives
-	// that did no harm. Promoted counts those that may have been bulk URLs before.
+	Keys *ExactKeys `json:"keys,omitempty"` // nil means that they are in the queue's own store
+	// Recovered counts new exact URLs that the filter claimed: false positives that
+	// did no harm. Promoted counts those that may have been bulk URLs before.
 	Recovered uint64 `json:"recovered"`
 	Promoted  uint64 `json:"promoted"`
-	Outbox    uint64 `json:"outbox"` // what Postgres is still to be told or asked
+	Outbox    uint64 `json:"outbox"` // notes that wait for Postgres
 }
 
 // ExactKeys counts the keys of an exact set in Postgres.
@@ -67,14 +68,14 @@ type ExactKeys struct {
 	Queued  uint64  `json:"queued"`
 	Done    uint64  `json:"done"`
 	Failed  uint64  `json:"failed"`
-	Lag     float64 `json:"cleanup_lag_s"`   // since when the oldest key that is over waits to be forgotten
+	Lag     float64 `json:"cleanup_lag_s"`   // how long the oldest expired key has waited for its deletion
 	Fault   string  `json:"fault,omitempty"` // why they could not be counted
 }
 
 // total returns how many keys there are.
 func (k *ExactKeys) total() uint64 { return k.Pending + k.Queued + k.Done + k.Failed }
 
-// Run is what one run of a worker did.
+// Run is the account of one run of a worker.
 type Run struct {
 	Started        time.Time `json:"started"`
 	Seconds        float64   `json:"seconds"`
@@ -97,9 +98,9 @@ type Seeds struct {
 	Refused uint64 `json:"refused"`
 }
 
-// TopHosts are the hosts with the largest counts, largest first. They are from
-// a bounded sketch: a count is never too low, and Over says how much too high
-// it may be.
+// TopHosts are the hosts with the largest counts, largest first. They are from a
+// bounded sketch: a count is never too low, and Over is how much too high it may
+// be.
 type TopHosts struct {
 	Pages   []HostCount `json:"pages,omitempty"`
 	Errors  []HostCount `json:"errors,omitempty"`
@@ -124,8 +125,8 @@ type CauseCount struct {
 	Run   uint64 `json:"this_run,omitempty"` // part of Count
 }
 
-// CauseCounts returns the n most frequent causes in all, with what run, which all
-// includes, has of each.
+// CauseCounts returns the n most frequent causes in all, each with its count in
+// run. All includes run.
 func CauseCounts(all, run *topk.Sketch, n int) []CauseCount {
 	var counts []CauseCount
 	for _, c := range HostCountsBeside(all, run, n) {
@@ -144,8 +145,8 @@ func HostCounts(hosts *topk.Sketch, n int) []HostCount {
 	return counts
 }
 
-// HostCountsBeside returns HostCounts(all, n), with what run, which all includes,
-// has of each.
+// HostCountsBeside returns HostCounts(all, n), each with its count in run. All
+// includes run.
 func HostCountsBeside(all, run *topk.Sketch, n int) []HostCount {
 	counts := HostCounts(all, n)
 	for i := range counts {
@@ -172,11 +173,11 @@ type Layer struct {
 	Fill     float64  `json:"fill"`                // share of the bits that is set
 	FPR      float64  `json:"fpr"`                 // that it claims a URL never offered, now
 	Target   float64  `json:"target"`              // what FPR is when it is full
-	FullIn   *float64 `json:"full_in_s,omitempty"` // seconds until it is, at the pace now; nil: it takes no more, or nothing comes
+	FullIn   *float64 `json:"full_in_s,omitempty"` // seconds until it is, at the pace now; nil means that it takes no more, or nothing comes
 }
 
-// SecondsToFull returns how long a layer takes to fill at so many new URLs per
-// second; nil if it is full or nothing comes.
+// SecondsToFull returns how long a layer takes to fill at this rate of new URLs,
+// or nil if it is full or the rate is 0.
 func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 	if keys >= capacity || !(addedPerSecond > 0) || math.IsInf(addedPerSecond, 1) {
 		return nil
@@ -185,9 +186,8 @@ func SecondsToFull(keys, capacity uint64, addedPerSecond float64) *float64 {
 	return &seconds
 }
 
-// FalsePositives are three figures for one thing, the probability now that a
-// URL never offered is taken for a known one, each from something else; and
-// what that has cost.
+// FalsePositives are three estimates of the current probability that a URL never
+// offered is taken for a known one, each from another source; and the expected loss.
 type FalsePositives struct {
 	Estimated *Figure `json:"estimated,omitempty"` // from the fill of sampled blocks
 	Probed    *Figure `json:"probed,omitempty"`    // from random fingerprints
@@ -201,7 +201,7 @@ type Figure struct {
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 	Hits   uint64  `json:"hits,omitempty"`   // false positives among Trials
-	Trials uint64  `json:"trials,omitempty"` // 0: P was not counted
+	Trials uint64  `json:"trials,omitempty"` // 0 means P was not counted
 }
 
 // Lost is the expected number of new URLs that were taken for known ones so

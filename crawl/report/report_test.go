@@ -61,6 +61,11 @@ func full() *Report {
 			Lost:      &Lost{Expected: 1.16, Low: 1.15, High: 1.17},
 		},
 		Exact: &Exact{Keys: &ExactKeys{Pending: 1, Queued: 234_567, Done: 900_000, Failed: 432, Lag: 90}, Recovered: 2, Promoted: 3, Outbox: 17},
+		Relays: []Relay{
+			{Name: "audit", Events: 1, Bytes: 900, Seconds: 3600, Away: "dial tcp 192.0.2.9:4222: connect: connection refused\x1b[2J"},
+			{Name: "index", Dead: 2}, {Name: "index", Worker: "host-1", Events: 12_345, Bytes: 34_567_890, Seconds: 90},
+			{Name: "lost", Fault: "events: pages-000002.jsonl, bytes 0 to 1048576 is missing"},
+		},
 	}
 }
 
@@ -76,8 +81,8 @@ func small() *Report {
 	}
 }
 
-// TestGolden holds the texts to files, which -update writes anew.
-func TestGolden(t *testing.T) {
+// TestReportGolden compares the texts with files, which -update writes anew.
+func TestReportGolden(t *testing.T) {
 	for name, text := range map[string]func(*strings.Builder) error{
 		"full.txt":    func(b *strings.Builder) error { return full().WriteText(b) },
 		"summary.txt": func(b *strings.Builder) error { return full().WriteSummary(b) },
@@ -111,7 +116,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// checkText: what people read fits 80 columns and tells their terminal nothing.
+// checkText fails unless a text fits 80 columns and has no control characters
+// for a terminal.
 func checkText(t *testing.T, name, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -121,7 +127,7 @@ func checkText(t *testing.T, name, text string) {
 	}
 }
 
-// TestReportJSON: what was written is read back.
+// TestReportJSON: a report reads back as it was written.
 func TestReportJSON(t *testing.T) {
 	text, err := json.Marshal(full())
 	if err != nil {
@@ -160,7 +166,7 @@ func TestSecondsToFull(t *testing.T) {
 	}
 }
 
-// TestBrokenWriter: a report that could not be written is an error.
+// TestBrokenWriter: Write returns the writer's error.
 func TestBrokenWriter(t *testing.T) {
 	for after := range 2 {
 		if err := full().WriteText(&broken{after}); !errors.Is(err, os.ErrClosed) {

@@ -19,8 +19,8 @@ import (
 // name goes beyond.
 const textWidth = 80
 
-// WriteSummary prints what a run ends with: why, how fast, the books, what
-// limited it, what was lost, and how to go on.
+// WriteSummary prints the end of a run: why it ended, its rates, the counters, what
+// limited it, what was lost, and how to resume.
 func (r *Report) WriteSummary(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", human.Printable(r.Crawl), human.Printable(r.End))
@@ -37,6 +37,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	if r.Exact != nil {
 		r.Exact.write(&b, r.FPR)
 	}
+	writeRelays(&b, r.Relays)
 	if len(r.Limits) > 0 {
 		fact(&b, "limited by", limitsInLine(r.Limits))
 	}
@@ -62,7 +63,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	return err
 }
 
-// WriteText prints the whole report: the summary, then what it is made of.
+// WriteText prints the whole report: the summary, then the details.
 func (r *Report) WriteText(w io.Writer) error {
 	if err := r.WriteSummary(w); err != nil {
 		return err
@@ -73,11 +74,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, c := range r.Errors {
 		causes = append(causes, HostCount{Host: c.Cause, Count: c.Count, Over: c.Over, Run: c.Run})
 	}
-	writeHosts(&b, "Errors by cause", causes, human.Commas, true)
-	if t := cmp.Or(r.TopAll, r.Top); t != nil { // reports of earlier versions have those of the run only
-		writeHosts(&b, "Hosts with the most pages", t.Pages, human.Commas, r.TopAll != nil)
-		writeHosts(&b, "Hosts with the most errors", t.Errors, human.Commas, r.TopAll != nil)
-		writeHosts(&b, "Hosts that were waited for longest", t.Waiting, milliseconds, r.TopAll != nil)
+	writeHosts(&b, "Errors by cause", causes, human.Commas)
+	if t := r.TopAll; t != nil {
+		writeHosts(&b, "Hosts with the most pages", t.Pages, human.Commas)
+		writeHosts(&b, "Hosts with the most errors", t.Errors, human.Commas)
+		writeHosts(&b, "Hosts that were waited for longest", t.Waiting, milliseconds)
 	}
 	if r.Filter != nil {
 		r.Filter.write(&b)
@@ -101,7 +102,7 @@ func (n *Run) write(b *strings.Builder) {
 		human.Commas(n.Requests), human.Commas(n.RobotsRequests), human.Commas(n.Errors)))
 }
 
-// writeBooks prints the accounts of the crawl (P6), with every reason.
+// writeBooks prints the two sums of the crawl (P6), with every reason of a refusal.
 func (r *Report) writeBooks(b *strings.Builder) {
 	k := r.Books
 	fact(b, "found", fmt.Sprintf("%s = %s added + %s seen + %s refused",
@@ -125,8 +126,8 @@ func (r *Report) writeBooks(b *strings.Builder) {
 	}
 }
 
-// write prints the exact keys, and the false positives among them beside what
-// the filter promises.
+// write prints the exact keys, and the recovered false positives beside the rate
+// of the filter.
 func (e *Exact) write(b *strings.Builder, filter *FalsePositives) {
 	if k := e.Keys; k != nil && k.Fault != "" {
 		fact(b, "exact", human.Printable(k.Fault))
@@ -174,30 +175,21 @@ func writeLimits(b *strings.Builder, limits []Share) {
 	}
 }
 
-// writeHosts prints a table of hosts or causes, with the part of the run beside each count
-// of a whole crawl.
-func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(uint64) string, ofCrawl bool) {
+// writeHosts prints a table of hosts or causes, with counts of the whole crawl and
+// of the run.
+func writeHosts(b *strings.Builder, title string, hosts []HostCount, words func(uint64) string) {
 	if len(hosts) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", title)
-	margin := 14
-	if ofCrawl {
-		margin = 29
-		fmt.Fprintf(b, "  %14s %14s\n", "whole crawl", "this run")
-	}
+	fmt.Fprintf(b, "\n%s\n  %14s %14s\n", title, "whole crawl", "this run")
 	for _, h := range hosts {
 		over := ""
 		if h.Over > 0 {
 			over = fmt.Sprintf("  (at most %s too many)", words(h.Over))
 		}
-		fmt.Fprintf(b, "  %14s", words(h.Count))
-		if ofCrawl {
-			fmt.Fprintf(b, " %14s", words(h.Run))
-		}
-		fmt.Fprintf(b, "  %s%s\n", human.Printable(h.Host), over)
+		fmt.Fprintf(b, "  %14s %14s  %s%s\n", words(h.Count), words(h.Run), human.Printable(h.Host), over)
 		if h.Cause != "" {
-			fmt.Fprintf(b, "  %*s  %s\n", margin, "", human.Printable(h.Cause))
+			fmt.Fprintf(b, "  %29s  %s\n", "", human.Printable(h.Cause))
 		}
 	}
 }
@@ -276,10 +268,10 @@ func few(x float64) string {
 	return humanize.Comma(int64(math.Round(min(x, 1e18))))
 }
 
-// unbroken is a space that fact does not break a line at.
+// unbroken is a space at which fact does not break a line.
 const unbroken = "\u00a0"
 
-// fact prints a name and a value, which goes on below itself when it is long.
+// fact prints a name and a value. A long value goes on in the next line.
 func fact(b *strings.Builder, name, value string) {
 	const indent = 14
 	at := indent
@@ -301,8 +293,8 @@ func fact(b *strings.Builder, name, value string) {
 	b.WriteByte('\n')
 }
 
-// breakdown lists counts by name, largest first; a name and its count stay on
-// one line.
+// breakdown lists counts by name, largest first. A name and its count stay on one
+// line.
 func breakdown[K ~string](counts map[K]uint64) string {
 	var names []K
 	for name, n := range counts {

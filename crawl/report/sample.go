@@ -1,5 +1,5 @@
 // Package report is the account of a crawl: what it has done, what limits it, and
-// what its filter may have cost.
+// what its filter may have lost.
 //
 // It owns the figures, their JSON form and their text, and the arithmetic from
 // samples to rates and limits. It measures nothing and reads no clock: package
@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// Sample is a crawl as of one moment. Counters count from the beginning of the
-// crawl or of the run, whichever the caller has, and always the same.
+// Sample is the state of a crawl at one moment. Counters start at the beginning of
+// the crawl or of the run; the caller uses the same start for all samples.
 type Sample struct {
 	Time    time.Time
 	Started time.Time // of this run
@@ -25,7 +25,7 @@ type Sample struct {
 	Requests uint64
 	Errors   uint64 // attempts that failed
 
-	LastError *LastError // the newest of them; nil: there is none
+	LastError *LastError // the newest of them; nil means that there is none
 	Unreached bool       // no seed has been reached, and nothing can be tried now
 
 	Queued  uint64 // waiting, delayed or not
@@ -35,17 +35,19 @@ type Sample struct {
 
 	Found, Added, Seen, Refused uint64
 
-	MaxPages uint64    // 0: no limit
-	Deadline time.Time // of --max-time; zero: none
+	MaxPages uint64    // 0 means no limit
+	Deadline time.Time // of --max-time; zero means none
 	Closed   bool      // nothing can be added any more: the queue is all there is
+
+	Relays []Relay // that deliver its events, as of some seconds ago
 
 	Gauges Gauges
 }
 
-// LastError says why the last attempt that failed did.
+// LastError is the cause of the last attempt that failed.
 type LastError struct {
 	Time  time.Time `json:"time"`
-	Host  string    `json:"host,omitempty"` // empty: this machine could not make the request
+	Host  string    `json:"host,omitempty"` // empty means that this machine could not make the request
 	Error string    `json:"error"`
 }
 
@@ -57,7 +59,7 @@ func (e *LastError) String() string {
 	return human.Printable(e.Host + ": " + e.Error)
 }
 
-// SeenShare returns which part of the URLs that were not refused was known.
+// SeenShare returns the share of seen URLs among those that were not refused.
 func (s Sample) SeenShare() float64 {
 	return float64(s.Seen) / float64(max(s.Added+s.Seen, 1))
 }

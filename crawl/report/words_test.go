@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNumbers(t *testing.T) {
+func TestNumbersInWords(t *testing.T) {
 	for _, pair := range [][2]string{
 		{probability(7.1234e-7), "7.12e-07"},
 		{few(0), "0"},

@@ -137,7 +137,7 @@ func (s *Schema) find(name string) (Column, error) {
 	return Column{}, fmt.Errorf("no column %q: want %s%s", name, strings.Join(s.Names(), ", "), s.paths())
 }
 
-// paths says how members of objects are named.
+// paths describes the names of members of objects.
 func (s *Schema) paths() string {
 	if len(s.objects) == 0 {
 		return ""
@@ -162,8 +162,8 @@ func (s *Schema) Column(text string) (Column, error) {
 	return c, err
 }
 
-// convert returns a value as a cell of a column of this kind. It does not fit: the
-// kind cannot hold it.
+// convert returns a value as a cell of a column of this kind. fits is false if the
+// kind cannot hold the value.
 func (k Kind) convert(v any) (cell any, fits bool) {
 	if v == nil {
 		return nil, true
@@ -217,7 +217,7 @@ func cellOf(cell any, err error) (any, bool) {
 	return cell, true
 }
 
-// number returns v as a number: text may be one. There is no infinity.
+// number returns v as a number; v may be text. Infinity is not a number here.
 func number(v any) (f float64, is bool) {
 	if _, boolean := v.(bool); boolean {
 		return 0, false

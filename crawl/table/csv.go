@@ -51,11 +51,11 @@ func csvCell(cell any) string {
 	return fmt.Sprint(cell) // a whole number or a bool
 }
 
-// harmless returns text in which no spreadsheet finds a formula. An apostrophe is
-// put before each of = + - @, and of their full-width forms, that stands at the
-// beginning or behind a semicolon, a tab, a bar or a line break: some spreadsheets
-// take these for the ends of cells, whatever quotes there are. Space, controls
-// and quotes between are looked through.
+// harmless returns text in which no spreadsheet finds a formula. It puts an
+// apostrophe before = + - @, and their full-width forms, at the beginning and after
+// a semicolon, a tab, a bar or a line break, because some spreadsheets end a cell
+// there even within quotes. Space, controls and quotes before such a character do
+// not hide it.
 func harmless(text string) string {
 	if !strings.ContainsAny(text, "=+-@＝＋－＠") {
 		return text

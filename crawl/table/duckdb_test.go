@@ -16,9 +16,9 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// TestDuckDB: DuckDB reads out of Parquet what the JSON lines say, with types, and
-// the same number of rows out of CSV.
-func TestDuckDB(t *testing.T) {
+// TestDuckDBReadsParquetAndCSV: DuckDB reads from Parquet what the JSON lines hold, with
+// types, and the same number of rows from CSV.
+func TestDuckDBReadsParquetAndCSV(t *testing.T) {
 	tool := installDuckDB(t)
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 2))
 	text := randomRecords(t, rng, 2000)

@@ -52,11 +52,11 @@ func (t Table) resolve(source func() Lines) ([]Column, error) {
 	return columns, nil
 }
 
-// discover returns the columns of the schema, and those of the members that the
-// selected records have beside.
+// discover returns the columns of the schema, and one for each other member of the
+// selected records.
 func (t Table) discover(lines Lines) ([]Column, error) {
 	found := make(map[string]Kind)
-	whole := make(map[string]bool) // objects that some record has no object for
+	whole := make(map[string]bool) // objects that are no object in some record
 	var sums Sums
 	for r, err := range t.selected(lines, &sums) {
 		if err != nil {
@@ -108,7 +108,7 @@ func (s *Schema) arrange(found map[string]Kind, whole map[string]bool) (columns 
 	return columns
 }
 
-// with returns the kind that holds what k holds, and v too. Any holds nothing yet.
+// with returns the kind that holds all values of k and v. Any holds none yet.
 func (k Kind) with(v any) Kind {
 	kind := JSON
 	switch v := v.(type) {

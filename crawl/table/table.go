@@ -2,9 +2,9 @@
 // Parquet: the columns that are asked for, of the records that a condition
 // selects.
 //
-// It owns the types of columns, the conditions of --where and the formats. It
-// does not know where records are kept: its source is an iterator of lines. It
-// reads one line at a time and needs memory for one row group of Parquet.
+// It owns the types of columns, the conditions of --where and the formats. It does
+// not know where records are kept: its source is an iterator of lines. It reads one
+// line at a time and needs memory for one row group of Parquet.
 package table
 
 import (
@@ -48,10 +48,10 @@ type Lines = iter.Seq2[[]byte, error]
 // Write writes the selected records of source to w.
 //
 // Without Columns, JSONL gets the lines as they are. CSV and Parquet get the
-// columns of the schema and, behind them, one column for each other member that
-// the selected records have, also for each member of an object such as fields.
-// To find those, and the types of members that the schema does not know, Write
-// calls source twice; else once.
+// columns of the schema, followed by one column for each other member of the
+// selected records and for each member of an object such as fields. To find those,
+// and the types of members that the schema does not know, Write reads the source
+// twice.
 func (t Table) Write(source func() Lines, w io.Writer) (sums Sums, err error) {
 	t.Format = cmp.Or(t.Format, JSONL)
 	columns, err := t.resolve(source)

@@ -72,8 +72,8 @@ const sample = `{"url":"http://a.example/","host":"a.example","outcome":"ok","st
 {"url":"http://b.example/","host":"b.example","outcome":"network","depth":1,"fetched_at":"2026-11-25T10:00:00Z","duration_ms":0,"error":"refused","fields":{"price":"7","unit price":3}}
 `
 
-// TestCondition: which of three records a condition selects.
-func TestCondition(t *testing.T) {
+// TestConditionSelects: which of three records a condition selects.
+func TestConditionSelects(t *testing.T) {
 	for condition, want := range map[string]string{
 		`status >= 400`:                          "b",
 		`status>=400`:                            "b",
@@ -149,7 +149,8 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// FuzzCondition: no condition breaks the parser, and an error names a place in it.
+// FuzzCondition: no text makes the parser panic, and an error names a place in
+// the text.
 func FuzzCondition(f *testing.F) {
 	f.Add(`not (status >= 400 and url ~ 'a''b') or "fields.x y" != 3`)
 	s := withFields()
@@ -165,8 +166,8 @@ func FuzzCondition(f *testing.F) {
 	})
 }
 
-// TestColumns: the same three records in each format.
-func TestColumns(t *testing.T) {
+// TestColumnsInEachFormat: the same three records in each format.
+func TestColumnsInEachFormat(t *testing.T) {
 	s := withFields()
 	columns := columnsOf(t, s, "url", "state", "status", "fields.price:float", "fields.tags", "fetched_at")
 	jsonl, _ := write(t, Table{Schema: s, Columns: columns}, sample)
@@ -211,8 +212,8 @@ http://b.example/,failed,,7,,2026-11-25T10:00:00Z
 	}
 }
 
-// TestRoundTrip: JSON lines → Parquet → JSON lines are equal, whatever random
-// records have, and each column has one type.
+// TestRoundTrip: random records are equal after JSON lines → Parquet → JSON
+// lines, and each column has one type.
 func TestRoundTrip(t *testing.T) {
 	seed := bloomtest.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -356,9 +357,9 @@ func rowOf(t *testing.T, f *parquet.File, kinds map[string]string, values parque
 	return r
 }
 
-// TestHostileCells: whatever a page says, no cell begins with what a spreadsheet
-// takes for a formula, also where it takes another character for the end of a
-// cell; and the text is there, but for the apostrophes.
+// TestHostileCells: no cell begins with a character that a spreadsheet takes
+// for a formula, even in one that ends cells at another character. The text is
+// complete apart from the apostrophes.
 func TestHostileCells(t *testing.T) {
 	hostile := []string{
 		`=1+1`, `+1`, `-1`, `@SUM(A1)`, "\t=1+1", "\r=1+1", "\n=1+1", ` =1+1`, `"=1+1"`, `=cmd|' /C calc'!A0`, `=HYPERLINK("http://evil.example","x")`,
@@ -373,7 +374,8 @@ func TestHostileCells(t *testing.T) {
 		fmt.Fprintf(&text, "{\"title\":%s,\"fields\":{\"a\":%s,\"b\":[%[2]s]},\"depth\":-5}\n", jsonText(cell), jsonText(cell))
 	}
 	out, _ := write(t, Table{Schema: s, Format: CSV, Columns: columnsOf(t, s, "title", "fields.a", "fields.b", "depth", "fields.=x")}, text.String())
-	// Read as it should be read, and as by a program that ends cells elsewhere.
+	// Read as it should be read, and as by a program that ends cells at another
+	// character.
 	all, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	if err != nil {
 		t.Fatal(err)
@@ -401,8 +403,9 @@ func TestHostileCells(t *testing.T) {
 	}
 }
 
-// TestSchema: the columns are those of docs/reference/records.md, whatever a record has.
-func TestSchema(t *testing.T) {
+// TestSchemaOfStruct: the columns are those of docs/reference/records.md,
+// whatever the records contain.
+func TestSchemaOfStruct(t *testing.T) {
 	s := schemaOf(reflect.TypeFor[struct {
 		A *int64         `json:"a,omitempty"`
 		B map[string]any `json:"b"`

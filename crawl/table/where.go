@@ -13,7 +13,7 @@ import (
 // Condition selects records. It is safe for concurrent use.
 type Condition struct{ holds func(*row) bool }
 
-// ConditionError says what is wrong with a condition, and where.
+// ConditionError describes a fault of a condition, and where it is.
 type ConditionError struct {
 	At      int    // the character, from 1
 	Near    string // what stands there; empty at the end
@@ -34,14 +34,14 @@ func (e *ConditionError) Error() string {
 //
 // A comparison is a column, one of = != < <= > >= ~ !~, and a value: ~ matches a
 // regular expression of package regexp. A column alone holds if the record has it
-// and it is not false, 0 or empty. Text with white space stands in quotes, '…' or
-// "…", in which two quotes are one. not, and, or bind in this order, the first
-// strongest. An error is a *ConditionError.
+// and it is not false, 0 or empty. Text with white space needs quotes, '…' or "…",
+// in which two quotes mean one. The operators are not, and, or, from the strongest
+// to the weakest. An error is a *ConditionError.
 //
-// A comparison with what a record does not have is false; != and !~ are the
-// opposites of = and ~. An absent bool is false. Members without a type of their
-// own, as in fields.price, compare as numbers if both sides are numbers, else as
-// text.
+// A comparison with a member that the record does not have is false; != and !~ are
+// the opposites of = and ~. An absent bool is false. Members without a type of their
+// own, such as fields.price, compare as numbers if both sides are numbers, otherwise
+// as text.
 func (s *Schema) Condition(text string) (*Condition, error) {
 	p := &parser{schema: s, text: text}
 	p.next()
@@ -311,7 +311,7 @@ func (p *parser) testTime(c Column, operator string) (func(*row) bool, error) {
 	}, nil
 }
 
-// decided says what an operator makes of the order of its sides.
+// decided reports whether an operator holds for the order of its sides.
 func decided(operator string, order int) bool {
 	switch operator {
 	case "<":

@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// moments are layouts of a time with its zone, days those of a day with or without
-// a time of no known zone.
+// moments are layouts of a time with its zone. days are those of a day, with or without
+// a time whose zone is not known.
 var (
 	moments = []string{
 		time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z0700",
@@ -32,7 +32,7 @@ func parseDate(text, order string) (found string, ok bool) {
 			return moment(t)
 		}
 	}
-	for _, layout := range universal { // of named zones only these two have one meaning
+	for _, layout := range universal { // only these two named zones are unambiguous
 		if t, err := time.Parse(layout, text); err == nil && (strings.HasSuffix(text, "GMT") || strings.HasSuffix(text, "UTC")) {
 			return moment(t)
 		}

@@ -11,19 +11,19 @@ import (
 type Page struct {
 	Root *html.Node // of the whole document; it is not changed
 	Base string     // absolute URL that references are relative to
-	// GiveUp is asked every few elements; when it returns true, no more fields
-	// are looked for. It is optional.
+	// GiveUp is called every few elements. When it returns true, the extraction stops.
+	// It is optional.
 	GiveUp func() bool
 }
 
-// Found is what a page has of one field.
+// Found is the result for one field.
 type Found struct {
 	Name     string
 	All      bool              // Values are an array
 	Values   []json.RawMessage // texts or numbers; one at most unless All
 	Required bool
 	Cut      bool   // some values, or the end of a text, were left out: see MaxFieldBytes
-	Why      string // why there is no value, for people; empty if there is one
+	Why      string // why there is no value, as text; empty if there is one
 }
 
 // Extract takes the fields of the set from a page, in the order of the set.
@@ -37,7 +37,7 @@ func (s *Set) Extract(p Page) []Found {
 	return all
 }
 
-// extract takes one field, and what it uses from room.
+// extract extracts one field, and subtracts its bytes from room.
 func (f *field) extract(t *tree, room *int) Found {
 	found := Found{Name: f.name, All: f.all, Required: f.required}
 	left := min(MaxFieldBytes, *room)
@@ -82,9 +82,9 @@ func (f *field) extract(t *tree, room *int) Found {
 	return found
 }
 
-// add adds a value if room has it, and returns its size.
+// add adds a value if it fits into room, and returns its size.
 func (f *field) add(found *Found, text string, isURL bool, room int) (size int) {
-	const least = 16 // bytes of a text that is worth having
+	const least = 16 // a text that must be cut to fewer bytes is left out
 	value, short := []byte(text), false
 	if f.form.kind != number {
 		value, short = encode(text, max(room, least))
@@ -98,13 +98,13 @@ func (f *field) add(found *Found, text string, isURL bool, room int) (size int) 
 	return len(value) + 1
 }
 
-// String returns the name of what the kind makes of a text.
+// String returns the name of the values of the kind.
 func (k kind) String() string {
 	return [...]string{"text", "text", "number", "date", "URL"}[k]
 }
 
-// JSON returns the fields that have values as an object, in their order; nil if
-// none has.
+// JSON returns an object of the fields that have values, in their order, or nil if none
+// has one.
 func JSON(all []Found) json.RawMessage {
 	var object []byte
 	for _, f := range all {
@@ -141,7 +141,7 @@ func Missing(all []Found) (names []string) {
 	return names
 }
 
-// Cut returns the names of fields of which something was left out.
+// Cut returns the names of fields that are incomplete.
 func Cut(all []Found) (names []string) {
 	for _, f := range all {
 		if f.Cut {

@@ -1,14 +1,14 @@
-// Package fields takes named values out of HTML documents: a price by its CSS
+// Package fields extracts named values from HTML documents: a price by its CSS
 // selector, a date from JSON-LD.
 //
-// It owns the language in which fields are written (docs/reference/fields.md),
-// which of them belong to a URL, and the extraction from a document that was
-// parsed already. It fetches nothing, builds no documents (package extract does)
-// and writes no records (package record does).
+// It owns the language in which fields are written (docs/reference/fields.md), the
+// choice of fields for a URL, and the extraction from a parsed document. It fetches
+// nothing, builds no documents (package extract does) and writes no records (package
+// record does).
 //
-// Everything is compiled once, by New. A page can make a selector match a million
-// times, or make it slow: what is kept of each page is bounded by MaxFieldBytes
-// and MaxPageBytes, and the caller's GiveUp is asked between elements.
+// New compiles everything once. A page can make a selector match a million times, or
+// make it slow. So MaxFieldBytes and MaxPageBytes bound what is kept of each page, and
+// the caller's GiveUp is called between elements.
 package fields
 
 import (
@@ -32,7 +32,7 @@ type Group struct {
 	Fields []string // each is NAME=SOURCE, see docs/reference/fields.md
 }
 
-// Rules say which fields each page has. They are safe for concurrent use.
+// Rules select the fields of each page. They are safe for concurrent use.
 type Rules struct {
 	every *Set // of pages whose URL no pattern matches
 	some  []pattern
@@ -44,9 +44,9 @@ type pattern struct {
 	set *Set
 }
 
-// New compiles groups. A page has the fields of every group without URL, and
-// those of the first group whose URL matches it. The error names every fault,
-// those of fields as *SyntaxError. Without any field the Rules are nil.
+// New compiles groups. A page has the fields of every group without a URL, and those of
+// the first group whose URL matches it. The error names every fault, those of fields as
+// *SyntaxError. Without any field, New returns nil Rules.
 func New(groups ...Group) (*Rules, error) {
 	var (
 		general []string
@@ -85,7 +85,7 @@ func New(groups ...Group) (*Rules, error) {
 	return rules, nil
 }
 
-// For returns the fields of the page at url; nil if it has none.
+// For returns the fields of the page at url, or nil if it has none.
 func (r *Rules) For(url string) *Set {
 	if r == nil {
 		return nil
@@ -106,7 +106,7 @@ func (r *Rules) For(url string) *Set {
 // Set is a list of compiled fields. It is safe for concurrent use.
 type Set struct{ fields []field }
 
-// Required returns the names of the fields that a page should have.
+// Required returns the names of the required fields.
 func (s *Set) Required() []string {
 	var names []string
 	for i := range s.fields {
@@ -137,7 +137,7 @@ func compile(texts []string) (*Set, error) {
 	return set, errors.Join(errs...)
 }
 
-// Check returns the fault of one field, a *SyntaxError.
+// Check returns the fault of one field as a *SyntaxError, or nil.
 func Check(text string) error {
 	_, err := parse(text)
 	return err

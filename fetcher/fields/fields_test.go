@@ -52,8 +52,8 @@ const product = `<!DOCTYPE html><html lang=de><head><title>Lamp</title>
  <div itemprop=brand itemscope><b itemprop=name>Micro brand</b></div></div>
 </body></html>`
 
-// TestSources: each source and each form, from one page.
-func TestSources(t *testing.T) {
+// TestValuesOfSources: each source and each form, from one page.
+func TestValuesOfSources(t *testing.T) {
 	for _, c := range []struct{ field, want string }{
 		{"a=h1", `"Desk lamp No. 5"`},
 		{"a=.price", `"€ 1.299,00"`},
@@ -115,8 +115,9 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestWhy: a field without a value says which source failed and how.
-func TestWhy(t *testing.T) {
+// TestWhyThereIsNoValue: the error of a field without a value names the source
+// that failed and how it failed.
+func TestWhyThereIsNoValue(t *testing.T) {
 	for field, want := range map[string]string{
 		"a=.none":                        ".none: no element matches",
 		"a=h1@href":                      "h1@href: no element that matches has the attribute href",
@@ -146,8 +147,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestSyntax: a wrong field is refused with its place.
-func TestSyntax(t *testing.T) {
+// TestSyntaxErrors: the error about a wrong field names the place of the fault.
+func TestSyntaxErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             `field "", character 1: want NAME=SELECTOR, such as price=.price`,
 		"price":                        `field "price", character 6: want NAME=SELECTOR, such as price=.price`,
@@ -190,8 +191,8 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// TestRules: which fields a URL has.
-func TestRules(t *testing.T) {
+// TestRulesOfURLs: which fields apply to a URL.
+func TestRulesOfURLs(t *testing.T) {
 	rules, err := fields.New(
 		fields.Group{URL: `/p/\d+$`, Fields: []string{"price=.p | required"}},
 		fields.Group{Fields: []string{"title=h1"}},
@@ -234,8 +235,9 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestBounds: what a page can make of a field is bounded, and said.
-func TestBounds(t *testing.T) {
+// TestBoundsOfValues: values are bounded, and the error says which bound a page
+// exceeded.
+func TestBoundsOfValues(t *testing.T) {
 	many := strings.Repeat("<a href=x>some text</a>", 100_000)
 	found := extract(t, "<p>"+many+"</p>"+`<i title="`+strings.Repeat("<\x01", 200_000)+`">`,
 		"all[]=a", "links[]=a@href", "one=p", "first=a", "esc=i@title | raw", "long=i@title | url", "html=p@html", "f=p", "g=p", "h=p", "last=a")
@@ -266,9 +268,9 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestHostile: pages that are made to be dear take bounded memory beside their
-// document, whatever source looks at them.
-func TestHostile(t *testing.T) {
+// TestHostilePages: pages that are made to be expensive use bounded memory
+// beside their document, whatever source reads them.
+func TestHostilePages(t *testing.T) {
 	script := func(text string) string { return `<script type="application/ld+json">` + text + `</script>` }
 	const size = 256 << 10
 	repeat := func(text string) string { return strings.Repeat(text, size/len(text)) }
@@ -309,7 +311,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestGiveUp: a page that takes too long is given up between elements.
+// TestGiveUp: reading stops between elements if a page takes too long.
 func TestGiveUp(t *testing.T) {
 	rules, _ := fields.New(fields.Group{Fields: []string{"a=i", "b=p | required"}})
 	asked := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// form is what becomes of the text that a source found.
+// form converts the text that a source found into a value.
 type form struct {
 	kind     kind
 	argument string // of number: the decimal sign; of date: the order of day, month and year
@@ -19,15 +19,15 @@ type form struct {
 type kind uint8
 
 const (
-	plain     kind = iota // text without white space around it, each run of white space one space
-	raw                   // text as it stands in the document
+	plain     kind = iota // text without leading and trailing white space, and with single spaces
+	raw                   // text as it is in the document
 	number                // a JSON number
-	date                  // 2006-01-02, or RFC 3339 where the page says the time and its zone
+	date                  // 2006-01-02, or RFC 3339 if the page has the time and its zone
 	reference             // an absolute URL
 )
 
-// shape returns text in its form, from a page at base; ok is false if text has no
-// such form. A number is the text of a JSON number.
+// shape converts text from a page at base. ok is false if text does not have the form.
+// A number is returned as the text of a JSON number.
 func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
 	switch k := f.kind; {
 	case k == raw:
@@ -47,10 +47,10 @@ func (f form) shape(text, base string, isURL bool) (shaped string, ok bool) {
 	return text, text != ""
 }
 
-// whole reports whether the beginning of a value is no value.
+// whole reports whether a value that is cut is useless.
 func (f form) whole(isURL bool) bool { return f.kind > raw || f.kind == plain && isURL }
 
-// encode returns text as JSON of at most room bytes and its quotes, cut if need be.
+// encode returns text as JSON of at most room bytes plus quotes, cut if necessary.
 func encode(text string, room int) (value []byte, short bool) {
 	for n := room; ; n = n * room / (len(value) + 1) {
 		begin := cut(text, n)
@@ -61,7 +61,7 @@ func encode(text string, room int) (value []byte, short bool) {
 	}
 }
 
-// cut returns the beginning of text, whole characters of at most n bytes.
+// cut returns the beginning of text, at most n bytes without a partial character.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -72,7 +72,7 @@ func cut(text string, n int) string {
 	return text[:n]
 }
 
-// collapse trims text and makes each run of white space one space. It drops NUL,
+// collapse trims text and replaces each run of white space by one space. It removes NUL,
 // which databases refuse.
 func collapse(text string) string {
 	var b strings.Builder
@@ -94,13 +94,12 @@ func collapse(text string) string {
 	return b.String()
 }
 
-// maxDigits bounds a number. Longer ones are no prices.
+// maxDigits bounds a number. Longer ones are not prices.
 const maxDigits = 40
 
-// parseNumber returns the first number in text as JSON. sign is the decimal sign,
-// "." or ","; empty means that text decides: of two different signs the last one
-// is decimal, a sign that stands twice is not, and a single comma with exactly
-// three digits behind it is not.
+// parseNumber returns the first number in text as JSON. sign is the decimal sign, "." or
+// ",". If it is empty, the text decides: of two different signs the last one is decimal;
+// a sign that occurs twice is not; and a single comma before exactly three digits is not.
 func parseNumber(text, sign string) (number string, ok bool) {
 	start := strings.IndexAny(text, "0123456789")
 	if start < 0 {
@@ -149,8 +148,8 @@ func endsWord(text string) bool {
 	return unicode.IsLetter(last) || unicode.IsDigit(last)
 }
 
-// numeral returns the digits that text begins with, with the signs between them. A
-// space or an apostrophe counts as one only before three digits: "1 299".
+// numeral returns the digits at the beginning of text, with the signs between them. A
+// space or an apostrophe is a sign only before three digits: "1 299".
 func numeral(text string) string {
 	end := 0
 	for i, r := range text {
@@ -184,7 +183,7 @@ func decimalSign(numeral string) string {
 	case strings.Count(numeral, ".") == 1:
 		return "."
 	}
-	return "none" // no text has it: all signs separate groups
+	return "none" // not in any text: all signs separate groups
 }
 
 // digits returns the digits of text.

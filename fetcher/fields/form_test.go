@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestNumbers(t *testing.T) {
+func TestParseNumbers(t *testing.T) {
 	for _, c := range []struct{ text, sign, want string }{
 		{"19.90", "", "19.90"}, {"19,90", "", "19.90"}, {"19,9", "", "19.9"}, {"1,299", "", "1299"}, {"1.299", "", "1.299"},
 		{"1.299", ",", "1299"}, {"1,299", ",", "1.299"}, {"1,299", ".", "1299"}, {"1.299,00 €", "", "1299.00"}, {"$1,299.00", "", "1299.00"},
@@ -26,7 +26,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestDates(t *testing.T) {
+func TestParseDates(t *testing.T) {
 	for _, c := range []struct{ text, order, want string }{
 		{"2026-01-02", "", "2026-01-02"}, {"2026-01-02T15:04:05Z", "", "2026-01-02T15:04:05Z"}, {"2026-01-02T15:04:05.5+0130", "", "2026-01-02T13:34:05.5Z"},
 		{"2026-01-02T15:04+01:00", "", "2026-01-02T14:04:00Z"}, {"2026-01-02T15:04:05", "", "2026-01-02"}, {"2026-01-02 15:04", "", "2026-01-02"},
@@ -45,7 +45,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// FuzzForms: whatever a page says, a number is a JSON number, and no form fails.
+// FuzzForms: a number is a JSON number, and no form fails, whatever the page
+// contains.
 func FuzzForms(f *testing.F) {
 	for _, text := range []string{"1.299,00 €", "−$.99", "1 2026", "2 Jan 2026", "1/2/2026", "http://[", "\xff\x00"} {
 		f.Add(text)
@@ -66,7 +67,8 @@ func FuzzForms(f *testing.F) {
 	})
 }
 
-// FuzzCheck: no text of a field breaks the parser, and a fault lies within it.
+// FuzzCheck: no text of a field makes the parser panic, and the place of a
+// fault lies within the text.
 func FuzzCheck(f *testing.F) {
 	for _, text := range []string{"a=b", "a[]=.b@href | url", "a=jsonld:A.b || og:c|number=,|required", "a=p:not([x=')'])@text", "a=:nth-child(2n+", "ä=\\"} {
 		f.Add(text)

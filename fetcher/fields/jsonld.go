@@ -10,12 +10,12 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxScriptBytes bounds the JSON-LD of a page that is read: parsed JSON may take
-// thirty times its text.
+// maxScriptBytes bounds the JSON-LD that is read of a page: parsed JSON may take thirty
+// times the memory of its text.
 const maxScriptBytes = 256 << 10
 
-// readScript parses a script if it is JSON-LD and room has its text. What is no
-// JSON is passed over.
+// readScript parses a script if it is JSON-LD and its text fits into room. It ignores
+// what is not JSON.
 func (t *tree) readScript(n *html.Node, room *int) {
 	kind, _ := attribute(n, "type")
 	kind, _, _ = strings.Cut(kind, ";")
@@ -36,11 +36,11 @@ func (t *tree) readScript(n *html.Node, room *int) {
 	t.scripts = append(t.scripts, value)
 }
 
-// commentMarks removes what keeps old browsers from showing a script.
+// commentMarks removes the marks that hide a script from old browsers.
 var commentMarks = strings.NewReplacer("<![CDATA[", "", "]]>", "", "<!--", "", "-->", "")
 
-// parseScript reads one script, also one that has comment marks around it or line
-// breaks in its strings.
+// parseScript parses one script, which may have comment marks around it or line breaks in
+// its strings.
 func parseScript(text string) (value any, err error) {
 	if value, err = decode(text); err == nil {
 		return value, nil
@@ -62,12 +62,12 @@ func parseScript(text string) (value any, err error) {
 	return nil, err
 }
 
-// decode reads JSON. Numbers stay as they are written.
+// decode parses JSON. Numbers keep their text.
 func decode(text string) (value any, err error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
 	if err = d.Decode(&value); err == nil && d.More() {
-		err = json.Unmarshal([]byte(text), &value) // which says what is wrong
+		err = json.Unmarshal([]byte(text), &value) // for its more precise error
 	}
 	return value, err
 }
@@ -91,7 +91,7 @@ func (j *jsonPath) find(t *tree, yield func(string) bool) (reason string) {
 	return "no such property in the JSON-LD of the page"
 }
 
-// items returns the objects that the path begins at: those that are no property of
+// items returns the objects at which the path begins: those that are not the property of
 // another, or all of a type, outer ones first.
 func (j *jsonPath) items(level []any) (items []map[string]any) {
 	for outer := true; len(level) > 0; {
@@ -130,8 +130,8 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// follow yields what keys lead to from value, through arrays. It returns false
-// when yield did.
+// follow yields the values that keys lead to from value, through arrays. It returns false
+// if yield did.
 func follow(value any, keys []string, yield func(string) bool) (more bool) {
 	switch v := value.(type) {
 	case []any:
@@ -145,7 +145,7 @@ func follow(value any, keys []string, yield func(string) bool) (more bool) {
 			next, ok := v[keys[0]]
 			return !ok || follow(next, keys[1:], yield)
 		}
-		for _, key := range []string{"@value", "name", "url", "@id"} { // what stands for an object
+		for _, key := range []string{"@value", "name", "url", "@id"} { // the text of an object
 			if text, ok := v[key].(string); ok {
 				return yield(text)
 			}

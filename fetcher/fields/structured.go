@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// structured are the sources that are no selectors, by what they begin with.
+// structured are the sources that are not selectors, by their prefix.
 var structured = []struct {
 	prefix  string
 	compile func(rest string) (finder, error)
@@ -25,7 +25,7 @@ var structured = []struct {
 	}},
 }
 
-// meta finds the content of meta elements by their name or property.
+// meta finds the content of meta elements by name or property.
 type meta struct{ name string }
 
 func newMeta(name string) (*meta, error) {
@@ -53,12 +53,12 @@ func (m *meta) find(t *tree, yield func(string) bool) (reason string) {
 
 // path names a property of structured data: Product.offers.price.
 type path struct {
-	kind string   // type of the item that the path begins at; empty means any item that is no property of another
+	kind string   // type of the item at which the path begins; empty means any item that is not the property of another
 	keys []string // at least one
 }
 
-// parsePath reads a path. Names of types begin with a capital letter in
-// schema.org, those of properties do not.
+// parsePath parses a path. In schema.org, names of types begin with a capital letter,
+// and those of properties do not.
 func parsePath(text string) (p path, err error) {
 	for i, name := range strings.Split(text, ".") {
 		switch {
@@ -96,7 +96,7 @@ func (m *microPath) find(t *tree, yield func(string) bool) (reason string) {
 	return "no such property in the microdata of the page"
 }
 
-// holds reports whether n, which has the last key, is what the path leads to.
+// holds reports whether the path leads to n, which has its last key.
 func (m *microPath) holds(n, root *html.Node) bool {
 	for i := len(m.keys) - 2; ; i-- {
 		for n = n.Parent; n != nil; n = n.Parent {
@@ -141,8 +141,8 @@ func hasToken(n *html.Node, name, token string) bool {
 	return false
 }
 
-// microValue returns the value of a property, as the HTML standard says; content
-// counts on every element.
+// microValue returns the value of a property as the HTML standard defines it, except that
+// content counts on every element.
 func microValue(n *html.Node) string {
 	names := []string{"content"}
 	switch n.DataAtom {

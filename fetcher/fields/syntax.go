@@ -13,7 +13,7 @@ import (
 // SyntaxError is a fault in the text of a field.
 type SyntaxError struct {
 	Field   string // the whole text
-	At      int    // the character of Field, from 1, that cannot be understood
+	At      int    // the character of Field, from 1, that has the fault
 	Problem string
 }
 
@@ -28,10 +28,10 @@ type field struct {
 	all      bool // an array of all values; otherwise the first value
 	required bool
 	form     form
-	sources  []source // the first that has a value counts
+	sources  []source // the first that has a value is used
 }
 
-// source is one place where values of a field stand in a page.
+// source is one kind of place in a page where a field has values.
 type source struct {
 	text string // as given
 	from finder
@@ -46,7 +46,7 @@ var urlAttributes = map[string]bool{
 	"action": true, "cite": true, "data": true, "formaction": true, "href": true, "poster": true, "src": true,
 }
 
-// parser reads the text of one field.
+// parser parses the text of one field.
 type parser struct{ text string }
 
 // part is a piece of a parser's text without the white space around it.
@@ -55,7 +55,7 @@ type part struct {
 	at   int // where it begins, in bytes
 }
 
-// fault is a SyntaxError at a byte of the text.
+// fault returns a SyntaxError at a byte of the text.
 func (p *parser) fault(at int, format string, args ...any) error {
 	before := cut(p.text, at) // whole characters
 	return &SyntaxError{p.text, 1 + utf8.RuneCountInString(before), fmt.Sprintf(format, args...)}
@@ -100,11 +100,11 @@ func parse(text string) (f field, err error) {
 	return f, nil
 }
 
-// split cuts what follows from at || into sources and at | into options, except
-// within brackets and quotes.
+// split splits the text after from into sources at || and options at |, except within
+// brackets and quotes.
 func (p *parser) split(from int) (sources, options []part, err error) {
 	begin, list := from, &sources
-	var open []byte // what closes the brackets and quotes that are open
+	var open []byte // the ends of the brackets and quotes that are open
 	for i := from; i < len(p.text); i++ {
 		c := p.text[i]
 		quoted := len(open) > 0 && (open[len(open)-1] == '"' || open[len(open)-1] == '\'')
@@ -137,7 +137,7 @@ func (p *parser) split(from int) (sources, options []part, err error) {
 	return sources, options, nil
 }
 
-// option takes what stands behind a |.
+// option parses the text after a |.
 func (p *parser) option(f *field, option part) error {
 	name, argument, _ := strings.Cut(option.text, "=")
 	switch {
@@ -200,8 +200,8 @@ func (p *parser) selector(s part) (source, error) {
 	}, nil
 }
 
-// lastMark returns where the last @ stands that is not in brackets or quotes, or
-// -1. Behind it is no bracket, for that would be part of a selector.
+// lastMark returns the index of the last @ outside brackets and quotes, or -1. A bracket
+// after it would make it part of a selector.
 func lastMark(text string) int {
 	at := strings.LastIndexByte(text, '@')
 	if at >= 0 && strings.ContainsAny(text[at:], `])"'`) {
@@ -213,9 +213,8 @@ func lastMark(text string) int {
 // leftOver matches the message of a selector that is followed by something else.
 var leftOver = regexp.MustCompile(`^parsing .*: (\d+) bytes left over$`)
 
-// faultOf returns the byte of a selector at which its parser stopped. The parser
-// does not say; it is the end of the shortest beginning of the selector that has
-// the same fault.
+// faultOf returns the byte of a selector at which its parser stopped. The parser does not
+// return it; it is the end of the shortest prefix of the selector with the same fault.
 func faultOf(selector string, fault error) int {
 	if found := leftOver.FindStringSubmatch(fault.Error()); found != nil {
 		var bytes int
@@ -234,7 +233,7 @@ func faultOf(selector string, fault error) int {
 	return n - 1
 }
 
-// reason is the fault of a selector without what its position says.
+// reason returns the fault of a selector without its position.
 func reason(fault error) error {
 	if leftOver.MatchString(fault.Error()) {
 		return errors.New("this is not part of a selector")

@@ -12,27 +12,27 @@ import (
 
 // finder finds the values of a source.
 type finder interface {
-	// find calls yield with each value in document order until it returns false.
-	// If there was none it returns why.
+	// find calls yield with each value in document order until it returns false. If
+	// there was no value, it returns the reason.
 	find(t *tree, yield func(text string) bool) (reason string)
 }
 
-// maxValueBytes bounds the text of one element before it has its form: of four
-// times what is kept, since white space is dropped.
+// maxValueBytes bounds the text of one element before it is converted: four times what is
+// kept, because white space is dropped later.
 const maxValueBytes = 4 * MaxFieldBytes
 
-// tree is a page with what is read of it once.
+// tree is a page with the results of parsing that several fields use.
 type tree struct {
 	Page
 	over    bool // GiveUp returned true
 	visited int
 
-	// What index has found: one walk for all sources that are no selectors.
+	// Results of index, which walks once for all sources that are not selectors.
 	indexed    bool
 	metas      []*html.Node
 	properties []*html.Node // elements with an itemprop
 	scripts    []any        // JSON-LD, parsed
-	broken     string       // why there is no more of it
+	broken     string       // why some JSON-LD was not read
 }
 
 // index finds the elements that hold structured data, once.
@@ -56,7 +56,7 @@ func (t *tree) index() {
 	})
 }
 
-// late reports whether the time is over. It asks once for every few elements.
+// late reports whether to give up. It calls GiveUp once for every few elements.
 func (t *tree) late() bool {
 	if t.visited++; t.visited%32 == 0 && t.GiveUp != nil && !t.over {
 		t.over = t.GiveUp()
@@ -64,8 +64,8 @@ func (t *tree) late() bool {
 	return t.over
 }
 
-// each calls visit with the elements in document order until it returns false or
-// the time is over.
+// each calls visit with the elements in document order until it returns false or the
+// page is given up.
 func (t *tree) each(visit func(n *html.Node) bool) {
 	for n := t.Root; n != nil && !t.over; {
 		if n.Type == html.ElementNode && (t.late() || !visit(n)) {
@@ -75,7 +75,7 @@ func (t *tree) each(visit func(n *html.Node) bool) {
 	}
 }
 
-// following returns the node behind n in document order, below root; nil at the end.
+// following returns the node after n in document order, below root, or nil at the end.
 func following(n, root *html.Node) *html.Node {
 	if n.FirstChild != nil {
 		return n.FirstChild
@@ -117,7 +117,7 @@ func (s *selected) find(t *tree, yield func(string) bool) (reason string) {
 	return "no element matches"
 }
 
-// attribute returns the value of an attribute, in whatever case its name is.
+// attribute returns the value of an attribute, ignoring the case of its name.
 func attribute(n *html.Node, name string) (value string, ok bool) {
 	for i := range n.Attr {
 		if strings.EqualFold(n.Attr[i].Key, name) {
@@ -127,8 +127,8 @@ func attribute(n *html.Node, name string) (value string, ok bool) {
 	return "", false
 }
 
-// textOf returns the text of an element as a reader sees it: without scripts and
-// styles within it, and with white space between blocks.
+// textOf returns the text of an element as readers see it: without scripts and styles,
+// and with white space between blocks.
 func textOf(root *html.Node) string {
 	if c := root.FirstChild; c != nil && c.NextSibling == nil && c.Type == html.TextNode && len(c.Data) <= maxValueBytes {
 		return c.Data
@@ -160,7 +160,7 @@ func hidden(name atom.Atom) bool {
 	return name == atom.Script || name == atom.Style || name == atom.Template
 }
 
-// inline reports whether an element stands within a line of text.
+// inline reports whether an element is part of a line of text.
 func inline(name atom.Atom) bool {
 	switch name {
 	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Cite, atom.Code, atom.Data, atom.Del, atom.Dfn,
@@ -171,7 +171,7 @@ func inline(name atom.Atom) bool {
 	return false
 }
 
-// htmlOf returns what is within an element as HTML.
+// htmlOf returns the content of an element as HTML.
 func htmlOf(n *html.Node) string {
 	b := &bounded{room: maxValueBytes}
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
@@ -182,7 +182,7 @@ func htmlOf(n *html.Node) string {
 	return strings.ToValidUTF8(b.String(), "")
 }
 
-// bounded takes so many bytes and then an error.
+// bounded is a writer that fails after a number of bytes.
 type bounded struct {
 	bytes.Buffer
 	room int

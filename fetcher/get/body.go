@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// maxErrorBody bounds the body of an answer that is no page (not 2xx).
-	// It is read so that the connection can be kept.
+	// maxErrorBody bounds the body of an answer without a page (not 2xx). It is read so
+	// that the connection can be kept.
 	maxErrorBody = 64 << 10
-	// maxDrain is the longest unwanted body that is read to keep the
-	// connection; for more a new connection is cheaper.
+	// maxDrain is the longest unwanted body that is read to keep the connection. For a
+	// longer one a new connection is cheaper.
 	maxDrain = 16 << 10
-	// maxPooled is the largest buffer that is kept for the next body.
+	// maxPooled is the largest buffer that is reused for another body.
 	maxPooled = 256 << 10
-	// sniffBytes is what http.DetectContentType looks at.
+	// sniffBytes is the number of bytes that http.DetectContentType uses.
 	sniffBytes = 512
 )
 
-// readBody reads the body of answer into r, as far as it is wanted. It returns
-// an error when the connection broke, or the caller's time is up.
+// readBody reads the body of answer into r, as far as it is wanted. It returns an error if
+// the connection broke, or the caller's time is up.
 func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, length int64, request Request) error {
 	page := r.Status >= 200 && r.Status <= 299
 	if page && r.ContentType != "" && !c.wanted(r.ContentType, request) {
 		r.TypeRefused = true
 		if length >= 0 && length <= maxDrain {
-			io.Copy(io.Discard, wire) // if it fails, one connection fewer
+			io.Copy(io.Discard, wire) // an error only costs the connection
 		}
 		return nil
 	}
@@ -68,7 +68,7 @@ func (c *Client) readBody(ctx context.Context, r *Response, wire *wireReader, le
 		}
 	}
 	err = r.buffer.fill(plain, limit, grow)
-	if err == nil { // full: is there more?
+	if err == nil { // the limit was reached: check whether there is more
 		var one [1]byte
 		var n int
 		if n, err = io.ReadFull(plain, one[:]); n > 0 {
@@ -86,14 +86,13 @@ func (c *Client) maxBody(request Request) int64 {
 	return c.config.MaxBodyBytes
 }
 
-// maxPacked returns how much a body of up to limit bytes may have on the wire.
-// The codings add some bytes and less than 1 %, and nothing of a zstd block, up
-// to 128 KiB, is to be had before all of it is there. Much more than the limit
-// allows is a stream of empty blocks.
+// maxPacked returns the largest size on the wire of a body of up to limit bytes. The
+// codings add some bytes and less than 1 %. A zstd block, up to 128 KiB, must be complete
+// before any of it can be unpacked. A larger body would be a stream of empty blocks.
 func maxPacked(limit int64) int64 { return limit + limit/64 + 129<<10 }
 
-// MaxHeld returns how much memory the answer to request may take: what its
-// Grow is asked for, in all.
+// MaxHeld returns how much memory the answer to request may take: the sum of the calls of
+// its Grow.
 func (c *Client) MaxHeld(request Request) int64 {
 	limit := c.maxBody(request)
 	packed := maxPacked(limit)
@@ -104,22 +103,22 @@ func (c *Client) MaxHeld(request Request) int64 {
 	return held
 }
 
-// wanted reports whether a page of this type is to be read.
+// wanted reports whether a page of this type is read.
 func (c *Client) wanted(contentType string, request Request) bool {
 	return c.anyType || request.AnyType || slices.Contains(c.config.Types, contentType)
 }
 
 var errCut = errors.New("get: body cut")
 
-// errNoRoom reports that Request.Grow gave no memory.
+// errNoRoom reports that Request.Grow refused memory.
 type errNoRoom struct{ error }
 
 func (e errNoRoom) Unwrap() error { return e.error }
 
-// finish sets what the end of the body, err, says about it.
+// finish sets the fields that depend on how the body ended. err is the error at its end.
 func (r *Response) finish(wire *wireReader, err error) error {
 	if wire.err != nil {
-		return wire.err // the connection broke, whatever the decompressor makes of it
+		return wire.err // the connection broke, whatever the decompressor reports
 	}
 	if _, ok := errors.AsType[errNoRoom](err); ok {
 		return err
@@ -135,15 +134,15 @@ func (r *Response) finish(wire *wireReader, err error) error {
 	return nil
 }
 
-// wireReader counts and bounds what a body takes from the connection, and
-// tells a broken connection from broken data.
+// wireReader counts and limits the bytes of a body on the connection, and distinguishes a
+// broken connection from broken data.
 type wireReader struct {
 	from  io.Reader
 	pace  pace
 	left  int64 // at 0 the body counts as ended
-	ended bool  // it came to its end
-	err   error // not io.EOF
-	// grow, unless nil, is asked for what is read: it is held in a capture too.
+	ended bool  // the body ended
+	err   error // never io.EOF
+	// grow, unless nil, asks for the memory of what is read, which a capture also holds.
 	grow func(more int64) error
 }
 
@@ -166,7 +165,7 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wait calls f, in time that is not the server's.
+// wait calls f without counting its time against the server.
 func (w *wireReader) wait(f func() error) error {
 	w.pace.stop()
 	if err := f(); err != nil {
@@ -178,10 +177,10 @@ func (w *wireReader) wait(f func() error) error {
 	return nil
 }
 
-// buffer holds a body and is used again.
+// buffer holds a body and is reused.
 type buffer struct {
 	bytes []byte
-	taken int64 // memory that was asked for
+	taken int64 // memory that grow has granted
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, 32<<10)} }}
@@ -198,12 +197,12 @@ func (b *buffer) release() {
 	}
 }
 
-// reader returns the content. It is no bytes.Buffer, which the zstd decoder
-// would unpack at once and whole.
+// reader returns the content. It is not a bytes.Buffer, which the zstd decoder would
+// unpack as a whole at once.
 func (b *buffer) reader() io.Reader { return bytes.NewReader(b.bytes) }
 
-// fill reads until b holds limit bytes, or until from ends: then the error
-// says how. grow is asked before b takes more memory.
+// fill reads until b holds limit bytes or from ends, in which case it returns the error of
+// from. It calls grow before b takes more memory.
 func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) error {
 	for int64(len(b.bytes)) < limit {
 		if err := b.room(limit, grow); err != nil {
@@ -220,7 +219,7 @@ func (b *buffer) fill(from io.Reader, limit int64, grow func(more int64) error) 
 	return nil
 }
 
-// room makes room for more bytes, but for no more than limit.
+// room makes room for more bytes, up to limit in all.
 func (b *buffer) room(limit int64, grow func(more int64) error) error {
 	size := int64(cap(b.bytes))
 	full := int64(len(b.bytes)) == size

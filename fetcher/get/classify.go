@@ -11,18 +11,17 @@ import (
 )
 
 var (
-	// ErrAborted reports that the caller's context ended: nothing is known
-	// about the URL.
+	// ErrAborted reports that the caller's context ended. It says nothing about the URL.
 	ErrAborted = errors.New("get: given up by the caller")
-	// ErrStale reports that a kept connection turned out to be dead before a
-	// byte of the answer came. The request may have reached the server, so it
-	// counts as a start, but it says nothing about the URL or the host.
+	// ErrStale reports that a kept connection was closed before the first byte of the
+	// answer. The request may have reached the server, so it counts as a start, but it
+	// says nothing about the URL or the host.
 	ErrStale = errors.New("get: kept connection was closed")
 	// ErrURL reports a string that cannot be requested.
 	ErrURL = errors.New("get: not a URL")
 )
 
-// Op is how far a request came.
+// Op is the step at which a request failed.
 type Op string
 
 const (
@@ -31,7 +30,7 @@ const (
 	OpBody    Op = "body"
 )
 
-// Error reports a request that got no answer, or not all of one.
+// Error reports a request without a complete answer.
 type Error struct {
 	Op  Op
 	Err error
@@ -40,25 +39,26 @@ type Error struct {
 func (e *Error) Error() string { return string(e.Op) + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Fault is what an error means for the URL and its host.
+// Fault is the meaning of an error for the URL and its host.
 type Fault struct {
-	Outcome frontier.Outcome // when it is not tried again
-	Retry   bool             // another attempt may go better
-	// Host: no connection to the host could be made; it is no fault of the URL.
+	Outcome frontier.Outcome // of the URL, if it is not tried again
+	Retry   bool             // another attempt may succeed
+	// Host reports that no connection to the host could be made.
 	Host bool
-	// Stale: the host is not to blame; the URL is tried again like after any
-	// other failure, so that a server that hangs up each time is not asked for ever.
+	// Stale reports ErrStale. The host is not to blame. The URL is tried again as after
+	// other failures, so that a server that always hangs up is not asked for ever.
 	Stale bool
-	// Local: this machine could not make the request: its proxy or name server
-	// does not answer, or no descriptor or port is free. It says nothing about
-	// the URL or its host, which are tried again when that has changed.
+	// Local reports that this machine could not make the request: its proxy or name
+	// server does not answer, or no descriptor or port is free. It says nothing about
+	// the URL or its host, which are tried again when the machine works again.
 	Local bool
-	// Aborted: give the item back, nothing is used up. Outcome is empty.
+	// Aborted reports ErrAborted: the item is given back and no attempt is used up.
+	// Outcome is empty.
 	Aborted bool
 }
 
-// Classify says what an error of Get means. Together with Response.Outcome it
-// is the one place that decides; nobody else looks into network errors.
+// Classify returns the meaning of an error of Get. It and Response.Outcome are the only
+// functions that interpret network errors and statuses.
 func Classify(err error) Fault {
 	var fault *Error
 	var refused *AddressError
@@ -82,17 +82,20 @@ func Classify(err error) Fault {
 	return Fault{Outcome: frontier.Network, Retry: true}
 }
 
-// isLocal reports whether err lies with this machine.
+// isLocal reports whether err is a fault of this machine.
 func isLocal(err error) bool {
-	if errors.Is(err, ErrProxy) || errors.Is(err, resolve.ErrServer) {
-		return true
-	}
+	return errors.Is(err, ErrProxy) || errors.Is(err, resolve.ErrServer) || isExhausted(err)
+}
+
+// isExhausted reports whether this machine has no descriptor, port or memory left
+// for a connection.
+func isExhausted(err error) bool {
 	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, lack) {
 			return true
 		}
 	}
-	// A machine without IPv6 answers the same to every IPv6 address.
+	// A machine without IPv6 returns the same error for every IPv6 address.
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return false
@@ -101,8 +104,8 @@ func isLocal(err error) bool {
 	return ok && to.IP.To4() != nil
 }
 
-// Outcome says what the answer means: the outcome when it is final or the
-// attempts are used up, and whether another attempt may go better.
+// Outcome returns the meaning of the answer: the outcome if it is final or the attempts
+// are used up, and whether another attempt may succeed.
 func (r *Response) Outcome() (outcome frontier.Outcome, retry bool) {
 	if r.TypeRefused {
 		return frontier.Type, false
@@ -110,9 +113,9 @@ func (r *Response) Outcome() (outcome frontier.Outcome, retry bool) {
 	return OutcomeOf(r.Status)
 }
 
-// OutcomeOf says what an HTTP status means, as Response.Outcome does. What no
-// standard knows above 599 counts as the client's error: asking again would
-// not help.
+// OutcomeOf returns the meaning of an HTTP status, as Response.Outcome does. Statuses
+// above 599, which no standard defines, count as the client's error, because asking again
+// would not help.
 func OutcomeOf(status int) (outcome frontier.Outcome, retry bool) {
 	switch {
 	case status < 200:
@@ -129,7 +132,7 @@ func OutcomeOf(status int) (outcome frontier.Outcome, retry bool) {
 	return frontier.ClientError, false
 }
 
-// isTimeout reports whether err says that time ran out.
+// isTimeout reports whether err is a timeout.
 func isTimeout(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true

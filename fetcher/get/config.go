@@ -22,9 +22,9 @@ const (
 	DefaultRateWindow     = 10 * time.Second
 	DefaultMaxBodyBytes   = 10 << 20
 	DefaultMaxHeaderBytes = 256 << 10
-	// DefaultMaxIdleConns suits a crawl of some hundred hosts at once. A process
-	// that asks more should keep as many, so that the connection of a host is
-	// still there when the host is due.
+	// DefaultMaxIdleConns suits a crawl of some hundred hosts at once. A process that
+	// asks more hosts should keep more connections, so that a host's connection is still
+	// open when the host is due.
 	DefaultMaxIdleConns        = 512
 	DefaultMaxIdleConnsPerHost = 16
 	DefaultIdleTimeout         = 30 * time.Second
@@ -39,58 +39,57 @@ const AnyType = "*"
 // HTMLTypes are the content types of HTML, the default of Config.Types.
 func HTMLTypes() []string { return []string{"text/html", "application/xhtml+xml"} }
 
-// Config says what a Client sends and what it takes. The zero value works.
+// Config configures a Client. The zero value works.
 type Config struct {
-	UserAgent string // its first token is what robots.txt calls us; empty means "crawler"
-	// Headers are sent with every request; those that are PrivateHeader with
-	// requests that have Request.Private only. Host sets the Host header.
+	UserAgent string // its first token selects the rules of robots.txt; empty means "crawler"
+	// Headers are sent with every request. Those that are PrivateHeader are sent only
+	// with requests that have Request.Private. Host sets the Host header.
 	Headers http.Header
 	Types   []string       // wanted content types, lower case, without parameters; nil means HTMLTypes
 	RootCAs *x509.CertPool // nil means the system's
 	// InsecureHosts are patterns, as in Rule, of hosts whose certificates are not
-	// verified: servers, and the proxy.
+	// verified: those of servers, and of the proxy.
 	InsecureHosts []string
 
 	Timeout       time.Duration // from connect to the last byte of the body; 0 means DefaultTimeout
 	DialTimeout   time.Duration // for look-up and connection, and again for the TLS handshake; 0 means DefaultDialTimeout
 	HeaderTimeout time.Duration // from writing the request to the end of the answer's header; 0 means DefaultHeaderTimeout
-	// MinRate is the least that a body brings in bytes per second, as they come
-	// from the network, in each RateWindow that it lasts; a slower one is
-	// ErrTooSlow. 0 means DefaultMinRate, NoMinRate none.
+	// MinRate is the least number of bytes per second of a body on the network, in each
+	// RateWindow. A slower body is ErrTooSlow. 0 means DefaultMinRate, NoMinRate none.
 	MinRate    int64
 	RateWindow time.Duration // also the grace before the first judgement; 0 means DefaultRateWindow
 
 	MaxBodyBytes   int64 // decompressed, a longer body is cut; 0 means DefaultMaxBodyBytes
 	MaxHeaderBytes int64 // more is an error; 0 means DefaultMaxHeaderBytes
 
-	// AllowPrivate lets every address be dialled; without it only public ones
-	// are, and those of AllowNet.
+	// AllowPrivate allows every address to be dialled. Without it only public addresses
+	// and those of AllowNet are allowed.
 	AllowPrivate bool
 	AllowNet     []netip.Prefix
-	AllowPorts   []uint16 // requested although CheckPort would refuse them
-	ConnectTo    []Rule   // the first that matches says where to connect; its address is allowed
-	DNS          string   // the name server to ask, an IP address with or without a port; empty: as the system does it
-	// Proxy is what all connections go through: http, https or socks5, then
-	// ://[USER:PASSWORD@]HOST[:PORT]. Names are still looked up and judged
-	// here: the proxy gets addresses, never names, and for http URLs too a
-	// tunnel (CONNECT). It may itself have a private address.
+	AllowPorts   []uint16 // allowed although CheckPort would refuse them
+	ConnectTo    []Rule   // the first that matches sets where to connect; its address is allowed
+	DNS          string   // IP address of the name server, with or without a port; empty means the system's
+	// Proxy is the proxy of all connections: http, https or socks5, then
+	// ://[USER:PASSWORD@]HOST[:PORT]. Names are still looked up and checked here: the
+	// proxy gets addresses, never names, and opens a tunnel (CONNECT) for http URLs
+	// too. The proxy itself may have a private address.
 	Proxy string
 
 	MaxIdleConns        int           // kept connections in all; 0 means DefaultMaxIdleConns
 	MaxIdleConnsPerHost int           // 0 means DefaultMaxIdleConnsPerHost
 	IdleTimeout         time.Duration // 0 means DefaultIdleTimeout
 
-	// HTTP1 makes every request HTTP/1.1. HTTP/2 costs more for each connection,
-	// and pays only where requests to one host overlap.
+	// HTTP1 makes every request HTTP/1.1. HTTP/2 costs more for each connection, and is
+	// only worth it if requests to one host overlap.
 	HTTP1 bool
 
-	// Capture keeps what goes over the connection in Response.Wire, for
-	// archives. Requests are then HTTP/1.1, and ask for no coding but gzip,
-	// which all that read archives know.
+	// Capture keeps requests and answers as sent in Response.Wire, for archives.
+	// Requests are then HTTP/1.1, and ask for no coding except gzip, which all readers
+	// of archives know.
 	Capture bool
 
-	// Transport replaces the network: connections, guard, ConnectTo, DNS,
-	// Proxy and Capture have no effect; for tests.
+	// Transport replaces the network, for tests. Connections, guard, ConnectTo, DNS,
+	// Proxy and Capture then have no effect.
 	Transport http.RoundTripper
 }
 

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Rule sends connections for some hosts to a fixed address, which the address
-// guard then allows. URL, Host header and TLS name stay those of the host.
+// Rule directs connections for some hosts to a fixed address, which the address guard
+// then allows. URL, Host header and TLS name stay those of the host.
 type Rule struct {
 	Pattern string // host name in lower case, with * for any characters
 	Addr    string // IP address or name
-	Port    string // empty: the port of the URL
+	Port    string // empty means the port of the URL
 }
 
 func (r Rule) String() string {
@@ -23,8 +23,8 @@ func (r Rule) String() string {
 	return r.Pattern + "=" + net.JoinHostPort(r.Addr, r.Port)
 }
 
-// ParseConnectTo reads PATTERN=ADDR[:PORT], for example *.example.org=127.0.0.1:8080.
-// An IPv6 address with a port stands in brackets.
+// ParseConnectTo parses PATTERN=ADDR[:PORT], for example *.example.org=127.0.0.1:8080. An
+// IPv6 address with a port must be in brackets.
 func ParseConnectTo(s string) (Rule, error) {
 	pattern, to, found := strings.Cut(s, "=")
 	if !found || pattern == "" || to == "" || strings.ContainsAny(s, " \t/@") {
@@ -61,8 +61,8 @@ func ruleFor(rules []Rule, host string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// matchHost reports whether pattern, in which * stands for any characters,
-// is all of host.
+// matchHost reports whether pattern, in which * stands for any characters, matches the
+// whole host.
 func matchHost(pattern, host string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -77,7 +77,7 @@ func matchHost(pattern, host string) bool {
 		if !star {
 			return strings.HasSuffix(host, part)
 		}
-		i := strings.Index(host, part) // the leftmost leaves most for the rest
+		i := strings.Index(host, part) // the leftmost match leaves most for the rest
 		if i < 0 {
 			return false
 		}

@@ -17,18 +17,17 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve"
 )
 
-// dialer opens connections: to where a rule says, else to the host itself if
-// the guard lets it, directly or through a proxy.
+// dialer opens connections: to the address of a rule, or to the host itself if the guard
+// permits it, directly or through a proxy.
 //
-// A name is looked up once for a connection. The addresses that were judged
-// are the addresses that are dialled, or that the proxy is told to dial, so
-// that a name that changes its address between two look-ups gains nothing; and
-// a socket of ours is judged once more right before it connects.
+// A name is looked up once for a connection. The checked addresses are those that are
+// dialled, or that the proxy gets. So a name that changes its address between two look-ups
+// gains nothing. Our own sockets are checked once more right before they connect.
 type dialer struct {
 	rules    []Rule
 	guard    guard
 	resolver *resolve.Resolver
-	proxy    *proxy   // nil: none
+	proxy    *proxy   // nil means none
 	insecure []string // Config.InsecureHosts
 	timeout  time.Duration
 	guarded  net.Dialer
@@ -71,8 +70,8 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return conn, err
 }
 
-// connect is dial, and returns the address that it came to: with a proxy the
-// connection itself does not know it.
+// connect is dial, and also returns the connected address: with a proxy the connection
+// itself does not have it.
 func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.Addr, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -102,13 +101,13 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, netip.A
 	return &gated{Conn: conn, read: &d.read}, ip, nil
 }
 
-// connectTLS is connect and a TLS handshake with the host of address by config.
+// connectTLS is connect and a TLS handshake with the host of address.
 func (d *dialer) connectTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, netip.Addr, error) {
 	conn, ip, err := d.connect(ctx, address)
 	if err != nil {
 		return nil, netip.Addr{}, err
 	}
-	host, _, _ := net.SplitHostPort(address) // connect has read it
+	host, _, _ := net.SplitHostPort(address) // connect has checked it
 	config = config.Clone()
 	config.ServerName, config.InsecureSkipVerify = host, isInsecure(d.insecure, host)
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
@@ -121,13 +120,13 @@ func (d *dialer) connectTLS(ctx context.Context, address string, config *tls.Con
 	return secure, ip, nil
 }
 
-// isInsecure reports whether one of patterns matches host, whose certificate is
-// then not verified.
+// isInsecure reports whether one of patterns matches host, whose certificate is then not
+// verified.
 func isInsecure(patterns []string, host string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matchHost(pattern, strings.ToLower(host)) })
 }
 
-// toAny connects to one of ips, which the caller has judged.
+// toAny connects to one of ips, which the caller has checked.
 func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *net.Dialer) (net.Conn, netip.Addr, error) {
 	if d.proxy != nil {
 		return inTurn(ctx, ips, func(ctx context.Context, ip netip.Addr) (net.Conn, error) {
@@ -139,8 +138,7 @@ func (d *dialer) toAny(ctx context.Context, ips []netip.Addr, port uint16, via *
 	})
 }
 
-// permitted returns those addresses of host that may be dialled: at least one,
-// or an error.
+// permitted returns the addresses of host that may be dialled: at least one, or an error.
 func (d *dialer) permitted(ctx context.Context, host string) ([]netip.Addr, error) {
 	found, err := d.addresses(ctx, host)
 	if err != nil {
@@ -170,9 +168,9 @@ func (d *dialer) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 	return d.resolver.Lookup(ctx, name)
 }
 
-// endsInNumber reports whether the last label of name is a number, as the URL
-// standard has it: 127.1, 0x7f.1 and 2130706433 are spellings of addresses,
-// which a canonical URL has no more, and no name to ask anybody about.
+// endsInNumber reports whether the last label of name is a number, as the URL standard
+// defines it: 127.1, 0x7f.1 and 2130706433 are spellings of addresses. A canonical URL
+// has none of them, and they are not names to look up.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if last == "" || last[0] < '0' || last[0] > '9' {
@@ -185,7 +183,7 @@ func endsInNumber(name string) bool {
 	return found && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
-// checkHost is Client.CheckHost.
+// checkHost implements Client.CheckHost.
 func (d *dialer) checkHost(ctx context.Context, host string) error {
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if _, ok := ruleFor(d.rules, host); ok || d.guard.public == nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// In these tests 127.0.0.1 stands for the public and 127.0.0.2 for an address
-// inside of the house: AllowNet opens the one and not the other.
+// In these tests 127.0.0.1 stands for a public address and 127.0.0.2 for an
+// internal one: AllowNet allows only the first.
 var (
 	outside = netip.MustParseAddr("127.0.0.1")
 	inside  = netip.MustParseAddr("127.0.0.2")
 )
 
-// street is a web server on a port of outside, and beside it one on the same
-// port of inside that nobody may come to.
+// street is a web server on a port of outside, and beside it a server on the
+// same port of inside that must never be reached.
 type street struct {
 	port     string
 	requests atomic.Int32
@@ -72,7 +72,7 @@ func newStreet(t *testing.T) *street {
 	return nil
 }
 
-// rebinding are name servers that want to lead inside.
+// rebinding are name servers that try to lead the client to inside.
 var rebinding = map[string]resolvetest.Answer{
 	"first outside, then inside": func(_ string, asked int) []netip.Addr {
 		if asked == 0 {
@@ -88,7 +88,7 @@ var rebinding = map[string]resolvetest.Answer{
 	"only inside":  func(string, int) []netip.Addr { return []netip.Addr{inside} },
 }
 
-// forgetful lets c ask the name server each time.
+// forgetful makes c ask the name server each time.
 func forgetful(t *testing.T, c *Client, server string) {
 	t.Helper()
 	resolver, err := resolve.New(resolve.Config{Server: server, TTL: 1, NegativeTTL: 1})
@@ -98,9 +98,10 @@ func forgetful(t *testing.T, c *Client, server string) {
 	c.dialer.resolver = resolver
 }
 
-// TestRebinding: whatever a name server says and when, nobody comes inside;
-// with a memory for names and without, directly and through each kind of proxy.
-func TestRebinding(t *testing.T) {
+// TestRebindingStaysOutside: no connection reaches inside, whatever a name
+// server answers and when. This holds with and without a cache of names,
+// directly and through each kind of proxy.
+func TestRebindingStaysOutside(t *testing.T) {
 	for name, answer := range rebinding {
 		for _, scheme := range []string{"", "http", "socks5"} {
 			for _, remember := range []bool{false, true} {
@@ -133,10 +134,10 @@ func TestRebinding(t *testing.T) {
 						}
 					}
 					if place.intruded.Load() != 0 || int(place.requests.Load()) != came {
-						t.Errorf("%d came inside; %d requests, %d answers", place.intruded.Load(), place.requests.Load(), came)
+						t.Errorf("%d connections to inside; %d requests, %d answers", place.intruded.Load(), place.requests.Load(), came)
 					}
 					if mayCome := name != "only inside" && name != "mapped" && (remember || name != "first outside, then inside"); mayCome && came == 0 {
-						t.Error("nobody came outside either")
+						t.Error("no request reached outside")
 					}
 					if p != nil {
 						p.hasOnly(t, outside.String()+":"+place.port)
@@ -178,8 +179,8 @@ type behaviour struct {
 	fails bool
 }
 
-// TestRace has its own time.
-func TestRace(t *testing.T) {
+// TestRaceOfAddresses runs in simulated time.
+func TestRaceOfAddresses(t *testing.T) {
 	const slow = 20 * time.Second
 	for name, c := range map[string]struct {
 		behave map[string]behaviour
@@ -236,7 +237,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// counted is a connection that counts itself out.
+// counted is a connection that counts when it is closed.
 type counted struct{ open *atomic.Int32 }
 
 func (c counted) Close() error                     { c.open.Add(-1); return nil }

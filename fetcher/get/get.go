@@ -1,15 +1,14 @@
-// Package get makes one HTTP request and brings back one answer.
+// Package get makes one HTTP request and returns one answer.
 //
-// It owns the connections, the limits on what a server may send, and the guard
-// that keeps the crawler from dialling addresses that are nobody's public web
-// server. It follows no redirect, keeps no cookie, reads no environment, asks
-// no robots.txt (package robots) and knows no delay (package politeness): a
-// redirect is an answer, and whoever calls decides when.
+// It owns the connections, the limits on what a server may send, and the guard that
+// prevents connections to addresses that are not public. It follows no redirect, keeps no
+// cookie, reads no environment, checks no robots.txt (package robots) and knows no delay
+// (package politeness): a redirect is an answer, and the caller decides when to make a
+// request.
 //
-// A request is on the wire at most once. net/http repeats a GET whose kept
-// connection was reset, which would be a second request inside the host's
-// delay; here such a failure is reported as ErrStale and the caller repeats it
-// when the host is due. See onceBody and h2.go for how.
+// A request is sent at most once. net/http repeats a GET whose kept connection was reset,
+// which would be a second request within the host's delay. Here such a failure is
+// ErrStale, and the caller repeats it when the host is due. See onceBody and h2.go.
 package get
 
 import (
@@ -33,7 +32,7 @@ type Client struct {
 	dialer    *dialer
 	transport http.RoundTripper
 	close     func()
-	unpackers chan struct{} // holds one for each body that is being unpacked; see unpack
+	unpackers chan struct{} // one for each body that is being unpacked; see unpack
 }
 
 // New returns a Client. The error names every fault of config.
@@ -59,7 +58,7 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
-// UserAgent returns the User-Agent that requests have: that of Config.Headers, or
+// UserAgent returns the User-Agent of requests: that of Config.Headers, or
 // Config.UserAgent.
 func (c *Client) UserAgent() string { return c.header.Get("User-Agent") }
 
@@ -73,9 +72,8 @@ func (c *Client) LookUps() int { return c.dialer.resolver.Waiting() }
 // Close closes the kept connections that no request is using.
 func (c *Client) Close() { c.close() }
 
-// newTransport returns the network: HTTP/1.1 and 2, kept connections, every
-// address through d. net/http knows nothing of the proxy, to which it would
-// send names.
+// newTransport returns the network: HTTP/1.1 and 2, kept connections, all addresses
+// through d. net/http does not know about the proxy, to which it would send names.
 func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func()) {
 	protocols := []string{"h2", "http/1.1"}
 	if config.HTTP1 || config.Capture {
@@ -83,8 +81,7 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 	}
 	secure := &tls.Config{
 		RootCAs: config.RootCAs, NextProtos: protocols,
-		// A host that is asked again after its connection was closed spares the
-		// certificates and their verification.
+		// Resumed sessions need no certificates and no verification.
 		ClientSessionCache: tls.NewLRUClientSessionCache(config.MaxIdleConns),
 	}
 	t := &http.Transport{
@@ -96,7 +93,7 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		MaxIdleConnsPerHost:    config.MaxIdleConnsPerHost,
 		IdleConnTimeout:        config.IdleTimeout,
 		MaxResponseHeaderBytes: config.MaxHeaderBytes,
-		ReadBufferSize:         4 << 10, // of each connection, kept ones too; bodies are read past it
+		ReadBufferSize:         4 << 10, // per connection, including idle ones; bodies are read without it
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	if config.Capture {
@@ -104,7 +101,7 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 		t.DialContext, t.DialTLSContext = tap.dial, tap.dialTLS
 		return t, t.CloseIdleConnections
 	}
-	if len(config.InsecureHosts) > 0 { // net/http has one TLS configuration for all hosts
+	if len(config.InsecureHosts) > 0 { // net/http has only one TLS configuration for all hosts
 		t.DialTLSContext = func(ctx context.Context, _, address string) (net.Conn, error) {
 			conn, _, err := d.connectTLS(ctx, address, t.TLSClientConfig)
 			return conn, err
@@ -121,10 +118,9 @@ func newTransport(config Config, d *dialer) (_ http.RoundTripper, closeIdle func
 	}
 }
 
-// CheckHost reports, before anything is requested, whether host (a name or an
-// address, no port) has an address that may be dialled. It returns an
-// *AddressError when it has only others, an error that is ErrURL when nothing
-// can have that name, and an *Error when it has none.
+// CheckHost reports, before any request, whether host (a name or an address, without a
+// port) has an address that may be dialled. It returns an *AddressError if it has only
+// others, an ErrURL if nothing can have that name, and an *Error if it has no address.
 func (c *Client) CheckHost(ctx context.Context, host string) error {
 	return c.dialer.checkHost(ctx, host)
 }

@@ -68,7 +68,7 @@ func mustGet(t testing.TB, c *Client, request Request) *Response {
 	return response
 }
 
-func TestPage(t *testing.T) {
+func TestPageIsRead(t *testing.T) {
 	url := serve(t, page("<title>x</title>"))
 	r := mustGet(t, client(t, Config{}), Request{URL: url + "/a?b#c"})
 	if r.Status != 200 || string(r.Body) != "<title>x</title>" || r.ContentType != "text/html" ||
@@ -190,7 +190,7 @@ func zipped(s string) []byte {
 	return b.Bytes()
 }
 
-func TestGzip(t *testing.T) {
+func TestGzipBody(t *testing.T) {
 	text := strings.Repeat("<p>some text, ", 5000)
 	whole := zipped(text)
 	corrupt := bytes.Clone(whole)
@@ -212,7 +212,7 @@ func TestGzip(t *testing.T) {
 		"nothing":       {wire: []byte{}, want: ""},
 		"beyond limit":  {wire: whole, limit: 100, want: text[:100], truncated: true},
 		"a bomb":        {wire: zipped(strings.Repeat("\x00", 20<<20)), limit: 1000, want: strings.Repeat("\x00", 1000), truncated: true},
-		// An endless stream of empty blocks, which never becomes a byte.
+		// An endless stream of empty blocks, which never yields a byte.
 		"empty blocks": {wire: append(bytes.Clone(whole[:10]), bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, 60_000)...), limit: 1000, want: "", truncated: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestStartedAndSent(t *testing.T) {
 	}
 }
 
-// closedPort returns an address on which nobody listens.
+// closedPort returns an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -326,12 +326,12 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// dialError is what net.Dialer says of a connection that was not made.
+// dialError is the error of net.Dialer for a connection that was not made.
 func dialError(to string, why syscall.Errno) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP(to), Port: 80}, Err: os.NewSyscallError("connect", why)}
 }
 
-func TestFaults(t *testing.T) {
+func TestFaultOfEachError(t *testing.T) {
 	hang := make(chan struct{})
 	slow := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -388,7 +388,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestHeaders(t *testing.T) {
+func TestHeadersOfRequest(t *testing.T) {
 	got := make(chan http.Header, 1)
 	hosts := make(chan string, 1)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { got <- r.Header; hosts <- r.Host; page("x")(w, r) })
@@ -404,7 +404,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestPrivateHeaders: what is not known to be harmless is sent only when that is asked for.
+// TestPrivateHeaders: a request sends only headers that are known to be
+// harmless, unless it asks for the private ones.
 func TestPrivateHeaders(t *testing.T) {
 	got := make(chan http.Header, 1)
 	hosts := make(chan string, 1)
@@ -461,7 +462,7 @@ type fake func(*http.Request) (*http.Response, error)
 
 func (f fake) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestTransport(t *testing.T) {
+func TestReplacedTransport(t *testing.T) {
 	calls := ""
 	c := client(t, Config{Transport: fake(func(r *http.Request) (*http.Response, error) {
 		calls += "request to " + r.URL.Host
@@ -474,7 +475,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// Bodies come from a pool: no request may see another's.
+// Bodies come from a pool: no request may see another's body.
 func TestManyAtOnce(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -7,7 +7,7 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// AddressError reports a host that has only addresses which are not dialled.
+// AddressError reports a host all of whose addresses are refused.
 type AddressError struct {
 	Host string // as it stands in the URL
 	Addr string // one of its addresses
@@ -27,8 +27,8 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s is %s, a %s address (%s)", e.Host, e.Addr, kind, allow)
 }
 
-// allowNet returns the flags that let ip pass and nothing else: one for the
-// address that it embeds too.
+// allowNet returns the flags that allow ip and nothing else: one more if it embeds an
+// address.
 func allowNet(ip netip.Addr) string {
 	flags := " --allow-net " + netip.PrefixFrom(ip, ip.BitLen()).String()
 	if inner, translated := embedded(ip); translated {
@@ -37,21 +37,21 @@ func allowNet(ip netip.Addr) string {
 	return flags
 }
 
-// guard judges addresses: nobody's public web server is in any range of the
-// IANA special-purpose registries, nor outside of 2000::/3 where nothing is
-// given out. What those registries call globally reachable (an AS112 server,
-// a relay) is refused with the rest of its range, for it serves no pages.
+// guard decides which addresses may be dialled. No public web server is in a range of the
+// IANA special-purpose registries, or outside of 2000::/3, because the rest is not
+// assigned. Addresses that those registries call globally reachable (an AS112 server, a
+// relay) are refused with the rest of their range, because they serve no pages.
 type guard struct {
-	public *ssrf.Guardian // nil lets every address pass
-	nets   []netip.Prefix // let pass as well
+	public *ssrf.Guardian // nil permits every address
+	nets   []netip.Prefix // also permitted
 }
 
-// platform is a public address behind which Azure's machines find the service
-// that gives out their keys.
+// platform is a public address at which Azure's machines find the service that returns
+// their keys.
 var platform = netip.MustParsePrefix("168.63.129.16/32")
 
-// Where an IPv4 address travels inside of an IPv6 address, in its last four
-// bytes or in the four behind the prefix.
+// Positions of an IPv4 address within an IPv6 address: in its last four bytes, or in the
+// four after the prefix.
 var (
 	nat64  = netip.MustParsePrefix("64:ff9b::/96")
 	sixTo4 = netip.MustParsePrefix("2002::/16")
@@ -67,9 +67,8 @@ func newGuard(config Config) guard {
 	}
 }
 
-// permits reports whether ip may be dialled. Who is told to let a range of
-// translated addresses pass means the public ones in it: 64:ff9b::7f00:1 is
-// still 127.0.0.1.
+// permits reports whether ip may be dialled. Permitting a range of translated addresses
+// permits only the public ones in it: 64:ff9b::7f00:1 is still 127.0.0.1.
 func (g guard) permits(ip netip.Addr) bool {
 	if g.public == nil {
 		return true
@@ -84,7 +83,7 @@ func (g guard) permits(ip netip.Addr) bool {
 	return g.public.SafeAddr(ip) == nil
 }
 
-// embedded returns the IPv4 address that packets to ip end up at.
+// embedded returns the IPv4 address at which packets to ip arrive.
 func embedded(ip netip.Addr) (inner netip.Addr, translated bool) {
 	b := ip.As16()
 	switch {

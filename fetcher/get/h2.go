@@ -17,9 +17,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// h2 makes the HTTP/2 connections of a Client. net/http's own support repeats
-// requests, and asking it not to with a body, as onceBody does for HTTP/1.1,
-// would send an empty DATA frame that some servers take for a body. A bare
+// h2 makes the HTTP/2 connections of a Client. net/http's own support repeats requests. A
+// body that cannot be rewound, as onceBody for HTTP/1.1, would prevent that, but would
+// send an empty DATA frame, which some servers take for a body. A plain
 // http2.ClientConn repeats nothing.
 type h2 struct {
 	transport *http2.Transport
@@ -39,8 +39,8 @@ func newH2(config Config) *h2 {
 	}
 }
 
-// upgrade makes a connection that agreed on HTTP/2 a RoundTripper, which
-// net/http keeps and uses for all requests to the host.
+// upgrade turns a connection that negotiated HTTP/2 into a RoundTripper, which net/http
+// keeps and uses for all requests to the host.
 func (h *h2) upgrade(_ string, tlsConn *tls.Conn) http.RoundTripper {
 	conn := &h2Conn{socket: tlsConn, closed: func(c *h2Conn) {
 		h.mu.Lock()
@@ -72,8 +72,8 @@ func (h *h2) closeIdle() {
 	}
 }
 
-// h2Conn is one HTTP/2 connection. A request that ended with an error closes it,
-// when the others on it have ended: what its server goes on to send is not read.
+// h2Conn is one HTTP/2 connection. A request that ends with an error closes it after the
+// others on it have ended, so that nothing more is read from its server.
 type h2Conn struct {
 	client atomic.Pointer[http2.ClientConn]
 	socket *tls.Conn
@@ -83,11 +83,11 @@ type h2Conn struct {
 
 	mu     sync.Mutex
 	active int  // requests that have not ended
-	failed bool // one ended with an error; there will be no more
+	failed bool // a request ended with an error, and no more are sent
 }
 
-// RoundTrip sends request once. Its permission it asks for itself: the connection
-// is that of other requests, too.
+// RoundTrip sends request once. It asks for the permission itself, because the connection
+// is shared with other requests.
 func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	if permission := permissionOf(request.Context()); permission != nil {
 		if err := permission.err(); err != nil {
@@ -95,12 +95,12 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 	}
 	if !c.begin() {
-		return nil, errNoConn{} // nothing was sent; net/http dials anew
+		return nil, errNoConn{} // nothing was sent; net/http dials again
 	}
 	if trace := httptrace.ContextClientTrace(request.Context()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Reused: c.used.Swap(true)})
 	}
-	bare := *request // the caller's stays as it is
+	bare := *request // a copy, because the caller's must not change
 	bare.Body, bare.TransferEncoding = nil, nil
 	response, err := c.client.Load().RoundTrip(&bare)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *h2Conn) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// begin reserves a place for a request, if the connection takes another.
+// begin counts a request, if the connection takes another one.
 func (c *h2Conn) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *h2Conn) begin() bool {
 	return true
 }
 
-// end ends what begin began.
+// end ends a request that begin counted.
 func (c *h2Conn) end(failed bool) {
 	c.mu.Lock()
 	c.active--
@@ -135,15 +135,15 @@ func (c *h2Conn) end(failed bool) {
 	}
 }
 
-// idle reports whether no request is under way. It does not ask the client,
-// whose locks are held while it writes to a server that does not read.
+// idle reports whether no request is under way. It does not ask the client, whose locks
+// are held while it writes to a server that does not read.
 func (c *h2Conn) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.active == 0
 }
 
-// close closes the connection at once, whatever waits to be written to it.
+// close closes the connection at once, even if a write is waiting.
 func (c *h2Conn) close() {
 	_ = c.socket.NetConn().Close()
 	if client := c.client.Load(); client != nil {
@@ -151,7 +151,7 @@ func (c *h2Conn) close() {
 	}
 }
 
-// h2Body is the body of an answer. The request ends when it is closed.
+// h2Body is the body of an answer. Closing it ends the request.
 type h2Body struct {
 	io.ReadCloser
 	conn   *h2Conn
@@ -167,22 +167,20 @@ func (b *h2Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. A body that was not read to its end is no error.
+// Close implements io.Closer. It is no error if the body was not read to its end.
 func (b *h2Body) Close() error {
 	err := b.ReadCloser.Close()
 	b.once.Do(func() { b.conn.end(b.failed || b.ctx.Err() != nil) })
 	return err
 }
 
-// isStreamError reports whether the server refused one request and not the
-// connection: it is about the request.
+// isStreamError reports whether the server refused one request and not the connection.
 func isStreamError(err error) bool {
 	_, ok := errors.AsType[http2.StreamError](err)
 	return ok
 }
 
-// h2Socket tells when the connection is closed, by whichever side, and what is
-// read from it.
+// h2Socket reports when either side closes the connection, and what is read from it.
 type h2Socket struct {
 	*tls.Conn
 	owner *h2Conn
@@ -201,8 +199,8 @@ func (s *h2Socket) Close() error {
 	return s.Conn.Close()
 }
 
-// errNoConn tells net/http to forget the connection and open another: the one
-// case in which it goes on by itself, before anything was sent.
+// errNoConn makes net/http forget the connection and open another. It does so only for
+// this error, before anything was sent.
 type errNoConn struct{}
 
 func (errNoConn) Error() string             { return "get: HTTP/2 connection takes no more requests" }

@@ -18,11 +18,11 @@ import (
 type h2Server struct {
 	*http2.Framer
 	conn   net.Conn
-	stream uint32 // of the request that was read last
+	stream uint32 // the request that was read last
 }
 
-// rawHTTP2 starts a server that calls serve for each connection, its request
-// read, and returns its address and the config that trusts it.
+// rawHTTP2 starts a server that calls serve for each connection after it read a
+// request. It returns its address and a config that trusts it.
 func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config Config) {
 	t.Helper()
 	tlsServer, config := secure(t, page("unused"))
@@ -32,7 +32,7 @@ func rawHTTP2(t *testing.T, serve func(n int, s *h2Server)) (addr string, config
 		if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 			return
 		}
-		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // so that a write that succeeds was nearly read
+		if tcp, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok { // small, so that a write that succeeds was almost read
 			_ = tcp.SetWriteBuffer(16 << 10)
 		}
 		s := &h2Server{Framer: http2.NewFramer(conn, conn), conn: conn}
@@ -73,7 +73,7 @@ func block(fields ...string) []byte {
 	return b.Bytes()
 }
 
-// drain reads what the client answers, so that no write waits for it.
+// drain reads what the client sends, so that no write blocks.
 func (s *h2Server) drain() { go io.Copy(io.Discard, s.conn) }
 
 // maxFlood is how often a flood writes its frame at most.
@@ -130,9 +130,9 @@ var floods = map[string]func(f *http2.Framer, stream uint32) error{
 	},
 }
 
-// TestHTTP2Flood: frames that belong to no answer end a connection after some
-// thousands, long before the limits in time: while an answer is awaited, and in
-// the middle of its body.
+// TestHTTP2Flood: some thousands of frames that belong to no answer end a
+// connection, long before the limits in time. This holds while the client waits
+// for an answer and in the middle of its body.
 func TestHTTP2Flood(t *testing.T) {
 	for name, write := range floods {
 		for _, when := range []string{"before the header", "in the body"} {
@@ -160,7 +160,7 @@ func TestHTTP2Flood(t *testing.T) {
 				c := client(t, config)
 				mustGet(t, c, Request{URL: "https://" + addr}).Release()
 				var err error
-				for try := 0; err == nil && try < 10; try++ { // a request may get a connection of its own, where it is the first
+				for try := 0; err == nil && try < 10; try++ { // a request may get a connection of its own, on which it is the first
 					var r *Response
 					if r, err = c.Get(t.Context(), Request{URL: "https://" + addr}); err == nil {
 						r.Release()
@@ -183,8 +183,8 @@ func TestHTTP2Flood(t *testing.T) {
 	}
 }
 
-// TestHTTP2FloodIsNamed: the error says what the server did, and that the
-// connection was kept from before is no excuse.
+// TestHTTP2FloodIsNamed: the error names what the server did, also on a
+// connection that was kept.
 func TestHTTP2FloodIsNamed(t *testing.T) {
 	addr, config := rawHTTP2(t, func(_ int, s *h2Server) {
 		_ = s.answer()
@@ -202,9 +202,9 @@ func TestHTTP2FloodIsNamed(t *testing.T) {
 	}
 }
 
-// TestHTTP2ErrorClosesConnection: nothing is read on from a server whose request
-// ended with an error, however slowly it sends; the next request has a
-// connection of its own.
+// TestHTTP2ErrorClosesConnection: after an error the client reads nothing more
+// from the server, however slowly it sends. The next request has a new
+// connection.
 func TestHTTP2ErrorClosesConnection(t *testing.T) {
 	tooSlow := func(c *Client) {
 		c.limits.window, c.limits.least = 100*time.Millisecond, 1<<20
@@ -264,8 +264,8 @@ func TestHTTP2ErrorClosesConnection(t *testing.T) {
 	}
 }
 
-// TestHTTP2OthersGoOn: a request that fails takes no other one with it, but none
-// comes after it on its connection.
+// TestHTTP2OthersGoOn: a request that fails does not end others on its
+// connection, but no new request uses that connection.
 func TestHTTP2OthersGoOn(t *testing.T) {
 	begun, reset := make(chan struct{}), make(chan struct{})
 	addr, config := rawHTTP2(t, func(n int, s *h2Server) {
@@ -313,8 +313,8 @@ func TestHTTP2OthersGoOn(t *testing.T) {
 	}
 }
 
-// sendBody sends a body of size bytes, each frame with so much data and padding,
-// as fast as the client's window for the stream allows.
+// sendBody sends a body of size bytes in frames with the given data and
+// padding, as fast as the client's window for the stream allows.
 func (s *h2Server) sendBody(size, data, padding int) {
 	var frames bytes.Buffer
 	f := http2.NewFramer(&frames, nil)
@@ -351,7 +351,7 @@ func (s *h2Server) sendBody(size, data, padding int) {
 	flush()
 }
 
-// TestHTTP2Bodies: what honest servers send is no flood.
+// TestHTTP2Bodies: bodies of well-behaved servers do not count as floods.
 func TestHTTP2Bodies(t *testing.T) {
 	for name, b := range map[string]struct{ size, data, padding int }{
 		"large":        {40 << 20, 16 << 10, 0},
@@ -375,8 +375,8 @@ func TestHTTP2Bodies(t *testing.T) {
 	}
 }
 
-// TestHTTP2KeepsConnection: answers that are not read to their end cost a
-// connection nothing, however many: that is no error.
+// TestHTTP2KeepsConnection: answers that are not read to their end do not count
+// as errors, however many, and the connection is kept.
 func TestHTTP2KeepsConnection(t *testing.T) {
 	addr, config := rawHTTP2(t, func(n int, s *h2Server) {
 		if n > 0 {

@@ -12,44 +12,44 @@ import (
 var errH2Flood = errors.New("HTTP/2: too many frames that are no part of an answer")
 
 const (
-	// h2Allowance is what one request lets a server send: at least the 4 MiB
-	// that the transport's flow control lets each stream have under way, once
-	// for this answer and once for one that was given up.
+	// h2Allowance is what one request permits a server to send. It is at least twice the
+	// 4 MiB that the transport's flow control permits for each stream: once for this
+	// answer and once for one that was given up.
 	h2Allowance = 16 << 20
-	// h2FrameCost is what a frame counts that brings nothing of a body, beside
-	// its length: an allowance is for 1,024 of them, whereas an answer needs a
-	// few. Each costs the processor as much as some kilobytes of a body.
+	// h2FrameCost is the cost of a frame that is not part of a body, in addition to its
+	// length: an allowance pays for 1,024 of them, and an answer needs a few. Each takes
+	// as much CPU time as some kilobytes of a body.
 	h2FrameCost = h2Allowance >> 10
-	// h2DataCost is what a frame of a body counts beside its length. A body of
+	// h2DataCost is the cost of a frame of a body in addition to its length. A body of
 	// 10 MiB may come in frames of 40 bytes.
 	h2DataCost = 64
-	// h2MaxPadding is the most padding that a frame of a body has.
+	// h2MaxPadding is the largest padding of a frame of a body.
 	h2MaxPadding = 256
 )
 
-// h2Meter bounds what a server sends on an HTTP/2 connection. Each request adds
-// an allowance, each frame takes from it, and the bytes of bodies that were read
-// give back twice what they took. So answers of any size pass, but a connection
-// on which other frames come (PING, SETTINGS, PRIORITY, unknown types, HEADERS
-// that never end, DATA of streams that were given up) soon fails. The transport
-// itself reads and answers such frames for as long as they come.
+// h2Meter limits what a server sends on an HTTP/2 connection. Each request adds an
+// allowance, each frame subtracts its cost, and reading a body returns twice the cost of
+// its bytes. So answers of any size are possible. A connection with many other frames
+// (PING, SETTINGS, PRIORITY, unknown types, HEADERS that never end, DATA of streams that
+// were given up) soon fails. The transport itself would read and answer such frames
+// without end.
 type h2Meter struct {
 	mu   sync.Mutex
 	left int64
-	most int64 // that left may become
+	most int64 // the maximum of left
 
-	// of the one goroutine that reads
+	// used only by the goroutine that reads
 	header  [h2HeaderLen]byte // of the next frame
-	have    int               // bytes of header that have come
-	payload int64             // bytes of this frame that have not
+	have    int               // bytes of header that were received
+	payload int64             // bytes of this frame that were not received yet
 }
 
 // h2HeaderLen is the length of the header of a frame: 3 bytes of length, then
 // type, flags and stream.
 const h2HeaderLen = 9
 
-// grant adds the allowance of a request; active counts those under way, this one
-// included.
+// grant adds the allowance of a request. active is the number of requests under way,
+// including this one.
 func (m *h2Meter) grant(active int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,14 +57,14 @@ func (m *h2Meter) grant(active int) {
 	m.left = min(m.left+h2Allowance, m.most)
 }
 
-// consumed notes that n bytes of a body were read.
+// consumed returns the cost of n bytes of a body that were read.
 func (m *h2Meter) consumed(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.left = min(m.left+2*int64(n), m.most)
 }
 
-// received takes p, the next bytes of the connection, into account.
+// received subtracts the cost of p, the next bytes of the connection.
 func (m *h2Meter) received(p []byte) error {
 	var cost int64
 	for len(p) > 0 {
@@ -87,7 +87,7 @@ func (m *h2Meter) received(p []byte) error {
 	return nil
 }
 
-// cost returns what the frame counts whose header has come.
+// cost returns the cost of the frame whose header is complete.
 func (m *h2Meter) cost() int64 {
 	body := m.payload
 	if http2.Flags(m.header[4]).Has(http2.FlagDataPadded) {

@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// timeoutError is a limit in time that a request ran into. It is a net.Error,
-// like those of net/http.
+// timeoutError reports that a request exceeded a time limit. It is a net.Error, like those
+// of net/http.
 type timeoutError string
 
 func (e timeoutError) Error() string   { return string(e) }
 func (e timeoutError) Timeout() bool   { return true }
 func (e timeoutError) Temporary() bool { return true }
 
-// What an *Error of a request that took too long holds.
+// Causes of an *Error of a request that took too long.
 const (
 	ErrTimeout       = timeoutError("no whole answer in time")
 	ErrHeaderTimeout = timeoutError("no header of an answer in time")
 	ErrTooSlow       = timeoutError("the body comes too slowly")
 )
 
-// limits are the limits in time of a Client, and what is said when one is
-// passed.
+// limits are the time limits of a Client, and the error of each.
 type limits struct {
 	header                          time.Duration
 	window                          time.Duration
-	least                           int64 // bytes in a window; 0 or less: any
+	least                           int64 // bytes in a window; 0 or less means any
 	errWhole, errHeader, errTooSlow error
 }
 
@@ -43,18 +42,18 @@ func newLimits(c Config) limits {
 	}
 }
 
-// pace ends a request whose body comes too slowly.
+// pace ends a request whose body is too slow.
 type pace struct {
 	limits *limits
 	cancel context.CancelCauseFunc
 	read   atomic.Int64 // bytes of the body so far
 
 	mu     sync.Mutex
-	timer  *time.Timer // nil: it is not, or no longer, judged
-	before int64       // bytes when this window began
+	timer  *time.Timer // nil while the body is not judged
+	before int64       // bytes at the beginning of this window
 }
 
-// start begins to judge, by what is read from now on.
+// start starts to judge the bytes that are read from now on.
 func (p *pace) start() {
 	if p.limits.least <= 0 {
 		return
@@ -65,7 +64,7 @@ func (p *pace) start() {
 	p.timer = time.AfterFunc(p.limits.window, p.judge)
 }
 
-// stop ends it: the body has come, or is not wanted any more.
+// stop stops judging.
 func (p *pace) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +74,7 @@ func (p *pace) stop() {
 	}
 }
 
-// judge looks at the window that ends.
+// judge judges the window that ends now.
 func (p *pace) judge() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

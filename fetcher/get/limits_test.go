@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// drip is the body of a server in memory: some bytes first, then a piece each
-// interval, until nothing is left or its request ends.
+// drip is the body of a server in memory. It sends some bytes first, then one
+// piece in each interval, until nothing is left or its request ends.
 type drip struct {
 	ctx      context.Context
 	first    int
@@ -53,7 +53,7 @@ func answering(after time.Duration, header http.Header, body func(context.Contex
 		select {
 		case <-time.After(after):
 		case <-r.Context().Done():
-			return nil, r.Context().Err() // as HTTP/2 does: it does not say why
+			return nil, r.Context().Err() // as HTTP/2 does, which does not give the reason
 		}
 		header := header.Clone()
 		header.Set("Content-Type", "text/html")
@@ -61,7 +61,7 @@ func answering(after time.Duration, header http.Header, body func(context.Contex
 	}
 }
 
-// TestLimitsInTime has its own time. The rate is 100 B/s over 10 s.
+// TestLimitsInTime runs in simulated time. The rate is 100 B/s over 10 s.
 func TestLimitsInTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		header time.Duration // until the answer's header is there
@@ -108,9 +108,10 @@ func TestLimitsInTime(t *testing.T) {
 	}
 }
 
-// TestGrow: memory is asked for before it is taken, never more than MaxHeld,
-// and waiting for it is not the server's fault.
-func TestGrow(t *testing.T) {
+// TestGrowIsAskedFirst: the client asks for memory before it uses it, and never
+// for more than MaxHeld. Waiting for memory does not count as the server's
+// delay.
+func TestGrowIsAskedFirst(t *testing.T) {
 	big := strings.Repeat("<p>some text ", 100_000)
 	for name, header := range map[string]http.Header{"plain": {}, "gzip": {"Content-Encoding": {"gzip"}}, "br": {"Content-Encoding": {"br"}}} {
 		t.Run(name, func(t *testing.T) {
@@ -155,8 +156,8 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestDripOnTheWire: the same over connections, with short times: headers and
-// bodies that drip, over HTTP/1.1 and 2, in each coding.
+// TestDripOnTheWire is the same over connections, with short times: headers and
+// bodies that drip, over HTTP/1.1 and HTTP/2, in each coding.
 func TestDripOnTheWire(t *testing.T) {
 	dripping := func(header string) string {
 		return "http://" + listen(t, nil, func(_ int, conn net.Conn) {
@@ -248,7 +249,7 @@ func TestHeaderTimeoutIsNotStale(t *testing.T) {
 	}
 }
 
-// TestHeaderFlood: headers without end, of each kind, end at the limit.
+// TestHeaderFlood: endless headers of each kind are cut at the limit.
 func TestHeaderFlood(t *testing.T) {
 	for name, c := range map[string]struct{ begin, again string }{
 		"one long value":  {"HTTP/1.1 200 OK\r\nX: ", strings.Repeat("x", 1000)},
@@ -287,7 +288,8 @@ func TestHeaderFlood(t *testing.T) {
 	}
 }
 
-// TestEndlessBody: it is cut at the limit and no more of it is read.
+// TestEndlessBody: an endless body is cut at the limit, and no more of it is
+// read.
 func TestEndlessBody(t *testing.T) {
 	for _, framing := range []string{"", "Transfer-Encoding: chunked\r\n", "Content-Length: 1000000000000\r\n"} {
 		addr := listen(t, nil, func(_ int, conn net.Conn) {

@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// permission is what Request.Permit says, and said: asked for the last time right
-// before the request is written, by whichever goroutine does that.
+// permission holds Request.Permit and its answer. It is asked for the last time right
+// before the request is written, by the goroutine that writes it.
 type permission struct {
-	ask    func() error // nil: always
+	ask    func() error // nil means always
 	denied atomic.Pointer[error]
 }
 
-// err returns why the request may not be written any more, or nil.
+// err returns why the request may no longer be written, or nil.
 func (p *permission) err() error {
 	if p.ask == nil {
 		return nil
@@ -27,8 +27,8 @@ func (p *permission) err() error {
 	return err
 }
 
-// abort returns the error of a request that was not written for want of the
-// permission; nil: that was not it.
+// abort returns the error of a request that was not written because permission was
+// refused, or nil.
 func (p *permission) abort() error {
 	if denied := p.denied.Load(); denied != nil {
 		return fmt.Errorf("%w: %w", ErrAborted, *denied)
@@ -44,12 +44,11 @@ func permissionOf(ctx context.Context) *permission {
 	return p
 }
 
-// gated is a connection that writes while the request may be made that it is used
-// for. net/http offers no moment between getting a connection, which can take
-// long, and writing to it.
+// gated is a connection that writes only while its request is permitted. net/http has no
+// hook between getting a connection, which can take long, and writing to it.
 type gated struct {
 	net.Conn
-	permission atomic.Pointer[permission] // nil: nothing is asked
+	permission atomic.Pointer[permission] // nil means nothing is asked
 	read       *atomic.Int64              // counts the bytes that all connections read
 }
 
@@ -68,7 +67,7 @@ func (g *gated) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// gateOf returns the gate of a connection that net/http shows, nil if it has none.
+// gateOf returns the gate of a connection from net/http, or nil if it has none.
 func gateOf(conn net.Conn) *gated {
 	for {
 		switch c := conn.(type) {

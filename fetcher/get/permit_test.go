@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestPermit: what must not be sent any more, when there is a connection at last,
-// is not sent, on a new one and on one that was kept; and whoever comes next can
-// use it or another.
-func TestPermit(t *testing.T) {
+// TestPermitBeforeWriting: if the permit is refused once there is a connection,
+// nothing is sent, on a new connection or a kept one. The next request can use
+// that connection or another.
+func TestPermitBeforeWriting(t *testing.T) {
 	var requests atomic.Int32
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// badPorts are the ports of services that a request in HTTP can harm or that
-// nothing on the web uses, with the names of those services: the bad ports of the
-// Fetch standard (review draft of June 2026), which browsers refuse too. One more
-// is ours: Redis runs lines of text as commands, and skips those it does not know.
+// badPorts are the ports of services that an HTTP request can harm, or that nothing on the
+// web uses, with the names of those services: the bad ports of the Fetch standard (review
+// draft of June 2026), which browsers refuse too, and that of Redis, which executes lines
+// of text as commands and skips those that it does not know.
 var badPorts = map[uint16]string{
 	0: "", 1: "tcpmux", 7: "echo", 9: "discard", 11: "systat", 13: "daytime", 15: "netstat", 17: "qotd", 19: "chargen",
 	20: "ftp-data", 21: "ftp", 22: "ssh", 23: "telnet", 25: "smtp", 37: "time", 42: "name", 43: "nicname", 53: "domain",
@@ -25,7 +25,7 @@ var badPorts = map[uint16]string{
 	6379: "redis",
 }
 
-// PortError reports a URL whose port belongs to another service than the web.
+// PortError reports a URL whose port belongs to a service that is not the web.
 type PortError struct{ Port uint16 }
 
 func (e *PortError) Error() string {
@@ -36,13 +36,12 @@ func (e *PortError) Error() string {
 	return fmt.Sprintf("port %d is %s and not requested (--allow-port %d)", e.Port, service, e.Port)
 }
 
-// CheckPort returns a *PortError for a port that is not requested: that of a
-// service which is not the web's, unless Config.AllowPorts has it. An empty port
-// is the scheme's.
+// CheckPort returns a *PortError for a port that belongs to a service other than the web,
+// unless Config.AllowPorts has it. An empty port means that of the scheme.
 func (c *Client) CheckPort(port string) error {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return nil // none, or one that cannot be dialled
+		return nil // empty, or not a valid port
 	}
 	if _, bad := badPorts[uint16(number)]; bad && !slices.Contains(c.config.AllowPorts, uint16(number)) {
 		return &PortError{uint16(number)}

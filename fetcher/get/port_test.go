@@ -12,9 +12,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestPorts: what browsers refuse is refused, by whatever spelling, before a
-// start is counted; the web's ports and all high ones are requested.
-func TestPorts(t *testing.T) {
+// TestBadPortsAreRefused: the ports that browsers refuse are refused in any
+// spelling, before a start is counted. The web's ports and all high ports are
+// requested.
+func TestBadPortsAreRefused(t *testing.T) {
 	asked := 0
 	network := fake(func(*http.Request) (*http.Response, error) { asked++; return nil, errors.New("network") })
 	c := client(t, Config{Transport: network})
@@ -55,7 +56,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestPortIsNotDialled: nothing reaches a server on such a port.
+// TestPortIsNotDialled: a server on a bad port gets no connection.
 func TestPortIsNotDialled(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:10080")
 	if errors.Is(err, syscall.EADDRINUSE) {

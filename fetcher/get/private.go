@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// publicHeaders are the headers that any host may see. All others are private:
+// publicHeaders are the headers that any host may see. All others are private, because
 // there is no list of the names that sites use for keys and tokens.
 var publicHeaders = map[string]bool{
 	"Accept": true, "Accept-Charset": true, "Accept-Encoding": true, "Accept-Language": true,
@@ -14,17 +14,16 @@ var publicHeaders = map[string]bool{
 	"Sec-Gpc": true, "Upgrade-Insecure-Requests": true, "User-Agent": true,
 }
 
-// PrivateHeader reports whether a header may be a secret between a user and the
-// sites that the user names, as Authorization, Cookie and X-Api-Key are. It is
-// true for every name that is not known to be harmless.
+// PrivateHeader reports whether a header may be a secret between a user and the sites that
+// the user names, such as Authorization, Cookie and X-Api-Key. It is true for every name
+// that is not known to be harmless.
 func PrivateHeader(name string) bool { return !publicHeaders[http.CanonicalHeaderKey(name)] }
 
-// PrivateHeaders returns the names of those Config.Headers that are sent with
-// requests that have Request.Private only, sorted.
+// PrivateHeaders returns the sorted names of the private headers in Config.Headers.
 func (c *Client) PrivateHeaders() []string { return slices.Sorted(maps.Keys(c.private)) }
 
-// splitHeaders returns what every request sends, where headers win over the
-// defaults, and the private ones of headers. The names of both are canonical.
+// splitHeaders returns the headers of every request, with defaults, and the private ones.
+// The names of both are canonical.
 func splitHeaders(config Config) (public, private http.Header) {
 	public = http.Header{
 		"User-Agent":      {config.UserAgent},
@@ -46,8 +45,8 @@ func splitHeaders(config Config) (public, private http.Header) {
 	return public, private
 }
 
-// headerOf returns the header of a request, which must not be changed, and its
-// Host if that is not the URL's.
+// headerOf returns the header of a request, which must not be changed, and its Host if it
+// differs from the URL's.
 func (c *Client) headerOf(request Request) (header http.Header, host string) {
 	private := request.Private && len(c.private) > 0
 	if !private && len(request.Header) == 0 {

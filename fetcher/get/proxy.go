@@ -17,28 +17,27 @@ import (
 	"time"
 )
 
-// ErrProxy reports that the proxy itself cannot be used: it is not reached,
-// does not want us, or is no proxy. It says nothing about the URL or its host.
+// ErrProxy reports that the proxy itself cannot be used: it does not answer, refuses us, or
+// is no proxy. It says nothing about the URL or its host.
 var ErrProxy = errors.New("get: proxy")
 
-// errProxyURL is what is said of any fault in Config.Proxy: not the value, for
-// it may hold a password.
+// errProxyURL is the error for any fault in Config.Proxy. It does not contain the value,
+// which may contain a password.
 var errProxyURL = errors.New("Proxy, want http, https or socks5, then ://[USER:PASSWORD@]HOST[:PORT] (it is not shown, for it may hold a password)")
 
 // maxConnectHeader bounds a proxy's answer to CONNECT.
 const maxConnectHeader = 16 << 10
 
-// proxy makes tunnels to addresses. Neither its errors nor anything else here
-// shows user or password.
+// proxy opens tunnels to addresses. Its errors never contain the user or the password.
 type proxy struct {
 	address   string // host:port
 	tls       *tls.Config
 	socks     bool
-	user      *url.Userinfo // nil: none
+	user      *url.Userinfo // nil means none
 	plainAuth string        // the Proxy-Authorization header, if there is one
 }
 
-// parseProxy reads Config.Proxy; there is no proxy when it is empty.
+// parseProxy parses Config.Proxy. It returns nil if it is empty.
 func parseProxy(config Config) (*proxy, error) {
 	if config.Proxy == "" {
 		return nil, nil
@@ -59,13 +58,13 @@ func parseProxy(config Config) (*proxy, error) {
 		return nil, errProxyURL
 	}
 	p.address = net.JoinHostPort(u.Hostname(), port)
-	if _, _, err := net.SplitHostPort(p.address); err != nil { // url.Parse lets a lone bracket pass
+	if _, _, err := net.SplitHostPort(p.address); err != nil { // url.Parse accepts a lone bracket
 		return nil, errProxyURL
 	}
 	password, _ := u.User.Password()
 	switch p.socks = u.Scheme == "socks5"; {
 	case p.socks && (len(u.User.Username()) > 255 || len(password) > 255):
-		return nil, errProxyURL // their length is one byte on the wire
+		return nil, errProxyURL // SOCKS sends their length as one byte
 	case u.Scheme == "https":
 		p.tls = &tls.Config{
 			ServerName: u.Hostname(), RootCAs: config.RootCAs, NextProtos: []string{"http/1.1"},
@@ -92,7 +91,7 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 		}
 		conn = secure
 	}
-	// What follows knows no ctx: when it ends, reads and writes do.
+	// The calls below take no ctx. When it ends, the deadline ends reads and writes.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	if p.socks {
 		err = p.socksConnect(conn, to)
@@ -109,8 +108,8 @@ func (p *proxy) connect(ctx context.Context, via *net.Dialer, to netip.AddrPort)
 	return conn, nil
 }
 
-// noReply says what it means that a proxy does not say whether it made a tunnel.
-// Silence is no fault of its own: it may itself wait for the host.
+// noReply returns the error for a proxy that does not say whether it opened a tunnel.
+// Silence is no fault of the proxy, which may itself wait for the host.
 func noReply(err error) error {
 	if isTimeout(err) {
 		return err
@@ -144,7 +143,7 @@ func (p *proxy) httpConnect(conn net.Conn, to netip.AddrPort) error {
 	return nil
 }
 
-// What is used of SOCKS version 5 (RFC 1928, 1929).
+// The parts of SOCKS version 5 (RFC 1928, 1929) that are used.
 const (
 	socksVersion      = 5
 	socksNoAuth       = 0
@@ -157,7 +156,7 @@ const (
 	socksGeneralError = 1
 )
 
-// socksReplies are the reasons of a SOCKS server, from 1 on.
+// socksReplies are the errors of a SOCKS server, from 1 on.
 var socksReplies = []string{
 	"general failure", "not allowed", "network unreachable", "host unreachable", "connection refused",
 	"TTL expired", "command not supported", "address type not supported",
@@ -196,7 +195,7 @@ func (p *proxy) socksConnect(conn net.Conn, to netip.AddrPort) error {
 	return nil
 }
 
-// socksGreet agrees with a SOCKS server on who we are.
+// socksGreet negotiates the authentication with a SOCKS server.
 func (p *proxy) socksGreet(conn net.Conn) error {
 	method := byte(socksNoAuth)
 	if p.user != nil {

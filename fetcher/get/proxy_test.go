@@ -20,10 +20,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// testProxy is a proxy on the loopback that notes where it is told to go.
+// testProxy is a proxy on the loopback that notes the targets it is given.
 type testProxy struct {
 	url            string
-	user, password string // empty: nobody is asked
+	user, password string // empty: no password is needed
 
 	mu      sync.Mutex
 	targets []string
@@ -59,7 +59,7 @@ func certificate(t *testing.T) tls.Certificate {
 	return s.TLS.Certificates[0]
 }
 
-// tunnel goes to target and lets bytes through until one side ends.
+// tunnel connects to target and copies bytes until one side ends.
 func (p *testProxy) tunnel(conn net.Conn, target string, granted func(bool)) {
 	p.mu.Lock()
 	p.targets = append(p.targets, target)
@@ -93,7 +93,7 @@ func (p *testProxy) serveHTTP(conn net.Conn) {
 			if granted {
 				io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
 			} else {
-				io.WriteString(conn, "HTTP/1.1 502 Nobody\r\nContent-Length: 0\r\n\r\n")
+				io.WriteString(conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func (p *testProxy) serveSOCKS(conn net.Conn) {
 	})
 }
 
-// hasOnly holds that the proxy was told to go to target and nowhere else.
+// hasOnly checks that the proxy was given target and no other.
 func (p *testProxy) hasOnly(t *testing.T, target string) {
 	t.Helper()
 	p.mu.Lock()
@@ -157,9 +157,9 @@ func (p *testProxy) hasOnly(t *testing.T, target string) {
 
 var proxySchemes = []string{"http", "https", "socks5"}
 
-// TestProxy fetches http and https URLs by name through each kind of proxy,
-// which gets an address; the server gets the name.
-func TestProxy(t *testing.T) {
+// TestProxyTunnels fetches http and https URLs by name through each kind of
+// proxy. The proxy gets an address and the server gets the name.
+func TestProxyTunnels(t *testing.T) {
 	server, config := secure(t, func(w http.ResponseWriter, r *http.Request) {
 		page(r.Host+" "+r.TLS.ServerName+" "+r.Proto)(w, r)
 	})
@@ -194,7 +194,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestProxyGetsNoSpecialAddress: the proxy is not even connected to.
+// TestProxyGetsNoSpecialAddress: for a special address there is not even a
+// connection to the proxy.
 func TestProxyGetsNoSpecialAddress(t *testing.T) {
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{inside} })
 	for _, scheme := range proxySchemes {
@@ -213,10 +214,10 @@ func TestProxyGetsNoSpecialAddress(t *testing.T) {
 	}
 }
 
-// TestProxyFaults: what the proxy cannot do is its own fault or the host's, and
-// nothing shows the password.
+// TestProxyFaults: each fault is attributed to the proxy or to the host, and no
+// error shows the password.
 func TestProxyFaults(t *testing.T) {
-	nobody := closedPort(t)
+	closed := closedPort(t)
 	proxyFault := Fault{Outcome: frontier.Network, Retry: true, Local: true}
 	hostFault := Fault{Outcome: frontier.Network, Retry: true, Host: true}
 	says := func(answer string) string {
@@ -237,8 +238,8 @@ func TestProxyFaults(t *testing.T) {
 		want   Fault
 		silent bool
 	}{
-		"http, nobody there":         {"http://user:secret@" + nobody, proxyFault, false},
-		"socks5, nobody there":       {"socks5://user:secret@" + nobody, proxyFault, false},
+		"http, no listener":          {"http://user:secret@" + closed, proxyFault, false},
+		"socks5, no listener":        {"socks5://user:secret@" + closed, proxyFault, false},
 		"http, password":             {"http://" + wrong("http"), proxyFault, false},
 		"socks5, password":           {"socks5://" + wrong("socks5"), proxyFault, false},
 		"http, host is not there":    {"http://" + right("http"), hostFault, false},
@@ -262,7 +263,7 @@ func TestProxyFaults(t *testing.T) {
 				config.DialTimeout = time.Second
 			}
 			client := client(t, config)
-			_, err := client.Get(t.Context(), Request{URL: "http://" + nobody})
+			_, err := client.Get(t.Context(), Request{URL: "http://" + closed})
 			if err == nil {
 				t.Fatal("an answer")
 			}
@@ -302,8 +303,8 @@ func TestParseProxy(t *testing.T) {
 	}
 }
 
-// FuzzParseProxy: no error shows what was given, and what is accepted has an
-// address.
+// FuzzParseProxy: no error shows the text that was given, and an accepted proxy
+// has an address.
 func FuzzParseProxy(f *testing.F) {
 	for _, raw := range []string{"http://h", "socks5://u:p@[::1]:1", "https://u@h:1/", "x", "http://h:99999"} {
 		f.Add(raw)

@@ -10,24 +10,23 @@ import (
 const (
 	// fallbackDelay is how long the first family of addresses is tried alone.
 	fallbackDelay = 300 * time.Millisecond
-	// leastTry is what one address gets before the next is tried, however many
-	// there are.
+	// leastTry is how long one address is tried before the next, however many there are.
 	leastTry = 2 * time.Second
 )
 
 // connector connects to one address.
 type connector func(ctx context.Context, ip netip.Addr) (net.Conn, error)
 
-// attempt is how an attempt to connect ended.
+// attempt is the result of an attempt to connect.
 type attempt struct {
 	conn net.Conn
 	ip   netip.Addr
 	err  error
 }
 
-// race connects to one of ips: those of the first one's family in turn and,
-// when that fails or takes long, those of the other family beside them, like
-// net.Dialer does with a name. Nothing of it goes on when it returns.
+// race connects to one of ips. It tries those of the first one's family in turn and, when
+// that fails or takes long, those of the other family at the same time, as net.Dialer does.
+// All attempts have ended when it returns.
 func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {
 	first, second := families(ips)
 	if len(second) == 0 {
@@ -53,7 +52,7 @@ func race(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, n
 			switch {
 			case a.err == nil && won.conn == nil:
 				won, second = a, nil
-				cancel() // the other one ends at once
+				cancel() // ends the other attempt
 			case a.err == nil:
 				a.conn.Close()
 			case failed == nil:
@@ -83,8 +82,8 @@ func families(ips []netip.Addr) (first, second []netip.Addr) {
 	return first, second
 }
 
-// inTurn connects to one of ips, one after the other; each gets its share of
-// the time that ctx leaves. The error is that of the first.
+// inTurn connects to one of ips, one after the other. Each gets an equal share of the time
+// until the deadline of ctx. It returns the first error.
 func inTurn(ctx context.Context, ips []netip.Addr, connect connector) (net.Conn, netip.Addr, error) {
 	var failed error
 	for i, ip := range ips {

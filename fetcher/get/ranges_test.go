@@ -32,8 +32,8 @@ var special4 = prefixes(`
 	224.0.0.0/4 168.63.129.16/32`)
 
 // special6 are the entries of the IANA IPv6 Special-Purpose Address Registry,
-// and what else lies outside of the global unicast addresses (2000::/3) or has
-// a meaning of its own in them.
+// the addresses outside of the global unicast range (2000::/3), and others in
+// it that have a meaning of their own.
 var special6 = prefixes(`
 	::1/128 ::/128 ::ffff:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32
 	2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28
@@ -41,8 +41,8 @@ var special6 = prefixes(`
 	fc00::/7 fe80::/10
 	::/96 fec0::/10 ff00::/8 fd00:ec2::254/128 200::/7 4000::/3 e000::/4`)
 
-// public are the last addresses before special ranges and the first behind
-// them, and some of the great.
+// public are the last addresses before special ranges, the first after them,
+// and some well-known ones.
 var public = strings.Fields(`
 	1.0.0.0 1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0
 	168.63.129.15 168.63.129.17 169.253.255.255 169.255.0.0 172.15.255.255 172.32.0.0 191.255.255.255
@@ -135,8 +135,8 @@ func TestAllowNet(t *testing.T) {
 	}
 }
 
-// TestAddressErrorSaysWhatAllows: with the networks that the message names the
-// address is dialled, and no other of its range.
+// TestAddressErrorSaysWhatAllows: the networks that the message names allow the
+// address, and no other of its range.
 func TestAddressErrorSaysWhatAllows(t *testing.T) {
 	for _, p := range append(special4, special6...) {
 		first, last := ends(p)
@@ -157,7 +157,7 @@ func TestAddressErrorSaysWhatAllows(t *testing.T) {
 	}
 }
 
-// dialled counts the connections to a port of every address of the loopback.
+// dialled counts the connections to one port of every loopback address.
 func dialled(t *testing.T) (port string, count *atomic.Int32) {
 	t.Helper()
 	count = new(atomic.Int32)
@@ -193,9 +193,9 @@ func spellings(ip netip.Addr) []string {
 	}
 }
 
-// TestSpellings asks for special addresses in each spelling: as a page does,
-// with the canonical URL of the link, and as it is.
-func TestSpellings(t *testing.T) {
+// TestSpellingsDoNotPassGuard requests special addresses in each spelling: as a
+// page does, with the canonical URL of the link, and with the URL as it is.
+func TestSpellingsDoNotPassGuard(t *testing.T) {
 	port, count := dialled(t)
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return nil })
 	c := guarded(t, Config{DNS: names.Addr})
@@ -269,7 +269,7 @@ func TestNamesOfSpecialAddresses(t *testing.T) {
 	}
 }
 
-// TestRedirectIntoTheHouse: a redirect is an answer; its target is refused like
+// TestRedirectIntoTheHouse: a redirect is an answer. Its target is refused like
 // any URL when the caller follows it.
 func TestRedirectIntoTheHouse(t *testing.T) {
 	port, count := dialled(t)

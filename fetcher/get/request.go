@@ -16,36 +16,34 @@ import (
 // Request is one request.
 type Request struct {
 	URL    string      // absolute, http or https; a fragment is not sent
-	Header http.Header // added to, or instead of, the Client's
-	// Private sends those of Config.Headers too that are PrivateHeader. It is for
-	// URLs of sites that the user named, not for where links and redirects lead.
+	Header http.Header // replaces or extends the Client's
+	// Private also sends the private headers of Config.Headers. It is for URLs of sites
+	// that the user named, not for targets of links and redirects.
 	Private bool
-	// Started, unless nil, is called exactly once, before connect: the start
-	// that politeness counts. It is not called when URL is no URL,
-	// or its port is refused.
+	// Started, unless nil, is called exactly once, before connecting: the start that
+	// politeness counts. It is not called if URL is invalid or its port is refused.
 	Started func()
-	// Sent, unless nil, is called at most once, with a connection at hand,
-	// right before the request is written. A slow connect lies between Started
-	// and Sent: who counts the later one too keeps the host's own view of the
-	// distance between two requests.
+	// Sent, unless nil, is called at most once, with an open connection, right before the
+	// request is written. A slow connect lies between Started and Sent. A caller that
+	// also counts from Sent keeps the distance between two requests as the host sees it.
 	Sent func()
-	// Permit, unless nil, is asked before the request is written, the last time
-	// right before: whatever else takes long, or the process standing still, lies
-	// before it. Its error keeps the request from being written: Get returns it
-	// with ErrAborted. Several goroutines ask, one after the other.
+	// Permit, unless nil, is called before the request is written, the last time right
+	// before, so that all delays lie before it. If it returns an error, the request is
+	// not written, and Get returns that error with ErrAborted. Several goroutines call
+	// it, one after the other.
 	Permit  func() error
-	AnyType bool  // take any content type, whatever Config.Types says
-	MaxBody int64 // instead of Config.MaxBodyBytes; 0: that
-	// Grow, unless nil, is called before the answer's body takes more bytes of
-	// memory, Client.MaxHeld at most in all, and may wait: a server's rate is
-	// not judged by that time, Config.Timeout goes on. Its error ends the request.
+	AnyType bool  // accept any content type, whatever Config.Types says
+	MaxBody int64 // instead of Config.MaxBodyBytes; 0 means Config.MaxBodyBytes
+	// Grow, unless nil, is called before the answer's body takes more memory, at most
+	// Client.MaxHeld in all. It may wait: that time counts for Config.Timeout, but not for
+	// the server's rate. Its error ends the request.
 	Grow func(ctx context.Context, more int64) error
 }
 
-// Get makes one request. It returns an error unless a whole answer came: one
-// of ErrAborted (ctx ended, or Request.Permit), ErrStale, *AddressError, *PortError, *Error, or an
-// error that says why URL cannot be requested (ErrURL); Classify says what each means.
-// The caller releases the Response.
+// Get makes one request. It returns an error unless it received a complete answer: one of
+// ErrAborted (ctx ended, or Request.Permit), ErrStale, *AddressError, *PortError, *Error, or
+// an error that says why URL cannot be requested (ErrURL). Classify returns the meaning of
+// each. The caller must release the Response.
 func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 	hr, err := c.build(request)
 	if err != nil {
@@ -72,9 +70,12 @@ func (c *Client) Get(ctx context.Context, request Request) (*Response, error) {
 		return nil, f.permission.abort()
 	}
 	if c.config.Transport != nil {
-		f.send(false) // a replaced network has no connections to wait for
+		f.send(false) // a replaced network has no connection to wait for
 	}
 	response, err := c.exchange(hr, f, request)
+	if isExhausted(err) {
+		c.Close() // kept connections hold what a new one needs
+	}
 	if err != nil && caller.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAborted, context.Cause(caller))
 	}
@@ -119,8 +120,7 @@ func (c *Client) exchange(hr *http.Request, f *flight, request Request) (*Respon
 	return response, nil
 }
 
-// because returns why ctx ended, if it did, for what net/http then says does
-// not tell.
+// because returns why ctx ended, if it did, because the error of net/http does not tell.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -128,7 +128,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// flight is what httptrace says of one request. Its callbacks come from
+// flight collects what httptrace reports about one request. Its callbacks are called from
 // several goroutines, some after Get has returned.
 type flight struct {
 	limits   *limits
@@ -138,10 +138,10 @@ type flight struct {
 	header   atomic.Pointer[time.Timer]
 	reused   atomic.Bool
 	answered atomic.Bool
-	capture  *capture // nil: none
+	capture  *capture // nil means none
 
 	permission *permission
-	gate       atomic.Pointer[gated] // of the connection; nil: it has none, or there is none yet
+	gate       atomic.Pointer[gated] // of the connection; nil means that it has none, or there is none yet
 }
 
 func (f *flight) trace() *httptrace.ClientTrace {
@@ -170,24 +170,24 @@ func (f *flight) send(reused bool) {
 	f.stopHeader(time.AfterFunc(f.limits.header, func() { f.cancel(f.limits.errHeader) }))
 }
 
-// leaveGate lets the connection forget the request.
+// leaveGate detaches the request from the connection.
 func (f *flight) leaveGate() {
 	if gate := f.gate.Load(); gate != nil {
 		gate.permission.CompareAndSwap(f.permission, nil)
 	}
 }
 
-// headerCame ends the wait for the header.
+// headerCame stops the timer of the header.
 func (f *flight) headerCame() { f.stopHeader(nil) }
 
-// stopHeader puts next in the place of the timer that waits for the header.
+// stopHeader stops the timer of the header, and stores next in its place.
 func (f *flight) stopHeader(next *time.Timer) {
 	if before := f.header.Swap(next); before != nil {
 		before.Stop()
 	}
 }
 
-// fault gives an error of RoundTrip its type.
+// fault returns an error of RoundTrip with its type.
 func (f *flight) fault(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*AddressError](err); ok {
 		return refused
@@ -205,17 +205,17 @@ func (f *flight) fault(ctx context.Context, err error) error {
 	return &Error{Op: OpRequest, Err: err}
 }
 
-// onceBody is an empty body that net/http cannot rewind, so that it never
-// sends a request a second time. Nothing of it is seen on the wire.
+// onceBody is an empty body that net/http cannot rewind, so that it never repeats a
+// request. It does not change what is sent.
 type onceBody struct{}
 
 func (onceBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (onceBody) Close() error             { return nil }
 
-// WriteTo spares net/http a buffer to copy nothing with.
+// WriteTo implements io.WriterTo, so that net/http allocates no buffer.
 func (onceBody) WriteTo(io.Writer) (int64, error) { return 0, nil }
 
-// build makes the http.Request, without a context.
+// build returns the http.Request, without a context.
 func (c *Client) build(request Request) (*http.Request, error) {
 	u, err := parseURL(request.URL)
 	if err != nil {
@@ -231,17 +231,17 @@ func (c *Client) build(request Request) (*http.Request, error) {
 		Host:   host,
 		Header: header,
 		Body:   onceBody{},
-		// Spares net/http a goroutine and a timer to find out that the body is
-		// empty, and says nothing on the wire either.
+		// Spares net/http a goroutine and a timer to find out that the body is empty. It
+		// does not change what is sent.
 		TransferEncoding: []string{"identity"},
 		Proto:            "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	return hr, nil
 }
 
-// parseURL prepares raw for the wire. A canonical URL goes there byte for
-// byte: net/url would refuse some that the URL standard allows ("/100%") and
-// spell others anew, and what was fetched must be what was queued.
+// parseURL prepares raw for the request. A canonical URL is sent byte for byte: net/url
+// would refuse some that the URL standard allows ("/100%") and respell others, but the
+// fetched URL must be the queued one.
 func parseURL(raw string) (*url.URL, error) {
 	raw, _, _ = strings.Cut(raw, "#")
 	scheme, rest, found := strings.Cut(raw, "://")
@@ -257,19 +257,19 @@ func parseURL(raw string) (*url.URL, error) {
 		if err != nil || u.Host == "" {
 			return nil, fmt.Errorf("%w: %q has no host, or bytes that a host cannot have", ErrURL, raw)
 		}
-		host = u.Host // without user and password: a link is not where they come from
+		host = u.Host // without user and password, which links do not supply
 	}
-	if strings.HasPrefix(target, "//") { // as Opaque it would be taken for a host
+	if strings.HasPrefix(target, "//") { // Opaque would read it as a host
 		if u, err := url.Parse(scheme + "://" + host + target); err == nil {
 			return u, nil
 		}
-		target = "//" + host + target // the absolute form, which servers must know too
+		target = "//" + host + target // the absolute form, which servers must accept
 	}
 	return &url.URL{Scheme: scheme, Host: host, Opaque: target}, nil
 }
 
-// plainHost reports whether host is a name or IPv4 address, with or without a
-// port: nothing that net/url would have to look at.
+// plainHost reports whether host is a name or IPv4 address, with or without a port, that
+// net/url need not check.
 func plainHost(host string) bool {
 	for i := range len(host) {
 		switch b := host[i]; {
@@ -284,8 +284,8 @@ func plainHost(host string) bool {
 	return host != ""
 }
 
-// escapeTarget makes a path with its query fit for a request line: it starts
-// with a slash, and what no URL contains is escaped.
+// escapeTarget makes a path with its query valid for a request line: it starts with a
+// slash, and characters that no URL contains are escaped.
 func escapeTarget(target string) string {
 	if target[0] != '/' {
 		target = "/" + target

@@ -11,17 +11,17 @@ import (
 type Response struct {
 	Status      int
 	Header      http.Header
-	ContentType string // lower case, without parameters; found from the body where the header is missing
+	ContentType string // lower case, without parameters; detected from the body if the header is missing
 	Body        []byte // decompressed; valid until Release
-	// Truncated: Body is not all of it. It was cut at the limit, or the
-	// compressed data is damaged (then Damage says how).
+	// Truncated reports that Body is incomplete: it was cut at the limit, or the
+	// compressed data is damaged (then Damage has the error).
 	Truncated bool
-	// Damage also says of a whole Body that its coding is not known (ErrCoding).
+	// Damage can also be ErrCoding, for a complete Body with an unknown coding.
 	Damage      error
 	TypeRefused bool          // a 2xx of an unwanted content type: Body was not read
-	WireBytes   int64         // of the body, as it came, compressed or not
+	WireBytes   int64         // of the body as received, compressed or not
 	RedirectTo  string        // the Location of a redirect, not resolved
-	RetryAfter  time.Duration // 0: none
+	RetryAfter  time.Duration // 0 means none
 	Latency     time.Duration // from the request to the end of the answer's header
 	Duration    time.Duration // from the start, connect included, to the end of the body
 	Wire        *Wire         // with Config.Capture, else nil; valid until Release
@@ -29,7 +29,7 @@ type Response struct {
 	buffer, wire *buffer // of Body and Wire
 }
 
-// Release gives the buffers back. Body and Wire must not be used afterwards.
+// Release returns the buffers. Body and Wire must not be used afterwards.
 func (r *Response) Release() {
 	r.Body, r.Wire = nil, nil
 	for _, b := range []*buffer{r.buffer, r.wire} {
@@ -63,12 +63,12 @@ func mediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// maxRetryAfter bounds what is believed of a Retry-After header.
+// maxRetryAfter bounds a Retry-After header.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter reads a Retry-After header: seconds, or an HTTP date, which
-// counts from the server's own clock (date, its Date header) when it has one.
-// It returns 0 for the past and for what is neither.
+// retryAfter parses a Retry-After header: seconds, or an HTTP date, which counts from the
+// server's own clock (date, its Date header) if it has one. It returns 0 for the past and
+// for other text.
 func retryAfter(after, date string, now time.Time) time.Duration {
 	after = strings.TrimSpace(after)
 	if after != "" && strings.Trim(after, "0123456789") == "" {

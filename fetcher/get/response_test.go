@@ -48,8 +48,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// FuzzHeaders: whatever stands in the headers that are read here, what comes of
-// it is within its bounds.
+// FuzzHeaders: the values that are read from headers lie within their bounds,
+// whatever the headers contain.
 func FuzzHeaders(f *testing.F) {
 	f.Add("text/html; charset=x", "gzip", "120", "Fri, 20 Nov 2026 12:00:20 GMT", "/a")
 	f.Add("TEXT/HTML", "gzip, br", "Fri, 20 Nov 2026 12:00:30 GMT", "", "")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// tap opens connections that can be listened to, above TLS: net/http would
-// put TLS on top, and show no more than noise.
+// tap opens connections that a capture can read above TLS. net/http would put TLS on top,
+// so that a capture would see encrypted bytes.
 type tap struct {
 	dialer *dialer
 	tls    *tls.Config
@@ -34,15 +34,15 @@ func (t tap) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
 	return &tapped{Conn: conn, remote: ip}, nil
 }
 
-// tapped is a connection that one capture at a time listens to.
+// tapped is a connection whose bytes one capture at a time receives.
 type tapped struct {
 	net.Conn
 	remote   netip.Addr
 	listener atomic.Pointer[capture]
 }
 
-// listen lets c hear what goes over the connection from now on: the connection
-// is another request's.
+// listen directs the bytes of the connection to c from now on, because another request
+// uses it.
 func (t *tapped) listen(c *capture) {
 	c.begin(t.remote)
 	t.listener.Store(c)
@@ -56,7 +56,7 @@ func (t *tapped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write notes p first: its answer may be there before the write returns.
+// Write passes p to the capture first, because the answer may arrive before it returns.
 func (t *tapped) Write(p []byte) (int, error) {
 	if c := t.listener.Load(); c != nil {
 		c.sent(p)
@@ -64,27 +64,27 @@ func (t *tapped) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// capture is what one request sends and receives. net/http reads ahead from a
-// goroutine of its own: what comes after the end is not heard.
+// capture is the bytes that one request sends and receives. net/http reads ahead in a
+// goroutine of its own; what comes after the end is not captured.
 type capture struct {
-	limit int64 // of what is received
+	limit int64 // of the received bytes
 
 	mu      sync.Mutex
 	remote  netip.Addr
 	request []byte
-	answer  *buffer // nil once it ended
-	over    bool    // more was received than limit
+	answer  *buffer // nil after the end
+	over    bool    // more than limit was received
 }
 
-// maxCaptured returns what a capture may hold: the header, and what makes a
-// body of the largest size where each byte is framed.
+// maxCaptured returns the maximum of a capture: the header, and the largest body with a
+// chunk for each byte.
 func (c *Client) maxCaptured(request Request) int64 {
 	return c.config.MaxHeaderBytes + 2*maxPacked(c.maxBody(request))
 }
 
 func newCapture(limit int64) *capture { return &capture{limit: limit, answer: newBuffer()} }
 
-// begin forgets what another connection brought that came to nothing.
+// begin drops the bytes of an earlier connection that failed.
 func (c *capture) begin(remote netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,13 +113,13 @@ func (c *capture) received(p []byte) {
 	c.answer.bytes = append(c.answer.bytes, p[:min(int64(len(p)), room)]...)
 }
 
-// give hands what was heard to r, the response that was made of answer. whole:
-// the body came to its end.
+// give moves the captured bytes to r, the response that was made of answer. whole reports
+// that the body was complete.
 func (c *capture) give(r *Response, answer *http.Response, started time.Time, whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.remote.IsValid() {
-		return // a replaced network has no connections to listen to
+		return // a replaced network has no connections to capture
 	}
 	r.wire, c.answer = c.answer, nil
 	r.Wire = &Wire{
@@ -128,7 +128,7 @@ func (c *capture) give(r *Response, answer *http.Response, started time.Time, wh
 	}
 }
 
-// end gives back what nobody took.
+// end frees the bytes if nothing has taken them.
 func (c *capture) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

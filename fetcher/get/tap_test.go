@@ -18,15 +18,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// TestCapture holds that Wire has the exact octets of each answer on a kept
-// connection, and of its request.
-func TestCapture(t *testing.T) {
+// TestCaptureOfExchange checks that Wire has the exact octets of each answer on
+// a kept connection, and of its request.
+func TestCaptureOfExchange(t *testing.T) {
 	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	zip := string(zipped("<p>some text"))
 	answers := []struct {
 		path, wire string
 		before     string // interim answers
-		behind     string // what the server sends though nobody asked
+		behind     string // what the server sends without a request
 		body       string
 		truncated  bool
 	}{
@@ -70,7 +70,7 @@ func TestCapture(t *testing.T) {
 			request.MaxBody = 100
 		}
 		c := c
-		if a.behind != "" { // on its connection the next request would get that
+		if a.behind != "" { // the next request on its connection would get that
 			c = client(t, Config{Capture: true})
 		}
 		before := time.Now()
@@ -100,7 +100,8 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// TestCaptureIsOff holds that there is none unless asked for.
+// TestCaptureIsOff checks that there is no capture unless the caller asks for
+// it.
 func TestCaptureIsOff(t *testing.T) {
 	r := mustGet(t, client(t, Config{}), Request{URL: serve(t, page("x"))})
 	defer r.Release()
@@ -109,8 +110,8 @@ func TestCaptureIsOff(t *testing.T) {
 	}
 }
 
-// TestCaptureTLS: what is kept lies below TLS, is HTTP/1.1 also where both
-// sides know better, and through a proxy says where it came from.
+// TestCaptureTLS: the capture has the plain text of TLS, is HTTP/1.1 even if
+// both sides support HTTP/2, and names the server's address behind a proxy.
 func TestCaptureTLS(t *testing.T) {
 	s, config := secure(t, func(w http.ResponseWriter, r *http.Request) { page(r.Proto+" "+r.TLS.ServerName)(w, r) })
 	names := resolvetest.Serve(t, func(string, int) []netip.Addr { return []netip.Addr{outside} })
@@ -141,7 +142,7 @@ func TestCaptureTLS(t *testing.T) {
 	}
 }
 
-// TestCaptureLimit: what a body is framed with is bounded too.
+// TestCaptureLimit: the limit also counts the framing of a body.
 func TestCaptureLimit(t *testing.T) {
 	addr := listen(t, nil, func(_ int, conn net.Conn) {
 		conn.Read(make([]byte, 1<<10))
@@ -162,7 +163,7 @@ func TestCaptureLimit(t *testing.T) {
 	}
 }
 
-// TestCaptureManyAtOnce: no request hears another's connection.
+// TestCaptureManyAtOnce: no capture contains octets of another connection.
 func TestCaptureManyAtOnce(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { page(strings.Repeat(r.URL.Path, 2000))(w, r) })
 	c := client(t, Config{Capture: true, MaxIdleConnsPerHost: 3})
@@ -198,8 +199,8 @@ func TestCaptureManyAtOnce(t *testing.T) {
 	workers.Wait()
 }
 
-// FuzzFinalAnswer: of whatever a server sends, finalAnswer returns a part that
-// net/http reads as the same answer and body.
+// FuzzFinalAnswer: finalAnswer returns a part of the input that net/http reads
+// as the same answer and body.
 func FuzzFinalAnswer(f *testing.F) {
 	for _, wire := range []string{
 		"HTTP/1.1 103 a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabcd",

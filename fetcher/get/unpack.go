@@ -15,17 +15,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ErrCoding reports a body in a content coding that was not asked for and is
-// not known, or in more than one. Response.Damage then says which, and Body is
-// as it came: what is announced as utf-8 or none, which servers do, is mostly
-// plain.
+// ErrCoding reports a body in a content coding that was not asked for and is not known, or
+// in several codings. Response.Damage has the details, and Body is as it was received:
+// unknown codings that servers send, such as utf-8 or none, mostly mean plain text.
 var ErrCoding = errors.New("get: content coding")
 
-// maxZstdWindow is what a zstd body may ask for (RFC 9659). brotli's largest
-// is 16 MiB, gzip's 32 KiB.
+// maxZstdWindow is the largest window of a zstd body (RFC 9659). brotli's largest is
+// 16 MiB, gzip's 32 KiB.
 const maxZstdWindow = 8 << 20
 
-// coding returns the content coding of an answer, empty for none.
+// coding returns the content coding of an answer, or "" for none.
 func coding(header http.Header) (string, error) {
 	values := header["Content-Encoding"]
 	if len(values) == 0 {
@@ -50,14 +49,14 @@ func coding(header http.Header) (string, error) {
 	return "", fmt.Errorf("%w %.80q", ErrCoding, name)
 }
 
-// unpack returns the body on wire as the server meant it, and what gives back
-// what that needs. What is announced as gzip or zstd and is not, which servers
-// send, is taken as it is. The error is that of the connection or of ctx.
+// unpack returns the content of the body on wire, and a function that releases its
+// resources. A body that is announced as gzip or zstd but is not, as some servers send, is
+// returned unchanged. The error is that of the connection or of ctx.
 //
-// gzip needs little and is read as it comes. The others may ask for many
-// megabytes to look back into: they are unpacked when all of the body is
-// there, and only so many at once, so that memory is bounded however many
-// bodies are on their way, and no server can make others wait by dripping.
+// gzip needs little memory and is unpacked while it is received. The other codings may need
+// many megabytes for their windows. They are unpacked after the whole body was received,
+// and only some at once. So memory is bounded however many bodies are being received, and
+// a slow server cannot make others wait.
 func (c *Client) unpack(ctx context.Context, wire *wireReader, r *Response, grow func(more int64) error) (plain io.Reader, release func(), err error) {
 	name, err := coding(r.Header)
 	switch {
@@ -108,7 +107,7 @@ func open(name string, packed *buffer) (plain io.Reader, release func()) {
 	return from, func() {}
 }
 
-// isZstd reports whether body begins like a zstd frame, or one to be skipped.
+// isZstd reports whether body begins like a zstd frame or a skippable frame.
 func isZstd(body []byte) bool {
 	return len(body) >= 4 && (string(body[:4]) == "\x28\xb5\x2f\xfd" ||
 		body[0]&0xf0 == 0x50 && string(body[1:4]) == "\x2a\x4d\x18")
@@ -124,7 +123,7 @@ var zstdReaders = sync.Pool{New: func() any {
 	return z
 }}
 
-// gzipReader is a decompressor that is used again.
+// gzipReader is a decompressor that is reused.
 type gzipReader struct {
 	in  *bufio.Reader
 	out *gzip.Reader
@@ -150,7 +149,7 @@ func (z *gzipReader) release() {
 	gzipReaders.Put(z)
 }
 
-// failedReader reports why a header could not be read.
+// failedReader returns the error of a header that could not be read.
 type failedReader struct{ err error }
 
 func (f failedReader) Read([]byte) (int, error) {

@@ -45,7 +45,8 @@ func packed(t testing.TB, coding, s string) []byte {
 	return b.Bytes()
 }
 
-// coded returns the URL of a server whose answers are what wire says now.
+// coded returns the URL of a server that answers with the current value of
+// wire.
 func coded(t testing.TB, coding string, wire *[]byte) string {
 	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -54,7 +55,7 @@ func coded(t testing.TB, coding string, wire *[]byte) string {
 	})
 }
 
-func TestCodings(t *testing.T) {
+func TestBodiesAreUnpacked(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 8))
 	c := client(t, Config{})
@@ -70,7 +71,7 @@ func TestCodings(t *testing.T) {
 			whole := packed(t, coding, text)
 			wire := whole
 			url := coded(t, coding, &wire)
-			for range 2 { // the second time with what was used before
+			for range 2 { // the second time with a decoder that was used before
 				r := mustGet(t, c, Request{URL: url})
 				if string(r.Body) != text || r.Truncated || r.Damage != nil || r.WireBytes != int64(len(whole)) {
 					t.Errorf("%s of %s: %d bytes, truncated %v, damage %v, %d on the wire", coding, name, len(r.Body), r.Truncated, r.Damage, r.WireBytes)
@@ -97,7 +98,7 @@ func TestCodings(t *testing.T) {
 	}
 }
 
-// TestOddCodings: what servers announce.
+// TestOddCodings: unusual values of Content-Encoding that servers send.
 func TestOddCodings(t *testing.T) {
 	const text = "<p>some text"
 	c := client(t, Config{})
@@ -113,7 +114,7 @@ func TestOddCodings(t *testing.T) {
 		{"x-gzip", string(zipped(text)), text, nil},
 		{"identity, gzip", string(zipped(text)), text, nil},
 		{" , gzip,", string(zipped(text)), text, nil},
-		{"zstd", text, text, nil}, // it is not
+		{"zstd", text, text, nil}, // the body is not packed
 		{"gzip", text, text, nil},
 		{"utf-8", text, text, ErrCoding},
 		{"none", text, text, ErrCoding},
@@ -140,7 +141,7 @@ func TestOddCodings(t *testing.T) {
 	r.Release()
 }
 
-// bombs become 32 MiB, want windows of gigabytes, or never become a byte.
+// bombs unpack to 32 MiB, want windows of gigabytes, or never yield a byte.
 func bombs(t testing.TB) map[string][]byte {
 	zeros := strings.Repeat("\x00", 32<<20)
 	const magic = "\x28\xb5\x2f\xfd"
@@ -159,9 +160,9 @@ func bombs(t testing.TB) map[string][]byte {
 	}
 }
 
-// TestBombs lets ten bombs of each kind come at once, with a body limit of
-// 64 KiB and two bodies unpacked at a time, and measures memory meanwhile. With
-// -short there are three, which proves less of memory.
+// TestBombs requests ten bombs of each kind at once, with a body limit of 64
+// KiB and two bodies unpacked at a time, and measures memory. With -short it
+// requests three, which proves less about memory.
 func TestBombs(t *testing.T) {
 	const limit = 64 << 10
 	at := 10
@@ -221,8 +222,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: whatever a server sends under whatever name, the body is within
-// its limit, nothing panics, and it ends.
+// FuzzUnpack: for any body under any coding, unpacking stays within the limit,
+// ends, and does not panic.
 func FuzzUnpack(f *testing.F) {
 	for name, bomb := range bombs(f) {
 		coding, _, _ := strings.Cut(name, ",")

@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// Wire is a request and its answer as they were on the connection, below TLS
-// and nothing else: what an archive keeps. The body in Response has its
-// transfer and content codings still on, for the WARC standard wants the exact
-// octets and tools take Transfer-Encoding by its word; a payload digest is
-// made without the transfer coding.
+// Wire is a request and its answer as sent on the connection, above TLS: what an archive
+// keeps. Its body still has its transfer and content codings, because the WARC standard
+// requires the exact octets and tools rely on Transfer-Encoding. A payload digest is made
+// without the transfer coding.
 type Wire struct {
 	Request  []byte     // request line and headers as sent
 	Response []byte     // status line, headers, blank line and body as received; no interim answer (1xx)
 	Remote   netip.Addr // the server's address, also when a proxy was between
 	Started  time.Time  // when the request was written
-	// Truncated: Response is not all of the answer, which was too long, of a
-	// type that is not wanted, or no page.
+	// Truncated reports that Response is incomplete: the answer was too long, of an
+	// unwanted type, or no page.
 	Truncated bool
 }
 
-// finalAnswer returns the part of received that is answer: without the interim
-// answers before it, and what a server sent behind its end.
+// finalAnswer returns the part of received that is answer: without interim answers before
+// it, and without bytes that a server sent after its end.
 func finalAnswer(received []byte, answer *http.Response) []byte {
 	head := headLen(received)
 	for head > 0 && isInterim(received) {
@@ -35,7 +34,7 @@ func finalAnswer(received []byte, answer *http.Response) []byte {
 	}
 	body := received[head:]
 	switch {
-	case len(answer.TransferEncoding) > 0: // chunked: net/http takes no other
+	case len(answer.TransferEncoding) > 0: // chunked: net/http accepts no other
 		return received[:head+chunkedLen(body)]
 	case answer.ContentLength >= 0:
 		return received[:head+int(min(int64(len(body)), answer.ContentLength))]
@@ -43,8 +42,8 @@ func finalAnswer(received []byte, answer *http.Response) []byte {
 	return received
 }
 
-// headLen returns the length of the header that received begins with, its
-// empty line included; 0 if it has no end.
+// headLen returns the length of the header at the beginning of received, including its
+// empty line, or 0 if it has no end.
 func headLen(received []byte) int {
 	for at := 0; ; {
 		line := bytes.IndexByte(received[at:], '\n')
@@ -58,8 +57,8 @@ func headLen(received []byte) int {
 	}
 }
 
-// isInterim reports whether the answer that received begins with is one that
-// another follows.
+// isInterim reports whether the answer at the beginning of received is followed by
+// another.
 func isInterim(received []byte) bool {
 	line, _, _ := bytes.Cut(received, []byte("\n"))
 	_, status, _ := bytes.Cut(line, []byte(" "))
@@ -67,10 +66,9 @@ func isInterim(received []byte) bool {
 	return len(status) >= 3 && status[0] == '1' && string(status[:3]) != "101"
 }
 
-// chunkedLen returns the length of the chunked body that received begins with,
-// its trailer included; all of received if that does not end in it. The end is
-// where net/http sees one: an empty line right behind the last chunk, or the
-// first two line ends in a row.
+// chunkedLen returns the length of the chunked body at the beginning of received,
+// including its trailer, or all of received if it has no end. The end is where net/http
+// sees it: an empty line after the last chunk, or the first two line ends in a row.
 func chunkedLen(received []byte) int {
 	all := bytes.NewReader(received)
 	from := bufio.NewReader(all)

@@ -67,8 +67,8 @@ func readHead(from *bufio.Reader) (string, error) {
 
 const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx"
 
-// TestOnTheWire holds that the URL goes out as it is, that nothing says a body
-// follows, and that none does.
+// TestOnTheWire checks that the URL is sent unchanged, that no header announces
+// a body, and that no body follows.
 func TestOnTheWire(t *testing.T) {
 	for target, want := range map[string]string{
 		"":                        "/",
@@ -124,7 +124,7 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseURL: nothing that a URL can hold gets out of its request line.
+// FuzzParseURL: no part of a URL escapes from the request line.
 func FuzzParseURL(f *testing.F) {
 	for _, raw := range []string{"http://h/a?b#c", "https://h:80//x", "http://[::1]/ü b", "http://h/\r\nX: y", "http://h?\x7f", "http://u@h/%zz", "http://0? "} {
 		f.Add(raw)
@@ -144,8 +144,9 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// TestNeverRepeats: a server that reads a second request on a kept connection
-// and hangs up gets it once, in each of the ways that net/http would repeat.
+// TestNeverRepeats: a server reads a second request on a kept connection and
+// hangs up, in each way that makes net/http repeat a request. The server gets
+// it once.
 func TestNeverRepeats(t *testing.T) {
 	for name, hangUp := range map[string]func(net.Conn){
 		"closed": func(conn net.Conn) { conn.Close() },
@@ -185,7 +186,8 @@ func TestNeverRepeats(t *testing.T) {
 	}
 }
 
-// A new connection that closes without an answer is not stale: that is the server.
+// A new connection that closes without an answer is not stale: the server
+// closed it.
 func TestEmptyAnswer(t *testing.T) {
 	addr := listen(t, nil, func(_ int, conn net.Conn) { readHead(bufio.NewReader(conn)) })
 	_, err := client(t, Config{}).Get(t.Context(), Request{URL: "http://" + addr})
@@ -195,8 +197,8 @@ func TestEmptyAnswer(t *testing.T) {
 	}
 }
 
-// What a server does on a kept connection once it has begun to answer, or while
-// the client still waits, is no fault of the connection.
+// A fault of a kept connection is the server's once the answer has begun, or
+// while the client still waits for it.
 func TestKeptConnectionIsNotToBlame(t *testing.T) {
 	for name, second := range map[string]func(net.Conn, *bufio.Reader){
 		"half a header": func(conn net.Conn, _ *bufio.Reader) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-") },
@@ -342,7 +344,8 @@ func TestHTTP2(t *testing.T) {
 	t.Error("no new connection after the old one was closed")
 }
 
-// TestHTTP2NeverRepeats: what net/http would send again on its own.
+// TestHTTP2NeverRepeats: requests that net/http would repeat on its own are
+// sent once.
 func TestHTTP2NeverRepeats(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuse func(f *http2.Framer, stream uint32)

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// An entry is what decides about a line, and sorts as it decides: by item and
-// round, then by lease, then by kind.
+// An entry is the part of a line that decides about its export. Entries sort by item
+// and round, then by lease, then by kind.
 const (
 	entryLease = 20 // where the lease begins, after fingerprint and round
 	entryKind  = 36
@@ -56,8 +56,8 @@ func (x *export) decide(s *exportShare) error {
 func (x *export) choose(all entries, order []uint32, exported []bool) {
 	pending := all.kind(order[0]) == kindPending
 	chosen, found := uint32(0), false
-	var chosenEdges []uint32 // of its lease
-	var left uint64          // records that nobody took back
+	var chosenEdges []uint32 // links of its lease
+	var left uint64          // records that were not taken back
 	for len(order) > 0 {
 		lease := all.run(order, entryKind)
 		records, edges := all.firstOf(order[:lease], kindRecord), all.firstOf(order[:lease], kindEdges)
@@ -68,7 +68,7 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 			x.sums.Void += n
 		default:
 			left += n
-			// The leases come in ascending order: of equal times the last stays.
+			// The leases are in ascending order, so of equal times the last is kept.
 			if first := order[records]; !found || all.fetched(first) >= all.fetched(chosen) {
 				chosen, found, chosenEdges = first, true, order[edges:lease]
 			}
@@ -86,7 +86,7 @@ func (x *export) choose(all entries, order []uint32, exported []bool) {
 	}
 }
 
-// chooseEdges picks each part once: a record that was appended twice under one
+// chooseEdges selects each part once: a record that was appended twice under one
 // lease has its links twice.
 func (e entries) chooseEdges(order []uint32, exported []bool) {
 	part := int64(0)
@@ -98,7 +98,7 @@ func (e entries) chooseEdges(order []uint32, exported []bool) {
 	}
 }
 
-// answer writes, in the place of the entries, what was decided about those of a kind.
+// answer replaces the entries of a share by the answers for those of a kind.
 func (s *exportShare) answer(all entries, exported []bool, kind byte) error {
 	if err := s.file.Truncate(0); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (e entries) fetched(i uint32) int64 {
 	return int64(binary.BigEndian.Uint64(e.at(i)[entryTime:]))
 }
 
-// sorted returns the entries' numbers as the entries sort; of equal keys in the
-// order in which they were written.
+// sorted returns the numbers of the entries in their order. Equal entries stay in
+// the order in which they were written.
 func (e entries) sorted() []uint32 {
 	order := make([]uint32, e.len())
 	for i := range order {
@@ -144,8 +144,8 @@ func (e entries) sorted() []uint32 {
 	return order
 }
 
-// firstOf returns where the entries of a kind, or of later ones, begin in order,
-// which has those of one lease.
+// firstOf returns the index of the first entry of a kind, or of a later kind, in
+// order, which has the entries of one lease.
 func (e entries) firstOf(order []uint32, kind byte) int {
 	i, _ := slices.BinarySearchFunc(order, kind, func(i uint32, kind byte) int { return int(e.kind(i)) - int(kind) })
 	return i

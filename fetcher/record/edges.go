@@ -15,7 +15,7 @@ type Edge struct {
 }
 
 // PageLinks is one line of the series Links: links of one page, in the round of a
-// record. A page with many has several lines, parts 0, 1 and so on.
+// record. A page with many links has several lines, parts 0, 1 and so on.
 type PageLinks struct {
 	Source string `json:"source"` // canonical URL of the page
 	ID     string `json:"id"`     // of its record
@@ -24,7 +24,7 @@ type PageLinks struct {
 	Links  []Edge `json:"links"`
 }
 
-// EdgeSink takes the links of pages, each before the record of its page.
+// EdgeSink takes the links of pages. The links of a page come before its record.
 type EdgeSink interface {
 	AppendEdges(r *Record, edges []Edge) error
 }
@@ -34,14 +34,14 @@ var (
 	_ EdgeSink = (*Journal)(nil)
 )
 
-// Limits of a line: a reader has one in memory.
+// Limits of a line, which a reader has in memory.
 const (
 	edgesPerLine = 1000
 	edgeBytes    = 1 << 20
 )
 
-// appendEdges appends the lines of a page's links. leased: each says under which
-// lease it was written.
+// appendEdges appends the lines of a page's links. With leased, each line contains
+// the lease under which it was written.
 func (r *Record) appendEdges(b []byte, edges []Edge, leased bool) ([]byte, error) {
 	for part := 0; len(edges) > 0; part++ {
 		n, size := 0, 0
@@ -74,8 +74,8 @@ func (f *Files) AppendEdges(r *Record, edges []Edge) (err error) {
 	return err
 }
 
-// AppendEdges implements EdgeSink for a journal of the series Links. Of a record
-// that a void line takes back the links do not count either.
+// AppendEdges implements EdgeSink for a journal of the series Links. If a void line
+// takes a record back, its links do not count either.
 func (j *Journal) AppendEdges(r *Record, edges []Edge) (err error) {
 	j.files.buffer, err = r.appendEdges(j.files.buffer, edges, true)
 	return err

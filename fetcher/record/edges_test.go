@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestExportEdges: whatever workers wrote, took back and fetched again, the edges
-// of an export are those that were written with its records.
+// TestExportEdges: the edges of an export are those that were written with its
+// records, whatever workers wrote, took back and fetched again.
 func TestExportEdges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 7))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -41,7 +41,7 @@ func TestExportEdges(t *testing.T) {
 		if rng.IntN(10) == 0 {
 			pending[key] = true
 		}
-		for range 1 + rng.IntN(3) { // by workers, of which all but one died or lost the lease
+		for range 1 + rng.IntN(3) { // by workers, all of which but one died or lost the lease
 			r := Record{URL: fmt.Sprintf("http://a.example/%d", item), ID: fmt.Sprintf("%016x", item), Outcome: "ok", Item: key.Item, Round: int(key.Round),
 				FetchedAt: time.UnixMilli(rng.Int64N(5)).UTC(), Lease: frontier.LeaseID{byte(rng.IntN(256)), byte(rng.IntN(256))}}
 			w := rng.IntN(len(dirs))
@@ -61,7 +61,7 @@ func TestExportEdges(t *testing.T) {
 				if err := pages[w].Void(&r); err != nil {
 					t.Fatal(err)
 				}
-			case 2: // the store was away: appended again
+			case 2: // the store was unreachable: appended again
 				if err := links[w].AppendEdges(&r, edges); err != nil {
 					t.Fatal(err)
 				}
@@ -148,8 +148,8 @@ func TestExportEdges(t *testing.T) {
 
 func hexOf(lease frontier.LeaseID) string { return fmt.Sprintf("%x", lease[:]) }
 
-// edgesOf returns how many edges a page has that was fetched under a lease: none,
-// some, or more than a line holds.
+// edgesOf returns the number of edges of a page that was fetched under a lease:
+// none, some, or more than a line holds.
 func edgesOf(lease string) int {
 	return []int{0, 1, 3, 2*edgesPerLine + 1}[strings.IndexByte("0123456789abcdef", lease[1])%4]
 }
@@ -161,8 +161,8 @@ func randomEdges(rng *rand.Rand, lease string) (edges []Edge) {
 	return edges
 }
 
-// TestEdgesOfFiles: links stand beside the records of one process, and a position
-// cuts both.
+// TestEdgesOfFiles: the links of one process are in files beside its records,
+// and a position cuts both.
 func TestEdgesOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	open := func(position frontier.Position) (pages, links *Files) {

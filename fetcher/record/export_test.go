@@ -44,7 +44,8 @@ func journalOf(t testing.TB, cfg record.Config, write func(*record.Journal)) str
 	return cfg.Dir
 }
 
-// exported runs an export and returns its lines, in what order ever.
+// exported runs an export and returns its lines in the order in which they
+// came.
 func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 	t.Helper()
 	e.Temp = t.TempDir()
@@ -62,9 +63,9 @@ func exported(t testing.TB, e record.Export) ([]string, record.Exported) {
 	return lines, sums
 }
 
-// TestExportChoice: which of the records of one item and round it is.
+// TestExportChoice: which record of an item and round is exported.
 func TestExportChoice(t *testing.T) {
-	// Each record is lease, second of fetched_at, title; v: it is taken back.
+	// Each record is lease, second of fetched_at, title. A v marks a void line.
 	type entry struct {
 		lease  byte
 		second int64
@@ -74,7 +75,7 @@ func TestExportChoice(t *testing.T) {
 	for name, c := range map[string]struct {
 		workers [][]entry
 		pending bool
-		want    string // title; empty: none
+		want    string // title; empty means none
 		sums    record.Exported
 	}{
 		"one":                         {workers: [][]entry{{{1, 5, "a", false}}}, want: "a", sums: record.Exported{Records: 1}},
@@ -126,8 +127,8 @@ func TestExportChoice(t *testing.T) {
 	}
 }
 
-// TestExportFirstOfMany: of equal records of one lease, however many there are,
-// it is the first.
+// TestExportFirstOfMany: of equal records of one lease the first is exported,
+// however many there are.
 func TestExportFirstOfMany(t *testing.T) {
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 500 {
@@ -148,8 +149,8 @@ func TestExportFirstOfMany(t *testing.T) {
 	}
 }
 
-// TestExportOfALiveJournal: what a worker appends while it is read does not
-// come into it.
+// TestExportOfALiveJournal: the export has no line that a worker appended while
+// it ran.
 func TestExportOfALiveJournal(t *testing.T) {
 	long := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 3000 { // more than is written at once
@@ -200,7 +201,7 @@ func keys(all ...record.Key) iter.Seq2[record.Key, error] {
 	}
 }
 
-// crowd is a model of workers who share a store, some of whom die.
+// crowd is a model of workers that share a store, some of which die.
 type crowd struct {
 	rng     *rand.Rand
 	journal []*record.Journal
@@ -212,8 +213,8 @@ type crowd struct {
 	pending map[record.Key]bool
 }
 
-// fetch lets a worker fetch an item and do as many of the steps as it lives
-// for: record, completion, void line.
+// fetch makes a worker fetch an item and do as many steps as it lives for:
+// record, completion, void line.
 func (c *crowd) fetch(key record.Key) {
 	w := c.rng.IntN(len(c.journal))
 	c.clock++
@@ -223,7 +224,7 @@ func (c *crowd) fetch(key record.Key) {
 	r.Lease = frontier.LeaseID{0: byte(c.rng.Uint32()), 8: byte(c.lease >> 8), 9: byte(c.lease)}
 	j := c.journal[w]
 	_ = j.Append(r)
-	if c.rng.IntN(10) == 0 { // it repeats the call, for the store did not answer
+	if c.rng.IntN(10) == 0 { // it repeats the call because the store did not answer
 		_ = j.Append(r)
 	}
 	if c.rng.IntN(10) == 0 { // a real disk takes its time; the model does not crash it
@@ -255,8 +256,8 @@ func (c *crowd) kill(w int, half string) {
 	c.journal[w] = must(record.OpenJournal(c.cfg[w]))
 }
 
-// TestExportModel: whoever dies when, an export has one record for each item
-// and round that was completed, and with Pending no other.
+// TestExportModel: an export has one record for each completed item and round,
+// and no other with Pending, whichever worker dies when.
 func TestExportModel(t *testing.T) {
 	rng, rounds := dice(t), 4
 	if *proof {
@@ -335,8 +336,8 @@ func keyOf(t *testing.T, line string) (record.Key, string) {
 	return key, r.URL + r.FetchedAt.String()
 }
 
-// TestExportMemory: with -proof, two million records are merged in memory that
-// would not hold their keys.
+// TestExportMemory: with -proof, two million records are merged in less memory
+// than their keys would take.
 func TestExportMemory(t *testing.T) {
 	if !*proof {
 		t.Skip("with -proof")
@@ -378,8 +379,9 @@ func TestExportMemory(t *testing.T) {
 	}
 }
 
-// TestExportDamage: what a power loss left of lines that were never synced is
-// counted and passed over; a closed file that ends within a line is an error.
+// TestExportDamage: lines that were never synced and were damaged by a power
+// loss are counted and skipped. A closed file that ends within a line is an
+// error.
 func TestExportDamage(t *testing.T) {
 	dir := journalOf(t, record.Config{}, func(j *record.Journal) {
 		for n := range 3 {
@@ -421,13 +423,13 @@ func TestExportDamage(t *testing.T) {
 	}
 }
 
-// edit replaces the first old from a place on by new.
+// edit replaces the first old after a place with new.
 func edit(b []byte, from int, old, new string) []byte {
 	return append(b[:from:from], bytes.Replace(b[from:], []byte(old), []byte(new), 1)...)
 }
 
-// TestExportEnds: an export of nothing is empty, and errors end one: a missing
-// directory, the writer's, the pending items', the caller's.
+// TestExportEnds: an export of nothing is empty. An export ends with the error
+// of a missing directory, of the writer, of the pending items or of the caller.
 func TestExportEnds(t *testing.T) {
 	if lines, sums := exported(t, record.Export{Dirs: []string{t.TempDir()}}); len(lines) > 0 || sums != (record.Exported{}) {
 		t.Errorf("an empty directory has %q, %+v", lines, sums)

@@ -13,17 +13,17 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// Config says where records go.
+// Config configures an output in files.
 type Config struct {
 	Dir         string
 	Series      Series // names the files; empty means Pages
-	FS          vfs.FS // nil: the operating system's
+	FS          vfs.FS // nil means the operating system's
 	RotateBytes int64  // close the active file beyond this length; 0 means 1 GiB, negative never
 	Compress    bool   // closed files become .zst
-	// OpenArchive opens an output that records point into, beside those in dir.
-	// It is synced before they are, and its position is part of theirs. It is
-	// called when nobody else can open dir. Without it, or if it returns nil,
-	// what a position says of another output's files is kept as it is.
+	// OpenArchive opens an output whose files records refer to, next to those in dir.
+	// It is synced before the records, and its position is part of theirs. It is
+	// called after dir has been locked. Without it, or if it returns nil, the part
+	// of a position about another output's files stays unchanged.
 	OpenArchive func(dir string) (frontier.Output, error)
 }
 
@@ -35,19 +35,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Files is an output in the files of a directory. Its methods must be called
-// from one goroutine at a time, and after Sync only Close unless the position
-// that it returned has been committed.
+// Files is an output in the files of a directory. Its methods must not be called
+// concurrently. After Sync only Close may be called, unless the position that Sync
+// returned has been committed.
 type Files struct {
 	cfg     Config
 	file    vfs.File // the active one; nil after a rotation that failed
 	length  int64    // of the active file, on disk
 	buffer  []byte
-	closed  int               // number of the last closed file; 0: none
+	closed  int               // number of the last closed file; 0 means none
 	packed  int               // the closed files up to this number are packed, or are being
-	named   int               // the last closed file that the position returned last names
-	archive frontier.Output   // nil: there is none
-	others  frontier.Position // of the archive's files, as it was last
+	named   int               // the last closed file in the position that was returned last
+	archive frontier.Output   // nil means that there is none
+	others  frontier.Position // last position of the archive's files
 
 	packing sync.WaitGroup
 	mu      sync.Mutex
@@ -59,9 +59,9 @@ var (
 	_ frontier.Output = (*Files)(nil)
 )
 
-// Open opens the output in cfg.Dir and cuts it to position: what a store
-// committed last. A nil position is an empty output. An error: files or bytes
-// are missing that were committed, or there are files of another output.
+// Open opens the output in cfg.Dir and cuts it to position, which a store committed.
+// A nil position means an empty output. It returns an error if committed files or
+// bytes are missing, or if there are files of another output.
 func Open(cfg Config, position frontier.Position) (*Files, error) {
 	cfg = cfg.withDefaults()
 	f := &Files{cfg: cfg}
@@ -120,8 +120,7 @@ func (f *Files) Append(r *Record) (err error) {
 	return err
 }
 
-// makeRoom does what is due before lines are written, when the end of the active
-// file was committed.
+// makeRoom rotates if that is due. The end of the active file must be committed.
 func (f *Files) makeRoom() error {
 	f.packCommitted()
 	if f.cfg.RotateBytes > 0 && f.length >= f.cfg.RotateBytes {
@@ -130,18 +129,18 @@ func (f *Files) makeRoom() error {
 	return nil
 }
 
-// rotate closes the active file, whose end was committed.
+// rotate closes the active file. Its end must be committed.
 func (f *Files) rotate() error {
 	file := f.file
-	f.file = nil // until there is another: Close may come in between
+	f.file = nil // until the new file is open, because Close may be called in between
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	if err := f.cfg.FS.Rename(f.path(f.cfg.Series.active()), f.path(f.cfg.Series.closed(f.closed+1))); err != nil {
 		return fmt.Errorf("record: rotate: %w", err)
 	}
-	// The new active file must not reach the disk before this: in the old one's
-	// place it would be all that a power loss leaves.
+	// The new active file must not reach the disk first: after a power loss it
+	// would have replaced the old one.
 	if err := f.syncDir(f.cfg.Dir); err != nil {
 		return err
 	}
@@ -196,7 +195,7 @@ func (f *Files) failed() error {
 func (f *Files) Close() error {
 	f.packing.Wait()
 	if f.file == nil {
-		return f.failed() // a rotation failed half-way
+		return f.failed() // a rotation failed
 	}
 	return errors.Join(f.failed(), f.file.Close())
 }

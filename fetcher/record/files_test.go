@@ -47,7 +47,7 @@ func contents(t *testing.T, filesystem vfs.FS) (lines []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "pages.lock" })
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "pages.lock" || name == "pages.answered" })
 	slices.Sort(names) // "pages-…" comes before "pages.jsonl"
 	for i, name := range names {
 		if strings.HasSuffix(name, ".new") {
@@ -90,7 +90,8 @@ func unpacked(t *testing.T, filesystem vfs.FS, name string) []byte {
 	return all
 }
 
-// committed is what a store knows: how many records are in the output, and where it ends.
+// committed is the state of a store: the number of records in the output, and
+// where it ends.
 type committed struct {
 	records  int
 	position frontier.Position
@@ -142,9 +143,9 @@ func (c *committed) holds(t *testing.T, cfg record.Config) *record.Files {
 	return files
 }
 
-// TestCrashAtEachOperation lets everything fail from the n-th write to the file
-// system on, for each n, and takes what a crash leaves of it: all, nothing or
-// some of what was not synced. Then it does so again, up to four times.
+// TestCrashAtEachOperation makes every write from the n-th on fail, for each n,
+// and continues with what a crash leaves of the file system: all, nothing or
+// some of what was not synced. It repeats this up to four times.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	step := 1
@@ -193,7 +194,7 @@ func crash(t *testing.T, rng *rand.Rand, compress bool, unsynced, from int) {
 		disk = disk.CrashClone(image)
 		cfg.FS = disk
 		cfg.Compress = compress && rng.IntN(2) == 0
-		if files := state.holds(t, cfg); rng.IntN(2) == 0 { // and go on where it was opened, or die again
+		if files := state.holds(t, cfg); rng.IntN(2) == 0 { // and continue where it was opened, or die again
 			state.write(files, []int{2, 3}, false)
 			_ = files.Close()
 		}
@@ -201,8 +202,8 @@ func crash(t *testing.T, rng *rand.Rand, compress bool, unsynced, from int) {
 	state.holds(t, record.Config{Dir: dir, FS: disk, RotateBytes: 900, Compress: compress})
 }
 
-// TestUncommittedRotationTwice: a rotation that no commit knows of is taken back,
-// as often as it happens, and with its file never packed before.
+// TestUncommittedRotationTwice: a rotation without a commit is undone, however
+// often it happens, and its file is not packed before the commit.
 func TestUncommittedRotationTwice(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := record.Config{Dir: dir, FS: disk, RotateBytes: 300, Compress: true}
@@ -224,8 +225,8 @@ func TestUncommittedRotationTwice(t *testing.T) {
 	}
 }
 
-// TestRotationAndPacking on a real file system: what is closed gets the next
-// number, and is packed when the position that names it is committed.
+// TestRotationAndPacking runs on a real file system. A closed file gets the
+// next number, and is packed when the position that names it is committed.
 func TestRotationAndPacking(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		root := t.TempDir()
@@ -245,7 +246,7 @@ func TestRotationAndPacking(t *testing.T) {
 		}
 		for i, name := range names[:len(names)-1] {
 			want := fmt.Sprintf("pages-%06d.jsonl", i+1)
-			if compress && i < len(names)-2 { // the commit of the last may not have been seen
+			if compress && i < len(names)-2 { // the last commit may not have been seen
 				want += ".zst"
 			}
 			if strings.TrimSuffix(name, ".zst") != strings.TrimSuffix(want, ".zst") || compress && !strings.HasPrefix(name, want) {
@@ -255,7 +256,7 @@ func TestRotationAndPacking(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cfg.Dir, "pages.jsonl"), append(must(os.ReadFile(filepath.Join(cfg.Dir, "pages.jsonl"))), "half a li"...), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		// The rest of the tests look into "out" of a file system.
+		// The rest of the tests read "out" of a file system.
 		inRoot := cfg
 		inRoot.FS = rooted{vfs.Default, root}
 		inRoot.Dir = dir
@@ -314,7 +315,7 @@ func list(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestOpenRefuses: what is missing or strange is an error that says so, and
+// TestOpenRefuses: missing or unexpected files are an error that says so, and
 // nothing is changed.
 func TestOpenRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -327,9 +328,9 @@ func TestOpenRefuses(t *testing.T) {
 		"closed files of another output": {map[string]string{"pages-000001.jsonl": "{}\n", "pages.jsonl": "{}\n"}, nil,
 			"pages-000001.jsonl is there, but only 0 closed files were committed"},
 		"later closed file": {map[string]string{"pages-000003.jsonl": "{}\n", "pages.jsonl": "{}\n"},
-			frontier.Position{{File: "pages.jsonl", Length: 3}, {File: "pages-000001.jsonl"}}, "of another output"},
+			frontier.Position{{File: "pages.jsonl", Length: 3}, {File: "pages-000001.jsonl"}}, "another output"},
 		"packed file that was not committed": {map[string]string{"pages-000002.jsonl.zst": "", "pages.jsonl": "{}\n"},
-			frontier.Position{{File: "pages.jsonl", Length: 3}, {File: "pages-000001.jsonl"}}, "of another output"},
+			frontier.Position{{File: "pages.jsonl", Length: 3}, {File: "pages-000001.jsonl"}}, "another output"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := record.Config{Dir: t.TempDir()}
@@ -350,8 +351,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestDiskErrors: an error of the disk, in the background too, is told, and
-// what was committed is still there.
+// TestDiskErrors: an error of the disk is reported, also one in the background,
+// and committed records are still there.
 func TestDiskErrors(t *testing.T) {
 	rng := dice(t)
 	for from := range int64(60) {
@@ -373,15 +374,16 @@ func TestDiskErrors(t *testing.T) {
 		state.write(files, batches, false)
 		err = files.Close()
 		if told := err != nil || state.records < 12*batches[0]; writes.Load() >= 10+from && !told {
-			t.Errorf("write %d failed, and nobody was told", 10+from)
+			t.Errorf("write %d failed without an error", 10+from)
 		}
 		cfg.FS = disk
 		state.holds(t, cfg)
 	}
 }
 
-// TestStream: whole lines, in order, when Sync returns; no position.
-func TestStream(t *testing.T) {
+// TestStreamWritesWholeLines: after Sync whole lines are in the stream, in
+// order. A stream has no position.
+func TestStreamWritesWholeLines(t *testing.T) {
 	var out bytes.Buffer
 	stream := record.NewStream(&out)
 	for n := range 3 {
@@ -408,8 +410,9 @@ type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, errFull }
 
-// TestTee: both get each record, and the position is that of the files.
-func TestTee(t *testing.T) {
+// TestTeeWritesToBoth: both outputs get each record, and the position is that
+// of the files.
+func TestTeeWritesToBoth(t *testing.T) {
 	var out bytes.Buffer
 	cfg := record.Config{Dir: dir, FS: vfs.NewCrashableMem()}
 	files, err := record.Open(cfg, nil)
@@ -434,7 +437,8 @@ func TestTee(t *testing.T) {
 	}
 }
 
-// TestRecordLine: one line whatever is in the fields, and it reads back equal.
+// TestRecordLine: a record is one line, whatever its fields contain, and reads
+// back equal.
 func TestRecordLine(t *testing.T) {
 	r := record.Record{URL: "http://a.test/?a=1&b=<2>", Title: "two\nlines\u2028 \"quoted\"", Error: "x\x00", FetchedAt: time.Unix(1, 5e6).UTC(), LinksFound: 3}
 	line, err := r.AppendLine([]byte("before\n"))

@@ -17,14 +17,14 @@ func (r Reader) Find(idOrURL string) (found Record, ok bool, err error) {
 	return found, ok, err
 }
 
-// Trail returns the last record of a URL, named as for Find, then that of the
-// page that named it, and so on up to a seed; it is empty for an unknown URL.
-// It ends early, with a record that has a ReferrerID, after MaxTrail records or
-// where one is missing.
+// Trail returns the last record of a URL, named as for Find, then that of the page
+// that named it, and so on up to a seed. It is empty for an unknown URL. It ends
+// early, with a record that has a ReferrerID, after MaxTrail records or where a
+// record is missing.
 //
-// A page's record is written before those of what it named, so that each step
-// reads no further than the one before it: in a crawl that goes by breadth the
-// whole trail costs little more than its first step, one pass.
+// A page's record is written before those of the URLs it named, so each step reads
+// no further than the one before. In a breadth-first crawl the whole trail costs
+// little more than one pass.
 func (r Reader) Trail(idOrURL string) ([]Record, error) {
 	var trail []Record
 	for key, limit := idOrURL, everything; key != "" && len(trail) < MaxTrail; {
@@ -42,22 +42,22 @@ func (r Reader) Trail(idOrURL string) ([]Record, error) {
 }
 
 // last returns the last record of a URL before limit, and where it begins.
-func (r Reader) last(idOrURL string, limit place) (found Record, at place, ok bool, err error) {
+func (r Reader) last(idOrURL string, limit Place) (found Record, at Place, ok bool, err error) {
 	needles, match := needlesFor(idOrURL)
 	for b, err := range r.blocks(limit) {
 		if err != nil {
-			return Record{}, place{}, false, err
+			return Record{}, Place{}, false, err
 		}
 		for _, needle := range needles {
 			for hit := range hits(b.lines, needle) {
 				begin := bytes.LastIndexByte(b.lines[:hit], '\n') + 1
 				end := hit + bytes.IndexByte(b.lines[hit:], '\n')
-				offset := b.at.offset + int64(begin)
+				offset := b.at.Offset + int64(begin)
 				record, err := decode(b.lines[begin:end])
 				if err != nil {
-					return Record{}, place{}, false, fault(b.name, offset, err)
+					return Record{}, Place{}, false, fault(b.name, offset, err)
 				}
-				if here := (place{b.at.file, offset}); match(&record) && (!ok || at.before(here)) {
+				if here := (Place{b.at.File, offset}); match(&record) && (!ok || at.Before(here)) {
 					found, at, ok = record, here, true
 				}
 			}
@@ -79,14 +79,15 @@ func hits(text, needle []byte) func(yield func(int) bool) {
 	}
 }
 
-// needlesFor returns texts of which a record's line has one, and what tells the
-// record: lines are looked through faster than parsed. The quotes in a string
-// are escaped, so that a key in quotes is found nowhere else.
+// needlesFor returns texts one of which is in the line of a matching record, and a
+// function that tells whether a record matches. Searching lines for text is faster
+// than parsing them. Quotes within strings are escaped, so a quoted key is found
+// only where it is a key.
 func needlesFor(idOrURL string) (needles [][]byte, match func(*Record) bool) {
 	if isID(idOrURL) {
 		return [][]byte{[]byte(`"id":"` + idOrURL + `"`)}, func(r *Record) bool { return r.ID == idOrURL }
 	}
-	var plain bytes.Buffer // who wrote the record may have escaped & or not
+	var plain bytes.Buffer // the writer of the record may have escaped & or not
 	encoder := json.NewEncoder(&plain)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(idOrURL) // a string has a JSON form

@@ -7,32 +7,35 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Journal is the output of one worker of many, in files like those of Files. A
-// store that the workers share cannot commit where a file on one machine ends,
-// so it is the other way round: the line is on disk first, then the completion
-// is asked for, and when it is refused a void line takes the record back. Each
-// line therefore says whose it is (the fingerprint) and under which lease it
-// was written, and what the records of the crawl are, Export says.
+// Journal is the output of one of several workers, in files like those of Files. A
+// store that workers share cannot commit the end of a file on one machine. So the
+// order is reversed: the line is written and synced first, then the item is
+// completed. If the completion is refused, a void line takes the record back. Each
+// line contains its item (the fingerprint) and the lease under which it was
+// written. Export computes the records of the crawl from all lines.
 //
-// A Journal must be called from one goroutine at a time. Many completions share
-// one Sync where the store groups them.
+// The methods of a Journal must not be called concurrently. Many completions share
+// one Sync if the store groups them.
 type Journal struct {
 	files  *Files
 	unlock io.Closer
-	err    error // of a Sync: what is on disk is not known since
+	err    error // of a failed Sync, after which the content of the disk is unknown
+
+	account *account // nil for the series Links
 }
 
 var (
-	_ Voider          = (*Journal)(nil)
+	_ Settler         = (*Journal)(nil)
 	_ frontier.Output = (*Journal)(nil)
 )
 
-// OpenJournal opens the journal in cfg.Dir, or begins one. Whatever whole lines
-// are there count; half a line, which a crash left, is cut off. It returns
-// frontier.ErrLocked while another process has it open.
+// OpenJournal opens the journal in cfg.Dir, or creates one. It keeps all whole lines
+// and cuts off half a line that a crash left. It returns frontier.ErrLocked while
+// another process has the journal open.
 func OpenJournal(cfg Config) (*Journal, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -50,7 +53,35 @@ func OpenJournal(cfg Config) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, unlock.Close())
 	}
-	return &Journal{files: files, unlock: unlock}, nil
+	j := &Journal{files: files, unlock: unlock}
+	if cfg.Series.name() != Pages.name() {
+		return j, nil
+	}
+	if j.account, err = openAccount(cfg, j.end()); err != nil {
+		return nil, errors.Join(err, files.Close(), unlock.Close())
+	}
+	return j, nil
+}
+
+// end returns where the lines on disk end.
+func (j *Journal) end() Place { return Place{j.files.closed + 1, j.files.length} }
+
+// Settle implements Settler.
+func (j *Journal) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
+	if j.account != nil {
+		j.account.settle(item, lease, took)
+	}
+}
+
+// Answered returns where the lines end of which it is known whether they count, but
+// for those that Reader.Doubt names: the others count, unless a void line takes
+// them back. It may be called at any time.
+func (j *Journal) Answered() (frontier.Position, error) {
+	if j.account == nil {
+		return nil, nil
+	}
+	end, err := j.account.answered()
+	return j.files.cfg.Series.position(end), err
 }
 
 // wholeLines returns where the whole lines in the files of dir end.
@@ -94,25 +125,36 @@ func wholeLinesOf(filesystem vfs.FS, name string) (int64, error) {
 
 // Append implements Sink. The line is on disk after Sync.
 func (j *Journal) Append(r *Record) (err error) {
+	from := len(j.files.buffer)
 	j.files.buffer, err = r.appendLeased(j.files.buffer)
+	if err == nil && j.account != nil {
+		j.account.append(r, from, len(j.files.buffer))
+	}
 	return err
 }
 
-// Void implements Voider. Nobody waits for the line: when it is lost, the
-// record is one of a worker that died before it could take it back.
+// Void implements Voider. It does not sync the line: if it is lost, the record is like
+// that of a worker that died before it could take it back.
 func (j *Journal) Void(r *Record) error {
 	j.files.buffer = r.appendVoid(j.files.buffer)
+	if j.account != nil {
+		j.account.void(r)
+	}
 	return nil
 }
 
-// Sync implements frontier.Output: what was appended is on disk. After an error
-// it is not known what is, and every further call fails.
+// Sync implements frontier.Output: it syncs what was appended. After an error the
+// content of the disk is unknown, and every further call fails.
 func (j *Journal) Sync() (position frontier.Position, err error) {
 	if j.err == nil && len(j.files.buffer) > 0 {
 		j.err = j.files.makeRoom()
 	}
+	from := j.end()
 	if j.err == nil {
 		position, j.err = j.files.Sync()
+	}
+	if j.err == nil && j.account != nil {
+		j.err = j.account.sync(from, j.end())
 	}
 	return position, j.err
 }
@@ -120,5 +162,9 @@ func (j *Journal) Sync() (position frontier.Position, err error) {
 // Close syncs and closes the files. No other call may follow.
 func (j *Journal) Close() error {
 	_, err := j.Sync()
+	if err == nil && j.account != nil {
+		_, err = j.account.answered()
+		err = errors.Join(err, j.account.save())
+	}
 	return errors.Join(err, j.files.Close(), j.unlock.Close())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/fetcher/record"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
@@ -31,7 +32,8 @@ func leased(n int, lease byte) *record.Record {
 	return r
 }
 
-// TestJournalLines: a line says whose it is, and a void line what it takes back.
+// TestJournalLines: a line has the item and the lease of its record. A void
+// line names the record that it takes back.
 func TestJournalLines(t *testing.T) {
 	dir := t.TempDir()
 	journal := must(record.OpenJournal(record.Config{Dir: dir}))
@@ -42,13 +44,15 @@ func TestJournalLines(t *testing.T) {
 	}
 	const key = `"fingerprint":"01000000000000000000000000000007","lease":"ab000000000000000000000000000000"}`
 	lines := strings.Split(string(must(os.ReadFile(filepath.Join(dir, "pages.jsonl")))), "\n")
+	r.Item = bloomstore.Fingerprint{}
 	plain := strings.TrimSuffix(string(must(r.AppendLine(nil))), "}\n")
 	if want := []string{plain + "," + key, `{"void":true,"round":3,` + key, ""}; !slices.Equal(lines, want) {
 		t.Errorf("lines\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestJournalIsOneProcess: a journal that is open is locked, and not afterwards.
+// TestJournalIsOneProcess: an open journal is locked for other processes, a
+// closed one is not.
 func TestJournalIsOneProcess(t *testing.T) {
 	cfg := record.Config{Dir: t.TempDir()}
 	journal := must(record.OpenJournal(cfg))
@@ -64,8 +68,8 @@ func TestJournalIsOneProcess(t *testing.T) {
 	_ = journal.Close()
 }
 
-// TestJournalGroups: of many whose records are appended and synced in groups,
-// across rotations, nobody's line is lost.
+// TestJournalGroups: many callers append and sync records in groups, across
+// rotations, and no line is lost.
 func TestJournalGroups(t *testing.T) {
 	const workers, each = 16, 50
 	disk := vfs.NewMem()
@@ -129,9 +133,9 @@ func TestJournalFails(t *testing.T) {
 	}
 }
 
-// TestJournalCrashAtEachOperation is as for Files, but nothing is committed:
-// what Sync answered for is there, in its order, and what else is there is
-// whole lines. Then it goes on.
+// TestJournalCrashAtEachOperation: as for Files, but without commits. After a
+// crash the synced lines are there in their order, and any others are whole
+// lines. Then the journal continues.
 func TestJournalCrashAtEachOperation(t *testing.T) {
 	rng, step := dice(t), int64(1)
 	if testing.Short() {
@@ -206,7 +210,8 @@ func missingFrom(got, want []string) string {
 	return ""
 }
 
-// TestJournalCutsHalfALine at every length that a crash can leave of it.
+// TestJournalCutsHalfALine cuts the last line at every length that a crash can
+// leave.
 func TestJournalCutsHalfALine(t *testing.T) {
 	whole := "{\"a\":1}\n{\"b\":2}\n"
 	torn := `{"c":` + strings.Repeat("x", 600_000)
@@ -228,7 +233,7 @@ func TestJournalCutsHalfALine(t *testing.T) {
 	}
 }
 
-// archive is an output that remembers when it was synced.
+// archive is an output that notes when it was synced.
 type archive struct {
 	synced func()
 	length int64
@@ -240,9 +245,10 @@ func (a *archive) Sync() (frontier.Position, error) {
 	return frontier.Position{{File: "warc/x", Length: a.length}}, nil
 }
 
-// TestArchive: it is synced before the records that point into it, its position
-// is part of theirs, and without it that part stays as it is.
-func TestArchive(t *testing.T) {
+// TestArchiveIsSyncedFirst: the archive is synced before the records that point
+// into it, and its position is a part of theirs. Without an archive that part
+// does not change.
+func TestArchiveIsSyncedFirst(t *testing.T) {
 	disk := vfs.NewMem()
 	name := disk.PathJoin(dir, "pages.jsonl")
 	kept := &archive{synced: func() {

@@ -6,22 +6,22 @@ import (
 	"io"
 )
 
-// lineReader cuts an input into runs of whole lines, as long as fit its buffer.
-// The zero value must be reset before use.
+// lineReader splits an input into runs of whole lines that fit into its buffer. The
+// zero value must be reset before use.
 type lineReader struct {
 	in    io.Reader
 	room  []byte
 	taken int // bytes of room that the last run had
-	end   int // of what was read into room
+	end   int // end of the bytes in room
 }
 
 const (
 	blockBytes   = 256 << 10
-	maxLineBytes = 16 << 20 // the text of a page and its fields, with escapes, have less: this is damage
+	maxLineBytes = 16 << 20 // longer than any record, with its text, fields and escapes
 )
 
 var (
-	// errEnd reports the end of the input; rest says whether a line was begun.
+	// errEnd reports the end of the input. rest then tells whether a line was incomplete.
 	errEnd  = errors.New("record: end of input")
 	errLong = errors.New("the line is too long to be a record")
 )
@@ -33,7 +33,7 @@ func (l *lineReader) reset(in io.Reader) {
 	l.in, l.taken, l.end = in, 0, 0
 }
 
-// rest returns how many bytes of a line were read that has not ended yet.
+// rest returns the number of bytes of the incomplete line.
 func (l *lineReader) rest() int { return l.end - l.taken }
 
 // next returns the next lines, valid until it is called again.
@@ -51,7 +51,7 @@ func (l *lineReader) next() ([]byte, error) {
 		}
 		l.taken = bytes.LastIndexByte(l.room[:l.end], '\n') + 1
 		switch {
-		case l.taken > 0: // an end of the input comes again with the next call
+		case l.taken > 0: // the next call meets the end of the input again
 			return l.room[:l.taken], nil
 		case err != nil:
 			return nil, errEnd

@@ -13,10 +13,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// MissingError reports a file that is shorter than what was committed of it.
+// MissingError reports a file that is shorter than its committed length.
 type MissingError = durable.MissingError
 
-// Cut says how much of the active file of an output is left.
+// Cut describes what is left of the active file of an output.
 type Cut struct {
 	Name      string // of the file
 	Whole     int64  // bytes of whole lines; the rest of the file is part of a line
@@ -27,9 +27,9 @@ type Cut struct {
 // Missing reports whether committed bytes are missing.
 func (c Cut) Missing() bool { return c.Size < c.Committed }
 
-// Rest returns what is left of the active file in cfg.Dir of what was committed,
-// and the position of the output with the file's whole lines only. It changes
-// nothing. A position without an active file is returned as it is.
+// Rest returns the state of the active file in cfg.Dir, and the position of the
+// output if only the file's whole lines count. It changes nothing. A position without
+// an active file is returned unchanged.
 func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error) {
 	cfg = cfg.withDefaults()
 	rest, active, closed := append(frontier.Position{}, position...), -1, 0
@@ -44,7 +44,7 @@ func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error
 		return rest, Cut{}, nil
 	}
 	cut := Cut{Name: cfg.FS.PathJoin(cfg.Dir, cfg.Series.closed(closed+1)), Committed: rest[active].Length}
-	file, err := cfg.FS.Open(cut.Name) // it was closed, and a crash came before the commit
+	file, err := cfg.FS.Open(cut.Name) // the active file, or the same file renamed if a crash came before the commit
 	if errors.Is(err, fs.ErrNotExist) {
 		cut.Name = cfg.FS.PathJoin(cfg.Dir, cfg.Series.active())
 		file, err = cfg.FS.Open(cut.Name)
@@ -56,7 +56,7 @@ func Rest(cfg Config, position frontier.Position) (frontier.Position, Cut, error
 	if err != nil {
 		return nil, cut, fmt.Errorf("record: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	info, err := file.Stat()
 	if err != nil {
 		return nil, cut, fmt.Errorf("record: %w", err)
@@ -87,8 +87,8 @@ func endOfLines(file vfs.File, size int64) (int64, error) {
 	return 0, nil
 }
 
-// MovedAway returns the numbers of the closed files that position names and that
-// are not in the reader's directory.
+// MovedAway returns the numbers of the closed files in position that are not in the
+// reader's directory.
 func (r Reader) MovedAway() (away []int, err error) {
 	numbers, err := r.closedNumbers()
 	if err != nil {
@@ -98,7 +98,7 @@ func (r Reader) MovedAway() (away []int, err error) {
 	for _, n := range numbers {
 		here[n] = true
 	}
-	for n := 1; n < r.end().file; n++ {
+	for n := 1; n < r.end().File; n++ {
 		if !here[n] {
 			away = append(away, n)
 		}

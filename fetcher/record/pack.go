@@ -10,9 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// packCommitted starts packing what was closed since, once the position that
-// names it is committed. Before that a rotation may still have to be undone,
-// and the file with it.
+// packCommitted packs the files that were closed since the last call. The position
+// that names them must be committed: before that a crash may undo the rotation.
 func (f *Files) packCommitted() {
 	if !f.cfg.Compress {
 		return
@@ -40,8 +39,8 @@ func (f *Files) pack(numbers []int) {
 	})
 }
 
-// compress replaces a closed file by its packed form. At every moment one of
-// them is there, whole and on disk.
+// compress replaces a closed file by its packed form. At every moment one of the two
+// is complete and on disk.
 func (f *Files) compress(name string) (err error) {
 	in, err := f.cfg.FS.Open(f.path(name))
 	if err != nil {

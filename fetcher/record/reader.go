@@ -17,17 +17,17 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Reader reads the records of a directory in the order in which they were
-// written: the closed files, packed or not, then the active one. A crawl may be
-// writing to them; what it appends behind the reader's back is read or not, but
-// never half a line of it. A Reader needs a few hundred KB, and some MB for a
-// packed file, however many records there are. It is safe for concurrent use.
+// Reader reads the records of a directory in the order in which they were written:
+// the closed files, packed or not, then the active one. A crawl may append at the
+// same time; new lines may or may not be read, but never half a line. A Reader needs
+// a few hundred KB of memory, and some MB for a packed file, however many records
+// there are. It is safe for concurrent use.
 type Reader struct {
 	Dir    string
 	Series Series // empty means Pages
-	// End is where the records end that count, as a store committed it. With
-	// nil all whole lines count: after a crash also some that the next start of
-	// the crawl will cut off and write again.
+	// End is the position where the records end, as a store committed it. With nil
+	// all whole lines count: after a crash also lines that the next start of the
+	// crawl cuts off and writes again.
 	End frontier.Position
 }
 
@@ -40,7 +40,7 @@ func (r Reader) All() iter.Seq2[Record, error] {
 				yield(Record{}, err)
 				return
 			}
-			offset := b.at.offset
+			offset := b.at.Offset
 			for line := range bytes.Lines(b.lines) {
 				record, err := decode(line)
 				if err != nil {
@@ -75,6 +75,7 @@ func (r Reader) Lines() iter.Seq2[[]byte, error] {
 
 func decode(line []byte) (r Record, err error) {
 	err = json.Unmarshal(line, &r)
+	r.Item = parseItem(line)
 	return r, err
 }
 
@@ -82,30 +83,16 @@ func fault(name string, offset int64, err error) error {
 	return fmt.Errorf("record: %s, byte %d: %w", name, offset, err)
 }
 
-// place is where a line begins: an offset in the file of a number. The active
-// file has the number that it will be closed with.
-type place struct {
-	file   int
-	offset int64
-}
-
-func (p place) before(q place) bool {
-	return p.file < q.file || p.file == q.file && p.offset < q.offset
-}
-
-// everything is behind the last record: all whole lines of the last file count.
-var everything = place{file: 1 << 30, offset: -1}
-
 // block is a run of whole lines.
 type block struct {
 	name  string // of the file
-	at    place
+	at    Place
 	lines []byte // valid until the next block
 }
 
-// blocks returns the lines before limit, the beginning of a line, in runs. It
-// ends with the first error.
-func (r Reader) blocks(limit place) iter.Seq2[block, error] {
+// blocks returns the lines before limit, which must be the beginning of a line, in
+// runs. It ends with the first error.
+func (r Reader) blocks(limit Place) iter.Seq2[block, error] {
 	return func(yield func(block, error) bool) {
 		var lines lineReader
 		for f, err := range r.sources(limit) {
@@ -128,11 +115,11 @@ type source struct {
 	io.ReadCloser
 	name   string
 	number int
-	length int64 // so much of it counts; -1: its whole lines
-	closed bool  // it has nothing but whole lines
+	length int64 // its committed bytes; -1 means all its whole lines
+	closed bool  // it ends with a whole line
 }
 
-// errEnough says that the consumer of an iteration wants no more.
+// errEnough reports that the consumer of an iteration has stopped.
 var errEnough = errors.New("record: enough")
 
 // blocks calls yield with the lines of f until it returns false.
@@ -154,19 +141,19 @@ func (f *source) blocks(lines *lineReader, yield func(block, error) bool) error 
 		case err != nil:
 			return fault(f.name, offset, err)
 		}
-		if !yield(block{name: f.name, at: place{f.number, offset}, lines: run}, nil) {
+		if !yield(block{name: f.name, at: Place{f.number, offset}, lines: run}, nil) {
 			return errEnough
 		}
 		offset += int64(len(run))
 	}
 }
 
-// sources opens one file after the other, up to the one that limit lies in,
-// and closes each after its turn.
-func (r Reader) sources(limit place) iter.Seq2[*source, error] {
+// sources opens one file after the other, up to the one that contains limit, and
+// closes each before the next.
+func (r Reader) sources(limit Place) iter.Seq2[*source, error] {
 	return func(yield func(*source, error) bool) {
 		last := r.end()
-		if limit.file <= last.file {
+		if limit.File <= last.File {
 			last = limit
 		}
 		numbers, err := r.closedNumbers()
@@ -174,11 +161,11 @@ func (r Reader) sources(limit place) iter.Seq2[*source, error] {
 			yield(nil, err)
 			return
 		}
-		for next := 1; next <= last.file; next++ {
+		for next := 1; next <= last.File; next++ {
 			if len(numbers) > 0 {
 				next, numbers = numbers[0], numbers[1:]
 			}
-			if next > last.file { // limit is in a file that is there no more
+			if next > last.File { // the file that contains limit is gone
 				return
 			}
 			f, err := r.open(next)
@@ -187,16 +174,16 @@ func (r Reader) sources(limit place) iter.Seq2[*source, error] {
 				return
 			}
 			if f == nil {
-				if last.offset > 0 {
-					yield(nil, fmt.Errorf("record: %s is gone, but %d bytes were committed", r.path(r.Series.active()), last.offset))
+				if last.Offset > 0 {
+					yield(nil, fmt.Errorf("record: %s is gone, but %d bytes were committed", r.path(r.Series.active()), last.Offset))
 				}
 				return
 			}
-			if next == last.file || !f.closed {
-				f.length = last.offset
+			if next == last.File || !f.closed {
+				f.length = last.Offset
 			}
 			more := yield(f, nil)
-			_ = f.Close() // it was only read
+			_ = f.Close() // opened for reading only
 			if !more || !f.closed {
 				return
 			}
@@ -204,20 +191,12 @@ func (r Reader) sources(limit place) iter.Seq2[*source, error] {
 	}
 }
 
-// end returns where the records end that count.
-func (r Reader) end() place {
+// end returns where the committed records end.
+func (r Reader) end() Place {
 	if r.End == nil {
 		return everything
 	}
-	end := place{file: 1}
-	for _, f := range r.End {
-		if n, ok := r.Series.number(f.File); ok {
-			end.file = max(end.file, n+1)
-		} else if f.File == r.Series.active() {
-			end.offset = f.Length
-		}
-	}
-	return end
+	return r.Series.EndOf(r.End)
 }
 
 // closedNumbers lists the closed files. Old ones may have been moved away.
@@ -235,9 +214,9 @@ func (r Reader) closedNumbers() (numbers []int, err error) {
 	return slices.Compact(numbers), nil
 }
 
-// open opens the closed file of a number or, if there is none, the active file,
-// which will get it; nil if there is neither. A file that is closed or packed
-// at this moment has its new name first.
+// open opens the closed file of a number or, if there is none, the active file, which
+// gets that number later. It returns nil if there is neither. It tries the later
+// names last, because a file may be closed or packed at this moment.
 func (r Reader) open(number int) (*source, error) {
 	active, err := r.openFile(r.Series.active(), number)
 	if err != nil {

@@ -32,7 +32,7 @@ func sample(n, referrer int) Record {
 	return r
 }
 
-// ownKeys are fields of a page that are called as keys of records.
+// ownKeys are fields of a page with the same names as keys of records.
 var ownKeys = json.RawMessage(`{"id":"0123456789abcdef","referrer_id":"0123456789abcdef","url":"http://x/","round":7,"fetched_at":"x","fingerprint":"x","lease":"x"}`)
 
 func idOf(n int) string { return fmt.Sprintf("%016x", uint64(n+1)*0x9e3779b97f4a7c15) }
@@ -109,7 +109,7 @@ func TestReaderOrder(t *testing.T) {
 	if got, want := read(t, Reader{Dir: dir}), ids(0, 9); !slices.Equal(got, want) {
 		t.Errorf("with both forms: records %v, want %v", got, want)
 	}
-	// Old files may be moved away, the active one may be gone.
+	// Old files may be moved away, and the active one may be missing.
 	for _, name := range []string{Pages.closed(1), Pages.closed(1) + zstdSuffix} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestReaderOrder(t *testing.T) {
 	if got, want := read(t, Reader{Dir: dir}), ids(3, 9); !slices.Equal(got, want) {
 		t.Errorf("while rotating: records %v, want %v", got, want)
 	}
-	// What was committed before the rotation ends where it did.
+	// What was committed before the rotation ends at the same line.
 	end := frontier.Position{{File: Pages.active(), Length: int64(bytes.IndexByte(active, '\n') + 1)}, {File: Pages.closed(2)}}
 	if got, want := read(t, Reader{Dir: dir, End: end}), ids(3, 7); !slices.Equal(got, want) {
 		t.Errorf("committed before the rotation: records %v, want %v", got, want)
@@ -213,7 +213,7 @@ func TestReaderDamage(t *testing.T) {
 	}
 }
 
-// TestReaderReadsFiles holds the reader to what writes the files.
+// TestReaderReadsFiles reads with Reader what Files writes.
 func TestReaderReadsFiles(t *testing.T) {
 	dir := t.TempDir()
 	files, err := Open(Config{Dir: dir, RotateBytes: 900, Compress: true}, nil)
@@ -242,7 +242,7 @@ func TestReaderReadsFiles(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestFindRecord(t *testing.T) {
 	dir, active := threeFiles(t)
 	again := sample(4, 2)
 	again.Round = 1
@@ -273,7 +273,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestTrail(t *testing.T) {
+func TestTrailToSeed(t *testing.T) {
 	dir, active := threeFiles(t)
 	r := Reader{Dir: dir}
 	trail := func(key string) (all []string) {
@@ -297,7 +297,8 @@ func TestTrail(t *testing.T) {
 			t.Errorf("Trail(%q) = %v, want %v", key, got, want)
 		}
 	}
-	// Two that name each other, which only damage can bring about, end.
+	// Two records that name each other, which only damage can cause, end the
+	// trail.
 	write(t, dir, Pages.active(), append(active, slices.Concat(line(t, sample(20, 21)), line(t, sample(21, 20)))...))
 	if got, want := trail(idOf(21)), []string{idOf(21), idOf(20)}; !slices.Equal(got, want) {
 		t.Errorf("a circle has the trail %v, want %v", got, want)

@@ -1,15 +1,16 @@
-// Package record writes what became of each URL: one JSON object a line in
-// pages.jsonl, in files that a crash leaves no half line in.
+// Package record writes the result of each URL: one JSON object a line in
+// pages.jsonl, in files in which a crash leaves no half line.
 //
-// It owns the schema (docs/reference/records.md), the files and their rotation. Files are
-// the output of a crawl in one process: they say where they end
+// It owns the schema (docs/reference/records.md), the files and their rotation. Files
+// are the output of a crawl in one process: they return their end
 // (frontier.Position), so that a store can commit that end together with the
-// completions; whatever lies beyond it after a crash is cut off. A Journal is
-// the output of one of many workers, and Export makes one output of all their
-// journals. The package does not know stores or pages.
+// completions. After a crash the bytes beyond it are cut off. A Journal is the output
+// of one of many workers, and Export merges all their journals. The package does not
+// know stores or pages.
 package record
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
@@ -26,8 +27,9 @@ type Record struct {
 	Outcome      string    `json:"outcome"`
 	Status       int       `json:"status,omitempty"`
 	Depth        int       `json:"depth"`
+	Class        string    `json:"class,omitempty"`       // frontier.Class; empty means bulk
 	ReferrerID   string    `json:"referrer_id,omitempty"` // 16 hex digits
-	ID           string    `json:"id"`                    // the record's own: what others name as referrer_id
+	ID           string    `json:"id"`                    // the record's own, which others have as referrer_id
 	Attempts     int       `json:"attempts"`              // requests made for it in this round
 	Round        int       `json:"round"`
 	FetchedAt    time.Time `json:"fetched_at"` // start of the last request, UTC; of the decision if there was none
@@ -48,39 +50,89 @@ type Record struct {
 	WARC         string    `json:"warc,omitempty"`        // file with the answer, in the crawl's directory
 	WARCOffset   int64     `json:"warc_offset,omitempty"` // where its record begins there
 
-	// What was asked for of the page. It stands behind all other keys of a record:
-	// its own keys are anybody's, and may be called as they are.
+	// Data that was asked for. Fields must be the last key of a record, because its own
+	// keys may have any names.
 	Lang       string          `json:"lang,omitempty"`       // of the main text, as the page says
 	Author     string          `json:"author,omitempty"`     // as the page says
 	Published  string          `json:"published,omitempty"`  // 2006-01-02, or RFC 3339 in UTC
 	Incomplete []string        `json:"incomplete,omitempty"` // required fields that the page does not have
-	Cut        []string        `json:"cut,omitempty"`        // fields, or "text", of which the end is missing
+	Cut        []string        `json:"cut,omitempty"`        // fields, or "text", whose end was cut off
 	Text       string          `json:"text,omitempty"`       // the main text, paragraphs on lines of their own
 	Fields     json.RawMessage `json:"fields,omitempty"`     // an object of texts, numbers and lists of these
 
-	// What a Journal writes as well: whose record it is, to whom the item was
-	// handed out.
-	Item  bloomstore.Fingerprint `json:"-"`
-	Lease frontier.LeaseID       `json:"-"`
+	// Item is the URL's whole identity in its crawl, the line's "fingerprint". It is
+	// zero in lines that early versions wrote.
+	Item bloomstore.Fingerprint `json:"-"`
+	// Lease is the lease under which the item was fetched. Only a Journal writes it, and
+	// readers leave it zero.
+	Lease frontier.LeaseID `json:"-"`
 }
 
-// AppendLine appends the record as one line.
+// EventID returns the id that the record of an item and a round has as an event:
+// the fingerprint in 32 hex digits, a dash and the round. It is equal for every
+// record of that round, whichever worker writes it.
+func EventID(item bloomstore.Fingerprint, round int) string {
+	b := append(hex.AppendEncode(nil, item[:]), '-')
+	return string(strconv.AppendInt(b, int64(round), 10))
+}
+
+// AppendLine appends the record as one line. The fingerprint is last. If
+// Item is zero, the line has none.
 func (r *Record) AppendLine(b []byte) ([]byte, error) {
+	b, err := r.appendOpen(b)
+	switch {
+	case err != nil:
+		return b, err
+	case r.Item == bloomstore.Fingerprint{}:
+		return append(b, "}\n"...), nil
+	}
+	return append(r.appendItem(b), "\"}\n"...), nil
+}
+
+// appendOpen appends the object of the record without its end.
+func (r *Record) appendOpen(b []byte) ([]byte, error) {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return b, err
 	}
-	return append(append(b, line...), '\n'), nil
+	return append(b, line[:len(line)-len("}")]...), nil
 }
 
-// appendLeased appends the record as one line that also says under which lease
-// it was written.
+// appendLeased appends the record as one line that also contains its item and lease.
 func (r *Record) appendLeased(b []byte) ([]byte, error) {
-	b, err := r.AppendLine(b)
+	b, err := r.appendOpen(b)
 	if err != nil {
 		return b, err
 	}
-	return r.appendLease(b[:len(b)-len("}\n")]), nil
+	return r.appendLease(b), nil
+}
+
+const (
+	itemKey  = `,"fingerprint":"`
+	leaseKey = `","lease":"`
+)
+
+// appendItem appends the fingerprint, without the quote at its end.
+func (r *Record) appendItem(b []byte) []byte {
+	return hex.AppendEncode(append(b, itemKey...), r.Item[:])
+}
+
+// parseItem returns the fingerprint of a line, which stands last or before the
+// lease; zero if the line has none. A field of the page may have the same name.
+func parseItem(line []byte) (item bloomstore.Fingerprint) {
+	digits := hex.EncodedLen(len(item))
+	rest, ok := bytes.CutSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte(`"}`))
+	if lease := len(rest) - hex.EncodedLen(len(frontier.LeaseID{})) - len(leaseKey); lease > 0 && bytes.HasPrefix(rest[lease:], []byte(leaseKey)) {
+		rest = rest[:lease]
+	}
+	at := len(rest) - digits
+	if !ok || at < 0 || !bytes.HasSuffix(rest[:at], []byte(itemKey)) {
+		return item
+	}
+	if _, err := hex.Decode(item[:], rest[at:]); err != nil {
+		return bloomstore.Fingerprint{}
+	}
+	return item
 }
 
 // voidPrefix begins a void line.
@@ -94,21 +146,20 @@ func (r *Record) appendVoid(b []byte) []byte {
 
 // appendLease ends an object and its line.
 func (r *Record) appendLease(b []byte) []byte {
-	b = hex.AppendEncode(append(b, `,"fingerprint":"`...), r.Item[:])
-	b = hex.AppendEncode(append(b, `","lease":"`...), r.Lease[:])
+	b = hex.AppendEncode(append(r.appendItem(b), leaseKey...), r.Lease[:])
 	return append(b, "\"}\n"...)
 }
 
-// Sink takes records. A Sink is not safe for concurrent use unless it says so:
-// the store calls it from one goroutine.
+// Sink takes records. It is not safe for concurrent use unless it says so: the store
+// calls it from one goroutine.
 type Sink interface {
 	Append(r *Record) error
 }
 
-// Voider is a Sink that a store may have to take a record back from: the one of
-// a worker that shares the store with others.
+// Voider is a Sink from which a store can take back a record. A worker that shares
+// the store with others needs one.
 type Voider interface {
 	Sink
-	// Void says that r, which was appended before, never took effect.
+	// Void declares that r, which was appended before, never took effect.
 	Void(r *Record) error
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// found is which files there are of a closed file's number.
+// found tells which forms of a closed file exist.
 type found struct{ plain, packed bool }
 
-// recover makes the directory what it was when the position was committed, but
-// for the length of the active file. It returns the closed files to be packed.
+// recover restores the directory to the committed position, except the length of the
+// active file. It returns the closed files that must be packed.
 func (f *Files) recover() (plain []int, err error) {
 	names, err := f.cfg.FS.List(f.cfg.Dir)
 	if err != nil {
@@ -21,7 +21,7 @@ func (f *Files) recover() (plain []int, err error) {
 	closed := make(map[int]found)
 	for _, name := range names {
 		if strings.HasPrefix(name, f.cfg.Series.prefix()) || strings.HasPrefix(name, f.cfg.Series.active()) {
-			if strings.HasSuffix(name, durable.NewSuffix) { // writing it was cut short
+			if strings.HasSuffix(name, durable.NewSuffix) { // left by an interrupted write
 				if err := f.cfg.FS.Remove(f.path(name)); err != nil {
 					return nil, fmt.Errorf("record: %w", err)
 				}
@@ -41,14 +41,14 @@ func (f *Files) recover() (plain []int, err error) {
 	for n, is := range closed {
 		switch {
 		case n == f.closed+1 && !is.packed && f.length > 0:
-			// No commit knows of this rotation: the active file of the position is
-			// the one that was closed. What is in the other one belongs to
-			// completions that never took effect.
+			// This rotation was not committed: the closed file is the active file of the
+			// position. The records of the new file belong to completions that never took
+			// effect.
 			err = f.cfg.FS.Rename(f.path(f.cfg.Series.closed(n)), f.path(f.cfg.Series.active()))
 		case n > f.closed:
-			err = fmt.Errorf("%s is there, but only %d closed files were committed: it is of another output",
+			err = fmt.Errorf("%s is there, but only %d closed files were committed: it belongs to another output",
 				f.path(f.cfg.Series.closed(n)), f.closed)
-		case is.plain && is.packed: // removing it was cut short
+		case is.plain && is.packed: // its removal was interrupted
 			err = f.cfg.FS.Remove(f.path(f.cfg.Series.closed(n)))
 		case is.plain:
 			plain = append(plain, n)

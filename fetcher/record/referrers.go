@@ -12,14 +12,12 @@ import (
 	"path/filepath"
 )
 
-// JoinReferrers writes all records to w, line by line as they are, but that
-// behind each "referrer_id" stands "referrer", the URL of that page. A record
-// whose referrer has none stays as it is.
+// JoinReferrers writes all records to w, with "referrer", the URL of the referring
+// page, after each "referrer_id". A record whose referrer is unknown stays unchanged.
 //
-// It reads the records twice. Between, all URLs and those of all referrers lie
-// in a directory of its own below temp, some 250 bytes a record, and are joined
-// one share after the other: 10⁷ records take about 50 MB of memory, and each
-// further 10⁷ as much.
+// It reads the records twice. In between, all URLs and all referrers' ids are in a
+// directory below temp, some 250 bytes a record, and are joined share by share: 10⁷
+// records take about 50 MB of memory, and each further 10⁷ as much.
 func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
 	dir, err := os.MkdirTemp(temp, "referrers-")
 	if err != nil {
@@ -42,11 +40,11 @@ func (r Reader) JoinReferrers(w io.Writer, temp string) (err error) {
 	return r.mergeReferrers(w, &join, end)
 }
 
-// id is a record's id; its bytes are uniform.
+// id is a record's id; its bytes are uniformly distributed.
 type id [8]byte
 
-// referrers divides the records by their ids: a page and whoever names it as
-// its referrer belong to one share.
+// referrers divides the records by their ids: a page is in the same share as the
+// records that name it as their referrer.
 type referrers [64]share
 
 func (all *referrers) of(page id) *share { return &all[page[0]%byte(len(all))] }
@@ -111,8 +109,9 @@ func (s *spill) reader() (*bufio.Reader, error) {
 	return bufio.NewReaderSize(s.file, 16<<10), nil
 }
 
-// ask writes what the records are and which they name, and returns where they end.
-func (r Reader) ask(all *referrers) (end place, err error) {
+// ask writes the ids and URLs of the records and the ids of their referrers. It
+// returns where the records end.
+func (r Reader) ask(all *referrers) (end Place, err error) {
 	for b, err := range r.blocks(everything) {
 		if err != nil {
 			return end, err
@@ -121,7 +120,7 @@ func (r Reader) ask(all *referrers) (end place, err error) {
 		for line := range bytes.Lines(b.lines) {
 			keys, err := parseKeys(line)
 			if err != nil {
-				return end, fault(b.name, end.offset, err)
+				return end, fault(b.name, end.Offset, err)
 			}
 			page := &all.of(keys.id).pages
 			writeID(page.Writer, keys.id)
@@ -129,7 +128,7 @@ func (r Reader) ask(all *referrers) (end place, err error) {
 			if keys.referrerEnd > 0 {
 				writeID(all.of(keys.referrer).asked.Writer, keys.referrer)
 			}
-			end.offset += int64(len(line))
+			end.Offset += int64(len(line))
 		}
 	}
 	return end, nil
@@ -146,7 +145,7 @@ func writeSized(w *bufio.Writer, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// answer looks up what was asked of a share.
+// answer looks up the referrers of a share.
 func (s *share) answer() error {
 	urls, err := s.load()
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *share) load() (urls map[id][]byte, err error) {
 }
 
 // mergeReferrers writes the records before end with the answers.
-func (r Reader) mergeReferrers(w io.Writer, all *referrers, end place) error {
+func (r Reader) mergeReferrers(w io.Writer, all *referrers, end Place) error {
 	var answers [len(all)]*bufio.Reader
 	for i := range all {
 		var err error
@@ -203,7 +202,7 @@ func (r Reader) mergeReferrers(w io.Writer, all *referrers, end place) error {
 		for line := range bytes.Lines(b.lines) {
 			keys, err := parseKeys(line)
 			if err != nil {
-				return fault(b.name, b.at.offset, err)
+				return fault(b.name, b.at.Offset, err)
 			}
 			if keys.referrerEnd > 0 {
 				if url, err = readSized(answers[keys.referrer[0]%byte(len(all))], url); err != nil {
@@ -238,11 +237,11 @@ func readSized(r *bufio.Reader, room []byte) ([]byte, error) {
 	return room, err
 }
 
-// keys are what the join needs of a record's line.
+// keys are the parts of a record's line that the join needs.
 type keys struct {
 	id, referrer id
 	url          []byte // as it stands in the line, with its escapes
-	referrerEnd  int    // where the referrer's id ends in the line, with its quote; 0: it has none
+	referrerEnd  int    // where the referrer's id ends in the line, with its quote; 0 means that it has none
 }
 
 var errNoRecord = errors.New("not a record's line")
@@ -255,7 +254,7 @@ func parseKeys(line []byte) (k keys, err error) {
 		return k, errNoRecord
 	}
 	k.url = url
-	line = line[:end] // a field of the page may be called referrer_id, too
+	line = line[:end] // because a field of the page may be called referrer_id
 	_, end, named := stringOf(line, `"referrer_id":"`)
 	if !named {
 		return k, nil
@@ -276,9 +275,9 @@ func parseID(to *id, line []byte, key string) bool {
 	return err == nil
 }
 
-// stringOf returns the string that follows key in a line, and where it ends.
-// A key in quotes is found nowhere but in its place, since those in strings are
-// escaped, and behind it in Record.Fields.
+// stringOf returns the string that follows key in a line, and where it ends. A quoted
+// key occurs only where it is a key, because quotes within strings are escaped, and
+// after it in Record.Fields.
 func stringOf(line []byte, key string) (text []byte, end int, ok bool) {
 	i := bytes.Index(line, []byte(key))
 	if i < 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Series names the files of an output. Lines go to the active one, NAME.jsonl.
-// Rotation renames it to NAME-000001.jsonl and so on; packed files end with .zst.
-// The empty Series is Pages.
+// Series is the base name of the files of an output. Lines go to the active one,
+// NAME.jsonl. Rotation renames it to NAME-000001.jsonl and so on; packed files end
+// with .zst. The empty Series is Pages.
 type Series string
 
 // The series of a crawl.

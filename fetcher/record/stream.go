@@ -5,12 +5,13 @@ import (
 	"io"
 	"sync"
 
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Stream is an output that cannot be cut, such as standard output: after a
-// crash, records that were written but not committed come again. At least once,
-// not exactly once. It is safe for concurrent use.
+// Stream is an output that cannot be cut, such as standard output. After a crash,
+// records that were written but not committed are written again: at least once, not
+// exactly once. It is safe for concurrent use.
 type Stream struct {
 	mu   sync.Mutex
 	w    *bufio.Writer
@@ -43,8 +44,8 @@ func (s *Stream) Sync() (frontier.Position, error) {
 	return nil, s.w.Flush()
 }
 
-// Tee writes each record to a stream as well as to files (Files or a Journal);
-// the files decide the position.
+// Tee writes each record to a stream and to files (Files or a Journal). The position
+// is that of the files.
 type Tee struct {
 	Files interface {
 		Sink
@@ -61,12 +62,19 @@ func (t Tee) Append(r *Record) error {
 	return t.Stream.Append(r)
 }
 
-// Void implements Voider. Only a Journal needs it; what a stream printed stays.
+// Void implements Voider. A record that a stream has printed stays.
 func (t Tee) Void(r *Record) error {
 	if files, ok := t.Files.(Voider); ok {
 		return files.Void(r)
 	}
 	return nil
+}
+
+// Settle implements Settler, as Void.
+func (t Tee) Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
+	if files, ok := t.Files.(Settler); ok {
+		files.Settle(item, lease, took)
+	}
 }
 
 // Sync implements frontier.Output.

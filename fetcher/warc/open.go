@@ -28,7 +28,7 @@ func (w *Writer) open(position frontier.Position) error {
 		}
 		serial, ok := w.serialOf(name)
 		if !ok {
-			return fmt.Errorf("%s was committed, which is no file of the prefix %q", at.File, w.cfg.Prefix)
+			return fmt.Errorf("%s was committed, but its name does not have the prefix %q", at.File, w.cfg.Prefix)
 		}
 		w.name, w.serial, w.length = name, serial, at.Length
 	}
@@ -72,7 +72,7 @@ func (w *Writer) dropUncommitted() error {
 		case !ok || serial <= w.serial && !cut:
 			continue
 		case serial > w.serial+1:
-			return fmt.Errorf("%s is there, but only %d files were committed: it is of another output", w.path(name), w.serial)
+			return fmt.Errorf("%s is there, but only %d files were committed: it belongs to another output", w.path(name), w.serial)
 		}
 		drop = append(drop, name)
 	}

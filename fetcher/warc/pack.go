@@ -18,10 +18,10 @@ import (
 )
 
 // Packed are compressed records, ready for Writer.Append: an answer and its
-// request. It is on nobody's books: one that is not appended may be dropped.
+// request. If they are not appended, they may be dropped.
 type Packed struct {
-	members *bytes.Buffer // nil once it was appended
-	place   Place         // where it was
+	members  *bytes.Buffer // nil once it was appended
+	location Location      // once it was appended
 }
 
 // packer is a pool of compressors of one level.
@@ -44,7 +44,7 @@ var (
 	// by level 1, for a sixth of the time.
 	dense = newPacker(gzip.HuffmanOnly)
 	// stored is for what has a content coding on, which no code makes smaller,
-	// and for what is so small that a code of its own costs more time than the
+	// and for blocks so small that a code of their own costs more time than the
 	// bytes are worth: requests above all.
 	stored = newPacker(gzip.NoCompression)
 )
@@ -147,7 +147,7 @@ type header struct {
 	concurrent    string // id of the record that came of the same request
 	file          string
 	truncated     string
-	payload       []byte // what a payload digest is made of; nil: none
+	payload       []byte // what a payload digest is made of; nil means none
 }
 
 // append appends the header of a record with this block.

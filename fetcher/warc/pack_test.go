@@ -37,14 +37,15 @@ func packed(t testing.TB, url string, wire *get.Wire) [3]kept {
 		t.Fatal(err)
 	}
 	all := read(t, disk, "crawl-")
-	if len(all) != 3 || all[0].kind() != "warcinfo" || all[1].kind() != "response" || all[2].kind() != "request" || all[1].place != place {
+	if len(all) != 3 || all[0].kind() != "warcinfo" || all[1].kind() != "response" || all[2].kind() != "request" || all[1].location != place {
 		t.Fatalf("records %+v, the answer is at %+v", all, place)
 	}
 	return [3]kept(all)
 }
 
-// TestRecords: each field of each record, and the octets as they were.
-func TestRecords(t *testing.T) {
+// TestRecordsInFile checks each field of each record, and that the octets are
+// unchanged.
+func TestRecordsInFile(t *testing.T) {
 	const url = "https://example.org/a?b=%20c"
 	request, head, body := "GET /a?b=%20c HTTP/1.1\r\nHost: example.org\r\n\r\n", "HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "b\x00\xff\r\n\r\n"
 	all := packed(t, url, &get.Wire{Request: []byte(request), Response: []byte(head + body), Truncated: true,
@@ -89,12 +90,13 @@ func TestRecords(t *testing.T) {
 	want := "software: crawler/1.2\r\nformat: WARC File Format 1.1\r\n" +
 		"conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n" +
 		"robots: obey\r\nhttp-header-user-agent: bot software: evil\r\nisPartOf: my crawl\r\n"
-	if string(info.block) != want || info.field["Content-Type"] != "application/warc-fields" || "warc/"+info.field["WARC-Filename"] != info.place.File {
+	if string(info.block) != want || info.field["Content-Type"] != "application/warc-fields" || "warc/"+info.field["WARC-Filename"] != info.location.File {
 		t.Errorf("warcinfo %v\n%s", info.field, info.block)
 	}
 }
 
-// TestPayloadDigest: of the body as it came, unless a transfer coding is on it.
+// TestPayloadDigest: the digest is of the body as it was sent, unless that has
+// a transfer coding.
 func TestPayloadDigest(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, want string
@@ -115,7 +117,7 @@ func TestPayloadDigest(t *testing.T) {
 	}
 }
 
-// FuzzPack: whatever went over the wire comes back.
+// FuzzPack: packing and unpacking returns the octets of the exchange.
 func FuzzPack(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte("HTTP/1.1 200 OK\r\n\r\nx"))
 	f.Add([]byte("\r\n\r\nWARC/1.1\r\n"), []byte(strings.Repeat("\x1f\x8b", 70_000)))
@@ -127,9 +129,9 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// TestPackedByContent: what compresses is compressed, what is dense already
-// costs no search for repetitions, what is coded or small not even a count of
-// its bytes; all of it comes back.
+// TestPackedByContent: compressible content is compressed. For dense content
+// there is no search for repetitions, and for coded or small content not even a
+// count of its bytes. All of it reads back equal.
 func TestPackedByContent(t *testing.T) {
 	html := strings.Repeat("<p>the same again</p>", 1000)
 	long := func(field string) int {
@@ -139,7 +141,7 @@ func TestPackedByContent(t *testing.T) {
 		if string(all[1].block) != answer {
 			t.Errorf("%s: the answer came back changed", field)
 		}
-		return int(all[2].place.Offset - all[1].place.Offset)
+		return int(all[2].location.Offset - all[1].location.Offset)
 	}
 	const text, dense, stored = "text", "dense", "stored"
 	for fields, want := range map[string]string{

@@ -35,9 +35,9 @@ const dir = "crawl"
 
 // kept is a record as it is read back.
 type kept struct {
-	place warc.Place
-	field map[string]string
-	block []byte
+	location warc.Location
+	field    map[string]string
+	block    []byte
 }
 
 func (k *kept) kind() string { return k.field["WARC-Type"] }
@@ -68,29 +68,29 @@ func read(t testing.TB, filesystem vfs.FS, prefix string) (all []kept) {
 	return all
 }
 
-// records takes a file apart, one gzip member after the other.
+// records splits a file into its gzip members.
 func records(t testing.TB, name string, text []byte) (all []kept) {
 	t.Helper()
 	for rest := bytes.NewReader(text); rest.Len() > 0; {
-		k := kept{place: warc.Place{File: "warc/" + name, Offset: int64(len(text) - rest.Len())}}
+		k := kept{location: warc.Location{File: "warc/" + name, Offset: int64(len(text) - rest.Len())}}
 		z, err := gzip.NewReader(rest) // a byte reader: it takes no more than the member
 		if err != nil {
-			t.Fatalf("%+v: %v", k.place, err)
+			t.Fatalf("%+v: %v", k.location, err)
 		}
 		z.Multistream(false)
 		member, err := io.ReadAll(z)
 		if err != nil {
-			t.Fatalf("%+v: %v", k.place, err)
+			t.Fatalf("%+v: %v", k.location, err)
 		}
 		if k.field, k.block, err = parse(member); err != nil {
-			t.Fatalf("%+v: %v in %q", k.place, err, member)
+			t.Fatalf("%+v: %v in %q", k.location, err, member)
 		}
 		all = append(all, k)
 	}
 	return all
 }
 
-// parse takes a record apart, by the letter of the standard.
+// parse splits a record exactly as the standard says.
 func parse(member []byte) (field map[string]string, block []byte, err error) {
 	in := bufio.NewReader(bytes.NewReader(member))
 	version, _ := in.ReadString('\n')
@@ -142,10 +142,10 @@ func wire(n int) *get.Wire {
 func url(n int) string { return fmt.Sprintf("http://a.test/%d", n) }
 
 // add packs and appends the n-th answer.
-func add(w *warc.Writer, n int) (warc.Place, error) {
+func add(w *warc.Writer, n int) (warc.Location, error) {
 	p, err := warc.Pack(url(n), wire(n))
 	if err != nil {
-		return warc.Place{}, err
+		return warc.Location{}, err
 	}
 	return w.Append(p)
 }

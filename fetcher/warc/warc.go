@@ -30,7 +30,7 @@ const Folder = "warc"
 // Config says where records go.
 type Config struct {
 	Dir         string // the crawl's; the files are in its Folder
-	FS          vfs.FS // nil: the operating system's
+	FS          vfs.FS // nil means the operating system's
 	Prefix      string // of the files' names, different for each worker; empty means "crawl"
 	RotateBytes int64  // begin another file beyond this length; 0 means 1 GB, negative never
 	Info        Info   // written at the beginning of each file
@@ -45,8 +45,8 @@ type Info struct {
 	Operator  string
 }
 
-// Place is where a record is.
-type Place struct {
+// Location is the file and the byte in it at which a record begins.
+type Location struct {
 	File   string // in the crawl's directory
 	Offset int64
 }
@@ -55,12 +55,12 @@ type Place struct {
 // error it is not known what is on disk, and every further call fails.
 type Writer struct {
 	cfg    Config
-	unlock io.Closer // nil: it needed no lock
+	unlock io.Closer // nil means that it needed no lock
 
 	mu      sync.Mutex
-	file    vfs.File // nil: there is none yet
+	file    vfs.File // nil means that there is none yet
 	name    string   // of file
-	serial  int      // of file; 0: there is none yet
+	serial  int      // of file; 0 means that there is none yet
 	length  int64    // of file, with what is in the buffer
 	buffer  []byte   // not written yet
 	changed bool     // since the last sync
@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 }
 
 // Open opens the files in cfg.Dir and cuts them to position: what a store
-// committed last, of which the files of other outputs are passed over. An
+// committed last; it ignores the files of other outputs in it. An
 // error: a file or bytes are missing that were committed, or there are files of
 // another crawl.
 func Open(cfg Config, position frontier.Position) (*Writer, error) {
@@ -129,25 +129,25 @@ func (w *Writer) serialOf(name string) (int, bool) {
 // Append writes a packed request and answer and says where the answer is. They
 // are on disk after Sync. A second Append of the same says the same and writes
 // nothing: a completion may have to be repeated.
-func (w *Writer) Append(p *Packed) (Place, error) {
+func (w *Writer) Append(p *Packed) (Location, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
 		w.err = w.makeRoom()
 	}
 	if w.err != nil {
-		return Place{}, fmt.Errorf("warc: %w", w.err)
+		return Location{}, fmt.Errorf("warc: %w", w.err)
 	}
 	if p.members == nil {
-		return p.place, nil
+		return p.location, nil
 	}
-	p.place = Place{File: Folder + "/" + w.name, Offset: w.length}
+	p.location = Location{File: Folder + "/" + w.name, Offset: w.length}
 	w.write(p.members.Bytes())
 	p.release()
 	if w.err != nil {
-		return Place{}, fmt.Errorf("warc: %w", w.err)
+		return Location{}, fmt.Errorf("warc: %w", w.err)
 	}
-	return p.place, nil
+	return p.location, nil
 }
 
 // makeRoom sees to it that there is a file with room, and that it has begun. A

@@ -22,17 +22,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRotation: each file begins with its own warcinfo, serials count, a place
-// is that of the answer, and a file is not much longer than asked for.
-func TestRotation(t *testing.T) {
+// TestRotationOfFiles: each file begins with its own warcinfo, serials
+// increase, a place is that of the answer, and a file is not much longer than
+// configured.
+func TestRotationOfFiles(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk, Prefix: "a-b", RotateBytes: 5000}, nil))
 	if position := must(w.Sync()); position != nil {
 		t.Errorf("position %v of nothing", position)
 	}
-	places := make(map[warc.Place]int)
+	locations := make(map[warc.Location]int)
 	for n := range 60 {
-		places[must(add(w, n))] = n
+		locations[must(add(w, n))] = n
 		must(w.Sync())
 	}
 	if err := w.Close(); err != nil {
@@ -40,31 +41,32 @@ func TestRotation(t *testing.T) {
 	}
 	file, files := "", 0
 	for i, k := range read(t, disk, "a-b-") {
-		if begins := k.place.File != file; begins != (k.kind() == "warcinfo") {
-			t.Errorf("record %d of %+v is a %s", i, k.place, k.kind())
+		if begins := k.location.File != file; begins != (k.kind() == "warcinfo") {
+			t.Errorf("record %d of %+v is a %s", i, k.location, k.kind())
 		} else if begins {
-			file, files = k.place.File, files+1
+			file, files = k.location.File, files+1
 			if want := fmt.Sprintf("-%05d.warc.gz", files); !strings.HasSuffix(file, want) {
 				t.Errorf("file %d is %s", files, file)
 			}
 		}
-		if k.place.Offset > 10_000 {
-			t.Errorf("a record at %+v", k.place)
+		if k.location.Offset > 10_000 {
+			t.Errorf("a record at %+v", k.location)
 		}
 		if k.kind() != "response" {
 			continue
 		}
-		n, ok := places[k.place]
-		if delete(places, k.place); !ok || k.field["WARC-Target-URI"] != url(n) || !bytes.Equal(k.block, wire(n).Response) {
-			t.Errorf("%+v has %s, want page %d", k.place, k.field["WARC-Target-URI"], n)
+		n, ok := locations[k.location]
+		if delete(locations, k.location); !ok || k.field["WARC-Target-URI"] != url(n) || !bytes.Equal(k.block, wire(n).Response) {
+			t.Errorf("%+v has %s, want page %d", k.location, k.field["WARC-Target-URI"], n)
 		}
 	}
-	if len(places) > 0 || files < 3 {
-		t.Errorf("%d answers are missing in %d files", len(places), files)
+	if len(locations) > 0 || files < 3 {
+		t.Errorf("%d answers are missing in %d files", len(locations), files)
 	}
 }
 
-// TestLongRecords: what is longer than the buffer keeps its place among others.
+// TestLongRecords: a record that is longer than the buffer keeps its place
+// among others.
 func TestLongRecords(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk}, nil))
@@ -91,7 +93,7 @@ func TestLongRecords(t *testing.T) {
 	}
 }
 
-// TestAppendTwice: a repeated completion finds its answer where it was.
+// TestAppendTwice: a repeated completion finds its answer at the same place.
 func TestAppendTwice(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.Open(warc.Config{Dir: dir, FS: disk}, nil))
@@ -108,7 +110,8 @@ func TestAppendTwice(t *testing.T) {
 	}
 }
 
-// TestAppendersAtOnce: packed and appended by many, with syncs between.
+// TestAppendersAtOnce: many callers pack and append at once, with syncs
+// between.
 func TestAppendersAtOnce(t *testing.T) {
 	const workers, each = 8, 40
 	disk := vfs.NewMem()
@@ -134,9 +137,9 @@ func TestAppendersAtOnce(t *testing.T) {
 }
 
 // answers returns the URLs of all answers, and fails the test if one is there twice.
-func answers(t *testing.T, disk vfs.FS) map[string]warc.Place {
+func answers(t *testing.T, disk vfs.FS) map[string]warc.Location {
 	t.Helper()
-	urls := make(map[string]warc.Place)
+	urls := make(map[string]warc.Location)
 	for _, k := range read(t, disk, "crawl-") {
 		if k.kind() != "response" {
 			continue
@@ -144,13 +147,13 @@ func answers(t *testing.T, disk vfs.FS) map[string]warc.Place {
 		if _, twice := urls[k.field["WARC-Target-URI"]]; twice {
 			t.Errorf("%s is there twice", k.field["WARC-Target-URI"])
 		}
-		urls[k.field["WARC-Target-URI"]] = k.place
+		urls[k.field["WARC-Target-URI"]] = k.location
 	}
 	return urls
 }
 
-// crawl is the output of a crawl as a worker uses it: an answer is appended,
-// then the record that says where it is.
+// crawl is the output of a crawl as a worker uses it: it appends an answer,
+// then the record that names its place.
 type crawl struct {
 	disk      *vfs.MemFS
 	committed int // records
@@ -190,7 +193,7 @@ func (c *crawl) write(w *warc.Writer, files *record.Files, batches int, rng *ran
 }
 
 // holds fails the test unless both outputs, opened at the committed position,
-// have exactly what was committed, and the records point at their answers.
+// have exactly the committed records, and the records point at their answers.
 func (c *crawl) holds(t *testing.T) {
 	t.Helper()
 	w, files, err := c.open(c.disk)
@@ -200,14 +203,14 @@ func (c *crawl) holds(t *testing.T) {
 	if err := errors.Join(files.Close(), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	places := answers(t, c.disk)
-	if len(places) != c.committed {
-		t.Fatalf("%d answers, %d were committed at %v", len(places), c.committed, c.position)
+	locations := answers(t, c.disk)
+	if len(locations) != c.committed {
+		t.Fatalf("%d answers, %d were committed at %v", len(locations), c.committed, c.position)
 	}
 	n := 0
 	for r := range recordsOf(t, c.disk) {
-		if places[r.URL] != (warc.Place{File: r.WARC, Offset: r.WARCOffset}) || r.URL != url(n) {
-			t.Fatalf("record %d is of %s, at %s %d; its answer is at %+v", n, r.URL, r.WARC, r.WARCOffset, places[r.URL])
+		if locations[r.URL] != (warc.Location{File: r.WARC, Offset: r.WARCOffset}) || r.URL != url(n) {
+			t.Fatalf("record %d is of %s, at %s %d; its answer is at %+v", n, r.URL, r.WARC, r.WARCOffset, locations[r.URL])
 		}
 		n++
 	}
@@ -216,7 +219,7 @@ func (c *crawl) holds(t *testing.T) {
 	}
 }
 
-// recordsOf returns what pages.jsonl and the files before it have.
+// recordsOf returns the records of pages.jsonl and of the files before it.
 func recordsOf(t *testing.T, disk vfs.FS) func(func(record.Record) bool) {
 	t.Helper()
 	local := t.TempDir() // a Reader reads real files
@@ -266,8 +269,8 @@ func step(short int64) int64 {
 	return 1
 }
 
-// TestCrashAtEachOperation lets everything fail from the n-th write to the file
-// system on, for each n, and takes what a crash leaves; three times each.
+// TestCrashAtEachOperation makes every write from the n-th on fail, for each n,
+// and continues with what a crash leaves, three times each.
 func TestCrashAtEachOperation(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {
@@ -290,20 +293,20 @@ func TestCrashAtEachOperation(t *testing.T) {
 	}
 }
 
-// TestCrashOfOneOfMany is as above for a worker whose store commits no
-// positions: what was synced is there, and what is there is whole.
+// TestCrashOfOneOfMany is the same for a worker whose store commits no
+// positions: all synced records are there, and each is whole.
 func TestCrashOfOneOfMany(t *testing.T) {
 	rng := dice(t)
 	for from := int64(1); from < 70; from += step(5) {
 		disk := vfs.NewCrashableMem()
-		next, synced := 0, make(map[string]warc.Place)
+		next, synced := 0, make(map[string]warc.Location)
 		for range 3 {
 			w, err := warc.OpenWhole(warc.Config{Dir: dir, FS: dyingAt(disk, 1+rng.Int64N(from)), RotateBytes: 4000})
 			for range 1 + rng.IntN(10) {
 				if err != nil {
 					break
 				}
-				group := make(map[string]warc.Place)
+				group := make(map[string]warc.Location)
 				for range 1 + rng.IntN(5) {
 					group[url(next)], _ = add(w, next) // Sync has the error too
 					next++
@@ -335,8 +338,8 @@ func TestCrashOfOneOfMany(t *testing.T) {
 	}
 }
 
-// TestCutAtEachByte: of a file that ends anywhere the whole records are left,
-// and writing goes on behind them.
+// TestCutAtEachByte: of a file that is cut anywhere the whole records are left,
+// and new records follow them.
 func TestCutAtEachByte(t *testing.T) {
 	disk := vfs.NewMem()
 	w := must(warc.OpenWhole(warc.Config{Dir: dir, FS: disk}))
@@ -360,7 +363,7 @@ func TestCutAtEachByte(t *testing.T) {
 		must(w.Sync())
 		_ = w.Close()
 		left := 1 // the first is written anew if it is not whole
-		for i := 2; i < len(whole) && whole[i].place.Offset <= int64(length); i++ {
+		for i := 2; i < len(whole) && whole[i].location.Offset <= int64(length); i++ {
 			left = i
 		}
 		all := read(t, disk, "crawl-")
@@ -370,7 +373,7 @@ func TestCutAtEachByte(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: what is missing or strange is an error that says so, and
+// TestOpenRefuses: missing or unexpected files are an error that says so, and
 // nothing is changed.
 func TestOpenRefuses(t *testing.T) {
 	at := func(file string, length int64) frontier.Position {
@@ -387,8 +390,8 @@ func TestOpenRefuses(t *testing.T) {
 		"the file is missing":   {nil, "", at("warc/"+one, 4), "no such file"},
 		"another output's":      {[]string{one, two}, "", nil, two + " is there, but only 0 files were committed"},
 		"two later ones":        {[]string{one, two, three}, "", at("warc/"+one, 3), three + " is there, but only 1 files were committed"},
-		"a name of another":     {[]string{"x.warc.gz"}, "", at("warc/x.warc.gz", 3), "no file of the prefix"},
-		"another prefix":        {[]string{one}, "other", at("warc/"+one, 3), `no file of the prefix "other"`},
+		"a name of another":     {[]string{"x.warc.gz"}, "", at("warc/x.warc.gz", 3), "does not have the prefix"},
+		"another prefix":        {[]string{one}, "other", at("warc/"+one, 3), `does not have the prefix "other"`},
 		"a prefix with a slash": {nil, "a/b", nil, "cannot be part of a file's name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -413,7 +416,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenLeavesOthers: what is of another prefix, or no WARC file, stays.
+// TestOpenLeavesOthers: files with another prefix, or that are no WARC files,
+// are not changed.
 func TestOpenLeavesOthers(t *testing.T) {
 	root := t.TempDir()
 	others := []string{"x-20260102030405-00001.warc.gz", "crawl-00001.warc.gz", "crawl-20260102030405-1x.warc.gz", "notes"}
@@ -436,8 +440,8 @@ func TestOpenLeavesOthers(t *testing.T) {
 	}
 }
 
-// TestErrorsStay: after an error of the disk nothing succeeds any more, nor
-// after Close; one process at a time has the files of a worker open.
+// TestErrorsStay: after an error of the disk, or after Close, every call fails.
+// A worker's files are open in one process at a time.
 func TestErrorsStay(t *testing.T) {
 	var broken atomic.Bool
 	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

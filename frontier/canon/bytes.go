@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// What is to be done with a byte of a path or a query.
+// Classes of bytes in a path or a query.
 const (
 	keep    = iota
 	escape  // percent-encode
@@ -83,7 +83,7 @@ func endsAuthority(s string) bool {
 	return s == "" || isSlash(s[0]) || s[0] == '?' || s[0] == '#'
 }
 
-// authorityLen returns how many bytes the authority has that s begins with.
+// authorityLen returns the length of the authority at the beginning of s.
 func authorityLen(s string) int {
 	if n := strings.IndexAny(s, "/\\?#"); n >= 0 {
 		return n
@@ -104,11 +104,6 @@ func isPlainHost(host []byte) bool {
 		return err == nil && addr.Is4()
 	}
 	return true
-}
-
-// hasACE reports whether a label of host begins with "xn--".
-func hasACE(host []byte) bool {
-	return bytes.HasPrefix(host, []byte("xn--")) || bytes.Contains(host, []byte(".xn--"))
 }
 
 // isResolvable reports whether host keeps the length limits of DNS.

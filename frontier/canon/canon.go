@@ -28,15 +28,13 @@
 //     segment) whose name is in the strip list are removed;
 //   - query parameters keep their order unless Options.SortQuery is set.
 //
-// What becomes of a host and of a query in another charset than UTF-8 depends on
-// the Version of the form, that of a host also on the Unicode Tables.
+// What becomes of a host that is not ASCII depends on the Unicode Tables.
 //
 // The form is a fixed point, canon(canon(x)) = canon(x), and net/url reads it
 // back as it stands: the request line is URL.Path byte for byte.
 package canon
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -105,13 +103,10 @@ type Options struct {
 	KeepParams  []string // parameters to keep although StripParams names them; same patterns
 	SortQuery   bool     // sort query parameters by name; equal names keep their order
 	HostKey     HostKey
-	Version     int `json:"-"` // of the form, see VersionOf; 0 means Version
 }
 
 // Canonicalizer makes canonical URLs. It is safe for concurrent use.
 type Canonicalizer struct {
-	version int
-	rules   *rules
 	strip   stripList
 	sort    bool
 	hostKey HostKey
@@ -128,18 +123,14 @@ func New(o Options) (*Canonicalizer, error) {
 	if o.HostKey > ByDomain {
 		err = errors.Join(err, fmt.Errorf("HostKey is %d, want ByHost or ByDomain", o.HostKey))
 	}
-	version := cmp.Or(o.Version, Version)
-	rules, versionErr := rulesOf(version)
-	if err = errors.Join(err, versionErr); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("canon: %w", err)
 	}
 	return &Canonicalizer{
-		version: version,
-		rules:   rules,
 		strip:   strip,
 		sort:    o.SortQuery,
 		hostKey: o.HostKey,
-		form: fmt.Sprintf("%s sort=%t strip=%s keep=%s", describe(version), o.SortQuery,
+		form: fmt.Sprintf("v%d unicode=%s sort=%t strip=%s keep=%s", Version, Tables, o.SortQuery,
 			strings.Join(names, ","), strings.Join(o.KeepParams, ",")),
 	}, nil
 }
@@ -147,9 +138,6 @@ func New(o Options) (*Canonicalizer, error) {
 // Form describes everything that the canonical form depends on, as one line:
 // a setting of the crawl. The host key is not part of it.
 func (c *Canonicalizer) Form() string { return c.form }
-
-// Version returns the version of the form.
-func (c *Canonicalizer) Version() int { return c.version }
 
 // Parse returns the canonical form of an absolute URL. The error is an *Error.
 func (c *Canonicalizer) Parse(raw string) (URL, error) { return c.Join(URL{}, raw) }

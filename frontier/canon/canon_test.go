@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestGolden(t *testing.T) {
+func TestGoldenURLs(t *testing.T) {
 	file, err := os.Open("testdata/golden.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestStripping(t *testing.T) {
+func TestStrippedParameters(t *testing.T) {
 	const base = "http://h/"
 	tests := []struct {
 		options   Options
@@ -90,12 +90,11 @@ func TestNewReportsEveryFault(t *testing.T) {
 		StripParams: []string{"ok", "", "a*b", "n=x", "n=0", "a&b"},
 		KeepParams:  []string{"=3"},
 		HostKey:     7,
-		Version:     3,
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{`StripParams has ""`, `"a*b"`, `"n=x"`, `"n=0"`, `"a&b"`, `KeepParams has "=3"`, "HostKey is 7", "Version is 3, want 1 to 2"} {
+	for _, want := range []string{`StripParams has ""`, `"a*b"`, `"n=x"`, `"n=0"`, `"a&b"`, `KeepParams has "=3"`, "HostKey is 7"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}
@@ -104,7 +103,7 @@ func TestNewReportsEveryFault(t *testing.T) {
 
 func TestFormTellsOptionsApart(t *testing.T) {
 	forms := map[string]Options{}
-	for _, o := range []Options{{}, {Version: 1}, {SortQuery: true}, {StripParams: []string{}}, {StripParams: []string{"a"}}, {KeepParams: []string{"a"}}} {
+	for _, o := range []Options{{}, {SortQuery: true}, {StripParams: []string{}}, {StripParams: []string{"a"}}, {KeepParams: []string{"a"}}} {
 		form := newT(t, o).Form()
 		if other, taken := forms[form]; taken {
 			t.Errorf("%+v and %+v share the form %q", o, other, form)
@@ -116,7 +115,7 @@ func TestFormTellsOptionsApart(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorOfEachFault(t *testing.T) {
 	c := newT(t, Options{})
 	long := "http://h/" + strings.Repeat("a", MaxBytes-len("http://h/"))
 	if u, err := c.Parse(long); err != nil || len(u.String()) != MaxBytes {
@@ -249,8 +248,8 @@ func TestHostKeyAndScope(t *testing.T) {
 	}
 }
 
-// TestFastPathAllocations holds the fast path to one allocation, and to none
-// where the reference is canonical.
+// TestFastPathAllocations: the fast path makes one allocation, and none if the
+// reference is canonical.
 func TestFastPathAllocations(t *testing.T) {
 	c := newT(t, Options{})
 	base, _ := c.Parse("https://www.example.org/docs/a/b.html?x=1")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestExplain(t *testing.T) {
+func TestExplainSteps(t *testing.T) {
 	const base = "http://example.org/a/b.html?q=1"
 	tests := []struct {
 		base, raw string
@@ -81,7 +81,8 @@ func TestExplainRefused(t *testing.T) {
 	}
 }
 
-// FuzzExplain holds Explain to Join, and each step to the same URL.
+// FuzzExplain: Explain answers as Join does, and every step is another spelling
+// of the same URL.
 func FuzzExplain(f *testing.F) {
 	for i, ref := range references {
 		f.Add(bases[i%len(bases)], ref)
@@ -112,8 +113,8 @@ func FuzzExplain(f *testing.F) {
 	})
 }
 
-// checkSteps fails unless steps lead from raw to u, each with a rule that says
-// what it did.
+// checkSteps fails unless the steps lead from raw to u, and each has a rule
+// that says what it did.
 func checkSteps(t *testing.T, steps []Step, raw string, u URL) {
 	t.Helper()
 	text := raw
@@ -128,7 +129,7 @@ func checkSteps(t *testing.T, steps []Step, raw string, u URL) {
 	}
 }
 
-// checkSame fails unless what each step leaves is another spelling of u.
+// checkSame fails unless the text after each step is another spelling of u.
 func checkSame(t *testing.T, c *Canonicalizer, steps []Step, u URL) {
 	t.Helper()
 	for _, s := range steps {

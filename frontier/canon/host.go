@@ -14,12 +14,10 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Version 2 reads a host as the host parser of the URL standard says. The library
-// that splits a URL into its parts (package url) follows an older standard and
-// takes "-1" and "a.99999999999999999999b" for addresses; therefore it reads IPv6
+// A host is read as the host parser of the URL standard says. The library that
+// splits a URL into its parts (package url) follows an older standard and takes
+// "-1" and "a.99999999999999999999b" for addresses; therefore it reads IPv6
 // addresses only, and every other host is encoded before the library sees it.
-
-var version2 = newRules(carryName, rules{plainACE: true, name: nameOf, host: carriedHost})
 
 var (
 	errNoHost    = goerrors.New("no such host name can exist")
@@ -36,15 +34,18 @@ const unreadable = "`{}\""
 const forbidden = " #%/:<>?@[\\]^|\x7f"
 
 // carryName encodes a host as a name that the library does not change.
-func carryName(u *url.Url, host string) string {
-	if host == "" || host[0] == '[' {
-		return refuseBrackets(u, host)
+func carryName(_ *url.Url, host string) string {
+	switch {
+	case len(host) > 2 && host[0] == '[' && strings.ContainsAny(host[1:len(host)-1], "[]"):
+		return "[" // "[[::1]]", which the library would accept
+	case host == "" || host[0] == '[':
+		return host
 	}
 	return "x" + hex.EncodeToString([]byte(host))
 }
 
 // carriedHost returns the canonical form of the host that carryName encoded in u.
-func carriedHost(u *url.Url, _ URL, _ string) (string, error) {
+func carriedHost(u *url.Url) (string, error) {
 	host := u.Hostname()
 	if host[0] == '[' {
 		return host, nil
@@ -56,14 +57,8 @@ func carriedHost(u *url.Url, _ URL, _ string) (string, error) {
 	return parseName(string(name))
 }
 
-// nameOf is parseName for the fast path.
-func nameOf(name string) (host string, done bool) {
-	host, err := parseName(name)
-	return host, err == nil
-}
-
-// nameLen returns how many bytes the name has that s begins with: bytes that
-// are canonical in a plain host, or that IDNA may make so.
+// nameLen returns the length of the name at the start of s. Its bytes are canonical in an
+// ASCII host, or IDNA may map them to canonical ones.
 func nameLen(s string) int {
 	for i := range len(s) {
 		if hostByte[s[i]] == 0 && s[i] < utf8.RuneSelf {
@@ -74,8 +69,8 @@ func nameLen(s string) int {
 }
 
 // parseName is the host parser of the standard, for a host that is no IPv6
-// address. On top of it one dot at the end is removed, and a name that DNS or
-// net/url cannot have is refused.
+// address. In addition it removes one dot at the end, and refuses a name that is
+// impossible in DNS or in net/url.
 func parseName(name string) (host string, err error) {
 	if strings.IndexByte(name, '%') >= 0 {
 		if name, err = neturl.PathUnescape(name); err != nil {
@@ -213,8 +208,8 @@ func isDigits(s string) bool {
 
 func hasHexPrefix(s string) bool { return len(s) >= 2 && s[0] == '0' && lower(s[1]) == 'x' }
 
-// parseIPv4 is the IPv4 parser of the standard: one to four numbers, decimal,
-// octal or hexadecimal, of which the last fills the bytes that remain.
+// parseIPv4 is the IPv4 parser of the standard: one to four numbers, decimal, octal or
+// hexadecimal. The last fills the remaining bytes.
 func parseIPv4(host string) (string, error) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {

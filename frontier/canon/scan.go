@@ -73,7 +73,7 @@ func (b *builder) appendAuthority(buf []byte, base URL, s string) ([]byte, outco
 		s = s[len(same):]
 	} else if buf, s, done = b.appendPlain(buf, scheme, s); !done {
 		text := s[:authorityLen(s)]
-		h, port, err := b.c.rules.authority(scheme, text)
+		h, port, err := parseAuthority(scheme, text)
 		if err != nil || text[len(text)-1] <= ' ' { // which would be trimmed there
 			return buf, odd
 		}
@@ -99,10 +99,10 @@ func (b *builder) appendPlain(buf []byte, scheme, s string) (_ []byte, rest stri
 		buf = append(buf, hostByte[s[i]])
 		i++
 	}
-	if i < len(s) && s[i] >= utf8.RuneSelf || !b.c.rules.isPlain(buf[host:]) {
+	if i < len(s) && s[i] >= utf8.RuneSelf || !isPlainHost(buf[host:]) {
 		i = nameLen(s)
-		name, done := b.c.rules.name(s[:i])
-		if !done {
+		name, err := parseName(s[:i])
+		if err != nil {
 			return buf, s, false
 		}
 		buf = append(buf[:host], name...)
@@ -149,7 +149,7 @@ func (b *builder) appendPath(buf []byte, s string) ([]byte, outcome) {
 }
 
 // appendSegment appends the path segment of s from i on, and returns where it
-// ends; false: there is a byte that the fast path leaves to the slow one.
+// ends; false means that there is a byte that the fast path leaves to the slow one.
 func appendSegment(buf []byte, s string, i int) (_ []byte, end int, ended bool) {
 	for {
 		start := i

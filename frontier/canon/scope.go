@@ -47,8 +47,8 @@ func Keys(mode ScopeMode, u URL) []string {
 	}
 }
 
-// Candidates returns the scope keys any one of which, once opened, puts the
-// URLs of host in scope. It returns none for ScopeAny: everything is.
+// Candidates returns the scope keys for the URLs of host: they are in scope if one of
+// these is open. It returns none for ScopeAny: everything is in scope.
 func Candidates(mode ScopeMode, host string) []string {
 	switch mode {
 	case ScopeAny:

@@ -7,49 +7,21 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// rules are how a version of the form reads hosts: versions differ in nothing else.
-type rules struct {
-	parser      url.Parser // of the WHATWG standard; it is safe for concurrent use
-	http, https *url.Url   // see emptyBase
-	plainACE    bool       // a label that begins with "xn--" is canonical as it stands
+// parser is that of the WHATWG standard, but for hosts: see carryName. It is safe
+// for concurrent use.
+var parser = url.NewParser(url.WithPreParseHostFunc(carryName))
 
-	// name returns the canonical form of a name that isPlain does not know.
-	// false: it is left to the slow path.
-	name func(name string) (host string, done bool)
-	// host returns the canonical host of u, which parser made of ref and base.
-	host func(u *url.Url, base URL, ref string) (string, error)
-}
-
-// newRules returns r with a parser that changes hosts by prepare before it reads
-// them.
-func newRules(prepare func(*url.Url, string) string, r rules) *rules {
-	r.parser = url.NewParser(url.WithPreParseHostFunc(prepare))
-	r.http, r.https = emptyBase(r.parser, "http"), emptyBase(r.parser, "https")
-	return &r
-}
+var baseHTTP, baseHTTPS = emptyBase("http"), emptyBase("https")
 
 // emptyBase returns a base for "//authority": three times as fast as with the
 // scheme in front, which the parser compares by cloning three bit sets a byte.
-func emptyBase(parser url.Parser, scheme string) *url.Url {
+func emptyBase(scheme string) *url.Url {
 	u, err := parser.Parse(scheme + "://h/")
 	if err != nil {
 		panic(err)
 	}
 	u.SearchParams() // made on first use, which would be a write by concurrent readers
 	return u
-}
-
-// isPlain reports whether host is canonical as it stands; see isPlainHost.
-func (r *rules) isPlain(host []byte) bool {
-	return isPlainHost(host) && (r.plainACE || !hasACE(host))
-}
-
-// refuseBrackets makes the parser fail on "[[::1]]", which it would accept.
-func refuseBrackets(_ *url.Url, host string) string {
-	if len(host) > 2 && host[0] == '[' && strings.ContainsAny(host[1:len(host)-1], "[]") {
-		return "["
-	}
-	return host
 }
 
 // joinSlow is Join by the standard's parser, for every kind of reference.
@@ -61,14 +33,14 @@ func (c *Canonicalizer) joinSlow(base URL, ref string) (URL, error) {
 	if len(s) > maxRef {
 		return URL{}, &Error{Ref: ref, Err: ErrTooLong}
 	}
-	u, err := c.rules.parser.ParseRef(base.s, s)
+	u, err := parser.ParseRef(base.s, s)
 	if err != nil {
 		return URL{}, &Error{Ref: ref, Err: ErrMalformed, Hint: string(errors.Type(err))}
 	}
 	if !isHTTP(u.Scheme()) {
 		return URL{}, &Error{Ref: ref, Err: ErrScheme}
 	}
-	host, err := c.rules.host(u, base, s)
+	host, err := carriedHost(u)
 	if err != nil {
 		return URL{}, &Error{Ref: ref, Err: ErrMalformed, Hint: err.Error()}
 	}
@@ -85,17 +57,17 @@ func (c *Canonicalizer) joinSlow(base URL, ref string) (URL, error) {
 	return b.url(buf, ref)
 }
 
-// authority returns canonical host and port of an authority that is not plain:
+// parseAuthority returns canonical host and port of an authority that is not plain:
 // with userinfo, escapes, an IPv6 address.
-func (r *rules) authority(scheme, authority string) (host, port string, err error) {
-	base := r.http
+func parseAuthority(scheme, authority string) (host, port string, err error) {
+	base := baseHTTP
 	if scheme == "https" {
-		base = r.https
+		base = baseHTTPS
 	}
 	u, err := base.Parse("//" + authority)
 	if err != nil {
 		return "", "", err
 	}
-	host, err = r.host(u, URL{}, "http://"+authority)
+	host, err = carriedHost(u)
 	return host, u.Port(), err
 }

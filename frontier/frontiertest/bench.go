@@ -12,12 +12,12 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Bench measures the crawls that open returns, fresh and empty each time:
-// new items, seen-tests, and items leased and completed, each per second. The
-// time to make the items, some 0.2 µs each, is in it.
+// Bench measures how many items per second a crawl adds, looks up, and leases and
+// completes. Each call of open must return a new, empty crawl. The measured times include
+// about 0.2 µs for the creation of each item.
 func Bench(b *testing.B, open func(b *testing.B, opt Options) Crawl) {
 	fresh := func(b *testing.B) Crawl {
-		return open(b, Options{LeaseTTL: time.Minute, FilterKeys: 4_000_000, Now: time.Now, Output: new(output)})
+		return open(b, Options{LeaseTTL: time.Minute, FilterCapacity: 4_000_000, Now: time.Now, Output: new(output)})
 	}
 	for _, batch := range []int{4, 100, 500} {
 		for _, callers := range []int{1, racers} {
@@ -61,8 +61,8 @@ func benchOffers(from, n int) []frontier.Offer {
 	return items
 }
 
-// share makes b.N calls of work by a number of callers. (testing.B.Loop is for
-// one goroutine.)
+// share makes b.N calls of work from several goroutines. (testing.B.Loop supports only
+// one.)
 func share(b *testing.B, callers int, work func(n int) error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -106,9 +106,8 @@ func benchSeen(b *testing.B, crawl Crawl, batch, callers int) {
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "links/s")
 }
 
-// benchComplete leases and completes b.N hosts of 32 items, so that the queue
-// stays as long as it is: each finished item is replaced by a new one, which
-// its page names beside a number of links that are known.
+// benchComplete leases and completes b.N hosts of 32 items. Each page has one new link
+// and a number of known ones, so the length of the queue does not change.
 func benchComplete(b *testing.B, crawl Crawl, seen, callers int) {
 	const waiting = 32 * benchHosts
 	for n := 0; n < waiting; n += 1000 {

@@ -17,7 +17,7 @@ type broken struct {
 	stats    func(context.Context) (frontier.Stats, error)
 	audit    func(context.Context) (frontier.Audit, error)
 	list     func(context.Context, frontier.State, string, func(frontier.Item) bool) error
-	claim    func(context.Context, []frontier.QuotaKey, uint64) ([]bool, error)
+	reserve  func(context.Context, []frontier.QuotaKey, uint64) ([]bool, error)
 	pause    func(context.Context, bool) error
 	retry    func(context.Context, string) (int, error)
 	reopen   func() (Crawl, error)
@@ -27,7 +27,7 @@ func newBroken(opt Options) *broken {
 	m := openMemory(opt)
 	return &broken{
 		Memory: m, add: m.Add, lease: m.Lease, extend: m.Extend, complete: m.Complete,
-		stats: m.Stats, audit: m.Audit, list: m.List, claim: m.Claim, pause: m.Pause, retry: m.Retry,
+		stats: m.Stats, audit: m.Audit, list: m.List, reserve: m.Reserve, pause: m.Pause, retry: m.Retry,
 	}
 }
 
@@ -55,15 +55,15 @@ func (b *broken) List(ctx context.Context, state frontier.State, host string, vi
 	return b.list(ctx, state, host, visit)
 }
 
-func (b *broken) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
-	return b.claim(ctx, keys, most)
+func (b *broken) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+	return b.reserve(ctx, keys, most)
 }
 
 func (b *broken) Pause(ctx context.Context, paused bool) error { return b.pause(ctx, paused) }
 
 func (b *broken) Retry(ctx context.Context, host string) (int, error) { return b.retry(ctx, host) }
 
-// Reopen is how a store starts again that keeps its leases.
+// Reopen restarts a store that keeps its leases.
 func (b *broken) Reopen() (Crawl, error) {
 	if b.reopen != nil {
 		return b.reopen()
@@ -71,7 +71,7 @@ func (b *broken) Reopen() (Crawl, error) {
 	return b, nil
 }
 
-// Crash is how a store starts again that takes back its leases.
+// Crash restarts a store that takes back its leases.
 func (b *broken) Crash() (Crawl, error) {
 	b.locked(func(m *Memory) {
 		now := m.cfg.Now()
@@ -86,15 +86,15 @@ func (b *broken) Crash() (Crawl, error) {
 	return b.Reopen()
 }
 
-// locked changes b's Memory behind its back.
+// locked changes b's Memory directly.
 func (b *broken) locked(change func(m *Memory)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(b.Memory)
 }
 
-// drop takes the entries in state Queued that match out of their queues. They
-// stay in the books.
+// drop takes the queued entries that match out of their queues. The books still
+// count them.
 func (b *broken) drop(match func(*entry) bool) {
 	b.locked(func(m *Memory) {
 		for _, h := range m.hosts {
@@ -103,7 +103,7 @@ func (b *broken) drop(match func(*entry) bool) {
 	})
 }
 
-// expiring changes leases that are about to be taken back.
+// expiring changes leases just before they are taken back.
 func (b *broken) expiring(change func(*lease)) {
 	b.lease = func(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 		b.locked(func(m *Memory) {

@@ -122,7 +122,7 @@ func addHoldsTheHostLimit(open opener) {
 
 // addNeverDropsExact fills a tiny filter until it claims nearly every URL.
 func addNeverDropsExact(open opener) {
-	c := open(Options{FilterKeys: 16})
+	c := open(Options{FilterCapacity: 16})
 	claimed := 0
 	for from := 0; from < 4000; from += 500 {
 		for _, verdict := range c.offer(pages("a.test", from, from+500)...) {

@@ -103,7 +103,7 @@ func leaseHandsOutAllThatIsDue(open opener) {
 		}
 		for _, l := range grant.Leases {
 			if !hosts[l.Host] || !slices.Contains(ids, l.ID) {
-				c.Failf("%q handed out as %x: twice, or under an id nobody asked for", l.Host, l.ID)
+				c.Failf("%q handed out as %x: twice, or under an id that was not requested", l.Host, l.ID)
 			}
 			delete(hosts, l.Host)
 		}

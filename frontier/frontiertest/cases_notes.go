@@ -91,29 +91,29 @@ func notesOfALostLease(open func(Options) outbox) {
 	l := c.lease()
 	c.Clock.Advance(30 * time.Second)
 	done := finished(l.Items[0])
-	done.Links, done.Untold = []frontier.Offer{as(frontier.Later, page("b.test", 0))}, true
+	done.Links, done.Unconfirmed = []frontier.Offer{as(frontier.Later, page("b.test", 0))}, true
 	c.lost(l.ID, done)
 	c.want("outbox", c.books().Outbox, 0)
 	c.wantNotes(c.notes(10))
 }
 
-func notesOfTheUntold(open func(Options) outbox) {
+func notesOfUnconfirmedEnds(open func(Options) outbox) {
 	c := open(Options{})
 	items := allAs(frontier.New, pages("a.test", 0, 4))
 	c.add(items...)
 	l := c.lease()
 	done := all(l.Items, finished)
-	done[0].Untold, done[0].Status = true, 204
-	done[1].Untold, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
+	done[0].Unconfirmed, done[0].Status = true, 204
+	done[1].Unconfirmed, done[1].Outcome, done[1].Status, done[1].Page = true, frontier.Network, 0, false
 	done[1].Links = []frontier.Offer{as(frontier.Later, page("b.test", 0))}
 	done[3] = givenBack(l.Items[3])
-	done[3].Untold = true // it is not finished
+	done[3].Unconfirmed = true // it is not finished
 	c.complete(l.ID, frontier.HostUpdate{}, done[0], done[1], done[2], done[3])
 	c.want("outbox", c.books().Outbox, 3)
 	ends := map[string]string{}
 	batch := c.notes(10)
 	for _, note := range batch.Notes {
-		ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, note.Item.Class)
+		ends[note.Item.URL] = fmt.Sprint(note.Outcome, note.Status, uint8(note.Item.Class))
 	}
 	for item, want := range map[*frontier.Offer]string{&items[0]: "ok204 1", &items[1]: "network0 1", &done[1].Links[0]: "0 1"} {
 		if ends[item.URL] != want {

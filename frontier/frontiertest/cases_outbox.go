@@ -26,7 +26,7 @@ var outboxCases = []testCase{
 	{Name: "RetryPassesOverWhatWaits", Check: beside(retryPassesOverWhatWaits)},
 	{Name: "NotesComeWithTheirPage", Check: beside(notesComeWithTheirPage)},
 	{Name: "NotesOfALostLease", Check: beside(notesOfALostLease)},
-	{Name: "NotesOfTheUntold", Check: beside(notesOfTheUntold)},
+	{Name: "NotesOfTheUntold", Check: beside(notesOfUnconfirmedEnds)},
 	{Name: "NotesAreInOrder", Check: beside(notesAreInOrder)},
 	{Name: "NotesKeepTheCrawlGoing", Check: beside(notesKeepTheCrawlGoing)},
 	{Name: "NotesOutliveARestart", Check: beside(notesOutliveARestart)},
@@ -134,7 +134,7 @@ func decisionNewReturnsFromALostLease(open func(Options) outbox) {
 
 // decisionNewIsNeverDropped fills a tiny filter until it claims nearly every URL.
 func decisionNewIsNeverDropped(open func(Options) outbox) {
-	c := open(Options{FilterKeys: 16})
+	c := open(Options{FilterCapacity: 16})
 	for from := 0; from < 4000; from += 500 {
 		c.offer(pages("a.test", from, from+500)...)
 	}
@@ -183,7 +183,7 @@ func decisionAgainKeepsItsRound(open func(Options) outbox) {
 	item := page("a.test", 1)
 	c.add(as(frontier.New, item))
 	c.wantOffer(frontier.Seen, again(item, 0))
-	for _, round := range []uint32{0, 1, 2, 300, 1<<32 - 1} { // 0: the store lost it
+	for _, round := range []uint32{0, 1, 2, 300, 1<<32 - 1} { // 0 means the store lost it
 		c.finish()
 		c.add(again(item, round))
 		if got := c.wantState(item, frontier.Queued); got.Round != round {

@@ -8,95 +8,95 @@ import (
 )
 
 var quotaCases = []testCase{
-	{Name: "ClaimGivesPlacesUpToTheMost", Check: claimGivesPlacesUpToTheMost},
-	{Name: "ClaimDecidesManyAtOnce", Check: claimDecidesManyAtOnce},
-	{Name: "ClaimersNeverPassTheMost", Check: claimersNeverPassTheMost},
-	{Name: "ReopenKeepsPlaces", Check: reopenKeepsPlaces},
+	{Name: "ReserveStopsAtTheLimit", Check: reserveStopsAtTheLimit},
+	{Name: "ReserveDecidesManyAtOnce", Check: reserveDecidesManyAtOnce},
+	{Name: "RacersNeverPassTheLimit", Check: racersNeverPassTheLimit},
+	{Name: "ReopenKeepsGroups", Check: reopenKeepsGroups},
 }
 
-// claim checks what a key that asks for a place in group is told.
-func (d *driver) claim(group, key string, most uint64, want bool) {
-	has, err := d.claimOne(group, key, most)
-	d.Must(err, "Claim")
+// reserve checks the answer of Reserve for one key.
+func (d *driver) reserve(group, key string, most uint64, want bool) {
+	has, err := d.reserveOne(group, key, most)
+	d.Must(err, "Reserve")
 	if has != want {
-		d.Failf("Claim(%q, %q, %d) = %t, want %t", group, key, most, has, want)
+		d.Failf("Reserve(%q, %q, %d) = %t, want %t", group, key, most, has, want)
 	}
 }
 
-// claimOne claims one place.
-func (d *driver) claimOne(group, key string, most uint64) (bool, error) {
-	has, err := d.Claim(d.Ctx, []frontier.QuotaKey{{Group: group, Key: key}}, most)
+// reserveOne adds one key to its group.
+func (d *driver) reserveOne(group, key string, most uint64) (bool, error) {
+	has, err := d.Reserve(d.Ctx, []frontier.QuotaKey{{Group: group, Key: key}}, most)
 	if err != nil {
 		return false, err
 	}
 	return has[0], nil
 }
 
-// claimed checks whether key has a place in group, and how many have.
-func (d *driver) claimed(group, key string, want bool, wantTaken uint64) {
-	has, taken, err := d.Claimed(d.Ctx, group, key)
-	d.Must(err, "Claimed")
-	if has != want || taken != wantTaken {
-		d.Failf("Claimed(%q, %q) = %t, %d, want %t, %d", group, key, has, taken, want, wantTaken)
+// reserved checks whether key is in group, and how many keys the group has.
+func (d *driver) reserved(group, key string, want bool, wantSize uint64) {
+	has, size, err := d.Reserved(d.Ctx, group, key)
+	d.Must(err, "Reserved")
+	if has != want || size != wantSize {
+		d.Failf("Reserved(%q, %q) = %t, %d, want %t, %d", group, key, has, size, want, wantSize)
 	}
 }
 
-func claimGivesPlacesUpToTheMost(open opener) {
+func reserveStopsAtTheLimit(open opener) {
 	c := open(Options{})
-	c.claimed("a.test", "www.a.test", false, 0)
-	for range 2 { // a place is given once
-		c.claim("a.test", "www.a.test", 2, true)
-		c.claim("a.test", "b.a.test", 2, true)
-		c.claim("a.test", "c.a.test", 2, false)
-		c.claimed("a.test", "www.a.test", true, 2)
-		c.claimed("a.test", "c.a.test", false, 2)
+	c.reserved("a.test", "www.a.test", false, 0)
+	for range 2 { // a key is added once
+		c.reserve("a.test", "www.a.test", 2, true)
+		c.reserve("a.test", "b.a.test", 2, true)
+		c.reserve("a.test", "c.a.test", 2, false)
+		c.reserved("a.test", "www.a.test", true, 2)
+		c.reserved("a.test", "c.a.test", false, 2)
 	}
-	c.claim("b.test", "c.a.test", 2, true) // another group
-	c.claim("a.test", "c.a.test", 3, true) // a larger most makes room
-	c.claim("a.test", "www.a.test", 0, true)
-	c.claim("a.test", "d.a.test", 0, false)
-	c.claimed("a.test", "d.a.test", false, 3)
-	c.claimed("b.test", "c.a.test", true, 1)
+	c.reserve("b.test", "c.a.test", 2, true) // another group
+	c.reserve("a.test", "c.a.test", 3, true) // a larger most makes room
+	c.reserve("a.test", "www.a.test", 0, true)
+	c.reserve("a.test", "d.a.test", 0, false)
+	c.reserved("a.test", "d.a.test", false, 3)
+	c.reserved("b.test", "c.a.test", true, 1)
 }
 
-// claimDecidesManyAtOnce claims more keys than a store asks for in one step, of
-// two groups, some of them twice or known before.
-func claimDecidesManyAtOnce(open opener) {
+// reserveDecidesManyAtOnce adds more keys than a store sends in one step, to two
+// groups. Some keys come twice or are members already.
+func reserveDecidesManyAtOnce(open opener) {
 	const keys, most = 700, 500
 	c := open(Options{})
-	c.claim("a.test", "0", most, true)
+	c.reserve("a.test", "0", most, true)
 	var all []frontier.QuotaKey
 	for i := range keys {
 		all = append(all, frontier.QuotaKey{Group: "a.test", Key: fmt.Sprint(i)},
 			frontier.QuotaKey{Group: "b.test", Key: fmt.Sprint(i / 2)})
 	}
 	for range 2 {
-		has, err := c.Claim(c.Ctx, all, most)
-		c.Must(err, "Claim")
+		has, err := c.Reserve(c.Ctx, all, most)
+		c.Must(err, "Reserve")
 		c.want("answers", uint64(len(has)), uint64(len(all)))
 		for i, k := range all {
 			want := k.Group == "b.test" || i/2 < most
 			if i < len(has) && has[i] != want {
-				c.Failf("Claim of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
+				c.Failf("Reserve of %v, the %d. of many, is %t, want %t", k, i, has[i], want)
 			}
 		}
-		c.claimed("a.test", "499", true, most)
-		c.claimed("a.test", "500", false, most)
-		c.claimed("b.test", "349", true, keys/2)
+		c.reserved("a.test", "499", true, most)
+		c.reserved("a.test", "500", false, most)
+		c.reserved("b.test", "349", true, keys/2)
 	}
-	none, err := c.Claim(c.Ctx, nil, most)
-	c.Must(err, "Claim of nothing")
+	none, err := c.Reserve(c.Ctx, nil, most)
+	c.Must(err, "Reserve of nothing")
 	c.want("answers to nothing", uint64(len(none)), 0)
 }
 
-func claimersNeverPassTheMost(open opener) {
+func racersNeverPassTheLimit(open opener) {
 	const racers, keys, most = 16, 40, 25
 	c := open(Options{})
 	var has [keys]atomic.Int32
 	c.Race(racers, func(racer int) error {
 		for i := range keys {
-			i := (i + 7*racer) % keys // so that the last places are fought for
-			got, err := c.claimOne("a.test", fmt.Sprint(i), most)
+			i := (i + 7*racer) % keys // so that the racers compete for the last keys
+			got, err := c.reserveOne("a.test", fmt.Sprint(i), most)
 			if err != nil {
 				return err
 			}
@@ -106,34 +106,34 @@ func claimersNeverPassTheMost(open opener) {
 		}
 		return nil
 	})
-	places := uint64(0)
+	members := uint64(0)
 	for i := range keys {
-		got, err := c.claimOne("a.test", fmt.Sprint(i), most)
-		c.Must(err, "Claim")
+		got, err := c.reserveOne("a.test", fmt.Sprint(i), most)
+		c.Must(err, "Reserve")
 		if got {
-			places++
+			members++
 		}
 		if n := has[i].Load(); n > 0 && !got {
-			c.Failf("key %d was told %d times that it has a place, and has none", i, n)
+			c.Failf("Reserve answered %[2]d times that key %[1]d is in the group, but it is not", i, n)
 		}
 	}
-	c.want("places", places, most)
+	c.want("keys of the group", members, most)
 }
 
-func reopenKeepsPlaces(open opener) {
+func reopenKeepsGroups(open opener) {
 	c := open(Options{})
 	crawl, ok := c.Crawl.(Reopener)
 	if !ok {
 		return // nothing to hold it to
 	}
-	c.claim("a.test", "www.a.test", 2, true)
-	c.claim("a.test", "b.a.test", 2, true)
+	c.reserve("a.test", "www.a.test", 2, true)
+	c.reserve("a.test", "b.a.test", 2, true)
 	for _, again := range []func(Reopener) (Crawl, error){Reopener.Reopen, Reopener.Crash} {
 		reopened, err := again(crawl)
 		c.Must(err, "open again")
 		c.Crawl, crawl = reopened, reopened.(Reopener)
-		c.claimed("a.test", "b.a.test", true, 2)
-		c.claim("a.test", "www.a.test", 2, true)
-		c.claim("a.test", "c.a.test", 2, false)
+		c.reserved("a.test", "b.a.test", true, 2)
+		c.reserve("a.test", "www.a.test", 2, true)
+		c.reserve("a.test", "c.a.test", 2, false)
 	}
 }

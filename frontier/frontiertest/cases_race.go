@@ -21,7 +21,7 @@ const racers = 16
 
 func racersAddEachURLOnce(open opener) {
 	c := open(Options{MaxPerHost: 150})
-	const urls, hosts = 1000, 5 // 200 for each host, of which 150 fit
+	const urls, hosts = 1000, 5 // 200 for each host; 150 fit
 	wins := make([]atomic.Int32, urls)
 	c.Race(racers, func(int) error {
 		for n := range urls { // all in one order, so that they meet

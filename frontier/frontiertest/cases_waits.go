@@ -31,9 +31,9 @@ func waitsUntilCompleted(open func(Options) outbox) {
 	c.wantWaits("queued", keys, true, true, true)
 	l := c.lease()
 	c.wantWaits("leased", keys, true, true, true)
-	untold, told := finished(l.Items[0]), finished(l.Items[1])
-	untold.Untold = true
-	c.complete(l.ID, frontier.HostUpdate{End: true}, untold, told)
+	unconfirmed, told := finished(l.Items[0]), finished(l.Items[1])
+	unconfirmed.Unconfirmed = true
+	c.complete(l.ID, frontier.HostUpdate{End: true}, unconfirmed, told)
 	c.wantWaits("completed", keys, false, false, true)
 	keys[2].Fingerprint[0]++
 	c.wantWaits("never offered", keys[2:], false)

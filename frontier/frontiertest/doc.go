@@ -16,7 +16,7 @@
 //     the one added first. Items given back return to their place. Where an item
 //     that was delayed, retried or offered again comes within its priority is
 //     left to the store. A delayed item counts as queued.
-//   - Due. A host is handed out when nobody holds it, it is due and an item of
+//   - Due. A host is leased when it is not leased already, it is due and an item of
 //     it is ready. A HostUpdate sets due and delay anew each time, a zero Delay
 //     too; before the first one the delay is the crawl's.
 //   - Batch. A lease hands out clamp(TTL/delay, 1, 32) items, 32 when the delay
@@ -41,13 +41,13 @@
 //     has the host), their due times are kept. Stats.Retries counts the
 //     disposition Retry only.
 //   - Decisions, of an exact.Outbox. New, Promoted and Again of one URL are one
-//     offer: it waits, once, whoever asked. A Promoted item that the filter claims
+//     offer: it waits, once, for any caller. A Promoted item that the filter claims
 //     gets Round 1 unless it has one. A failed item whose URL waits again is not
 //     retried meanwhile.
 //   - Notes. The note of a link holds the item that its offer gives, but for the
 //     Delay. A crawl with notes is not Empty.
 //   - Books. Every counter is exact at any moment (Delayed may count items whose
-//     delay has passed but which nobody asked for since).
+//     delay has passed but that no call has looked at since).
 //
 // A store that cannot undo the links of a completion that fails afterwards
 // says so by LinksFirst, one that keeps no outcome of what is done by ForgetsDone,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
 // Op names a method of frontier.Store.
@@ -22,7 +23,7 @@ const (
 
 // Fault is what happens to one call. The zero Fault lets it through.
 type Fault struct {
-	Err   error         // answered instead of the store's reply; nil: none
+	Err   error         // answered instead of the store's reply; nil means none
 	Late  bool          // the call takes effect and its reply is lost; else it has no effect
 	Delay time.Duration // waited before anything else, at most until the caller's context ends
 }
@@ -110,14 +111,8 @@ func (f *Faulty) next(op Op) Fault {
 func faulty[T any](ctx context.Context, f *Faulty, op Op, call func() (T, error)) (T, error) {
 	var none T
 	fault := f.next(op)
-	if fault.Delay > 0 {
-		timer := time.NewTimer(fault.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return none, context.Cause(ctx)
-		}
+	if err := suite.Sleep(ctx, fault.Delay); err != nil {
+		return none, err
 	}
 	if fault.Err != nil && !fault.Late {
 		return none, fault.Err

@@ -79,7 +79,7 @@ func TestFaultyWaits(t *testing.T) {
 	})
 }
 
-// TestRandomFaults: a worker that repeats what failed crawls everything once.
+// TestRandomFaults: a worker that repeats failed calls crawls everything once.
 func TestRandomFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -105,7 +105,7 @@ func TestRandomFaults(t *testing.T) {
 			if grant.Empty {
 				break
 			}
-			if len(grant.Leases) == 0 { // one was lost and has to run out
+			if len(grant.Leases) == 0 { // one was lost and has to expire
 				time.Sleep(grant.Wait)
 			}
 			for _, l := range grant.Leases {

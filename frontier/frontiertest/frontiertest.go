@@ -41,19 +41,19 @@ type LinksFirst interface{ LinksFirst() }
 type ForgetsDone interface{ ForgetsDone() }
 
 // KeepsLeases is a Crawl whose leases belong to the process that asked for them:
-// when it is opened again they are in nobody's hands, and run out.
+// when it is opened again they have no holder, and expire.
 type KeepsLeases interface{ KeepsLeases() }
 
 // Options say what kind of crawl a case needs. The suite always sets LeaseTTL,
 // Now and Output.
 type Options struct {
-	Delay      time.Duration    // of a host that no HostUpdate spoke of yet; 0: none
-	LeaseTTL   time.Duration    // how long a lease lasts
-	MaxPerHost uint64           // items added to one host over the whole crawl; 0: no limit
-	FilterKeys uint64           // size the filter for so many keys, without growth; 0: so that no case sees a false positive
-	Now        func() time.Time // the store's clock; safe for concurrent use
-	Output     frontier.Output  // where Completion.Record writes to
-	ExactSet   bool             // of a exact.Outbox: an exact set decides about exact items
+	Delay          time.Duration    // of a host that no HostUpdate spoke of yet; 0 means none
+	LeaseTTL       time.Duration    // how long a lease lasts
+	MaxPerHost     uint64           // items added to one host over the whole crawl; 0 means no limit
+	FilterCapacity uint64           // size the filter for so many keys, without growth; 0 means so that no case sees a false positive
+	Now            func() time.Time // the store's clock; safe for concurrent use
+	Output         frontier.Output  // where Completion.Record writes to
+	ExactSet       bool             // of a exact.Outbox: an exact set decides about exact items
 }
 
 // A testCase holds a crawl to one part of the contract. It makes the crawls it

@@ -20,17 +20,18 @@ func openMemory(opt Options) *Memory {
 	cfg := MemoryConfig{
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, Output: opt.Output,
 	}
-	if opt.FilterKeys > 0 {
-		cfg.Filter = &tinyFilter{bits: bloom.NewWithEstimates(uint(opt.FilterKeys), 0.01)}
+	if opt.FilterCapacity > 0 {
+		cfg.Filter = &tinyFilter{bits: bloom.NewWithEstimates(uint(opt.FilterCapacity), 0.01)}
 	}
 	return NewMemory(cfg)
 }
 
-func TestMemory(t *testing.T) {
+func TestMemoryPassesSuite(t *testing.T) {
 	Run(t, func(_ *testing.T, opt Options) Crawl { return openMemory(opt) })
 }
 
-// tinyFilter is a Bloom filter that the cases overfill. Memory's mutex guards it.
+// tinyFilter is a Bloom filter so small that the cases overfill it. Memory's
+// mutex guards it.
 type tinyFilter struct{ bits *bloom.BloomFilter }
 
 func (f *tinyFilter) AddIfAbsent(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
@@ -70,7 +71,7 @@ func TestMemoryModel(t *testing.T) {
 
 func BenchmarkMemory(b *testing.B) {
 	Bench(b, func(_ *testing.B, opt Options) Crawl {
-		opt.FilterKeys = 0
+		opt.FilterCapacity = 0
 		return openMemory(opt)
 	})
 }

@@ -19,7 +19,7 @@ type ledger struct {
 	opt      Options
 	urls     map[string]*known
 	sites    map[string]*site
-	holdings map[frontier.LeaseID]*holding // those that nobody ended and that did not run out
+	holdings map[frontier.LeaseID]*holding // those that were not ended and did not expire
 	admitted map[string]bool
 	stats    frontier.Stats // all but Delayed, Hosts and Filter
 	notes    []exact.Note
@@ -466,7 +466,7 @@ func (g *ledger) finish(k *known, c frontier.Completion) {
 	if c.Page {
 		g.stats.Pages++
 	}
-	if c.Untold {
+	if c.Unconfirmed {
 		note := exact.Note{Item: k.item, Outcome: c.Outcome, Status: c.Status}
 		note.Item.Fingerprint = bloomstore.Fingerprint{}
 		g.notes = append(g.notes, note)

@@ -17,12 +17,12 @@ import (
 // MemoryConfig says how a Memory behaves; its zero value works.
 type MemoryConfig struct {
 	Settings   frontier.Settings // fixed at creation, see Memory.Join
-	Delay      time.Duration     // of a host that no HostUpdate spoke of yet; 0: none
+	Delay      time.Duration     // of a host that no HostUpdate spoke of yet; 0 means none
 	LeaseTTL   time.Duration     // 0 means 30 s
-	MaxPerHost uint64            // items added to one host over the whole crawl; 0: no limit
-	Filter     bloomstore.Filter // answers for bulk items; nil: the exact map does
+	MaxPerHost uint64            // items added to one host over the whole crawl; 0 means no limit
+	Filter     bloomstore.Filter // answers for bulk items; nil means the exact map does
 	Now        func() time.Time  // nil means time.Now
-	Output     frontier.Output   // nil: records are written and nothing is synced
+	Output     frontier.Output   // nil means records are written and nothing is synced
 }
 
 // Memory is the reference frontier: one mutex, plain maps and slices, no
@@ -44,7 +44,7 @@ type Memory struct {
 	hosts    map[string]*host                  // every host that ever had one
 	leases   map[frontier.LeaseID]*lease       // ended ones too, until their deadline
 	admitted map[string]bool                   // scope keys
-	places   map[string]map[string]bool        // by group
+	groups   map[string]map[string]bool        // keys of quota groups
 	seq      uint64                            // of the last entry
 }
 
@@ -71,7 +71,7 @@ type host struct {
 	due   time.Time
 	delay time.Duration
 	blob  []byte
-	lease *lease // nil while nobody holds it
+	lease *lease // nil while it is not leased
 }
 
 // NewMemory returns an empty frontier.
@@ -88,7 +88,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		hosts:    map[string]*host{},
 		leases:   map[frontier.LeaseID]*lease{},
 		admitted: map[string]bool{},
-		places:   map[string]map[string]bool{},
+		groups:   map[string]map[string]bool{},
 	}
 }
 
@@ -144,28 +144,28 @@ func (m *Memory) Admitted(_ context.Context, keys []string) ([]bool, error) {
 	return open, nil
 }
 
-// Claim implements frontier.Quota.
-func (m *Memory) Claim(_ context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+// Reserve implements frontier.Quota.
+func (m *Memory) Reserve(_ context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	has := make([]bool, len(keys))
 	for i, k := range keys {
-		if m.places[k.Group] == nil {
-			m.places[k.Group] = map[string]bool{}
+		if m.groups[k.Group] == nil {
+			m.groups[k.Group] = map[string]bool{}
 		}
-		places := m.places[k.Group]
-		if has[i] = places[k.Key] || uint64(len(places)) < most; has[i] {
-			places[k.Key] = true
+		members := m.groups[k.Group]
+		if has[i] = members[k.Key] || uint64(len(members)) < most; has[i] {
+			members[k.Key] = true
 		}
 	}
 	return has, nil
 }
 
-// Claimed implements frontier.Quota.
-func (m *Memory) Claimed(_ context.Context, group, key string) (has bool, taken uint64, err error) {
+// Reserved implements frontier.Quota.
+func (m *Memory) Reserved(_ context.Context, group, key string) (has bool, size uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.places[group][key], uint64(len(m.places[group])), nil
+	return m.groups[group][key], uint64(len(m.groups[group])), nil
 }
 
 // Pause implements frontier.Control.

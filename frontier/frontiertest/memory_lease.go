@@ -35,7 +35,7 @@ func batch(ttl, delay time.Duration) int {
 	return int(min(max(ttl/delay, 1), 32))
 }
 
-// wake returns when h can next be handed out if nobody holds it: it is due
+// wake returns when h can next be leased if it is not leased now: it is due
 // then and one of its items is ready. It is false when nothing is queued.
 func (h *host) wake() (at time.Time, queued bool) {
 	for _, e := range h.queue {
@@ -304,30 +304,19 @@ func (d *draft) follow(ctx context.Context, done []frontier.Completion) (records
 		if err != nil {
 			return 0, err
 		}
-		if c.Untold && c.Disposition == frontier.Finish {
+		if c.Unconfirmed && c.Disposition == frontier.Finish {
 			note := exact.Note{Item: d.m.entries[c.Item].item}
 			note.Outcome, note.Status = c.Outcome, c.Status
 			d.notes = append(d.notes, note)
 		}
 		for i, verdict := range verdicts {
-			if verdict.Answer != frontier.Deferred {
-				counts.Found++
-			}
-			switch verdict.Answer {
-			case frontier.Added:
-				counts.Added++
-			case frontier.Seen:
-				counts.Seen++
-			case frontier.Refused:
-				counts.Refused++
-				if c.LinkRefused != nil {
-					c.LinkRefused(i, verdict.Reason)
-				}
+			counts.Count(verdict.Answer, 1)
+			if verdict.Answer == frontier.Refused && c.LinkRefused != nil {
+				c.LinkRefused(i, verdict.Reason)
 			}
 		}
 		for _, refusal := range c.Refused {
-			counts.Found += refusal.Count
-			counts.Refused += refusal.Count
+			counts.Count(frontier.Refused, refusal.Count)
 			d.books.Found += refusal.Count
 			d.books.Refused[refusal.Reason] += refusal.Count
 		}

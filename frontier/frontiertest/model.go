@@ -227,7 +227,7 @@ func (p *player) completion(k *known, writes *int, counts *frontier.LinkCounts) 
 		outcomes := []frontier.Outcome{frontier.OK, frontier.OK, frontier.Redirect, frontier.Robots, frontier.Network, frontier.ServerError}
 		c.Outcome = outcomes[p.rng.IntN(len(outcomes))]
 		c.Status, c.Page = p.rng.IntN(600), c.Outcome == frontier.OK
-		c.Untold = p.beside && p.chance(20)
+		c.Unconfirmed = p.beside && p.chance(20)
 		if p.chance(80) {
 			c.Record = func(links frontier.LinkCounts) error {
 				*writes++

@@ -26,7 +26,7 @@ func (p *player) decide(offer *frontier.Offer) {
 	}
 }
 
-// links returns offers as links, some of which are to be decided later.
+// links returns offers as links, some with the decision Later.
 func (p *player) links(n int) []frontier.Offer {
 	links := p.some(n)
 	for i := range links {

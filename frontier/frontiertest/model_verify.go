@@ -135,7 +135,7 @@ func (p *player) restart() {
 	p.verify()
 }
 
-// runOut waits until nobody holds anything any more.
+// runOut waits until all leases have expired.
 func (p *player) runOut() {
 	now := p.Clock.Now()
 	last := now

@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// offering changes what is offered, by Add and as links.
+// offering changes the offers of Add and the links of Complete.
 func (b *broken) offering(change func(*frontier.Offer)) {
 	changed := func(items []frontier.Offer) []frontier.Offer {
 		items = slices.Clone(items)
@@ -139,7 +139,7 @@ var outboxMutants = []struct {
 		[]string{"WaitsUntilCompleted"}},
 	{"has what is leased not wait", func(b *brokenOutbox) { b.waits = func(s frontier.State) bool { return s == frontier.Queued } },
 		[]string{"WaitsUntilCompleted"}},
-	{"forgets the untold", func(b *brokenOutbox) { b.completing(func(c *frontier.Completion) { c.Untold = false }) },
+	{"forgets the unconfirmed", func(b *brokenOutbox) { b.completing(func(c *frontier.Completion) { c.Unconfirmed = false }) },
 		[]string{"NotesOfTheUntold"}},
 	{"notes the links of a lost lease", func(b *brokenOutbox) {
 		b.completed(func(m *Memory, done []frontier.Completion, err error) {
@@ -205,8 +205,8 @@ var outboxMutants = []struct {
 	}, []string{"NotesOutliveARestart"}},
 }
 
-// TestSuiteSeesBrokenOutboxes is TestSuiteSeesBrokenStores for what an exact set
-// relies on.
+// TestSuiteSeesBrokenOutboxes is TestSuiteSeesBrokenStores for stores beside an
+// exact set.
 func TestSuiteSeesBrokenOutboxes(t *testing.T) {
 	for _, m := range outboxMutants {
 		t.Run(m.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// A mutant is one way to be broken.
+// A mutant is a store with one fault.
 type mutant struct {
 	name     string
 	breakIt  func(b *broken)
@@ -22,7 +22,7 @@ type mutant struct {
 	unseen   bool     // by the random runs, which have no false positives, races and output errors
 }
 
-// crowd is a place where a race is lost on purpose.
+// crowd makes two callers meet, so that a race is lost on purpose.
 type crowd struct{ callers atomic.Int32 }
 
 // meet waits until another caller is there too, but not for long.
@@ -90,10 +90,10 @@ var mutants = []mutant{
 	}, []string{"AddHoldsTheHostLimit"}, false},
 	{"has no host limit", func(b *broken) { b.cfg.MaxPerHost = 0 }, []string{"AddHoldsTheHostLimit", "CompleteAddsLinks"}, false},
 	{"gives one place too many away", func(b *broken) {
-		b.claim = func(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
-			return b.Memory.Claim(ctx, keys, most+1)
+		b.reserve = func(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+			return b.Memory.Reserve(ctx, keys, most+1)
 		}
-	}, []string{"ClaimGivesPlacesUpToTheMost", "ClaimDecidesManyAtOnce", "ClaimersNeverPassTheMost"}, true},
+	}, []string{"ReserveStopsAtTheLimit", "ReserveDecidesManyAtOnce", "RacersNeverPassTheLimit"}, true},
 	{"drops exact items", func(b *broken) {
 		b.add = func(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
 			items = slices.Clone(items)
@@ -418,7 +418,8 @@ var mutants = []mutant{
 	}, []string{"ReopenKeepsEverything", "CrashKeepsWhatWasAnswered"}, false},
 }
 
-// TestSuiteSeesBrokenStores: a suite that passes everything proves nothing.
+// TestSuiteSeesBrokenStores: the suite fails for each store with one fault. A
+// suite that passes everything proves nothing.
 func TestSuiteSeesBrokenStores(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -443,9 +444,9 @@ func TestSuiteSeesBrokenStores(t *testing.T) {
 	}
 }
 
-// TestReopener: the suite passes stores that keep their leases over a restart
-// and stores that do not.
-func TestReopener(t *testing.T) {
+// TestReopenerIsReopened: the suite passes stores that keep their leases over a
+// restart and stores that do not.
+func TestReopenerIsReopened(t *testing.T) {
 	open := func(_ *testing.T, opt Options) Crawl { return newBroken(opt) }
 	Run(t, open)
 	for seed := range uint64(10) {

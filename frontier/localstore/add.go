@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// offer is a frontier.Offer with what can be computed outside the committer.
+// offer is a frontier.Offer with values that are computed outside the committer.
 type offer struct {
 	*frontier.Offer
 	print   bloomstore.Fingerprint
@@ -68,14 +68,14 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	}
 	claimed := g.filter.Has(o.print)
 	if claimed {
-		if err := g.shadow(o.print, claimed); err != nil {
+		if err := g.compareSample(o.print, claimed); err != nil {
 			return frontier.Verdict{}, err
 		}
 	}
 	known := claimed
 	if known && o.Class != frontier.Bulk {
 		var err error
-		if known, err = g.knows(o); err != nil {
+		if known, err = g.contains(o); err != nil {
 			return frontier.Verdict{}, err
 		}
 	}
@@ -99,14 +99,14 @@ func (g *group) add(o *offer) (frontier.Verdict, error) {
 	}
 	if claimed {
 		g.meta.Stats.Recovered++
-	} else if err := g.shadow(o.print, claimed); err != nil {
+	} else if err := g.compareSample(o.print, claimed); err != nil {
 		return frontier.Verdict{}, err
 	}
 	g.admit(h, o)
 	return frontier.Verdict{Answer: frontier.Added}, nil
 }
 
-// admit queues a new item and sees to it that it is known from now on.
+// admit queues a new item and adds it to the filter.
 func (g *group) admit(h *host, o *offer) {
 	if layer, added := g.filter.Add(o.print); added { // an exact key may have all its bits set
 		g.journal = append(append(g.journal, byte(layer)), o.print[:]...)
@@ -147,21 +147,21 @@ func (g *group) countRefused(reason frontier.Reason, n uint64) {
 
 // enqueue puts an item at the end of its host's queue.
 func (g *group) enqueue(h *host, it *frontier.Item) {
-	at := place{it.Priority, g.nextSeq()}
+	at := queuePos{it.Priority, g.nextSeq()}
 	g.writeEntry(h, at, it)
 	h.enqueued(at)
 	g.touch(h)
 }
 
-// writeEntry writes an item's row at a place of its host's queue.
-func (g *group) writeEntry(h *host, at place, it *frontier.Item) {
+// writeEntry writes an item's row at a position of its host's queue.
+func (g *group) writeEntry(h *host, at queuePos, it *frontier.Item) {
 	g.scratch = appendQueueKey(g.scratch[:0], h.key, at)
 	n := len(g.scratch)
 	g.scratch = appendEntry(g.scratch, it)
 	g.set(g.scratch[:n], g.scratch[n:])
 }
 
-// delay puts an item aside for a while.
+// delay moves an item to the delayed ones.
 func (g *group) delay(h *host, it *frontier.Item, micros int64) {
 	due := g.now + micros
 	g.scratch = appendEntry(append(append(g.scratch[:0], h.key...), 0), it)
@@ -215,10 +215,10 @@ func (g *group) mature() error {
 	return nil
 }
 
-// knows reports whether the URL, which the filter claims to know, really was
-// added: the appeal of exact keys. It is exact, and slow only when a bulk key
-// that still waits is offered as an exact one.
-func (g *group) knows(o *offer) (bool, error) {
+// contains reports whether the URL, which the filter claims, really was added. It is
+// called for exact keys. It is exact, and slow only if a bulk key that still waits is
+// offered as an exact one.
+func (g *group) contains(o *offer) (bool, error) {
 	print := o.print
 	if g.exact[print] {
 		return true, nil
@@ -228,8 +228,8 @@ func (g *group) knows(o *offer) (bool, error) {
 			return row != nil, err
 		}
 	}
-	// Rows written by this very group are not readable yet: whatever it added
-	// as bulk is in its journal.
+	// Rows of this group cannot be read yet, but its journal has what it added as
+	// bulk.
 	for j := g.journal; len(j) >= journalAdd; j = j[journalAdd:] {
 		if bloomstore.Fingerprint(j[1:journalAdd]) == print {
 			return true, nil

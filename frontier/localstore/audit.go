@@ -16,32 +16,32 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Recount is an audit of a crawl as of one moment, each term from the rows that
+// Recount is an audit of a crawl at one moment: each term counted from the rows that
 // hold it, and what its records must be, which the store does not read.
 type Recount struct {
-	frontier.Audit                   // Failed has the rounds whose window is over too
-	Position       frontier.Position // where the records end that belong to it
+	frontier.Audit                   // Failed includes rounds whose window is over
+	Position       frontier.Position // where its records end
 
 	Outcomes map[frontier.Outcome]uint64 // rows of outcomes
 
-	// What the records must be of: each done URL once, and each URL once for
-	// every round in which it failed.
+	// Expected records: each done URL once, and each URL once for every round in
+	// which it failed.
 	Finished, Failures RecordSum
 
-	// Lost are records that need not be there: AcceptLoss.
+	// Lost are records that may be missing: see AcceptLoss.
 	Lost RecordLoss
 
-	Forgotten uint64 // URLs of all these rows that the filter does not know
+	Forgotten uint64 // URLs of all these rows that the filter does not contain
 }
 
-// maxFaults bounds what a Recount tells of contradictions.
+// maxFaults bounds the number of contradictions in a Recount.
 const maxFaults = 20
 
-// RecordSum tells whether two sets of records are of the same URLs, whatever
-// their order: how many there are, and the sum of their ids mod 2⁶⁴.
+// RecordSum identifies a set of records, whatever their order: their number, and the
+// sum of their ids mod 2⁶⁴.
 type RecordSum struct{ Count, Sum uint64 }
 
-// Add counts the record with this id so many times.
+// Add counts the record with this id the given number of times.
 func (r *RecordSum) Add(id frontier.Referrer, times uint64) {
 	var sum uint64
 	for _, b := range id {
@@ -57,13 +57,13 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	return r.Audit, err
 }
 
-// Recount counts the books anew. It reads every row; others go on meanwhile,
-// but for the moment in which the bits of the filter are counted.
+// Recount counts each term from its rows. It reads every row. Other calls go on
+// meanwhile, except while the bits of the filter are counted.
 func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	c := recounter{Store: s, out: Recount{Outcomes: make(map[frontier.Outcome]uint64)}}
 	var filter membits.Stats
 	err := s.ask(ctx, func(g *group) {
-		// Rows and bits of one moment: nobody adds while the committer is here.
+		// Rows and bits of one moment: only the committer adds.
 		c.rows, filter = g.db.NewSnapshot(), s.filter.Stats()
 	})
 	if err != nil {
@@ -82,21 +82,21 @@ func (s *Store) Recount(ctx context.Context) (Recount, error) {
 	return c.out, nil
 }
 
-// recounter is a Recount under way.
+// recounter is a Recount in progress.
 type recounter struct {
 	*Store
 	rows    *pebble.Snapshot
 	meta    meta
-	leases  map[string]*leasePlaces
-	delayed uint64 // by the rows of hosts
+	leases  map[string]*leasePositions
+	delayed uint64 // according to the rows of hosts
 	indexed uint64 // hosts that must be in tableDue
-	failed  uint64 // rows of outcomes that point to a failed item
+	failed  uint64 // rows of outcomes that refer to a failed item
 	renewed uint64 // rounds whose window was over when their URL was offered again
 	out     Recount
 }
 
-// leasePlaces are the places of a host's queue that its lease row names.
-type leasePlaces struct{ held, aside map[place]bool }
+// leasePositions are the positions in a host's queue that its lease row names.
+type leasePositions struct{ held, aside map[queuePos]bool }
 
 func (c *recounter) fault(format string, args ...any) {
 	if len(c.out.Faults) < maxFaults {
@@ -104,7 +104,7 @@ func (c *recounter) fault(format string, args ...any) {
 	}
 }
 
-// check notes a URL that the filter must know.
+// check counts a URL that the filter does not contain.
 func (c *recounter) check(print bloomstore.Fingerprint) {
 	if !c.filter.Has(print) {
 		c.out.Forgotten++
@@ -114,7 +114,7 @@ func (c *recounter) check(print bloomstore.Fingerprint) {
 func (c *recounter) readCounters() error {
 	row, closer, err := c.rows.Get(metaKey)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil // nothing was ever written
+		return nil // no row was ever written
 	}
 	if err != nil {
 		return fatal("read the counters", err)
@@ -131,7 +131,7 @@ func (c *recounter) readCounters() error {
 }
 
 func (c *recounter) readLeases() error {
-	c.leases = make(map[string]*leasePlaces)
+	c.leases = make(map[string]*leasePositions)
 	return c.scan(c.rows, tableLease, func(_, value []byte) error {
 		row, err := decodeLease(value)
 		if err != nil {
@@ -140,7 +140,7 @@ func (c *recounter) readLeases() error {
 		if c.leases[row.host] != nil {
 			c.fault("%s is leased twice", row.host)
 		}
-		at := &leasePlaces{make(map[place]bool), make(map[place]bool)}
+		at := &leasePositions{make(map[queuePos]bool), make(map[queuePos]bool)}
 		for _, p := range row.held {
 			at.held[p] = true
 		}
@@ -152,8 +152,8 @@ func (c *recounter) readLeases() error {
 	})
 }
 
-// countHosts goes through host rows and queues side by side: both are in the
-// order of the host keys.
+// countHosts reads host rows and queues in parallel: both are in the order of the host
+// keys.
 func (c *recounter) countHosts() error {
 	lower, upper := table(tableQueue)
 	queues, err := c.rows.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -184,11 +184,11 @@ func (c *recounter) countHosts() error {
 // hostRows counts the rows of one host's queue.
 type hostRows struct {
 	waiting     [frontier.Priorities]uint64
-	held, aside uint64 // as its lease row says
-	early       uint64 // part of waiting: before the queue's head, where nobody looks
+	held, aside uint64 // according to its lease row
+	early       uint64 // part of waiting: before the queue's head, where they are never found
 }
 
-// countHost counts the rows of a host's queue and holds them against its row.
+// countHost counts the rows of a host's queue and compares them with its row.
 func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 	lease := c.leases[h.key]
 	var rows hostRows
@@ -224,7 +224,7 @@ func (c *recounter) countHost(h *host, queues *pebble.Iterator) error {
 	return c.settleHost(h, &rows)
 }
 
-// count takes an item that has no outcome in this round.
+// count counts an item that has no outcome in this round.
 func (c *recounter) count(item *frontier.Item) {
 	c.check(item.Fingerprint)
 	c.out.Failures.Add(frontier.ReferrerOf(item.Fingerprint), uint64(item.Round))
@@ -265,7 +265,7 @@ func (c *recounter) countDue() error {
 	due := uint64(0)
 	err := c.scan(c.rows, tableDue, func(_, _ []byte) error { due++; return nil })
 	if due != c.indexed {
-		c.fault("%d hosts will be due, %d have items waiting that nobody leases", due, c.indexed)
+		c.fault("%d hosts will be due, %d have waiting items and no lease", due, c.indexed)
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func (c *recounter) countDelayed() error {
 	return err
 }
 
-// countFailed counts failed items, each of which has an outcome that says so.
+// countFailed counts failed items, each of which must have the same outcome in its row.
 func (c *recounter) countFailed() error {
 	var fault error
 	err := c.scanFailed(c.rows, "", func(key []byte, item frontier.Item) bool {
@@ -333,9 +333,8 @@ func (c *recounter) countOutcomes() error {
 	return err
 }
 
-// countExact takes the rounds of exact keys whose windows are over. What became
-// of a round before the last is in no other row: those that ended done were
-// counted as failures.
+// countExact counts the rounds of exact keys whose windows are over. No other row has
+// the rounds before the last. Those that ended done were counted as failures.
 func (c *recounter) countExact() error {
 	return c.scan(c.rows, tableExact, func(key, value []byte) error {
 		print, err := printOf(key)
@@ -355,7 +354,7 @@ func (c *recounter) countExact() error {
 	})
 }
 
-// countKnown asks the filter for the keys that stand in no book.
+// countKnown checks the keys that were only marked as seen.
 func (c *recounter) countKnown() error {
 	return c.scan(c.rows, tableKnown, func(key, _ []byte) error {
 		print, err := printOf(key)
@@ -364,7 +363,7 @@ func (c *recounter) countKnown() error {
 	})
 }
 
-// printOf returns the fingerprint in a key of a table that has nothing else there.
+// printOf returns the fingerprint in a key that has nothing else.
 func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 	if len(key) != 1+len(print) {
 		return print, fatal("read a key", errRow)
@@ -372,10 +371,9 @@ func printOf(key []byte) (print bloomstore.Fingerprint, err error) {
 	return bloomstore.Fingerprint(key[1:]), nil
 }
 
-// estimate derives from the fill how many URLs were added. A new URL that the
-// filter claimed to know has all its bits set like one that was added, so that
-// the expected number of those is taken off, but for exact ones, which were
-// added all the same. What a later round added has its bits since the first.
+// estimate computes from the fill how many URLs were added. A new URL that the filter
+// claimed looks like one that was added, so the expected number of those is subtracted,
+// except exact ones, which were added. A later round adds no bits.
 func (c *recounter) estimate(filter membits.Stats) {
 	if math.IsInf(filter.Estimate, 1) {
 		c.out.Added, c.out.AddedErr = math.Inf(1), math.Inf(1)

@@ -2,10 +2,8 @@ package localstore
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -16,12 +14,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// auditedCrawl is a crawl with rows of every kind, and what a witness saw.
+// auditedCrawl is a crawl with rows of every kind, and what a witness counted.
 type auditedCrawl struct {
 	*Store
 	cfg            Config
@@ -77,7 +76,7 @@ func (c *auditedCrawl) lease(t *testing.T, hosts int) []frontier.Lease {
 	return grant.Leases
 }
 
-// work completes what some leases hold, in every way.
+// work completes a part of what each lease holds, with every outcome.
 func (c *auditedCrawl) work(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	for _, l := range c.lease(t, 4) {
@@ -135,7 +134,7 @@ func differ(r Recount) (terms []string) {
 	return terms
 }
 
-func TestRecount(t *testing.T) {
+func TestRecountFindsDamage(t *testing.T) {
 	seed, _ := suite.FirstSeed(*seed, 1)
 	t.Logf("replay with -seed=%d", seed)
 	c := newAuditedCrawl(t, rand.New(rand.NewPCG(seed, 0)))
@@ -162,7 +161,7 @@ func TestRecount(t *testing.T) {
 	check("after a rebuild", 0)
 }
 
-// first returns the first row of a table that fits.
+// first returns the first row of a table that matches.
 func (c *auditedCrawl) first(t *testing.T, letter byte, fits func(key, value []byte) bool) (key, value []byte) {
 	t.Helper()
 	lower, upper := table(letter)
@@ -200,7 +199,7 @@ func drop(letter byte, fits func(c *auditedCrawl, key, value []byte) bool) func(
 	}
 }
 
-// heldRow reports whether a row of a queue is in a lease's hands.
+// heldRow reports whether a lease holds the row of a queue.
 func heldRow(c *auditedCrawl, key, _ []byte) bool {
 	host, at, _ := splitQueueKey(key)
 	for _, l := range c.leases {
@@ -241,8 +240,9 @@ func hostAltered(alter func(*host)) func(*testing.T, *auditedCrawl) {
 	}
 }
 
-// TestRecountNames corrupts each structure that holds a term, and each counter.
-// Only what was corrupted is named, and what follows from it.
+// TestRecountNames corrupts each structure that a term is counted from, and
+// each counter. The recount names what was corrupted and what depends on it,
+// and nothing else.
 func TestRecountNames(t *testing.T) {
 	isDone := func(_ *auditedCrawl, _, value []byte) bool {
 		o, err := decodeOutcome(value)
@@ -304,7 +304,7 @@ func TestRecountNames(t *testing.T) {
 			if faults := strings.Join(r.Faults, "\n"); !strings.Contains(faults, test.fault) || (test.fault == "") != (faults == "") {
 				t.Errorf("faults are %q, want %q", faults, test.fault)
 			}
-			c.guard.fail(errKilled) // its memory and its rows say different things now
+			c.guard.fail(errKilled) // its memory and its rows now differ
 		})
 	}
 }
@@ -325,7 +325,7 @@ func TestRecountSums(t *testing.T) {
 	}
 }
 
-// The estimate leaves out the URLs that the filter took for known ones.
+// The estimate leaves out the URLs that the filter wrongly claimed to know.
 func TestRecountOfAFullFilter(t *testing.T) {
 	s := opened(t, Config{Dir: "crawl", FS: vfs.NewMem(),
 		Filter: membits.Config{Capacity: 2000, FPR: 0.05, Growth: membits.GrowthOff, Shards: 4}}, Open)
@@ -343,30 +343,15 @@ func TestRecountOfAFullFilter(t *testing.T) {
 	}
 }
 
-// zeroHalf zeroes half of the bits of each sub-filter, by way of the file that
-// the filter is saved to (docs/design/filter.md), with right checksums.
+// zeroHalf makes the filter of a store lose half of its bits, by way of the
+// file that it is saved to.
 func zeroHalf(t *testing.T, s *Store) {
 	t.Helper()
 	var file bytes.Buffer
 	if _, err := s.filter.Snapshot(s.card.ID).WriteTo(&file); err != nil {
 		t.Fatal(err)
 	}
-	b, le, castagnoli := file.Bytes(), binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
-	layers := int(le.Uint32(b[52:]))
-	shards := int(le.Uint32(b[12:]))
-	at := 56 + 32*layers
-	sum := crc32.Checksum(b[:at], castagnoli)
-	at += 4 // the header's sum
-	for layer := range layers {
-		size := int(le.Uint64(b[56+32*layer+8:])) / 8
-		for range shards {
-			part := b[at : at+size]
-			clear(part[:size/2])
-			sum = crc32.Update(sum, castagnoli, part)
-			le.PutUint32(b[at+size:], sum)
-			at += size + 4
-		}
-	}
+	bloomtest.ZeroHalf(file.Bytes())
 	filter, err := membits.Read(&file, s.cfg.Filter, s.card.ID)
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ var size = flag.Int("size", 1_000_000, "URLs of the benchmarks that need many")
 // BenchmarkSuite runs the suite's benchmarks on the disk, every answer synced.
 func BenchmarkSuite(b *testing.B) {
 	frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {
-		return openBench(b, Config{LeaseTTL: opt.LeaseTTL, Filter: membits.Config{Capacity: opt.FilterKeys},
+		return openBench(b, Config{LeaseTTL: opt.LeaseTTL, Filter: membits.Config{Capacity: opt.FilterCapacity},
 			OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil }})
 	})
 }
@@ -61,8 +61,8 @@ func fill(b *testing.B, s *Store, n, hosts int) {
 	}
 }
 
-// BenchmarkOneHost pops -size items of one host: what was popped leaves
-// tombstones, over which the last must not stumble.
+// BenchmarkOneHost leases -size items of one host. Each leased item leaves a
+// tombstone, and the last lease must not be slow because of them.
 func BenchmarkOneHost(b *testing.B) {
 	for b.Loop() {
 		s := openBench(b, Config{Filter: membits.Config{Capacity: uint64(*size)}})
@@ -138,9 +138,10 @@ func residentMiB(b *testing.B) float64 {
 }
 
 // BenchmarkRestart opens a crawl that knows -size URLs, all queued. It reports
-// how fast it was filled, what memory the process then has and the directory
-// takes, errors of the filter in a million probes with the ends of their 95 %
-// interval, by as many probes as there are URLs, and how long a start takes.
+// the rate at which it was filled, the memory of the process, the size of the
+// directory, the errors of the filter in a million probes with the ends of
+// their 95 % interval (as many probes as there are URLs), and the time that a
+// start takes.
 func BenchmarkRestart(b *testing.B) {
 	for _, after := range []string{"close", "crash"} {
 		b.Run("after="+after, func(b *testing.B) {

@@ -21,14 +21,15 @@ import (
 // Format is the version of the directory's layout.
 const Format = 1
 
-// cardFile holds what was fixed when the crawl was created. It is written once.
+// cardFile holds the settings that were fixed when the crawl was created. It is written
+// once.
 const cardFile = "crawl.json"
 
 type card struct {
 	Format   int               `json:"format"`
 	Created  time.Time         `json:"created"`
 	ID       hexKey            `json:"id"`
-	Key      hexKey            `json:"key"` // of the fingerprints: not for outsiders of the crawl
+	Key      hexKey            `json:"key"` // of the fingerprints; secret
 	Filter   filterCard        `json:"filter"`
 	Settings frontier.Settings `json:"settings"`
 }
@@ -51,7 +52,7 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// accept compares the card with what the caller would have created.
+// accept compares the card with the caller's settings.
 func (c *card) accept(dir string, cfg Config) error {
 	if err := c.Settings.Compare(cfg.Settings); err != nil {
 		return err
@@ -120,7 +121,7 @@ func createCard(filesystem vfs.FS, dir string, cfg Config) (card, error) {
 	})
 }
 
-// mismatchError is an ErrParamsMismatch whose own words say all of it.
+// mismatchError is an ErrParamsMismatch with its own complete text.
 type mismatchError string
 
 func mismatch(format string, args ...any) error {

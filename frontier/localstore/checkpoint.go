@@ -13,22 +13,22 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// A checkpoint is the filter's bits in a file of their own, so that a start
-// replays only the journal since. It is written while adds go on, so it may
-// hold bits of adds that are not committed yet; it counts only once its name is
-// in the counters' row, and that row stands behind all those adds in the log.
+// A checkpoint is the filter's bits in a file, so that a start replays only the journal
+// since. It is written while adds go on, so it may have bits of adds that are not
+// committed yet. It is used only after its name is in the counters' row, and that row
+// comes after all those adds in the log.
 
 const (
 	checkpointPrefix = "filter-"
 	checkpointSuffix = ".bits"
 )
 
-// filterSnapshot is a filter as of a journal row.
+// filterSnapshot is the filter at a row of the journal.
 type filterSnapshot struct {
 	bits   *membits.Snapshot
 	file   string
 	replay uint64 // the first journal row that is not in it
-	adds   int    // journaled before it
+	adds   int    // in the journal before it
 }
 
 func (s *Store) snapshotFilter() filterSnapshot {
@@ -49,7 +49,7 @@ func (s *Store) maybeCheckpoint() {
 		return
 	}
 	snapshot := s.snapshotFilter()
-	s.guard.write("start", "a checkpoint", func() error { // none starts any more when Close waits after a failure
+	s.guard.write("start", "a checkpoint", func() error { // so that none starts while Close waits after a failure
 		s.behind.Go(func() { s.checkpointBehind(snapshot) })
 		return nil
 	})
@@ -57,7 +57,7 @@ func (s *Store) maybeCheckpoint() {
 
 // checkpointBehind writes a checkpoint while adds go on.
 func (s *Store) checkpointBehind(snapshot filterSnapshot) {
-	// Not before the old files are gone: that would take the next one's too.
+	// Until the old files are removed, because that would remove the next one too.
 	defer s.checkpointing.Store(false)
 	err := s.checkpoint(snapshot, s.behindCommit)
 	if err != nil && !errors.Is(err, frontier.ErrClosed) {
@@ -65,7 +65,7 @@ func (s *Store) checkpointBehind(snapshot filterSnapshot) {
 	}
 }
 
-// behindCommit hands an op of the checkpoint to the committer.
+// behindCommit passes an op of the checkpoint to the committer.
 func (s *Store) behindCommit(o *op) error {
 	o.done = make(chan struct{})
 	select {
@@ -103,7 +103,7 @@ func (s *Store) checkpoint(snapshot filterSnapshot, commit func(*op) error) erro
 	return s.removeCheckpoints(snapshot.file)
 }
 
-// removeCheckpoints removes all but the one that counts.
+// removeCheckpoints removes all checkpoints except keep.
 func (s *Store) removeCheckpoints(keep string) error {
 	names, err := s.fs.List(s.cfg.Dir)
 	if err != nil {
@@ -134,8 +134,8 @@ func (s *Store) readCheckpoint(name string) (*membits.Filter, error) {
 	return filter, nil
 }
 
-// rebuildFilter makes the filter anew: every key ever added waits in a queue,
-// is set aside, or has an outcome; and there are those that Know made known.
+// rebuildFilter rebuilds the filter: every key ever added is in a queue, is set aside, or
+// has an outcome, or was marked by MarkSeen.
 func (s *Store) rebuildFilter() (err error) {
 	if s.filter, err = membits.New(s.cfg.Filter); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *Store) rebuildFilter() (err error) {
 	})
 }
 
-// crashWriter has a crash point when so many bytes have passed.
+// crashWriter reaches a crash point after a number of bytes.
 type crashWriter struct {
 	w  io.Writer
 	at int64

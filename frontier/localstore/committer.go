@@ -16,8 +16,8 @@ import (
 
 // op is one call waiting for the committer.
 type op struct {
-	change func(*group) error // first: what adds, completes, alters. An error must leave no trace
-	grant  func(*group) error // then, with all changes of the group readable: what hands out or reads
+	change func(*group) error // called first, to add, complete or alter; after an error it must have changed nothing
+	grant  func(*group) error // called when all changes of the group are readable, to lease or read
 	err    error
 	done   chan struct{}
 }
@@ -32,15 +32,15 @@ type group struct {
 	batch    *pebble.Batch
 	dirty    []*host
 	journal  []byte
-	exact    map[bloomstore.Fingerprint]bool // keys that this group added as exact, made known or offers again
-	sampled  map[bloomstore.Fingerprint]bool // what it added to the sample
+	exact    map[bloomstore.Fingerprint]bool // exact keys that this group added, marked as seen or queued again
+	sampled  map[bloomstore.Fingerprint]bool // keys added to the sample
 	retried  map[uint64]bool                 // failed rows that this group removed, by their numbers
-	taken    map[string]uint64               // how many keys groups have, as far as this group gave some away
-	placed   map[string]bool                 // the places that it gave away
-	records  bool                            // something was written to the output
+	sizes    map[string]uint64               // number of keys in the quota groups that changed
+	reserved map[string]bool                 // keys added to quota groups
+	records  bool                            // a record was written to the output
 	unsynced bool                            // a batch was applied and not synced
-	synced   bool                            // something was synced to disk
-	changed  bool                            // the counters' row must be written whatever else is
+	synced   bool                            // a batch was synced to disk
+	changed  bool                            // the counters' row must be written
 	scratch  []byte
 
 	due, queue *pebble.Iterator // of the grants; nil until used
@@ -76,7 +76,7 @@ func (s *Store) run() {
 	}
 }
 
-// finish records a failed commit; it reports whether to go on.
+// finish records a failed commit. It reports whether to go on.
 func (s *Store) finish(err error) bool {
 	if err != nil {
 		s.guard.fail(err)
@@ -84,11 +84,11 @@ func (s *Store) finish(err error) bool {
 	return err == nil
 }
 
-// commitOne commits an op where there is no committer.
+// commitOne commits an op before the committer runs, or after.
 func (s *Store) commitOne(o *op) error { return s.commit([]*op{o}) }
 
-// commit carries ops out in two steps and answers them. An error is final: what
-// memory says is then ahead of the disk.
+// commit runs ops in two steps and answers them. An error is final, because memory is
+// then ahead of the disk.
 func (s *Store) commit(ops []*op) error {
 	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
 	defer g.close()
@@ -150,11 +150,11 @@ func isFatal(err error) bool {
 	return errors.As(err, &f)
 }
 
-// presentFor is how long a look at the directory counts, in µs.
+// presentFor is how long a check of the directory is valid, in µs.
 const presentFor = 1_000_000
 
-// checkPresent fails when the directory was removed: its open files would take
-// writes for ever, and nobody could read them.
+// checkPresent returns an error if the directory was removed: writes to its open files
+// would succeed for ever, but be lost.
 func (g *group) checkPresent() error {
 	if g.now < g.presentUntil {
 		return nil
@@ -167,7 +167,7 @@ func (g *group) checkPresent() error {
 	return nil
 }
 
-// turnClock does what time alone brings: leases that ran out, items whose delay is over.
+// turnClock expires leases and queues items whose delay is over.
 func (g *group) turnClock() error {
 	if g.mode == readOnly {
 		return nil
@@ -181,8 +181,8 @@ func (g *group) turnClock() error {
 	return nil
 }
 
-// writeChanges commits the first step. Records go to disk before the batch
-// that commits their end.
+// writeChanges commits the first step. Records are synced before the batch that commits
+// their end.
 func (g *group) writeChanges(sync bool) error {
 	if g.batch.Empty() && len(g.dirty) == 0 && !g.changed {
 		return nil
@@ -203,7 +203,7 @@ func (g *group) writeChanges(sync bool) error {
 	return g.apply("commit", sync)
 }
 
-// writeGrants commits the second step, and with it the first.
+// writeGrants commits the second step together with the first.
 func (g *group) writeGrants() error {
 	g.closeIterators()
 	if !g.batch.Empty() || len(g.dirty) > 0 {
@@ -260,7 +260,7 @@ func (g *group) closeIterators() {
 	}
 }
 
-// set and remove write to the group's batch, which only fails when it is closed.
+// set and remove write to the group's batch, which fails only if it is closed.
 func (g *group) set(key, value []byte) { _ = g.batch.Set(key, value, nil) }
 func (g *group) remove(key []byte)     { _ = g.batch.Delete(key, nil) }
 
@@ -284,8 +284,8 @@ func getRow(r pebble.Reader, key []byte) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// pebbleLog passes on what pebble says. When pebble gives up it is the store's
-// failure, and pebble does not go on.
+// pebbleLog passes on the messages of pebble. A fatal one is a failure of the store, and
+// pebble does not continue.
 type pebbleLog struct{ *Store }
 
 func (l pebbleLog) Infof(string, ...any) {}
@@ -298,5 +298,5 @@ func (l pebbleLog) Fatalf(format string, args ...any) {
 	l.guard.stop(fmt.Errorf("localstore: "+format, args...))
 }
 
-// micros converts a duration to the store's unit, up: never early.
+// micros converts a duration to the store's unit. It rounds up, so that nothing is early.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// Complete implements frontier.Store: links, completions, records and host in
-// one step. A lost lease adds no links either.
+// Complete implements frontier.Store: links, completions, records and host in one step.
+// If the lease is lost, no links are added either.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	if len(update.Blob) > frontier.MaxBlob {
 		return fmt.Errorf("localstore: host blob has %d bytes, want at most %d", len(update.Blob), frontier.MaxBlob)
@@ -35,7 +35,7 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("localstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
 	case c.Record != nil && s.output == nil:
-		return fmt.Errorf("localstore: completion of %x has a record, but the store no output", c.Item[:4])
+		return fmt.Errorf("localstore: completion of %x has a record, but the store has no output", c.Item[:4])
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 	}
 	aside := len(l.aside)
 	for i := range done {
-		if at := l.find(done[i].Item); at >= 0 { // else it is a repeat
+		if at := l.find(done[i].Item); at >= 0 { // otherwise it is a repeat
 			if err := g.settle(l, at, &done[i], links[i]); err != nil {
 				return err
 			}
@@ -75,8 +75,8 @@ func (g *group) complete(id frontier.LeaseID, done []frontier.Completion, links 
 	return nil
 }
 
-// completeEnded answers a repeat: nil if the lease completed all of done while
-// it lasted.
+// completeEnded answers a repeat: nil if the lease completed all of done before it
+// ended.
 func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) error {
 	ended := g.ended.byID[id]
 	if ended == nil || ended.settled == nil {
@@ -90,8 +90,7 @@ func (g *group) completeEnded(id frontier.LeaseID, done []frontier.Completion) e
 	return nil
 }
 
-// settle carries out the completion of what the lease holds at an index. Its
-// errors are fatal.
+// settle completes the held item at an index. Its errors are fatal.
 func (g *group) settle(l *lease, index int, c *frontier.Completion, links []offer) error {
 	counts, err := g.follow(c, links)
 	if err != nil {
@@ -132,24 +131,16 @@ func (g *group) follow(c *frontier.Completion, links []offer) (counts frontier.L
 		if err != nil {
 			return counts, err
 		}
-		switch v.Answer {
-		case frontier.Added:
-			counts.Added++
-		case frontier.Seen:
-			counts.Seen++
-		case frontier.Refused:
-			counts.Refused++
-			if c.LinkRefused != nil {
-				c.LinkRefused(i, v.Reason)
-			}
+		counts.Count(v.Answer, 1)
+		if v.Answer == frontier.Refused && c.LinkRefused != nil {
+			c.LinkRefused(i, v.Reason)
 		}
 	}
 	for _, r := range c.Refused {
 		g.countRefused(r.Reason, r.Count)
-		counts.Refused += r.Count
+		counts.Count(frontier.Refused, r.Count)
 		g.meta.Stats.Found += r.Count
 	}
-	counts.Found = counts.Added + counts.Seen + counts.Refused
 	return counts, nil
 }
 

@@ -18,7 +18,7 @@ func (s *Store) Pause(ctx context.Context, paused bool) error {
 	}})
 }
 
-// maxRetry bounds the failed items that one group offers again.
+// maxRetry bounds the failed items that one group queues again.
 const maxRetry = 1000
 
 // Retry implements frontier.Control.
@@ -29,7 +29,7 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 		lower = failedPrefix(host)
 		upper = after(lower)
 	}
-	last := uint64(0) // what fails from now on is not offered again
+	last := uint64(0) // items that fail from now on are not queued again
 	for {
 		n := 0
 		err := s.do(ctx, &op{change: func(g *group) (err error) {
@@ -48,8 +48,8 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	}
 }
 
-// retry queues the failed items between two keys again, up to maxRetry, and
-// returns where to go on; nil: all done.
+// retry queues the failed items between two keys again, up to maxRetry, and returns
+// where to go on, or nil at the end.
 func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err error) {
 	seen := 0
 	err = g.scanRange(g.db, lower, upper, func(key, value []byte) (bool, error) {
@@ -84,25 +84,25 @@ func (g *group) retry(lower, upper []byte, last uint64) (n int, next []byte, err
 	return n, next, err
 }
 
-// rememberedKeys is how many keys of scopes and places of groups are remembered
-// at least: some megabytes of them, where a crawl has as many hosts.
+// rememberedKeys is how many scope keys and keys of groups are remembered at least. A
+// crawl of as many hosts takes some megabytes for them.
 const rememberedKeys = 1 << 18
 
-// scopeCache remembers which keys are open, and stay so, and which were not
+// scopeCache remembers which keys are open, which never changes, and which were not open
 // when they were last looked up.
 type scopeCache struct {
 	open, closed *recent.Keys
 
 	mu     sync.RWMutex
-	opened uint64 // how often keys were opened: what was looked up before may be open now
+	opened uint64 // how often keys were opened: earlier results for closed keys are invalid
 }
 
 func newScopeCache() *scopeCache {
 	return &scopeCache{open: recent.New(rememberedKeys), closed: recent.New(rememberedKeys)}
 }
 
-// look reports whether a key is open, if that is known; if not, what is found
-// can be remembered with shut and the number returned.
+// look reports whether a key is open, if that is known. If not, the result of a look-up
+// can be passed to shut with the returned number.
 func (c *scopeCache) look(key string) (open, known bool, opened uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -119,7 +119,7 @@ func (c *scopeCache) add(key string) {
 	c.opened++
 }
 
-// shut remembers that a key is not open, unless any was opened since look.
+// shut remembers that a key is not open, unless a key was opened since look.
 func (c *scopeCache) shut(key string, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

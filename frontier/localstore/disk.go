@@ -1,7 +1,6 @@
 package localstore
 
 import (
-	"os"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -38,17 +37,8 @@ func (fs markerFS) settle(name string) error {
 	return durable.SyncDir(fs.FS, fs.PathDir(name))
 }
 
-// hideCard takes the rights of others from the card of a crawl that an older
-// version created. In a directory that cannot be written it stays as it is.
-func hideCard(filesystem vfs.FS, dir string) {
-	name := filesystem.PathJoin(dir, cardFile)
-	if info, err := filesystem.Stat(name); err == nil && info.Mode().Perm()&^durable.PrivateMode != 0 && vfs.Root(filesystem) == vfs.Default {
-		_ = os.Chmod(name, durable.PrivateMode)
-	}
-}
-
-// makeDir makes dir, for its owner alone, and its missing parents, durably: a
-// power loss after the first answer must not take the directory itself.
+// makeDir creates dir, for its owner only, and its missing parents, durably: a power
+// loss must not remove the directory itself.
 func makeDir(fs vfs.FS, dir string) error {
 	var parents []string
 	for at := dir; ; at = fs.PathDir(at) {

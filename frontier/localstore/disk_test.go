@@ -15,9 +15,10 @@ import (
 )
 
 // TestMarkerFS takes the power from plain pebble stores, which write a new
-// manifest with each flush: on the bare file system one of 40 does not open
-// again (upstream #5825), behind markerFS all do. When the first half fails,
-// pebble has the fix and markerFS can go: by chance it does so once in 10¹⁷ runs.
+// manifest with each flush. On the bare file system one of 40 does not open
+// again (upstream #5825), behind markerFS all do. If the first half fails,
+// pebble has the fix and markerFS can be deleted: by chance that happens once
+// in 10¹⁷ runs.
 func TestMarkerFS(t *testing.T) {
 	images := 400
 	if *proof {
@@ -98,7 +99,7 @@ func flushes(fs vfs.FS) error {
 	return db.Close()
 }
 
-// silent is a logger of pebble that says nothing.
+// silent is a logger of pebble that writes nothing.
 type silent struct{}
 
 func (silent) Infof(string, ...any)              {}

@@ -25,9 +25,9 @@ import (
 
 var errBroken = errors.New("input/output error (injected)")
 
-// TestDiskErrors breaks the n-th write of a small crawl, for every n: each time
-// the crawl ends with that one error, nothing hangs, and what it had answered
-// is there when the disk is whole again.
+// TestDiskErrors breaks the n-th write of a small crawl, for every n. Each time
+// the crawl ends with that one error, no call hangs, and everything that was
+// answered is there when the disk works again.
 func TestDiskErrors(t *testing.T) {
 	stride := int32(7)
 	if *proof {
@@ -41,7 +41,8 @@ func TestDiskErrors(t *testing.T) {
 		var left atomic.Int32
 		left.Store(n)
 		fs := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			// Space that is not reserved is no error, and a lock is none of the disk.
+			// Failing to reserve space is not an error, and a lock is not an
+			// operation of the disk.
 			passed := op.Kind == errorfs.OpFilePreallocate || op.Kind == errorfs.OpFileFlush ||
 				op.Kind == errorfs.OpFileClose || op.Kind == errorfs.OpLock
 			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && !passed && left.Add(-1) == 0 {
@@ -67,7 +68,7 @@ func TestDiskErrors(t *testing.T) {
 	t.Logf("%d writes broken, one by one", failures)
 }
 
-// TestDiskFull fills the disk: from some write on nothing fits any more.
+// TestDiskFull fills the disk: from some write on every write fails.
 func TestDiskFull(t *testing.T) {
 	for _, room := range []int32{5, 30, 60, 90} {
 		disk := vfs.NewMem()
@@ -100,9 +101,9 @@ func smallConfig(fs vfs.FS) Config {
 	}
 }
 
-// smallCrawl adds pages, leases and completes them, by several callers at once,
-// and closes the store, or returns the first error. It fails in its own way if
-// something hangs or a failed store goes on.
+// smallCrawl adds pages, leases and completes them with several callers at
+// once, and closes the store, or returns the first error. It fails the test if
+// a call hangs or a failed store continues.
 func smallCrawl(fs vfs.FS) (added map[string]bool, err error) {
 	s, err := Open(smallConfig(fs))
 	if err != nil {
@@ -135,7 +136,7 @@ func smallCrawl(fs vfs.FS) (added map[string]bool, err error) {
 	return added, errors.Join(endSmall(s, errors.Join(errs...)), s.Close())
 }
 
-// endSmall holds a store that failed to what a failed store does.
+// endSmall checks that a failed store answers as it should.
 func endSmall(s *Store, err error) error {
 	if err == nil {
 		return nil
@@ -178,7 +179,7 @@ func smallLease(ctx context.Context, s *Store, n uint64) error {
 	return s.Complete(ctx, id, done, frontier.HostUpdate{End: true})
 }
 
-// verifySmallCrawl opens what a crawl left behind.
+// verifySmallCrawl opens the crawl that was left and checks it.
 func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]bool) {
 	t.Helper()
 	s, err := Open(smallConfig(disk))
@@ -210,9 +211,9 @@ func verifySmallCrawl(t *testing.T, when string, disk vfs.FS, added map[string]b
 	}
 }
 
-// TestDirectoryRemoved removes the crawl under a running store. A file that is
-// open can still be written to, so the store need not notice; it must not hang
-// and must not take what is left for a crawl.
+// TestDirectoryRemoved removes the crawl under a running store. An open file
+// can still be written to, so the store need not notice. It must not hang, and
+// must not open what is left as a crawl.
 func TestDirectoryRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	cfg := Config{Dir: dir, Delay: NoDelay, CheckpointAdds: 6, Filter: membits.Config{Capacity: 1000}}
@@ -226,7 +227,7 @@ func TestDirectoryRemoved(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	_, added := s.Add(t.Context(), smallItems("a.test", 1)) // the checkpoint that is due has no place
+	_, added := s.Add(t.Context(), smallItems("a.test", 1)) // the checkpoint that is due cannot be written
 	if err := errors.Join(added, s.Close()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("after the directory was removed: %v", err)
 	}
@@ -235,7 +236,8 @@ func TestDirectoryRemoved(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenAfterAFailure: the directory may be another Store's by then.
+// TestNothingIsWrittenAfterAFailure: a failed store writes nothing, because the
+// directory may belong to another Store by then.
 func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	g := newGuard()
 	g.fail(errKilled)

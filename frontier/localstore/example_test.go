@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
-// The frontier under a fetcher of one's own: lease a host, fetch what comes with
-// the lease, say what became of it and what it links to.
+// The frontier under your own fetcher: lease a host, fetch the items of the
+// lease, and complete them with outcomes and links.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// edit replaces the content of a file.
+// edit changes the content of a file.
 func edit(t *testing.T, fs vfs.FS, name string, change func([]byte) []byte) {
 	t.Helper()
 	file, err := fs.Open(name)
@@ -90,8 +90,8 @@ func checkpointName(t *testing.T, fs vfs.FS, dir string) string {
 	return ""
 }
 
-// TestFilterLost: a filter file that is damaged, foreign or gone is an error
-// that names it and says what helps; Rebuild makes the same filter.
+// TestFilterLost: if the filter file is damaged, foreign or missing, the error
+// names it and says what helps. Rebuild makes the same filter again.
 func TestFilterLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		damage func(t *testing.T, fs vfs.FS, file string)
@@ -144,7 +144,8 @@ func TestFilterLost(t *testing.T) {
 	}
 }
 
-// wantFilter opens a crawl, whose filter must have the given bits and urls.
+// wantFilter opens a crawl and checks that its filter has the given bits and
+// URLs.
 func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, want []byte, urls []string) {
 	t.Helper()
 	s, err := open(cfg)
@@ -168,7 +169,7 @@ func wantFilter(t *testing.T, open func(Config) (*Store, error), cfg Config, wan
 }
 
 // TestRebuildKeepsLeasedHostsBack: a crawl that was killed and lost its filter
-// asks no host sooner than one that was only killed.
+// requests no host sooner than one that was only killed.
 func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	fs := vfs.NewMem()
 	cfg := Config{Dir: "crawl", FS: fs, Filter: membits.Config{Capacity: 1000}}
@@ -195,12 +196,12 @@ func TestRebuildKeepsLeasedHostsBack(t *testing.T) {
 	}
 }
 
-// refusedConfig is of the crawls that refusals spoil.
+// refusedConfig is the config of the crawls that refusals damage.
 func refusedConfig(dir string) Config {
 	return Config{Dir: dir, Delay: NoDelay, Filter: membits.Config{Capacity: 1000}, Settings: frontier.Settings{"depth": "3", "delay": "1s"}}
 }
 
-// refusals are ways to spoil a crawl, or to ask for it wrongly.
+// refusals are ways to damage a crawl, or to open it wrongly.
 var refusals = map[string]struct {
 	spoil  func(dir string, cfg *Config) error
 	is     error
@@ -243,9 +244,9 @@ var refusals = map[string]struct {
 	}, frontier.ErrParamsMismatch, []string{cardFile}},
 }
 
-// TestRefused: directories that cannot be opened are refused with what is
-// wrong, and refusing changes nothing.
-func TestRefused(t *testing.T) {
+// TestRefusedWritesAreFatal: Open refuses directories that it cannot use, says
+// what is wrong, and changes nothing.
+func TestRefusedWritesAreFatal(t *testing.T) {
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "crawl")
@@ -273,7 +274,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestForeignDirectory: what is no crawl is refused before anything is written to it.
+// TestForeignDirectory: Open refuses a directory that is not a crawl's before
+// it writes to it.
 func TestForeignDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("mine"), 0o644); err != nil {
@@ -292,8 +294,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: a crawl that is open is refused to others, here and in
-// another process, and free again after Close.
+// TestSecondProcess: an open crawl is refused to others, in this process and in
+// another one, and free again after Close.
 func TestSecondProcess(t *testing.T) {
 	if dir := os.Getenv("LOCALSTORE_TEST_DIR"); dir != "" { // the other process
 		_, err := Open(Config{Dir: dir})
@@ -327,7 +329,7 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
-// TestConfigFaults: all faults at once.
+// TestConfigFaults: Open reports all faults at once.
 func TestConfigFaults(t *testing.T) {
 	_, err := Open(Config{Delay: -2, LeaseTTL: 1, CheckpointAdds: -1})
 	for _, field := range []string{"Dir", "Delay", "LeaseTTL", "CheckpointAdds"} {
@@ -340,10 +342,10 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestDamagedRows: a row that is damaged or gone ends the use of the store with
-// one error that says where, instead of an item that is silently not there.
+// TestDamagedRows: a row that is damaged or missing fails the store with an
+// error that says where, instead of an item that is silently missing.
 func TestDamagedRows(t *testing.T) {
-	at := appendQueueKey(nil, "a.test", place{0, 1})
+	at := appendQueueKey(nil, "a.test", queuePos{0, 1})
 	for name, damage := range map[string]func(s *Store) error{
 		"entry":     func(s *Store) error { return s.db.Set(at, []byte{1, 2}, nil) },
 		"entry key": func(s *Store) error { return s.db.Set(append(at, 7), []byte{1, 2}, nil) },
@@ -358,7 +360,7 @@ func TestDamagedRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			addPages(t, s, "a.test", 3)
-			// The damage is done by the committer, whose state it touches.
+			// The committer does the damage, because it owns the state.
 			if err := s.do(t.Context(), &op{grant: func(*group) error { return damage(s) }}); err != nil {
 				t.Fatal(err)
 			}

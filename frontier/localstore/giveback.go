@@ -5,7 +5,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endLease gives back what the lease still holds and makes its host due again.
+// endLease returns the items that the lease still holds, and makes its host due again.
 func (g *group) endLease(l *lease) {
 	h := l.host
 	for i := range l.held {
@@ -22,8 +22,8 @@ func (g *group) endLease(l *lease) {
 	g.touch(h)
 }
 
-// expireLeases takes back the leases that ran out. Only what could have been
-// in flight counts as delivered in vain.
+// expireLeases ends the leases that have expired. Only items that may have been in
+// flight count a delivery.
 func (g *group) expireLeases() {
 	g.nextExpiry = never
 	for _, l := range g.leases {
@@ -44,7 +44,7 @@ func (g *group) expireLeases() {
 
 func moreDeliveries(n uint8) uint8 { return min(n+1, frontier.MaxDeliveries) }
 
-// giveBackAll ends every lease as the store closes: nothing was lost, but a
+// giveBackAll ends every lease when the store closes. No delivery is counted, but a
 // request may have started until now.
 func (g *group) giveBackAll() error {
 	for _, l := range g.leases {
@@ -54,7 +54,7 @@ func (g *group) giveBackAll() error {
 	return nil
 }
 
-// recoverLeases gives back what a process that ended without Close had leased.
+// recoverLeases ends the leases of a process that ended without Close.
 func (s *Store) recoverLeases() error {
 	g := &group{Store: s, now: s.now(), batch: s.db.NewBatch()}
 	defer g.close()
@@ -101,23 +101,23 @@ func (g *group) recoverLease(row leaseRow) error {
 	for _, at := range row.aside {
 		h.enqueued(at)
 	}
-	h.counted = h.busy() // what the lease held was counted
+	h.counted = h.busy() // the leased items were counted
 	h.due = max(h.due, g.now+h.delay)
 	g.touch(h)
 	return nil
 }
 
-// endedLeases remembers what the last leases completed, so that a repeated
-// completion of theirs is answered as the first was.
+// endedLeases remembers what the last leases completed, so that a repeated completion
+// gets the same answer.
 type endedLeases struct {
 	byID    map[frontier.LeaseID]*endedLease
 	order   []frontier.LeaseID
 	settled int // of all of them
 }
 
-// endedLease is a lease that is over.
+// endedLease is a lease that has ended.
 type endedLease struct {
-	settled map[bloomstore.Fingerprint]struct{} // nil: it ran out
+	settled map[bloomstore.Fingerprint]struct{} // nil if it expired
 }
 
 // Bounds of what endedLeases remembers.

@@ -10,12 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard ends the use of the store with the first write that fails. Pebble
-// answers such errors by ending the process, by a panic or by trying for ever;
-// it never sees them: the goroutine that wrote stops where it is, no other
-// write begins, and every caller of the store gets the one error.
+// guard ends the use of the store after the first write that fails. Pebble answers such
+// errors by ending the process, by a panic or by trying for ever. So it never sees them:
+// the goroutine that wrote stops where it is, no other write begins, and every caller of
+// the store gets the error.
 //
-// So once failed is closed nothing of this Store reaches the disk any more, and
+// After failed is closed, this Store writes nothing more to the disk, and the directory
+// can be opened again, even by this process.
 // the directory can be opened again, by this process too.
 type guard struct {
 	mu     sync.RWMutex  // held for reading by each write in progress
@@ -41,7 +42,7 @@ func (g *guard) failure() error {
 	return g.err
 }
 
-// write does one write to the disk. If that fails, or another did, it never returns.
+// write runs one write to the disk. If this or another write fails, it never returns.
 func (g *guard) write(op, name string, work func() error) {
 	g.mu.RLock()
 	err := g.err
@@ -54,15 +55,15 @@ func (g *guard) write(op, name string, work func() error) {
 	}
 }
 
-// stop records a failure and never returns: nothing behind it may run. The
-// goroutine stays, as do the files it has open, until the process ends.
+// stop records a failure and never returns, so that no code after it runs. The goroutine
+// and its open files stay until the process ends.
 func (g *guard) stop(err error) {
 	g.fail(err)
 	select {}
 }
 
-// await runs work, which writes, and returns its error, or the failure of a
-// write: then work has stopped for good somewhere.
+// await runs work, which writes, and returns its error. If a write failed, so that work
+// never returns, it returns that failure.
 func (g *guard) await(work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -74,7 +75,7 @@ func (g *guard) await(work func() error) error {
 	}
 }
 
-// guardFS is what pebble has for a file system.
+// guardFS is the file system of pebble.
 type guardFS struct {
 	vfs.FS
 	guard *guard
@@ -82,8 +83,8 @@ type guardFS struct {
 
 func (f guardFS) Unwrap() vfs.FS { return f.FS }
 
-// Lock does nothing: the crawl's directory is locked, and that lock must be
-// free after a failure, when pebble gives nothing back any more.
+// Lock does nothing: the crawl's directory has its own lock, which must be free after a
+// failure, when pebble releases nothing.
 func (f guardFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // open guards the opening of a file to write to.
@@ -131,7 +132,7 @@ func (f guardFS) MkdirAll(name string, mode fs.FileMode) error {
 	return nil
 }
 
-// Remove passes on that there is nothing to remove, which pebble expects.
+// Remove returns errors for missing files, which pebble expects.
 func (f guardFS) Remove(name string) (absent error) {
 	f.guard.write("remove", name, func() error {
 		err := f.FS.Remove(name)

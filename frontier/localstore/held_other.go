@@ -2,5 +2,5 @@
 
 package localstore
 
-// heldByOther reports false: these systems do not say who has locked a file.
+// heldByOther returns false: these systems do not tell which process has locked a file.
 func heldByOther(string) bool { return false }

@@ -4,17 +4,17 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// host is what the store knows of a host key; its row outlives its queue.
+// host is the state of a host key. Its row outlives its queue.
 type host struct {
 	key     string
 	due     int64  // not to be leased earlier, µs
-	indexed int64  // the time under which tableDue has it; 0: not there
+	indexed int64  // the key of the host in tableDue; 0 means that it is not there
 	delay   int64  // µs between two starts
-	most    uint64 // items that may ever be added; 0: no limit. Not in the row
+	most    uint64 // maximum of added; 0 means no limit. Not in the row
 	added   uint64 // items ever added
 	delayed uint64 // items in tableDelayed
 	waiting [frontier.Priorities]uint64
-	head    [frontier.Priorities]uint64 // no waiting item has a lower sequence: keeps scans off tombstones
+	head    [frontier.Priorities]uint64 // no waiting item has a lower sequence, so that scans skip tombstones
 
 	lease   *lease
 	dirty   bool
@@ -33,8 +33,8 @@ func (h *host) busy() bool {
 	return h.waits() > 0 || h.delayed > 0 || h.lease != nil && len(h.lease.held)+len(h.lease.aside) > 0
 }
 
-// enqueued notes a new item at a place of the host's queue.
-func (h *host) enqueued(at place) {
+// enqueued updates the host after an item was added to its queue.
+func (h *host) enqueued(at queuePos) {
 	p := at.priority
 	if h.waiting[p] == 0 || at.seq < h.head[p] {
 		h.head[p] = at.seq
@@ -66,7 +66,7 @@ func (g *group) hostOf(key string) (*host, error) {
 	return h, nil
 }
 
-// touch notes that h changes in this group.
+// touch marks h as changed in this group.
 func (g *group) touch(h *host) {
 	if !h.dirty {
 		h.dirty = true
@@ -74,8 +74,7 @@ func (g *group) touch(h *host) {
 	}
 }
 
-// writeHosts writes the rows of the hosts that changed and their places among
-// the due ones.
+// writeHosts writes the rows of the changed hosts and their keys in tableDue.
 func (g *group) writeHosts() error {
 	for _, h := range g.dirty {
 		want := int64(0)
@@ -109,7 +108,7 @@ func (g *group) writeHosts() error {
 	return nil
 }
 
-// trimHosts forgets rows of hosts that nobody holds, once there are many.
+// trimHosts drops rows of hosts that are not leased from memory, if there are many.
 func (s *Store) trimHosts() {
 	if len(s.hosts) <= maxHosts {
 		return

@@ -18,7 +18,7 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	if err != nil {
 		return frontier.Stats{}, err
 	}
-	f := s.filter.Stats() // reads all bits: not while the committer waits
+	f := s.filter.Stats() // outside the committer, because it reads all bits
 	stats.Filter = frontier.FilterStats{Capacity: f.Capacity, Keys: f.Keys, Layers: len(f.Layers), Bytes: f.Bytes, FPR: f.FPR}
 	return stats, nil
 }
@@ -30,7 +30,7 @@ func (s *Store) counters() frontier.Stats {
 	return stats
 }
 
-// view is the store as of one moment.
+// view is the store at one moment.
 type view struct {
 	*pebble.Snapshot
 	now    int64
@@ -38,19 +38,19 @@ type view struct {
 	leased map[string]*leasedHost
 }
 
-// leasedHost is what a lease holds of its host.
+// leasedHost is the part of a host that its lease holds.
 type leasedHost struct {
 	items  []frontier.Item
-	places map[place]bool
+	places map[queuePos]bool
 }
 
-// look takes a view; the caller closes it.
+// look returns a view, which the caller must close.
 func (s *Store) look(ctx context.Context) (view, error) {
 	var v view
 	err := s.ask(ctx, func(g *group) {
 		v = view{Snapshot: g.db.NewSnapshot(), now: g.now, meta: g.meta, leased: make(map[string]*leasedHost)}
 		for _, l := range g.leases {
-			lh := &leasedHost{items: l.items(), places: make(map[place]bool)}
+			lh := &leasedHost{items: l.items(), places: make(map[queuePos]bool)}
 			for i := range l.held {
 				lh.places[l.held[i].at] = true
 			}
@@ -63,8 +63,7 @@ func (s *Store) look(ctx context.Context) (view, error) {
 	return v, nil
 }
 
-// Lookup implements frontier.Inspector. For a URL that waits it reads its
-// host's queue.
+// Lookup implements frontier.Inspector. If the URL waits, it reads its host's queue.
 func (s *Store) Lookup(ctx context.Context, key, url string) (frontier.Status, error) {
 	v, err := s.look(ctx)
 	if err != nil {
@@ -100,7 +99,7 @@ func (s *Store) lookup(v view, key, url string) (frontier.Status, error) {
 	return status, err
 }
 
-// find says where a URL is by the tables alone: a leased item counts as queued.
+// find returns the state of a URL from the tables only: a leased item counts as queued.
 func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status, err error) {
 	print := s.hasher.Fingerprint(url)
 	row, closer, err := r.Get(outcomeKey(print))
@@ -131,7 +130,7 @@ func (s *Store) find(r pebble.Reader, host, url string) (status frontier.Status,
 		}
 		return status.State == frontier.Unknown
 	}
-	err = s.scanQueue(r, host, func(_ place, item frontier.Item) bool { return found(item) })
+	err = s.scanQueue(r, host, func(_ queuePos, item frontier.Item) bool { return found(item) })
 	if err == nil && status.State == frontier.Unknown {
 		err = s.scanDelayed(r, found)
 	}
@@ -161,7 +160,7 @@ func (s *Store) List(ctx context.Context, state frontier.State, host string, vis
 		return s.scanFailed(v, host, func(_ []byte, item frontier.Item) bool { return visit(item) })
 	case frontier.Queued:
 		more := true
-		err := s.scanQueue(v, host, func(at place, item frontier.Item) bool {
+		err := s.scanQueue(v, host, func(at queuePos, item frontier.Item) bool {
 			if lh := v.leased[item.Host]; lh == nil || !lh.places[at] {
 				more = visit(item)
 			}
@@ -200,8 +199,8 @@ func (s *Store) scanRange(r pebble.Reader, lower, upper []byte, visit func(key, 
 	return nil
 }
 
-// scanQueue visits the queue of host, of all hosts when it is empty.
-func (s *Store) scanQueue(r pebble.Reader, host string, visit func(place, frontier.Item) bool) error {
+// scanQueue visits the queue of host, or those of all hosts if it is empty.
+func (s *Store) scanQueue(r pebble.Reader, host string, visit func(queuePos, frontier.Item) bool) error {
 	lower, upper := table(tableQueue)
 	if host != "" {
 		lower = queuePrefix(host)
@@ -235,9 +234,9 @@ func (s *Store) scanDelayed(r pebble.Reader, visit func(frontier.Item) bool) err
 	})
 }
 
-// scanWaiting visits everything that has no outcome yet.
+// scanWaiting visits all items that have no outcome yet.
 func (s *Store) scanWaiting(r pebble.Reader, visit func(frontier.Item) bool) error {
-	if err := s.scanQueue(r, "", func(_ place, item frontier.Item) bool { return visit(item) }); err != nil {
+	if err := s.scanQueue(r, "", func(_ queuePos, item frontier.Item) bool { return visit(item) }); err != nil {
 		return err
 	}
 	return s.scanDelayed(r, visit)

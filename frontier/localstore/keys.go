@@ -8,13 +8,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// The key space: one letter a table. Numbers are big-endian, so that they sort.
+// The key space: one letter for each table. Numbers are big-endian, so that they sort.
 const (
-	tableMeta    = 'm' // nothing -> meta, JSON: the counters, and what the filter's files are
+	tableMeta    = 'm' // nothing -> meta, JSON: the counters and the files of the filter
 	tableHost    = 'h' // host key -> host row
 	tableBlob    = 'b' // host key -> HostUpdate.Blob
 	tableQueue   = 'q' // host key, 0, priority, sequence -> entry
-	tableDue     = 'd' // due µs, host key -> nothing: hosts with waiting items that nobody leases
+	tableDue     = 'd' // due µs, host key -> nothing: hosts with waiting items that are not leased
 	tableDelayed = 'z' // due µs, sequence -> host key, 0, entry
 	tableLease   = 'l' // lease id -> lease row
 	tableOutcome = 'o' // fingerprint -> outcome row
@@ -42,27 +42,27 @@ func shadowKey(f bloomstore.Fingerprint) []byte { return append([]byte{tableShad
 
 func journalKey(seq uint64) []byte { return binary.BigEndian.AppendUint64([]byte{tableJournal}, seq) }
 
-// place is where an item stands in its host's queue.
-type place struct {
+// queuePos is the position of an item in its host's queue.
+type queuePos struct {
 	priority frontier.Priority
 	seq      uint64
 }
 
-func appendQueueKey(b []byte, host string, at place) []byte {
+func appendQueueKey(b []byte, host string, at queuePos) []byte {
 	b = append(append(append(b, tableQueue), host...), 0, byte(at.priority))
 	return binary.BigEndian.AppendUint64(b, at.seq)
 }
 
-// queuePrefix is what all keys of a host's queue start with.
+// queuePrefix is the prefix of all keys of a host's queue.
 func queuePrefix(host string) []byte { return append(append([]byte{tableQueue}, host...), 0) }
 
-// splitQueueKey takes a key of tableQueue apart; host aliases key.
-func splitQueueKey(key []byte) (host []byte, at place, ok bool) {
+// splitQueueKey splits a key of tableQueue; host aliases key.
+func splitQueueKey(key []byte) (host []byte, at queuePos, ok bool) {
 	n := len(key) - 10
 	if n < 1 || key[n] != 0 {
-		return nil, place{}, false
+		return nil, queuePos{}, false
 	}
-	return key[1:n], place{frontier.Priority(key[n+1]), binary.BigEndian.Uint64(key[n+2:])}, true
+	return key[1:n], queuePos{frontier.Priority(key[n+1]), binary.BigEndian.Uint64(key[n+2:])}, true
 }
 
 func appendDueKey(b []byte, due int64, host string) []byte {

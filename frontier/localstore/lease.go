@@ -12,31 +12,31 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// lease is a host in a worker's hands.
+// lease is a lease of one host.
 type lease struct {
 	id       frontier.LeaseID
 	host     *host
 	inFlight int
 	deadline int64
-	held     []heldItem // in the worker's hands, in the order of handing out
+	held     []heldItem // items that the worker holds, in the order in which it got them
 
-	// settled are the items completed under this lease. They are not handed out
-	// under it again, so that the repeat of a completion cannot be taken for a
-	// second one: those that wait for another try are aside until it ends.
+	// settled are the items completed under this lease. They are not leased again under
+	// it, so that a repeated completion is not taken for a second one. Those that wait for
+	// another attempt are set aside until it ends.
 	settled map[bloomstore.Fingerprint]struct{}
-	aside   []place
+	aside   []queuePos
 
-	recent []frontier.Item // the last items handed out, for a caller who lost an answer
+	recent []frontier.Item // the last items of the lease, for callers that lost an answer
 	past   int             // items handed out before those
 }
 
-// heldItem is an item in a worker's hands. Its row stays in the queue.
+// heldItem is an item that the worker holds. Its row stays in the queue.
 type heldItem struct {
 	item frontier.Item
-	at   place
+	at   queuePos
 }
 
-// held returns the index of an item among those held, -1 if it is not.
+// find returns the index of an item in held, or -1.
 func (l *lease) find(print bloomstore.Fingerprint) int {
 	return slices.IndexFunc(l.held, func(h heldItem) bool { return h.item.Fingerprint == print })
 }
@@ -49,11 +49,11 @@ func (l *lease) items() []frontier.Item {
 	return items
 }
 
-// maxRecent is how many items before those that a caller knows of are kept.
+// maxRecent is how many items that the caller has received are kept.
 const maxRecent = 256
 
-// since returns what was handed out after the first known items, and forgets
-// what is long known, so that a long lease stays small.
+// since returns the items after the first known ones, and drops older ones, so that a
+// long lease stays small.
 func (l *lease) since(known int) []frontier.Item {
 	if surplus := min(known-l.past, len(l.recent)) - maxRecent; surplus > 0 {
 		l.recent = slices.Delete(l.recent, 0, surplus)
@@ -103,8 +103,7 @@ func (g *group) lease(request frontier.LeaseRequest) (frontier.Grant, error) {
 	return grant, nil
 }
 
-// leaseDue leases due hosts under the fresh ids. It returns when the next one
-// that it left is due.
+// leaseDue leases due hosts under the fresh ids. It returns when the next host is due.
 func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, fresh []frontier.LeaseID) (int64, error) {
 	if g.due == nil {
 		lower, upper := table(tableDue)
@@ -121,7 +120,7 @@ func (g *group) leaseDue(grant *frontier.Grant, request frontier.LeaseRequest, f
 			return 0, err
 		}
 		if h.lease != nil {
-			continue // this group leased it; its row here is about to go
+			continue // leased by this group; its row is about to be removed
 		}
 		g.dueFloor = max(g.dueFloor, min(due, g.now))
 		if due > g.now || len(fresh) == 0 {
@@ -155,8 +154,8 @@ func (g *group) leaseHost(grant *frontier.Grant, request frontier.LeaseRequest, 
 	return g.grantTo(grant, l)
 }
 
-// batchSize is how many items of a host a lease holds at first: what one lease
-// time has room for.
+// batchSize returns how many items of a host a lease holds at first: as many as one
+// lease has time for.
 func batchSize(ttl time.Duration, delay int64) int {
 	if delay <= 0 {
 		return MaxBatch
@@ -164,7 +163,7 @@ func batchSize(ttl time.Duration, delay int64) int {
 	return int(min(max(ttl.Microseconds()/delay, 1), MaxBatch))
 }
 
-// pagesLeft is how many more items may be handed out under a limit of pages; 0 is none.
+// pagesLeft returns how many more items a limit of pages permits; 0 means no limit.
 func (g *group) pagesLeft(limit uint64) int {
 	taken := g.meta.Stats.Pages + g.meta.Stats.Leased
 	switch {
@@ -176,7 +175,7 @@ func (g *group) pagesLeft(limit uint64) int {
 	return int(min(limit-taken, 1<<20))
 }
 
-// grantTo adds a lease to a grant, with what it holds.
+// grantTo adds a lease and its items to a grant.
 func (g *group) grantTo(grant *frontier.Grant, l *lease) error {
 	blob, err := g.get(blobKey(l.host.key))
 	if err != nil {
@@ -212,14 +211,14 @@ func (g *group) take(l *lease, n int) error {
 	return nil
 }
 
-// takePriority moves up to n waiting items of one priority into the lease, and
-// those that it settled aside.
+// takePriority moves up to n waiting items of one priority into the lease, and sets aside
+// those that it settled.
 func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
 	h := l.host
 	if n == 0 || h.waiting[p] == 0 {
 		return nil
 	}
-	g.scratch = appendQueueKey(g.scratch[:0], h.key, place{p, h.head[p]})
+	g.scratch = appendQueueKey(g.scratch[:0], h.key, queuePos{p, h.head[p]})
 	prefix := g.scratch[:len(g.scratch)-8]
 	for ok := g.queue.SeekGE(g.scratch); n > 0 && h.waiting[p] > 0; ok = g.queue.Next() {
 		if !ok || !bytes.HasPrefix(g.queue.Key(), prefix) {
@@ -249,14 +248,14 @@ func (g *group) takePriority(l *lease, p frontier.Priority, n int) error {
 	return nil
 }
 
-// writeLease writes the row that a start after a crash reads.
+// writeLease writes the row that is read after a crash.
 func (g *group) writeLease(l *lease) {
 	g.scratch = appendLease(g.scratch[:0], l)
 	g.set(leaseKey(l.id), g.scratch)
 }
 
-// Extend implements frontier.Store. It goes back at most maxRecent items
-// behind the largest topUp.Known that it was told.
+// Extend implements frontier.Store. It returns at most maxRecent items before the largest
+// topUp.Known of earlier calls.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	var extension frontier.Extension
 	err := s.do(ctx, &op{grant: func(g *group) error {

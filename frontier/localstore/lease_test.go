@@ -42,8 +42,9 @@ func addPages(t *testing.T, s *Store, host string, n int) {
 	}
 }
 
-// TestLongLeaseStaysSmall works a large host off under one lease: neither its
-// row nor what is kept of it for repeats grows with what it completed.
+// TestLongLeaseStaysSmall works through a large host under one lease. Neither
+// the row of the lease nor the answers kept for repeats grow with the number of
+// completed items.
 func TestLongLeaseStaysSmall(t *testing.T) {
 	s := openMem(t)
 	const pages = 5000
@@ -89,7 +90,8 @@ func TestLongLeaseStaysSmall(t *testing.T) {
 	}
 }
 
-// TestEndedLeasesAreBounded: what is kept for repeats has a limit, the newest stay.
+// TestEndedLeasesAreBounded: the answers kept for repeats are limited, and the
+// newest stay.
 func TestEndedLeasesAreBounded(t *testing.T) {
 	var ended endedLeases
 	id := func(n int) (id frontier.LeaseID) {
@@ -117,7 +119,7 @@ func TestEndedLeasesAreBounded(t *testing.T) {
 	}
 }
 
-// TestRacersRetryOnce: of racing calls of Retry each failed item is one's.
+// TestRacersRetryOnce: racing calls of Retry offer each failed item once.
 func TestRacersRetryOnce(t *testing.T) {
 	s := openMem(t)
 	const failed = 2500 // more than one group offers again
@@ -160,8 +162,8 @@ func TestRacersRetryOnce(t *testing.T) {
 	}
 }
 
-// TestClockNeverGoesBack: a clock that was set back between two runs makes no
-// host due earlier and loses no time of those that wait.
+// TestClockNeverGoesBack: if the clock is set back between two runs, no host is
+// due earlier, and waiting hosts do not wait anew.
 func TestClockNeverGoesBack(t *testing.T) {
 	fs := vfs.NewMem()
 	now := suite.NewClock()

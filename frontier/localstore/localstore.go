@@ -1,13 +1,12 @@
-// Package localstore is the embedded frontier: one directory, one process, no
-// server.
+// Package localstore is the embedded frontier: one directory, one process, no server.
 //
-// Queue, hosts, leases, exact keys, one small outcome row per finished URL and
-// the output's committed position are in pebble; the filter is in memory,
-// checkpointed beside it and rebuilt exactly from the journal of adds since.
-// One goroutine, the committer, gathers what callers ask into groups: bits,
-// verdicts and completions take effect in one order, and every answer is given
-// after its group is synced to disk. A write that fails ends this process's use
-// of the store: every call then returns that error, and the next Open finds the
+// Pebble holds the queue, hosts, leases, exact keys, one small outcome row per finished URL
+// and the output's committed position. The filter is in memory. Checkpoints write it to a
+// file, and the journal of later adds restores it exactly. One goroutine, the committer,
+// collects the calls into groups. Bits, verdicts and completions take effect in one order,
+// and every call is answered after its group is synced to disk. After a failed write the
+// store cannot be used any more: every call returns that error, and the next Open finds
+// the last committed group.
 // last group that was committed.
 package localstore
 
@@ -37,24 +36,24 @@ const NoDelay = -1
 // MaxBatch is the most items of one host that a lease holds at first.
 const MaxBatch = 32
 
-// Config says where a store is and how it behaves. Only Dir is required.
+// Config configures a store. Only Dir is required.
 type Config struct {
 	Dir      string
-	FS       vfs.FS            // nil: the operating system's
-	Settings frontier.Settings // fixed when the store is created; compared ever after
+	FS       vfs.FS            // nil means the operating system's
+	Settings frontier.Settings // fixed when the store is created, and compared later
 	Filter   membits.Config    // fixed when the store is created
 
-	Delay      time.Duration // of hosts whose HostUpdate has not said; 0 means 1 s, NoDelay none
+	Delay      time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none
 	LeaseTTL   time.Duration // 0 means 60 s
-	MaxPerHost uint64        // items added to one host over the whole crawl; 0: no limit
+	MaxPerHost uint64        // items added to one host over the whole crawl; 0 means no limit
 
-	// Windows say for each class how long a finished exact key counts as seen,
-	// from its completion; 0: for ever. Then it is new again when it is offered,
-	// in the next round, whatever MaxPerHost says.
+	// Windows are how long a finished exact key of each class counts as seen after its
+	// completion; 0 means for ever. Then it is new again when it is offered, in the next
+	// round, even beyond MaxPerHost.
 	Windows [maxClass + 1]time.Duration
 
-	// Hosts says what differs for one host key; nil: nothing.
-	Hosts func(host string) HostLimits
+	// Hosts returns the settings that differ for one host key. It is optional.
+	Hosts func(host string) frontier.HostLimits
 
 	// OpenOutput opens the output that belongs to the store. It is optional:
 	// without it completions must carry no Record.
@@ -62,19 +61,13 @@ type Config struct {
 
 	CheckpointAdds int              // adds between two checkpoints of the filter; 0 means 1,000,000 or an eighth of the keys, whichever is more
 	CacheBytes     int64            // pebble's block cache; 0 means 32 MiB
-	Now            func() time.Time // nil: time.Now; tests
+	Now            func() time.Time // for tests; nil means time.Now
 	Logger         *slog.Logger     // nil discards
 }
 
-// HostLimits are what a store does differently for one host key.
-type HostLimits struct {
-	Delay      time.Duration // instead of Config.Delay; 0: that
-	MaxPerHost uint64        // instead of Config.MaxPerHost; 0: that
-}
-
-// limits returns the delay and the most items of a host.
+// limits returns the delay and the maximum number of items of a host.
 func (c *Config) limits(host string) (delay time.Duration, most uint64) {
-	var own HostLimits
+	var own frontier.HostLimits
 	if c.Hosts != nil {
 		own = c.Hosts(host)
 	}
@@ -124,24 +117,24 @@ type Store struct {
 	cfg    Config
 	fs     vfs.FS // as configured: errors are returned
 	guard  *guard
-	card   card // what crawl.json says
+	card   card // the content of crawl.json
 	hasher bloomstore.Hasher
 	unlock func() error
 	mode   mode
 
 	db     *pebble.DB
 	filter *membits.Filter
-	output frontier.Output // nil: none
+	output frontier.Output // nil means none
 
 	ops           chan *op
 	closing       chan struct{}  // closed by Close
 	stopped       chan struct{}  // closed when the committer returned
 	behind        sync.WaitGroup // checkpoints being written
-	commits       atomic.Uint64  // that Commits returns
-	checkpointing atomic.Bool    // a checkpoint is written, or its predecessors are removed
-	close         func() error   // what Close does, once
+	commits       atomic.Uint64  // see Commits
+	checkpointing atomic.Bool    // a checkpoint is being written, or older ones are being removed
+	close         func() error   // runs once, in Close
 	scope         *scopeCache
-	places        *recent.Keys // of groups, that keys have
+	members       *recent.Keys // keys of quota groups
 
 	state // the committer's
 }
@@ -154,19 +147,19 @@ var (
 	_ frontier.Control   = (*Store)(nil)
 )
 
-// state belongs to the committer: nobody else reads or writes it.
+// state belongs to the committer: no other goroutine reads or writes it.
 type state struct {
 	meta         meta
-	opened       time.Time // what the clock counts from
+	opened       time.Time // the start of the clock
 	clock        int64     // µs since 1970: the store's time, which never goes back
 	hosts        map[string]*host
 	leases       map[frontier.LeaseID]*lease
 	ended        endedLeases
-	dueFloor     int64 // no host is indexed under an earlier time: scans begin behind the tombstones
-	delayedFloor int64 // the same of tableDelayed
+	dueFloor     int64 // no host is indexed under an earlier time, so that scans skip tombstones
+	delayedFloor int64 // the same for tableDelayed
 	nextDelayed  int64 // no delayed item is due earlier
-	nextExpiry   int64 // no lease runs out earlier
-	presentUntil int64 // until then the directory counts as being there
+	nextExpiry   int64 // no lease expires earlier
+	presentUntil int64 // until then the directory is known to exist
 	journaled    int   // adds in the journal
 }
 
@@ -175,14 +168,14 @@ const never = math.MaxInt64
 // meta is the row of counters: written with every group.
 type meta struct {
 	Crawl      hexKey            `json:"crawl"`   // the id in the card
-	Seq        uint64            `json:"seq"`     // last number given to a queue, delayed or failed row
+	Seq        uint64            `json:"seq"`     // last number of a queue, delayed or failed row
 	Journal    uint64            `json:"journal"` // last journal row
 	Clock      int64             `json:"clock"`
 	Stats      frontier.Stats    `json:"stats"` // without the filter
 	Position   frontier.Position `json:"position,omitempty"`
-	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; none yet: empty
+	Checkpoint string            `json:"checkpoint,omitempty"` // file with the filter's bits; empty means none yet
 	Replay     uint64            `json:"replay"`               // first journal row that is not in it
-	Known      uint64            `json:"known,omitempty"`      // keys in the filter that were never added: see Know
+	Known      uint64            `json:"known,omitempty"`      // keys in the filter that were never added: see MarkSeen
 	Lost       *RecordLoss       `json:"lost,omitempty"`       // records that are missing: see AcceptLoss
 }
 
@@ -192,8 +185,8 @@ func (s *Store) ID() [16]byte { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// Failed is closed when a write failed and the store cannot be used any more;
-// Err then says why.
+// Failed returns a channel that is closed when a write failed and the store cannot be used
+// any more. Err then returns the error.
 func (s *Store) Failed() <-chan struct{} { return s.guard.failed }
 
 // Commits returns how often this process has committed changes and synced them
@@ -203,11 +196,10 @@ func (s *Store) Commits() uint64 { return s.commits.Load() }
 // Err returns the error that ended the use of the store, or nil.
 func (s *Store) Err() error { return s.guard.failure() }
 
-// Close gives back all leases, writes a checkpoint of the filter and releases
-// the directory. A host that was leased is due no earlier than one delay from
-// now. After a failed write it returns that failure and writes nothing: what
-// was committed is on disk, and what the store has in memory stays until the
-// process ends.
+// Close ends all leases, writes a checkpoint of the filter and releases the directory. A
+// host that was leased is due no earlier than one delay from now. After a failed write it
+// returns that failure and writes nothing: what was committed is on disk, and the store's
+// memory is kept until the process ends.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shutDown() error {
@@ -224,19 +216,19 @@ func (s *Store) shutDown() error {
 		}
 		return errors.Join(err, s.db.Close())
 	})
-	s.behind.Wait() // it writes beside the guard
+	s.behind.Wait() // it does not use the guard
 	return errors.Join(err, s.unlock())
 }
 
-// now returns the store's time in µs since 1970. Within a process it follows
-// the monotonic clock, and it starts no earlier than the last process's end.
+// now returns the store's time in µs since 1970. It follows the monotonic clock, and
+// starts no earlier than the last process's end.
 func (s *Store) now() int64 {
 	t := s.cfg.Now()
 	s.clock = max(s.clock, s.meta.Clock+t.Sub(s.opened).Microseconds())
 	return s.clock
 }
 
-// do hands an op to the committer and waits until its group is on disk.
+// do passes an op to the committer and waits until its group is on disk.
 func (s *Store) do(ctx context.Context, o *op) error {
 	if s.mode == readOnly {
 		return ErrReadOnly

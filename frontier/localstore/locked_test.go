@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
-func TestLocked(t *testing.T) {
+func TestLockedByProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	if _, err := localstore.Locked(nil, dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: error %v", err)

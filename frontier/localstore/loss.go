@@ -6,18 +6,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// RecordLoss counts the records that were committed and are in the files no
-// more, after a user said to go on without them.
+// RecordLoss counts committed records that are missing from the files, after a user
+// accepted the loss.
 type RecordLoss struct {
 	Records        uint64                      `json:"records"`
 	Pages          uint64                      `json:"pages"` // of them, with a status
 	Outcomes       map[frontier.Outcome]uint64 `json:"outcomes,omitempty"`
-	Done, Failures RecordSum                   // as Finished and Failures of a Recount
+	Done, Failures RecordSum                   // like Finished and Failures of a Recount
 }
 
-// AcceptLoss has the records end at position from now on, and remembers what is
-// missing in all: it replaces an earlier loss. The URLs of missing records keep
-// their outcomes. The store must have been opened without an output.
+// AcceptLoss sets the end of the records to position, and stores what is missing in all,
+// which replaces an earlier loss. The URLs of missing records keep their outcomes. The
+// store must have been opened without an output.
 func (s *Store) AcceptLoss(ctx context.Context, position frontier.Position, loss RecordLoss) error {
 	return s.do(ctx, &op{change: func(g *group) error {
 		g.meta.Position, g.meta.Lost = position, &loss

@@ -25,22 +25,21 @@ const (
 	dbDir    = "store"
 )
 
-// Open opens the store in cfg.Dir, or creates it. It finds what the last
-// process committed, whether that closed the store or was killed: what it had
-// leased is given back, and no host that it had leased is due before one delay
-// from now.
+// Open opens the store in cfg.Dir, or creates it. It finds what the last process
+// committed, even if that was killed. Leases of that process end, and no host that it had
+// leased is due before one delay from now.
 //
-// ErrLocked: another process has it open. ErrParamsMismatch: cfg.Settings
-// differ from those it was created with (a *frontier.SettingsError), or the
-// directory has another format or is somebody else's. ErrFilterLost: the
-// filter's file is gone or damaged; Rebuild makes it anew from the tables.
+// It returns ErrLocked if another process has the store open, ErrParamsMismatch if
+// cfg.Settings differ from the stored ones (a *frontier.SettingsError) or the directory has
+// another format or belongs to another crawl, and ErrFilterLost if the filter's file is
+// missing or damaged; Rebuild then restores it from the tables.
 func Open(cfg Config) (*Store, error) { return open(cfg, readWrite) }
 
-// Rebuild opens a store like Open, with its filter made anew from the queue,
-// the outcomes and the exact keys.
+// Rebuild opens a store like Open, and rebuilds its filter from the queue, the outcomes
+// and the exact keys.
 func Rebuild(cfg Config) (*Store, error) { return open(cfg, rebuilding) }
 
-// mode is how a store is opened.
+// mode is a way to open a store.
 type mode int
 
 const (
@@ -57,7 +56,7 @@ func open(cfg Config, how mode) (*Store, error) {
 	s := &Store{
 		cfg: cfg, fs: cfg.FS, guard: newGuard(), mode: how,
 		ops: make(chan *op, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
-		scope: newScopeCache(), places: recent.New(rememberedKeys),
+		scope: newScopeCache(), members: recent.New(rememberedKeys),
 	}
 	s.close = sync.OnceValue(s.shutDown)
 	s.hosts, s.leases = make(map[string]*host), make(map[frontier.LeaseID]*lease)
@@ -86,7 +85,7 @@ func (s *Store) enter() (exists bool, err error) {
 		return false, err
 	}
 	lock, err := s.fs.Lock(s.fs.PathJoin(dir, lockFile))
-	if _, ok := errors.AsType[*fs.PathError](err); ok { // the file, not the lock
+	if _, ok := errors.AsType[*fs.PathError](err); ok { // the file failed, not the lock
 		return false, fmt.Errorf("localstore: %w", err)
 	}
 	if err != nil {
@@ -103,11 +102,10 @@ func (s *Store) enter() (exists bool, err error) {
 	if err != nil {
 		return false, errors.Join(err, s.unlock())
 	}
-	hideCard(s.fs, dir)
 	return true, nil
 }
 
-// refuseForeign refuses a directory that holds something, but no crawl.
+// refuseForeign returns an error for a directory that is not empty and has no crawl.
 func (s *Store) refuseForeign() error {
 	names, err := s.fs.List(s.cfg.Dir)
 	if err != nil {
@@ -118,7 +116,7 @@ func (s *Store) refuseForeign() error {
 		switch name {
 		case cardFile:
 			return nil
-		case lockFile, cardFile + durable.NewSuffix, dbDir: // of a creation that was interrupted
+		case lockFile, cardFile + durable.NewSuffix, dbDir: // left by an interrupted creation
 		default:
 			foreign = name
 		}
@@ -129,9 +127,8 @@ func (s *Store) refuseForeign() error {
 	return nil
 }
 
-// load reads everything from the directory. The card of a new crawl is written
-// after its empty store, so that a store that is missing is never taken for
-// one that was just created.
+// load reads everything from the directory. The card of a new crawl is written after its
+// empty store, so that a missing store is never taken for a new one.
 func (s *Store) load(exists bool) error {
 	if err := s.openDB(exists); err != nil {
 		return err
@@ -165,13 +162,13 @@ func (s *Store) loadState(exists bool) (err error) {
 		return err
 	}
 	if s.mode == rebuilding {
-		s.meta.Journal++ // a file name of its own
+		s.meta.Journal++ // gives the file a new name
 		return s.checkpoint(s.snapshotFilter(), s.commitOne)
 	}
 	return nil
 }
 
-// create makes a new crawl in an empty store. Its card comes last.
+// create creates a new crawl in an empty store. Its card comes last.
 func (s *Store) create() (err error) {
 	err = s.scanRange(s.db, nil, nil, func(_, _ []byte) (bool, error) {
 		return false, mismatch("%s has a store but no %s, which holds the key of its fingerprints", s.cfg.Dir, cardFile)
@@ -190,7 +187,7 @@ func (s *Store) create() (err error) {
 	return nil
 }
 
-// resume reads what a crawl had committed.
+// resume reads what an existing crawl has committed.
 func (s *Store) resume() error {
 	s.hasher = bloomstore.NewHasher(bloomstore.Key(s.card.Key))
 	if err := s.readMeta(); err != nil {
@@ -241,7 +238,7 @@ func (s *Store) readMeta() error {
 	if err != nil {
 		return err
 	}
-	if row == nil { // nothing was ever committed
+	if row == nil { // no group was ever committed
 		s.meta.Crawl = s.card.ID
 		return nil
 	}
@@ -279,7 +276,7 @@ func (s *Store) openFilter() (err error) {
 	return it.Error()
 }
 
-// replay restores the adds of one journal row, run by run of one layer.
+// replay adds the keys of one journal row to the filter.
 func (s *Store) replay(row []byte) (int, error) {
 	if len(row)%journalAdd != 0 {
 		return 0, errRow

@@ -13,8 +13,7 @@ import (
 )
 
 // lines is an Output with one line for a record. Each opening begins a file, so
-// that nothing needs to be cut: what counts of a file is its length in the
-// position.
+// that nothing needs to be cut: the position says how much of each file counts.
 type lines struct {
 	fs       vfs.FS
 	dir      string

@@ -23,8 +23,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// TestPowerLoss makes random calls, takes the power at a random write and opens
-// what is left; then it goes on from there. Whatever was answered must be there.
+// TestPowerLoss makes random calls, takes the power at a random write, opens
+// what is left, and continues from there. Everything that was answered must be
+// there.
 func TestPowerLoss(t *testing.T) {
 	runs, crashes := 4, 60
 	if testing.Short() {
@@ -54,26 +55,26 @@ type outage struct {
 	store *Store
 	ids   uint64
 
-	mu    sync.Mutex // guards what follows; the power goes in whatever goroutine writes
+	mu    sync.Mutex // guards what follows; any goroutine that writes may take the power
 	known ledger
 	until int // writes until the power goes
 	chaos *rand.Rand
-	lost  *vfs.MemFS // the disk after the power went; nil: it did not yet
-	then  ledger     // what was known at that moment
+	lost  *vfs.MemFS // the disk after the power was taken; nil before
+	then  ledger     // the ledger at that moment
 }
 
-// ledger is what the test was told.
+// ledger is what the test knows from answers.
 type ledger struct {
 	urls    map[string]fate
 	records map[string]bool // by line: false while the call that writes it is not answered
 	leases  map[string]held // by host
-	asked   bool            // a call of Lease or Retry is not answered yet: anything may be leased
+	asked   bool            // a call of Lease or Retry is not answered yet: any item may be leased
 }
 
 // fate is what the test knows of a URL that it offered.
 type fate struct {
 	item       frontier.Offer
-	added      bool           // said to be known: answered added or seen
+	added      bool           // marked as known: answered added or seen
 	won        bool           // answered added
 	state      frontier.State // Queued also while it is leased
 	pending    bool           // a call that changes it is not answered yet
@@ -115,7 +116,7 @@ func newOutage(t *testing.T, seed uint64) *outage {
 	return o
 }
 
-// tick counts a write that is about to be made.
+// tick counts a write just before it is made.
 func (o *outage) tick() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,7 +158,7 @@ func (o *outage) run(crashes int) {
 }
 
 // life opens the crawl on the disk that is left, checks it, and works until the
-// power is gone.
+// power is taken.
 func (o *outage) life() {
 	o.mu.Lock()
 	o.until, o.lost = 1+o.rng.IntN(150), nil
@@ -245,7 +246,7 @@ func (o *outage) items() []frontier.Offer {
 	return items
 }
 
-// offered notes that items are about to be offered.
+// offered notes that items will be offered.
 func (o *outage) offered(items []frontier.Offer) {
 	for _, item := range items {
 		if _, ok := o.known.urls[item.URL]; !ok {
@@ -308,7 +309,7 @@ func (o *outage) lease() {
 	}
 }
 
-// extend tops up a lease that no call of this step is about.
+// extend tops up a lease that no other call of this step uses.
 func (o *outage) extend() {
 	host, h, ok := o.free()
 	if !ok {
@@ -325,7 +326,7 @@ func (o *outage) extend() {
 	o.known.leases[host] = h
 }
 
-// free returns a lease that no call of this step is about.
+// free returns a lease that no other call of this step uses.
 func (o *outage) free() (host string, _ held, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -357,7 +358,8 @@ func (o *outage) retry() {
 	}
 }
 
-// complete completes some items of a lease that no call of this step is about.
+// complete completes some items of a lease that no other call of this step
+// uses.
 func (o *outage) complete() func() {
 	host, h, ok := o.free()
 	if !ok {

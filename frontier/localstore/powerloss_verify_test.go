@@ -9,11 +9,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// verify holds the store that was just opened to what the test was told before
-// the power went. What was not answered then is known from the store now.
+// verify checks the newly opened store against the answers from before the
+// power loss. Whatever had no answer then is read from the store now.
 func (o *outage) verify() {
 	o.mu.Lock()
-	known := o.known.clone() // the power may go again at any moment
+	known := o.known.clone() // the power may be taken again at any moment
 	o.mu.Unlock()
 	for _, fault := range checkTables(o.store) {
 		o.t.Error(fault)
@@ -97,8 +97,8 @@ func (o *outage) verifyURLs(known *ledger) {
 	}
 }
 
-// inFlight returns the items that were in the worker's hands: true for those
-// that it could have been working on.
+// inFlight returns the items that the worker held; true for those that a
+// request may have been under way for.
 func (l *ledger) inFlight() map[string]bool {
 	lost := make(map[string]bool)
 	for _, h := range l.leases {
@@ -156,10 +156,10 @@ func (o *outage) verifyRecords(known *ledger) {
 	}
 }
 
-// verifyFilter: the filter is that of all URLs that were added, bit for bit.
+// verifyFilter: the filter is the one of all URLs that were added, bit for bit.
 func (o *outage) verifyFilter(known *ledger) {
 	if o.cfg.Filter.Growth == membits.GrowthOn {
-		for url := range known.urls { // which layer has it depends on the order
+		for url := range known.urls { // the layer that has it depends on the order
 			if !o.store.filter.Has(o.store.hasher.Fingerprint(url)) {
 				o.t.Errorf("the filter has lost %s", url)
 			}

@@ -9,12 +9,12 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// quotaKey is the row of a group, or of the place that a key has in it.
+// quotaKey returns the key of a group's row, or the prefix of the rows of its keys.
 func quotaKey(group string) []byte { return append([]byte{tableQuota}, group...) }
 
-// Claim implements frontier.Quota. Keys that are not remembered are decided in
+// Reserve implements frontier.Quota. Keys that are not remembered are decided in
 // one group of the committer.
-func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
 	has := make([]bool, len(keys))
 	var open []int // indexes of keys that the committer decides
 	names := make([]string, len(keys))
@@ -23,17 +23,17 @@ func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64
 			return nil, fmt.Errorf("localstore: group %q has a zero byte in its name", k.Group)
 		}
 		names[i] = k.String()
-		if has[i] = s.places.Has(names[i]); !has[i] {
+		if has[i] = s.members.Has(names[i]); !has[i] {
 			open = append(open, i)
 		}
 	}
 	if len(open) == 0 {
 		return has, nil
 	}
-	decided := make([]bool, len(open)) // by the committer, which may outlive this call when ctx ends
+	decided := make([]bool, len(open)) // written by the committer, even after ctx has ended
 	err := s.do(ctx, &op{change: func(g *group) (err error) {
 		for j, i := range open {
-			if decided[j], err = g.claim(keys[i].Group, names[i], most); err != nil {
+			if decided[j], err = g.reserve(keys[i].Group, names[i], most); err != nil {
 				return err
 			}
 		}
@@ -44,43 +44,44 @@ func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64
 	}
 	for j, i := range open {
 		if has[i] = decided[j]; has[i] {
-			s.places.Add(names[i])
+			s.members.Add(names[i])
 		}
 	}
 	return has, nil
 }
 
-func (g *group) claim(name, place string, most uint64) (bool, error) {
-	if g.placed[place] {
+// reserve adds a member, which is group and key joined, to its quota group.
+func (g *group) reserve(name, member string, most uint64) (bool, error) {
+	if g.reserved[member] {
 		return true, nil
 	}
-	taken, known := g.taken[name]
+	size, known := g.sizes[name]
 	if !known {
 		var err error
-		if taken, err = g.quotaTaken(name); err != nil {
+		if size, err = g.quotaSize(name); err != nil {
 			return false, err
 		}
 	}
-	if taken > 0 { // as it is not for the first host of a domain, and most have one
-		row, err := g.get(quotaKey(place))
+	if size > 0 { // not for the first host of a domain, and most domains have one
+		row, err := g.get(quotaKey(member))
 		if err != nil || row != nil {
 			return row != nil, err
 		}
 	}
-	if taken >= most {
+	if size >= most {
 		return false, nil
 	}
-	if g.taken == nil {
-		g.taken, g.placed = make(map[string]uint64), make(map[string]bool)
+	if g.sizes == nil {
+		g.sizes, g.reserved = make(map[string]uint64), make(map[string]bool)
 	}
-	g.taken[name], g.placed[place] = taken+1, true
-	g.set(quotaKey(name), binary.AppendUvarint(nil, taken+1))
-	g.set(quotaKey(place), nil)
+	g.sizes[name], g.reserved[member] = size+1, true
+	g.set(quotaKey(name), binary.AppendUvarint(nil, size+1))
+	g.set(quotaKey(member), nil)
 	return true, nil
 }
 
-// Claimed implements frontier.Quota.
-func (s *Store) Claimed(_ context.Context, group, key string) (has bool, taken uint64, err error) {
+// Reserved implements frontier.Quota.
+func (s *Store) Reserved(_ context.Context, group, key string) (has bool, size uint64, err error) {
 	if err := s.Err(); err != nil {
 		return false, 0, err
 	}
@@ -88,19 +89,19 @@ func (s *Store) Claimed(_ context.Context, group, key string) (has bool, taken u
 	if err != nil {
 		return false, 0, err
 	}
-	taken, err = s.quotaTaken(group)
-	return row != nil, taken, err
+	size, err = s.quotaSize(group)
+	return row != nil, size, err
 }
 
-// quotaTaken returns how many keys have a place in group.
-func (s *Store) quotaTaken(group string) (uint64, error) {
+// quotaSize returns the number of keys in group.
+func (s *Store) quotaSize(group string) (uint64, error) {
 	row, err := s.get(quotaKey(group))
 	if err != nil || row == nil {
 		return 0, err
 	}
-	taken, n := binary.Uvarint(row)
+	size, n := binary.Uvarint(row)
 	if n <= 0 {
 		return 0, fatal("read the quota of "+group, errRow)
 	}
-	return taken, nil
+	return size, nil
 }

@@ -16,18 +16,17 @@ import (
 // ErrReadOnly reports a change to a store that OpenReadOnly opened.
 var ErrReadOnly = errors.New("localstore: the store is open for reading only")
 
-// OpenReadOnly opens an existing store and changes nothing in its directory,
-// which may be on a read-only file system or belong to another user. The store
-// is as the last process left it: what a killed one had leased is still leased.
-// Methods of frontier.Inspector work, others return ErrReadOnly. cfg.OpenOutput
-// is not called.
+// OpenReadOnly opens an existing store and changes nothing in its directory, which may be
+// on a read-only file system or belong to another user. It shows the store as the last
+// process left it: leases of a killed process still exist. Methods of frontier.Inspector
+// work, others return ErrReadOnly. It does not call cfg.OpenOutput.
 //
-// It returns the errors of Open, and ErrLocked also where it can only see, not
-// take, the lock that another process holds.
+// It returns the errors of Open, and ErrLocked also if it can only see, not take, the lock
+// that another process holds.
 func OpenReadOnly(cfg Config) (*Store, error) { return open(cfg, readOnly) }
 
-// enterReadOnly reads the card, and takes the directory's lock if that can be
-// written: then no process changes the store meanwhile.
+// enterReadOnly reads the card, and takes the directory's lock if that is writable, so that
+// no process changes the store meanwhile.
 func (s *Store) enterReadOnly() (err error) {
 	dir := s.cfg.Dir
 	if s.card, err = readCard(s.fs, dir); err != nil {
@@ -36,10 +35,16 @@ func (s *Store) enterReadOnly() (err error) {
 	if err := s.card.accept(dir, s.cfg); err != nil {
 		return err
 	}
+	return s.lockToRead()
+}
+
+// lockToRead takes the directory's lock if that can be written.
+func (s *Store) lockToRead() error {
+	dir := s.cfg.Dir
 	s.unlock = func() error { return nil }
 	name := s.fs.PathJoin(dir, lockFile)
 	if _, err := s.fs.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return nil // a copy without it; Lock would create one
+		return nil // a copy without a lock file; Lock would create one
 	}
 	lock, err := s.fs.Lock(name)
 	if err == nil {
@@ -48,12 +53,35 @@ func (s *Store) enterReadOnly() (err error) {
 	}
 	_, file := errors.AsType[*fs.PathError](err)
 	if file && (s.fs != vfs.Default || !heldByOther(name)) {
-		return nil // it cannot be written, and no process that could has it
+		return nil // not writable, and no process that could write has the lock
 	}
 	return fmt.Errorf("localstore: lock %s: %w (%w)", dir, frontier.ErrLocked, err)
 }
 
-// readLeases takes the leases as a process left them that was killed.
+// StoredPosition returns where the records end that the last process committed to
+// the store in dir. It reads neither the filter nor the hosts, and has the lock
+// only for a moment. It returns ErrLocked while a process has the store open. A
+// nil filesystem is the operating system's.
+func StoredPosition(filesystem vfs.FS, dir string) (frontier.Position, error) {
+	cfg, err := Config{Dir: dir, FS: filesystem, CacheBytes: 1 << 20}.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, fs: cfg.FS, guard: newGuard(), mode: readOnly}
+	if s.card, err = readCard(s.fs, dir); err != nil {
+		return nil, fmt.Errorf("localstore: %w", err)
+	}
+	if err := s.lockToRead(); err != nil {
+		return nil, err
+	}
+	if err := s.openDB(true); err != nil {
+		return nil, errors.Join(err, s.unlock())
+	}
+	err = errors.Join(s.readMeta(), s.db.Close(), s.unlock())
+	return append(frontier.Position{}, s.meta.Position...), err
+}
+
+// readLeases reads the leases that a killed process left.
 func (s *Store) readLeases() error {
 	return s.scan(s.db, tableLease, func(key, value []byte) error {
 		row, err := decodeLease(value)
@@ -83,7 +111,7 @@ func (s *Store) readLeases() error {
 	})
 }
 
-// ask has the committer run a function that reads and changes nothing.
+// ask makes the committer run a function that only reads.
 func (s *Store) ask(ctx context.Context, read func(*group)) error {
 	return s.hand(ctx, &op{grant: func(g *group) error {
 		read(g)

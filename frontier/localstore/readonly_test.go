@@ -15,7 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// readOnlyFS is a file system that cannot be written. It notes what was tried.
+// readOnlyFS is a file system that cannot be written. It notes attempts to
+// write.
 type readOnlyFS struct {
 	vfs.FS
 	t *testing.T
@@ -48,8 +49,8 @@ func (f readOnlyFS) ReuseForWrite(_, name string, _ vfs.DiskWriteCategory) (vfs.
 	return nil, f.refuse("create", name)
 }
 
-// OpenReadOnly shows what a killed process left, leases too, on a file system
-// that cannot be written, and changes nothing.
+// OpenReadOnly shows the state that a killed process left, with its leases, on
+// a file system that cannot be written, and changes nothing.
 func TestOpenReadOnly(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	cfg := Config{Dir: "crawl", FS: disk, Delay: NoDelay, Filter: membits.Config{Capacity: 100}}
@@ -116,8 +117,8 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-// A store that a process has open is not read beside it, and a directory without
-// one is not made.
+// A store that a process has open cannot be opened beside it, and OpenReadOnly
+// does not make a missing crawl.
 func TestOpenReadOnlyRefuses(t *testing.T) {
 	cfg := Config{Dir: t.TempDir() + "/crawl", Filter: membits.Config{Capacity: 100}}
 	if _, err := OpenReadOnly(cfg); !errors.Is(err, fs.ErrNotExist) {

@@ -19,8 +19,8 @@ const (
 	maxClass   = 1<<4 - 1
 )
 
-// appendEntry encodes what a queue keeps of an item: the URL without what its
-// key says already. Its host key, fingerprint and delay are not in it.
+// appendEntry encodes an item of a queue: the URL without the parts that its key has. Host
+// key, fingerprint and delay are left out.
 func appendEntry(b []byte, it *frontier.Item) []byte {
 	flags := byte(it.Priority&3)<<2 | byte(it.Class)<<4
 	rest, https := strings.CutPrefix(it.URL, "https://")
@@ -43,7 +43,7 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 	return append(b, rest...)
 }
 
-// decodeEntry is the inverse of appendEntry; it computes the fingerprint anew.
+// decodeEntry is the inverse of appendEntry. It computes the fingerprint.
 func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item, error) {
 	if len(b) < 4 {
 		return frontier.Item{}, errRow
@@ -81,7 +81,7 @@ func decodeEntry(b []byte, host string, hasher bloomstore.Hasher) (frontier.Item
 	return it, nil
 }
 
-// entryDeliveries is where an entry keeps its deliveries.
+// entryDeliveries is the index of the deliveries in an entry.
 const entryDeliveries = 3
 
 // appendHost encodes a host row.
@@ -121,17 +121,17 @@ func decodeHost(b []byte, h *host) error {
 	return nil
 }
 
-// outcome is the row kept of a finished item.
+// outcome is the row of a finished item.
 type outcome struct {
 	outcome frontier.Outcome
 	status  int
 	round   uint32
 	seq     uint64 // of its row in tableFailed; 0 for a done item
-	// finished is when, of an exact item; 0: nobody noted it.
+	// finished is when an exact item was finished; 0 means that it was not noted.
 	finished int64
 }
 
-// outcomes numbers the outcomes for their rows: only append.
+// outcomes numbers the outcomes for their rows. New ones must be appended.
 var outcomes = []frontier.Outcome{
 	"", frontier.OK, frontier.Redirect, frontier.ClientError, frontier.Robots, frontier.Address, frontier.Type,
 	frontier.ServerError, frontier.Throttled, frontier.Network, frontier.HostDead, frontier.WorkerLost,
@@ -180,15 +180,15 @@ func decodeOutcome(b []byte) (o outcome, err error) {
 	return o, nil
 }
 
-// leaseRow is what a start after a crash needs to give back what a lease held.
+// leaseRow is what is needed after a crash to end a lease.
 type leaseRow struct {
 	host     string
 	inFlight int
-	held     []place
-	aside    []place
+	held     []queuePos
+	aside    []queuePos
 }
 
-// leaseAside is set in the priority of a place that is aside.
+// leaseAside is set in the priority of an item that is set aside.
 const leaseAside = 0x80
 
 func appendLease(b []byte, l *lease) []byte {
@@ -220,7 +220,7 @@ func decodeLease(b []byte) (row leaseRow, err error) {
 	row.host, b = string(b[w:w+int(size)]), b[w+int(size):]
 	for len(b) > 0 {
 		seq, w := binary.Uvarint(b[1:])
-		at := place{frontier.Priority(b[0] &^ leaseAside), seq}
+		at := queuePos{frontier.Priority(b[0] &^ leaseAside), seq}
 		if w <= 0 || at.priority >= frontier.Priorities {
 			return row, errRow
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // canonicalURL draws a URL and its host key: with and without port, scheme and
-// host as they are mostly and as they can be, and a host key that is not in it.
+// host common or rare, and sometimes a host key that the URL does not contain.
 func canonicalURL(t *rapid.T) (url, host string) {
 	host = rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?|\[::1\]|127\.0\.0\.1`).Draw(t, "host")
 	port := rapid.SampledFrom([]string{"", "", ":8080", ":1"}).Draw(t, "port")
@@ -78,9 +78,9 @@ func TestRowsKeepWhatTheySay(t *testing.T) {
 		if got, err := decodeExact(appendExact(nil, x)); err != nil || got != x {
 			t.Errorf("exact key %+v, %v, want %+v", got, err, x)
 		}
-		at := place{frontier.Priority(rapid.IntRange(0, frontier.Priorities-1).Draw(t, "p")), number.Draw(t, "at")}
+		at := queuePos{frontier.Priority(rapid.IntRange(0, frontier.Priorities-1).Draw(t, "p")), number.Draw(t, "at")}
 		l := lease{host: &host{key: rapid.StringN(1, 30, -1).Draw(t, "key")}, inFlight: rapid.IntRange(1, math.MaxInt32).Draw(t, "in flight"),
-			held: []heldItem{{at: at}}, aside: []place{at, at}}
+			held: []heldItem{{at: at}}, aside: []queuePos{at, at}}
 		row, err := decodeLease(appendLease(nil, &l))
 		if err != nil || row.host != l.host.key || row.inFlight != l.inFlight || len(row.held) != 1 || len(row.aside) != 2 ||
 			row.held[0] != at || row.aside[1] != at {
@@ -105,17 +105,17 @@ func TestOutcomesHaveNumbers(t *testing.T) {
 
 func result(o frontier.Outcome) outcome { return outcome{outcome: o} }
 
-// TestKeysSort: rows of a table sort by what their scans go by.
+// TestKeysSort: rows of a table sort by the fields that scans use.
 func TestKeysSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`[a-z.]{1,5}`)
 		a, b := name.Draw(t, "a"), name.Draw(t, "b")
 		n, m := rapid.Uint64().Draw(t, "n"), rapid.Uint64().Draw(t, "m")
-		if a == b && n < m && bytes.Compare(appendQueueKey(nil, a, place{1, n}), appendQueueKey(nil, b, place{1, m})) >= 0 {
+		if a == b && n < m && bytes.Compare(appendQueueKey(nil, a, queuePos{1, n}), appendQueueKey(nil, b, queuePos{1, m})) >= 0 {
 			t.Errorf("places %d and %d sort the other way", n, m)
 		}
-		key := appendQueueKey(nil, a, place{2, n})
-		if host, at, ok := splitQueueKey(key); !ok || string(host) != a || at != (place{2, n}) {
+		key := appendQueueKey(nil, a, queuePos{2, n})
+		if host, at, ok := splitQueueKey(key); !ok || string(host) != a || at != (queuePos{2, n}) {
 			t.Errorf("key %q is of %q at %v, %t", key, host, at, ok)
 		}
 		if within := bytes.HasPrefix(key, queuePrefix(b)); within != (a == b) {
@@ -137,14 +137,14 @@ func TestKeysSort(t *testing.T) {
 	})
 }
 
-// FuzzRows: a damaged row is an error or some row, never a panic; what is read
-// from a row can be written again.
+// FuzzRows: a damaged row is an error or some row, never a panic, and a row
+// that can be read can be written again.
 func FuzzRows(f *testing.F) {
 	hasher := bloomstore.NewHasher(bloomstore.Key{})
 	item := frontier.Item{URL: "https://a.test/path", Host: "a.test", Depth: 300, Round: 70000}
 	f.Add(appendEntry(nil, &item))
 	f.Add(appendHost(nil, &host{due: 1 << 50, added: 7}))
-	f.Add(appendLease(nil, &lease{host: &host{key: "a.test"}, inFlight: 3, aside: []place{{1, 300}}}))
+	f.Add(appendLease(nil, &lease{host: &host{key: "a.test"}, inFlight: 3, aside: []queuePos{{1, 300}}}))
 	f.Add(appendOutcome(nil, outcome{outcome: frontier.Network, status: 503, seq: 9}))
 	f.Add(appendOutcome(nil, outcome{outcome: frontier.OK, status: 200, finished: 1 << 50}))
 	f.Add(appendExact(nil, exactKeyRow{class: 4, done: 3, failed: 1}))

@@ -3,7 +3,7 @@ package localstore
 import "testing"
 
 // TestScopeCacheDropsWhatIsStale: a key that was looked up before another call
-// opened it must not be remembered as closed.
+// opened it must not be cached as closed.
 func TestScopeCacheDropsWhatIsStale(t *testing.T) {
 	c := newScopeCache()
 	_, known, before := c.look("a.test")

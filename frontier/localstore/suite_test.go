@@ -33,7 +33,7 @@ func (r *reopener) Reopen() (frontiertest.Crawl, error) {
 
 var errKilled = errors.New("killed")
 
-// Crash stops the store where it is: nothing of it reaches the disk any more.
+// Crash stops the store at once: nothing of it reaches the disk any more.
 func (r *reopener) Crash() (frontiertest.Crawl, error) {
 	r.guard.fail(errKilled)
 	if err := r.Close(); err == nil {
@@ -67,8 +67,8 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 	if opt.Delay == 0 {
 		cfg.Delay = NoDelay
 	}
-	if opt.FilterKeys > 0 {
-		cfg.Filter = membits.Config{Capacity: opt.FilterKeys, Growth: membits.GrowthOff, Shards: 1}
+	if opt.FilterCapacity > 0 {
+		cfg.Filter = membits.Config{Capacity: opt.FilterCapacity, Growth: membits.GrowthOff, Shards: 1}
 	}
 	change(&cfg)
 	s, err := Open(cfg)
@@ -94,7 +94,7 @@ func openWith(t testing.TB, fs vfs.FS, dir string, opt frontiertest.Options, cha
 	return r
 }
 
-func TestSuite(t *testing.T) {
+func TestSuiteInMemory(t *testing.T) {
 	frontiertest.Run(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		return openSuite(t, vfs.NewMem(), "crawl", opt)
 	})

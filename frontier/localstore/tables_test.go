@@ -8,13 +8,13 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// checkTables returns what is inconsistent between the tables of a store that
-// has no leases: what one table says of another.
+// checkTables returns the inconsistencies between the tables of a store that
+// has no leases.
 func checkTables(s *Store) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	hosts, due := readHosts(s, fault)
 	waiting := make(map[string]*host)
-	err := s.scanQueue(s.db, "", func(at place, item frontier.Item) bool {
+	err := s.scanQueue(s.db, "", func(at queuePos, item frontier.Item) bool {
 		h := waiting[item.Host]
 		if h == nil {
 			h = &host{key: item.Host}
@@ -49,7 +49,7 @@ func checkTables(s *Store) (faults []string) {
 	return faults
 }
 
-// checkCounters compares delayed items and busy hosts with what counts them.
+// checkCounters compares delayed items and busy hosts with their counters.
 func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any)) {
 	delayed, of := uint64(0), make(map[string]uint64)
 	err := s.scanDelayed(s.db, func(item frontier.Item) bool {
@@ -77,7 +77,7 @@ func checkCounters(s *Store, hosts map[string]*host, fault func(string, ...any))
 	}
 }
 
-// readHosts returns the host rows and when each host is due by the index.
+// readHosts returns the host rows, and the due time of each host in the index.
 func readHosts(s *Store, fault func(string, ...any)) (hosts map[string]*host, due map[string]int64) {
 	hosts, due = make(map[string]*host), make(map[string]int64)
 	if err := s.scanHosts(func(h *host) { hosts[h.key] = h }); err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// exactKeyRow is what is kept of an exact key beside its queue entry or its
-// outcome: the class that it was last added with, and how its earlier rounds
-// ended whose windows are over. Rounds that Retry ended are in neither.
+// exactKeyRow is the row of an exact key in addition to its queue entry or its outcome: the
+// class with which it was last added, and how its earlier rounds ended whose windows are
+// over. Rounds that Retry ended are in neither.
 type exactKeyRow struct {
 	class        frontier.Class
 	done, failed uint64
@@ -44,7 +44,7 @@ func decodeExact(b []byte) (row exactKeyRow, err error) {
 	return row, nil
 }
 
-// checkWindows returns what is wrong with Config.Windows.
+// checkWindows returns the faults of Config.Windows.
 func (c *Config) checkWindows() error {
 	var errs []error
 	for class, window := range c.Windows {
@@ -58,15 +58,14 @@ func (c *Config) checkWindows() error {
 	return errors.Join(errs...)
 }
 
-// renew queues an exact item once more, in the next round, if it is finished
-// and its window is over; what waits or is leased stays what it is. A key that
-// was finished while nobody noted when, as a bulk item is, has waited long
-// enough. Its errors are fatal.
+// renew queues an exact item again, in the next round, if it is finished and its window is
+// over. An item that waits or is leased stays unchanged. If it is not known when a key was
+// finished, because it was a bulk item, its window counts as over. Its errors are fatal.
 func (g *group) renew(o *offer) (renewed bool, err error) {
 	if g.cfg.Windows == [maxClass + 1]time.Duration{} {
 		return false, nil
 	}
-	if g.exact[o.print] { // its rows are those of before this group
+	if g.exact[o.print] { // its rows are older than this group
 		return false, nil
 	}
 	row, err := g.get(outcomeKey(o.print))
@@ -91,7 +90,7 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	}
 	if last.seq == 0 {
 		key.done++
-	} else { // Retry must not find it any more
+	} else { // so that Retry does not find it
 		key.failed++
 		g.remove(failedKey(h.key, last.seq))
 		g.dropFailed(last.seq)
@@ -106,8 +105,8 @@ func (g *group) renew(o *offer) (renewed bool, err error) {
 	return true, nil
 }
 
-// exactRow returns the row of an offered exact key. promoted: it has none, for
-// it was added as a bulk item.
+// exactRow returns the row of an offered exact key. promoted reports that it has none,
+// because it was added as a bulk item.
 func (g *group) exactRow(o *offer) (row exactKeyRow, promoted bool, err error) {
 	text, err := g.get(exactKey(o.print))
 	if err != nil || text == nil {
@@ -124,7 +123,7 @@ func (g *group) writeExact(print bloomstore.Fingerprint, row exactKeyRow) {
 	g.markExact(print)
 }
 
-// markExact notes that the rows of an exact key are not yet readable.
+// markExact notes that the rows of an exact key cannot be read yet.
 func (g *group) markExact(print bloomstore.Fingerprint) {
 	if g.exact == nil {
 		g.exact = make(map[bloomstore.Fingerprint]bool)
@@ -132,7 +131,7 @@ func (g *group) markExact(print bloomstore.Fingerprint) {
 	g.exact[print] = true
 }
 
-// dropFailed keeps what else this group does from the failed row of this number.
+// dropFailed excludes the failed row of this number from other changes of this group.
 func (g *group) dropFailed(seq uint64) {
 	if g.retried == nil {
 		g.retried = make(map[uint64]bool)

@@ -17,7 +17,7 @@ import (
 
 var suiteWindows = [maxClass + 1]time.Duration{frontiertest.ClassWindow: frontiertest.Window}
 
-func TestWindows(t *testing.T) {
+func TestWindowsOfExactKeys(t *testing.T) {
 	frontiertest.RunWindows(t, func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		return openWith(t, vfs.NewMem(), "crawl", opt, func(cfg *Config) { cfg.Windows = suiteWindows })
 	})
@@ -32,8 +32,9 @@ func TestWindowsOfNothing(t *testing.T) {
 	}
 }
 
-// A key that is known as a bulk one has no time of completion: as an exact one
-// of a class with a window it is offered once more, and counted apart.
+// A key that is known as a bulk key has no time of completion. If it is offered
+// as an exact key of a class with a window, it is queued once more and counted
+// separately.
 func TestWindowPromotesBulkKeys(t *testing.T) {
 	s := openWindows(t, vfs.NewMem(), time.Now)
 	bulk := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Priority: frontier.PriorityPage}
@@ -53,8 +54,8 @@ func TestWindowPromotesBulkKeys(t *testing.T) {
 	checkRecount(t, s)
 }
 
-// What a group has changed cannot be read yet: within one, a failed key whose
-// window is over is offered again by whoever comes first, once.
+// A group cannot read its own changes. If the window of a failed key has ended,
+// the first Add or Retry of a group queues it again, and the others do not.
 func TestWindowAndRetryInOneGroup(t *testing.T) {
 	item := frontier.Offer{URL: "http://a.test/1", Host: "a.test", Class: frontiertest.ClassWindow}
 	add := func(g *group) error {
@@ -93,8 +94,8 @@ func TestWindowAndRetryInOneGroup(t *testing.T) {
 	}
 }
 
-// TestWindowModel makes random calls about a few keys, some with a window,
-// beside a map that says what must come of them; now and then the process dies.
+// TestWindowModel makes random calls with a few keys, some of which have a
+// window, and compares them with a map. Now and then the process dies.
 func TestWindowModel(t *testing.T) {
 	runs, steps := 5, 400
 	if *proof {
@@ -110,7 +111,7 @@ func TestWindowModel(t *testing.T) {
 	}
 }
 
-// windowModel is what the test knows of the keys of a store.
+// windowModel is what the test knows about the keys of a store.
 type windowModel struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -162,7 +163,7 @@ func (m *windowModel) run(steps int) {
 	checkRecount(m.t, m.store)
 }
 
-// offer adds some keys, equal ones too.
+// offer adds some keys, some of them twice.
 func (m *windowModel) offer() {
 	var items []frontier.Offer
 	var want []frontier.Answer
@@ -181,7 +182,7 @@ func (m *windowModel) offer() {
 	}
 }
 
-// expect says what an offer of a key must be answered, and notes it.
+// expect returns the right verdict for an offer of a key, and notes the change.
 func (m *windowModel) expect(k *modelKey) frontier.Answer {
 	final := k.state == frontier.Done || k.state == frontier.Failed
 	over := final && k.item.Class == frontiertest.ClassWindow && m.now.Now().Sub(k.finished) >= frontiertest.Window
@@ -195,7 +196,7 @@ func (m *windowModel) expect(k *modelKey) frontier.Answer {
 	return frontier.Added
 }
 
-// work finishes some of what a lease holds.
+// work finishes some items of a lease.
 func (m *windowModel) work() {
 	id := frontier.LeaseID{}
 	for i := range id {
@@ -246,7 +247,7 @@ func (m *windowModel) retry() {
 	}
 }
 
-// die ends the process where it is, or in order.
+// die kills the process, or closes the store.
 func (m *windowModel) die() {
 	if m.rng.IntN(2) == 0 {
 		m.store.guard.fail(errKilled)

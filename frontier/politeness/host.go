@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// Host is what is known of one host key. It is not safe for concurrent use;
-// whoever holds the host's lease owns it. Times must not go backwards between
-// calls; if they do, the host waits longer, never shorter.
+// Host is the state of one host key. It is not safe for concurrent use; the holder of the
+// host's lease owns it. Times must not go backwards between calls; if they do, the host
+// waits longer, never shorter.
 type Host struct {
 	policy Policy
 
-	// What AppendBinary keeps.
-	crawlDelay time.Duration // as robots.txt has it, 0: none
-	latency    time.Duration // smoothed, 0: not known yet
+	// What AppendBinary encodes.
+	crawlDelay time.Duration // as robots.txt has it, 0 means none
+	latency    time.Duration // smoothed, 0 means not known yet
 	backoffs   int           // n of the next back-off
 	failures   int           // in a row
 
-	// What it does not: the frontier's due time carries it.
-	lastStart    time.Time // zero: none yet
-	backoffUntil time.Time // zero: none
+	// What it does not encode: the frontier has the due time.
+	lastStart    time.Time // zero means none yet
+	backoffUntil time.Time // zero means none
 }
 
-// New returns a host that was never asked. Policy must be without fault
-// (Policy.WithDefaults).
+// New returns a host without history. Policy must be valid (Policy.WithDefaults).
 func New(policy Policy) *Host { return &Host{policy: policy.filled()} }
 
 // Delay returns the least time between two starts now: the longest of the
@@ -43,13 +42,11 @@ func (h *Host) Delay() time.Duration {
 	return d
 }
 
-// CrawlDelay sets what robots.txt asks for; 0 is no wish. It holds for the
-// next start already.
+// CrawlDelay sets the crawl-delay of robots.txt; 0 means none. It applies to the next start.
 func (h *Host) CrawlDelay(d time.Duration) { h.crawlDelay = max(0, d) }
 
-// Start notes that a request starts now. Call it for every request, robots.txt
-// too, and again when the moment moved on (get.Request.Sent): the last call
-// counts.
+// Start notes that a request starts now. It must be called for every request, also for
+// robots.txt, and again if the start was later (get.Request.Sent): the last call counts.
 func (h *Host) Start(now time.Time) {
 	if now.After(h.lastStart) {
 		h.lastStart = now
@@ -67,8 +64,8 @@ func (h *Host) NextDue() time.Time {
 	return due
 }
 
-// Due returns how long until the next start may be; 0 means now. It is what
-// frontier.HostUpdate.Due wants.
+// Due returns the time until the next start; 0 means now. It is the value of
+// frontier.HostUpdate.Due.
 func (h *Host) Due(now time.Time) time.Duration { return max(0, h.NextDue().Sub(now)) }
 
 // BackoffUntil returns when the host's back-off ends; the zero time, or one
@@ -86,8 +83,8 @@ func (h *Host) Answered(now time.Time, latency time.Duration, status int, retryA
 		h.backOff(now, min(retryAfter, h.policy.MaxRetryAfter), random)
 	case status == 408, status == 425, status >= 500:
 	default:
-		// A request that was in flight when the host asked for peace says
-		// nothing about that wish.
+		// A request that was in flight when the host asked for a pause does not end
+		// the pause.
 		if !h.backingOff(now) {
 			h.backoffs = 0
 		}
@@ -122,18 +119,14 @@ func (h *Host) Dead() bool { return h.policy.DeadAfter > 0 && h.failures >= h.po
 // Failures returns how many requests in a row got no whole answer.
 func (h *Host) Failures() int { return h.failures }
 
-// HasAnswered reports whether an answer of the host is known that took any time.
+// HasAnswered reports whether the host has answered.
 func (h *Host) HasAnswered() bool { return h.latency > 0 }
 
-// Revive gives a dead host another chance, for when its failed items are
-// offered again.
-func (h *Host) Revive() { h.failures, h.backoffs = 0, 0 }
-
-// backingOff reports whether a back-off runs. What happens to requests that
-// were then still in flight is the same misfortune: it is counted once.
+// backingOff reports whether a back-off is in progress. Requests that were in flight
+// when it began do not count again.
 func (h *Host) backingOff(now time.Time) bool { return now.Before(h.backoffUntil) }
 
-// backOff starts a back-off of at least least, or prolongs the one that runs.
+// backOff starts a back-off of at least least, or prolongs the current one.
 func (h *Host) backOff(now time.Time, least time.Duration, random func() float64) {
 	d := least
 	if !h.backingOff(now) {
@@ -145,10 +138,10 @@ func (h *Host) backOff(now time.Time, least time.Duration, random func() float64
 	}
 }
 
-// maxBackoffs keeps n small; 2³² × any base is beyond any BackoffMax.
+// maxBackoffs bounds n; 2³² × any base is beyond any BackoffMax.
 const maxBackoffs = 32
 
-// smooth takes latency into an average that gives the last answer a quarter.
+// smooth adds latency to an average in which the last answer counts a quarter.
 func (h *Host) smooth(latency time.Duration) {
 	latency = max(0, latency)
 	if h.latency == 0 {
@@ -158,15 +151,14 @@ func (h *Host) smooth(latency time.Duration) {
 	h.latency += (latency - h.latency) / 4
 }
 
-// blobVersion is the first byte of what AppendBinary appends.
+// blobVersion is the first byte of the encoding.
 const blobVersion = 1
 
-// ErrBlob reports bytes that AppendBinary did not make, or a later version did.
+// ErrBlob reports bytes that are not from AppendBinary, or from a later version.
 var ErrBlob = errors.New("politeness: not the state of a host")
 
-// AppendBinary appends what is known of the host to b, 30 bytes at most. It has
-// no time in it, for clocks differ: Due tells the frontier, which hands the
-// host out again no earlier.
+// AppendBinary appends the state of the host to b, at most 30 bytes. It contains no time,
+// because clocks differ: the frontier gets Due, and leases the host no earlier.
 func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, blobVersion)
 	b = binary.AppendUvarint(b, uint64(h.crawlDelay/time.Millisecond))
@@ -176,12 +168,11 @@ func (h *Host) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// MarshalBinary returns what AppendBinary appends.
+// MarshalBinary returns the result of AppendBinary.
 func (h *Host) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 
-// UnmarshalBinary sets what is known of the host to what AppendBinary
-// appended. Starts and back-off are then unknown: the host is due.
-// On error, ErrBlob, h is unchanged.
+// UnmarshalBinary sets the state of the host from the bytes of AppendBinary. Starts and
+// back-off are then unknown: the host is due. On error, ErrBlob, h is unchanged.
 func (h *Host) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] != blobVersion {
 		return fmt.Errorf("%w: %x", ErrBlob, b[:min(len(b), 16)])

@@ -1,13 +1,12 @@
-// Package politeness decides when a host may next be asked for something.
+// Package politeness decides when a host may next be requested.
 //
-// It owns the delay between two starts, crawl-delay, the latency factor,
-// Retry-After, back-off, and when a host is given up. It does not read
-// robots.txt (package robots), hold queues (package frontier) or decide what
-// an answer means for its URL (package get). It does no I/O, reads no clock
-// and rolls no dice: every method takes the time, and chance where it needs
-// any, as an argument.
+// It owns the delay between two starts, crawl-delay, the latency factor, Retry-After,
+// back-off, and when a host is given up. It does not read robots.txt (package robots), hold
+// queues (package frontier) or decide what an answer means for its URL (package get). It
+// does no I/O, reads no clock and draws no random number: the caller passes the time and,
+// if needed, a source of random numbers.
 //
-// What happens, what it means for the host, and when its URL is tried again:
+// Events, their effect on the host, and when the URL is tried again:
 //
 //	2xx, 3xx, 4xx but those below   healthy: back-off over                    not
 //	429, 503                        back-off, at least Retry-After            RetryIn
@@ -15,15 +14,15 @@
 //	no connection (name, dial, TLS) back-off; counts towards dead             RetryIn
 //	connected, but no whole answer  back-off from the third in a row;         RetryIn
 //	                                counts towards dead
-//	kept connection was stale       nothing but its start                     RetryIn
+//	kept connection was stale       only its start counts                     RetryIn
 //
-// A single reset or timeout is the fault of one page often enough that the
-// rest of the host need not wait for it; three in a row are the host's. Any
-// answer ends a row. After Policy.DeadAfter in a row the host is dead.
+// A single reset or timeout is often the fault of one page, so the rest of the host does
+// not wait for it; three in a row are the host's fault. Any answer ends a row. After
+// Policy.DeadAfter in a row the host is dead.
 //
-// Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, give or take Jitter, at most
-// BackoffMax; Retry-After can make it longer, up to MaxRetryAfter. Within a
-// back-off further failures, of requests that were in flight, count for nothing.
+// Back-off n (0, 1, …) lasts BackoffBase × 2ⁿ, varied by Jitter, at most BackoffMax.
+// Retry-After can make it longer, up to MaxRetryAfter. During a back-off, failures of
+// requests that were in flight do not count.
 package politeness
 
 import (
@@ -62,14 +61,13 @@ const MaxLatencyDelay = 30 * time.Second
 // toBackoff is how many unfinished answers in a row are the host's fault.
 const toBackoff = 3
 
-// Policy is how polite to be. The zero value is the default.
+// Policy configures politeness. The zero value is the default.
 type Policy struct {
 	Delay         time.Duration // between two starts; 0 means DefaultDelay, or NoDelay
 	MaxCrawlDelay time.Duration // a longer crawl-delay counts as this; 0 means DefaultMaxCrawlDelay, or NoCrawlDelay
-	// LatencyFactor × the host's smoothed latency is waited between two starts
-	// when that is longer. 0 means DefaultLatencyFactor, but NoLatencyFactor
-	// with NoDelay. At 1 a host has about one request in flight, however many
-	// are allowed at once.
+	// LatencyFactor × the host's smoothed latency is the least time between two starts.
+	// 0 means DefaultLatencyFactor, but NoLatencyFactor with NoDelay. With 1 a host has
+	// about one request in flight, however many are allowed at once.
 	LatencyFactor float64
 	BackoffBase   time.Duration // 0 means DefaultBackoffBase
 	BackoffMax    time.Duration // 0 means DefaultBackoffMax
@@ -118,10 +116,9 @@ func (p Policy) filled() Policy {
 	return p
 }
 
-// RetryIn returns how long a URL waits before its next attempt, when attempts
-// of them (1 or more) have failed: RetryBase × 4ⁿ⁻¹, give or take Jitter, at
-// most BackoffMax. The host may have to wait longer; then it does.
-// random returns a number in [0, 1).
+// RetryIn returns how long a URL waits before its next attempt after a number of failed
+// attempts, 1 or more: RetryBase × 4ⁿ⁻¹, varied by Jitter, at most BackoffMax. The host may
+// have to wait longer. random returns a number in [0, 1).
 func (p Policy) RetryIn(attempts int, random func() float64) time.Duration {
 	p = p.filled()
 	return p.spread(p.RetryBase, 4, attempts-1, random)

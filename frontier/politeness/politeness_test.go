@@ -11,7 +11,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// middle is chance without any: no jitter up or down.
+// middle is a random source without randomness: no jitter up or down.
 func middle() float64 { return 0.5 }
 
 func TestWithDefaultsNamesEveryFault(t *testing.T) {
@@ -152,7 +152,7 @@ func TestWhatHappensToTheHost(t *testing.T) {
 	}
 }
 
-// A moment of trouble that hits all requests in flight at once is one failure.
+// A short fault that hits all requests in flight at once is one failure.
 func TestRequestsInFlightFailTogether(t *testing.T) {
 	h := New(Policy{})
 	for range 16 {
@@ -171,13 +171,13 @@ func TestRequestsInFlightFailTogether(t *testing.T) {
 	if h.Due(epoch) != time.Minute {
 		t.Errorf("due in %v, want the minute of Retry-After", h.Due(epoch))
 	}
-	h.Answered(epoch, 0, 200, 0, middle) // was in flight too: does not end the back-off
+	h.Answered(epoch, 0, 200, 0, middle) // was in flight too: it does not end the back-off
 	if h.Due(epoch) != time.Minute {
 		t.Errorf("due in %v after a 200 that was in flight, want a minute", h.Due(epoch))
 	}
 }
 
-func TestDeadAndRevived(t *testing.T) {
+func TestHostDiesAfterFailures(t *testing.T) {
 	h, now := New(Policy{DeadAfter: 2}), epoch
 	for range 2 {
 		if h.Dead() {
@@ -188,10 +188,6 @@ func TestDeadAndRevived(t *testing.T) {
 	}
 	if !h.Dead() {
 		t.Error("not dead after 2 failures")
-	}
-	h.Revive()
-	if h.Dead() || h.Failures() != 0 {
-		t.Error("dead after Revive")
 	}
 	never := New(Policy{DeadAfter: NeverDead})
 	for now := epoch; never.Failures() < 50; now = never.NextDue() {
@@ -218,7 +214,7 @@ func TestRetryIn(t *testing.T) {
 	}
 }
 
-// policies draws a policy without fault.
+// policies draws a random policy without fault.
 func policies(t *rapid.T) Policy {
 	p := Policy{
 		Delay:         rapid.SampledFrom([]time.Duration{NoDelay, 0, time.Millisecond, time.Second, time.Minute}).Draw(t, "delay"),
@@ -233,7 +229,7 @@ func policies(t *rapid.T) Policy {
 	return p
 }
 
-// happen lets something happen to h: anything but a start.
+// happen makes something random happen to h, but no start.
 func happen(t *rapid.T, h *Host, now time.Time) {
 	random := func() float64 { return rapid.Float64Range(0, 0.999).Draw(t, "chance") }
 	switch rapid.IntRange(0, 4).Draw(t, "event") {
@@ -252,8 +248,8 @@ func happen(t *rapid.T, h *Host, now time.Time) {
 }
 
 // Whatever happens, and however many requests are in flight: two starts that
-// keep to Due are never closer than the delay, a back-off is waited for, and
-// no wait is longer than its cap.
+// obey Due are never closer than the delay, a back-off is obeyed, and no wait
+// is longer than its limit.
 func TestStartsKeepTheirDistance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policies(t)
@@ -309,7 +305,7 @@ func TestBlobRoundTrip(t *testing.T) {
 		if err := back.UnmarshalBinary(blob[1:]); err != nil {
 			t.Fatal(err)
 		}
-		if d := back.Delay() - h.Delay(); d.Abs() > time.Millisecond { // a blob keeps whole ms
+		if d := back.Delay() - h.Delay(); d.Abs() > time.Millisecond { // a blob stores whole ms
 			t.Fatalf("delay %v, was %v", back.Delay(), h.Delay())
 		}
 		if back.Failures() != h.Failures() || back.Dead() != h.Dead() || back.backoffs != h.backoffs {

@@ -22,57 +22,56 @@ var addLua string
 
 var addScript = newScript("add", "", redisbits.Block, addLua)
 
-// adder is the part of a Store that adds.
+// adder is the part of a Store that adds items.
 type adder struct {
-	seen  *seenCache // nil: none
+	seen  *seenCache // nil means none
 	added string     // field of partition.meta that counts what this worker adds
 
-	// acknowledged counts, by partition, the items that callers of this process
-	// were told are added.
+	// acknowledged counts, by partition, the items that were answered Added to callers of
+	// this process.
 	acknowledged []atomic.Uint64
 	queued       atomic.Int64 // about how many items the crawl has queued; with Config.MaxQueued
 }
 
-// changeEpoch makes an epoch known that is not the one in which servers answered
-// before, and forgets what this process believes because of their answers.
+// changeEpoch begins an epoch that differs from the one in which servers answered before,
+// and drops what this process has cached from those answers.
 func (s *Store) changeEpoch(begin func()) {
 	s.seen.change(begin)
 	s.scope.forget()
-	s.places.forget()
+	s.members.forget()
 }
 
-// ask is one offer that the process cannot answer by itself.
+// ask is one offer that needs a server.
 type ask struct {
-	item     frontier.Item // as it is queued if it is new
+	item     frontier.Item // to queue, if it is new
 	delay    time.Duration
 	decision frontier.Decision
-	at       int // index among what its caller offered
+	at       int // index among its caller's offers
 	print    bloomstore.Fingerprint
 	host     bloomstore.Fingerprint // of the host key
 	part     *partition
 	exact    bool
-	sampled  bool // is in the shadow sample
-	link     bool // is refused when the queue is full
-	full     bool // it is, and an exact set decided: refused unless it waits
-
-	next    *ask   // the same URL, offered later in one group
-	under   *epoch // in which it was decided
-	verdict frontier.Verdict
-	err     error
+	sampled  bool   // is in the shadow sample
+	link     bool   // is refused if the queue is full
+	full     bool   // the queue is full and an exact set decided: refused unless it waits
+	next     *ask   // the same URL, offered later in one group
+	under    *epoch // in which it was decided
+	verdict  frontier.Verdict
+	err      error
 }
 
-// answers are what became of items that were offered together.
+// answers are the verdicts on items that were offered together.
 type answers struct {
 	verdicts []frontier.Verdict
-	parts    []*partition // by item: where it belongs; nil if nobody was asked
-	// under says which epochs of the partitions' nodes the verdicts are of: they
-	// stand as long as those last; nil: not even now.
+	parts    []*partition // by item: its partition; nil if no server was asked
+	// under has the epochs of the nodes that gave the verdicts, which are valid as long as
+	// these last; nil means that they are not valid any more.
 	under map[*partition]*epoch
 }
 
-// Add implements frontier.Store. An error that is a frontier.ErrUnavailable may
-// be a frontier.ErrFull too: the server is out of memory. With Config.Wait it is
-// also an error when so many replicas do not have in time what was added.
+// Add implements frontier.Store. A frontier.ErrUnavailable may also be a frontier.ErrFull:
+// the server is out of memory. With Config.Wait it is also an error if too few replicas
+// confirm in time what was added.
 func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
 	got, err := s.offer(ctx, offers, false)
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *Store) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Ve
 	return got.verdicts, nil
 }
 
-// replicated is nil when Config.Wait replicas have what answers rely on.
+// replicated returns nil if Config.Wait replicas have what the answers rely on.
 func (s *Store) replicated(ctx context.Context, got answers) error {
 	confirmed := make(map[*epoch]bool)
 	for p, ep := range got.under {
@@ -107,11 +106,11 @@ func (s *Store) replicated(ctx context.Context, got answers) error {
 	return nil
 }
 
-// offer decides on offers, and queues those that are new. What is added is counted;
-// what is not the caller has to count (see tally).
+// offer decides on offers, and queues those that are new. It counts what is added; the
+// caller has to count the rest (see tally).
 //
-// links are refused when the queue is full, and may be answered by what this
-// process remembers: their caller has to see to it that the answers stand.
+// links are refused if the queue is full, and may be answered from this process's cache:
+// their caller must check that the answers are still valid.
 func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) (answers, error) {
 	got := answers{
 		verdicts: make([]frontier.Verdict, len(offers)),
@@ -137,7 +136,7 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 			return answers{}, err
 		}
 		got.parts[i] = a.part
-		ep := n.epoch.Load() // before the cache is asked, which a new one empties
+		ep := n.epoch.Load() // before the cache is read, because a new epoch empties it
 		if links && !a.exact && !a.sampled && s.seen.has(a.print) {
 			got.verdicts[i] = frontier.Verdict{Answer: frontier.Seen}
 			got.rely(a.part, ep)
@@ -163,8 +162,8 @@ func (s *Store) offer(ctx context.Context, offers []frontier.Offer, links bool) 
 	return got, nil
 }
 
-// take copies what became of an offering. An item without a verdict would be lost
-// if it passed for one that was seen.
+// take copies the verdicts of an offering. An item without a verdict is an error, because it
+// would be lost if it counted as seen.
 func (s *Store) take(got *answers, o *offering) error {
 	for i := range o.asks {
 		a := &o.asks[i]
@@ -180,16 +179,16 @@ func (s *Store) take(got *answers, o *offering) error {
 	return nil
 }
 
-// rely notes that an answer is of an epoch of its partition's node.
+// rely notes that an answer depends on an epoch of its partition's node.
 func (got *answers) rely(p *partition, ep *epoch) {
 	if before, ok := got.under[p]; ok && before != ep {
-		ep = nil // of two epochs one is over
+		ep = nil // of two different epochs one is over
 	}
 	got.under[p] = ep
 }
 
-// offerAgain repeats offers whose answers may not stand any more, and returns what
-// is true now: what was answered added before stays so.
+// offerAgain repeats offers whose answers may not be valid any more, and returns the
+// current answers. What was answered added before stays so.
 func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links bool, before answers) (answers, error) {
 	offers, stand := standing(offers, before)
 	got, err := s.offer(ctx, offers, links)
@@ -215,7 +214,7 @@ func (s *Store) offerAgain(ctx context.Context, offers []frontier.Offer, links b
 	return got, nil
 }
 
-// refusal returns why an offer is refused whatever the store knows, or "".
+// refusal returns why an offer is refused whatever the store contains, or "".
 func refusal(it *frontier.Offer) frontier.Reason {
 	switch {
 	case len(it.URL) > frontier.MaxURLBytes:
@@ -226,8 +225,8 @@ func refusal(it *frontier.Offer) frontier.Reason {
 	return ""
 }
 
-// tally counts verdicts that the scripts have not counted: of those that are not
-// added, how many there are, how many were seen, and refused by reason.
+// tally counts verdicts that the scripts have not counted: the number of those that are not
+// added, the seen ones, and the refused ones by reason.
 func tally(verdicts []frontier.Verdict) (other, seen uint64, refused map[frontier.Reason]uint64) {
 	for _, v := range verdicts {
 		switch v.Answer {
@@ -244,9 +243,8 @@ func tally(verdicts []frontier.Verdict) (other, seen uint64, refused map[frontie
 	return other, seen, refused
 }
 
-// countOffer counts what an offer that belongs to no page did not add, in the
-// partition of its first item. All of it is counted or, with an error, perhaps
-// nothing.
+// countOffer counts the verdicts of an offer without a page that are not added, in the
+// partition of its first item. After an error they may or may not be counted.
 func (s *Store) countOffer(ctx context.Context, got answers) error {
 	other, seen, refused := tally(got.verdicts)
 	if other == 0 {
@@ -277,7 +275,7 @@ func (s *Store) countOffer(ctx context.Context, got answers) error {
 	return s.classify(ctx, err)
 }
 
-// watchQueue keeps s.queued near the sum over all partitions.
+// watchQueue keeps s.queued near the sum of all partitions.
 func (s *Store) watchQueue(ctx context.Context) {
 	const every = time.Second
 	tick := time.NewTicker(every)

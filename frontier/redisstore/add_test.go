@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
@@ -22,7 +23,7 @@ import (
 func config(server *servers.RedisServer) Config {
 	return Config{
 		Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}},
-		Name:  "test", Partitions: 4, FilterKeys: 10_000, Delay: NoDelay,
+		Name:  "test", Partitions: 4, FilterCapacity: 10_000, Delay: NoDelay,
 	}
 }
 
@@ -50,7 +51,7 @@ func testPages(host string, from, to int) (items []frontier.Offer) {
 	return items
 }
 
-// answersOf counts verdicts by what they say.
+// answersOf counts verdicts by their answer.
 func answersOf(verdicts []frontier.Verdict) map[frontier.Answer]int {
 	counts := make(map[frontier.Answer]int)
 	for _, v := range verdicts {
@@ -68,7 +69,7 @@ func mustAdd(t testing.TB, s *Store, items []frontier.Offer) []frontier.Verdict 
 	return verdicts
 }
 
-func TestAdd(t *testing.T) {
+func TestAddCounts(t *testing.T) {
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
 	var items []frontier.Offer
 	for h := range 20 {
@@ -121,8 +122,8 @@ func allKeys(t testing.TB, s *Store, prefix string) ([]string, error) {
 	return s.client.Keys(t.Context(), strings.NewReplacer("[", `\[`, "*", `\*`, "?", `\?`).Replace(prefix)+"*").Result()
 }
 
-// counter returns the sum of a field over all partitions; of "a" that of all
-// fields that begin so and go on with a number.
+// counter returns the sum of a field over all partitions. For "a" it is the sum
+// of all fields that are "a" followed by a number.
 func counter(t testing.TB, s *Store, field string) (sum int64) {
 	t.Helper()
 	for _, p := range s.parts {
@@ -148,7 +149,7 @@ func TestAddersRace(t *testing.T) {
 	const stores, callers, urls = 3, 4, 600
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.FilterKeys = 100 // grows while they race
+	cfg.FilterCapacity = 100 // grows while they race
 	var pages []frontier.Offer
 	for n := range urls {
 		pages = append(pages, testPages(fmt.Sprintf("h%d.test", n%60), n, n+1)...)
@@ -209,11 +210,11 @@ func TestAddersRace(t *testing.T) {
 	}
 }
 
-// TestAddOrder wants the items of a host in the order in which they were
-// offered, also when their bits meet in one block.
+// TestAddOrder: the items of a host are queued in the order of their offers,
+// also if their bits are in one block.
 func TestAddOrder(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.FilterKeys, cfg.NoGrowth, cfg.FPR, cfg.Partitions = 300, true, 1e-9, 1
+	cfg.FilterCapacity, cfg.Growth, cfg.FPR, cfg.Partitions = 300, bloomstore.GrowthOff, 1e-9, 1
 	s := openStore(t, cfg)
 	pages := testPages("a.test", 0, 300)
 	mustAdd(t, s, pages)
@@ -225,10 +226,10 @@ func TestAddOrder(t *testing.T) {
 	}
 }
 
-// TestAddMany offers more in one call than is asked at once.
+// TestAddMany offers more items in one call than one script takes.
 func TestAddMany(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.FilterKeys = 100_000
+	cfg.FilterCapacity = 100_000
 	s := openStore(t, cfg)
 	pages := testPages("a.test", 0, 2*maxGroupAsks+100)
 	if got := answersOf(mustAdd(t, s, append(pages, pages...))); got[frontier.Added] != len(pages) || got[frontier.Seen] != len(pages) {
@@ -240,7 +241,7 @@ func TestAddMany(t *testing.T) {
 	}
 }
 
-func TestPromotion(t *testing.T) {
+func TestPromotionOfBulkKeys(t *testing.T) {
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
 	page := testPages("a.test", 0, 1)
 	mustAdd(t, s, page)
@@ -264,9 +265,9 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// TestShadow offers sampled URLs, then takes their bits away: the filter is
-// found to have forgotten them.
-func TestShadow(t *testing.T) {
+// TestShadowSample offers sampled URLs, then clears their bits. The sample
+// shows that the filter has forgotten them.
+func TestShadowSample(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.Partitions = 1
 	s := openStore(t, cfg)
@@ -304,7 +305,7 @@ func TestMaxQueued(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.MaxQueued = 10
 	s := openStore(t, cfg)
-	mustAdd(t, s, testPages("a.test", 0, 20)) // what is no link is not held back
+	mustAdd(t, s, testPages("a.test", 0, 20)) // items that are no links are not held back
 	got, err := s.offer(t.Context(), testPages("a.test", 15, 25), true)
 	if err != nil {
 		t.Fatal(err)
@@ -324,8 +325,8 @@ func TestMaxQueued(t *testing.T) {
 	}
 }
 
-// TestAddAfterLostReply wants what was added without an answer to be queued
-// once, and books that count what happened.
+// TestAddAfterLostReply: an item that was added without an answer is queued
+// once, and the counters agree with that.
 func TestAddAfterLostReply(t *testing.T) {
 	c := newLostReply(t)
 	pages := testPages("a.test", 0, 10)
@@ -348,12 +349,12 @@ func TestAddAfterLostReply(t *testing.T) {
 	}
 }
 
-// TestFilterWentBack cuts the layer that a filter began last off a server's log:
-// that is no loss.
+// TestFilterWentBack cuts the beginning of a filter's last layer off a server's
+// log. That is no loss.
 func TestFilterWentBack(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
-	cfg.FilterKeys, cfg.Partitions = 50, 1
+	cfg.FilterCapacity, cfg.Partitions = 50, 1
 	s := openStore(t, cfg)
 	mustAdd(t, s, testPages("a.test", 0, 100))
 	if layers := s.parts[0].chain().Layers(); layers != 2 {
@@ -396,7 +397,7 @@ func TestFilterWentBack(t *testing.T) {
 	}
 }
 
-// TestAddWaits asks for a replica that there is not.
+// TestAddWaits asks for a replica that does not exist.
 func TestAddWaits(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.Wait = 1

@@ -13,16 +13,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// pending is an ask that only the partition's script can answer, with what the
-// filter said.
+// pending is an ask that only the partition's script can answer, with the answer of the
+// filter.
 type pending struct {
 	ask  *ask
 	test *redisbits.Ask
-	edit edit // unless a layer knows it
+	edit edit // unless a layer contains it
 }
 
-// edit is what adding an item changes in its segment: bytes from one offset to
-// another, before and after.
+// edit is the change of a segment that adds an item: a range of bytes, before and after.
 type edit struct {
 	segment  string // its key
 	from, to int64
@@ -32,7 +31,7 @@ type edit struct {
 // maxAddItems bounds the items of one call of add.lua.
 const maxAddItems = 128
 
-// add has the scripts decide on what is unsure, partition by partition.
+// add runs the script for each partition on the undecided items.
 func (g *group) add(ctx context.Context, ep *epoch) {
 	g.follow()
 	slices.SortStableFunc(g.unsure, func(a, b pending) int {
@@ -40,7 +39,7 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	})
 	var calls []*call
 	var of [][]pending
-	g.blocks, g.bytes = make(map[place]block), g.bytes[:0]
+	g.blocks, g.bytes = make(map[blockKey]block), g.bytes[:0]
 	for rest := g.unsure; len(rest) > 0; {
 		n := g.oneCall(rest, len(calls))
 		calls, of = append(calls, g.call(rest[:n], ep)), append(of, rest[:n])
@@ -59,7 +58,7 @@ func (g *group) add(ctx context.Context, ep *epoch) {
 	}
 }
 
-// follow lets those of unsure that are one URL wait for the first of them.
+// follow makes items of the same URL wait for the first of them.
 func (g *group) follow() {
 	first := make(map[bloomstore.Fingerprint]*ask, len(g.unsure))
 	g.unsure = slices.DeleteFunc(g.unsure, func(item pending) bool {
@@ -73,9 +72,9 @@ func (g *group) follow() {
 	})
 }
 
-// place names a block of a filter, and block is what it holds after a call.
+// blockKey names a block of a filter, and block is its content after a call.
 type (
-	place struct {
+	blockKey struct {
 		segment string
 		offset  int64
 	}
@@ -85,10 +84,9 @@ type (
 	}
 )
 
-// oneCall returns how many of items, at least one, go into the call of that
-// number: those of one partition, read with the same layers, up to one whose
-// bits are in the block of another. It fills in what they change, as the calls
-// before will have left it.
+// oneCall returns how many of items, at least one, go into the call of that number: those
+// of one partition that were read with the same layers, up to one whose bits are in the
+// block of another. It fills in their edits, based on the state after the calls before.
 func (g *group) oneCall(items []pending, call int) int {
 	first := &items[0]
 	layers := first.test.Layers()
@@ -101,7 +99,7 @@ func (g *group) oneCall(items []pending, call int) int {
 		if item.test.Known {
 			continue
 		}
-		var at place
+		var at blockKey
 		at.segment, _ = item.test.Segment()
 		_, at.offset = layer.Locate(item.ask.print)
 		before, changed := g.blocks[at]
@@ -120,7 +118,7 @@ func (g *group) oneCall(items []pending, call int) int {
 	return len(items)
 }
 
-// keep returns a copy of b in memory that lasts for the round.
+// keep returns a copy of b that is valid for the round.
 func (g *group) keep(b []byte) []byte {
 	at := len(g.bytes)
 	g.bytes = append(g.bytes, b...)
@@ -128,7 +126,7 @@ func (g *group) keep(b []byte) []byte {
 }
 
 // newEdit returns the shortest change that makes a block new.
-func newEdit(at place, old, new []byte) edit {
+func newEdit(at blockKey, old, new []byte) edit {
 	from, to := 0, len(new)
 	for from < to && old[from] == new[from] {
 		from++
@@ -139,12 +137,12 @@ func newEdit(at place, old, new []byte) edit {
 	return edit{at.segment, at.offset + int64(from), at.offset + int64(to) - 1, old[from:to], new[from:to]}
 }
 
-// rebase makes e the same change of a block that an earlier call leaves as old.
-// Its bytes stay those in which bits were missing when the item was tested: where
-// the earlier call sets some of them but in the end does not, that is noticed. The
-// block of the earlier call may have been read later, when another worker had added
-// the item; then old has all bits, and the script finds it known.
-func (e *edit) rebase(at place, old, new []byte) {
+// rebase bases e on a block that an earlier call changes to old. The range of bytes stays
+// the one in which bits were missing when the item was tested, so that it is noticed if the
+// earlier call does not set some of them. The block of the earlier call may have been read
+// later, when another worker had added the item. Then old has all bits, and the script
+// answers that the item is known.
+func (e *edit) rebase(at blockKey, old, new []byte) {
 	from, to := e.from-at.offset, e.to-at.offset+1
 	e.old, e.new = old[from:to], new[from:to]
 }
@@ -165,7 +163,7 @@ func (g *group) call(items []pending, ep *epoch) *call {
 	return &call{part: p, script: addScript, keys: b.keys, args: b.args, under: ep}
 }
 
-// run returns how many of items, of which there is one, are the same as the first.
+// run returns how many of items, at least one, equal the first.
 func run(items []pending, same func(a, b *pending) bool) int {
 	n := 1
 	for n < len(items) && same(&items[0], &items[n]) {
@@ -174,13 +172,13 @@ func run(items []pending, same func(a, b *pending) bool) int {
 	return n
 }
 
-// callBuilder collects keys and arguments as add.lua describes them.
+// callBuilder collects keys and arguments in the form of add.lua.
 type callBuilder struct {
-	s      *Store
-	part   *partition
-	keys   []string
-	args   []any
-	places map[string]int // of segments among keys
+	s           *Store
+	part        *partition
+	keys        []string
+	args        []any
+	segmentKeys map[string]int // indices of segments among keys
 }
 
 // key adds a key and returns its index for the script.
@@ -209,7 +207,7 @@ func (b *callBuilder) specials(items []pending) {
 		}
 		if letters != "" {
 			n++
-			b.args = append(b.args, i+1, letters, a.print[:], roundPlace(&a.item), millis(a.delay))
+			b.args = append(b.args, i+1, letters, a.print[:], roundOffset(&a.item), millis(a.delay))
 		}
 	}
 	if n > 0 {
@@ -219,15 +217,15 @@ func (b *callBuilder) specials(items []pending) {
 }
 
 func (b *callBuilder) segments(items []pending) {
-	b.places = make(map[string]int, 4)
+	b.segmentKeys = make(map[string]int, 4)
 	for _, item := range items {
-		if segment := item.edit.segment; segment != "" && b.places[segment] == 0 {
-			b.places[segment] = b.key(segment)
+		if segment := item.edit.segment; segment != "" && b.segmentKeys[segment] == 0 {
+			b.segmentKeys[segment] = b.key(segment)
 		}
 	}
 }
 
-// host adds items of one host.
+// host adds the items of one host.
 func (b *callBuilder) host(items []pending) {
 	host := items[0].ask.item.Host
 	b.args = append(b.args, host, b.key(b.part.host(host)), "")
@@ -264,11 +262,11 @@ func (b *callBuilder) item(item pending) {
 		b.args = append(b.args, 1, "", "", "", "", entry)
 		return
 	}
-	b.args = append(b.args, b.places[e.segment], e.from, e.to, e.old, e.new, entry)
+	b.args = append(b.args, b.segmentKeys[e.segment], e.from, e.to, e.old, e.new, entry)
 }
 
-// apply takes a reply of add.lua. What has to be asked again goes to g.later; an
-// error is about all items.
+// apply handles a reply of add.lua. Items that must be asked again go to g.later. An error
+// concerns all items.
 func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	if c.err != nil {
 		if errors.Is(c.err, errEpoch) && c.ran == nil {
@@ -323,7 +321,7 @@ func (g *group) apply(ctx context.Context, c *call, items []pending) error {
 	return nil
 }
 
-// again has items asked once more.
+// again queues items to be asked once more.
 func (g *group) again(items []pending) error {
 	for _, item := range items {
 		g.later = append(g.later, item.ask)
@@ -331,9 +329,9 @@ func (g *group) again(items []pending) error {
 	return nil
 }
 
-// refresh learns what a partition's filter is by now. Layers that are not there
-// any more, because the server went back in time, are no loss when everything
-// that the filter's record counts is there.
+// refresh reads the current layers of a partition's filter. If layers are gone because the
+// server went back in time, that is no loss as long as everything that the filter's record
+// counts is there.
 func (s *Store) refresh(ctx context.Context, p *partition) error {
 	chain := p.chain()
 	err := chain.Refresh(ctx, s.client)
@@ -349,8 +347,8 @@ func (s *Store) refresh(ctx context.Context, p *partition) error {
 	return s.classify(ctx, err)
 }
 
-// prepare makes the segments of a partition's next layer beside what callers
-// wait for, so that they are there when the newest layer is full.
+// prepare creates the segments of a partition's next layer in the background, so that they
+// exist when the newest layer is full.
 func (s *Store) prepare(p *partition) {
 	if !p.preparing.CompareAndSwap(false, true) {
 		return

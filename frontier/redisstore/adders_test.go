@@ -18,7 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// adderEnv tells TestAdderProcess, in JSON, that it is an adder, and of what.
+// adderEnv is set for the process that runs TestAdderProcess. Its value, in
+// JSON, says what to add.
 const adderEnv = "CRAWLER_TEST_ADDER"
 
 // addProcess is a process that adds URLs until it is done or killed.
@@ -28,7 +29,7 @@ type addProcess struct {
 	Seed   uint64
 }
 
-// racedPage is the n-th of the URLs that adders race for.
+// racedPage is the n-th of the URLs that the adders all add.
 func racedPage(n int) frontier.Offer {
 	host := fmt.Sprintf("h%d.test", n%500)
 	return frontier.Offer{URL: fmt.Sprintf("https://%s/page/%d", host, n), Host: host, Priority: frontier.PriorityPage}
@@ -36,8 +37,8 @@ func racedPage(n int) frontier.Offer {
 
 const addersBatch = 200
 
-// TestAdderProcess is the body of an adder: it adds all URLs, in an order of its
-// own. On its output it says when it begins.
+// TestAdderProcess is the body of an adder process: it adds all URLs, in an
+// order of its own. It writes a line when it begins.
 func TestAdderProcess(t *testing.T) {
 	var a addProcess
 	if text := os.Getenv(adderEnv); text == "" {
@@ -72,7 +73,7 @@ func TestAdderProcess(t *testing.T) {
 	group.Wait()
 }
 
-// start starts the process. It returns what the process says, from its beginning on.
+// start starts the process and returns its output from the beginning.
 func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	text, err := json.Marshal(a)
@@ -97,9 +98,9 @@ func (a addProcess) start(t *testing.T) (*exec.Cmd, *bufio.Reader) {
 	return cmd, said
 }
 
-// TestKilledAdders has processes add the same URLs, nine of ten known, and kills
-// some of them in the middle. Every URL is queued once: were its bits ever set
-// without that, the others would be told that it is seen.
+// TestKilledAdders starts processes that add the same URLs, nine of ten known,
+// and kills some of them meanwhile. Every URL is queued once. If a kill could
+// leave bits without an entry, the others would get the answer seen.
 func TestKilledAdders(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -109,7 +110,7 @@ func TestKilledAdders(t *testing.T) {
 	}
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.FilterKeys = uint64(urls)
+	cfg.FilterCapacity = uint64(urls)
 	s := openStore(t, cfg)
 	for n := 0; n < urls; n += 1000 {
 		var known []frontier.Offer

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// faultyAdd is a run of add.lua with something of every kind: two hosts of one
-// partition, all that makes an item special, one that is promoted.
+// faultyAdd is a run of add.lua with one of everything: two hosts of one
+// partition, every special field of an item, and one item that is promoted.
 type faultyAdd struct {
 	*scriptBench
 	items         []frontier.Offer
@@ -21,8 +21,8 @@ type faultyAdd struct {
 	log           []string
 }
 
-// newFaultyAdd looks for items whose bits lie in different blocks, so that one
-// call of the script takes them all.
+// newFaultyAdd finds items whose bits are in different blocks, so that one call
+// of the script takes them all.
 func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAdd {
 	b := &faultyAdd{scriptBench: newScriptBench(t, cfg)}
 	other := ""
@@ -61,7 +61,8 @@ func newFaultyAdd(t *testing.T, cfg func(*servers.RedisServer) Config) *faultyAd
 	}
 }
 
-// planAdd has the n-th command of add.lua fail; 0: none; below 0: nor are they logged.
+// planAdd makes the n-th command of add.lua fail. With 0 none fails; below 0
+// they are not logged either.
 func (b *faultyAdd) planAdd(n int) { b.plan(&call{script: addScript}, n) }
 
 // queued reports whether an item has an entry, ready or delayed.
@@ -81,11 +82,11 @@ func (b *faultyAdd) queued(it frontier.Offer) bool {
 }
 
 // TestAddFaults makes each command of add.lua fail once. A script that fails
-// before it writes has done nothing, and a repeat does all. Whatever failed
-// later, no URL is known that is not queued: offered again, all of them are.
+// before its first write changes nothing, and a repeat does everything. After a
+// later failure no known URL is without an entry: a repeat queues all of them.
 func TestAddFaults(t *testing.T) { testAddFaults(t, config) }
 
-// TestAddFaultsBesideExactSet is the same where an exact set decided.
+// TestAddFaultsBesideExactSet is the same for items that an exact set decided.
 func TestAddFaultsBesideExactSet(t *testing.T) { testAddFaults(t, exactConfig) }
 
 func testAddFaults(t *testing.T, cfg func(*servers.RedisServer) Config) {

@@ -14,17 +14,16 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// recount is an audit without the estimate: of one partition as of one moment, of
-// different ones not.
+// recount is an audit without the estimate. Each partition is counted at one moment.
 type recount struct {
 	frontier.Audit
-	exact   uint64 // fingerprints known exactly; beside an exact set those of exact items that are queued or leased
+	exact   uint64 // fingerprints known exactly; with an exact set those of exact items that are queued or leased
 	outbox  uint64 // notes
-	renewed uint64 // counted, not found: exact items offered again that were queued although the filter knew them
-	known   uint64 // counted, not found: keys of the filter that were never added, see Know
+	renewed uint64 // a counter: exact items offered again that were queued although the filter claimed them
+	known   uint64 // a counter: keys of the filter that were never added, see MarkSeen
 }
 
-// maxFaults bounds what an audit tells of contradictions.
+// maxFaults bounds the number of contradictions in an audit.
 const maxFaults = 20
 
 func (r *recount) fault(p *partition, format string, args ...any) {
@@ -33,11 +32,11 @@ func (r *recount) fault(p *partition, format string, args ...any) {
 	}
 }
 
-// Audit implements frontier.Inspector. Done is the counter: nothing is kept of
-// finished URLs but their records. Added is estimated from a sample of the
-// filter's blocks: the items that were queued although it knew them on top, those
-// of Know off. So are those that it claimed to know when they were new, of which
-// the blocks look as if they had been added: as many as it does on average.
+// Audit implements frontier.Inspector. Done is the counter, because only the records keep
+// finished URLs. Added is estimated from a sample of the filter's blocks, plus the items
+// that were queued although the filter claimed them, minus those of MarkSeen, and minus the
+// expected number of new items that the filter claimed, which look as if they had been
+// added.
 func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	r, err := s.recount(ctx)
 	if err != nil {
@@ -56,8 +55,8 @@ func (s *Store) Audit(ctx context.Context) (frontier.Audit, error) {
 	return r.Audit, nil
 }
 
-// claimedWhileFilling returns how many of the keys in a layer it claimed to know
-// when they came, on average.
+// claimedWhileFilling returns the expected number of keys of a layer that it claimed when
+// they were new.
 func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed float64) {
 	const steps = 64
 	for i := range steps {
@@ -69,9 +68,8 @@ func claimedWhileFilling(layer redisbits.LayerStats, blockBits int) (claimed flo
 	return claimed
 }
 
-// recount counts what the structures hold. Each partition is read in one
-// transaction, which takes its server about 3 µs for each host that has
-// something queued, leased or failed.
+// recount counts the structures. Each partition is read in one transaction, which takes its
+// server about 3 µs for each host that has queued, leased or failed items.
 func (s *Store) recount(ctx context.Context) (recount, error) {
 	r := recount{Audit: frontier.Audit{Counters: newStats()}}
 	for _, p := range s.parts {
@@ -85,8 +83,8 @@ func (s *Store) recount(ctx context.Context) (recount, error) {
 	return r, err
 }
 
-// recountPartition adds a partition to r. Which hosts it has is read first; when
-// that has changed by the time they are counted it begins anew.
+// recountPartition adds a partition to r. It reads the list of hosts first, and starts again
+// if the list has changed when they are counted.
 func (s *Store) recountPartition(ctx context.Context, p *partition, r *recount) error {
 	for {
 		waiting, err := s.hostsWith(ctx, p, frontier.Queued)
@@ -146,7 +144,7 @@ func (c *recounting) ask(ctx context.Context, pipe redis.Pipeliner) {
 	}
 }
 
-// complete reports whether every host that has something was counted.
+// complete reports whether every host with items was counted.
 func (c *recounting) complete() bool {
 	return subset(c.due.Val(), c.waiting) && subset(c.leased.Val(), c.waiting) && subset(c.failing.Val(), c.failed)
 }
@@ -174,7 +172,7 @@ func (c *recounting) addTo(r *recount) {
 	addMeta(&r.Counters, c.meta.Val())
 	for field, value := range c.meta.Val() {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n < 0 {
-			r.fault(c.part, "counter %q is %d", field, n) // the sums leave it out
+			r.fault(c.part, "counter %q is %d", field, n) // and it is not in the sums
 		}
 	}
 	counter := func(field string) uint64 {
@@ -218,8 +216,8 @@ func (c *recounting) addTo(r *recount) {
 	}
 }
 
-// checkHost holds to each other what says where a host is: it is due if it has
-// ready items and nobody holds it, and leased if there is a lease.
+// checkHost compares the structures of a host: it must be due if it has ready items and is
+// not leased, and leased if there is a lease.
 func (c *recounting) checkHost(r *recount, host string, items uint64, due, leased, lease bool) {
 	switch {
 	case leased != lease && leased:
@@ -235,8 +233,8 @@ func (c *recounting) checkHost(r *recount, host string, items uint64, due, lease
 	}
 }
 
-// countActive counts the fields of a lease's hash, see host.lua: items that are
-// handed out, aside, and of those the ones that count as delayed.
+// countActive counts the fields of a lease's hash, see host.lua: items that are leased, and
+// items that are set aside, some of which count as delayed.
 func countActive(lease map[string]string) (open, aside, delayed uint64) {
 	for field, value := range lease {
 		number := field

@@ -12,11 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestRecountNamesCorruption damages each structure and each counter, and wants
-// the terms named that it is part of, and no others.
+// TestRecountNamesCorruption damages each structure and each counter. The
+// recount names the terms that depend on it, and no others.
 func TestRecountNamesCorruption(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -100,8 +101,8 @@ func TestRecountNamesCorruption(t *testing.T) {
 	}
 }
 
-// contradictions returns the terms of the books that a Recount finds wrong, and
-// where one structure contradicts another.
+// contradictions returns the terms that a Recount finds wrong, and the
+// structures that contradict each other.
 func contradictions(r *recount) (wrong []string) {
 	differ := func(term string, a, b uint64) {
 		if a != b {
@@ -143,7 +144,7 @@ func wrongTerms(t *testing.T, s *Store) string {
 	return strings.Join(wrong, " ")
 }
 
-// dumpAll returns everything in a database, restoreAll puts it back.
+// dumpAll returns everything in a database, for restoreAll.
 func dumpAll(t *testing.T, admin *redis.Client) map[string]string {
 	t.Helper()
 	dump := make(map[string]string)
@@ -165,8 +166,8 @@ func restoreAll(t *testing.T, admin *redis.Client, dump map[string]string) {
 	}
 }
 
-// TestAuditCountsTheFilter: what the filter holds is estimated without its
-// counter, and bits that are gone are missed.
+// TestAuditCountsTheFilter: the number of keys in the filter is estimated
+// without its counter, and the audit notices cleared bits.
 func TestAuditCountsTheFilter(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -194,11 +195,12 @@ func TestAuditCountsTheFilter(t *testing.T) {
 	}
 }
 
-// TestProbe: as many random fingerprints are claimed as the fill says.
-func TestProbe(t *testing.T) {
+// TestProbeFilter: the filter claims as many random fingerprints as its fill
+// predicts.
+func TestProbeFilter(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
-	cfg.FilterKeys, cfg.FPR, cfg.NoGrowth = 4000, 0.05, true
+	cfg.FilterCapacity, cfg.FPR, cfg.Growth = 4000, 0.05, bloomstore.GrowthOff
 	s := openStore(t, cfg)
 	const probes = 20_000
 	if claimed, asked, err := s.Probe(t.Context(), probes); err != nil || asked != probes || claimed != 0 {
@@ -230,8 +232,9 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestRecountOfRetriedUnderLease: what failed under a lease that goes on, and is
-// offered again, waits for its end, and not for a time.
+// TestRecountOfRetriedUnderLease: an item that failed under a lease that
+// continues, and is offered again, waits for the end of the lease and not for a
+// time.
 func TestRecountOfRetriedUnderLease(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
@@ -253,21 +256,21 @@ func TestRecountOfRetriedUnderLease(t *testing.T) {
 	}
 }
 
-// TestAuditOfOverfilledFilter: a filter of a few blocks that got six times the
-// keys it is made for lost many of them, or claimed to know exact ones. What was
-// added balances nevertheless.
+// TestAuditOfOverfilledFilter: a filter of a few blocks that got six times its
+// capacity lost many keys, or claimed to know exact ones. The counts of added
+// items still balance.
 func TestAuditOfOverfilledFilter(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{120, 2000} {
 		for _, exact := range []bool{false, true} {
 			cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
-			cfg.Partitions, cfg.FilterKeys, cfg.FPR, cfg.NoGrowth = 1, uint64(keys), 0.01, true
+			cfg.Partitions, cfg.FilterCapacity, cfg.FPR, cfg.Growth = 1, uint64(keys), 0.01, bloomstore.GrowthOff
 			s := openStore(t, cfg)
 			items := testPages("a.test", 0, 6*keys)
 			if exact {
 				items = decided(frontier.New, 0, items)
 			}
-			for some := range slices.Chunk(items, 20) { // those of one call do not see each other
+			for some := range slices.Chunk(items, 20) { // items of one call do not see each other
 				mustAdd(t, s, some)
 			}
 			audit, err := s.Audit(t.Context())

@@ -18,8 +18,8 @@ import (
 // benchCallers is how many pages a worker completes at once.
 const benchCallers = 128
 
-// loggedServer keeps a log that is synced every second and never rewritten, so
-// that its growth is what was written.
+// loggedServer has a log that is synced every second and never rewritten, so
+// that its growth is the number of bytes written.
 var loggedServer = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
 // BenchmarkAddNew adds URLs that are new, as pages bring them: batch URLs of one
@@ -64,7 +64,7 @@ func BenchmarkAddNew(b *testing.B) {
 	}
 }
 
-// usage returns the processor time that a server took and the length of its log.
+// usage returns the processor time of a server and the length of its log.
 func usage(b *testing.B, server *servers.RedisServer) (time.Duration, int64) {
 	cpu, err := server.CPU()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// blockRace is a group of one worker, about a filter of one block, whose steps
-// the test takes.
+// blockRace is a group of one worker, with a filter of one block. The test
+// takes each step of the group itself.
 type blockRace struct {
 	*testing.T
 	group *group
@@ -20,7 +20,7 @@ type blockRace struct {
 
 func newBlockRace(t *testing.T, cfg Config) *blockRace {
 	t.Helper()
-	cfg.Partitions, cfg.FilterKeys = 1, 1
+	cfg.Partitions, cfg.FilterCapacity = 1, 1
 	s := openStore(t, cfg)
 	n, err := s.nodeOf(t.Context(), s.parts[0])
 	if err != nil {
@@ -33,7 +33,7 @@ func newBlockRace(t *testing.T, cfg Config) *blockRace {
 	return &blockRace{t, &group{s: s, node: n}, ep}
 }
 
-// test has the group test an offer by itself, before or after what else happens.
+// test makes the group test one offer, before or after other steps.
 func (r *blockRace) test(offer frontier.Offer) *ask {
 	r.Helper()
 	s := r.group.s
@@ -50,8 +50,8 @@ func (r *blockRace) test(offer frontier.Offer) *ask {
 	return a
 }
 
-// add has the group add what it tested, in one pipeline, and asks once more what
-// has to be.
+// add makes the group add the items that it tested, in one pipeline, and
+// repeats those that have to be repeated.
 func (r *blockRace) add(ctx context.Context) {
 	r.group.add(ctx, r.ep)
 	for range maxAsked {
@@ -68,9 +68,10 @@ func (r *blockRace) add(ctx context.Context) {
 	}
 }
 
-// TestAddedBetweenTwoTests: a group tests two items whose bits meet in one block,
-// and between the two tests another worker adds the first. The test of the second
-// has read its bits; all the same the script has to find the first one known.
+// TestAddedBetweenTwoTests: a group tests two items whose bits are in one
+// block, and between the two tests another worker adds the first item. The test
+// of the second item has read its bits. The script must still answer that the
+// first item is known.
 func TestAddedBetweenTwoTests(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	r := newBlockRace(t, cfg)
@@ -93,9 +94,9 @@ func TestAddedBetweenTwoTests(t *testing.T) {
 	}
 }
 
-// TestRefusedBesideAdded: of two items of a group whose bits meet in one block the
-// first is refused in the end. The bits that it would have set are not set with
-// those of the second, which alone is known from then on.
+// TestRefusedBesideAdded: a group adds two items whose bits are in one block,
+// and the first is refused in the end. Only the second is known afterwards: the
+// script does not set the bits of the first.
 func TestRefusedBesideAdded(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.MaxPerHost = 1

@@ -20,28 +20,28 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// Format is the version of the keys and what they hold.
+// Format is the version of the keys and their values.
 const Format = 1
 
 // Fields of the crawl's first key.
 const (
-	cardField   = "card"   // what was fixed when the crawl was created
-	readyField  = "ready"  // there when the filters of all partitions were made
-	pausedField = "paused" // there while the crawl is paused
+	cardField   = "card"   // the settings that were fixed when the crawl was created
+	readyField  = "ready"  // exists when the filters of all partitions were created
+	pausedField = "paused" // exists while the crawl is paused
 	closedField = "closed" // why the crawl cannot be opened now
 )
 
-// ErrNoCrawl reports that there is no crawl of that name to inspect.
+// ErrNoCrawl reports that there is no crawl of that name.
 var ErrNoCrawl = errors.New("redisstore: no such crawl")
 
-// card is what was fixed when the crawl was created. It is written once.
+// card is the settings that were fixed when the crawl was created. It is written once.
 type card struct {
 	Format     int               `json:"format"`
 	Created    time.Time         `json:"created"`
-	ID         string            `json:"id"`  // begins the crawl's keys
-	Key        hexKey            `json:"key"` // of the fingerprints: not for outsiders of the crawl
+	ID         string            `json:"id"`  // prefix of the crawl's keys
+	Key        hexKey            `json:"key"` // of the fingerprints; secret
 	Partitions int               `json:"partitions"`
-	LeaseMS    int64             `json:"lease_ms"` // how long all workers' leases last
+	LeaseMS    int64             `json:"lease_ms"` // TTL of all workers' leases
 	Filter     filterCard        `json:"filter"`
 	ExactSet   bool              `json:"exact_set,omitempty"`
 	Settings   frontier.Settings `json:"settings"`
@@ -59,7 +59,7 @@ func (k hexKey) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:
 
 func (k *hexKey) UnmarshalText(text []byte) error {
 	if n, err := hex.Decode(k[:], text); err != nil || n != len(k) || len(text) != 2*len(k) {
-		return errors.New("the key is not 32 hex digits") // which nobody is to see
+		return errors.New("the key is not 32 hex digits") // the key itself is secret
 	}
 	return nil
 }
@@ -67,13 +67,13 @@ func (k *hexKey) UnmarshalText(text []byte) error {
 func newCard(cfg *Config) card {
 	return card{
 		Format: Format, Created: time.Now().UTC().Truncate(time.Second), ID: newID(), Key: hexKey(bloomstore.NewKey()),
-		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterKeys, cfg.FPR, cfg.NoGrowth},
+		Partitions: cfg.Partitions, LeaseMS: millis(cfg.LeaseTTL), Filter: filterCard{cfg.FilterCapacity, cfg.FPR, cfg.Growth == bloomstore.GrowthOff},
 		ExactSet: cfg.ExactSet, Settings: cfg.Settings,
 	}
 }
 
-// newID returns six random letters and digits: a crawl's keys must not be those
-// of one that was deleted before it.
+// newID returns six random letters and digits, so that a crawl's keys differ from those of
+// a crawl that was deleted before.
 func newID() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	id := make([]byte, 6)
@@ -98,8 +98,8 @@ func parseCard(name, text string) (c card, err error) {
 	return c, nil
 }
 
-// accept compares the card with what a caller gives. Zero values are no claims;
-// who does not work claims no settings by giving none.
+// accept compares the card with a caller's settings. Zero fields are not compared. Callers
+// that only inspect a crawl compare no settings.
 func (c *card) accept(cfg *Config, worker bool) error {
 	if worker || cfg.Settings != nil {
 		if err := c.Settings.Compare(cfg.Settings); err != nil {
@@ -112,9 +112,9 @@ func (c *card) accept(cfg *Config, worker bool) error {
 	case worker && !c.ExactSet && cfg.ExactSet:
 		return mismatch("crawl %q was created without an exact set beside it, not with one", cfg.Name)
 	}
-	given := filterCard{cfg.FilterKeys, cfg.FPR, c.Filter.NoGrowth}
+	given := filterCard{cfg.FilterCapacity, cfg.FPR, c.Filter.NoGrowth}
 	if worker {
-		given.NoGrowth = cfg.NoGrowth
+		given.NoGrowth = cfg.Growth == bloomstore.GrowthOff
 	}
 	if given.Keys == 0 {
 		given.Keys = c.Filter.Keys
@@ -131,7 +131,7 @@ func (c *card) accept(cfg *Config, worker bool) error {
 	return nil
 }
 
-// mismatchError is an ErrParamsMismatch whose own words say all of it.
+// mismatchError is an ErrParamsMismatch with its own complete text.
 type mismatchError string
 
 func mismatch(format string, args ...any) error {
@@ -141,14 +141,14 @@ func mismatch(format string, args ...any) error {
 func (e mismatchError) Error() string        { return string(e) }
 func (e mismatchError) Is(target error) bool { return target == frontier.ErrParamsMismatch }
 
-// StoredSettings returns the settings of the crawl cfg.Name; ErrNoCrawl if
-// there is none. Only Redis and Name of cfg are read.
+// StoredSettings returns the settings of the crawl cfg.Name, or ErrNoCrawl. It uses only
+// Redis and Name of cfg.
 func StoredSettings(ctx context.Context, cfg Config) (frontier.Settings, error) {
 	c, err := storedCard(ctx, cfg)
 	return c.Settings, err
 }
 
-// StoredHasher is StoredSettings for the hasher of the crawl's fingerprints.
+// StoredHasher returns the hasher of the crawl's fingerprints, like StoredSettings.
 func StoredHasher(ctx context.Context, cfg Config) (bloomstore.Hasher, error) {
 	c, err := storedCard(ctx, cfg)
 	return bloomstore.NewHasher(bloomstore.Key(c.Key)), err
@@ -179,8 +179,8 @@ func (s *Store) readCard(ctx context.Context) (card, error) {
 	return parseCard(s.cfg.Name, text)
 }
 
-// Card returns what Recreate makes the crawl again from. The key of its
-// fingerprints is in it: whoever has that can make URLs that collide.
+// Card returns what Recreate needs to restore the crawl. It contains the key of the
+// fingerprints, with which URLs can be made that collide.
 func (s *Store) Card() ([]byte, error) {
 	text, err := json.Marshal(s.card)
 	if err != nil {
@@ -189,8 +189,8 @@ func (s *Store) Card() ([]byte, error) {
 	return text, nil
 }
 
-// join reads the crawl's card. A worker writes it if there is none: of workers
-// that do so at once one wins.
+// join reads the crawl's card. A worker writes it if there is none; of several at once one
+// succeeds.
 func (s *Store) join(ctx context.Context, worker bool) error {
 	given := s.cfg
 	c, err := s.readCard(ctx)
@@ -214,22 +214,21 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 		return err
 	}
 	s.card, s.hasher = c, bloomstore.NewHasher(bloomstore.Key(c.Key))
-	s.cfg.FilterKeys, s.cfg.FPR, s.cfg.NoGrowth = c.Filter.Keys, c.Filter.FPR, c.Filter.NoGrowth
+	s.cfg.FilterCapacity, s.cfg.FPR, s.cfg.Growth = c.Filter.Keys, c.Filter.FPR, bloomstore.GrowthOn
+	if c.Filter.NoGrowth {
+		s.cfg.Growth = bloomstore.GrowthOff
+	}
 	s.cfg.Partitions, s.cfg.ExactSet, s.cfg.Settings = c.Partitions, c.ExactSet, c.Settings
 	s.cfg.LeaseTTL = time.Duration(c.LeaseMS) * time.Millisecond
 	s.acknowledged = make([]atomic.Uint64, s.cfg.Partitions)
 	return s.makePartitions()
 }
 
-// makePartitions lays the crawl's partitions out. Each is made for its part of
-// the keys and four standard deviations of that, so that chance alone makes
-// none of them grow.
+// makePartitions computes the crawl's partitions. Each is sized for its share of the keys
+// plus four standard deviations, so that chance alone makes none of them grow.
 func (s *Store) makePartitions() error {
-	each := float64(s.cfg.FilterKeys) / float64(s.cfg.Partitions)
-	params := redisbits.Params{Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))), FPR: s.cfg.FPR}
-	if s.cfg.NoGrowth {
-		params.Growth = redisbits.GrowthOff
-	}
+	each := float64(s.cfg.FilterCapacity) / float64(s.cfg.Partitions)
+	params := redisbits.Params{Capacity: uint64(math.Ceil(each + 4*math.Sqrt(each))), FPR: s.cfg.FPR, Growth: s.cfg.Growth}
 	var err error
 	if s.layout, err = redisbits.NewLayout(params); err != nil {
 		return fmt.Errorf("redisstore: %w", err)
@@ -243,14 +242,14 @@ func (s *Store) makePartitions() error {
 	return nil
 }
 
-// newChain returns the filter of a partition, of which nothing is known yet.
+// newChain returns the filter of a partition, which has not been read yet.
 func (s *Store) newChain(p *partition) *redisbits.Chain {
 	return s.layout.Chain(redisbits.ID(s.hasher.Fingerprint(s.card.ID)), p.number, p.tag)
 }
 
-// openFilters opens the filters of all partitions. Those of a crawl whose
-// creation was not finished are made; a filter that was there is never made
-// again, for an empty one would make every URL new.
+// openFilters opens the filters of all partitions. It creates those of a crawl whose
+// creation was not finished. A filter that existed is never created again, because an empty
+// one would make every URL new.
 func (s *Store) openFilters(ctx context.Context) error {
 	ready, err := s.client.HExists(ctx, s.cfg.cardKey(), readyField).Result()
 	if err != nil {
@@ -276,8 +275,8 @@ func (s *Store) openFilters(ctx context.Context) error {
 	return nil
 }
 
-// eachPartition calls do for every partition, for some of them at once, and
-// returns the first error, classified.
+// eachPartition calls do for every partition, several at once, and returns the first error,
+// classified.
 func (s *Store) eachPartition(ctx context.Context, do func(context.Context, *partition) error) error {
 	const atOnce = 16
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
@@ -68,8 +69,9 @@ func TestCreatorsRace(t *testing.T) {
 	}
 }
 
-// TestInterruptedCreation takes away part of a crawl whose creation was not
-// finished: the next worker finishes it. One that was finished is never made again.
+// TestInterruptedCreation removes a part of a crawl whose creation was not
+// finished: the next worker finishes it. A finished crawl is never created
+// again.
 func TestInterruptedCreation(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
@@ -99,9 +101,9 @@ func TestJoinCompares(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"scope":       func(c *Config) { c.Settings = frontier.Settings{"scope": "any", "user-agent": "a"} },
 		"user-agent":  func(c *Config) { c.Settings = frontier.Settings{"scope": "host"} },
-		"Keys:10000":  func(c *Config) { c.FilterKeys++ },
+		"Keys:10000":  func(c *Config) { c.FilterCapacity++ },
 		"FPR:1e-06":   func(c *Config) { c.FPR = 1e-3 },
-		"NoGrowth":    func(c *Config) { c.NoGrowth = true },
+		"Growth":      func(c *Config) { c.Growth = bloomstore.GrowthOff },
 		"4 partition": func(c *Config) { c.Partitions = 8 },
 	} {
 		other := cfg
@@ -111,9 +113,9 @@ func TestJoinCompares(t *testing.T) {
 			t.Errorf("another %s: %v, want an %v that shows it", name, err, frontier.ErrParamsMismatch)
 		}
 	}
-	cfg.FilterKeys, cfg.FPR, cfg.Partitions = 0, 0, 0 // claims nothing
-	if joined := openStore(t, cfg); joined.cfg.FilterKeys != 10_000 || len(joined.parts) != 4 {
-		t.Errorf("joined a crawl for %d keys in %d partitions, want 10000 and 4", joined.cfg.FilterKeys, len(joined.parts))
+	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0 // claims nothing
+	if joined := openStore(t, cfg); joined.cfg.FilterCapacity != 10_000 || len(joined.parts) != 4 {
+		t.Errorf("joined a crawl for %d keys in %d partitions, want 10000 and 4", joined.cfg.FilterCapacity, len(joined.parts))
 	}
 	bare := Config{Redis: cfg.Redis, Name: cfg.Name}
 	looking, err := Inspect(t.Context(), bare)
@@ -152,13 +154,13 @@ func TestForeignCards(t *testing.T) {
 		}
 	}
 	s.client.Del(t.Context(), cfg.cardKey())
-	s.client.Set(t.Context(), cfg.cardKey(), "somebody's", 0)
+	s.client.Set(t.Context(), cfg.cardKey(), "foreign", 0)
 	if _, err := Open(t.Context(), cfg); err == nil {
-		t.Error("Open takes a key of somebody else")
+		t.Error("Open takes a foreign key")
 	}
 }
 
-// TestScopeAndQuotaAreShared also looks past what a process remembers.
+// TestScopeAndQuotaAreShared also bypasses the cache of a process.
 func TestScopeAndQuotaAreShared(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	a, b := openStore(t, cfg), openStore(t, cfg)
@@ -184,16 +186,16 @@ func TestScopeAndQuotaAreShared(t *testing.T) {
 		}
 	}
 	for i, s := range []*Store{a, b, a} {
-		if has, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "one"}}, 1); err != nil || !has[0] {
+		if has, err := s.Reserve(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "one"}}, 1); err != nil || !has[0] {
 			t.Errorf("claim %d of one = %t, %v", i, has, err)
 		}
-		if has, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "two"}}, 1); err != nil || has[0] {
+		if has, err := s.Reserve(t.Context(), []frontier.QuotaKey{{Group: "g", Key: "two"}}, 1); err != nil || has[0] {
 			t.Errorf("claim %d of two = %t, %v", i, has, err)
 		}
 	}
 }
 
-// TestLeaseTTLIsTheCreators: a worker that joins takes it over.
+// TestLeaseTTLIsTheCreators: a worker that joins adopts it.
 func TestLeaseTTLIsTheCreators(t *testing.T) {
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
 	cfg.LeaseTTL = 20 * time.Second

@@ -13,15 +13,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// ErrServer reports a server that a crawl cannot be kept on as it is set up: too
-// old, evicting keys, or denying commands. The message says what to change.
-var ErrServer = errors.New("redisstore: the Redis server will not do")
+// ErrServer reports a server that cannot hold a crawl: it is too old, evicts keys, or denies
+// commands. The message says what to change.
+var ErrServer = errors.New("redisstore: unsupported Redis server")
 
-// minVersion is the first version that forgets scripts when it ends, and knows
-// the flags of scripts.
+// minVersion is the first version that drops scripts when it ends, and supports the flags of
+// scripts.
 const minVersion = 7
 
-// checkServers refuses servers that a crawl cannot be kept on.
+// checkServers returns an error if a server cannot hold a crawl.
 func (s *Store) checkServers(ctx context.Context) error {
 	err := s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		if err := s.checkServer(ctx, server); err != nil {
@@ -32,8 +32,8 @@ func (s *Store) checkServers(ctx context.Context) error {
 	return s.classify(ctx, err)
 }
 
-// eachServer calls do for the single server or for every primary of the cluster,
-// perhaps at once, and returns the first error.
+// eachServer calls do for the single server or for every primary of the cluster, possibly
+// concurrently, and returns the first error.
 func (s *Store) eachServer(ctx context.Context, do func(context.Context, *redis.Client) error) error {
 	if s.nodes.single != nil {
 		return do(ctx, s.nodes.single.client)
@@ -41,8 +41,8 @@ func (s *Store) eachServer(ctx context.Context, do func(context.Context, *redis.
 	return s.nodes.cluster.ForEachMaster(ctx, do)
 }
 
-// checkServer looks at a server's version and at what it evicts. Whoever begins
-// an epoch calls it: a server that replaces another may be set up differently.
+// checkServer checks a server's version and eviction policy. It is called for each epoch,
+// because a server that replaces another may be configured differently.
 func (s *Store) checkServer(ctx context.Context, server *redis.Client) error {
 	info, err := server.InfoMap(ctx, "server").Result()
 	if err != nil {
@@ -60,15 +60,15 @@ func (s *Store) checkServer(ctx context.Context, server *redis.Client) error {
 	case strings.HasPrefix(policy, "allkeys-"):
 		return fmt.Errorf("%w: %w: its maxmemory-policy is %q, want noeviction", ErrServer, redisbits.ErrEvicts, policy)
 	case strings.HasPrefix(policy, "volatile-"):
-		// What expires are the due times of hosts that have nothing queued.
+		// The keys that expire are the due times of hosts without queued items.
 		s.cfg.Logger.WarnContext(ctx, "a full server evicts keys that expire, which makes hosts due too early",
 			"maxmemory_policy", policy, "want", "noeviction")
 	}
 	return nil
 }
 
-// commands are what a Store sends or runs in scripts, each with arguments enough
-// to be let in; KEY stands for a key.
+// commands are those that a Store sends or runs in scripts, each with enough arguments to be
+// accepted; KEY stands for a key.
 var commands = []string{
 	"DEL KEY", "EVAL s 0", "EVALSHA s 0", "EXISTS KEY", "GET KEY", "GETRANGE KEY 0 0", "HDEL KEY f", "HEXISTS KEY f",
 	"HGET KEY f", "HGETALL KEY", "HINCRBY KEY f 1", "HKEYS KEY", "HLEN KEY", "HMGET KEY f", "HSET KEY f v", "HSETNX KEY f v",
@@ -78,11 +78,11 @@ var commands = []string{
 	"ZMSCORE KEY v", "ZRANGE KEY 0 0", "ZRANGEBYSCORE KEY 0 0", "ZREM KEY v", "ZSCORE KEY v",
 }
 
-// checkCommands asks a server whether its user may run every command, on keys of
-// the crawl and on those of partitions. Nothing is run: the commands are queued
-// in a transaction, for which permission is needed, and that is discarded.
+// checkCommands checks whether the user may run every command, on keys of the crawl and of
+// partitions. No command runs: they are queued in a transaction, which needs permission,
+// and the transaction is discarded.
 func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
-	// Were MULTI denied, what follows it would be run.
+	// If MULTI were denied, the commands after it would run.
 	if err := discarded(ctx, server, func(redis.Pipeliner) {}); err != nil {
 		return denial(err, []string{"multi"}, false)
 	}
@@ -99,11 +99,11 @@ func (s *Store) checkCommands(ctx context.Context, server *redis.Client) error {
 		return err
 	}
 	var denied []string
-	foreign := false // a key may not be used
+	foreign := false // a key is not permitted
 	for _, cmd := range asked {
 		switch err := cmd.Err(); {
 		case err == nil || !redis.HasErrorPrefix(err, "NOPERM"):
-			// Of a node that has not got the key, or no memory: not what is asked.
+			// The node does not hold the key, or has no memory, which is not checked here.
 		case strings.Contains(err.Error(), "key"):
 			foreign = true
 		default:
@@ -128,8 +128,8 @@ func commandOn(command, key string) (args []any) {
 	return args
 }
 
-// discarded queues commands in a transaction that is discarded. It returns the
-// first error that is not about one of them.
+// discarded queues commands in a transaction that is discarded. It returns the first error
+// that does not concern one of them.
 func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipeliner)) error {
 	pipe := server.Pipeline()
 	begin := pipe.Do(ctx, "multi")
@@ -142,7 +142,7 @@ func discarded(ctx context.Context, server *redis.Client, queue func(redis.Pipel
 	return errors.Join(begin.Err(), end.Err())
 }
 
-// denial is the error of commands, or of keys, that the user may not use.
+// denial returns the error for commands, or keys, that the user may not use.
 func denial(err error, denied []string, keys bool) error {
 	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") {
 		return err

@@ -20,7 +20,7 @@ import (
 
 const crawlPassword = "correct-horse"
 
-// crawlUser returns the directive of a user that may run some of commands, on
+// crawlUser returns the directive of a user that may run the given commands, on
 // the keys of crawls.
 func crawlUser(commands []string) string {
 	allowed := []string{"crawl on >" + crawlPassword + " resetkeys ~crawler:* ~{*}* resetchannels -@all +multi +exec +discard +hello"}
@@ -30,7 +30,7 @@ func crawlUser(commands []string) string {
 	return strings.Join(allowed, " ")
 }
 
-// commandName returns what ACL rules call an entry of commands.
+// commandName returns the name that ACL rules use for an entry of commands.
 func commandName(command string) string {
 	name, rest, _ := strings.Cut(command, " ")
 	if name == "SCRIPT" {
@@ -43,9 +43,9 @@ func asCrawlUser(addrs ...string) redis.UniversalOptions {
 	return redis.UniversalOptions{Addrs: addrs, Username: "crawl", Password: crawlPassword}
 }
 
-// TestCommands: what scripts run is among the commands that are asked for. That
-// these are enough for the rest TestSuite shows.
-func TestCommands(t *testing.T) {
+// TestDeniedCommands: commands contains every command that scripts run.
+// TestSuiteOnServer shows that no others are needed.
+func TestDeniedCommands(t *testing.T) {
 	files, err := filepath.Glob("*.lua")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("scripts are %q (%v)", files, err)
@@ -64,8 +64,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesServers: a server on which a crawl would lose its filter, or
-// break off in the middle, is refused at once, and the error says why.
+// TestOpenRefusesServers: Open refuses a server on which a crawl would lose its
+// filter or fail later, and the error says why.
 func TestOpenRefusesServers(t *testing.T) {
 	t.Parallel()
 	without := func(names ...string) string {
@@ -106,7 +106,7 @@ func TestOpenRefusesServers(t *testing.T) {
 	}
 }
 
-// TestCommandsAreNotRun: asking for permissions changes nothing.
+// TestCommandsAreNotRun: checking permissions changes nothing.
 func TestCommandsAreNotRun(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))
@@ -119,8 +119,8 @@ func TestCommandsAreNotRun(t *testing.T) {
 	}
 }
 
-// TestEpochRefusesEviction: a server that is set to evict while a crawl runs is
-// refused when its scripts are loaded the next time.
+// TestEpochRefusesEviction: a server that is set to evict keys during a crawl
+// is refused when its scripts are loaded the next time.
 func TestEpochRefusesEviction(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))
@@ -134,8 +134,8 @@ func TestEpochRefusesEviction(t *testing.T) {
 	}
 }
 
-// TestOldServer: a version that keeps scripts when it restarts is refused. Its
-// part is played by a server that answers INFO and nothing else.
+// TestOldServer: a version that keeps scripts over a restart is refused. The
+// test uses a server that answers only INFO.
 func TestOldServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -171,7 +171,7 @@ func answerInfo(conn net.Conn) {
 	}
 }
 
-// TestDocumentedUser: the user that docs/guide/operating.md makes can crawl.
+// TestDocumentedUser: the user that docs/guide/operating.md creates can crawl.
 func TestDocumentedUser(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/guide/operating.md")

@@ -11,24 +11,23 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// What keeps workers out of a crawl: the values of closedField.
+// Why a crawl cannot be opened: the values of closedField.
 const (
 	deleting   = "deleting"
 	rebuilding = "rebuilding"
 )
 
-// checkOpen refuses a crawl that is being changed as a whole, also one whose
-// change was broken off: it has to be finished. A worker asks before it opens the
-// filters and again when it is known to be one, so that either it sees the
-// change or the change sees it.
+// checkOpen returns an error if the crawl is being changed as a whole, or such a change was
+// interrupted and must be finished. A worker calls it before it opens the filters and again
+// after it is registered, so that either it sees the change or the change sees the worker.
 func (s *Store) checkOpen(ctx context.Context) error {
 	switch closed, err := s.closed(ctx); {
 	case err != nil:
 		return err
 	case closed == deleting:
-		return fmt.Errorf("%w: the deletion of %q has begun: delete it again to end it", ErrNoCrawl, s.cfg.Name)
+		return fmt.Errorf("%w: the deletion of %q has begun: delete it again to finish it", ErrNoCrawl, s.cfg.Name)
 	case closed != "":
-		return fmt.Errorf("%w: the filter of %q is being made anew: rebuild it again to end that", frontier.ErrFilterLost, s.cfg.Name)
+		return fmt.Errorf("%w: the filter of %q is being rebuilt: rebuild it again to finish that", frontier.ErrFilterLost, s.cfg.Name)
 	}
 	return nil
 }
@@ -41,8 +40,8 @@ func (s *Store) closed(ctx context.Context) (string, error) {
 	return closed, s.classify(ctx, err)
 }
 
-// shut keeps workers out of the crawl from now on. When there are any it lets
-// the crawl be and returns an ErrLocked that names them.
+// shut prevents workers from opening the crawl from now on. If there are workers, it changes
+// nothing and returns an ErrLocked with their names.
 func (s *Store) shut(ctx context.Context, why string) error {
 	before, err := s.closed(ctx)
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Store) shut(ctx context.Context, why string) error {
 	return errors.Join(locked, s.classify(ctx, err))
 }
 
-// openShut opens a crawl, whatever it lacks but its card, to change it as a whole.
+// openShut opens a crawl to change it as a whole. Only its card must exist.
 func openShut(ctx context.Context, cfg Config) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

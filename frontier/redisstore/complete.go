@@ -19,17 +19,16 @@ var (
 	completeScript = newScript("complete", "allow-oom", hostLua, freeLua, completeLua)
 )
 
-// Complete implements frontier.Store. Links are offered first, then records are
-// written and synced, then the rest takes effect in one step; so links that were
-// added stay when the rest fails. It takes effect only while every node lives on
-// that answered a link: else the links are offered again.
+// Complete implements frontier.Store. Links are offered first, then records are written and
+// synced, then the rest takes effect in one step. So links that were added stay if the rest
+// fails. The step takes effect only if every node that answered a link has not restarted
+// since; otherwise the links are offered again.
 //
-// Links of other nodes of a cluster delay it: by two seconds, after which they
-// are surely on disk, or until Config.Wait replicas have them.
+// Links of other nodes of a cluster delay it: by two seconds, after which they are on disk,
+// or until Config.Wait replicas have them.
 //
-// When an answer was lost and the caller repeats the call, what the first call
-// did is not done again; neither are its links offered again or its records
-// written.
+// If an answer was lost and the caller repeats the call, nothing is done twice: links are
+// not offered again, and records are not written again.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	if len(update.Blob) > frontier.MaxBlob {
 		return fmt.Errorf("redisstore: host blob has %d bytes, want at most %d", len(update.Blob), frontier.MaxBlob)
@@ -50,7 +49,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	defer c.end()
 	switch {
 	case h.isEnded() && len(c.todo) == 0:
-		return nil // a repeat: it made all of them
+		return nil // a repeat: the first call completed all of them
 	case !h.current(s.now()):
 		return c.refused()
 	}
@@ -64,9 +63,9 @@ func (s *Store) checkCompletion(c *frontier.Completion) error {
 	case c.Disposition == frontier.Finish && c.Outcome.State() == frontier.Unknown:
 		return fmt.Errorf("redisstore: completion of %x has outcome %q", c.Item[:4], c.Outcome)
 	case c.Record != nil && s.output == nil:
-		return fmt.Errorf("redisstore: completion of %x has a record, but the store no output", c.Item[:4])
-	case c.Untold && !s.cfg.ExactSet:
-		return fmt.Errorf("redisstore: completion of %x is untold, but there is no exact set", c.Item[:4])
+		return fmt.Errorf("redisstore: completion of %x has a record, but the store has no output", c.Item[:4])
+	case c.Unconfirmed && !s.cfg.ExactSet:
+		return fmt.Errorf("redisstore: completion of %x is unconfirmed, but there is no exact set", c.Item[:4])
 	}
 	return nil
 }
@@ -76,25 +75,25 @@ type completing struct {
 	*Store
 	h      *holding
 	update frontier.HostUpdate
-	todo   []todo // what the lease has not completed yet, by number
+	todo   []todo // items that the lease has not completed yet, by number
 }
 
-// todo is one completion that is to be made.
+// todo is one completion.
 type todo struct {
 	*frontier.Completion
-	item *heldItem // whose turn is held
+	item *heldItem // its turn is held
 }
 
-// followed is what a completion has brought about before it takes effect.
+// followed is what a completion has done before it takes effect.
 type followed struct {
 	links    answers
-	answered time.Time // when all of them were
+	answered time.Time // when all links were answered
 	recorded bool      // its record was written
 }
 
-// begin finds the items of completions and takes their turns, so that of two
-// calls with one item the second sees what the first did. An item named twice,
-// or completed before, is passed over.
+// begin finds the items of completions and takes their turns, so that of two calls for one
+// item the second sees what the first did. It skips an item that is named twice or was
+// completed before.
 func (c *completing) begin(done []frontier.Completion) error {
 	found := make(map[*heldItem]bool, len(done))
 	for i := range done {
@@ -122,14 +121,14 @@ func (c *completing) begin(done []frontier.Completion) error {
 	return nil
 }
 
-// end gives the turns back.
+// end releases the turns.
 func (c *completing) end() {
 	for _, t := range c.todo {
 		t.item.turn.Unlock()
 	}
 }
 
-// maxEpochs bounds how often links are offered again because nodes changed.
+// maxEpochs bounds how often links are offered again because nodes restarted.
 const maxEpochs = 4
 
 func (c *completing) run(ctx context.Context) error {
@@ -156,8 +155,7 @@ func (c *completing) run(ctx context.Context) error {
 	return errEpoch
 }
 
-// follow offers the links of the completions, but for those whose links were
-// offered before.
+// follow offers the links of the completions, except links that were offered before.
 func (c *completing) follow(ctx context.Context) error {
 	var links []frontier.Offer
 	for _, t := range c.todo {
@@ -182,8 +180,8 @@ func (c *completing) follow(ctx context.Context) error {
 	return nil
 }
 
-// fresh reports whether the links of a completion were not offered yet. A repeat
-// has the same links; were they others, they would be offered.
+// fresh reports whether the links of a completion were not offered yet. A repeat has the
+// same links; other links would be offered.
 func (t *todo) fresh() bool {
 	return t.item.pending == nil || len(t.item.pending.links.verdicts) != len(t.Links)
 }
@@ -199,9 +197,8 @@ func (t *todo) tellRefused() {
 	}
 }
 
-// followAgain offers all links again, the seen ones too: nodes that answered may
-// have forgotten what they knew. What the links counted as stays, as the record
-// may say it.
+// followAgain offers all links again, also the seen ones, because restarted nodes may have
+// lost them. The counts of the links stay, because the record may contain them.
 func (c *completing) followAgain(ctx context.Context) error {
 	for _, t := range c.todo {
 		got, err := c.offerAgain(ctx, t.Links, true, t.item.pending.links)
@@ -214,7 +211,7 @@ func (c *completing) followAgain(ctx context.Context) error {
 	return nil
 }
 
-// record writes the records that were not written yet and has the output synced.
+// record writes the records that were not written yet, and syncs the output.
 func (c *completing) record() error {
 	job := &recordJob{}
 	for _, t := range c.todo {
@@ -239,8 +236,8 @@ func (c *completing) record() error {
 	return c.writeRecord(job)
 }
 
-// refused answers that the lease is not held. The records of completions that
-// certainly took no effect are taken back.
+// refused returns ErrLeaseLost. It takes back the records of completions that certainly
+// took no effect.
 func (c *completing) refused() error {
 	job := &recordJob{}
 	for _, t := range c.todo {
@@ -254,30 +251,18 @@ func (c *completing) refused() error {
 	return errors.Join(frontier.ErrLeaseLost, c.writeRecord(job))
 }
 
-// counts returns the books of a page.
+// counts returns the link counts of a page.
 func (t *todo) counts() (n frontier.LinkCounts) {
 	for _, v := range t.item.pending.links.verdicts {
-		if v.Answer != frontier.Deferred {
-			n.Found++
-		}
-		switch v.Answer {
-		case frontier.Added:
-			n.Added++
-		case frontier.Seen:
-			n.Seen++
-		case frontier.Refused:
-			n.Refused++
-		}
+		n.Count(v.Answer, 1)
 	}
 	for _, r := range t.Refused {
-		n.Found += r.Count
-		n.Refused += r.Count
+		n.Count(frontier.Refused, r.Count)
 	}
 	return n
 }
 
-// commit makes the completions take effect if the node's epoch is the one that
-// is relied on (any, if that is nil).
+// commit makes the completions take effect if the node's epoch is under; nil means any.
 func (c *completing) commit(ctx context.Context, under *epoch) error {
 	made := &call{part: c.h.part, script: completeScript, keys: c.keys(), args: c.args(), under: under}
 	c.runTogether(ctx, made, c.h)
@@ -291,14 +276,14 @@ func (c *completing) commit(ctx context.Context, under *epoch) error {
 	}
 	switch verdict := integer(made.reply); {
 	case verdict == 1, verdict == 2 && (c.update.End || c.h.isDoubtful()):
-		// 2: a call of ours that ended the lease got no answer. That it made the
-		// same completions is not known, but if it did not, they are made again.
+		// 2: an earlier call that ended the lease got no answer. It is not known
+		// whether it made the same completions; if not, they are made again.
 		c.h.settle(c.todo, c.update)
 		if c.update.End {
 			c.schedule.wake(c.h.part)
 		}
 		return nil
-	case verdict == 3: // records stay: they are all that is left of these items
+	case verdict == 3: // records stay, because nothing else is left of these items
 		return c.errGone(c.h.part)
 	}
 	return c.refused()
@@ -313,7 +298,7 @@ func (c *completing) keys() []string {
 	return keys
 }
 
-// Places among the arguments of complete.lua, of which the first is ARGV[2].
+// Indices of the arguments of complete.lua; the first is ARGV[2].
 const (
 	argEnd       = 4
 	argBlobGiven = 5
@@ -321,12 +306,12 @@ const (
 	argItems     = 7 // where completions begin
 )
 
-// maxJoinedArgs is how many arguments a call has at least that no other is joined
-// to: some fifty completions.
+// maxJoinedArgs is the number of arguments from which no call is joined: some fifty
+// completions.
 const maxJoinedArgs = 1024
 
-// joinCompletions makes a call of complete.lua do what the next one of its lease
-// would do after it, and reports whether it can.
+// joinCompletions appends the completions of the next call of the same lease to a call of
+// complete.lua, and reports whether it can.
 func joinCompletions(c, next *call) bool {
 	ended := c.args[argEnd] == any("1")
 	if ended || len(c.args) >= maxJoinedArgs || c.under != nil && next.under != nil && c.under != next.under {
@@ -374,7 +359,7 @@ func (c *completing) args() []any {
 	return args
 }
 
-// appendCounters appends what a completion counts beside its item's place.
+// appendCounters appends the counters of a completion.
 func (t *todo) appendCounters(args []any) []any {
 	add := func(counter string, n uint64) {
 		if n > 0 {

@@ -20,15 +20,14 @@ var (
 // waitReplicas is how long replicas may take to confirm.
 const waitReplicas = time.Second
 
-// stand returns the epoch of the completing node that the answers to the links
-// rely on, nil for any. errEpoch: an epoch that they rely on is over.
+// stand returns the epoch of the completing node on which the answers to the links depend,
+// or nil for any. It returns errEpoch if an epoch on which they depend is over.
 //
-// The completing node's own answers need nothing more: what it answered before
-// the completion it cannot lose without losing the completion. Those of other
-// nodes must outlive what may befall these: they are on their disks after a
-// while, which is over when such a node is seen to live on, or on replicas.
+// Answers of the completing node are safe: it cannot lose them without losing the
+// completion. Those of other nodes must survive a crash: they are on disk after some time,
+// if such a node is found not to have restarted by then, or on replicas.
 func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
-	home, err := c.nodeOf(ctx, c.h.part)
+	node, err := c.nodeOf(ctx, c.h.part)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +38,7 @@ func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 			switch {
 			case ep == nil || ep.node.epoch.Load() != ep:
 				return nil, errEpoch
-			case ep.node == home:
+			case ep.node == node:
 				own = ep
 			default:
 				others[ep] = p
@@ -65,22 +64,22 @@ func (c *completing) stand(ctx context.Context) (own *epoch, err error) {
 	return own, nil
 }
 
-// confirm is nil when a node lives on in an epoch, and Config.Wait replicas of it
-// have what it wrote so far.
+// confirm returns nil if a node is still in an epoch, and Config.Wait replicas of it have
+// what it has written so far.
 func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 	if s.cfg.Wait == 0 {
 		c := &call{part: p, script: confirmScript, keys: []string{p.meta}, args: []any{""}, under: ep}
 		s.runAll(ctx, []*call{c})
 		return c.err
 	}
-	// What a node that took over has got of the other's writes nobody knows.
+	// It is not known what a node that took over has received of the other's writes.
 	if n, err := s.nodeOf(ctx, p); err != nil {
 		return err
 	} else if n != ep.node {
 		return errEpoch
 	}
-	// WAIT is about what its own connection wrote: one pipeline is one connection,
-	// and what others wrote before goes to the replicas before.
+	// WAIT concerns the writes of its own connection. One pipeline is one connection, and
+	// the writes of others before it reach the replicas before.
 	pipe := ep.node.client.Pipeline()
 	alive := pipe.EvalSha(ctx, ep.sha[confirmScript], []string{p.meta}, s.clock(), "1")
 	have := pipe.Do(ctx, "wait", s.cfg.Wait, waitReplicas.Milliseconds())
@@ -102,7 +101,7 @@ func (s *Store) confirm(ctx context.Context, ep *epoch, p *partition) error {
 	return s.classify(ctx, err)
 }
 
-// sleep returns after d, or with the error that ended ctx before.
+// sleep returns after d, or with the cause of ctx if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// clusterBench is a crawl on a cluster, with a page that is leased and a host on
+// clusterBench is a crawl on a cluster, with a leased page and a host on
 // another node for its links.
 type clusterBench struct {
 	*testing.T
@@ -29,7 +29,7 @@ func newClusterBench(t *testing.T, replicas, wait int) *clusterBench {
 		Node: servers.RedisOptions{AppendOnly: true, Config: map[string]string{"appendfsync": "always"}},
 	})}
 	b.Store = openStore(t, Config{
-		Redis: &redis.UniversalOptions{Addrs: b.cluster.Addrs()}, Name: "test", Partitions: 12, FilterKeys: 10_000,
+		Redis: &redis.UniversalOptions{Addrs: b.cluster.Addrs()}, Name: "test", Partitions: 12, FilterCapacity: 10_000,
 		Delay: NoDelay, Wait: wait, OpenOutput: countOutput,
 	})
 	mustAdd(t, b.Store, testPages("home.test", 0, 3))
@@ -63,8 +63,8 @@ func (b *clusterBench) complete(ctx context.Context, n int, host string) error {
 	return b.Complete(ctx, b.page.ID, []frontier.Completion{done}, frontier.HostUpdate{})
 }
 
-// TestConfirmByTime: a page waits until the links that another node took are on
-// its disk, and only then.
+// TestConfirmByTime: a page completes only when the links that another node
+// took are on its disk.
 func TestConfirmByTime(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 0, 0)
@@ -90,8 +90,8 @@ func TestConfirmByTime(t *testing.T) {
 	}
 }
 
-// TestConfirmNoticesRestart: the other node loses the links while the page waits.
-// They are offered again.
+// TestConfirmNoticesRestart: the other node loses the links while the page
+// waits, and they are offered again.
 func TestConfirmNoticesRestart(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 0, 0)
@@ -104,7 +104,7 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	before := saved.dump()
 	b.durable = 500 * time.Millisecond
 	added := make(chan error, 1)
-	go func() { // once the links are there, they go
+	go func() { // the test removes the links once they are there
 		for {
 			switch n, err := b.client.HGet(t.Context(), p.meta, fieldQueued).Int64(); {
 			case err != nil && !errors.Is(err, redis.Nil):
@@ -134,8 +134,8 @@ func TestConfirmNoticesRestart(t *testing.T) {
 	}
 }
 
-// TestConfirmByReplicas: a page completes when a replica has the links, and holds
-// while none has.
+// TestConfirmByReplicas: a page completes when a replica has the links, and
+// waits while none has.
 func TestConfirmByReplicas(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 1, 1)
@@ -156,8 +156,8 @@ func TestConfirmByReplicas(t *testing.T) {
 	}
 }
 
-// TestConfirmNoticesFailover: a replica takes over the other node while the page
-// waits for replicas. The links are offered again, to the one that took over.
+// TestConfirmNoticesFailover: a replica takes over the other node while the
+// page waits for replicas. The links are offered again, to the new primary.
 func TestConfirmNoticesFailover(t *testing.T) {
 	t.Parallel()
 	b := newClusterBench(t, 1, 1)

@@ -8,16 +8,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scanStep is how many keys one step of a search looks at.
+// scanStep is the COUNT of one SCAN.
 const scanStep = 1000
 
-// Delete removes the crawl cfg.Name, all that there is of it, in steps that are
-// short for the servers, and returns how many keys there were. It searches every
-// key of the database for those of the crawl. When it is broken off it can be
-// called again; until then the crawl cannot be opened.
+// Delete removes all keys of the crawl cfg.Name, in steps that are short for the servers, and
+// returns their number. It searches every key of the database. If it is interrupted it must
+// be called again; until then the crawl cannot be opened.
 //
-// Only Redis and Name of cfg are read. ErrNoCrawl: there is none of that name.
-// frontier.ErrLocked: it has live workers.
+// It uses only Redis and Name of cfg. It returns ErrNoCrawl if there is no crawl of that
+// name, and frontier.ErrLocked if it has live workers.
 func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	s, err := openShut(ctx, Config{Redis: cfg.Redis, Name: cfg.Name, Logger: cfg.Logger})
 	if err != nil {
@@ -27,7 +26,7 @@ func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	if err := s.shut(ctx, deleting); err != nil {
 		return 0, err
 	}
-	// The card goes last: it says what the other keys are called.
+	// The card goes last, because it names the prefix of the other keys.
 	for _, pattern := range []string{"{" + s.card.ID + ":*", s.cfg.cardKey() + ":*"} {
 		n, err := s.unlinkAll(ctx, pattern)
 		if keys += n; err != nil {
@@ -38,8 +37,8 @@ func Delete(ctx context.Context, cfg Config) (keys int, err error) {
 	return keys + int(n), s.classify(ctx, err)
 }
 
-// unlinkAll removes the keys that match a pattern. It searches until it finds
-// none: a slot of a cluster may move away from under a search.
+// unlinkAll removes the keys that match a pattern. It repeats the search until it finds no
+// key, because a slot of a cluster may move during a search.
 func (s *Store) unlinkAll(ctx context.Context, pattern string) (total int, err error) {
 	for {
 		var removed atomic.Int64
@@ -55,8 +54,8 @@ func (s *Store) unlinkAll(ctx context.Context, pattern string) (total int, err e
 	}
 }
 
-// scan calls visit for the keys of every server that match a pattern, some at a
-// time; for different servers perhaps at once.
+// scan calls visit for the keys of every server that match a pattern, some at a time. For
+// different servers it may do so concurrently.
 func (s *Store) scan(ctx context.Context, pattern string, visit func(context.Context, *redis.Client, []string) error) error {
 	err := s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		for cursor := uint64(0); ; {
@@ -75,8 +74,7 @@ func (s *Store) scan(ctx context.Context, pattern string, visit func(context.Con
 	return s.classify(ctx, err)
 }
 
-// unlink removes keys of a server, whatever slots they are in, and returns how
-// many there were.
+// unlink removes keys of a server, in any slots, and returns how many existed.
 func unlink(ctx context.Context, server *redis.Client, keys []string) (n int, err error) {
 	if len(keys) == 0 {
 		return 0, nil

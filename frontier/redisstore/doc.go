@@ -1,29 +1,27 @@
-// Package redisstore is the frontier that many workers share: one crawl in one
-// Redis, a server or a cluster, version 7.0 or later, without modules.
+// Package redisstore is the frontier that many workers share: one crawl in one Redis, a
+// server or a cluster, version 7.0 or later, without modules.
 //
-// A crawl is cut into partitions by a keyed hash of the host key. All keys of a
-// partition carry one hash tag, so that a script may touch them together: the
-// bits of a URL and its place in a queue change in one step, and so does all
-// else that must not be half done. One script does each such step; the server's
-// clock is the only one. docs/reference/redis-keys.md describes every key.
+// A crawl is divided into partitions by a keyed hash of the host key. All keys of a partition
+// have one hash tag, so that a script may change them together. One script does each step
+// that must not be half done: for example, the bits of a URL and its queue entry change in
+// one step. Only the server's clock is used. docs/reference/redis-keys.md describes every
+// key.
 //
 // # Epochs
 //
-// A server that restarts or takes over for another may have lost the last
-// moments of what it answered. Every script's text names the run id of the life
-// of the server that it was loaded in, and servers forget scripts when they
-// end. So a script that runs is a proof that the server lives since the client
-// last looked, at no cost; an answer NOSCRIPT makes the client look again, and
-// what had been answered in the old epoch is not relied upon any more.
+// A server that restarts, or takes over from another, may have lost the last moments of what
+// it answered. The text of every script contains the run id of the server process that loaded
+// it, and servers drop scripts when they end. So a script that runs proves, at no cost, that
+// the server has not restarted since the client last checked. The answer NOSCRIPT makes the
+// client check again, and drop what it knows from the old epoch.
 //
 // # Repeats
 //
-// A command whose reply was lost is repeated by nobody but the caller, who got
-// frontier.ErrUnavailable: the clients that a Store makes never send a script
-// twice on their own. What is repeated by callers is safe to repeat, by the
-// lease's id, by an item's number within it, or because the filter knows the URL.
+// Only the caller, which gets frontier.ErrUnavailable, repeats a command whose reply was lost:
+// the clients of a Store never send a script twice on their own. A repeat is safe because of
+// the lease's id, an item's number within the lease, or the filter.
 //
-// It takes layout and bits of the filter from package redisbits, decides
-// nothing about politeness (package politeness) or the form of a URL (package
-// canon), and does not fetch.
+// The package uses layout and bits of the filter from package redisbits. It does not decide
+// about politeness (package politeness) or the form of a URL (package canon), and makes no
+// HTTP request.
 package redisstore

@@ -13,7 +13,7 @@ import (
 
 var errEntry = errors.New("redisstore: damaged queue entry")
 
-// An entry is what a queue keeps of an item, without what its key says:
+// An entry is what a queue keeps of an item, without the parts that its key has:
 //
 //	byte 0        flags, below
 //	byte 1        attempts
@@ -23,12 +23,12 @@ var errEntry = errors.New("redisstore: damaged queue entry")
 //	byte          class         with entryClass
 //	uvarint       round         with entryRound
 //	8 bytes       referrer      with entryReferrer
-//	byte, bytes   authority     with entryAuthority: host and port of the URL, where they are not just the
-//	                            host key; length 0: the rest is the whole URL
+//	byte, bytes   authority     with entryAuthority: host and port of the URL, if they differ from the
+//	                            host key; length 0 means that the rest is the whole URL
 //	bytes         path and query
 //
-// The first three bytes have fixed places, for scripts change them. Host key,
-// fingerprint and delay are not in it.
+// The first three bytes have fixed positions, because scripts change them. Host key,
+// fingerprint and delay are left out.
 const (
 	entryHTTPS     = 1 << 0
 	entryPriority  = 3 << 1
@@ -39,7 +39,7 @@ const (
 	entryReferrer  = 1 << 7
 )
 
-// maxAuthority is the longest host and port that an entry keeps apart.
+// maxAuthority is the longest host and port that an entry stores separately.
 const maxAuthority = 255
 
 // appendEntry encodes an item. Its Priority is less than frontier.Priorities.
@@ -76,20 +76,20 @@ func appendEntry(b []byte, it *frontier.Item) []byte {
 	return append(b, path...)
 }
 
-// roundPlace returns how many bytes of an item's entry go before its round.
-func roundPlace(it *frontier.Item) int {
-	place := 3 + (bits.Len16(it.Depth|1)+6)/7
+// roundOffset returns the offset of the round in an item's entry.
+func roundOffset(it *frontier.Item) int {
+	offset := 3 + (bits.Len16(it.Depth|1)+6)/7
 	if it.Hops > 0 {
-		place++
+		offset++
 	}
 	if it.Class != frontier.Bulk {
-		place++
+		offset++
 	}
-	return place
+	return offset
 }
 
-// splitURL cuts a URL into what an entry keeps. What is not of the form that
-// canonical URLs have stays whole in path.
+// splitURL splits a URL for an entry. A URL that does not have the canonical form is
+// returned whole in path.
 func splitURL(url string) (https bool, authority, path string) {
 	rest, https := strings.CutPrefix(url, "https://")
 	if !https {
@@ -105,8 +105,8 @@ func splitURL(url string) (https bool, authority, path string) {
 	return https, rest[:slash], rest[slash:]
 }
 
-// decodeEntry is the inverse of appendEntry; it computes the fingerprint anew.
-// Any string is answered by an item or by errEntry.
+// decodeEntry is the inverse of appendEntry. It computes the fingerprint. Any string gives
+// an item or errEntry.
 func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, error) {
 	r := entryReader{rest: entry}
 	flags := r.byte()
@@ -145,7 +145,7 @@ func decodeEntry(entry, host string, hasher bloomstore.Hasher) (frontier.Item, e
 	return it, nil
 }
 
-// entryReader takes an entry apart. Once something is missing all it reads is zero.
+// entryReader parses an entry. After the end of the entry it reads zeros.
 type entryReader struct {
 	rest    string
 	damaged bool

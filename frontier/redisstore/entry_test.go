@@ -10,7 +10,8 @@ import (
 
 var testHasher = bloomstore.NewHasher(bloomstore.Key{1, 2, 3})
 
-// checkEntry encodes an item and wants it back, with its fingerprint.
+// checkEntry encodes an item and checks that decoding returns it with its
+// fingerprint.
 func checkEntry(t *testing.T, it frontier.Item) []byte {
 	t.Helper()
 	entry := appendEntry(nil, &it)
@@ -25,7 +26,7 @@ func checkEntry(t *testing.T, it frontier.Item) []byte {
 	return entry
 }
 
-func TestEntry(t *testing.T) {
+func TestEntryRoundTrip(t *testing.T) {
 	long := strings.Repeat("h", maxAuthority+1)
 	for _, c := range []struct {
 		url, host string
@@ -57,14 +58,14 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// TestRoundPlace holds what the script does to promote an item to what an entry
+// TestRoundOffset holds what the script does to promote an item to what an entry
 // of the next round looks like.
-func TestRoundPlace(t *testing.T) {
+func TestRoundOffset(t *testing.T) {
 	for _, depth := range []uint16{0, 1, 127, 128, 16383, 16384, 65535} {
 		for _, hops := range []uint8{0, 1} {
 			it := frontier.Item{URL: "https://a.test/", Host: "a.test", Depth: depth, Hops: hops, Class: frontier.Exact, Referrer: frontier.Referrer{1}}
 			entry := string(appendEntry(nil, &it))
-			at := roundPlace(&it)
+			at := roundOffset(&it)
 			promoted := string([]byte{entry[0] + entryRound}) + entry[1:at] + "\x01" + entry[at:]
 			it.Round = 1
 			if want := string(appendEntry(nil, &it)); promoted != want {
@@ -94,7 +95,7 @@ func TestDecodeEntryRefusesDamage(t *testing.T) {
 	}
 }
 
-// FuzzEntry wants every item back from its entry.
+// FuzzEntry: every item comes back from its entry.
 func FuzzEntry(f *testing.F) {
 	f.Add("https://a.test/x?y", "a.test", uint16(3), uint8(1), uint8(1), uint8(1), uint32(1), uint64(7))
 	f.Add("http://[::1]:80/", "", uint16(0), uint8(0), uint8(9), uint8(0), uint32(0), uint64(0))
@@ -110,8 +111,8 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// FuzzDecodeEntry reads anything without a panic; what it takes for an item
-// keeps its meaning.
+// FuzzDecodeEntry: no input causes a panic, and an item that was read keeps its
+// meaning when it is written again.
 func FuzzDecodeEntry(f *testing.F) {
 	f.Add("\x03\x00\x00\x01/path", "a.test")
 	f.Add("\xff\x01\x02\x80\x01\x05\x06\x07\x01\x02\x03\x04\x05\x06\x07\x08\x01b/", "a.test")

@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// epochBench is a crawl on a server that can be killed, with a clock of its own.
+// epochBench is a crawl on a server that can be killed, with its own clock.
 type epochBench struct {
 	*scriptBench
 	server *servers.RedisServer
@@ -28,7 +28,7 @@ func newEpochBench(t *testing.T, configs ...func(*servers.RedisServer) Config) *
 	return b
 }
 
-// restart kills the server and starts it again with what it had.
+// restart kills the server and starts it again with its data.
 func (b *epochBench) restart() {
 	b.Helper()
 	if err := errors.Join(b.server.Kill(), b.server.Restart()); err != nil {
@@ -36,7 +36,7 @@ func (b *epochBench) restart() {
 	}
 }
 
-// hosts returns which hosts are handed out now, by their leases.
+// hosts returns the hosts that can be leased now, by their leases.
 func (b *epochBench) hosts() map[string]frontier.Lease {
 	b.Helper()
 	hosts := map[string]frontier.Lease{}
@@ -55,7 +55,7 @@ func (b *epochBench) hosts() map[string]frontier.Lease {
 	}
 }
 
-// wantDueIn checks that a host is handed out after a time, and not before.
+// wantDueIn checks that a host can be leased after a time, and not before.
 func (b *epochBench) wantDueIn(host string, wait time.Duration) {
 	b.Helper()
 	const tick = 10 * time.Millisecond
@@ -72,8 +72,8 @@ func (b *epochBench) wantDueIn(host string, wait time.Duration) {
 	}
 }
 
-// TestEpochHoldsLeases: in a new epoch nothing is lent for a lease time and the
-// host's delay; leases that the server still knows go on.
+// TestEpochHoldsLeases: in a new epoch no host is leased for a lease time plus
+// its delay. Leases that the server still has continue.
 func TestEpochHoldsLeases(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -110,9 +110,9 @@ func TestEpochHoldsLeases(t *testing.T) {
 	b.wantDueIn("new.test", 12*time.Second)
 }
 
-// TestEpochForgotLease: the server loses its last moments and with them a lease
-// and its extension. Its holder is refused, and nobody gets the host before the
-// holder's last request can be a delay ago.
+// TestEpochForgotLease: the server loses its last moments, and with them a
+// lease or its extension. The holder's calls are refused, and the host is not
+// leased again before the delay after the holder's last possible request.
 func TestEpochForgotLease(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -120,7 +120,7 @@ func TestEpochForgotLease(t *testing.T) {
 	b.wantLost(func() frontier.Lease { return b.hosts()["a.test"] })
 }
 
-// TestEpochForgotExtension is the same with a lease that was extended.
+// TestEpochForgotExtension is the same for a lease that was extended.
 func TestEpochForgotExtension(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -136,8 +136,8 @@ func TestEpochForgotExtension(t *testing.T) {
 	})
 }
 
-// wantLost has the server forget what take did, and checks what becomes of the
-// lease that it returns, which lasts for at most a lease time from now.
+// wantLost makes the server forget what take did, and checks that the lease it
+// returned, which lasts for at most a lease time from now, is lost.
 func (b *epochBench) wantLost(take func() frontier.Lease) {
 	b.Helper()
 	before := b.dump()
@@ -160,7 +160,8 @@ func (b *epochBench) wantLost(take func() frontier.Lease) {
 }
 
 // TestEpochOffersLinksAgain: a server that restarted between the answers to a
-// page's links and its completion may have forgotten the links.
+// page's links and its completion may have forgotten the links, so they are
+// offered again.
 func TestEpochOffersLinksAgain(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t)
@@ -200,8 +201,8 @@ func TestEpochOffersLinksAgain(t *testing.T) {
 	}
 }
 
-// TestLeaseKnowsItsEpoch: a host that was seen to be due before the server was
-// replaced is not lent after it, though nobody has looked meanwhile.
+// TestLeaseKnowsItsEpoch: a host that was found due before the server was
+// replaced is not leased after it, even if no call was made in between.
 func TestLeaseKnowsItsEpoch(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t)

@@ -12,12 +12,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// decisionLetters are what add.lua calls what decides about an exact item: what
-// an exact set decided or, with none, partition.exact.
+// decisionLetters are the names in add.lua of what decides about an exact item: the decision
+// of an exact set or, without one, partition.exact.
 var decisionLetters = [...]string{frontier.Undecided: "x", frontier.New: "n", frontier.Promoted: "p", frontier.Again: "r"}
 
-// answer returns the verdict on an offer that no server has to be asked about,
-// false for all others.
+// answer returns the verdict on an offer for which no server is needed. answered is false
+// for all others.
 func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answered bool, err error) {
 	if reason := refusal(it); reason != "" {
 		return frontier.Verdict{Answer: frontier.Refused, Reason: reason}, true, nil
@@ -38,10 +38,9 @@ func (s *Store) answer(it *frontier.Offer, link bool) (v frontier.Verdict, answe
 	return v, false, nil
 }
 
-// standing says which answers to decided offers need not be asked for again:
-// those of epochs that last, and refusals, for who decided has been told of them.
-// What is decided to be new may be finished by now, and would be queued once
-// more. It returns the offers as they are to be made again.
+// standing returns which answers to decided offers remain valid: those of epochs that last,
+// and refusals, which the exact set knows. An item that is decided to be new may be finished
+// by now, and would be queued again. It also returns the offers to repeat.
 func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, stand []bool) {
 	again, stand = offers, make([]bool, len(offers))
 	for i := range offers {
@@ -62,8 +61,8 @@ func standing(offers []frontier.Offer, before answers) (again []frontier.Offer, 
 	return again, stand
 }
 
-// exactPrint returns the fingerprint of an item that is in partition.exact while
-// it is queued or leased, empty for any other.
+// exactPrint returns the fingerprint of an item that is in partition.exact while it is
+// queued or leased, and "" for others.
 func (s *Store) exactPrint(it *frontier.Item) any {
 	if !s.cfg.ExactSet || it.Class == frontier.Bulk {
 		return ""
@@ -88,7 +87,7 @@ func (s *Store) Waits(ctx context.Context, keys []exact.ItemKey) ([]bool, error)
 	return waits, nil
 }
 
-// restoreExact makes the sets of waiting exact items anew, from the queues.
+// restoreExact rebuilds the sets of waiting exact items from the queues.
 func (r *rebuild) restoreExact(ctx context.Context) error {
 	waiting := make([][]any, len(r.parts))
 	add := func(p *partition) error {

@@ -14,14 +14,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// exactConfig is config for a crawl beside an exact set.
+// exactConfig is the config of a crawl beside an exact set.
 func exactConfig(server *servers.RedisServer) Config {
 	cfg := config(server)
 	cfg.ExactSet = true
 	return cfg
 }
 
-// decided returns items as an exact set's decisions about them.
+// decided returns items that an exact set decided to be new.
 func decided(decision frontier.Decision, round uint32, items []frontier.Offer) []frontier.Offer {
 	items = slices.Clone(items)
 	for i := range items {
@@ -30,8 +30,8 @@ func decided(decision frontier.Decision, round uint32, items []frontier.Offer) [
 	return items
 }
 
-// strayPrints returns how the sets of waiting exact items differ from what the
-// queues and leases hold; nobody may change it meanwhile.
+// strayPrints returns the differences between the sets of waiting exact items
+// and the items in queues and leases. The crawl must not change meanwhile.
 func strayPrints(ctx context.Context, s *Store) (stray []string, err error) {
 	waiting := make(map[bloomstore.Fingerprint]string)
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased} {
@@ -68,8 +68,8 @@ func wantNoStray(t *testing.T, s *Store) {
 	}
 }
 
-// TestExactSetIsFixed: workers agree on whether there is one, and who only looks
-// takes the crawl's.
+// TestExactSetIsFixed: workers that disagree on whether there is an exact set
+// are refused. Commands that only inspect a crawl adopt its setting.
 func TestExactSetIsFixed(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -96,9 +96,9 @@ func TestExactSetIsFixed(t *testing.T) {
 	}
 }
 
-// TestDecisionsThatNobodyMade: no exact item is left to the filter, and no bulk
-// item is kept among those that wait. Nothing of such a call takes effect.
-func TestDecisionsThatNobodyMade(t *testing.T) {
+// TestWrongDecisionsAreRefused: Add fails and changes nothing if an exact item
+// has no decision, or one that Add does not accept, or if a bulk item has one.
+func TestWrongDecisionsAreRefused(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	beside, alone := openStore(t, exactConfig(server)), config(server)
@@ -122,8 +122,9 @@ func TestDecisionsThatNobodyMade(t *testing.T) {
 	}
 }
 
-// TestFullQueueRefusesDecided: what is decided to be new is refused by a full
-// queue as any link, unless it waits already: then nobody must take that back.
+// TestFullQueueRefusesDecided: a full queue refuses a link that is decided to
+// be new, as it does any link. One that waits already is answered seen, so that
+// its decision is not taken back.
 func TestFullQueueRefusesDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
@@ -151,8 +152,9 @@ func TestFullQueueRefusesDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestBulkThenDecided: of one URL offered twice in one call, first as a bulk
-// item, the exact item is queued too: nothing says that the other one is it.
+// TestBulkThenDecided: one URL is offered twice in a call, first as a bulk
+// item, then as an exact one. The exact item is queued too, because nothing
+// shows that the two are the same.
 func TestBulkThenDecided(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, exactConfig(servers.Redis(t, servers.RedisOptions{})))
@@ -169,8 +171,8 @@ func TestBulkThenDecided(t *testing.T) {
 	wantNoStray(t, s)
 }
 
-// TestAuditOfDecided: items that were queued although the filter knew them are
-// not missed when what it holds is counted.
+// TestAuditOfDecided: items that were queued although the filter knew them do
+// not count as missing from the filter.
 func TestAuditOfDecided(t *testing.T) {
 	t.Parallel()
 	cfg := exactConfig(servers.Redis(t, servers.RedisOptions{}))
@@ -195,8 +197,8 @@ func TestAuditOfDecided(t *testing.T) {
 	}
 }
 
-// TestStandingAnswers: of decided links only those are offered again whose
-// answers may not stand; of these nothing was told to who decided.
+// TestStandingAnswers: decided links whose answers may be void are offered
+// again with their decision, and the others as known items.
 func TestStandingAnswers(t *testing.T) {
 	lasting, over := new(epoch), new(epoch)
 	for _, ep := range []*epoch{lasting, over} {
@@ -225,8 +227,8 @@ func TestStandingAnswers(t *testing.T) {
 	}
 }
 
-// TestRebuildBesideExactSet: what waits is known again, from the queues, and
-// nothing else is; the outbox stays.
+// TestRebuildBesideExactSet: after a rebuild the waiting items are known again,
+// from the queues, and no others. The outbox does not change.
 func TestRebuildBesideExactSet(t *testing.T) {
 	t.Parallel()
 	for _, bare := range []bool{false, true} {
@@ -242,7 +244,7 @@ func TestRebuildBesideExactSet(t *testing.T) {
 				t.Fatalf("%+v, %v", grant, err)
 			}
 			done := finish(grant.Leases[0].Items[0])
-			done.Untold, done.Links = true, decided(frontier.Later, 0, testPages("b.test", 0, 2))
+			done.Unconfirmed, done.Links = true, decided(frontier.Later, 0, testPages("b.test", 0, 2))
 			if err := s.Complete(t.Context(), grant.Leases[0].ID, []frontier.Completion{done}, frontier.HostUpdate{}); err != nil {
 				t.Fatal(err)
 			}

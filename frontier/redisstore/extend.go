@@ -15,11 +15,11 @@ var (
 	extendScript = newScript("extend", "allow-oom", hostLua, extendLua)
 )
 
-// maxTopUp bounds what one call of Extend hands out.
+// maxTopUp bounds the items that one call of Extend adds.
 const maxTopUp = 1024
 
-// Extend implements frontier.Store. It hands out at most maxTopUp items, and goes
-// back at most maxRecent items behind the largest topUp.Known that it was told.
+// Extend implements frontier.Store. It adds at most maxTopUp items, and returns at most
+// maxRecent items before the largest topUp.Known of earlier calls.
 func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
 	h := s.held.get(id)
 	if h == nil || !h.current(s.now()) {
@@ -49,8 +49,7 @@ func (s *Store) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.
 	return s.extend(ctx, h, open, most, until, topUp.Known)
 }
 
-// extend asks for a lease to last anew, with so many open items, at most so many
-// of them new.
+// extend restarts the TTL of a lease, and adds items until open are open, at most most.
 func (s *Store) extend(ctx context.Context, h *holding, open, most int, until time.Time, known int) (frontier.Extension, error) {
 	asked := s.now()
 	c := &call{part: h.part, script: extendScript, keys: h.part.hostKeys(h.host), args: []any{

@@ -7,11 +7,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// A value of a host's failed items is what its end was and the entry: a byte
-// for the outcome, two for the HTTP status, big-endian, and the entry.
+// A value in a host's list of failed items is a byte for the outcome, two for the HTTP
+// status, big-endian, and the entry.
 const failedPrefix = 3
 
-// failedOutcomes are numbered by their place, which never changes.
+// failedOutcomes are numbered by their index, which must never change.
 var failedOutcomes = []frontier.Outcome{
 	frontier.ServerError, frontier.Throttled, frontier.Network,
 	frontier.HostDead, frontier.WorkerLost, frontier.Handler,
@@ -23,7 +23,7 @@ func appendFailed(b []byte, outcome frontier.Outcome, status int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(min(max(status, 0), 1<<16-1)))
 }
 
-// splitFailed is the inverse of appendFailed and what follows it.
+// splitFailed is the inverse of appendFailed followed by the entry.
 func splitFailed(value string) (outcome frontier.Outcome, status int, entry string, err error) {
 	if len(value) < failedPrefix || int(value[0]) >= len(failedOutcomes) {
 		return "", 0, "", errEntry

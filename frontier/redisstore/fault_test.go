@@ -14,10 +14,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// expedition is a crawl of a small world by several workers, each a Store of its
-// own, while something is done to the servers. Page n links to 2n+1 and 2n+2, and
-// to some that are known, so that page 0 leads to all of them. It knows what
-// nobody can take back: when hosts were asked, and which records were written.
+// expedition is a crawl of a small world by several workers, each with its own
+// Store, while the test disturbs the servers. Page n links to 2n+1 and 2n+2,
+// and to some known pages, so that page 0 leads to all of them. It remembers
+// what no server can lose: when hosts were requested, and which records were
+// written.
 type expedition struct {
 	*testing.T
 	pages, hosts int
@@ -25,14 +26,14 @@ type expedition struct {
 	ttl          time.Duration // of leases
 	batch        int           // items completed at once
 	stores       []*Store
-	over         atomic.Bool // nothing is done to the servers any more
+	over         atomic.Bool // the servers are not disturbed any more
 
 	mu      sync.Mutex
 	asked   map[string]time.Time // the last start of each host
 	records map[string]int       // by URL
 	lost    int                  // leases
 	held    int                  // calls that were answered unavailable
-	failed  error                // the first error that no fault explains
+	failed  error                // the first error without a known fault
 }
 
 func newExpedition(t *testing.T, cfg Config, workers, pages int) *expedition {
@@ -67,8 +68,8 @@ func (e *expedition) links(item frontier.Item) (links []frontier.Offer) {
 	return links
 }
 
-// seed adds the first page, again and again until the store answers: a server
-// may have forgotten it.
+// seed adds the first page, and repeats that until the store answers, because a
+// server may have forgotten it.
 func (e *expedition) seed(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, err := e.stores[0].Add(ctx, []frontier.Offer{e.page(0)})
@@ -78,8 +79,8 @@ func (e *expedition) seed(ctx context.Context) {
 	}
 }
 
-// run crawls until chaos, which does something to the servers, has returned and
-// nothing is left.
+// run crawls until chaos, which disturbs the servers, has returned and nothing
+// is left.
 func (e *expedition) run(limit time.Duration, chaos func(ctx context.Context)) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), limit)
@@ -111,7 +112,7 @@ func (e *expedition) recordsWritten() (sum int) {
 	return sum
 }
 
-// passes reports whether an error is one to wait out, and waits.
+// passes reports whether an error is temporary, and waits if it is.
 func (e *expedition) passes(ctx context.Context, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,7 +156,8 @@ func (e *expedition) work(ctx context.Context, s *Store) {
 	}
 }
 
-// visit works on a lease. It starts nothing in the last moments of it.
+// visit works on a lease. It starts no request in the last moments of the
+// lease.
 func (e *expedition) visit(ctx context.Context, s *Store, l frontier.Lease, deadline time.Time) {
 	var done []frontier.Completion
 	update := frontier.HostUpdate{Due: e.delay, Delay: e.delay}
@@ -200,7 +202,7 @@ func (e *expedition) complete(ctx context.Context, s *Store, id frontier.LeaseID
 	return false
 }
 
-// start asks a host for a page.
+// start requests a page from a host.
 func (e *expedition) start(host string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -218,7 +220,7 @@ func (e *expedition) record(url string, n int) error {
 	return nil
 }
 
-// wantEverything checks that every page has a record and is done once.
+// wantEverything checks that every page has a record and was completed once.
 func (e *expedition) wantEverything() {
 	e.Helper()
 	missing := 0

@@ -16,12 +16,12 @@ import (
 func clusterConfig(cluster *servers.Cluster) Config {
 	return Config{
 		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()},
-		Name:  "test", Partitions: 12, FilterKeys: 10_000, Delay: NoDelay,
+		Name:  "test", Partitions: 12, FilterCapacity: 10_000, Delay: NoDelay,
 	}
 }
 
-// TestSlotsMoveUnderLoad moves the slots of partitions from node to node in the
-// middle of a crawl, slowly enough that calls meet half of one.
+// TestSlotsMoveUnderLoad moves the slots of partitions between nodes during a
+// crawl, so slowly that calls meet slots that have moved in part.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	moves, pages := 4, 1500
@@ -71,9 +71,9 @@ func (e *expedition) moveSlot(ctx context.Context, cluster *servers.Cluster, slo
 	}
 }
 
-// TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log in the
-// middle of a crawl: pages of other nodes that had links there were not completed
-// before the links were safe.
+// TestNodeLosesItsLastMoments kills a node of a cluster and cuts its log during
+// a crawl. Pages of other nodes with links there were not completed before the
+// links were safe.
 func TestNodeLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -117,8 +117,8 @@ func TestNodeLosesItsLastMoments(t *testing.T) {
 	e.wantEverything()
 }
 
-// TestFailoverWithWait kills primaries in the middle of a crawl whose pages wait
-// for replicas: whatever a replica lacks when it takes over, every page is found.
+// TestFailoverWithWait kills primaries during a crawl whose pages wait for
+// replicas. Every page is found, whatever a replica lacks when it takes over.
 func TestFailoverWithWait(t *testing.T) {
 	t.Parallel()
 	rounds, pages := 1, 800
@@ -158,8 +158,9 @@ func TestFailoverWithWait(t *testing.T) {
 	e.wantEverything()
 }
 
-// TestFailoverNamesWhatIsLost has a primary take what its replica, which is down,
-// does not get, and fail: what Lost names is what is missing, item for item.
+// TestFailoverNamesWhatIsLost makes a primary take items that its replica,
+// which is down, does not get, and kills it. Lost names the missing items one
+// by one.
 func TestFailoverNamesWhatIsLost(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: 1, Node: servers.RedisOptions{AppendOnly: true}})
@@ -229,7 +230,7 @@ func TestFailoverNamesWhatIsLost(t *testing.T) {
 	t.Logf("%d of %d items are lost, and named", total, len(offered))
 }
 
-// queuedURLs returns the URLs that are queued, as List tells them.
+// queuedURLs returns the URLs that List says are queued.
 func queuedURLs(t *testing.T, s *Store) (queued map[string]bool) {
 	t.Helper()
 	eventually(t, "a list of what is queued", func() bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// logWatch knows how long a server's log was at any time of its last seconds.
+// logWatch knows the length of a server's log at any time of its last seconds.
 type logWatch struct {
 	server *servers.RedisServer
 	file   string
@@ -21,7 +21,7 @@ type logWatch struct {
 	size   []int64
 }
 
-// look notes how long the log is with all that was answered so far.
+// look notes the length of the log after everything that was answered so far.
 func (w *logWatch) look(t *testing.T) {
 	now := time.Now()
 	if err := w.server.FlushAOF(t.Context()); err != nil {
@@ -44,8 +44,8 @@ func (w *logWatch) look(t *testing.T) {
 	w.at, w.size = append(w.at, now), append(w.size, info.Size())
 }
 
-// mend returns when a server that was started with a cut log has written it anew
-// (see Store.renewLog): until then it must not lose its last moments once more.
+// mend returns when a server that was started with a cut log has rewritten it
+// (see Store.renewLog). Until then it must not lose its last moments again.
 func mend(ctx context.Context, t *testing.T, server *servers.RedisServer) {
 	t.Helper()
 	err := server.Client().BgRewriteAOF(ctx).Err()
@@ -70,7 +70,7 @@ func mend(ctx context.Context, t *testing.T, server *servers.RedisServer) {
 	}
 }
 
-// since returns how long the log was at a time, or later if nobody looked before.
+// since returns the length of the log at a time, or at the first look after it.
 func (w *logWatch) since(from time.Time) int64 {
 	for i, at := range w.at {
 		if at.After(from) {
@@ -80,9 +80,9 @@ func (w *logWatch) since(from time.Time) int64 {
 	return w.size[len(w.size)-1]
 }
 
-// TestServerLosesItsLastMoments kills the server in the middle of a crawl and
-// cuts its log at a random byte of the last two seconds, some times: everything is
-// found again, the books balance, and no host is asked too early.
+// TestServerLosesItsLastMoments kills the server several times during a crawl
+// and cuts its log at a random byte of the last two seconds. Everything is
+// found again, the books balance, and each host's delay is kept.
 func TestServerLosesItsLastMoments(t *testing.T) {
 	t.Parallel()
 	rng := newRand(t)
@@ -92,12 +92,12 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 	}
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
-	cfg.FilterKeys = uint64(pages)
+	cfg.FilterCapacity = uint64(pages)
 	e := newExpedition(t, cfg, 3, pages)
 	forgot, cut := 0, int64(0)
 	e.run(time.Duration(60+20*rounds)*time.Second, func(ctx context.Context) {
 		for range rounds {
-			// From its restart on the server lends nothing for as long as a lease lasts.
+			// After its restart the server leases nothing for a lease time.
 			w := &logWatch{server: server}
 			for until := time.Now().Add(e.ttl + 500*time.Millisecond + time.Duration(rng.Int64N(1e9))); time.Now().Before(until); {
 				w.look(t)
@@ -131,7 +131,8 @@ func TestServerLosesItsLastMoments(t *testing.T) {
 	e.wantEverything()
 }
 
-// forgotten reports whether the servers count less than workers were told.
+// forgotten reports whether the servers count fewer items than workers were
+// told.
 func (e *expedition) forgotten(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		losses, err := e.stores[1].Lost(ctx)
@@ -145,8 +146,8 @@ func (e *expedition) forgotten(ctx context.Context) bool {
 	return false
 }
 
-// TestFullServerDrains: a server without memory refuses to add, and lends,
-// extends and completes on.
+// TestFullServerDrains: a server without memory refuses to add, and still
+// leases, extends and completes.
 func TestFullServerDrains(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// maxGroups is how many groups of one node may be on their way at once: the
-	// work of one is done here beside that of the other there.
+	// maxGroups is how many groups of one node may be in progress at once, so that the
+	// client works on one while the server works on the other.
 	maxGroups    = 2
 	maxGroupAsks = 4096 // of one group
 )
 
-// offering is what one caller asks one node.
+// offering is the part of one caller's offers that belongs to one node.
 type offering struct {
 	asks  []ask
 	group *groupcommit.Group[*offering]
 }
 
-// wait returns when every ask is answered, with the first error of any. A caller
-// that leaves earlier leaves the asks to their group.
+// wait returns when every ask is answered, with the first error of any. A caller that
+// returns earlier leaves the asks to their group.
 func (o *offering) wait(ctx context.Context) error {
 	if err := o.group.Wait(ctx); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (o *offering) wait(ctx context.Context) error {
 	return nil
 }
 
-// newOfferQueue returns a queue that decides together what callers offer to a
-// node: what is asked together costs the server less.
+// newOfferQueue returns a queue that groups what callers offer to a node, which costs the
+// server less.
 func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	groups := sync.Pool{New: func() any {
 		return &group{s: s, node: n, reader: redisbits.NewReader(n.client)}
@@ -48,7 +48,7 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 		MaxSize: maxGroupAsks, Parallel: maxGroups, Go: s.spawn,
 		Commit: func(ctx context.Context, offerings []*offering) {
 			g := groups.Get().(*group)
-			generation := s.seen.generation() // before anything is asked
+			generation := s.seen.generation() // before any server is asked
 			g.decide(ctx, offerings)
 			s.remember(n, offerings, generation)
 			groups.Put(g)
@@ -56,31 +56,30 @@ func (s *Store) newOfferQueue(n *node) *groupcommit.Queue[*offering] {
 	})
 }
 
-// group is what is decided together on one node. Its buffers are used again.
+// group is a number of asks that are decided together on one node. Its buffers are reused.
 type group struct {
 	s    *Store
 	node *node
 
 	reader *redisbits.Reader
-	open   []*ask          // not decided yet, in the order offered
-	tests  []redisbits.Ask // of open, index for index
-	unsure []pending       // what the filter cannot answer alone
-	later  []*ask          // to be asked again
-
-	blocks map[place]block // as the calls of a round leave them
-	bytes  []byte          // of these
+	open   []*ask             // not decided yet, in the order offered
+	tests  []redisbits.Ask    // of open, index for index
+	unsure []pending          // those that the filter alone cannot answer
+	later  []*ask             // those that must be asked again
+	blocks map[blockKey]block // after the calls of a round
+	bytes  []byte             // of these
 }
 
-// maxAsked bounds how often an ask is asked again because the filter grew, or
-// the same URL came several times.
+// maxAsked bounds how often an ask is repeated because the filter grew, or the same URL was
+// offered several times.
 const maxAsked = 16
 
-// decide answers all asks of the group, each by a verdict or an error, in the
-// order in which they were offered.
+// decide answers all asks of the group, each with a verdict or an error, in the order in
+// which they were offered.
 func (g *group) decide(ctx context.Context, offerings []*offering) {
 	for _, o := range offerings {
 		for i := range o.asks {
-			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller's are more
+			if g.open = append(g.open, &o.asks[i]); len(g.open) == maxGroupAsks { // one caller may have more
 				g.decideOpen(ctx)
 			}
 		}
@@ -88,7 +87,7 @@ func (g *group) decide(ctx context.Context, offerings []*offering) {
 	g.decideOpen(ctx)
 }
 
-// decideOpen answers the asks that are open, and leaves none.
+// decideOpen answers all open asks.
 func (g *group) decideOpen(ctx context.Context) {
 	for range maxAsked {
 		if len(g.open) == 0 {
@@ -115,8 +114,8 @@ func (a *ask) fail(err error) {
 	}
 }
 
-// round tests the open asks and adds those that are not surely seen. It leaves
-// in open what has to be asked again.
+// round tests the open asks and adds those that are not certainly seen. It leaves in open
+// those that must be asked again.
 func (g *group) round(ctx context.Context) error {
 	ep, err := g.s.epochOf(ctx, g.node)
 	if err != nil {
@@ -147,8 +146,7 @@ func (g *group) round(ctx context.Context) error {
 	return nil
 }
 
-// unread returns what is to be done about an error of reading the filter: nil
-// to ask again.
+// unread returns the error to report after a failed read of the filter, or nil to ask again.
 func (g *group) unread(ctx context.Context, err error) error {
 	seen := make(map[*partition]bool)
 	for _, a := range g.open {
@@ -169,27 +167,27 @@ func (g *group) unread(ctx context.Context, err error) error {
 	return g.s.classify(ctx, err)
 }
 
-// settle answers an ask and those of the same URL that came after it.
+// settle answers an ask, and later ones of the same URL.
 func (g *group) settle(a *ask, v frontier.Verdict, ep *epoch) {
 	exact := a.exact
 	for a != nil {
 		follower := a.next
 		a.next = nil
-		if v.Answer == frontier.Seen && !exact && a.exact { // the filter's word is not enough for it
+		if v.Answer == frontier.Seen && !exact && a.exact { // an exact item needs more than the filter
 			g.later = append(g.later, a)
 		} else {
 			a.verdict, a.under = v, ep
 		}
 		if v.Answer == frontier.Added {
 			v = frontier.Verdict{Answer: frontier.Seen}
-			exact = exact || !g.s.cfg.ExactSet // else an exact item is queued beside a bulk one
+			exact = exact || !g.s.cfg.ExactSet // otherwise an exact item would be queued in addition to a bulk one
 		}
 		a = follower
 	}
 }
 
-// remember puts what the store knows into the seen cache. What a node says of a
-// partition that moved away meanwhile is not relied on.
+// remember adds seen fingerprints to the cache, except those of partitions that moved to
+// another node meanwhile.
 func (s *Store) remember(n *node, offerings []*offering, generation uint64) {
 	single := s.nodes.single != nil
 	for _, o := range offerings {

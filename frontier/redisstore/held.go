@@ -9,24 +9,24 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// holding is a lease as the process that asked for it knows it. The store knows
-// items by their numbers under the lease, callers know them by fingerprint.
+// holding is a lease in the process that asked for it. The store identifies items by their
+// numbers within the lease, callers by fingerprint.
 type holding struct {
 	id   frontier.LeaseID
 	part *partition
 	host string
 
 	mu       sync.Mutex
-	deadline time.Time // no later than the store's: counted from before it was asked
+	deadline time.Time // not after the store's: counted from before the request
 	blob     []byte
-	granted  bool // else nobody knows: the answer to the asking was lost
+	granted  bool // if false, the answer to the request was lost
 	ended    bool // by a completion that was answered
-	doubtful bool // a completion's answer was lost: it may have taken effect
+	doubtful bool // a completion's answer was lost, so it may have taken effect
 
 	received int64                                // number of the last item received
-	recent   []*heldItem                          // items in the order of handing out, without those long known
-	past     int                                  // items handed out before those
-	items    map[bloomstore.Fingerprint]*heldItem // all of them
+	recent   []*heldItem                          // in the order of leasing, without those that the caller has long received
+	past     int                                  // number of items before those
+	items    map[bloomstore.Fingerprint]*heldItem // all items of the lease
 }
 
 // heldItem is an item of a holding.
@@ -35,7 +35,7 @@ type heldItem struct {
 	item   frontier.Item
 
 	turn    sync.Mutex // held by the call that completes it
-	pending *followed  // what its completion has brought about so far; nil: nothing; turn guards it
+	pending *followed  // what its completion has done so far; nil means nothing; turn guards it
 	settled bool       // its completion took effect; holding.mu guards it
 }
 
@@ -43,15 +43,15 @@ func newHolding(id frontier.LeaseID, part *partition, host string) *holding {
 	return &holding{id: id, part: part, host: host, items: make(map[bloomstore.Fingerprint]*heldItem)}
 }
 
-// doubt notes that the lease may be granted, until a deadline at the latest.
+// doubt notes that the lease may be granted, until a deadline.
 func (h *holding) doubt(deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.deadline = deadline
 }
 
-// grant notes that the lease is granted until a deadline, with its open items
-// and the host's blob.
+// grant notes that the lease is granted until a deadline, with its open items and the host's
+// blob.
 func (h *holding) grant(items []numberedItem, blob []byte, deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,14 +59,14 @@ func (h *holding) grant(items []numberedItem, blob []byte, deadline time.Time) {
 	h.receive(items)
 }
 
-// numberedItem is an item as scripts hand it out.
+// numberedItem is an item with its number within a lease.
 type numberedItem struct {
 	number int64
 	item   frontier.Item
 }
 
-// receive adds what was handed out, but for what is known; mu is held. Replies
-// may arrive in another order than they were made: numbers tell.
+// receive adds new items. The caller must hold mu. Replies may arrive in another order than
+// they were made, so the numbers are compared.
 func (h *holding) receive(items []numberedItem) {
 	for _, got := range items {
 		if got.number <= h.received {
@@ -79,10 +79,10 @@ func (h *holding) receive(items []numberedItem) {
 	}
 }
 
-// maxRecent is how many items before those that a caller knows of are kept.
+// maxRecent is how many items that the caller has received are kept.
 const maxRecent = 256
 
-// open returns how many items are handed out and not completed.
+// open returns how many items are leased and not completed.
 func (h *holding) open() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,8 +101,8 @@ func (h *holding) next() int64 {
 	return h.received + 1
 }
 
-// since returns the items handed out after the first known ones, and forgets
-// what is long known, so that a long lease stays small; mu is held.
+// since returns the items after the first known ones, and drops older ones, so that a long
+// lease stays small. The caller must hold mu.
 func (h *holding) since(known int) (items []frontier.Item) {
 	if surplus := min(known-h.past, len(h.recent)) - maxRecent; surplus > 0 {
 		h.recent = slices.Delete(h.recent, 0, surplus)
@@ -114,7 +114,7 @@ func (h *holding) since(known int) (items []frontier.Item) {
 	return items
 }
 
-// find returns an item of the lease, nil if it never had it.
+// find returns an item of the lease, or nil.
 func (h *holding) find(print bloomstore.Fingerprint) *heldItem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,14 +139,14 @@ func (h *holding) isDoubtful() bool {
 	return h.doubtful
 }
 
-// noteDoubt notes that a completion got no answer.
+// noteDoubt notes that the answer to a completion was lost.
 func (h *holding) noteDoubt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.doubtful = true
 }
 
-// settle notes that completions took effect, and what their worker said of the host.
+// settle notes that completions and the update of the host took effect.
 func (h *holding) settle(done []todo, update frontier.HostUpdate) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +159,7 @@ func (h *holding) settle(done []todo, update frontier.HostUpdate) {
 	h.ended = h.ended || update.End
 }
 
-// lease returns the lease as it is granted to a caller: with its open items.
+// lease returns the lease with its open items.
 func (h *holding) lease(now time.Time) frontier.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,8 +177,8 @@ func (h *holding) lease(now time.Time) frontier.Lease {
 	return l
 }
 
-// holdings are the leases of this process, also those that ended, until their
-// deadline: what a repeated call asks about.
+// holdings are the leases of this process. Those that have ended are kept until their
+// deadline, for repeated calls.
 type holdings struct {
 	mu    sync.Mutex
 	byID  map[frontier.LeaseID]*holding
@@ -206,7 +206,7 @@ func (t *holdings) put(h *holding) {
 	t.byID[h.id] = h
 }
 
-// sweep forgets the leases that are over, now and then.
+// sweep removes the leases whose deadline is over, now and then.
 func (t *holdings) sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,7 +221,7 @@ func (t *holdings) sweep(now time.Time) {
 	}
 }
 
-// live returns how many leases this process has.
+// live returns the number of leases of this process.
 func (t *holdings) live(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,14 +233,14 @@ func (t *holdings) live(now time.Time) (n int) {
 	return n
 }
 
-// over reports whether the deadline has passed, as far as this process knows.
+// over reports whether the deadline has passed according to this process.
 func (h *holding) over(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !now.Before(h.deadline)
 }
 
-// asked reports whether nobody knows if the lease was granted.
+// asked reports whether the answer to the request for the lease was lost.
 func (h *holding) asked() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// numberedItems returns items with numbers from up to, not including, to.
+// numberedItems returns items with numbers from up to, but not including, to.
 func numberedItems(from, to int) (items []numberedItem) {
 	for n := from; n < to; n++ {
 		items = append(items, numberedItem{int64(n), frontier.Item{URL: fmt.Sprint(n), Fingerprint: bloomstore.Fingerprint{byte(n), byte(n >> 8)}}})
@@ -19,7 +19,7 @@ func numberedItems(from, to int) (items []numberedItem) {
 }
 
 // TestHoldingReceives: the replies to two top-ups may overlap and overtake each
-// other; each item is received once.
+// other, and each item is received once.
 func TestHoldingReceives(t *testing.T) {
 	h := newHolding(frontier.LeaseID{1}, nil, "a.test")
 	h.grant(numberedItems(1, 4), nil, time.Time{})
@@ -33,7 +33,8 @@ func TestHoldingReceives(t *testing.T) {
 	}
 }
 
-// TestHoldingForgets: what a caller has long known is not kept for repeats.
+// TestHoldingForgets: a holding does not keep what its caller has known for
+// long.
 func TestHoldingForgets(t *testing.T) {
 	const items = 3 * maxRecent
 	h := newHolding(frontier.LeaseID{1}, nil, "a.test")

@@ -24,10 +24,10 @@
 -- meta counts queued (those aside too), delayed (part of queued), leased, done,
 -- failed, hosts (those with something queued or leased), and what scripts name.
 --
--- A host is in due when nobody has it and a queue of it is not empty; in leased
--- and active when somebody has it; d counts its members of delayed. So who queues
+-- A host is in due when no worker holds it and a queue of it is not empty; in leased
+-- and active when a worker holds it; d counts its members of delayed. So who queues
 -- the first item of a host (add, ready, retry)
---   that nobody has puts it in due at the later of now and u, makes state
+--   that no worker holds puts it in due at the later of now and u, makes state
 --     persist, and counts it in hosts unless d is above 0;
 --   that is leased only queues it, and if s is set removes s and counts it.
 

@@ -13,34 +13,34 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Lookup implements frontier.Inspector. It reads what its host has queued, step
-// by step: an item that moves meanwhile may be missed.
+// Lookup implements frontier.Inspector. It reads its host's queue in steps: an item that
+// moves meanwhile may be missed.
 //
-// Nothing is kept of a finished URL but its bits: what the filter knows and no
-// queue has counts as done, without an outcome. With the filter's probability
-// of a false positive it was never offered.
+// Only the filter's bits remain of a finished URL. So a URL that the filter claims and no
+// queue has counts as done, without an outcome. With the probability of a false positive it
+// was never offered.
 func (s *Store) Lookup(ctx context.Context, host, url string) (frontier.Status, error) {
 	l, err := s.Locate(ctx, host, url)
 	return l.Status, err
 }
 
-// Location is where one URL stands, and what stands around it.
+// Location is the state of one URL, its queue and its host.
 type Location struct {
 	frontier.Status
 
-	// Ahead of Waiting items of its host are handed out before it, all of them
-	// if it does not wait itself. Those in a worker's hands are not counted.
+	// Ahead of Waiting items of its host are leased before it, or all of them if it does
+	// not wait itself. Leased items are not counted.
 	Ahead, Waiting uint64
-	Delay          time.Duration // it joins the queue in so long; 0: it is there, or is not delayed
+	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
 
-	HostAdded uint64 // items ever added to its host, if there is a limit of them
-	HostMost  uint64 // that may be; 0: no limit
-	HostBlob  []byte // what the last HostUpdate left; nil: nothing
+	HostAdded uint64 // items ever added to its host, if their number is limited
+	HostMost  uint64 // maximum of HostAdded; 0 means no limit
+	HostBlob  []byte // of the last HostUpdate; nil means none
 
-	Claims []bool // which layers of the filter claim to know it, oldest first
+	Claims []bool // which layers of the filter claim it, oldest first
 }
 
-// Locate says where a canonical URL of host stands. It reads its host's queue.
+// Locate returns the location of a canonical URL of host. It reads its host's queue.
 func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) {
 	p := s.partition(host)
 	l := Location{}
@@ -79,7 +79,20 @@ func (s *Store) Locate(ctx context.Context, host, url string) (Location, error) 
 	return l, nil
 }
 
-// locateHost reads what is known of a host.
+// Pending reports whether the item of a canonical URL is queued or leased, and in which
+// round. If the crawl was deleted nothing is.
+func (s *Store) Pending(ctx context.Context, host, url string) (round uint32, pending bool, err error) {
+	print := s.hasher.Fingerprint(url)
+	err = s.visitHost(ctx, s.partition(host), host, func(e hostEntry) bool {
+		if e.item.Fingerprint == print && e.state != frontier.Failed {
+			round, pending = e.item.Round, true
+		}
+		return !pending && e.state != frontier.Failed
+	})
+	return round, pending, err
+}
+
+// locateHost reads the state of a host.
 func (s *Store) locateHost(ctx context.Context, p *partition, host string, l *Location) error {
 	key, field := p.budget(s.hasher.Fingerprint(host))
 	pipe := s.client.Pipeline()
@@ -103,7 +116,7 @@ func (s *Store) locateHost(ctx context.Context, p *partition, host string, l *Lo
 	return nil
 }
 
-// hostEntry is an item that a host has in some structure.
+// hostEntry is an item in one of the structures of a host.
 type hostEntry struct {
 	item    frontier.Item
 	state   frontier.State
@@ -115,9 +128,8 @@ type hostEntry struct {
 // pageSize is how many entries of a list are read at once.
 const pageSize = 1000
 
-// visitHost calls visit for each item of a host, in the order in which they
-// would be handed out, then those that are leased and failed, until it returns
-// false.
+// visitHost calls visit for each item of a host, in the order of leasing, then for those that
+// are leased and failed, until it returns false.
 func (s *Store) visitHost(ctx context.Context, p *partition, host string, visit func(hostEntry) bool) error {
 	more := true
 	each := func(e hostEntry) bool {
@@ -182,8 +194,8 @@ func (s *Store) visitList(ctx context.Context, key string, visit func(value stri
 	}
 }
 
-// visitActive visits what a lease holds: what is aside, which counts as queued,
-// or what is handed out.
+// visitActive visits the items of a lease: those set aside, which count as queued, or the
+// leased ones.
 func (s *Store) visitActive(ctx context.Context, p *partition, host string, aside bool, visit func(hostEntry) bool) (more bool, err error) {
 	fields, err := s.client.HGetAll(ctx, p.active(host)).Result()
 	if err != nil {
@@ -235,12 +247,12 @@ func (s *Store) decodeActive(fields map[string]string, host string, aside bool) 
 	return entries, nil
 }
 
-// visitDelayed visits the delayed items of a host, of all of the partition's
-// when it is empty, in the order of their times.
+// visitDelayed visits the delayed items of a host, or of the whole partition if host is
+// empty, in the order of their times.
 func (s *Store) visitDelayed(ctx context.Context, p *partition, host string, visit func(hostEntry) bool) error {
 	now := s.cfg.Now
 	if now == nil {
-		now = time.Now // the servers' may differ by as much as people's clocks do
+		now = time.Now // the servers' clocks may differ from it
 	}
 	for start := int64(0); ; start += pageSize {
 		members, err := s.client.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
@@ -270,8 +282,8 @@ func (s *Store) visitDelayed(ctx context.Context, p *partition, host string, vis
 	}
 }
 
-// List implements frontier.Inspector, for Queued, Leased and Failed. It goes by
-// steps: an item that moves meanwhile may be listed twice or not at all.
+// List implements frontier.Inspector, for Queued, Leased and Failed. It reads in steps: an
+// item that moves meanwhile may be listed twice or not at all.
 func (s *Store) List(ctx context.Context, state frontier.State, host string, visit func(frontier.Item) bool) error {
 	more := true
 	each := func(e hostEntry) bool {

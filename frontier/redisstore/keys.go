@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// docs/reference/redis-keys.md says what each key holds, how it grows and who writes it.
+// docs/reference/redis-keys.md describes the content, the growth and the writers of each key.
 
-// Crawl-wide keys, of one hash tag: {name}.
+// Keys of the whole crawl, with one hash tag: {name}.
 func (c *Config) cardKey() string    { return "crawler:{" + c.Name + "}" }
 func (c *Config) workersKey() string { return c.cardKey() + ":workers" }
 func (c *Config) heardKey() string   { return c.cardKey() + ":heard" }
@@ -20,14 +20,14 @@ func (c *Config) ackedKey() string   { return c.cardKey() + ":acked" }
 func (c *Config) scopeKey() string   { return c.cardKey() + ":scope" }
 func (c *Config) pagesKey() string   { return c.cardKey() + ":pages" }
 
-// partition is one part of a crawl: the hosts whose keys are on one node
-// together. Its keys are short, for each line of the append-only file has one.
+// partition is one part of a crawl: the hosts whose keys are on one node together. Its keys
+// are short, because each line of the append-only file contains one.
 type partition struct {
 	number int
-	tag    string // {id:number}: all its keys begin with it
+	tag    string // {id:number}: prefix of all its keys
 
 	meta        string // hash: counters, epoch, and the record of the chain: see the fields below
-	due         string // sorted set, host by due time: has ready items and is held by nobody
+	due         string // sorted set, host by due time: hosts with ready items that are not leased
 	leased      string // sorted set, host by deadline
 	delayed     string // sorted set, delayed items by when they are ready: see delayedMember
 	exact       string // set of fingerprints that are exact; with Config.ExactSet of exact items that are queued or leased
@@ -36,24 +36,24 @@ type partition struct {
 	outbox      string // list of notes: see appendNote
 
 	filter    atomic.Pointer[redisbits.Chain] // its record is meta, its segments are meta + "0.0" and so on
-	preparing atomic.Bool                     // the filter's next layer is being made
-
-	node      atomic.Pointer[node] // where it was last; nil: not looked up yet
-	misplaced atomic.Bool          // look it up again
+	preparing atomic.Bool                     // the filter's next layer is being created
+	node      atomic.Pointer[node]            // its last known node; nil means not looked up yet
+	misplaced atomic.Bool                     // the node must be looked up again
 }
 
-// Fields of partition.meta, beside those of the filter's chain (head, layers,
-// keys1, keys2, …). All are counters but epoch and hold. With
+// Fields of partition.meta, in addition to those of the filter's chain (head, layers, keys1,
+// keys2, …). All are counters except epoch. With
 //
 //	added = the sum of all fieldAdded
 //	found = added + other
 //	other = seen + the sum of all fieldRefused
 //	added = queued + leased + done + failed
 //
-// the books of every partition balance by themselves: links that a page's
-// worker knows are seen or refused are counted in the page's partition.
+// each partition balances by itself: links that a page's worker answered as seen or refused
+// are counted in the page's partition. Scripts keep more fields beside them, which
+// docs/reference/redis-keys.md lists.
 const (
-	fieldAdded           = "a"     // and a worker's number: items added by it; a0 by who is no worker
+	fieldAdded           = "a"     // and a worker's number: items added by it; a0 by processes that are no worker
 	fieldOther           = "other" // items that were offered and not added
 	fieldSeen            = "seen"
 	fieldRefused         = "r:" // and a reason
@@ -69,16 +69,14 @@ const (
 	fieldHosts           = "hosts" // with something queued or leased
 	fieldPromoted        = "promoted"
 	fieldRecovered       = "recovered"
-	fieldRenewed         = "renewed" // items offered Again that were queued although the filter knew them
+	fieldRenewed         = "renewed" // items offered Again that were queued although the filter claimed them
 	fieldOutbox          = "outbox"  // notes in partition.outbox
-	fieldTold            = "told"    // notes that were in it and were delivered
-	fieldKnown           = "known"   // keys of the filter that were never added, see Know
-	fieldSeq             = "z"       // of the last member of partition.delayed
+	fieldDelivered       = "told"    // notes that were in it and were delivered
+	fieldKnown           = "known"   // keys of the filter that were never added, see MarkSeen
 	fieldShadowNew       = "sh:new"
 	fieldShadowLost      = "sh:lost"
 	fieldShadowForgotten = "sh:forgotten"
 	fieldEpoch           = "epoch" // run id of the node that last leased
-	fieldHold            = "hold"  // no lease before, ms since 1970
 )
 
 func newPartition(crawl string, number int) *partition {
@@ -90,7 +88,7 @@ func newPartition(crawl string, number int) *partition {
 	}
 }
 
-// chain returns the partition's filter, as this process knows it.
+// chain returns the partition's filter, as this process last read it.
 func (p *partition) chain() *redisbits.Chain { return p.filter.Load() }
 
 // Keys of one host.
@@ -98,7 +96,7 @@ func (p *partition) queue(priority int, host string) string {
 	return p.tag + string('0'+byte(priority)) + host // list of entries
 }
 func (p *partition) active(host string) string { return p.tag + "a" + host } // hash: its lease
-func (p *partition) host(host string) string   { return p.tag + "h" + host } // hash: what is known of it
+func (p *partition) host(host string) string   { return p.tag + "h" + host } // hash: its state
 func (p *partition) failed(host string) string { return p.tag + "e" + host } // list of failed entries
 
 // budget returns the hash that counts the items of a host, and its field there.
@@ -109,14 +107,14 @@ func (p *partition) budget(host bloomstore.Fingerprint) (key, field string) {
 	return p.tag + "b" + string([]byte{hexDigits[host[8]>>4], hexDigits[host[8]&15]}), string(host[:8])
 }
 
-// partitionOf returns the number of the partition that a host key belongs to,
-// by the fingerprint of the host key.
+// partitionOf returns the number of the partition of a host key, given the fingerprint of the
+// host key.
 func partitionOf(host bloomstore.Fingerprint, partitions int) int {
 	number, _ := bits.Mul64(binary.LittleEndian.Uint64(host[8:]), uint64(partitions))
 	return int(number)
 }
 
-// partition returns where a host key belongs.
+// partition returns the partition of a host key.
 func (s *Store) partition(host string) *partition {
 	return s.parts[partitionOf(s.hasher.Fingerprint(host), len(s.parts))]
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestKeysAreDescribed holds docs/reference/redis-keys.md to what a crawl leaves in Redis:
-// each key of its lists with its type, and each field of the counters.
+// TestKeysAreDescribed compares docs/reference/redis-keys.md with the keys that
+// a crawl leaves in Redis: each key with its type, and each field of the
+// counters.
 func TestKeysAreDescribed(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/redis-keys.md")
 	if err != nil {
@@ -68,7 +69,7 @@ func leaveEverything(t *testing.T) *Store {
 	if err := s.Admit(t.Context(), []string{"a.test"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "GROUP", Key: "a.test"}}, 1); err != nil {
+	if _, err := s.Reserve(t.Context(), []frontier.QuotaKey{{Group: "GROUP", Key: "a.test"}}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Pause(t.Context(), true); err != nil {
@@ -100,7 +101,7 @@ func leaveEverything(t *testing.T) *Store {
 		}
 		l := grant.Leases[0]
 		err = s.Complete(t.Context(), l.ID, []frontier.Completion{
-			{Item: l.Items[1].Fingerprint, Outcome: frontier.OK, Page: true, Untold: true, Refused: []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 1}}},
+			{Item: l.Items[1].Fingerprint, Outcome: frontier.OK, Page: true, Unconfirmed: true, Refused: []frontier.Refusal{{Reason: frontier.ReasonScope, Count: 1}}},
 			{Item: l.Items[2].Fingerprint, Outcome: frontier.Network},
 			{Item: l.Items[3].Fingerprint, Disposition: frontier.Retry, RetryIn: time.Second},
 			{Item: l.Items[4].Fingerprint, Disposition: frontier.GiveBack},

@@ -16,14 +16,14 @@ var (
 	leaseScript = newScript("lease", "allow-oom", hostLua, leaseLua)
 )
 
-// leaser is the part of a Store that lends hosts.
+// leaser is the part of a Store that leases hosts.
 type leaser struct {
 	lending  chan struct{} // held by the one call of Lease that asks the servers
 	schedule *schedule
 	held     holdings
 	totals   totalsCache
-	// durable is how long after its answer a node has what it answered on disk
-	// at the latest, if it lives on: a log that is synced every second.
+	// durable is the time after an answer within which a node has it on disk, unless the
+	// node restarts: its log is synced every second.
 	durable time.Duration
 }
 
@@ -35,8 +35,8 @@ var leaserScripts = []*script{
 	peekScript, holdScript, expireScript, readyScript, leaseScript, extendScript, completeScript, confirmScript, retryScript, deliveredScript,
 }
 
-// firstEpoch notes the epoch in which a partition is created, so that it is not
-// taken for one that forgot its leases.
+// firstEpoch stores the epoch in which a partition is created, so that it is not taken for one
+// that lost its leases.
 func (s *Store) firstEpoch(ctx context.Context, p *partition) error {
 	n, err := s.nodeOf(ctx, p)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Store) firstEpoch(ctx context.Context, p *partition) error {
 	return s.classify(ctx, s.client.HSetNX(ctx, p.meta, fieldEpoch, ep.run).Err())
 }
 
-// now returns the time of this process: what it counts deadlines by.
+// now returns the time of this process, for its own deadlines.
 func (s *Store) now() time.Time {
 	if s.cfg.Now != nil {
 		return s.cfg.Now()
@@ -57,15 +57,15 @@ func (s *Store) now() time.Time {
 	return time.Now()
 }
 
-// maxTries bounds how often one call of Lease tries other hosts for those that
-// somebody else got.
+// maxTries bounds how often one call of Lease tries other hosts in place of those that other
+// workers got.
 const maxTries = 4
 
-// Lease implements frontier.Store. Calls of one process take turns. When some
-// servers cannot be asked it hands out hosts of the others, and answers with an
-// error only if there is none.
+// Lease implements frontier.Store. Calls of one process are serialized. If some servers are
+// unavailable it leases hosts of the others, and returns an error only if there is none.
 //
-// A new epoch of a server keeps its partitions from being lent for one lease
+// After a server has begun a new epoch, hosts of its partitions are not leased for one lease
+// TTL and a delay.
 // time and a delay.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	select {
@@ -82,7 +82,7 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	}
 	l.grant.Paused = paused
 	if s.cfg.Now != nil {
-		s.schedule.forget() // a clock that is set may have been put forward
+		s.schedule.forget() // the clock of a test may have been put forward
 	}
 	for _, step := range []func(context.Context) error{l.lookAround, l.lend, l.sum} {
 		if err := step(ctx); err != nil {
@@ -101,13 +101,13 @@ type loan struct {
 	*Store
 	request  frontier.LeaseRequest
 	grant    frontier.Grant
-	fresh    []frontier.LeaseID // that have no host
-	doubtful []*holding         // that may have one: the answer was lost
+	fresh    []frontier.LeaseID // without a host
+	doubtful []*holding         // that may have one, because the answer was lost
 	handed   int                // items
 	failed   error
 }
 
-// repeat grants what the ids that were asked for have already.
+// repeat grants the leases that the requested ids have already.
 func (l *loan) repeat() {
 	now := l.now()
 	l.held.sweep(now)
@@ -124,8 +124,8 @@ func (l *loan) repeat() {
 	}
 }
 
-// lookAround asks the partitions whose time has come. When enough hosts are
-// known to be due it leaves it at that, but for a look at each now and then.
+// lookAround looks at the partitions whose time has come. If enough hosts are known to be
+// due, it does so only now and then.
 func (l *loan) lookAround(ctx context.Context) error {
 	now, wanted := l.now(), len(l.fresh)
 	if l.schedule.enough(wanted, now) {
@@ -140,7 +140,7 @@ func (l *loan) lookAround(ctx context.Context) error {
 	return err
 }
 
-// lookAt looks at partitions for as many hosts as they may have to lend each.
+// lookAt looks at partitions, for as many hosts of each as may be needed.
 func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 	if len(parts) == 0 {
 		return nil
@@ -148,10 +148,10 @@ func (l *loan) lookAt(ctx context.Context, parts []*partition) error {
 	return l.look(ctx, parts, 2*len(l.fresh)/len(parts)+1)
 }
 
-// lend hands out hosts under the fresh ids.
+// lend leases hosts under the fresh ids.
 func (l *loan) lend(ctx context.Context) error {
 	switch {
-	case l.grant.Paused: // repeats go on
+	case l.grant.Paused: // only repeats are granted
 		return l.try(ctx, l.next(ctx, len(l.doubtful)), 0, time.Time{})
 	case l.request.MaxPages > 0:
 		return l.lendLimited(ctx)
@@ -168,9 +168,8 @@ func (l *loan) lend(ctx context.Context) error {
 	return nil
 }
 
-// next returns up to n leases to ask for: those that may be held already, then
-// hosts that are due, for as many as there are ids. It looks for more hosts when
-// it knows of none.
+// next returns up to n leases to request: those that may be granted already, then hosts that
+// are due, one for each id. It looks for more hosts when it knows of none.
 func (l *loan) next(ctx context.Context, n int) []*holding {
 	n = min(n, len(l.doubtful)+len(l.fresh))
 	old := min(n, len(l.doubtful))
@@ -190,8 +189,8 @@ func (l *loan) next(ctx context.Context, n int) []*holding {
 	return tries
 }
 
-// try asks for leases, each with at most so many items. Until, unless zero, is
-// when that limit may not hold any more.
+// try requests leases, each with at most most items. until, unless zero, is when that limit
+// may be exceeded by others.
 func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.Time) (failed error) {
 	asked := l.now()
 	calls := make([]*call, len(tries))
@@ -217,17 +216,17 @@ func (l *loan) try(ctx context.Context, tries []*holding, most int, until time.T
 	return failed
 }
 
-// tried deals with the answer to the asking for a lease. It returns how long
-// until the partition has another host to lend.
+// tried handles the answer to the request for a lease. It returns how long until the partition
+// has another host to lease.
 func (l *loan) tried(h *holding, c *call, asked time.Time) (time.Duration, error) {
 	if c.err != nil {
 		h.doubt(asked.Add(l.cfg.LeaseTTL))
-		l.held.put(h) // a repeat must ask for the same host
+		l.held.put(h) // because a repeat must request the same host
 		return 0, c.err
 	}
 	reply := list(c.reply)
 	wait := waitOf(integer(at(reply, 1)))
-	if integer(at(reply, 0)) == 0 { // somebody else was first, or it is not due
+	if integer(at(reply, 0)) == 0 { // another worker was first, or the host is not due
 		l.held.drop(h.id)
 		l.fresh = append(l.fresh, h.id)
 		return wait, nil

@@ -7,26 +7,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A server that starts with a log cut in the middle of a transaction, as a power
-// failure leaves it, does not carry the transaction out, but leaves its first
-// commands in the log and writes on behind them. When it starts the next time,
-// they are carried out after all, as part of the next transaction: half of what
-// a script did comes back. (Redis 7.0.15 does so; Valkey mended it in its pull
-// request 4342.) So in a new life of a server its log is written anew once, from
-// what the server has.
+// A server that starts with a log that was cut within a transaction, as a power loss leaves
+// it, does not run the transaction. But it keeps the first commands of it in the log and
+// appends to them. At its next start they are run, as part of the next transaction: half of
+// a script takes effect. (Redis 7.0.15 does so; Valkey fixed it in its pull request 4342.) So
+// after each restart the server's log is rewritten once from the server's memory.
 
-// fieldLog, of the first partition of a node, is the run id in which the node's
-// log was last known to be whole.
+// fieldLog, of the first partition of a node, is the run id in which the node's log was last
+// known to be whole.
 const fieldLog = "log"
 
-// renewLog has a node write its log anew, unless that was done in this epoch, or
-// the crawl began in it.
+// renewLog makes a node rewrite its log, unless that was done in this epoch, or the crawl
+// began in it.
 func (s *Store) renewLog(ctx context.Context, ep *epoch) {
-	if !s.worker { // who only looks changes nothing
+	if !s.worker { // an inspecting process changes nothing
 		return
 	}
 	if err := s.tryRenewLog(ctx, ep); err != nil && ctx.Err() == nil {
-		s.cfg.Logger.WarnContext(ctx, "a server's log was not written anew after its restart", "err", err)
+		s.cfg.Logger.WarnContext(ctx, "a server's log was not rewritten after its restart", "err", err)
 	}
 }
 
@@ -48,7 +46,7 @@ func (s *Store) tryRenewLog(ctx context.Context, ep *epoch) error {
 		return s.classify(ctx, err)
 	}
 	logs := info.Item("Persistence", "aof_enabled") == "1"
-	writing := info.Item("Persistence", "aof_rewrite_in_progress") == "1" // begun in this life
+	writing := info.Item("Persistence", "aof_rewrite_in_progress") == "1" // begun in this epoch
 	if known != "" && logs && !writing {
 		if err := client.BgRewriteAOF(ctx).Err(); err != nil {
 			return s.classify(ctx, err)

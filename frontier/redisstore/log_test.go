@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestHalfTransactionsStayForgotten cuts a server's log in the middle of what
-// add.lua did, and restarts it twice: the first time it forgets the whole, the
-// second time it must not remember a half.
+// TestHalfTransactionsStayForgotten cuts a server's log within the writes of
+// add.lua, and restarts it twice. The first time it forgets the whole
+// transaction. The second time it must not remember a half.
 func TestHalfTransactionsStayForgotten(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
 	cfg := config(server)
@@ -52,7 +52,7 @@ func TestHalfTransactionsStayForgotten(t *testing.T) {
 	}
 }
 
-// awaitLog returns when the server's log was seen to in this epoch.
+// awaitLog returns when the server's log was repaired in this epoch.
 func awaitLog(t *testing.T, s *Store) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {

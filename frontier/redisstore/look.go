@@ -31,10 +31,10 @@ var (
 )
 
 const (
-	// maxUpkeep bounds the leases and the delayed items of a partition that one
-	// step sees to.
+	// maxUpkeep bounds the leases and the delayed items of a partition that one step
+	// handles.
 	maxUpkeep = 64
-	// maxSteps bounds the steps of one look: what is left waits for the next.
+	// maxSteps bounds the steps of one look. The rest waits for the next look.
 	maxSteps = 16
 )
 
@@ -46,10 +46,9 @@ func (p *partition) hostKeys(host string) []string {
 	}
 }
 
-// look asks partitions what they have to do, and does it but for lending: leases
-// that ran out are taken back, delayed items whose time has come are queued.
-// Each tells up to most hosts that are due. An error does not keep it from
-// seeing to the other partitions.
+// look asks partitions what they have to do, and does it except leasing: it takes back expired
+// leases and queues delayed items whose time has come. Each partition returns up to most due
+// hosts. After an error it continues with the other partitions.
 func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed error) {
 	for step := 0; len(parts) > 0 && step < maxSteps; step++ {
 		asked := s.now()
@@ -71,7 +70,7 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 			s.schedule.saw(peek.part, newReport(peek.part, reply, asked, answered))
 			if todo := s.upkeep(peek.part, reply); len(todo) > 0 {
 				upkeep = append(upkeep, todo...)
-				parts = append(parts, peek.part) // it may have more hosts due then
+				parts = append(parts, peek.part) // more hosts may be due then
 			}
 		}
 		s.runAll(ctx, upkeep)
@@ -84,10 +83,10 @@ func (s *Store) look(ctx context.Context, parts []*partition, most int) (failed 
 	return failed
 }
 
-// lookAgain looks at a partition if its time has come: an item may be ready.
+// lookAgain looks at a partition if its time has come, because an item may be ready.
 func (s *Store) lookAgain(ctx context.Context, p *partition) error {
 	if s.cfg.Now != nil {
-		s.schedule.wake(p) // a clock that is set may have been put forward
+		s.schedule.wake(p) // the clock of a test may have been put forward
 	}
 	if !s.schedule.isDue(p, s.now()) {
 		return nil
@@ -95,7 +94,7 @@ func (s *Store) lookAgain(ctx context.Context, p *partition) error {
 	return s.look(ctx, []*partition{p}, 0)
 }
 
-// newReport reads what a partition answered to peek.
+// newReport parses the answer of a partition to peek.
 func newReport(p *partition, reply []any, asked, answered time.Time) report {
 	r := report{asked: asked, answered: answered, server: integer(at(reply, 0))}
 	hosts := list(at(reply, 3))
@@ -104,13 +103,13 @@ func newReport(p *partition, reply []any, asked, answered time.Time) report {
 		r.due = append(r.due, candidate{p, text(hosts[i]), int64(since)})
 	}
 	r.wait = waitOf(integer(at(reply, 2)))
-	if len(r.due) == 0 { // else lent tells when the next is due
+	if len(r.due) == 0 { // otherwise lent returns when the next is due
 		r.wait = min(r.wait, waitOf(integer(at(reply, 1))))
 	}
 	return r
 }
 
-// waitOf returns the duration that a script gives in ms, -1 for none.
+// waitOf returns a duration that a script gives in ms; -1 means none.
 func waitOf(ms int64) time.Duration {
 	if ms < 0 || ms > maxLook.Milliseconds() {
 		return maxLook
@@ -118,8 +117,8 @@ func waitOf(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// upkeep returns the calls that do what a partition answered to peek: take back
-// leases that ran out, queue delayed items that are ready, hold a new epoch.
+// upkeep returns the calls for the answer of a partition to peek: take back expired leases,
+// queue delayed items that are ready, hold a new epoch.
 func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	if integer(at(reply, 6)) == 1 {
 		calls = append(calls, &call{part: p, script: holdScript, keys: []string{p.meta}, args: []any{millis(s.cfg.LeaseTTL)}})
@@ -136,7 +135,7 @@ func (s *Store) upkeep(p *partition, reply []any) (calls []*call) {
 	for _, member := range list(at(reply, 5)) {
 		host, ok := hostOfDelayed(text(member))
 		if !ok {
-			continue // not ours: a host key has no zero byte
+			continue // not of this format: a host key has no zero byte
 		}
 		c := byHost[host]
 		if c == nil {
@@ -158,8 +157,8 @@ func hostOfDelayed(member string) (string, bool) {
 	return host, ok
 }
 
-// Replies of scripts are what their contracts say; these read a part of one, and
-// nothing from what is not there.
+// Replies of scripts have the form of their contracts. These functions read a part of one, and
+// return zero if it is missing.
 func list(reply any) []any {
 	values, _ := reply.([]any)
 	return values

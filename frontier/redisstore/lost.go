@@ -8,26 +8,24 @@ import (
 	"strconv"
 )
 
-// Loss is a number of items that a worker was told are added to a partition,
-// and that the partition has not counted: its server lost its last moments.
+// Loss is a number of items of a partition that a worker knows were added and that the
+// partition has not counted, because its server lost its last moments.
 type Loss struct {
 	Worker    int    `json:"worker"` // its number
 	Partition int    `json:"partition"`
 	Items     uint64 `json:"items"`
 }
 
-// Lost compares what workers were told is added with what partitions counted,
-// and returns where these have less. Links that a worker offered again because a
-// server forgot them are no loss any more; one that another worker found since
-// still is.
+// Lost compares the items that workers know were added with those that partitions counted,
+// and returns where the latter are fewer. Links that a worker offered again because a server
+// lost them are no longer a loss; links that another worker found since still are.
 //
-// Workers tell what they were told once a second: of one that was killed, and of
-// calls that are answered meanwhile, the last second is not known. A reply that
-// was lost makes a partition count what nobody was told, which hides as much of
-// a loss. So the sum is a lower bound, and exact when workers live and no reply
-// was lost.
+// Workers store what they know once a second. The last second is missing for a worker that was
+// killed, and for concurrent calls. A lost reply makes a partition count items that no worker
+// knows of, which hides as large a loss. So the sum is a lower bound, and exact if workers
+// live and no reply was lost.
 func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
-	told, err := s.told(ctx) // before what is counted, which only grows
+	known, err := s.acknowledgedBy(ctx) // before the counters, which only grow
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +34,7 @@ func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 		return nil, err
 	}
 	var losses []Loss
-	for worker, counts := range told {
+	for worker, counts := range known {
 		field := fieldAdded + strconv.Itoa(worker)
 		for p, acknowledged := range counts {
 			counted, _ := strconv.ParseUint(metas[p][field], 10, 64)
@@ -51,16 +49,16 @@ func (s *Store) Lost(ctx context.Context) ([]Loss, error) {
 	return losses, nil
 }
 
-// told returns what each worker was told is added, by partition. This process's
-// own is what it is told by now.
-func (s *Store) told(ctx context.Context) (map[int][]uint64, error) {
-	told := make(map[int][]uint64)
+// acknowledgedBy returns, for each worker, how many items it knows were added, by partition.
+// For this process the numbers are current.
+func (s *Store) acknowledgedBy(ctx context.Context) (map[int][]uint64, error) {
+	known := make(map[int][]uint64)
 	if s.number > 0 {
 		mine := make([]uint64, len(s.parts))
 		for i := range mine {
 			mine[i] = s.acknowledged[i].Load()
 		}
-		told[s.number] = mine
+		known[s.number] = mine
 	}
 	packed, err := s.client.HGetAll(ctx, s.cfg.ackedKey()).Result()
 	if err != nil {
@@ -75,7 +73,7 @@ func (s *Store) told(ctx context.Context) (map[int][]uint64, error) {
 		if !ok || len(counts) != len(s.parts) {
 			return nil, fmt.Errorf("redisstore: worker %d says %q was added", number, value)
 		}
-		told[number] = counts
+		known[number] = counts
 	}
-	return told, nil
+	return known, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// lostReply is a crawl behind a proxy that loses replies, with a clock of its own.
+// lostReply is a crawl behind a proxy that loses replies, with its own clock.
 type lostReply struct {
 	*testing.T
 	*Store
@@ -29,7 +29,7 @@ type lostReply struct {
 // countingOutput counts records and syncs.
 type countingOutput struct{ records, syncs int }
 
-// countOutput opens an output that nobody reads.
+// countOutput opens an output that only counts.
 func countOutput(frontier.Identity, frontier.Position) (frontier.Output, error) {
 	return new(countingOutput), nil
 }
@@ -57,8 +57,8 @@ func newLostReply(t *testing.T, configs ...func(*servers.RedisServer) Config) *l
 	return c
 }
 
-// lose makes a call during which the reply to a script's next run is lost. It
-// must answer frontier.ErrUnavailable.
+// lose makes a call during which the reply to a script's next run is lost. The
+// call must return frontier.ErrUnavailable.
 func (c *lostReply) lose(sc *script, call func(context.Context) error) {
 	c.Helper()
 	hash := []byte(c.nodes.single.epoch.Load().sha[sc])
@@ -106,7 +106,7 @@ func (s *Store) counter(t testing.TB, field string) (sum int64) {
 	return sum
 }
 
-// want checks counters: field, value, field, value.
+// want checks counters, given as field, value, field, value.
 func (c *lostReply) want(counters ...any) {
 	c.Helper()
 	for i := 0; i < len(counters); i += 2 {
@@ -132,8 +132,8 @@ func leaseIDs(n int) []frontier.LeaseID {
 	return ids
 }
 
-// TestLostReplies loses the reply to each script once, after it was executed: the
-// caller repeats the call, and everything has happened once.
+// TestLostReplies loses the reply to each script once, after it was executed.
+// The caller repeats the call, and the effect happens once.
 func TestLostReplies(t *testing.T) {
 	for name, check := range map[string]func(*lostReply){
 		"peek":             lostPeek,
@@ -246,7 +246,7 @@ func lostComplete(c *lostReply) {
 	c.want(fieldRetries, 1, fieldFailed, 1, fieldLeased, 1, fieldQueued, 5, fieldOutcome+"network", 1)
 }
 
-// wantOnce checks what must have happened once for n pages.
+// wantOnce checks that the effects of n pages happened once.
 func (c *lostReply) wantOnce(n int) {
 	c.Helper()
 	c.want(fieldDone, n, fieldPages, n, fieldRecords, n, fieldOther, 4*n, fieldSeen, 2*n, fieldRefused+"scope", 2*n)
@@ -343,8 +343,9 @@ func lostRetry(c *lostReply) {
 	c.want(fieldFailed, 0, fieldLeased, 3)
 }
 
-// TestLostCompletionInDoubt: while it is not known whether a completion took
-// effect its record is not taken back; when it is certain that it did not, it is.
+// TestLostCompletionInDoubt: a record is not taken back while it is unknown
+// whether its completion took effect. It is taken back once it is certain that
+// it did not.
 func TestLostCompletionInDoubt(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run("lost="+strconv.FormatBool(lost), func(t *testing.T) {
@@ -362,7 +363,7 @@ func TestLostCompletionInDoubt(t *testing.T) {
 			if lost {
 				c.lose(completeScript, complete)
 			}
-			// The store forgets the lease, as when it loses its last moments.
+			// The store forgets the lease, as if it had lost its last moments.
 			p := c.partition("a.test")
 			if err := c.client.Del(t.Context(), p.active("a.test")).Err(); err != nil {
 				t.Fatal(err)

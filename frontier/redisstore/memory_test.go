@@ -13,8 +13,8 @@ import (
 
 var proof = flag.Bool("proof", false, "run the tests at full size")
 
-// TestQueueMemory measures what queued URLs take of the server's memory, beside
-// the filter: in long lists, and in one for each host.
+// TestQueueMemory measures the memory of the server for queued URLs, beside the
+// filter: in long lists, and in one list for each host.
 func TestQueueMemory(t *testing.T) {
 	const path = 39 // bytes of path and query that benchPages makes
 	urls, layouts := 30_000, []int{10, 300, 10_000}
@@ -26,7 +26,7 @@ func TestQueueMemory(t *testing.T) {
 			server := servers.Redis(t, servers.RedisOptions{})
 			cfg := Config{
 				Redis: &redis.UniversalOptions{Addrs: []string{server.Socket()}}, Name: "memory",
-				FilterKeys: uint64(2 * urls), Partitions: 64, Delay: NoDelay,
+				FilterCapacity: uint64(2 * urls), Partitions: 64, Delay: NoDelay,
 			}
 			before := usedAfter(t, server, cfg, testPages("first.test", 0, 1))
 			var pages []frontier.Offer
@@ -41,7 +41,7 @@ func TestQueueMemory(t *testing.T) {
 			all := usedAfter(t, server, cfg, pages)
 			perHost, perURL := (first-before)/float64(hosts), (all-first)/float64(len(pages))
 			t.Logf("a host with its first URL: %.0f B; each further URL: %.1f B, of which %d are path and query", perHost, perURL, path)
-			if perHost > 550 && hosts > 100 { // of few, other things show
+			if perHost > 550 && hosts > 100 { // with few URLs, other memory shows
 				t.Errorf("a host with a queued URL takes %.0f B, want at most 550", perHost)
 			}
 			if most := 1.3*path + 20; perURL > most && urls/hosts >= 1000 { // shorter lists end in a node that is not full
@@ -51,8 +51,8 @@ func TestQueueMemory(t *testing.T) {
 	}
 }
 
-// usedAfter adds pages and returns the memory that the server uses then, with
-// no buffers of clients.
+// usedAfter adds pages and returns the memory that the server then uses,
+// without buffers of clients.
 func usedAfter(t *testing.T, server *servers.RedisServer, cfg Config, pages []frontier.Offer) float64 {
 	t.Helper()
 	s, err := Open(t.Context(), cfg)

@@ -18,8 +18,8 @@ import (
 
 // node is one server that holds partitions.
 type node struct {
-	client *redis.Client // repeats nothing on its own
-	look   sync.Mutex    // held to begin an epoch: scripts are loaded once
+	client *redis.Client // sends nothing twice on its own
+	look   sync.Mutex    // held to begin an epoch, so that scripts are loaded once
 	epoch  atomic.Pointer[epoch]
 	offers *groupcommit.Queue[*offering]
 	calls  *groupcommit.Queue[*groupedCall]
@@ -31,28 +31,28 @@ func (s *Store) newNode(client *redis.Client) *node {
 	return n
 }
 
-// epoch is one uninterrupted life of a node, as this process knows it: the
-// texts of the scripts loaded in it name it, so that their hashes are its own.
+// epoch is the time between two restarts of a node, as this process knows it. The texts of the
+// scripts contain the run id, so that their hashes differ for each epoch.
 type epoch struct {
 	node *node
 	run  string             // the server's run id
-	sha  map[*script]string // of the texts loaded
+	sha  map[*script]string // of the loaded texts
 }
 
 // errEpoch reports that a call that was to run in one epoch met another.
 var errEpoch = fmt.Errorf("%w: the server was restarted or replaced", frontier.ErrUnavailable)
 
-// nodes are the servers of a crawl. A single one is always in single.
+// nodes are the servers of a crawl. A single server is in single.
 type nodes struct {
-	cluster *redis.ClusterClient // nil: there is one server
+	cluster *redis.ClusterClient // nil means that there is one server
 	single  *node
 
 	mu    sync.Mutex
 	known map[*redis.Client]*node
 }
 
-// connect makes the clients. They send nothing twice on their own but what goes
-// through Store.client to a cluster, which follows redirections.
+// connect creates the clients. They send nothing twice on their own, except Store.client with a
+// cluster, which follows redirections.
 func (s *Store) connect(ctx context.Context) error {
 	opt := *s.cfg.Redis
 	opt.MaxRetries, opt.DialerRetries = -1, max(opt.DialerRetries, 1)
@@ -69,7 +69,7 @@ func (s *Store) connect(ctx context.Context) error {
 			s.nodes.single = s.newNode(client)
 			return nil
 		}
-		opt.IsClusterMode = true // one address of a cluster tells the others
+		opt.IsClusterMode = true // one address of a cluster is enough to find the others
 		if err := client.Close(); err != nil {
 			return s.classify(ctx, err)
 		}
@@ -80,7 +80,7 @@ func (s *Store) connect(ctx context.Context) error {
 	return nil
 }
 
-// nodeOf returns the node that holds a partition, as far as is known.
+// nodeOf returns the node that holds a partition, as last known.
 func (s *Store) nodeOf(ctx context.Context, p *partition) (*node, error) {
 	if s.nodes.single != nil {
 		return s.nodes.single, nil
@@ -110,7 +110,7 @@ func (s *Store) nodeOf(ctx context.Context, p *partition) (*node, error) {
 	return n, nil
 }
 
-// moved forgets where a partition is, so that the next call asks the cluster.
+// moved drops the known node of a partition, so that the next call asks the cluster.
 func (s *Store) moved(ctx context.Context, p *partition) {
 	if s.nodes.cluster != nil {
 		p.misplaced.Store(true)
@@ -118,7 +118,7 @@ func (s *Store) moved(ctx context.Context, p *partition) {
 	}
 }
 
-// epochOf returns the epoch of a node, which begins one if none is known.
+// epochOf returns the epoch of a node. It begins one if none is known.
 func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 	if ep := n.epoch.Load(); ep != nil {
 		return ep, nil
@@ -126,14 +126,13 @@ func (s *Store) epochOf(ctx context.Context, n *node) (*epoch, error) {
 	return s.renew(ctx, n, nil)
 }
 
-// renew looks at a node whose known epoch is old and answers NOSCRIPT: it loads
-// the scripts again and returns the epoch they are loaded in, which is old
-// itself when the node has only forgotten its scripts.
+// renew is called when a node answers NOSCRIPT in the epoch old. It loads the scripts again and
+// returns the current epoch, which is old itself if the node has only dropped its scripts.
 func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) {
 	n.look.Lock()
 	defer n.look.Unlock()
 	if now := n.epoch.Load(); now != old {
-		return now, nil // another caller did
+		return now, nil // another call has done it
 	}
 	run, err := s.runID(ctx, n.client)
 	if err != nil {
@@ -146,8 +145,8 @@ func (s *Store) renew(ctx context.Context, n *node, old *epoch) (*epoch, error) 
 	if old == nil || old.run != run {
 		ep = &epoch{node: n, run: run, sha: make(map[*script]string)}
 	}
-	// The run id is asked for once more on the connection that loads: so the
-	// scripts are in the life that they name.
+	// The run id is read again on the connection that loads, so that the scripts are
+	// loaded in the epoch that they name.
 	pipe := n.client.Pipeline()
 	check := pipe.InfoMap(ctx, "server")
 	for _, sc := range scripts() {
@@ -187,16 +186,16 @@ type call struct {
 	part   *partition
 	script *script
 	keys   []string // all of part
-	args   []any    // from ARGV[2]: the first is the store's clock
-	under  *epoch   // run it in this epoch only, else errEpoch; nil: in any
+	args   []any    // from ARGV[2] on; the first argument is the store's clock
+	under  *epoch   // run it in this epoch only, otherwise return errEpoch; nil means any
 
 	reply any    // nil, int64, string or []any of these
-	ran   *epoch // in which it ran, or may have
+	ran   *epoch // in which it ran, or may have run
 	err   error  // classified
 }
 
-// runAll runs calls, those of a node in one pipeline and in order, those of
-// different nodes at once. Each call that may have run has run once.
+// runAll runs calls: those of a node in one pipeline and in order, those of different nodes
+// concurrently. It never runs a call twice.
 func (s *Store) runAll(ctx context.Context, calls []*call) {
 	byNode := make(map[*node][]*call, 1)
 	for _, c := range calls {
@@ -220,8 +219,8 @@ func (s *Store) runAll(ctx context.Context, calls []*call) {
 	group.Wait()
 }
 
-// runOn runs calls on a node. Those that it refused because it had not, or not
-// any more, the scripts did not run: they are sent again once it has them.
+// runOn runs calls on a node. Calls that the node refused because it lacked the scripts did not
+// run, and are sent again after loading them.
 func (s *Store) runOn(ctx context.Context, n *node, calls []*call) {
 	var ep *epoch
 	for attempt := 0; len(calls) > 0; attempt++ {
@@ -244,7 +243,7 @@ func (s *Store) runOn(ctx context.Context, n *node, calls []*call) {
 	}
 }
 
-// send runs calls in an epoch and returns those whose script is not known there.
+// send runs calls in an epoch and returns those whose script is not loaded there.
 func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*call) {
 	pipe := ep.node.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(calls))
@@ -284,8 +283,7 @@ func (s *Store) send(ctx context.Context, ep *epoch, calls []*call) (unknown []*
 	return unknown
 }
 
-// misplaced looks up a partition anew after an error that may come from its
-// being elsewhere by now.
+// misplaced looks up a partition again after an error that may mean that it has moved.
 func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
 	if _, reply := errors.AsType[redis.Error](err); !reply || redis.IsReadOnlyError(err) {
 		s.moved(ctx, p)
@@ -296,14 +294,14 @@ func (s *Store) misplaced(ctx context.Context, p *partition, err error) {
 	}
 }
 
-// holds are the errors of Redis that pass: hold, back off, ask again.
+// holds are the temporary errors of Redis: the caller must wait and repeat.
 var holds = []string{
 	"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "READONLY ", "MASTERDOWN ", "BUSY ",
 	"MISCONF ", "NOREPLICAS ", "UNKILLABLE ", "ERR max number of clients",
 }
 
-// endOf returns why a context has ended; nil: it has not. A connection's deadline
-// is the context's, and can be noticed a moment before that is.
+// endOf returns why a context has ended, or nil. The deadline of a connection is that of the
+// context, and can be noticed a moment earlier.
 func endOf(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		<-ctx.Done()
@@ -311,9 +309,9 @@ func endOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// classify says what an error of a client is to callers: an end of their own
-// context, frontier.ErrUnavailable for what passes, itself for what does not.
-// Errors of clients name no credentials.
+// classify returns what an error of a client means to callers: the end of their own context,
+// frontier.ErrUnavailable for a temporary error, or the error itself. Errors of clients contain
+// no credentials.
 func (s *Store) classify(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -327,16 +325,16 @@ func (s *Store) classify(ctx context.Context, err error) error {
 		}
 	}
 	reply, replied := errors.AsType[redis.Error](err)
-	if !replied { // the network's, the pool's, or a time-out
+	if !replied { // an error of the network or the pool, or a time-out
 		if errors.Is(err, redis.ErrClosed) {
 			return frontier.ErrClosed
 		}
-		if s.nodes.cluster != nil { // the node may be gone for good
+		if s.nodes.cluster != nil { // the node may have been removed
 			s.nodes.cluster.ReloadState(ctx)
 		}
 		return fmt.Errorf("%w: %w", frontier.ErrUnavailable, err)
 	}
-	if redis.IsOOMError(err) { // what needs no memory goes on
+	if redis.IsOOMError(err) { // calls that need no memory still work
 		return fmt.Errorf("%w: %w: %w", frontier.ErrUnavailable, frontier.ErrFull, err)
 	}
 	for _, hold := range holds {

@@ -42,7 +42,8 @@ func TestEpochEndsWithTheServer(t *testing.T) {
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	// The pool's connections are of the old server: one call may find that out.
+	// The pool's connections are to the old server: one call may fail before
+	// the client notices.
 	c := confirmCall(s, old)
 	s.runAll(t.Context(), []*call{c})
 	if c.err == nil || !errors.Is(c.err, frontier.ErrUnavailable) {
@@ -78,8 +79,8 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 	}
 }
 
-// TestScriptsEndWithTheServer holds Redis to what epochs rely on: it keeps no
-// scripts in its log or snapshot.
+// TestScriptsEndWithTheServer: Redis keeps no scripts in its log or snapshot.
+// Epochs rely on that.
 func TestScriptsEndWithTheServer(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true, Config: map[string]string{"save": "1 1"}})
 	s := openStore(t, config(server))
@@ -98,7 +99,7 @@ func TestScriptsEndWithTheServer(t *testing.T) {
 	}
 }
 
-func TestClassify(t *testing.T) {
+func TestClassifyErrors(t *testing.T) {
 	s := new(Store)
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
@@ -129,7 +130,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestClassifyReplies asks a server for the errors: their texts are its own.
+// TestClassifyReplies makes a server return the errors, because their texts are
+// its own.
 func TestClassifyReplies(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	s := openStore(t, config(server))
@@ -158,12 +160,12 @@ func TestClassifyReplies(t *testing.T) {
 	}
 }
 
-// TestPartitionsMove opens a store on one address of a cluster, and moves a
-// partition's slot while it is used.
+// TestPartitionsMove opens a store with one address of a cluster, and moves a
+// partition's slot during its use.
 func TestPartitionsMove(t *testing.T) {
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Primaries: 3, NodeTimeout: calm})
 	cfg := Config{
-		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()[:1]}, Name: "test", Partitions: 8, FilterKeys: 10_000, Delay: NoDelay,
+		Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()[:1]}, Name: "test", Partitions: 8, FilterCapacity: 10_000, Delay: NoDelay,
 	}
 	s := openStore(t, cfg)
 	var pages []frontier.Offer

@@ -28,14 +28,14 @@ var (
 
 var _ exact.Outbox = (*Store)(nil)
 
-// A note in partition.outbox is an item, and what its end was:
+// A note in partition.outbox is an item and how it ended:
 //
 //	byte, bytes      outcome, empty for an item that is not decided yet
 //	2 bytes          HTTP status, big-endian
 //	uvarint, bytes   host key
 //	bytes            entry
 //
-// complete.lua appends notes, delivered.lua takes them off.
+// complete.lua appends notes, delivered.lua removes them.
 func appendNote(b []byte, it *frontier.Item, outcome frontier.Outcome, status int) []byte {
 	b = append(b, byte(len(outcome)))
 	b = append(b, outcome...)
@@ -45,8 +45,7 @@ func appendNote(b []byte, it *frontier.Item, outcome frontier.Outcome, status in
 	return appendEntry(b, it)
 }
 
-// decodeNote is the inverse of appendNote. Any string is answered by a note or by
-// errEntry.
+// decodeNote is the inverse of appendNote. Any string gives a note or errEntry.
 func (s *Store) decodeNote(value string) (n exact.Note, err error) {
 	r := entryReader{rest: value}
 	n.Outcome = frontier.Outcome(r.bytes(int(r.byte())))
@@ -59,11 +58,11 @@ func (s *Store) decodeNote(value string) (n exact.Note, err error) {
 	return n, err
 }
 
-// maxNoteHost bounds what is believed to be a host key.
+// maxNoteHost bounds the length of a host key.
 const maxNoteHost = 1 << 20
 
-// appendNotes appends the notes of a completion: its links that are to be decided
-// later, and the end of its item if nobody was told.
+// appendNotes appends the notes of a completion: its links that the exact set must decide
+// later, and the end of its item if that is unconfirmed.
 func (t *todo) appendNotes(args []any) []any {
 	for i, v := range t.item.pending.links.verdicts {
 		if v.Answer == frontier.Deferred {
@@ -71,13 +70,13 @@ func (t *todo) appendNotes(args []any) []any {
 			args = append(args, appendNote(nil, &link, "", 0))
 		}
 	}
-	if t.Untold && t.Disposition == frontier.Finish {
+	if t.Unconfirmed && t.Disposition == frontier.Finish {
 		args = append(args, appendNote(nil, &t.item.item, t.Outcome, t.Status))
 	}
 	return args
 }
 
-// noted are partitions whose outboxes had notes when they were last looked at.
+// noted remembers which outboxes had notes when they were last read.
 type noted struct {
 	mu    sync.Mutex
 	parts []*partition
@@ -95,8 +94,8 @@ func (o *noted) next() *partition {
 	return p
 }
 
-// Notes implements exact.Outbox. It goes around the partitions, each process
-// in an order of its own, so that relays seldom meet.
+// Notes implements exact.Outbox. It goes through the partitions, in a different order in each
+// process, so that relays seldom meet.
 func (s *Store) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	for {
 		p := s.noted.next()
@@ -113,7 +112,7 @@ func (s *Store) Notes(ctx context.Context, n int) (exact.NoteBatch, error) {
 	}
 }
 
-// lookForNotes asks every partition whether it has notes, and reports whether any does.
+// lookForNotes checks every partition for notes, and reports whether any has some.
 func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
 	pipe := s.client.Pipeline()
 	lengths := make([]*redis.IntCmd, len(s.parts))
@@ -136,15 +135,15 @@ func (s *Store) lookForNotes(ctx context.Context) (bool, error) {
 	return len(parts) > 0, nil
 }
 
-// readNotes reads the first notes of a partition. The receipt says which they are:
-// how many were delivered before them, for two batches may be equal, and what is
-// in them, for a server that went back in time counts the same way again.
+// readNotes reads the first notes of a partition. The receipt identifies them by the number of
+// notes delivered before, because two batches may be equal, and by their content, because a
+// server that went back in time may repeat a number.
 func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteBatch, error) {
 	batch := exact.NoteBatch{Partition: p.number}
-	var told *redis.StringCmd
+	var delivered *redis.StringCmd
 	var values *redis.StringSliceCmd
 	_, err := s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		told = tx.HGet(ctx, p.meta, fieldTold)
+		delivered = tx.HGet(ctx, p.meta, fieldDelivered)
 		values = tx.LRange(ctx, p.outbox, 0, int64(n)-1)
 		return nil
 	})
@@ -162,7 +161,7 @@ func (s *Store) readNotes(ctx context.Context, p *partition, n int) (exact.NoteB
 		batch.Notes = append(batch.Notes, note)
 	}
 	sum := sha1.Sum([]byte(strings.Join(values.Val(), "")))
-	batch.Receipt = told.Val() + " " + hex.EncodeToString(sum[:])
+	batch.Receipt = delivered.Val() + " " + hex.EncodeToString(sum[:])
 	return batch, nil
 }
 
@@ -180,12 +179,12 @@ func (s *Store) Delivered(ctx context.Context, batch exact.NoteBatch, seen uint6
 }
 
 func (s *Store) deliveredCall(batch exact.NoteBatch, seen uint64, refused []frontier.Refusal) (*call, error) {
-	told, sum, ok := strings.Cut(batch.Receipt, " ")
+	delivered, sum, ok := strings.Cut(batch.Receipt, " ")
 	if !ok || batch.Partition < 0 || batch.Partition >= len(s.parts) {
 		return nil, fmt.Errorf("redisstore: no receipt of partition %d: %q", batch.Partition, batch.Receipt)
 	}
 	p := s.parts[batch.Partition]
-	before, _ := strconv.ParseUint(told, 10, 64)
+	before, _ := strconv.ParseUint(delivered, 10, 64)
 	args := []any{len(batch.Notes), before, sum}
 	other := seen
 	count := func(counter string, n uint64) {

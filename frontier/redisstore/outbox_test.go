@@ -10,7 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestLostRepliesBesideExactSet is TestLostReplies for what is done there only.
+// TestLostRepliesBesideExactSet is TestLostReplies for the scripts that are
+// used only beside an exact set.
 func TestLostRepliesBesideExactSet(t *testing.T) {
 	for name, check := range map[string]func(*lostReply){
 		"add":              lostDecisions,
@@ -29,7 +30,7 @@ func TestLostRepliesBesideExactSet(t *testing.T) {
 }
 
 func lostDecisions(c *lostReply) {
-	// Two of which one is known: they go in one call of the script.
+	// Two items, one of them known: they go in one call of the script.
 	items := decided(frontier.New, 0, testPages("a.test", 0, 2))
 	mustAdd(c, c.Store, items[:1])
 	c.lose(addScript, func(ctx context.Context) error {
@@ -42,10 +43,11 @@ func lostDecisions(c *lostReply) {
 	c.want(fieldQueued, 2, fieldRecovered, 0)
 }
 
-// notedPage completes an item, of which nobody was told, with links of every kind.
+// notedPage completes an item whose end the exact set does not know, with links
+// of every kind.
 func notedPage(item frontier.Item) frontier.Completion {
 	done := finish(item)
-	done.Untold = true
+	done.Unconfirmed = true
 	done.Links = slices.Concat(
 		decided(frontier.Later, 0, testPages("b.test", 0, 3)), decided(frontier.New, 0, testPages("b.test", 3, 5)), testPages("b.test", 5, 7))
 	return done
@@ -88,12 +90,12 @@ func lostDelivery(c *lostReply) {
 	if dropped, err := c.Delivered(c.Context(), batch, 1, refused); dropped || err != nil {
 		c.Errorf("the repeat of a lost Delivered = %t, %v, want false", dropped, err)
 	}
-	c.want(fieldOutbox, 1, fieldSeen, 1, fieldRefused+string(frontier.ReasonHostLimit), 2, fieldOther, 3, fieldTold, 3)
+	c.want(fieldOutbox, 1, fieldSeen, 1, fieldRefused+string(frontier.ReasonHostLimit), 2, fieldOther, 3, fieldDelivered, 3)
 }
 
-// TestNotesGoBackWithTheirPage: a server that loses its last moments loses notes
-// together with the completions that they came with. A receipt from before does
-// not take off what came instead.
+// TestNotesGoBackWithTheirPage: a server that loses its last moments loses
+// notes together with their completions. A receipt from before does not remove
+// the notes that came instead.
 func TestNotesGoBackWithTheirPage(t *testing.T) {
 	t.Parallel()
 	b := newEpochBench(t, exactConfig)
@@ -140,8 +142,8 @@ func TestNotesGoBackWithTheirPage(t *testing.T) {
 	}
 }
 
-// FuzzNote reads anything without a panic; what it takes for a note keeps its
-// meaning.
+// FuzzNote: no input causes a panic, and a note that was read keeps its meaning
+// when it is written again.
 func FuzzNote(f *testing.F) {
 	s := &Store{hasher: testHasher}
 	for _, outcome := range []frontier.Outcome{"", frontier.OK, frontier.WorkerLost} {

@@ -16,33 +16,33 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// totals are counters summed over the partitions. Those of one partition are of
-// one moment, those of two are not.
+// totals are counters summed over the partitions. The counters of one partition are of one
+// moment.
 type totals struct {
 	queued, leased, pages uint64
-	noted                 uint64 // in outboxes
-	ended                 uint64 // done, failed, and failed that were offered again: it only grows
+	noted                 uint64 // notes in outboxes
+	ended                 uint64 // done, failed, and failed items that were queued again; only grows
 	at                    time.Time
 }
 
-// allowance returns how many more items may be handed out under maxPages.
+// allowance returns how many more items may be leased under maxPages.
 func (t *totals) allowance(maxPages uint64) int {
 	return int(min(maxPages-min(t.pages+t.leased, maxPages), 1<<30))
 }
 
-// left returns how much there is that more may come of.
+// left returns how many items and notes are left.
 func (t *totals) left() uint64 { return t.queued + t.leased + t.noted }
 
-// totalsCache spares callers who ask often the reading of every partition.
+// totalsCache spares frequent callers reading every partition.
 type totalsCache struct {
 	mu   sync.Mutex
 	last totals
 }
 
-// totalsAge is how old totals may be for an answer that takes nothing back.
+// totalsAge is the maximum age of totals for an answer that can change later.
 const totalsAge = 250 * time.Millisecond
 
-// recentTotals returns totals that are not much older than now.
+// recentTotals returns totals of at most totalsAge.
 func (s *Store) recentTotals(ctx context.Context) (totals, error) {
 	s.totals.mu.Lock()
 	last := s.totals.last
@@ -84,12 +84,12 @@ func (s *Store) readTotals(ctx context.Context) (totals, error) {
 	return sum, nil
 }
 
-// empty reports whether nothing was queued, leased or noted at some moment during
-// the call. A note leaves the outbox when what it led to has been added. Items
-// move between partitions, so that one reading of all of them may miss one in
-// each. But what ended and what was ever added (which is what ended and what is
-// queued or leased) only grow: if all that had been added when a second reading
-// was over had ended before it began, then nothing was left in between.
+// empty reports whether the crawl had no queued or leased items and no notes at some moment
+// during the call. A note leaves the outbox after its item was added. Items move between
+// partitions, so that one reading of all of them may miss an item in each. But the number of
+// ended items and the number of items ever added (ended, queued or leased) only grow. If all
+// items that had been added at the end of a second reading had ended before its beginning,
+// then nothing was left in between.
 func (s *Store) empty(ctx context.Context) (bool, error) {
 	first, err := s.readTotals(ctx)
 	if err != nil || first.left() > 0 {
@@ -99,8 +99,8 @@ func (s *Store) empty(ctx context.Context) (bool, error) {
 	return err == nil && second.ended+second.left() == first.ended, err
 }
 
-// sum says of a grant what the counters say. Who got items knows that the crawl
-// goes on; a lease that is granted again may have none left.
+// sum sets the fields of a grant that follow from the counters. A grant with items needs none;
+// a repeated lease may have no items left.
 func (l *loan) sum(ctx context.Context) error {
 	lent := slices.ContainsFunc(l.grant.Leases, func(g frontier.Lease) bool { return len(g.Items) > 0 })
 	if lent && l.request.MaxPages == 0 {
@@ -126,9 +126,8 @@ func (l *loan) sum(ctx context.Context) error {
 	return err
 }
 
-// lendLimited hands out hosts as far as MaxPages allows. Only handing out makes
-// pages and leased items more, and whoever names a limit does it under one lock
-// of the whole crawl.
+// lendLimited leases hosts within MaxPages. Only leasing increases the sum of pages and leased
+// items, and all calls with a limit do it under one lock of the whole crawl.
 func (l *loan) lendLimited(ctx context.Context) error {
 	if !l.schedule.enough(1, l.now()) && len(l.doubtful) == 0 {
 		return nil
@@ -141,7 +140,7 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	for range maxTries {
 		n := max(left/MaxBatch, 1)
 		if left == 0 {
-			n = len(l.doubtful) // they may be held already
+			n = len(l.doubtful) // they may be granted already
 		}
 		tries := l.next(ctx, n)
 		if len(tries) == 0 {
@@ -156,8 +155,8 @@ func (l *loan) lendLimited(ctx context.Context) error {
 	return nil
 }
 
-// reserve locks what maxPages limits and returns how many items it leaves, until
-// a time. When others have the lock it leaves none for now.
+// reserve takes the lock of MaxPages and returns how many items may be leased, until a time.
+// If another worker has the lock, it returns none.
 func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most int, until time.Time, unlock func(), err error) {
 	until, unlock, err = s.lockPages(ctx)
 	if err != nil || unlock == nil {
@@ -170,10 +169,9 @@ func (s *Store) reserve(ctx context.Context, maxPages uint64, wanted int) (most 
 	return most, until, unlock, nil
 }
 
-// allowance returns how many items maxPages leaves. Where that is less than what
-// is wanted, leases that ran out anywhere are taken back first, as far as it is
-// time to look there: until then they count, and who looks after them may be who
-// died.
+// allowance returns how many items maxPages permits. If they are fewer than wanted, it first
+// takes back expired leases of all partitions whose time has come: they count until then, and
+// the worker in charge of them may have died.
 func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int, error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil {
@@ -183,7 +181,7 @@ func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int
 		return most, nil
 	}
 	if s.cfg.Now != nil {
-		s.schedule.forget() // a clock that is set may have been put forward
+		s.schedule.forget() // the clock of a test may have been put forward
 	}
 	parts := s.schedule.toLook(s.now(), true)
 	if len(parts) == 0 {
@@ -197,11 +195,11 @@ func (s *Store) allowance(ctx context.Context, maxPages uint64, wanted int) (int
 }
 
 const (
-	// pagesLockTTL is how long the lock lasts whose holder died, and pagesLockUse
-	// how much of that a holder makes use of.
+	// pagesLockTTL is how long the lock of a dead holder lasts. pagesLockUse is how long a
+	// holder uses it.
 	pagesLockTTL = 10 * time.Second
 	pagesLockUse = 5 * time.Second
-	// pagesLockWait is how long a caller waits for it before it does without.
+	// pagesLockWait is how long a caller waits for the lock.
 	pagesLockWait = 2 * time.Second
 )
 
@@ -210,9 +208,8 @@ var unlockLua string
 
 var unlockScript = redis.NewScript(unlockLua)
 
-// lockPages locks what MaxPages limits, until a time after which what was read
-// under the lock may not hold any more. Without error, a nil unlock says that
-// others have the lock.
+// lockPages takes the lock of MaxPages. After until, counters read under the lock may have
+// changed. A nil unlock without an error means that another worker has the lock.
 func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), err error) {
 	key, token := s.cfg.pagesKey(), rand.Text()
 	for giveUp := time.Now().Add(pagesLockWait); ; {
@@ -234,16 +231,16 @@ func (s *Store) lockPages(ctx context.Context) (until time.Time, unlock func(), 
 	}
 }
 
-// unlockPages gives the lock up. Without an answer it runs out, and until then
-// nobody is handed anything: a server that stalls for a moment is waited for.
+// unlockPages releases the lock. If it gets no answer, the lock expires. Until then no items
+// are leased, for example while a server stalls for a moment.
 func (s *Store) unlockPages(ctx context.Context, token string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pagesLockUse)
 	defer cancel()
 	_ = unlockScript.Run(ctx, s.client, []string{s.cfg.pagesKey()}, token).Err()
 }
 
-// fence returns what scripts take as the server's time until which a limit
-// holds; none if until is zero, or when tests set the time.
+// fence returns the server's time until which a limit is valid, for scripts, or none if until
+// is zero or a test sets the time.
 func (s *Store) fence(p *partition, until time.Time) any {
 	if until.IsZero() || s.cfg.Now != nil {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestMaxPagesAcrossWorkers: workers that lease and top up at once never hand out
-// more than all of them may fetch together, and all of that.
+// TestMaxPagesAcrossWorkers: workers that lease and top up at once get exactly
+// as many items as all of them may fetch together.
 func TestMaxPagesAcrossWorkers(t *testing.T) {
 	t.Parallel()
 	const workers, hosts, limit = 4, 30, 100
@@ -43,8 +43,8 @@ func TestMaxPagesAcrossWorkers(t *testing.T) {
 	}
 }
 
-// TestMaxPagesOfTheDead: what a worker held that is no more does not count when its
-// leases have run out, wherever they are.
+// TestMaxPagesOfTheDead: the leases of a dead worker do not count once they
+// have expired, on any node.
 func TestMaxPagesOfTheDead(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -76,7 +76,8 @@ func TestMaxPagesOfTheDead(t *testing.T) {
 	}
 }
 
-// fetchAll completes what it can lease as pages until the limit is reached.
+// fetchAll completes everything that it can lease as pages until the limit is
+// reached.
 func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	for {
 		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(3), MaxPages: limit})
@@ -113,8 +114,8 @@ func fetchAll(ctx context.Context, s *Store, limit uint64) error {
 	}
 }
 
-// TestEmptyIsNeverEarly: while one URL at a time leads to the next, on another
-// node, nobody is told that nothing is left.
+// TestEmptyIsNeverEarly: while each URL leads to one other URL, on another
+// node, no worker is told that the crawl is empty.
 func TestEmptyIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
@@ -122,7 +123,7 @@ func TestEmptyIsNeverEarly(t *testing.T) {
 		t.Run(fmt.Sprintf("exactSet=%t", exactSet), func(t *testing.T) {
 			emptyIsNeverEarly(t, Config{
 				Redis: &redis.UniversalOptions{Addrs: cluster.Addrs()}, Name: fmt.Sprint(exactSet),
-				ExactSet: exactSet, Partitions: 12, FilterKeys: 10_000, Delay: NoDelay,
+				ExactSet: exactSet, Partitions: 12, FilterCapacity: 10_000, Delay: NoDelay,
 			})
 		})
 	}
@@ -131,7 +132,7 @@ func TestEmptyIsNeverEarly(t *testing.T) {
 func emptyIsNeverEarly(t *testing.T, cfg Config) {
 	const steps = 1000
 	walker := openStore(t, cfg)
-	watcher, err := Inspect(t.Context(), cfg) // it is no worker: no host is left to it
+	watcher, err := Inspect(t.Context(), cfg) // it is no worker: no host remains for it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func emptyIsNeverEarly(t *testing.T, cfg Config) {
 	}
 }
 
-// walk completes one page after the other, each with a link to the next.
+// walk completes one page after another, each with a link to the next.
 func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Offer) error {
 	for n := 0; n < steps; {
 		grant, err := s.Lease(ctx, frontier.LeaseRequest{IDs: leaseIDs(1)})
@@ -189,7 +190,7 @@ func walk(ctx context.Context, s *Store, steps int, page func(int) []frontier.Of
 	return nil
 }
 
-// relayOne brings the first note of an outbox into the queue, if there is any.
+// relayOne queues the first note of an outbox, if there is one.
 func relayOne(ctx context.Context, s *Store) error {
 	if !s.cfg.ExactSet {
 		return nil
@@ -205,8 +206,8 @@ func relayOne(ctx context.Context, s *Store) error {
 	return err
 }
 
-// TestPagesLock: one holder at a time; a lock whose holder died runs out, and one
-// that was lost is not given up for its next holder.
+// TestPagesLock: the lock has one holder at a time. The lock of a dead holder
+// expires, and a holder that lost it cannot release its successor's.
 func TestPagesLock(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
@@ -239,8 +240,9 @@ func TestPagesLock(t *testing.T) {
 	}
 }
 
-// TestFence: what arrives after the time until which a limit holds hands out nothing.
-func TestFence(t *testing.T) {
+// TestFenceOfLimits: a call that arrives after its limit has expired leases
+// nothing.
+func TestFenceOfLimits(t *testing.T) {
 	t.Parallel()
 	b := newScriptBench(t)
 	b.add(0, 40, 0)

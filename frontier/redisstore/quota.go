@@ -15,20 +15,19 @@ import (
 var _ frontier.Quota = (*Store)(nil)
 
 var (
-	//go:embed claim.lua
-	claimLua string
-	// A repeat does no harm, so it is sent as any other command.
-	claim = redis.NewScript(claimLua)
+	//go:embed reserve.lua
+	reserveLua string
+	// Repeating it is safe, so it is sent like any other command.
+	reserve = redis.NewScript(reserveLua)
 )
 
-// quotaKey is the set of the keys that have a place in a group. All of them are
-// in one slot of a cluster.
+// quotaKey returns the key of the set of a group. All of them are in one slot of a cluster.
 func (c *Config) quotaKey(group string) string { return c.cardKey() + ":quota:" + group }
 
-// quotaCall is a call of Claim.
+// quotaCall is a call of Reserve.
 type quotaCall struct {
 	keys []frontier.QuotaKey // that this process does not remember
-	most string              // places of each group
+	most string              // maximum number of keys in each group
 	has  []bool              // index for index of keys
 	err  error
 }
@@ -36,43 +35,43 @@ type quotaCall struct {
 // maxQuotaKeys bounds the keys of one script.
 const maxQuotaKeys = 256
 
-// newQuotaQueue returns a queue that asks the server for the keys of many calls.
+// newQuotaQueue returns a queue that sends the keys of many calls together.
 func (s *Store) newQuotaQueue() *groupcommit.Queue[*quotaCall] {
 	return groupcommit.New(groupcommit.Config[*quotaCall]{MaxSize: maxQuotaKeys, Go: s.spawn, Commit: s.askQuota})
 }
 
-// Claim implements frontier.Quota. Keys that this process does not remember are
-// asked for together with those of other callers.
-func (s *Store) Claim(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
-	life, has := s.places.current(), make([]bool, len(keys))
+// Reserve implements frontier.Quota. Keys that this process does not remember are sent to the
+// server together with those of other callers.
+func (s *Store) Reserve(ctx context.Context, keys []frontier.QuotaKey, most uint64) ([]bool, error) {
+	life, has := s.members.current(), make([]bool, len(keys))
 	c := &quotaCall{most: strconv.FormatUint(most, 10)}
 	var open []int // indexes of c.keys among keys
 	for i, k := range keys {
-		if has[i] = s.places.has(k.String()); !has[i] {
+		if has[i] = s.members.has(k.String()); !has[i] {
 			c.keys, open = append(c.keys, k), append(open, i)
 		}
 	}
 	if len(open) == 0 {
 		return has, nil
 	}
-	// The server may decide after ctx has ended: a place is permanent.
+	// The server may decide after ctx has ended: a key stays in its group for good.
 	if err := s.quota.Add(c, len(c.keys)).Wait(ctx); err != nil {
 		return nil, err
 	}
 	if c.err != nil {
 		return nil, c.err
 	}
-	var placed []string
+	var reserved []string
 	for j, i := range open {
 		if has[i] = c.has[j]; has[i] {
-			placed = append(placed, keys[i].String())
+			reserved = append(reserved, keys[i].String())
 		}
 	}
-	s.places.add(life, placed)
+	s.members.add(life, reserved)
 	return has, nil
 }
 
-// askQuota asks the server for the keys of a group of calls.
+// askQuota sends the keys of a group of calls.
 func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
 	step := quotaStep{Store: s}
 	for _, c := range calls {
@@ -85,7 +84,7 @@ func (s *Store) askQuota(ctx context.Context, calls []*quotaCall) {
 	step.run(ctx)
 }
 
-// quotaStep is one run of claim.lua.
+// quotaStep is one run of reserve.lua.
 type quotaStep struct {
 	*Store
 	calls  []*quotaCall // of each key
@@ -99,14 +98,14 @@ func (q *quotaStep) add(c *quotaCall, i int) {
 	q.args = append(q.args, c.keys[i].Key, c.most)
 }
 
-// run asks for the keys that were added, and forgets them.
+// run sends the collected keys, and clears them.
 func (q *quotaStep) run(ctx context.Context) {
 	if len(q.groups) == 0 {
 		return
 	}
-	has, err := claim.Run(ctx, q.client, q.groups, q.args...).BoolSlice()
+	has, err := reserve.Run(ctx, q.client, q.groups, q.args...).BoolSlice()
 	if err == nil && len(has) != len(q.groups) {
-		err = fmt.Errorf("redisstore: claim.lua answered %d of %d keys", len(has), len(q.groups))
+		err = fmt.Errorf("redisstore: reserve.lua answered %d of %d keys", len(has), len(q.groups))
 	}
 	for i, c := range q.calls {
 		if err != nil {
@@ -118,13 +117,13 @@ func (q *quotaStep) run(ctx context.Context) {
 	q.calls, q.groups, q.args = q.calls[:0], q.groups[:0], q.args[:0]
 }
 
-// Claimed implements frontier.Quota.
-func (s *Store) Claimed(ctx context.Context, group, key string) (has bool, taken uint64, err error) {
+// Reserved implements frontier.Quota.
+func (s *Store) Reserved(ctx context.Context, group, key string) (has bool, size uint64, err error) {
 	pipe := s.client.Pipeline()
 	member := pipe.SIsMember(ctx, s.cfg.quotaKey(group), key)
-	size := pipe.SCard(ctx, s.cfg.quotaKey(group))
+	count := pipe.SCard(ctx, s.cfg.quotaKey(group))
 	if _, err := pipe.Exec(ctx); err != nil {
 		return false, 0, s.classify(ctx, err)
 	}
-	return member.Val(), uint64(size.Val()), nil
+	return member.Val(), uint64(count.Val()), nil
 }

@@ -14,36 +14,36 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Known is a URL that is, or is to be, known to a crawl.
-type Known struct {
+// SeenURL is a URL to mark as seen, with its host key.
+type SeenURL struct {
 	Host string // host key
 	URL  string // canonical
 }
 
-// Rebuilt says what Rebuild has made.
+// Rebuilt is the result of Rebuild.
 type Rebuilt struct {
-	URLs uint64 // different ones that the filter knows now
-	// Partitions whose counters were gone: what the queues and the records tell
-	// was counted anew, all other counters begin at zero.
+	URLs uint64 // different URLs that the filter contains now
+	// Partitions is the number of partitions whose counters were lost. Counters that
+	// follow from queues and records were restored; the others begin at zero.
 	Partitions int
 }
 
-// Rebuild makes the filter of the crawl cfg.Name anew, after bits of it were
-// lost: from records, which are all that its workers ever wrote, and from what is
-// queued, leased, failed or known exactly. A URL that is in none of these is new to
-// the crawl afterwards. Where the counters were lost too, in some partitions or
-// after Recreate in all, they are made of the same; so are lists of failed items.
-// It keeps some hundred bytes for each of those items in memory. When it is broken
-// off it has to be called again; until then the crawl cannot be opened.
+// Rebuild rebuilds the filter of the crawl cfg.Name after it was lost: from records, which must
+// be all that its workers ever wrote, and from items that are queued, leased, failed or known
+// exactly. Other URLs are new to the crawl afterwards. If counters were lost too, in some
+// partitions or after Recreate in all, they are restored from the same; so are lists of failed
+// items, which takes some hundred bytes of memory for each. If it is interrupted it must be
+// called again; until then the crawl cannot be opened.
 //
-// ErrNoCrawl: there is none of that name. frontier.ErrLocked: it has live workers.
+// It returns ErrNoCrawl if there is no crawl of that name, and frontier.ErrLocked if it has
+// live workers.
 func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (made Rebuilt, err error) {
 	s, err := openShut(ctx, cfg)
 	if err != nil {
 		return made, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	// Known as a worker it keeps others out that would change the crawl as a whole.
+	// A registered worker prevents other changes of the whole crawl.
 	if err := s.enrol(ctx); err != nil {
 		return made, err
 	}
@@ -71,11 +71,11 @@ func Rebuild(ctx context.Context, cfg Config, records iter.Seq2[Ended, error]) (
 type rebuild struct {
 	*Store
 	*filler
-	fresh []uint64 // different URLs, by partition
-	pasts []*past  // of the partitions whose counters are gone
+	fresh []uint64 // number of different URLs, by partition
+	pasts []*past  // for the partitions whose counters are lost
 }
 
-// clear removes the old filters and makes empty ones. Counters stay.
+// clear removes the old filters and creates empty ones. Counters stay.
 func (r *rebuild) clear(ctx context.Context) error {
 	segment := regexp.MustCompile(`^\{` + regexp.QuoteMeta(r.card.ID) + `:[0-9]+\}f[0-9]+\.[0-9]+$`)
 	err := r.scan(ctx, "{"+r.card.ID+":*}f?*", func(ctx context.Context, server *redis.Client, keys []string) error {
@@ -93,7 +93,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 		if err != nil {
 			return r.classify(ctx, err)
 		}
-		if !slices.Contains(fields, fieldEpoch) { // it is there from the first day on
+		if !slices.Contains(fields, fieldEpoch) { // it exists since the creation of the crawl
 			r.pasts[p.number] = newPast()
 		}
 		fields = slices.DeleteFunc(fields, func(field string) bool {
@@ -111,7 +111,7 @@ func (r *rebuild) clear(ctx context.Context) error {
 	return nil
 }
 
-// fillFromStructures adds what is queued, leased, failed, exact or sampled.
+// fillFromStructures adds queued, leased, failed, exact and sampled items.
 func (r *rebuild) fillFromStructures(ctx context.Context) error {
 	for _, state := range []frontier.State{frontier.Queued, frontier.Leased, frontier.Failed} {
 		var failed error
@@ -126,7 +126,7 @@ func (r *rebuild) fillFromStructures(ctx context.Context) error {
 		}
 	}
 	sets := func(p *partition) []string { return []string{p.exact, p.shadow} }
-	if r.cfg.ExactSet { // those in exact were listed
+	if r.cfg.ExactSet { // the items in exact were listed
 		sets = func(p *partition) []string { return []string{p.shadow} }
 		if err := r.restoreExact(ctx); err != nil {
 			return err
@@ -165,14 +165,13 @@ func (r *rebuild) fillFromSet(ctx context.Context, p *partition, key string) err
 	}
 }
 
-// Know marks URLs as known without queueing them: from now on they are answered
-// Seen, but exact items, which are then promoted. It returns how many were new to
-// the crawl. They count neither as found nor as added; one that waits stays what
-// it is.
+// MarkSeen marks URLs as seen without queueing them: from now on they are answered Seen, except
+// exact items, which are then promoted. It returns how many were new to the crawl. They count
+// neither as found nor as added. A URL that waits stays unchanged.
 //
-// It takes effect in steps of some hundred: an error leaves those before it known,
-// and to know them again does nothing.
-func (s *Store) Know(ctx context.Context, known []Known) (fresh int, err error) {
+// It takes effect in steps of some hundred URLs. After an error the earlier ones are marked.
+// Marking a URL twice has no further effect.
+func (s *Store) MarkSeen(ctx context.Context, known []SeenURL) (fresh int, err error) {
 	f := newFiller(s)
 	news := make([]uint64, len(s.parts))
 	count := func(p *partition, n uint64) { news[p.number] += n }
@@ -195,7 +194,7 @@ func (s *Store) Know(ctx context.Context, known []Known) (fresh int, err error) 
 	return fresh, err
 }
 
-// filler gathers fingerprints by partition and adds them to its filter.
+// filler collects fingerprints by partition and adds them to its filter.
 type filler struct {
 	store  *Store
 	prints [][]bloomstore.Fingerprint
@@ -203,16 +202,16 @@ type filler struct {
 }
 
 const (
-	fillBatch = 512     // of one partition that are added at once
-	fillMost  = 1 << 18 // that wait in all
+	fillBatch = 512     // fingerprints of one partition that are added at once
+	fillMost  = 1 << 18 // fingerprints that wait in all
 )
 
 func newFiller(s *Store) *filler {
 	return &filler{store: s, prints: make([][]bloomstore.Fingerprint, len(s.parts))}
 }
 
-// put gathers a fingerprint. Added says how many of a partition were new to its
-// filter when some have been added.
+// put collects a fingerprint. When a batch was added to a partition's filter, it calls added
+// with the number of new ones.
 func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerprint, added func(*partition, uint64)) error {
 	f.prints[p.number] = append(f.prints[p.number], print)
 	f.size++
@@ -225,7 +224,7 @@ func (f *filler) put(ctx context.Context, p *partition, print bloomstore.Fingerp
 	return nil
 }
 
-// flush adds what was gathered.
+// flush adds all collected fingerprints.
 func (f *filler) flush(ctx context.Context, added func(*partition, uint64)) error {
 	for _, p := range f.store.parts {
 		if err := f.fill(ctx, p, added); err != nil {

@@ -50,14 +50,14 @@ func variety(t *testing.T, s *Store) (all, done []frontier.Offer) {
 	if err := s.Admit(t.Context(), []string{"h1.test"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), []frontier.QuotaKey{{Group: "test", Key: "h1.test"}}, 9); err != nil {
+	if _, err := s.Reserve(t.Context(), []frontier.QuotaKey{{Group: "test", Key: "h1.test"}}, 9); err != nil {
 		t.Fatal(err)
 	}
 	return all, done
 }
 
-// wantBooks checks that the books of a crawl balance and that its structures
-// hold what they say.
+// wantBooks checks that the books of a crawl balance and agree with its
+// structures.
 func wantBooks(t *testing.T, s *Store) frontier.Stats {
 	t.Helper()
 	r, err := s.recount(t.Context())
@@ -70,7 +70,7 @@ func wantBooks(t *testing.T, s *Store) frontier.Stats {
 	return r.Counters
 }
 
-// recordsOf is what a caller of Rebuild knows of items that are done.
+// recordsOf returns the finished items as a caller of Rebuild has them.
 func recordsOf(done []frontier.Offer) iter.Seq2[Ended, error] {
 	return func(yield func(Ended, error) bool) {
 		for _, offer := range done {
@@ -81,9 +81,10 @@ func recordsOf(done []frontier.Offer) iter.Seq2[Ended, error] {
 	}
 }
 
-// TestRebuild damages the filter of a crawl in each way that can be. The crawl
-// stops, says why, is not opened, and goes on when it was rebuilt.
-func TestRebuild(t *testing.T) {
+// TestRebuildOfDamagedFilter damages the filter of a crawl in each possible
+// way. The crawl stops, says why, cannot be opened, and continues after a
+// rebuild.
+func TestRebuildOfDamagedFilter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, admin *redis.Client, p *partition)
@@ -99,7 +100,7 @@ func TestRebuild(t *testing.T) {
 		}, frontier.ErrFilterLost, 0},
 		"segment replaced": {func(t *testing.T, admin *redis.Client, p *partition) {
 			key := p.chain().SegmentKey(0, 0)
-			admin.SetRange(t.Context(), key, 20, "somebody else's")
+			admin.SetRange(t.Context(), key, 20, "foreign content")
 		}, frontier.ErrParamsMismatch, 0},
 		"segment of another type": {func(t *testing.T, admin *redis.Client, p *partition) {
 			admin.Del(t.Context(), p.chain().SegmentKey(0, 0))
@@ -119,7 +120,7 @@ func TestRebuild(t *testing.T) {
 			before := wantBooks(t, s)
 			c.damage(t, server.Client(), s.partition("h0.test"))
 
-			// The headers are looked at once a second.
+			// Headers are checked once a second.
 			eventually(t, "an error of the filter", func() bool {
 				_, err := s.Add(t.Context(), testPages("h0.test", 1000, 1010))
 				if err != nil && !errors.Is(err, c.want) {
@@ -137,7 +138,7 @@ func TestRebuild(t *testing.T) {
 				t.Errorf("Open = %v, %v, want %v", s, err, c.want)
 			}
 
-			// The first try is broken off: nobody can use half of a filter.
+			// The first try is interrupted: half of a filter cannot be used.
 			half := errors.New("half")
 			_, err := Rebuild(t.Context(), cfg, func(yield func(Ended, error) bool) { yield(Ended{}, half) })
 			if !errors.Is(err, half) {
@@ -177,18 +178,18 @@ func TestRebuildNothing(t *testing.T) {
 	}
 }
 
-// TestKnow: URLs that are made known are answered seen, and appear in no books.
-func TestKnow(t *testing.T) {
+// TestMarkSeen: marked URLs are answered seen, and no count includes them.
+func TestMarkSeen(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, config(servers.Redis(t, servers.RedisOptions{})))
 	mustAdd(t, s, testPages("a.test", 0, 50))
-	known := slices.Collect(func(yield func(Known) bool) {
+	known := slices.Collect(func(yield func(SeenURL) bool) {
 		for _, item := range slices.Concat(testPages("a.test", 25, 1000), testPages("b.test", 0, 1000)) {
-			yield(Known{Host: item.Host, URL: item.URL})
+			yield(SeenURL{Host: item.Host, URL: item.URL})
 		}
 	})
 	for round, want := range []int{1950, 0} {
-		if fresh, err := s.Know(t.Context(), known); err != nil || fresh != want {
+		if fresh, err := s.MarkSeen(t.Context(), known); err != nil || fresh != want {
 			t.Errorf("round %d: %d were new (%v), want %d", round, fresh, err, want)
 		}
 	}
@@ -207,12 +208,13 @@ func TestKnow(t *testing.T) {
 	}
 }
 
-// TestDelete: all of a crawl goes, nothing else does, and not while it is used.
-func TestDelete(t *testing.T) {
+// TestDeleteRemovesAllKeys: Delete removes every key of a crawl and no other,
+// and fails while the crawl is in use.
+func TestDeleteRemovesAllKeys(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
-	cfg.MaxPerHost, cfg.FilterKeys, cfg.Partitions = 1000, 100, 2
+	cfg.MaxPerHost, cfg.FilterCapacity, cfg.Partitions = 1000, 100, 2
 	s := openStore(t, cfg)
 	admin := server.Client()
 	others := cfg
@@ -226,6 +228,19 @@ func TestDelete(t *testing.T) {
 	admin.Set(t.Context(), "test", "not ours", 0)
 	admin.Set(t.Context(), "{"+s.card.ID+"}f", "not ours", 0)
 
+	looking, err := Inspect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer looking.Close()
+	pending := func(want bool) {
+		t.Helper()
+		if _, is, err := looking.Pending(t.Context(), "a.test", testPages("a.test", 0, 1)[0].URL); is != want || err != nil {
+			t.Errorf("a queued URL: pending %v, %v, want %v", is, err, want)
+		}
+	}
+	mustAdd(t, s, testPages("a.test", 0, 10))
+	pending(true)
 	if _, err := Delete(t.Context(), cfg); !errors.Is(err, frontier.ErrLocked) {
 		t.Errorf("Delete beside a worker = %v, want %v", err, frontier.ErrLocked)
 	}
@@ -233,7 +248,7 @@ func TestDelete(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// A deletion that was broken off keeps the crawl shut.
+	// A crawl whose deletion was interrupted cannot be opened.
 	admin.HSet(t.Context(), cfg.cardKey(), closedField, deleting)
 	if s, err := Open(t.Context(), cfg); !errors.Is(err, ErrNoCrawl) {
 		t.Errorf("Open of a crawl that is being deleted = %v, %v, want %v", s, err, ErrNoCrawl)
@@ -253,6 +268,7 @@ func TestDelete(t *testing.T) {
 	if err != nil || n != mine {
 		t.Errorf("Delete = %d, %v, want %d keys", n, err, mine)
 	}
+	pending(false)
 	left := admin.Keys(t.Context(), "*").Val()
 	for _, key := range left {
 		if strings.HasPrefix(key, "{"+s.card.ID+":") || strings.HasPrefix(key, cfg.cardKey()) {
@@ -260,7 +276,7 @@ func TestDelete(t *testing.T) {
 		}
 	}
 	if admin.Exists(t.Context(), "test", "{"+s.card.ID+"}f").Val() != 2 {
-		t.Error("somebody else's keys are gone")
+		t.Error("foreign keys are gone")
 	}
 	if got := answersOf(mustAdd(t, other, testPages("a.test", 0, 10))); got[frontier.Seen] != 10 {
 		t.Errorf("the other crawl answers %v, want 10 seen", got)

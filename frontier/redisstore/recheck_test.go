@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestScriptsLookAgain: what was true when a caller looked may not be when its
-// script runs. Each script looks again and then does nothing.
+// TestScriptsLookAgain: what a caller read may have changed when its script
+// runs. Each script checks it again, and then does nothing.
 func TestScriptsLookAgain(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
 		"lease of a host that is not due": func(b *scriptBench) *call {
@@ -98,7 +98,7 @@ func TestScriptsLookAgain(t *testing.T) {
 	}
 }
 
-// wantNothing checks that a call does nothing, and says so.
+// wantNothing checks that a call changes nothing, and says so.
 func (b *scriptBench) wantNothing(c *call) {
 	b.Helper()
 	before := b.contents()
@@ -114,7 +114,8 @@ func (b *scriptBench) wantNothing(c *call) {
 	}
 }
 
-// TestScriptsLookAgainBesideExactSet is the same for what is done there only.
+// TestScriptsLookAgainBesideExactSet is the same for the scripts that are used
+// only beside an exact set.
 func TestScriptsLookAgainBesideExactSet(t *testing.T) {
 	for name, prepare := range map[string]func(*scriptBench) *call{
 		"notes delivered before": func(b *scriptBench) *call {

@@ -8,7 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// recordJob is what one completion writes.
+// recordJob is the records of one completion.
 type recordJob struct {
 	write []func() error // each is called once
 	sync  bool
@@ -27,8 +27,8 @@ func (s *Store) newRecordQueue() *groupcommit.Queue[*recordJob] {
 	})
 }
 
-// writeRecords does the jobs of a group. When one of a job's functions fails, the
-// rest of them is not called.
+// writeRecords runs the jobs of a group. If one of a job's functions fails, it skips the rest of
+// them.
 func writeRecords(output frontier.Output, jobs []*recordJob) {
 	needed := false
 	for _, job := range jobs {
@@ -50,8 +50,8 @@ func writeRecords(output frontier.Output, jobs []*recordJob) {
 	}
 }
 
-// writeRecord returns when a job is written, and synced if it asks for that. It
-// does not end before: the functions use what their caller holds.
+// writeRecord returns when a job is written, and synced if it asks for that. It does not return
+// earlier, because the functions use what their caller holds.
 func (s *Store) writeRecord(job *recordJob) error {
 	if err := s.records.Add(job, 1).Wait(context.Background()); err != nil {
 		return err

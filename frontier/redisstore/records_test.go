@@ -23,8 +23,8 @@ func (o *slowOutput) Sync() (frontier.Position, error) {
 	return nil, o.err
 }
 
-// TestRecordsGather: records that are written while the output syncs are synced
-// together, and an error of one is not the others'.
+// TestRecordsGather: records that are written during a sync are synced
+// together, and an error of one does not affect the others.
 func TestRecordsGather(t *testing.T) {
 	const jobs = 20
 	s, out := newStore(Config{}), &slowOutput{began: make(chan struct{}), end: make(chan struct{})}
@@ -69,7 +69,8 @@ func TestRecordsGather(t *testing.T) {
 	}
 }
 
-// TestRecordsFailTogether: when the output cannot be synced nobody's record is safe.
+// TestRecordsFailTogether: if the output cannot be synced, the jobs that wait
+// for the sync fail, and no others.
 func TestRecordsFailTogether(t *testing.T) {
 	out := &slowOutput{began: make(chan struct{}, 2), end: make(chan struct{}, 2), err: errors.New("disk full")}
 	out.end <- struct{}{}

@@ -15,16 +15,15 @@ var (
 	recreateScript = redis.NewScript(recreateLua)
 )
 
-// ErrExists reports that there is a crawl of that name.
-var ErrExists = errors.New("redisstore: there is such a crawl")
+// ErrExists reports that a crawl of that name exists already.
+var ErrExists = errors.New("redisstore: the crawl exists already")
 
-// Recreate makes the crawl cfg.Name again after its Redis has lost it, from what
-// its Card was: with the same id, key of fingerprints, sizes and settings. What
-// servers of a cluster still have of it is its own again. Nobody can open it
-// before Rebuild has made its filter.
+// Recreate creates the crawl cfg.Name again after its Redis has lost it, from its Card: with the
+// same id, key of fingerprints, sizes and settings. Keys that servers of a cluster still have
+// belong to it again. It cannot be opened before Rebuild has rebuilt its filter.
 //
-// Only Redis, Name and Logger of cfg are read. ErrExists: it is not lost.
-// frontier.ErrParamsMismatch: the card is damaged, or of another version.
+// It uses only Redis, Name and Logger of cfg. It returns ErrExists if the crawl is not lost, and
+// frontier.ErrParamsMismatch if the card is damaged or of another version.
 func Recreate(ctx context.Context, cfg Config, card []byte) (err error) {
 	cfg, err = Config{Redis: cfg.Redis, Name: cfg.Name, Logger: cfg.Logger}.withDefaults()
 	if err != nil {
@@ -51,9 +50,8 @@ func Recreate(ctx context.Context, cfg Config, card []byte) (err error) {
 	return nil
 }
 
-// Waiting returns how many items are queued or leased and, beside an exact set,
-// how many of these are exact: together what is lost with the servers, and what
-// that set can bring back.
+// Waiting returns how many items are queued or leased and, with an exact set, how many of these
+// are exact. The first number is lost with the servers; the set can restore the second.
 func (s *Store) Waiting(ctx context.Context) (all, exact uint64, err error) {
 	sum, err := s.readTotals(ctx)
 	if err != nil || !s.cfg.ExactSet {

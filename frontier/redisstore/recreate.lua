@@ -1,4 +1,4 @@
--- recreate.lua: write the card of a crawl that was lost, so that nobody can open it
+-- recreate.lua: write the card of a crawl that was lost, so that no worker can open it
 -- before it is rebuilt.
 -- KEYS     1 the crawl's first key
 -- ARGV[1]  the card  ARGV[2] why the crawl is closed

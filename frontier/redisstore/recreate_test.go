@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// endedOf says how items ended that variety made: those of done, and of each host
-// the ninth, which failed.
+// endedOf returns how the items that variety made ended: those of done, and the
+// ninth of each host, which failed.
 func endedOf(all, done []frontier.Offer) (ended []Ended) {
 	for _, offer := range done {
 		ended = append(ended, Ended{Item: offer.Item(bloomstore.Fingerprint{}), Outcome: frontier.OK, Status: 200})
@@ -39,10 +39,10 @@ func each[T any](list []T) func(func(T, error) bool) {
 	}
 }
 
-// TestRecreate: a crawl whose server forgot everything, or of a cluster one node, is
-// made again with its id, its key, its sizes and its settings, and what records say
-// of it.
-func TestRecreate(t *testing.T) {
+// TestRecreateLostCrawl: a crawl whose server, or one of whose nodes, forgot
+// everything is created again with its id, its key, its sizes and its settings,
+// and with the outcomes in its records.
+func TestRecreateLostCrawl(t *testing.T) {
 	t.Parallel()
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
@@ -111,7 +111,7 @@ func testRecreate(t *testing.T, cfg Config, lose func(context.Context) *redis.St
 	if got := answersOf(mustAdd(t, again, bulk)); got[frontier.Seen] != len(bulk) {
 		t.Errorf("what is done: %v, want all of %d seen", got, len(bulk))
 	}
-	if !all { // what other nodes have is the crawl's
+	if !all { // the other nodes' data belongs to the crawl
 		if after.Queued+after.Leased == 0 {
 			t.Error("nothing waits on the other nodes")
 		}
@@ -123,7 +123,8 @@ func testRecreate(t *testing.T, cfg Config, lose func(context.Context) *redis.St
 	wantBooks(t, again)
 }
 
-// TestRecreateRefusesCards: none that is damaged is taken, and none is shown.
+// TestRecreateRefusesCards: a damaged card is refused, and no error shows a
+// card.
 func TestRecreateRefusesCards(t *testing.T) {
 	t.Parallel()
 	cfg := config(servers.Redis(t, servers.RedisOptions{}))
@@ -139,8 +140,8 @@ func TestRecreateRefusesCards(t *testing.T) {
 	}
 }
 
-// TestWorkerOfLostCrawl: a worker whose server forgets everything is told so by
-// whatever it asks next, and takes no record back.
+// TestWorkerOfLostCrawl: after its server forgot everything, the next call of a
+// worker says so, whatever it is. The worker takes no record back.
 func TestWorkerOfLostCrawl(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
@@ -196,8 +197,8 @@ func TestWorkerOfLostCrawl(t *testing.T) {
 	}
 }
 
-// TestPastRounds: an item has one record for each of its rounds; what it is in the
-// end the last one says, unless it waits again.
+// TestPastRounds: an item has one record for each of its rounds. The last one
+// says how it ended, unless it waits again.
 func TestPastRounds(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

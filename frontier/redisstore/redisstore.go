@@ -27,63 +27,55 @@ const (
 // MaxBatch is the most items of one host that a lease holds at first.
 const MaxBatch = 32
 
-// Config says where a crawl is and how a process takes part in it. Redis and
-// Name are required.
+// Config configures a Store. Redis and Name are required.
 type Config struct {
-	Redis *redis.UniversalOptions // where: see ParseURL. Retries are the store's: MaxRetries is not heeded
+	Redis *redis.UniversalOptions // see ParseURL; MaxRetries is ignored, because the store repeats calls itself
 	Name  string                  // of the crawl: 1 to 64 letters, digits, dots, underscores and dashes
 
-	Settings   frontier.Settings // fixed when the crawl is created; compared ever after
-	FilterKeys uint64            // fixed: URLs that the filter is made for; 0 means 10,000,000, or what the crawl has
-	FPR        float64           // fixed: false-positive rate never passed (see NoGrowth), in [1e-12, 1); 0 means 1e-6, or what the crawl has
-	NoGrowth   bool              // fixed: one layer gets the whole FPR, and beyond FilterKeys the rate rises
-	Partitions int               // fixed: what the hosts are spread over, at most 16384; 0 means 256, or what the crawl has
-	ExactSet   bool              // fixed: an exact set beside the store decides about exact items (package exact), and bulk items only are Undecided
+	Settings       frontier.Settings // fixed when the crawl is created, and compared later
+	FilterCapacity uint64            // fixed: URLs that the filter is sized for; 0 means 10,000,000, or as stored
+	FPR            float64           // fixed: false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6, or as stored
+	Growth         bloomstore.Growth // fixed: what the filter does with more keys
+	Partitions     int               // fixed: number of parts over which hosts are spread, at most 16384; 0 means 256, or as stored
+	ExactSet       bool              // fixed: an exact set decides about exact items (package exact), and only bulk items are Undecided
 
-	Delay time.Duration // of hosts whose HostUpdate has not said; 0 means 1 s, NoDelay none
-	// LeaseTTL is how long a lease lasts; 0 means 60 s. That of the process that
-	// creates the crawl holds for all: who notices that a server lost its last
-	// moments must know how long others may still be at work.
+	Delay time.Duration // of hosts without a HostUpdate; 0 means 1 s, NoDelay none
+	// LeaseTTL is how long a lease lasts; 0 means 60 s. The value of the process that
+	// creates the crawl is used by all: after a server has lost its last moments, a worker
+	// must know how long others may still hold leases.
 	LeaseTTL   time.Duration
-	MaxPerHost uint64 // items added to one host over the whole crawl; 0: no limit
-	// MaxQueued is about how many items may wait in the whole crawl: outlinks
-	// beyond it are refused. Workers know the sum of the others as of their last
-	// heartbeat, so it can be passed by what all add within a second. 0: no limit.
+	MaxPerHost uint64 // items added to one host over the whole crawl; 0 means no limit
+	// MaxQueued is about how many items may wait in the whole crawl: outlinks beyond it are
+	// refused. Workers learn the sum of the others with their heartbeats, so it can be
+	// exceeded by what all add within a second. 0 means no limit.
 	MaxQueued uint64
 
-	// Hosts says what differs for one host key; nil: nothing.
-	Hosts func(host string) HostLimits
+	// Hosts returns the settings that differ for one host key. It is optional.
+	Hosts func(host string) frontier.HostLimits
 
 	// OpenOutput opens the output of this worker's records. It is optional:
 	// without it completions must carry no Record.
 	OpenOutput frontier.OpenOutput
 
-	Worker    string // names this process among the crawl's workers; "" makes one of host name and process id
-	Wait      int    // replicas that must have what a completion relies on; 0: none
-	SeenCache int    // fingerprints that this process remembers as known; 0 means 1,048,576, NoSeenCache none
+	Worker    string           // names this process among the crawl's workers; empty means host name and process id
+	Wait      int              // number of replicas that must have what a completion relies on; 0 means none
+	SeenCache int              // number of seen fingerprints that this process caches; 0 means 1,048,576, NoSeenCache none
+	Now       func() time.Time // for tests; nil means the servers' clocks
+	Logger    *slog.Logger     // nil discards
 
-	Now    func() time.Time // nil: the servers' clocks; tests
-	Logger *slog.Logger     // nil discards
-
-	edit func(script, text string) string // nil; tests: changes a script's text before it is loaded
+	edit func(script, text string) string // for tests: changes a script's text before it is loaded
 }
 
-// HostLimits are what a store does differently for one host key.
-type HostLimits struct {
-	Delay      time.Duration // instead of Config.Delay; 0: that
-	MaxPerHost uint64        // instead of Config.MaxPerHost; 0: that
-}
-
-// limits returns the delay and the most items of a host.
+// limits returns the delay and the maximum number of items of a host.
 func (c *Config) limits(host string) (delay time.Duration, most uint64) {
-	var own HostLimits
+	var own frontier.HostLimits
 	if c.Hosts != nil {
 		own = c.Hosts(host)
 	}
 	return cmp.Or(own.Delay, c.Delay), cmp.Or(own.MaxPerHost, c.MaxPerHost)
 }
 
-// maxPartitions is the number of slots of a cluster: more would share them.
+// maxPartitions is the number of slots of a cluster.
 const maxPartitions = 16384
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -136,48 +128,47 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// fillFixed fills in what is fixed when a crawl is created.
+// fillFixed sets the defaults of values that are fixed when a crawl is created.
 func (c *Config) fillFixed() {
-	c.FilterKeys = cmp.Or(c.FilterKeys, 10_000_000)
+	c.FilterCapacity = cmp.Or(c.FilterCapacity, 10_000_000)
 	c.FPR = cmp.Or(c.FPR, 1e-6)
 	c.Partitions = cmp.Or(c.Partitions, 256)
 }
 
-// Store is one process's part in a crawl. It is safe for concurrent use.
+// Store gives one process access to a crawl. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	client redis.UniversalClient // for what is safe to send twice: reads, and writes of fixed values
+	client redis.UniversalClient // for commands that may be sent twice: reads, and writes of fixed values
 	card   card
 	hasher bloomstore.Hasher
 	layout *redisbits.Layout // of the filter of every partition
 	parts  []*partition      // by number
 	nodes  nodes
-	worker bool // not only looking
-	number int  // of this worker within the crawl; 0: no worker, or not one yet
+	worker bool // false for Inspect
+	number int  // of this worker within the crawl; 0 means none yet, or no worker
 
 	background
-	heart
-	close   func() error    // what Close does, once
-	output  frontier.Output // nil: there is none
+	heartbeat
+	close   func() error    // runs once, in Close
+	output  frontier.Output // nil means that there is none
 	records *groupcommit.Queue[*recordJob]
 
-	scope  *scopeCache
-	places *scopeCache // of groups
-	quota  *groupcommit.Queue[*quotaCall]
+	scope   *scopeCache
+	members *scopeCache // keys of quota groups
+	quota   *groupcommit.Queue[*quotaCall]
 
 	adder
 	leaser
 	noted noted
 }
 
-// Open joins the crawl cfg.Name as a worker, or creates it, and keeps the
-// worker known to the others until Close.
+// Open joins the crawl cfg.Name as a worker, or creates it. The worker sends heartbeats until
+// Close.
 //
-// ErrParamsMismatch: cfg's fixed values differ from those the crawl was created
-// with (Settings: a *frontier.SettingsError), or its format is another.
-// ErrFilterLost: bits of its filter are gone; Rebuild makes it anew.
-// ErrServer: the server is too old, evicts keys or denies commands.
-// ErrUnavailable: the server cannot be asked now.
+// It returns ErrParamsMismatch if cfg's fixed values differ from the stored ones (for Settings a
+// *frontier.SettingsError) or the format differs; ErrFilterLost if bits of the filter are lost,
+// which Rebuild restores; ErrServer if the server is too old, evicts keys or denies commands;
+// and ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
 func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
@@ -193,7 +184,7 @@ func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
 }
 
 func newStore(cfg Config) *Store {
-	s := &Store{cfg: cfg, scope: newScopeCache(), places: newScopeCache()}
+	s := &Store{cfg: cfg, scope: newScopeCache(), members: newScopeCache()}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.close = sync.OnceValue(func() error {
 		s.background.stop()
@@ -205,7 +196,7 @@ func newStore(cfg Config) *Store {
 	return s
 }
 
-// begin connects, joins the crawl, and starts what runs beside callers.
+// begin connects, joins the crawl, and starts the background work.
 func (s *Store) begin(ctx context.Context, worker bool) error {
 	s.worker = worker
 	if err := s.connect(ctx); err != nil {
@@ -254,22 +245,18 @@ func (s *Store) openOutput() (err error) {
 	return err
 }
 
-// Inspect opens the crawl cfg.Name to look at it or to steer it, without
-// becoming one of its workers: it fails when there is none. Fixed values that
-// cfg leaves zero are the crawl's.
+// Inspect opens the existing crawl cfg.Name to read or control it, without becoming one of its
+// workers. Fixed values that are zero in cfg are taken from the crawl.
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
-// Close ends what the store started. It gives back no lease: what a worker
-// still holds it has to end itself, or it runs out.
+// Close ends the background work. It ends no lease: a worker must do that before, or the lease
+// expires.
 func (s *Store) Close() error { return s.close() }
 
-// errGone reports a partition of which its server knows nothing.
+// errGone returns the error for a partition that its server does not have.
 func (s *Store) errGone(p *partition) error {
 	return fmt.Errorf("redisstore: partition %d of crawl %q is gone from its server: %w", p.number, s.cfg.Name, frontier.ErrFilterLost)
 }
-
-// Name returns the crawl's name.
-func (s *Store) Name() string { return s.cfg.Name }
 
 // ID returns the crawl's random id.
 func (s *Store) ID() string { return s.card.ID }
@@ -277,8 +264,8 @@ func (s *Store) ID() string { return s.card.ID }
 // Hasher returns the hasher of the crawl's fingerprints.
 func (s *Store) Hasher() bloomstore.Hasher { return s.hasher }
 
-// clock returns what scripts take as ARGV[1]: empty, so that they ask the
-// server, but in tests that set the time.
+// clock returns ARGV[1] of scripts: empty, so that they use the server's clock, except in tests
+// that set the time.
 func (s *Store) clock() string {
 	if s.cfg.Now == nil {
 		return ""
@@ -286,7 +273,7 @@ func (s *Store) clock() string {
 	return strconv.FormatInt(s.cfg.Now().UnixMilli(), 10)
 }
 
-// background is what runs beside callers.
+// background is the goroutines of a Store.
 type background struct {
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
@@ -296,8 +283,8 @@ type background struct {
 	running sync.WaitGroup
 }
 
-// spawn starts a function that returns soon after ctx, which Close ends, is
-// done. After Close it starts nothing and returns frontier.ErrClosed.
+// spawn starts run, which must return soon after ctx ends, at the latest in Close. After Close
+// it starts nothing and returns frontier.ErrClosed.
 func (b *background) spawn(run func(ctx context.Context)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -308,7 +295,7 @@ func (b *background) spawn(run func(ctx context.Context)) error {
 	return nil
 }
 
-// stop ends what was started and waits for it.
+// stop ends all goroutines and waits for them.
 func (b *background) stop() {
 	b.mu.Lock()
 	b.ended = true
@@ -317,5 +304,5 @@ func (b *background) stop() {
 	b.running.Wait()
 }
 
-// millis rounds a duration up to the milliseconds that scripts count in.
+// millis rounds a duration up to milliseconds, the unit of scripts.
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

@@ -10,15 +10,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Ended is what became of an item in one round, as its record says.
+// Ended is the end of an item in one round, according to its record.
 type Ended struct {
-	Item    frontier.Item    // of one that failed with what it takes to offer it again
-	Outcome frontier.Outcome // empty: the item waits in this round, or nobody knows how it ended
+	Item    frontier.Item    // of a failed item with all that is needed to queue it again
+	Outcome frontier.Outcome // empty means that the item waits in this round, or that its end is not known
 	Status  int              // HTTP status, 0 for none
 }
 
-// fillFromRecords adds what records are of, and learns from them what counters
-// were where these are gone.
+// fillFromRecords adds the URLs of records, and collects from them the counters that are lost.
 func (r *rebuild) fillFromRecords(records iter.Seq2[Ended, error]) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for end, err := range records {
@@ -36,19 +35,19 @@ func (r *rebuild) fillFromRecords(records iter.Seq2[Ended, error]) func(context.
 	}
 }
 
-// past is what is learnt of a partition whose counters are gone. A nil one learns
+// past is what is known about a partition whose counters are lost. A nil past collects
 // nothing.
 type past struct {
-	counters map[string]uint64                 // that records tell of
-	met      map[bloomstore.Fingerprint]met    // items of structures that have a record too, perhaps
-	failed   map[bloomstore.Fingerprint]Ended  // by their last record that says so
-	rounds   map[bloomstore.Fingerprint]uint32 // the last one known of an item, unless that is 0
+	counters map[string]uint64                 // according to records
+	met      map[bloomstore.Fingerprint]met    // items of structures that may have a record too
+	failed   map[bloomstore.Fingerprint]Ended  // the last record of each failed item
+	rounds   map[bloomstore.Fingerprint]uint32 // the last known round of an item, unless it is 0
 }
 
-// met is an item that a structure holds.
+// met is an item in a structure.
 type met struct {
 	round uint32
-	waits bool // else it has failed
+	waits bool // if false, it has failed
 }
 
 func newPast() *past {
@@ -58,8 +57,8 @@ func newPast() *past {
 	}
 }
 
-// meet notes an item that a structure holds, if records may tell of it: it failed,
-// is in a later round, or was handed out to a worker.
+// meet notes an item in a structure if records may mention it: it failed, is in a later round,
+// or was leased.
 func (h *past) meet(it *frontier.Item, state frontier.State) {
 	if h == nil || state == frontier.Queued && it.Round == 0 && it.Deliveries == 0 {
 		return
@@ -74,7 +73,7 @@ func (h *past) reached(it *frontier.Item) {
 	}
 }
 
-// note notes a record. One of an item that waits in that round counts when the
+// note adds a record. The record of an item that waits in the same round counts later, when the
 // item has ended.
 func (h *past) note(end Ended) {
 	if h == nil {
@@ -99,8 +98,8 @@ func (h *past) note(end Ended) {
 	}
 }
 
-// lost returns the failed items that are in no structure: the others are in a
-// list of failed ones, or were offered again since.
+// lost returns the failed items that are in no structure: the others are in a list of failed
+// ones, or were queued again.
 func (h *past) lost() (lost []Ended) {
 	for print, end := range h.failed {
 		if _, is := h.met[print]; !is && h.rounds[print] <= end.Item.Round {
@@ -110,8 +109,8 @@ func (h *past) lost() (lost []Ended) {
 	return lost
 }
 
-// restore counts anew where counters are gone. What waits is counted, what is
-// done and what has failed the records say; all of it was added.
+// restore restores lost counters: queued items are counted, done and failed ones follow from the
+// records, and added is their sum.
 func (r *rebuild) restore(ctx context.Context) error {
 	bare := false
 	for i, p := range r.parts {
@@ -126,7 +125,7 @@ func (r *rebuild) restore(ctx context.Context) error {
 	if !bare {
 		return nil
 	}
-	// Who added what is not known any more: workers that are gone are owed nothing.
+	// Which worker added which items is lost too, so that no worker is owed any.
 	return r.classify(ctx, r.client.Unlink(ctx, r.cfg.ackedKey()).Err())
 }
 
@@ -142,12 +141,12 @@ func (r *rebuild) restorePartition(ctx context.Context, p *partition, h *past) e
 	fields := []any{
 		fieldAdded + "0", added, fieldQueued, found.Queued, fieldLeased, found.Leased, fieldFailed, found.Failed,
 		fieldDelayed, found.Delayed, fieldHosts, found.Hosts, fieldOutbox, found.outbox,
-		fieldEpoch, "restored", // so that a hold begins: a lease may have been forgotten
+		fieldEpoch, "restored", // so that a hold begins, because leases may have been lost
 	}
 	for field, n := range h.counters {
 		fields = append(fields, field, n)
 	}
-	// An item may have been added in several rounds, and a key of the filter in none.
+	// An item may have been added in several rounds, and a key of the filter never.
 	if keys := r.fresh[p.number]; added > keys {
 		fields = append(fields, fieldRenewed, added-keys)
 	} else if added < keys {

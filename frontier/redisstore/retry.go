@@ -18,12 +18,12 @@ var (
 )
 
 const (
-	maxRetryItems = 100 // of one host that a step offers again
-	maxRetryHosts = 64  // that a step deals with
+	maxRetryItems = 100 // of one host in one step
+	maxRetryHosts = 64  // in one step
 )
 
-// Retry implements frontier.Control. It goes by steps: what fails meanwhile is
-// not offered again, and with an error some of the items have been.
+// Retry implements frontier.Control. It works in steps: items that fail meanwhile are not queued
+// again, and after an error some items have been.
 func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	if host != "" {
 		return s.retryHosts(ctx, s.partition(host), []string{host})
@@ -47,14 +47,14 @@ func (s *Store) Retry(ctx context.Context, host string) (int, error) {
 	return total, nil
 }
 
-// retrying is a host whose failed items are offered again.
+// retrying is a host whose failed items are being queued again.
 type retrying struct {
 	host string
-	left int64    // items that had failed when it began
+	left int64    // items that had failed at the beginning
 	head []string // the first of them
 }
 
-// retryHosts offers the failed items of hosts of a partition again.
+// retryHosts queues the failed items of hosts of a partition again.
 func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (total int, err error) {
 	todo := make([]retrying, len(hosts))
 	for i, host := range hosts {
@@ -79,7 +79,7 @@ func (s *Store) retryHosts(ctx context.Context, p *partition, hosts []string) (t
 	return total, nil
 }
 
-// readFailed reads the heads of lists of failed items; at first their lengths too.
+// readFailed reads the heads of the lists of failed items and, at first, their lengths.
 func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying, first bool) error {
 	pipe := s.client.Pipeline()
 	lengths, heads := make([]*redis.IntCmd, len(todo)), make([]*redis.StringSliceCmd, len(todo))
@@ -102,7 +102,7 @@ func (s *Store) readFailed(ctx context.Context, p *partition, todo []retrying, f
 	return nil
 }
 
-// retryStep offers the heads again.
+// retryStep queues the heads again.
 func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (total int, err error) {
 	var calls []*call
 	var of []*retrying
@@ -127,7 +127,7 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 	for i, c := range calls {
 		if c.err != nil {
 			err = errors.Join(err, c.err)
-		} else if n := integer(c.reply); n >= 0 { // else somebody was faster: look again
+		} else if n := integer(c.reply); n >= 0 { // otherwise another process was faster: read again
 			of[i].left -= int64(len(of[i].head))
 			total += int(n)
 		}
@@ -136,7 +136,7 @@ func (s *Store) retryStep(ctx context.Context, p *partition, todo []retrying) (t
 	return total, err
 }
 
-// nextRound returns a failed item as it is offered again.
+// nextRound returns a failed item for its next round.
 func (s *Store) nextRound(value, host string) (frontier.Item, error) {
 	_, _, entry, err := splitFailed(value)
 	var item frontier.Item

@@ -7,37 +7,36 @@ import (
 	"time"
 )
 
-// maxLook is the longest time between two looks at a partition: another process
-// may have added to it.
+// maxLook is the longest time between two looks at a partition, because another process may have
+// added to it.
 const maxLook = time.Second
 
-// leaveTo is how long a host is left to the worker that looks after its partition
-// before others take it: that worker looks within maxLook. Without it the first
-// worker of a small crawl took every host as soon as it was found, and the others
-// had nothing to do.
+// leaveTo is how long a host is left to the worker in charge of its partition before others take
+// it: that worker looks within maxLook. Otherwise the first worker of a small crawl would take
+// every host as soon as it is found, and the others would have nothing to do.
 const leaveTo = maxLook + maxLook/4
 
-// schedule says which partition has something to do when, so that nobody asks
-// for nothing. It is what the partitions answered last, and can be late by what
-// other processes added since: by maxLook.
+// schedule knows which partition has something to do and when, which avoids needless requests. It
+// is based on the last answers of the partitions, and can be late by maxLook for what other
+// processes have added since.
 type schedule struct {
 	mu     sync.Mutex
 	parts  []prospect  // by number
-	due    []candidate // hosts that were due when they were looked at
-	sorted bool        // due has the longest due first
-	around time.Time   // when toLook was last asked
+	due    []candidate // hosts that were due at the last look
+	sorted bool        // due is sorted, the longest due first
+	around time.Time   // when toLook was last called
 }
 
-// prospect is what is known of one partition.
+// prospect is the state of one partition.
 type prospect struct {
 	part   *partition
-	next   time.Time // when to look again; zero: at once
-	theirs bool      // another worker looks after it
-	server int64     // its server's clock, ms, at some moment before at
+	next   time.Time // when to look again; zero means at once
+	theirs bool      // another worker is in charge of it
+	server int64     // its server's clock, ms, at a moment before at
 	at     time.Time
 }
 
-// candidate is a host that may be lent.
+// candidate is a host that may be leased.
 type candidate struct {
 	part  *partition
 	host  string
@@ -52,8 +51,8 @@ func newSchedule(parts []*partition) *schedule {
 	return s
 }
 
-// own says which partitions this worker looks after; the others it looks at
-// only when these have nothing to do. Nil: all.
+// own sets the partitions of which this worker is in charge. It looks at the others only when
+// these have nothing to do. nil means all.
 func (s *schedule) own(mine []bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,14 +61,14 @@ func (s *schedule) own(mine []bool) {
 	}
 }
 
-// wake makes a partition be looked at: something in it became due.
+// wake schedules a look at a partition, because something in it became due.
 func (s *schedule) wake(p *partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[p.number].next = time.Time{}
 }
 
-// forget makes every partition be looked at.
+// forget schedules a look at every partition.
 func (s *schedule) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,16 +78,15 @@ func (s *schedule) forget() {
 	}
 }
 
-// enough reports whether n hosts are known to be due and it is not long since
-// partitions were last looked at.
+// enough reports whether n hosts are known to be due and the last look at partitions is recent.
 func (s *schedule) enough(n int, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.due) >= n && now.Sub(s.around) < maxLook
 }
 
-// toLook returns the partitions whose time has come: those of this worker, or
-// with idle those of the others too.
+// toLook returns the partitions whose time has come: those of this worker, and with idle those of
+// others too.
 func (s *schedule) toLook(now time.Time, idle bool) (parts []*partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +99,7 @@ func (s *schedule) toLook(now time.Time, idle bool) (parts []*partition) {
 	return parts
 }
 
-// report is what a partition answered to a look.
+// report is the answer of a partition to a look.
 type report struct {
 	asked, answered time.Time
 	server          int64         // its clock, ms
@@ -116,7 +114,7 @@ func (s *schedule) isDue(p *partition, now time.Time) bool {
 	return !s.parts[p.number].next.After(now)
 }
 
-// saw notes what a partition answered.
+// saw stores the answer of a partition.
 func (s *schedule) saw(p *partition, r report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +130,8 @@ func (s *schedule) saw(p *partition, r report) {
 	s.sorted = s.sorted && len(r.due) == 0
 }
 
-// take returns up to n hosts that were due, the longest first. The caller says
-// by lent or wake what became of each.
+// take returns up to n hosts that were due, the longest due first. The caller must call lent or
+// wake for each.
 func (s *schedule) take(n int) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,20 +145,20 @@ func (s *schedule) take(n int) []candidate {
 	return taken
 }
 
-// lent notes that the partition will have something to do after wait at the latest.
+// lent notes that the partition will have something to do after wait, or earlier.
 func (s *schedule) lent(p *partition, asked time.Time, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := &s.parts[p.number]
 	if wait <= 0 && slices.ContainsFunc(s.due, func(c candidate) bool { return c.part == p }) {
-		return // what is due is known
+		return // it has known due hosts
 	}
 	if next := asked.Add(wait); next.Before(at.next) {
 		at.next = next
 	}
 }
 
-// wait returns how long until something may be due.
+// wait returns the time until something may be due.
 func (s *schedule) wait(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +174,8 @@ func (s *schedule) wait(now time.Time) time.Duration {
 	return max(first.Sub(now), 0)
 }
 
-// serverTime returns a time, ms, that the clock of a partition's server has
-// reached by t; 0 if the partition was never looked at.
+// serverTime returns a time, ms, that the clock of a partition's server has reached at t, or 0 if
+// the partition has not answered yet.
 func (s *schedule) serverTime(p *partition, t time.Time) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timetable is a schedule of a few partitions at a time of its own.
+// timetable is a schedule of a few partitions with its own clock.
 type timetable struct {
 	*testing.T
 	*schedule
@@ -23,8 +23,8 @@ func newTimetable(t *testing.T, n int) *timetable {
 	return tt
 }
 
-// answer has a partition tell of hosts that are due since some ms, and of more
-// to do after wait.
+// answer makes a partition report hosts that have been due since some ms, and
+// more work after wait.
 func (tt *timetable) answer(part int, wait time.Duration, hosts ...candidate) {
 	for i := range hosts {
 		hosts[i].part = tt.parts[part]
@@ -61,7 +61,7 @@ func (tt *timetable) wantWait(want time.Duration) {
 	}
 }
 
-func TestScheduleAsksNobodyForNothing(t *testing.T) {
+func TestScheduleAsksOnlyDuePartitions(t *testing.T) {
 	tt := newTimetable(t, 3)
 	tt.wantWait(0)
 	tt.wantLook(false, 0, 1, 2)
@@ -102,8 +102,8 @@ func TestScheduleTakesTheLongestDue(t *testing.T) {
 	tt.wantLook(false, 0, 1)
 }
 
-// TestScheduleLeavesOthers: partitions of other workers are looked at when there
-// is nothing else to do, and not often.
+// TestScheduleLeavesOthers: partitions of other workers are asked only when
+// there is nothing else to do, and not often.
 func TestScheduleLeavesOthers(t *testing.T) {
 	tt := newTimetable(t, 3)
 	tt.own([]bool{true, false, false})
@@ -120,7 +120,7 @@ func TestScheduleLeavesOthers(t *testing.T) {
 }
 
 // TestScheduleLeavesHostsToTheirWorker: a host of another worker's partition is
-// taken when that worker has left it for a while, not before.
+// taken only after that worker has left it for a while.
 func TestScheduleLeavesHostsToTheirWorker(t *testing.T) {
 	tt := newTimetable(t, 2) // whose server's clock is at 5000 ms
 	tt.own([]bool{true, false})

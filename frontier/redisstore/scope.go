@@ -32,7 +32,7 @@ func (s *Store) Admitted(ctx context.Context, keys []string) ([]bool, error) {
 	life := s.scope.current()
 	open := make([]bool, len(keys))
 	var ask []string
-	var at []int // where in keys
+	var at []int // indices in keys
 	for i, key := range keys {
 		if open[i] = s.scope.has(key); !open[i] {
 			ask, at = append(ask, key), append(at, i)
@@ -62,24 +62,23 @@ func asArgs(keys []string) []any {
 	return args
 }
 
-// rememberedKeys is how many keys of scopes and places of groups are remembered
-// at least: some megabytes of them, where a crawl has as many hosts.
+// rememberedKeys is how many scope keys and keys of groups are remembered at least. A crawl of as
+// many hosts takes some megabytes for them.
 const rememberedKeys = 1 << 18
 
-// scopeCache remembers keys that are open: they stay so, unless a server loses
-// its last moments.
+// scopeCache remembers keys that are open. They stay open, unless a server loses its last moments.
 type scopeCache struct {
 	open *recent.Keys
 
 	mu    sync.RWMutex
-	lives uint64 // how often it was forgotten
+	lives uint64 // how often it was cleared
 }
 
 func newScopeCache() *scopeCache { return &scopeCache{open: recent.New(rememberedKeys)} }
 
 func (c *scopeCache) has(key string) bool { return c.open.Has(key) }
 
-// current returns what add wants to hear from who asked a server thereafter.
+// current returns the number to pass to add after asking a server.
 func (c *scopeCache) current() (life uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -93,9 +92,9 @@ func (c *scopeCache) forget() {
 	c.lives++
 }
 
-// add remembers keys, unless what was heard in that life counts no more.
+// add remembers keys, unless the cache was cleared after current returned life.
 func (c *scopeCache) add(life uint64, keys []string) {
-	c.mu.RLock() // so that it is not forgotten meanwhile
+	c.mu.RLock() // so that it is not cleared meanwhile
 	defer c.mu.RUnlock()
 	if life != c.lives {
 		return

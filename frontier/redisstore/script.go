@@ -6,18 +6,18 @@ import (
 	"encoding/hex"
 )
 
-// script is one operation of a node: a file of Lua with its contract on top.
+// script is one operation on a node: a file of Lua that begins with its contract.
 type script struct {
 	name  string // of its file, without .lua
-	flags string // for Redis: what it may do, "no-writes" or "allow-oom"; empty for neither
+	flags string // for Redis: "no-writes", "allow-oom", or empty
 	text  string
 }
 
 //go:embed prelude.lua
 var preludeLua string
 
-// newScript returns a script whose text is its parts, one after the other:
-// fragments of other files, then its own.
+// newScript returns a script whose text is its parts, one after the other: fragments of other
+// files, then its own.
 func newScript(name, flags string, parts ...string) *script {
 	sc := &script{name: name, flags: flags, text: preludeLua}
 	for _, part := range parts {
@@ -26,8 +26,8 @@ func newScript(name, flags string, parts ...string) *script {
 	return sc
 }
 
-// textIn returns what is loaded in one epoch. Without a line of flags a script
-// would begin although memory is short, and be stopped in the middle.
+// textIn returns the text to load in one epoch. Without a line of flags a script would begin when
+// memory is short, and be stopped in the middle.
 func (sc *script) textIn(run string, edit func(script, text string) string) string {
 	shebang := "#!lua"
 	if sc.flags != "" {
@@ -45,7 +45,7 @@ func sha(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// scripts returns all of them, as they are loaded together.
+// scripts returns all scripts, which are loaded together.
 func scripts() []*script {
 	return append([]*script{addScript}, leaserScripts...)
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // faulty is put before a script's text. The key plan:NAME says which of the
-// script's commands fails, counted from 1; with 0 none does, and log:NAME gets
-// what each does to which key.
+// script's commands fails, counted from 1. With 0 none fails, and log:NAME gets
+// each command and its key.
 const faulty = `
 local redis = (function(real)
   local plan, n = tonumber(real.call('GET', 'plan:NAME') or nil), 0
@@ -35,12 +35,12 @@ end)(redis)
 // scenario is one run of a script that changes something.
 type scenario struct {
 	name    string
-	prepare func(*scriptBench) *call // makes the state, and the call of the script
+	prepare func(*scriptBench) *call // makes the state, and returns the call of the script
 	items   int                      // numbered from 0
-	done    []int                    // those that may be gone; the others are somewhere, whatever fails
+	done    []int                    // those that may be gone; the others are still stored, whatever fails
 }
 
-// scriptBench runs scripts on a server of its own, at a time of its own.
+// scriptBench runs scripts on its own server, with its own clock.
 type scriptBench struct {
 	*testing.T
 	*Store
@@ -67,7 +67,7 @@ func (b *scriptBench) call(sc *script, extraKeys []string, args ...any) *call {
 	return &call{part: p, script: sc, keys: append(p.hostKeys(faultHost), extraKeys...), args: append([]any{faultHost}, args...)}
 }
 
-// add queues items of all priorities, numbered from a number on.
+// add queues items of all priorities, numbered from the given number on.
 func (b *scriptBench) add(from, to int, delay time.Duration) {
 	b.Helper()
 	items := testPages(faultHost, from, to)
@@ -119,7 +119,8 @@ func (b *scriptBench) completeKeys() []string {
 	return []string{p.failed(faultHost), p.failedHosts, p.exact, p.outbox}
 }
 
-// leaves returns what complete.lua takes out of exact for a leased item.
+// leaves returns the argument of complete.lua that takes a leased item out of
+// exact.
 func (b *scriptBench) leaves(number int) any {
 	b.Helper()
 	entry := b.admin.HGet(b.Context(), b.partition(faultHost).active(faultHost), strconv.Itoa(number)).Val()
@@ -130,7 +131,8 @@ func (b *scriptBench) leaves(number int) any {
 	return b.exactPrint(&item)
 }
 
-// notes returns a count and so many notes for complete.lua, beside an exact set.
+// notes returns a count and that many notes for complete.lua, beside an exact
+// set.
 func (b *scriptBench) notes(number int) []any {
 	if !b.cfg.ExactSet {
 		return []any{0}
@@ -139,7 +141,7 @@ func (b *scriptBench) notes(number int) []any {
 	return []any{2, appendNote(nil, &item, "", 0), appendNote(nil, &item, frontier.OK, 200)}
 }
 
-// renew queues the first item that failed anew, because its window is over.
+// renew queues the first failed item again, because its window has ended.
 func (b *scriptBench) renew() {
 	b.Helper()
 	item, err := b.nextRound(b.admin.LIndex(b.Context(), b.partition(faultHost).failed(faultHost), 0).Val(), faultHost)
@@ -151,7 +153,7 @@ func (b *scriptBench) renew() {
 	mustAdd(b, b.Store, []frontier.Offer{offer})
 }
 
-// noteCall makes notes, and the call that takes some of them off.
+// noteCall makes notes, and the call that removes some of them.
 func (b *scriptBench) noteCall() *call {
 	b.Helper()
 	b.must(b.completeCall(b.lend(), 1, "1"), "complete")
@@ -274,14 +276,15 @@ var exactScenarios = []scenario{
 }
 
 // TestScriptFaults makes each command of each script fail once. A script that
-// fails before it writes has done nothing, and a repeat does all. After its
-// first write nothing can fail for what the data are, because every key was read
-// before as what it is written as; and whatever failed all the same, no item
-// would be lost: each is written to its new place before it leaves the old one.
+// fails before its first write changes nothing, and a repeat does everything.
+// After its first write no command can fail because of the data: the script has
+// read every key before as the type that it writes. If one failed all the same,
+// no item would be lost, because each is written to its new place before it
+// leaves the old one.
 func TestScriptFaults(t *testing.T) { testScriptFaults(t, faultScenarios, config) }
 
-// TestScriptFaultsBesideExactSet is the same for what also keeps who waits, and
-// the outbox.
+// TestScriptFaultsBesideExactSet is the same for the state that is kept only
+// beside an exact set: the waiting items and the outbox.
 func TestScriptFaultsBesideExactSet(t *testing.T) {
 	scenarios := exactScenarios
 	for _, sc := range faultScenarios {
@@ -326,8 +329,8 @@ func testScriptFaults(t *testing.T, scenarios []scenario, cfg func(*servers.Redi
 	}
 }
 
-// logged runs a call that must do something, and returns what is there then and
-// what its commands did.
+// logged runs a call that must change something. It returns the contents
+// afterwards and the commands of the script.
 func (b *scriptBench) logged(c *call) (map[string]string, []string) {
 	b.Helper()
 	b.plan(c, 0)
@@ -339,7 +342,7 @@ func (b *scriptBench) logged(c *call) (map[string]string, []string) {
 	return b.contents(), log
 }
 
-// plan has a script's n-th command fail; below 0: none.
+// plan makes a script's n-th command fail; below 0 none.
 func (b *scriptBench) plan(c *call, n int) {
 	key := "plan:" + c.script.name
 	if n < 0 {
@@ -353,8 +356,8 @@ var readCommands = []string{
 	"EXISTS", "GETRANGE", "HGET", "HGETALL", "HLEN", "HMGET", "LLEN", "LRANGE", "SCARD", "SISMEMBER", "TIME", "ZCARD", "ZMSCORE", "ZRANGE", "ZSCORE",
 }
 
-// checkReadFirst checks that commands read every key before the first write of
-// any, and returns the index of that.
+// checkReadFirst checks that every key is read before the first write of any,
+// and returns the index of that write.
 func checkReadFirst(t *testing.T, log []string) (first int) {
 	read := map[string]bool{}
 	first = -1
@@ -380,7 +383,8 @@ func checkReadFirst(t *testing.T, log []string) (first int) {
 	return first
 }
 
-// checkKept checks that every item is somewhere after a fault in the n-th command.
+// checkKept checks that every item is still stored after a fault in the n-th
+// command.
 func (b *scriptBench) checkKept(n int, log []string, sc scenario) {
 	all := strings.Join(slices.Collect(maps.Values(b.contents())), " ")
 	for item := range sc.items {
@@ -399,8 +403,8 @@ func (b *scriptBench) dump() map[string]string {
 	return all
 }
 
-// restore makes the server have nothing else; keys that had a time to live keep
-// it only as a fact that contents shows.
+// restore makes the server have that content and no other. Keys that had a time
+// to live lose it, except that contents shows that they had one.
 func (b *scriptBench) restore(all map[string]string) {
 	b.Helper()
 	_, err := b.admin.Pipelined(b.Context(), func(pipe redis.Pipeliner) error {
@@ -419,8 +423,8 @@ func (b *scriptBench) restore(all map[string]string) {
 	}
 }
 
-// contents returns everything the server has, for reading, but for what changes
-// by itself: heartbeats, and in which epoch the log was looked after.
+// contents returns everything on the server in a readable form, except what
+// changes by itself: heartbeats, and the epoch in which the log was repaired.
 func (b *scriptBench) contents() map[string]string {
 	ctx, all := b.Context(), map[string]string{}
 	for _, key := range b.admin.Keys(ctx, "*").Val() {

@@ -9,24 +9,24 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// seenCache remembers fingerprints that the store said it knows: a table of
-// sets of eight words, each set one cache line. It forgets, and claims one that
-// it was not told with a probability below 10⁻¹⁸. It is safe for concurrent use
-// without locks: callers that write one set at once may lose an entry.
+// seenCache caches fingerprints that the store answered as seen: a table of sets of eight words,
+// each set one cache line. It may drop entries, and claims another fingerprint with a probability
+// below 10⁻¹⁸. It is safe for concurrent use without locks: callers that write one set at once
+// may lose an entry.
 type seenCache struct {
-	words  []atomic.Uint64 // 0: empty
+	words  []atomic.Uint64 // 0 means empty
 	sets   uint64
-	victim atomic.Uint32 // turns around the places of a set
+	victim atomic.Uint32 // rotates over the words of a set
 
 	changing sync.Mutex
-	gen      atomic.Uint64 // words of an earlier one match nothing; odd while it changes
+	gen      atomic.Uint64 // words of earlier generations match nothing; odd during a change
 }
 
 // seenWays is the number of words in a set.
 const seenWays = 8
 
-// newSeenCache returns a cache of at least so many fingerprints; nil for none,
-// which has and keeps nothing.
+// newSeenCache returns a cache of at least size fingerprints, or nil for 0. A nil cache contains
+// nothing.
 func newSeenCache(size int) *seenCache {
 	if size <= 0 {
 		return nil
@@ -35,8 +35,8 @@ func newSeenCache(size int) *seenCache {
 	return &seenCache{words: make([]atomic.Uint64, sets*seenWays), sets: sets}
 }
 
-// generation numbers the time between two calls of change. What is learnt from
-// an answer belongs to the generation in which it was asked for.
+// generation returns the number of calls of change. A result belongs to the generation in which it
+// was asked for.
 func (c *seenCache) generation() uint64 {
 	if c == nil {
 		return 0
@@ -44,8 +44,8 @@ func (c *seenCache) generation() uint64 {
 	return c.gen.Load()
 }
 
-// change empties the cache, and makes something happen that ends the truth of
-// what was in it: nobody sees the one without the other.
+// change empties the cache and calls happen, after which the old entries are wrong. The two are
+// atomic for other goroutines.
 func (c *seenCache) change(happen func()) {
 	if c == nil {
 		happen()
@@ -58,17 +58,17 @@ func (c *seenCache) change(happen func()) {
 	c.gen.Add(1)
 }
 
-// place returns the set of a fingerprint, by its first half, and the word that
-// stands for it there, by the second.
-func (c *seenCache) place(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
+// find returns the set of a fingerprint, selected by its first half, and its word there, made
+// from the second half.
+func (c *seenCache) find(fp bloomstore.Fingerprint, generation uint64) (set []atomic.Uint64, word uint64) {
 	const golden = 0x9e3779b97f4a7c15
 	at, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), c.sets)
 	word = binary.LittleEndian.Uint64(fp[8:]) ^ generation*golden
 	return c.words[at*seenWays:][:seenWays], max(word, 1)
 }
 
-// has reports whether fp is there, and moves it forward, halfway to the first
-// place, away from where others are replaced.
+// has reports whether fp is cached. It moves fp halfway to the first word of its set, away from the
+// end where entries are replaced.
 func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if c == nil {
 		return false
@@ -77,7 +77,7 @@ func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	if generation%2 == 1 {
 		return false
 	}
-	set, word := c.place(fp, generation)
+	set, word := c.find(fp, generation)
 	for i := range set {
 		if set[i].Load() != word {
 			continue
@@ -90,13 +90,13 @@ func (c *seenCache) has(fp bloomstore.Fingerprint) bool {
 	return false
 }
 
-// add remembers fp, which the store knew in a generation. It takes the place of
-// one in the hindmost half of its set.
+// add caches fp, which the store answered as seen in a generation. It replaces an entry in the
+// second half of its set.
 func (c *seenCache) add(fp bloomstore.Fingerprint, generation uint64) {
 	if c == nil || generation%2 == 1 {
 		return
 	}
-	set, word := c.place(fp, generation)
+	set, word := c.find(fp, generation)
 	for i := range set {
 		if set[i].Load() == word {
 			return

@@ -33,7 +33,7 @@ func randomPrint(rng *rand.Rand) (fp bloomstore.Fingerprint) {
 func TestSeenCache(t *testing.T) {
 	rng, c := newRand(t), newSeenCache(1000)
 	fp := randomPrint(rng)
-	for _, odd := range []bloomstore.Fingerprint{fp, {}} { // words of zero are empty places
+	for _, odd := range []bloomstore.Fingerprint{fp, {}} { // words that are zero are empty places
 		if c.has(odd) {
 			t.Errorf("an empty cache has %x", odd)
 		}
@@ -69,8 +69,8 @@ func TestSeenCache(t *testing.T) {
 	}
 }
 
-// TestSeenCacheClaimsNothing asks for fingerprints that were never added, many
-// of which share their first half with one that was.
+// TestSeenCacheClaimsNothing looks up fingerprints that were never added, many
+// of which share their first half with an added one.
 func TestSeenCacheClaimsNothing(t *testing.T) {
 	rng, c := newRand(t), newSeenCache(1<<12)
 	for range 1 << 14 {
@@ -79,13 +79,13 @@ func TestSeenCacheClaimsNothing(t *testing.T) {
 		twin := randomPrint(rng)
 		copy(twin[:8], fp[:8])
 		if c.has(twin) || c.has(randomPrint(rng)) {
-			t.Fatalf("the cache has what nobody added")
+			t.Fatalf("the cache has a fingerprint that was not added")
 		}
 	}
 }
 
-// TestSeenCacheKeepsTheFrequent offers links as pages name them, by Zipf's law:
-// few URLs are most of the links.
+// TestSeenCacheKeepsTheFrequent offers links that follow Zipf's law, as those
+// of pages do: few URLs are most of the links.
 func TestSeenCacheKeepsTheFrequent(t *testing.T) {
 	const links, urls = 400_000, 1 << 20
 	rng := newRand(t)
@@ -100,7 +100,7 @@ func TestSeenCacheKeepsTheFrequent(t *testing.T) {
 			c.add(fp, c.generation())
 		}
 	}
-	// One that drops what was not asked for the longest has 0.80 of them, as this
+	// A cache that drops the least recently used one has 0.80 of them, as this
 	// one does; 0.79 is 15 standard deviations below.
 	if share := float64(hits) / links; share < 0.79 {
 		t.Errorf("the cache knew %.3f of the links, want 0.79 or more", share)
@@ -128,7 +128,7 @@ func TestSeenCacheRaces(t *testing.T) {
 	}
 	group.Wait()
 	if stranger := randomPrint(rng); c.has(stranger) {
-		t.Error("after the race the cache has what nobody added")
+		t.Error("after the race the cache has a fingerprint that was not added")
 	}
 }
 

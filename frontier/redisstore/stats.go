@@ -13,9 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/redisbits"
 )
 
-// Stats implements frontier.Inspector. The counters of one partition are as of
-// one moment, those of different ones are not: but the books of each balance by
-// themselves, and so does their sum.
+// Stats implements frontier.Inspector. Only the counters of one partition are of one moment. But
+// each partition balances by itself, and so does their sum.
 func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	stats, err := s.Counters(ctx)
 	if err != nil {
@@ -31,8 +30,7 @@ func (s *Store) Stats(ctx context.Context) (frontier.Stats, error) {
 	return stats, nil
 }
 
-// Counters returns what Stats does but for the filter, of which blocks would
-// have to be read.
+// Counters returns Stats without the filter, for which blocks would have to be read.
 func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
 	stats := newStats()
 	metas, err := s.readMetas(ctx)
@@ -75,7 +73,7 @@ func addMeta(stats *frontier.Stats, meta map[string]string) {
 	for field, value := range meta {
 		n, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {
-			continue // the chain's head, the epoch
+			continue // a field of the filter's chain, or the epoch
 		}
 		if reason, ok := strings.CutPrefix(field, fieldRefused); ok {
 			stats.Refused[frontier.Reason(reason)] += n
@@ -90,7 +88,7 @@ func addMeta(stats *frontier.Stats, meta map[string]string) {
 	}
 }
 
-// isAdded reports whether a field counts what a worker added.
+// isAdded reports whether a field counts items that a worker added.
 func isAdded(field string) bool {
 	number, ok := strings.CutPrefix(field, fieldAdded)
 	if !ok || number == "" {
@@ -104,7 +102,7 @@ func isAdded(field string) bool {
 	return true
 }
 
-// counterOf returns where a field of meta is added up; nil: nowhere.
+// counterOf returns the counter of stats for a field of meta, or nil.
 func counterOf(stats *frontier.Stats, field string) *uint64 {
 	switch field {
 	case fieldOther:
@@ -145,7 +143,7 @@ func counterOf(stats *frontier.Stats, field string) *uint64 {
 	return nil
 }
 
-// survey describes the filter from a sample of its blocks.
+// survey returns statistics of the filter from a sample of its blocks.
 func (s *Store) survey(ctx context.Context) (redisbits.Stats, error) {
 	chains := make([]*redisbits.Chain, len(s.parts))
 	for i, p := range s.parts {
@@ -155,8 +153,8 @@ func (s *Store) survey(ctx context.Context) (redisbits.Stats, error) {
 	return stats, s.classify(ctx, err)
 }
 
-// FilterLayers returns the sizes and fill of the filter's layers, oldest first,
-// those of one number of all partitions together.
+// FilterLayers returns the sizes and fill of the filter's layers, oldest first. Each is the sum of
+// the layers with that number in all partitions.
 func (s *Store) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error) {
 	stats, err := s.survey(ctx)
 	if err != nil {
@@ -170,13 +168,12 @@ func (s *Store) FilterLayers(ctx context.Context) ([]frontier.FilterLayer, error
 	return layers, nil
 }
 
-// probeBatch is how many fingerprints a step of Probe asks for.
+// probeBatch is the number of fingerprints in a step of Probe.
 const probeBatch = 4096
 
-// Probe asks the filter for up to n random fingerprints, of random partitions,
-// and returns how many of the probes it claimed to know. Fingerprints are keyed
-// and uniform, so a random one is as good as that of a URL never offered. It
-// stops early when ctx ends, and changes nothing.
+// Probe asks the filter for up to n random fingerprints, in random partitions, and returns how many
+// of them it claimed. A random fingerprint is like that of a URL never offered, because
+// fingerprints are keyed and uniform. It stops early when ctx ends, and changes nothing.
 func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	var seed [32]byte
 	for i := range seed {

@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/frontiertest"
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// crawl is a Store as the suite wants it.
+// crawl adapts a Store to the suite.
 type crawl struct {
 	*Store
 	t testing.TB
@@ -34,14 +35,16 @@ func (c crawl) Reopen() (frontiertest.Crawl, error) {
 	return c.Crash()
 }
 
-// Crash implements frontiertest.Reopener: the receiver is only not used any more.
+// Crash implements frontiertest.Reopener: the receiver is simply not used any
+// more.
 func (c crawl) Crash() (frontiertest.Crawl, error) {
 	cfg := c.cfg
-	cfg.FilterKeys, cfg.FPR, cfg.Partitions = 0, 0, 0
+	cfg.FilterCapacity, cfg.FPR, cfg.Partitions = 0, 0, 0
 	return openAgain(c.t, cfg), nil
 }
 
-// crawlsOn returns what opens crawls on a server or cluster for the suite.
+// crawlsOn returns a function that opens crawls on a server or cluster for the
+// suite.
 func crawlsOn(at redis.UniversalOptions, partitions int) func(*testing.T, frontiertest.Options) frontiertest.Crawl {
 	return func(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 		return openCrawl(t, at, partitions, opt)
@@ -50,25 +53,25 @@ func crawlsOn(at redis.UniversalOptions, partitions int) func(*testing.T, fronti
 
 var lastCrawl atomic.Int64
 
-// openCrawl opens a new crawl as the suite asks for it.
+// openCrawl opens a new crawl with the suite's options.
 func openCrawl(t testing.TB, at redis.UniversalOptions, partitions int, opt frontiertest.Options) frontiertest.Crawl {
 	cfg := Config{
-		SeenCache: 1 << 12, // a model leaves hundreds of stores behind that crashed
+		SeenCache: 1 << 12, // a model leaves hundreds of crashed stores behind
 		Redis:     &at, Name: fmt.Sprintf("suite-%d", lastCrawl.Add(1)),
-		FilterKeys: opt.FilterKeys, FPR: 1e-9, NoGrowth: opt.FilterKeys > 0, Partitions: partitions,
+		FilterCapacity: opt.FilterCapacity, FPR: 1e-9, Partitions: partitions,
 		Delay: opt.Delay, LeaseTTL: opt.LeaseTTL, MaxPerHost: opt.MaxPerHost, Now: opt.Now, OpenOutput: func(frontier.Identity, frontier.Position) (frontier.Output, error) { return opt.Output, nil },
 		ExactSet: opt.ExactSet,
 	}
-	if cfg.FilterKeys == 0 {
-		cfg.FilterKeys = 100_000
+	if cfg.FilterCapacity == 0 {
+		cfg.FilterCapacity = 100_000
 	} else {
-		cfg.FPR = 0.01
+		cfg.FPR, cfg.Growth = 0.01, bloomstore.GrowthOff
 	}
 	return openAgain(t, cfg)
 }
 
-// openAgain opens a crawl. What other nodes answered counts as durable at once:
-// the suite breaks no node.
+// openAgain opens a crawl. The answers of other nodes count as durable at once,
+// because the suite kills no node.
 func openAgain(t testing.TB, cfg Config) crawl {
 	if cfg.Delay == 0 {
 		cfg.Delay = NoDelay
@@ -93,9 +96,9 @@ func openAgain(t testing.TB, cfg Config) crawl {
 	return crawl{s, t}
 }
 
-// TestSuite holds crawls on one server to the contract. Their user may run no
-// command but those that a Store asks for at its start, on no keys but a crawl's.
-func TestSuite(t *testing.T) {
+// TestSuiteOnServer runs the suite on one server. Its user may run only the
+// commands that Open checks, and only on the keys of crawls.
+func TestSuiteOnServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{Config: map[string]string{"user": crawlUser(commands)}})
 	for _, partitions := range suitePartitions() {
@@ -105,11 +108,11 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// calm is for clusters whose nodes nobody breaks: one that does not get to run for
-// a second, on a busy machine, has not failed.
+// calm is the time-out of clusters whose nodes the test does not kill. A node
+// that gets no processor time for a second, on a busy machine, has not failed.
 const calm = time.Minute
 
-// TestSuiteOnCluster holds crawls on a cluster of three primaries to it.
+// TestSuiteOnCluster runs the suite on a cluster of three primaries.
 func TestSuiteOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{NodeTimeout: calm})
@@ -120,8 +123,8 @@ func TestSuiteOnCluster(t *testing.T) {
 	}
 }
 
-// suitePartitions are the numbers of partitions to run the suite with. Each case
-// makes a crawl, and 256 partitions take a while to make.
+// suitePartitions are the numbers of partitions to run the suite with. Each
+// case makes a crawl, and making 256 partitions takes a while.
 func suitePartitions() []int {
 	if *proof {
 		return []int{1, 4, 256}
@@ -129,8 +132,8 @@ func suitePartitions() []int {
 	return []int{4}
 }
 
-// TestModel makes random calls and compares with a map.
-func TestModel(t *testing.T) {
+// TestModelOnServer makes random calls and compares them with a map.
+func TestModelOnServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	model(t, redis.UniversalOptions{Addrs: []string{server.Addr()}})

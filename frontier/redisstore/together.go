@@ -6,14 +6,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// maxGroupedCalls is how many calls of callers go to a node in one pipeline.
+// maxGroupedCalls bounds the calls that go to a node in one pipeline.
 const maxGroupedCalls = 256
 
-// groupedCall is a call of one caller that goes to a node with those of others.
+// groupedCall is a call of one caller that goes to a node together with others.
 type groupedCall struct {
 	call
 	lease  *holding     // whose items it completes; nil if it completes none
-	joined *groupedCall // whose call has this one's completions too; nil if it goes by itself
+	joined *groupedCall // the call that contains this one's completions too, or nil
 }
 
 // newCallQueue returns a queue that sends the calls of many callers to a node
@@ -25,9 +25,9 @@ func (s *Store) newCallQueue(n *node) *groupcommit.Queue[*groupedCall] {
 	})
 }
 
-// runTogether runs a call as runAll does, in one pipeline with those of other
-// callers. When ctx ends before the answer comes, it may run all the same. A call
-// of complete.lua names its lease, and its arguments are given away.
+// runTogether runs a call like runAll, in one pipeline with those of other callers. If ctx ends
+// before the answer comes, the call may still run. For a call of complete.lua, lease is its lease.
+// The caller must not use its arguments afterwards.
 func (s *Store) runTogether(ctx context.Context, c *call, lease *holding) {
 	n, err := s.nodeOf(ctx, c.part)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Store) runGroup(ctx context.Context, n *node, group []*groupedCall) {
 	}
 }
 
-// joinCalls returns the calls that a group comes to, in its order. Completions of
-// one lease become one call, which costs the server hardly more than each of them.
+// joinCalls returns the calls to send for a group, in order. Completions of one lease become one
+// call, which costs the server little more than a single one.
 func joinCalls(group []*groupedCall) []*call {
 	calls := make([]*call, 0, len(group))
 	last := make(map[*holding]*groupedCall)

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/groupcommit"
 )
 
-// heldCalls makes the calls to a node wait until run is called.
+// heldCalls holds back the calls to a node until run is called.
 type heldCalls struct {
 	run    func(context.Context)
 	groups [][]*groupedCall // that ran
@@ -33,8 +33,8 @@ func (h *heldCalls) hold(s *Store, n *node) {
 	})
 }
 
-// TestCallsTravelTogether has calls wait for a pipeline: each caller gets the
-// answer to its own, and one that does not wait gets none.
+// TestCallsTravelTogether makes calls wait for a pipeline. Each caller gets the
+// answer to its own call, and a caller that does not wait gets none.
 func TestCallsTravelTogether(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -53,7 +53,7 @@ func TestCallsTravelTogether(t *testing.T) {
 	for i := range calls {
 		calls[i] = confirmCall(s, nil)
 		if i%2 == 1 {
-			calls[i].under = &epoch{node: n} // another life of the server
+			calls[i].under = &epoch{node: n} // another epoch of the server
 		}
 		group.Go(func() { s.runTogether(t.Context(), calls[i], nil) })
 	}
@@ -81,9 +81,9 @@ func TestCallsTravelTogether(t *testing.T) {
 	}
 }
 
-// TestCompletionsOfOneLeaseAreOneCall has completions of a lease wait for one
-// pipeline: those up to its end take effect in one step, as one after the
-// other would, and what comes after its end does nothing.
+// TestCompletionsOfOneLeaseAreOneCall makes completions of a lease wait for one
+// pipeline. Those up to its end take effect in one step, with the effect of one
+// after the other. Those after its end do nothing.
 func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -149,7 +149,7 @@ func TestCompletionsOfOneLeaseAreOneCall(t *testing.T) {
 	}
 }
 
-// TestRunTogetherOnClosedStore has calls fail that come too late.
+// TestRunTogetherOnClosedStore: calls after Close fail.
 func TestRunTogetherOnClosedStore(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

@@ -14,24 +14,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ParseURL returns the options that a URL of one of these forms asks for:
+// ParseURL returns the options for a URL of one of these forms:
 //
 //	redis://[[user]:password@]host[:port][,host[:port]…][/database]
 //	rediss://…           the same over TLS
 //	unix://[[user]:password@]/path/of/socket[?db=database]
 //
-// Several hosts are nodes of one cluster; a single host that turns out to
-// belong to one will do as well. The port is 6379 unless given. With rediss://,
-// ?ca=FILE names the certificates, in PEM, that the server's has to be signed
-// by, instead of the system's. User and password are percent-encoded where they
-// contain what delimits them. No error repeats them.
+// Several hosts are nodes of one cluster; a single host that is a node of a cluster is enough. The
+// default port is 6379. With rediss://, ?ca=FILE names the certificates, in PEM, of the authorities
+// that must have signed the server's, instead of the system's. User and password must be
+// percent-encoded if they contain delimiters. Errors contain neither.
 func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found || scheme != "redis" && scheme != "rediss" && scheme != "unix" {
 		return nil, errors.New("redisstore: a Redis URL begins with redis://, rediss:// or unix://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	if strings.Contains(query, "@") { // a password before it would be taken for a host and a parameter, and shown
+	if strings.Contains(query, "@") { // otherwise a part of the password would be taken for a host, and shown
 		return nil, errors.New("redisstore: the Redis URL has an @ behind a ?: write the ? of a user or password as %3F, and the @ of a parameter as %40")
 	}
 	values, err := url.ParseQuery(query)
@@ -82,7 +81,7 @@ func ParseURL(raw string) (*redis.UniversalOptions, error) {
 	return opt, err
 }
 
-// setUser takes "password", ":password" and "user:password" apart.
+// setUser parses "password", ":password" and "user:password".
 func setUser(opt *redis.UniversalOptions, info string) (err error) {
 	user, password, found := strings.Cut(info, ":")
 	if !found {
@@ -113,8 +112,8 @@ func addresses(list string) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// TLSConfig returns what a server's certificate is checked by: the authorities
-// in a file of PEM, or the system's when ca is empty.
+// TLSConfig returns the configuration for the authorities in a PEM file, or for the system's if ca
+// is empty.
 func TLSConfig(ca string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca == "" {

@@ -49,7 +49,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestParseURLKeepsSecrets wants no part of user or password in an error.
+// TestParseURLKeepsSecrets: no error shows a part of the user or the password.
 func TestParseURLKeepsSecrets(t *testing.T) {
 	const secret = "hunter2"
 	for _, url := range []string{
@@ -82,7 +82,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("a server whose authority nobody knows: %v, want an error about its certificate", err)
+		t.Errorf("a server with an unknown authority: %v, want an error about its certificate", err)
 	}
 	empty := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(empty, []byte("none"), 0o600); err != nil {
@@ -93,7 +93,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// FuzzParseURL wants an error or addresses with ports.
+// FuzzParseURL: the result is an error, or addresses with ports.
 func FuzzParseURL(f *testing.F) {
 	f.Add("redis://u:p@a,b:1/2?db=3")
 	f.Add("unix:///a")

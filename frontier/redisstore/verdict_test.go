@@ -7,7 +7,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestForgottenVerdict: an ask that nobody settled is an error. It was once
+// TestForgottenVerdict: an item that no step answered is an error. Once it was
 // answered seen, which loses the URL.
 func TestForgottenVerdict(t *testing.T) {
 	got := answers{verdicts: make([]frontier.Verdict, 1)}

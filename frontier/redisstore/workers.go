@@ -21,48 +21,47 @@ var (
 	beatLua string
 	//go:embed roster.lua
 	rosterLua string
-	// A repeat does no harm, so these are sent as any other command.
+	// Repeating them is safe, so they are sent like any other command.
 	beatScript   = redis.NewScript(beatLua)
 	rosterScript = redis.NewScript(rosterLua)
 )
 
 const (
-	// beatEvery is how often a worker says that it lives.
+	// beatEvery is the interval of a worker's heartbeats.
 	beatEvery = time.Second
-	// beatLimit is how long a worker may be silent before it counts as dead: the
-	// others then look after its partitions. Its leases last as long as they do.
+	// beatLimit is how long a worker may be silent before it counts as dead: others then take
+	// charge of its partitions. Its leases still last until they expire.
 	beatLimit = 10 * time.Second
-	// beatLeave bounds the last word of a worker that is closed.
+	// beatLeave is the timeout of the last message of a worker.
 	beatLeave = 2 * time.Second
 )
 
-// Worker is a process that takes, or took, part in a crawl, as of its last
-// heartbeat.
+// Worker is a process that takes, or took, part in a crawl, at its last heartbeat.
 type Worker struct {
 	Number  int           `json:"number"` // within the crawl
-	Live    bool          `json:"live"`   // heard within the last seconds
-	Silent  time.Duration `json:"silent"` // since it was heard; 0 for one that left in order
+	Live    bool          `json:"live"`   // its last heartbeat is recent
+	Silent  time.Duration `json:"silent"` // since its last heartbeat; 0 for a worker that left in order
 	Name    string        `json:"name"`   // Config.Worker
 	Host    string        `json:"host"`   // the machine
 	PID     int           `json:"pid"`
 	Started time.Time     `json:"started"` // by its own clock
-	// Partitions is how many it looks after, Leases how many hosts it holds.
+	// Partitions is how many it is in charge of, Leases how many hosts it holds.
 	Partitions int    `json:"partitions"`
 	Leases     int    `json:"leases"`
-	Added      uint64 `json:"added"` // items that it was told are added, see Lost
+	Added      uint64 `json:"added"` // items that it knows were added, see Lost
 }
 
-// heart is the part of a Store by which the crawl knows of it.
-type heart struct {
-	self  Worker // but for what changes
-	owned int    // partitions
-	acked string // what was said last of acknowledged
+// heartbeat is the part of a Store that tells other workers about it.
+type heartbeat struct {
+	self  Worker // without the values that change
+	owned int    // number of its partitions
+	acked string // last stored form of acknowledged
 }
 
-// enrol makes this process known as a worker, under a number of its own.
+// enrol registers this process as a worker, with a number of its own.
 //
-// The number is drawn, not counted: a server that lost its last moments would
-// give out one number twice, and two workers would count in one field.
+// The number is random. A counter on a server that lost its last moments would return a number
+// twice, and two workers would share a counter.
 func (s *Store) enrol(ctx context.Context) error {
 	const numbers = 1 << 20
 	host, err := os.Hostname()
@@ -89,7 +88,7 @@ func (s *Store) enrol(ctx context.Context) error {
 	return nil
 }
 
-// beatOn says that the worker lives until ctx ends, and then that it leaves.
+// beatOn sends heartbeats until ctx ends, and then a message that the worker leaves.
 func (s *Store) beatOn(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -102,16 +101,16 @@ func (s *Store) beatOn(ctx context.Context) {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLeave)
 			defer cancel()
-			if _, err := s.sendBeat(ctx, ""); err != nil { // it will be found dead
-				s.cfg.Logger.DebugContext(ctx, "left without a word", "err", err)
+			if _, err := s.sendBeat(ctx, ""); err != nil { // others will find that it is dead
+				s.cfg.Logger.DebugContext(ctx, "last heartbeat not sent", "err", err)
 			}
 			return
 		}
 	}
 }
 
-// beat says what the worker does and learns which others live. One is in flight
-// at a time.
+// beat sends the state of the worker and learns which others live. One call is in progress at a
+// time.
 func (s *Store) beat(ctx context.Context) error {
 	said := s.self
 	said.Partitions, said.Leases = s.owned, s.held.live(s.now())
@@ -130,13 +129,13 @@ func (s *Store) beat(ctx context.Context) error {
 	return nil
 }
 
-// sendBeat runs beat.lua; without a word the worker leaves.
+// sendBeat runs beat.lua. An empty word means that the worker leaves.
 func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err error) {
 	keys := []string{s.cfg.workersKey(), s.cfg.heardKey(), s.cfg.ackedKey()}
 	acked := s.packAcknowledged()
 	changed := acked
 	if acked == s.acked && word != "" {
-		changed = "" // the last word says it in any case, should the server have forgotten
+		changed = "" // sent again with the last message, because the server may have lost it
 	}
 	live, err = beatScript.Run(ctx, s.client, keys, s.number, word, changed, beatLimit.Milliseconds()).StringSlice()
 	if err != nil {
@@ -146,8 +145,8 @@ func (s *Store) sendBeat(ctx context.Context, word string) (live []string, err e
 	return live, nil
 }
 
-// share shares the partitions among the workers that live. With a clock that
-// tests set, every Lease looks at all of them.
+// share divides the partitions among the live workers. If a test sets the clock, every Lease looks
+// at all of them.
 func (s *Store) share(live []string) {
 	if s.cfg.Now != nil {
 		s.owned = len(s.parts)
@@ -170,8 +169,8 @@ func (s *Store) share(live []string) {
 }
 
 // ownership returns which of n partitions belong to a worker: those for which it
-// draws the highest lot of all that live (rendezvous hashing), so that a worker
-// who comes or goes changes the owner of no partition but its own.
+// has the highest lot of all live workers (rendezvous hashing). So a worker that
+// comes or goes changes the owner of no partition except its own.
 func ownership(n, worker int, live []int) []bool {
 	mine := make([]bool, n)
 	for p := range mine {
@@ -182,8 +181,8 @@ func ownership(n, worker int, live []int) []bool {
 	return mine
 }
 
-// lot returns what a worker draws for a partition: no two workers draw the same
-// for one, for every step of the mixing can be undone (splitmix64).
+// lot returns the lot of a worker for a partition. Lots of different workers differ, because every
+// step of the mixing is invertible (splitmix64).
 func lot(worker, partition int) uint64 {
 	x := (uint64(worker)<<32 | uint64(partition)) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -191,8 +190,8 @@ func lot(worker, partition int) uint64 {
 	return x ^ x>>31
 }
 
-// Workers returns the workers that the crawl has and had, those that live first,
-// then by when they started.
+// Workers returns the workers that the crawl has and had, the live ones first, ordered by their
+// start.
 func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
 	keys := []string{s.cfg.workersKey(), s.cfg.heardKey()}
 	reply, err := rosterScript.Run(ctx, s.client, keys).Slice()
@@ -222,7 +221,7 @@ func (s *Store) Workers(ctx context.Context) ([]Worker, error) {
 	return workers, nil
 }
 
-// pairs iterates over a reply that is a list of names, each with a value.
+// pairs iterates over a reply that alternates names and values.
 func pairs(values []any) func(yield func(name, value string) bool) {
 	return func(yield func(name, value string) bool) {
 		for i := 0; i+1 < len(values); i += 2 {
@@ -233,7 +232,7 @@ func pairs(values []any) func(yield func(name, value string) bool) {
 	}
 }
 
-// packAcknowledged returns what this worker was told is added, by partition.
+// packAcknowledged encodes how many items this worker knows were added, by partition.
 func (s *Store) packAcknowledged() string {
 	var b []byte
 	for i := range s.acknowledged {

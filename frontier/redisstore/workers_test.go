@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// eventually waits until what happens in the background has happened.
+// eventually waits until background work has made a condition true.
 func eventually(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !happened(); time.Sleep(20 * time.Millisecond) {
@@ -24,7 +24,7 @@ func eventually(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// liveWorkers returns the workers that live, as a store sees them.
+// liveWorkers returns the names of the live workers that a store sees.
 func liveWorkers(t *testing.T, s *Store) (live []Worker) {
 	t.Helper()
 	workers, err := s.Workers(t.Context())
@@ -41,9 +41,9 @@ func partitionsOf(workers []Worker) (sum int) {
 	return sum
 }
 
-// TestWorkers: workers know of each other, share the partitions, and share them
-// anew when one leaves or dies.
-func TestWorkers(t *testing.T) {
+// TestWorkersAreListed: workers see each other, share the partitions, and share
+// them anew when one leaves or dies.
+func TestWorkersAreListed(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
@@ -88,7 +88,7 @@ func TestWorkers(t *testing.T) {
 		live := liveWorkers(t, looking)
 		return len(live) == 2 && partitionsOf(live) == 32
 	})
-	// One that is dead without a word was heard long ago.
+	// A dead worker's last heartbeat is long ago.
 	late := redis.Z{Score: float64(time.Now().Add(-time.Minute).UnixMilli()), Member: stores[2].number}
 	if err := server.Client().ZAdd(t.Context(), cfg.heardKey(), late).Err(); err != nil {
 		t.Fatal(err)
@@ -102,8 +102,9 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestOwnership: each partition has one owner, and who goes leaves its own only.
-func TestOwnership(t *testing.T) {
+// TestOwnershipOfPartitions: each partition has one owner, and only the
+// partitions of a leaving worker change theirs.
+func TestOwnershipOfPartitions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, uint64(*seed)))
 	const partitions = 256
 	var live []int
@@ -127,7 +128,7 @@ func TestOwnership(t *testing.T) {
 	for p := range before {
 		count[before[p]]++
 		if before[p] == 0 || after[p] == 0 {
-			t.Fatalf("nobody owns partition %d", p)
+			t.Fatalf("partition %d has no owner", p)
 		}
 		if before[p] != live[0] && after[p] != before[p] {
 			t.Errorf("partition %d goes from %d to %d because %d left", p, before[p], after[p], live[0])
@@ -140,9 +141,9 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// TestLost: items that a worker was told are added and that a partition does not
-// count are named, by the worker itself and by others.
-func TestLost(t *testing.T) {
+// TestLostIsCounted: items that a worker added and that a partition no longer
+// counts are reported, by that worker and by others.
+func TestLostIsCounted(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
 	cfg := config(server)
@@ -161,12 +162,12 @@ func TestLost(t *testing.T) {
 		}
 	}
 	eventually(t, "a heartbeat", func() bool {
-		told, err := other.told(context.WithoutCancel(t.Context()))
+		known, err := other.acknowledgedBy(context.WithoutCancel(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum := uint64(0)
-		for _, n := range told[worker.number] {
+		for _, n := range known[worker.number] {
 			sum += n
 		}
 		return sum == 100

@@ -7,8 +7,8 @@ import (
 	"testing/fstest"
 )
 
-// TestTree holds this repository to its rules.
-func TestTree(t *testing.T) {
+// TestTreeKeepsRules checks this repository.
+func TestTreeKeepsRules(t *testing.T) {
 	tree := os.DirFS("../..")
 	if _, err := os.Stat("../../go.mod"); err != nil {
 		t.Fatal(err)
@@ -22,18 +22,22 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestRules gives each rule a tree that breaks it and one that just does not.
-func TestRules(t *testing.T) {
+// TestEachRule gives each rule a tree that breaks it and one that barely keeps
+// it.
+func TestEachRule(t *testing.T) {
 	const luaHeader = "-- add.lua: add a key.\n-- KEYS  one\n-- returns  1\n-- cost  O(1)\n"
 	for name, test := range map[string]struct {
 		path, text string
-		want       string // part of the first fault; empty: no fault
+		want       string // part of the first fault; empty if there is no fault
 	}{
 		"floor down":                {"fetcher/a.go", `package fetcher; import "` + module + `/frontier/canon"`, ""},
 		"floor up":                  {"frontier/a.go", `package frontier; import "` + module + `/fetcher"`, "frontier must not know fetcher"},
 		"floor up, deep":            {"sizing/plot/a.go", `package plot; import "` + module + `/bloomstore"`, "sizing must not know bloomstore"},
 		"floor up in a test":        {"sizing/a_test.go", `package sizing; import "` + module + `/bloomstore"`, "sizing must not know bloomstore"},
 		"same folder":               {"fetcher/a.go", `package fetcher; import "` + module + `/fetcher/get"`, ""},
+		"inbox and its rooms":       {"events/inbox/redisonly/a.go", `package redisonly; import "` + module + `/events/inbox"`, ""},
+		"inbox and a leaf":          {"events/inbox/a_test.go", `package inbox; import "` + module + `/internal/suite"`, "without a crawler"},
+		"inbox's tests":             {"events/inbox/a_test.go", `package inbox; import "` + module + `/bench/servers"`, ""},
 		"judge in a test":           {"bloomstore/a_test.go", `package bloomstore; import "` + module + `/bench/testweb"`, ""},
 		"judge in code":             {"bloomstore/a.go", `package bloomstore; import "` + module + `/bench/testweb"`, "bloomstore must not know bench"},
 		"other bench in a test":     {"bloomstore/a_test.go", `package bloomstore; import "` + module + `/bench/site"`, "bloomstore must not know bench"},
@@ -68,6 +72,9 @@ func TestRules(t *testing.T) {
 		"suite and backend":         {"frontier/frontiertest/a.go", `package frontiertest; import "` + module + `/frontier/localstore"`, "suite imports no backend"},
 		"policy and engine":         {"frontier/canon/a.go", `package canon; import "` + module + `/frontier/localstore"`, "policy knows no engine"},
 		"policy and driver":         {"internal/exact/a.go", `package exact; import "github.com/jackc/pgx/v5"`, "no driver"},
+		"contract and room":         {"events/a.go", `package events; import "` + module + `/events/nats"`, "contract knows no room"},
+		"inbox alone":               {"events/inbox/a.go", `package inbox; import "` + module + `/events"`, "without a crawler"},
+		"inbox and signature":       {"events/inbox/a.go", `package inbox; import "` + module + `/events/signature"`, ""},
 		"pure imports":              {"frontier/canon/a.go", `package canon; import "net/http"`, "imports net/http"},
 		"pure imports, just not":    {"frontier/canon/a.go", `package canon; import "net/netip"`, ""},
 		"pure test imports":         {"frontier/canon/a_test.go", `package canon; import "os"`, ""},
@@ -107,6 +114,12 @@ func TestRules(t *testing.T) {
 		"a long line":               {"docs/a.md", strings.Repeat("ü", columns+1), "line 1 has 121 columns"},
 		"a long line of a program":  {"bench/RESULTS.md", strings.Repeat("ü", columns+1), ""},
 		"a page that a comment has": {"sizing/a.go", "package sizing // see docs/guide/b.md", "names docs/guide/b.md, which is not there"},
+		"invented name":             {"fetcher/a.go", `package fetcher; func newTiers() {}`, "invented word \"tier\""},
+		"invented variable":         {"fetcher/a_test.go", `package fetcher; func f() { shelf := 1; _ = shelf }`, "invented word \"shelf\""},
+		"a longer word":             {"fetcher/a.go", `package fetcher; type frontierStore struct{}`, ""},
+		"phrase over two lines":     {"fetcher/a.go", "package fetcher\n\n// f: it could not be\n// had.\nfunc f() {}", "could not be had"},
+		"phrase in a string":        {"fetcher/a.go", `package fetcher; const user = "nobody"`, ""},
+		"phrase in a test":          {"fetcher/a_test.go", "package fetcher // nobody", ""},
 		"a package beside internal": {"docs/a.go", `package docs; import "` + module + `/sizing"`, "only the floors"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +135,9 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what cannot be parsed is an error, not a clean bill.
-func TestUnreadable(t *testing.T) {
+// TestUnreadableFile: a file that cannot be parsed is an error, not a tree
+// without faults.
+func TestUnreadableFile(t *testing.T) {
 	if faults, err := Check(fstest.MapFS{"sizing/a.go": {Data: []byte("package")}}); err == nil {
 		t.Errorf("Check of a file that is not Go: faults %q and no error", faults)
 	}

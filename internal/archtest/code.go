@@ -14,7 +14,7 @@ var (
 
 	// pure are the packages that take everything as an argument: no file, no
 	// network, no clock, no goroutine.
-	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "internal/robots", "internal/follow", "internal/extract", "fetcher/fields", "internal/maintext",
+	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "internal/robots", "internal/follow", "internal/extract", "fetcher/fields", "internal/maintext", "events/filter",
 		"fetcher/internal/sitemap", "internal/trap"}
 
 	impure = []string{"os", "os/exec", "syscall", "net", "net/http"}
@@ -23,7 +23,7 @@ var (
 
 	// libraries are the folders whose packages others import: their callers
 	// pass what the command line, the environment and the logger say.
-	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher", "crawl"}
+	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher", "events", "crawl"}
 )
 
 // checkName refuses names that a package could not outgrow.

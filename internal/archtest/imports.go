@@ -25,6 +25,9 @@ var (
 var public = []string{
 	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
 	"crawl", "crawl/links", "crawl/report", "crawl/table",
+	"events", "events/eventstest", "events/files", "events/filter", "events/jsonl", "events/kafka", "events/nats", "events/signature",
+	"events/sinks", "events/webhook",
+	"events/inbox", "events/inbox/kafka", "events/inbox/nats", "events/inbox/rediscache", "events/inbox/redisonly", "events/inbox/webhook",
 	"fetcher", "fetcher/fields", "fetcher/get", "fetcher/record", "fetcher/warc",
 	"frontier", "frontier/canon", "frontier/frontiertest", "frontier/localstore", "frontier/politeness", "frontier/redisstore",
 	"sizing",
@@ -150,6 +153,13 @@ func checkRooms(src source) []string {
 		}
 		if src.pkg == "bloomstore" && !src.test && strings.HasPrefix(imp.ours, "bloomstore/") {
 			faults = append(faults, fault(src.path, "imports %s: the contract knows no backend", imp.ours))
+		}
+		if src.pkg == "events" && !src.test && strings.HasPrefix(imp.ours, "events/") {
+			faults = append(faults, fault(src.path, "imports %s: the contract knows no room", imp.ours))
+		}
+		alone := imp.ours == "" || within(imp.ours, "events/inbox") || imp.ours == "events/signature" || src.test && withinAny(imp.ours, judges)
+		if within(src.pkg, "events/inbox") && !alone {
+			faults = append(faults, fault(src.path, "imports %s: the inbox is used without a crawler", imp.ours))
 		}
 		for _, rule := range rooms {
 			bound := within(src.pkg, rule.room) && !(rule.code && src.test)

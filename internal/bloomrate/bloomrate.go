@@ -1,8 +1,8 @@
-// Package bloomrate measures how often a filter errs, and judges whether that is
+// Package bloomrate measures how often a filter errs, and computes whether that can be
 // chance.
 //
-// It owns counting and statistics. What rate a filter should have is package
-// sizing's, and which keys it is asked for its caller's.
+// It owns counting and statistics. Package sizing knows which rate a filter should have,
+// and the caller chooses the keys.
 package bloomrate
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// batch is how many keys one call of a filter is given.
+// batch is the number of keys in one call of a filter.
 const batch = 4096
 
-// Random sets prints to random fingerprints and returns them. Real ones are keyed
-// hashes, so random ones are as good.
+// Random sets prints to random fingerprints and returns them. They are like real ones,
+// which are keyed hashes.
 func Random(rng *rand.Rand, prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
 	for i := range prints {
 		binary.LittleEndian.PutUint64(prints[i][:8], rng.Uint64())
@@ -35,24 +35,23 @@ func RandomKeys(rng *rand.Rand) Keys {
 	return func(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint { return Random(rng, prints) }
 }
 
-// Fill adds the next n keys and returns how many of them filter took for known
-// ones: lost they would be, if they were URLs.
+// Fill adds the next n keys and returns how many of them filter took for known keys. If
+// they were URLs, these would be lost.
 func Fill(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (lost uint64, err error) {
 	return each(keys, n, false, func(prints []bloomstore.Fingerprint) ([]bool, error) {
 		return filter.AddIfAbsent(ctx, prints)
 	})
 }
 
-// Probe looks up the next n keys and returns how many of them filter claims to
-// know.
+// Probe looks up the next n keys and returns how many of them filter claims.
 func Probe(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (claimed uint64, err error) {
 	return each(keys, n, true, func(prints []bloomstore.Fingerprint) ([]bool, error) {
 		return filter.Contains(ctx, prints)
 	})
 }
 
-// each asks for the next n keys and counts the answers that are as told.
-func each(keys Keys, n uint64, told bool, ask func([]bloomstore.Fingerprint) ([]bool, error)) (count uint64, err error) {
+// each asks for the next n keys and counts the answers that equal counted.
+func each(keys Keys, n uint64, counted bool, ask func([]bloomstore.Fingerprint) ([]bool, error)) (count uint64, err error) {
 	prints := make([]bloomstore.Fingerprint, min(n, batch))
 	for left := n; left > 0; left -= uint64(len(prints)) {
 		prints = prints[:min(uint64(len(prints)), left)]
@@ -61,7 +60,7 @@ func each(keys Keys, n uint64, told bool, ask func([]bloomstore.Fingerprint) ([]
 			return count, err
 		}
 		for _, answer := range answers {
-			if answer == told {
+			if answer == counted {
 				count++
 			}
 		}
@@ -73,13 +72,12 @@ func each(keys Keys, n uint64, told bool, ask func([]bloomstore.Fingerprint) ([]
 // beyond, the normal distribution is close enough in its tails.
 const few = 1000
 
-// Deviation returns how far count events in trials are from an expected rate of
-// p: in σ of the normal distribution, or in what is as unlikely as that. 5σ are
-// passed once in two million runs, on either side.
+// Deviation returns the distance of count events in trials from an expected rate of p, in σ
+// of the normal distribution or of an equally unlikely event. 5σ are exceeded once in two
+// million runs, on either side.
 //
-// spread is the standard deviation of the rate itself, relative to p: filters of
-// one size differ by chance, see sizing.RateSpread. It returns +Inf for an event
-// that cannot be.
+// spread is the standard deviation of the rate itself, relative to p: filters of one size
+// differ by chance, see sizing.RateSpread. Deviation returns +Inf for an impossible event.
 func Deviation(count, trials uint64, p, spread float64) float64 {
 	mean := p * float64(trials)
 	if mean < few {
@@ -88,8 +86,8 @@ func Deviation(count, trials uint64, p, spread float64) float64 {
 	return (float64(count) - mean) / math.Sqrt(mean*(1-p)+math.Pow(mean*spread, 2))
 }
 
-// poissonDeviation returns by how many σ a normal variable would be off to be as
-// unlikely as count or more, or count or less, of so many expected.
+// poissonDeviation returns how many σ a normal variable has to deviate to be as unlikely as
+// count or more, or count or less, if mean events are expected.
 func poissonDeviation(count, mean float64) float64 {
 	switch {
 	case count == mean:
@@ -103,9 +101,8 @@ func poissonDeviation(count, mean float64) float64 {
 	}
 }
 
-// quantile returns by how many σ a normal variable is exceeded with probability
-// tail, 0 for a tail of half or more. It bisects: math.Erfcinv knows no tail
-// below 1e-16.
+// quantile returns the σ that a normal variable exceeds with probability tail, or 0 for a
+// tail of at least half. It bisects, because math.Erfcinv has no tail below 1e-16.
 func quantile(tail float64) float64 {
 	lo, hi := 0.0, 40.0
 	for range 60 {
@@ -118,8 +115,8 @@ func quantile(tail float64) float64 {
 	return lo
 }
 
-// poissonTail returns the probability of count and of all beyond it, which are
-// no nearer to the mean, in the direction of step.
+// poissonTail returns the probability of count and of all values beyond it in the direction
+// of step, away from the mean.
 func poissonTail(count, mean, step float64) float64 {
 	factorial, _ := math.Lgamma(count + 1)
 	term := math.Exp(count*math.Log(mean) - mean - factorial)

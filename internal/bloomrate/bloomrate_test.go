@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDeviation compares with values computed by another program.
-func TestDeviation(t *testing.T) {
+// TestDeviationInSigma compares with values that another program computed.
+func TestDeviationInSigma(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		count, trials uint64
@@ -32,7 +32,7 @@ func TestDeviation(t *testing.T) {
 	}
 }
 
-// Where Poisson gives way to the normal distribution nothing jumps.
+// There is no jump where the normal distribution replaces Poisson's.
 func TestDeviationIsContinuous(t *testing.T) {
 	for _, off := range []float64{-5, -2, 2, 5} {
 		count := uint64(few + off*math.Sqrt(few))

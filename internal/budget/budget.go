@@ -1,9 +1,9 @@
-// Package budget shares a number of bytes among the bodies and documents that a
-// process holds at once.
+// Package budget divides a number of bytes among the bodies and documents that a process
+// holds at once.
 //
-// It owns who may take how much and who waits. It allocates nothing: what a
-// share stands for, how large a document will be, and what to do without one is
-// its holder's business.
+// It owns the sizes of the shares and the order of those that wait. It allocates no memory:
+// what a share stands for, how large a document becomes, and what to do without one is up
+// to the holder.
 package budget
 
 import (
@@ -15,11 +15,10 @@ import (
 
 // Budget is a number of bytes. It is safe for concurrent use.
 //
-// Shares grow while others wait for them to end, so plain counting would come to
-// a stop: two bodies, each half read, with nothing left for either. Therefore
-// the oldest share draws on a part that is set aside for it, as large as any
-// share may become. It never waits, ends at some time, and then the next one is
-// the oldest. No more than the budget is ever taken.
+// Shares grow while others wait for them to end, so a simple counter would deadlock: two
+// bodies, each half read, with nothing left for either. Therefore a part of the budget, as
+// large as the largest share, is reserved for the oldest share. That share never waits, so it
+// ends at some time, and then the next one is the oldest. The budget is never exceeded.
 type Budget struct {
 	largest int64
 	common  int64 // for all shares but the oldest
@@ -29,12 +28,12 @@ type Budget struct {
 	taken  int64    // by all of them
 }
 
-// Share is what one holder has of a Budget. One goroutine at a time may use it.
+// Share is the part of a Budget of one holder. It is not safe for concurrent use.
 type Share struct {
 	budget *Budget
 	size   int64         // bytes taken; budget.mu
-	wanted int64         // more; 0: it does not wait; budget.mu
-	given  chan struct{} // takes one when what it waits for was given
+	wanted int64         // bytes it waits for; 0 means none; budget.mu
+	given  chan struct{} // receives when the wanted bytes were given
 }
 
 // New returns a budget of total bytes whose shares have up to largest each. It
@@ -57,9 +56,9 @@ func (b *Budget) Taken() int64 {
 	return b.taken
 }
 
-// Take returns a share of size bytes, once there are so many or its turn has
-// come. It must be released. The error is ctx's. It panics if size is negative
-// or larger than a share may be.
+// Take returns a share of size bytes, after waiting until that many are free or the share is
+// the oldest. The share must be released. An error is that of ctx. It panics if size is
+// negative or larger than a share may be.
 func (b *Budget) Take(ctx context.Context, size int64) (*Share, error) {
 	s := &Share{budget: b, given: make(chan struct{}, 1)}
 	s.check(size)
@@ -80,8 +79,8 @@ func (s *Share) Size() int64 {
 	return s.size
 }
 
-// Grow takes more bytes, once there are so many or the share is the oldest. On
-// error, ctx's, the share is as it was. It panics if more is negative or the
+// Grow takes more bytes, after waiting until that many are free or the share is the oldest.
+// An error is that of ctx, and the share is unchanged. It panics if more is negative or the
 // share would be larger than it may be.
 func (s *Share) Grow(ctx context.Context, more int64) error {
 	if s.TryGrow(more) {
@@ -90,7 +89,7 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	b := s.budget
 	b.mu.Lock()
 	s.wanted = more
-	b.serve() // a release may have come between
+	b.serve() // because another share may have been released meanwhile
 	b.mu.Unlock()
 	select {
 	case <-s.given:
@@ -99,7 +98,7 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.wanted == 0 { // given at the last moment
+	if s.wanted == 0 { // given just before
 		<-s.given
 		return nil
 	}
@@ -107,8 +106,8 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	return context.Cause(ctx)
 }
 
-// TryGrow takes more bytes if they are to be had without waiting, and reports
-// whether it did. It panics as Grow does.
+// TryGrow takes more bytes if they are free now, and reports whether it did. It panics as
+// Grow does.
 func (s *Share) TryGrow(more int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()
@@ -123,7 +122,7 @@ func (s *Share) check(more int64) {
 	}
 }
 
-// Shrink gives back all but size bytes. It panics if the share has fewer.
+// Shrink returns all bytes except size. It panics if the share has fewer.
 func (s *Share) Shrink(size int64) {
 	b := s.budget
 	b.mu.Lock()
@@ -136,8 +135,8 @@ func (s *Share) Shrink(size int64) {
 	b.serve()
 }
 
-// Release gives everything back. The share must not be used afterwards, except
-// to release it again, which does nothing.
+// Release returns all bytes. The share must not be used afterwards. Releasing it again does
+// nothing.
 func (s *Share) Release() {
 	b := s.budget
 	b.mu.Lock()
@@ -152,8 +151,8 @@ func (s *Share) Release() {
 	b.serve()
 }
 
-// grant gives s more bytes if it is the oldest, or all that are not have room;
-// mu is held.
+// grant gives s more bytes if it is the oldest, or if the part for other shares has room. The
+// caller must hold mu.
 func (b *Budget) grant(s *Share, more int64) bool {
 	oldest := b.shares[0]
 	if s != oldest && b.taken-oldest.size+more > b.common {
@@ -164,9 +163,8 @@ func (b *Budget) grant(s *Share, more int64) bool {
 	return true
 }
 
-// serve gives to those who wait, older ones first, what there is; mu is held. A
-// small wish is not kept back behind a large one that has to wait longer: that
-// one will be the oldest's at last.
+// serve gives free bytes to the shares that wait, older ones first. The caller must hold mu.
+// A small request may overtake a large one, which gets its bytes when it is the oldest.
 func (b *Budget) serve() {
 	for _, s := range b.shares {
 		if s.wanted > 0 && b.grant(s, s.wanted) {

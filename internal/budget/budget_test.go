@@ -13,7 +13,7 @@ import (
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
 
-// take takes a share that must be there at once.
+// take takes a share that must be available at once.
 func take(t *testing.T, b *Budget, size int64) *Share {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -103,7 +103,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 	})
 }
 
-func TestPanics(t *testing.T) {
+func TestMisusePanics(t *testing.T) {
 	b := New(10, 4)
 	s := take(t, b, 2)
 	for name, wrong := range map[string]func(){
@@ -129,11 +129,12 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestManyHolders lets many bodies grow in random steps to random sizes and want
-// a document on top, with contexts that end: all end, and the budget holds.
+// TestManyHolders makes many bodies grow in random steps to random sizes and
+// then need a document, with contexts that end. All of them end, and the budget
+// is kept.
 func TestManyHolders(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
-	synctest.Test(t, func(t *testing.T) { // all waiting for each other is a failure of its own here
+	synctest.Test(t, func(t *testing.T) { // if all wait for each other, the test fails
 		const total, largest = 1000, 300
 		b := New(total, largest)
 		var all sync.WaitGroup

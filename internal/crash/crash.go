@@ -1,17 +1,16 @@
-// Package crash names the points of the program at which a crash is worth a
-// test: between two effects that belong together.
+// Package crash names the points of the program at which a crash is tested: between two
+// effects that belong together.
 //
-// The code that has such a point calls Point. What happens there is the process's
-// matter and no setting of a package: a test sets a Hook, and the command does so
-// for --crash-at. Without a hook a point costs one load.
+// The code calls Point there. The effect belongs to the process and not to a package: a test
+// sets a Hook, and the command does so for --crash-at. Without a hook a point costs one load.
 package crash
 
 import "sync/atomic"
 
 var hook atomic.Pointer[func(point string)]
 
-// Hook has f called at each point of the process; nil ends that. A test that sets
-// a hook must not run beside other tests.
+// Hook sets the function that is called at each point of the process; nil removes it. A test
+// that sets a hook must not run in parallel with other tests.
 func Hook(f func(point string)) {
 	if f == nil {
 		hook.Store(nil)
@@ -20,7 +19,7 @@ func Hook(f func(point string)) {
 	hook.Store(&f)
 }
 
-// Point is where a crash is worth a test. It calls the hook, if there is one.
+// Point calls the hook, if there is one.
 func Point(point string) {
 	if f := hook.Load(); f != nil {
 		(*f)(point)

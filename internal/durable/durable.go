@@ -1,9 +1,9 @@
-// Package durable has the operations on files by which the stores and outputs of
-// a crawl survive a crash: a file that only grows is opened at the length that
-// was committed, another file is replaced as a whole, and a directory is synced.
+// Package durable has the file operations with which the stores and outputs of a crawl survive
+// a crash: opening a growing file at its committed length, replacing another file atomically,
+// and syncing a directory.
 //
-// It owns what these steps are and their order. It does not own the form of a
-// file, its name, or when it is rotated.
+// It owns these steps and their order. It does not own the format of a file, its name, or its
+// rotation.
 package durable
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// NewSuffix ends the name of a file that will replace another when it is whole.
-// A crash can leave such a file. It may be removed.
+// NewSuffix ends the name of a new file that will replace another. A crash can leave one,
+// which may be removed.
 const NewSuffix = ".new"
 
-// MissingError reports a file that is shorter than what was committed of it.
+// MissingError reports a file that is shorter than its committed length.
 type MissingError struct {
 	Name            string
 	Size, Committed int64 // bytes
@@ -30,7 +30,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, but %d were committed: its end is missing", e.Name, e.Size, e.Committed)
 }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir makes the file names in a directory durable.
 func SyncDir(filesystem vfs.FS, name string) error {
 	dir, err := filesystem.OpenDir(name)
 	if err != nil {
@@ -39,8 +39,8 @@ func SyncDir(filesystem vfs.FS, name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// OpenAt opens a file, or creates it, and cuts it to the length that was
-// committed. The caller syncs the directory. A *MissingError: the file is shorter.
+// OpenAt opens a file, or creates it, and cuts it to its committed length. The caller must
+// sync the directory. It returns a *MissingError if the file is shorter.
 func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
 	file, err := filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -61,7 +61,7 @@ func OpenAt(filesystem vfs.FS, name string, length int64) (vfs.File, error) {
 	return file, nil
 }
 
-// cut shortens an open file. A file system that cannot truncate gets a copy.
+// cut shortens an open file. If the file system cannot truncate, it copies the file.
 func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File, error) {
 	if filesystem == vfs.Default {
 		if err := os.Truncate(name, length); err != nil {
@@ -79,8 +79,8 @@ func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File,
 	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 }
 
-// Replace writes a file, in place of another of that name. After a crash it is
-// there whole or not at all.
+// Replace writes a file that replaces the one of that name. After a crash the file is the old
+// or the new one.
 func Replace(filesystem vfs.FS, name string, write func(io.Writer) error) error {
 	return replace(filesystem, name, filesystem.Create, write)
 }
@@ -113,9 +113,9 @@ func replace(filesystem vfs.FS, name string, create func(string, vfs.DiskWriteCa
 // PrivateMode is that of files that no other user may read.
 const PrivateMode = 0o600
 
-// createPrivate creates a file, in place of another of that name, that no other
-// user can open, not even while it is empty. An FS knows no modes: a file on the
-// disk is made before the FS opens it.
+// createPrivate creates a file that replaces the one of that name, and that no other user can
+// open, not even while it is empty. An FS has no modes, so a file on disk is created before the
+// FS opens it.
 func createPrivate(filesystem vfs.FS, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if vfs.Root(filesystem) != vfs.Default {
 		return filesystem.Create(name, category)

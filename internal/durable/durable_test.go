@@ -53,8 +53,8 @@ func failing(filesystem vfs.FS, n int64) vfs.FS {
 	}))
 }
 
-// TestReplaceCrash cuts the power before each operation: the file is the old one
-// or the new one, whole, and the new one if Replace returned nil.
+// TestReplaceCrash cuts the power before each operation. The file is the old
+// one or the new one, whole, and the new one if Replace returned nil.
 func TestReplaceCrash(t *testing.T) {
 	for name, replace := range map[string]func(vfs.FS, string, func(io.Writer) error) error{
 		"Replace": durable.Replace, "ReplacePrivate": durable.ReplacePrivate,
@@ -80,8 +80,8 @@ func TestReplaceCrash(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: an error of the caller leaves the file as it was, and nothing
-// beside it.
+// TestReplaceFails: after an error of the caller the file is unchanged, and
+// there is no other file beside it.
 func TestReplaceFails(t *testing.T) {
 	disk, errText := vfs.NewMem(), errors.New("no text")
 	if err := errors.Join(disk.MkdirAll("d", 0o700), durable.Replace(disk, "d/f", text("old"))); err != nil {
@@ -96,8 +96,8 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// TestReplacePrivate: other users can open the file at no time, even if they made
-// one of its temporary name.
+// TestReplacePrivate: other users can never open the file, even if they created
+// one with its temporary name.
 func TestReplacePrivate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name+durable.NewSuffix, []byte("theirs"), 0o666); err != nil {
@@ -121,8 +121,8 @@ func TestReplacePrivate(t *testing.T) {
 	}
 }
 
-// TestOpenAt: what is behind the committed length is cut off, writing goes on
-// there, and a file that is too short is an error that says so.
+// TestOpenAt: bytes after the committed length are cut off and writing
+// continues there. A file that is too short is an error that says so.
 func TestOpenAt(t *testing.T) {
 	for kind, filesystem := range map[string]vfs.FS{"disk": vfs.Default, "memory": vfs.NewMem()} {
 		dir := t.TempDir()

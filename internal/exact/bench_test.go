@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// BenchmarkStore compares a queue in memory with the same behind a Store: of bulk
-// items, what the Store costs where it has nothing to do, and of exact ones.
+// BenchmarkStore compares a queue in memory with the same queue behind a Store:
+// with bulk items, which the Store only passes on, and with exact ones.
 func BenchmarkStore(b *testing.B) {
 	b.Run("store=queue", func(b *testing.B) {
 		frontiertest.Bench(b, func(b *testing.B, opt frontiertest.Options) frontiertest.Crawl {

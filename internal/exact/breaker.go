@@ -5,73 +5,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/bloomfrontier/crawler/bloomstore"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Breaker is a Set that remembers when the one behind it cannot be asked, and
-// spares callers the time that finding out takes: it answers ErrUnavailable at
-// once then. Now and then one call goes through to find out. Sweep, Lookup and
-// Stats are passed on unchanged. It is safe for concurrent use.
+// Breaker is a Set that remembers when the Set behind it is unavailable, and then returns
+// ErrUnavailable at once instead of waiting for it. Now and then one call goes through. Sweep,
+// Lookup and Stats are passed on unchanged. It is safe for concurrent use.
 type Breaker struct {
 	Set
-	pause time.Duration
-
-	mu   sync.Mutex
-	away bool
-	next time.Time // when a call goes through, while away
+	pause   time.Duration
+	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
 // NewBreaker returns a Breaker in front of set that lets a call through every
 // pause while the set is away; 0 means 2 s.
 func NewBreaker(set Set, pause time.Duration) *Breaker {
-	return &Breaker{Set: set, pause: cmp.Or(pause, 2*time.Second)}
+	pause = cmp.Or(pause, 2*time.Second)
+	return &Breaker{set, pause, gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:     pause,
+		ReadyToTrip: func(gobreaker.Counts) bool { return true }, // at the first failure
+		IsExcluded:  func(err error) bool { return err != nil && !errors.Is(err, frontier.ErrUnavailable) },
+	})}
 }
 
 var errAway = fmt.Errorf("exact: the set did not answer a moment ago: %w", frontier.ErrUnavailable)
 
-// Away reports whether the last call that went through found that the set cannot
-// be asked.
-func (b *Breaker) Away() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.away
-}
+// Away reports whether the last call that went through found the set unavailable.
+func (b *Breaker) Away() bool { return b.circuit.State() != gobreaker.StateClosed }
 
 // try makes a call, unless it is known to fail.
 func (b *Breaker) try(call func() error) error {
-	if !b.enter() {
+	_, err := b.circuit.Execute(func() (struct{}, error) { return struct{}{}, call() })
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return errAway
 	}
-	err := call()
-	away := errors.Is(err, frontier.ErrUnavailable)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case away:
-		b.away, b.next = true, time.Now().Add(b.pause)
-	case err == nil:
-		b.away = false
-	}
 	return err
-}
-
-// enter reports whether a call may go through.
-func (b *Breaker) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.away {
-		return true
-	}
-	now := time.Now()
-	if now.Before(b.next) {
-		return false
-	}
-	b.next = now.Add(b.pause)
-	return true
 }
 
 // Decide implements Set.

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// gate is a Set that counts calls and answers each with err.
+// gate is a Set that counts calls and fails each with err.
 type gate struct {
 	exact.Set
 	mu    sync.Mutex
@@ -42,7 +42,7 @@ func (g *gate) Finish(context.Context, []exact.Finished, []exact.Row) error {
 	return g.call()
 }
 
-func TestBreaker(t *testing.T) {
+func TestBreakerSparesCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{}
 		b := exact.NewBreaker(g, time.Second)
@@ -54,25 +54,25 @@ func TestBreaker(t *testing.T) {
 			}
 		}
 		decide(1, false)
-		g.err = errors.New("a bad statement") // which is no outage
+		g.err = errors.New("a bad statement") // which is not an outage
 		decide(2, false)
 		g.err = frontier.ErrUnavailable
 		decide(3, true)
 		decide(3, true)
-		time.Sleep(time.Second - time.Millisecond)
+		time.Sleep(time.Second)
 		decide(3, true)
-		time.Sleep(time.Millisecond)
-		decide(4, true) // one finds out
+		time.Sleep(time.Nanosecond)
+		decide(4, true) // one call tries
 		decide(4, true)
 		g.err = nil
 		decide(4, true)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second + 1)
 		decide(5, false)
 		decide(6, false)
 	})
 }
 
-// TestOneCallFindsOut: of many that come when the pause is over one goes through.
+// TestOneCallFindsOut: of many calls after the pause one reaches the set.
 func TestOneCallFindsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowGate{err: frontier.ErrUnavailable}
@@ -103,7 +103,8 @@ func (g *slowGate) Decide(context.Context, []exact.Key) ([]exact.Answer, error) 
 	return nil, g.err
 }
 
-// TestOutputHolds: with Hold, Sync outlasts an outage, and ends when it is closed.
+// TestOutputHolds: with Hold, Sync waits until an outage ends or the Store is
+// closed.
 func TestOutputHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{err: frontier.ErrUnavailable}
@@ -129,8 +130,8 @@ func TestOutputHolds(t *testing.T) {
 	})
 }
 
-// TestRelayRuns: it brings in what waits, notices that the set is back though
-// nobody else asks it, and ends with its context.
+// TestRelayRuns: the relay brings in what waits. It notices that the set is
+// back without other calls, and ends with its context.
 func TestRelayRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, exact.Windows{}, 0)
@@ -157,7 +158,7 @@ func TestRelayRuns(t *testing.T) {
 	})
 }
 
-// set changes what fails.
+// set changes the error.
 func (w *weak) set(fails func(op string, call int) (before, after bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,24 +10,24 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Complete implements frontier.Store. The set decides about the exact links
-// first, or they become notes of the outbox while it is away. It hears what
-// became of an exact item after the item's record is safe and before the queue;
-// while it is away that is a note too, unless it takes the records.
+// Complete implements frontier.Store. The set decides about the exact links first; while it is
+// away they become notes of the outbox. It stores the end of an exact item after the item's
+// record is safe and before the queue completes the item. While it is away, the end becomes a
+// note too, unless the set has the records.
 //
-// A repeat of a call whose answer was lost offers what the first one did. A lease
-// belongs to the Store that asked for it: ErrLeaseLost from any other.
+// If an answer was lost, a repeated call offers what the first one did. A lease belongs to the
+// Store that asked for it: another Store returns ErrLeaseLost.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	h := s.leases.get(id)
 	if h == nil && len(done) == 0 {
-		return s.Queue.Complete(ctx, id, nil, update) // of a lease whose granting was not heard of
+		return s.Queue.Complete(ctx, id, nil, update) // the answer to the request for the lease was lost
 	} else if h == nil {
 		return frontier.ErrLeaseLost
 	}
 	switch ended, over := h.state(s.cfg.Now()); {
-	case ended: // a repeat, for which nothing is left to do, or too late
+	case ended: // a repeat with nothing left to do, or too late
 		return s.Queue.Complete(ctx, id, done, update)
-	case over: // what the set said to be new would have to wait for the relay
+	case over: // keys that the set decided to be new would wait for the relay
 		return frontier.ErrLeaseLost
 	}
 	c := &completing{Store: s, h: h, done: slices.Clone(done)}
@@ -49,7 +49,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 type completing struct {
 	*Store
 	h     *holding
-	done  []frontier.Completion // as the queue gets them
+	done  []frontier.Completion // for the queue
 	pages []*page
 	ends  []*ending
 }
@@ -62,17 +62,15 @@ type page struct {
 	refused              map[int]bool // by index in Links
 }
 
-// ending is a completion that finishes an exact item of which the set has not
-// heard yet.
+// ending is a completion that finishes an exact item whose end the set does not have yet.
 type ending struct {
 	*frontier.Completion
 	note  *note
-	wrote bool // its record, in this call
+	wrote bool // this call wrote its record
 }
 
-// decideLinks asks the set about the exact links of all pages at once, but for
-// those of pages about which it was asked before, and writes what it said into
-// them.
+// decideLinks asks the set about the exact links of all pages at once, except pages about which
+// it was asked before, and stores its decisions in the links.
 func (c *completing) decideLinks(ctx context.Context) error {
 	var undecided []offers
 	for i := range c.done {
@@ -103,7 +101,7 @@ func (c *completing) decideLinks(ctx context.Context) error {
 	return nil
 }
 
-// ask gives pages without decisions those of the set.
+// ask stores the decisions of the set in pages without decisions.
 func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	if len(undecided) == 0 {
 		return nil
@@ -128,7 +126,7 @@ func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	return nil
 }
 
-// watch notes which links the queue refuses.
+// watch records which links the queue refuses.
 func (p *page) watch() {
 	tell := p.LinkRefused
 	p.LinkRefused = func(link int, reason frontier.Reason) {
@@ -139,8 +137,8 @@ func (p *page) watch() {
 	}
 }
 
-// finish arranges that the set hears of exact items that end: when their records
-// are synced, now if they have none, or later if it is away.
+// finish arranges that the set stores the ends of exact items: when their records are synced,
+// now if they have none, or later if the set is away.
 func (c *completing) finish(ctx context.Context) error {
 	var bare []*ending
 	away := c.cfg.Set.Away()
@@ -150,22 +148,22 @@ func (c *completing) finish(ctx context.Context) error {
 			continue
 		}
 		e := &ending{Completion: &c.done[i], note: n}
-		e.Untold = away && !c.cfg.Output.cfg.Rows
-		if told := c.cfg.Output.resume(n, e.Untold); told {
-			e.Untold = false
+		e.Unconfirmed = away && !c.cfg.Output.cfg.Rows
+		if confirmed := c.cfg.Output.resume(n, e.Unconfirmed); confirmed {
+			e.Unconfirmed = false
 			continue
 		}
 		c.ends = append(c.ends, e)
 		if e.Record != nil {
 			c.watchRecord(e)
-		} else if !e.Untold {
+		} else if !e.Unconfirmed {
 			bare = append(bare, e)
 		}
 	}
 	return c.finishBare(ctx, bare)
 }
 
-// finishBare tells the set of ends that have no record.
+// finishBare stores the ends of items without a record in the set.
 func (c *completing) finishBare(ctx context.Context, bare []*ending) error {
 	if len(bare) == 0 {
 		return nil
@@ -177,15 +175,14 @@ func (c *completing) finishBare(ctx context.Context, bare []*ending) error {
 	err := c.cfg.Output.finish(ctx, notes, nil)
 	if errors.Is(err, frontier.ErrUnavailable) && !c.cfg.Output.cfg.Rows {
 		for _, e := range bare {
-			e.Untold = true
+			e.Unconfirmed = true
 		}
 		return nil
 	}
 	return err
 }
 
-// noteOf returns the note of an exact item that a completion finishes, nil if it
-// is none.
+// noteOf returns the note of an exact item that a completion finishes, or nil.
 func (c *completing) noteOf(done *frontier.Completion) *note {
 	if done.Disposition != frontier.Finish {
 		return nil
@@ -204,9 +201,9 @@ func (c *completing) noteOf(done *frontier.Completion) *note {
 	return it.end
 }
 
-// watchRecord has the Sync that follows the record tell the set. A record that
-// the set was told of stays: the next worker on the item may never come, and a
-// second record of a round does no harm.
+// watchRecord makes the Sync after the record store the end in the set. A record whose end the
+// set has stays: perhaps no other worker gets the item, and a second record of a round does no
+// harm.
 func (c *completing) watchRecord(e *ending) {
 	record, void := e.Record, e.Void
 	e.Record = func(links frontier.LinkCounts) error {
@@ -214,29 +211,29 @@ func (c *completing) watchRecord(e *ending) {
 			return err
 		}
 		e.wrote = true
-		c.cfg.Output.written(e.note, e.Untold)
+		c.cfg.Output.written(e.note, e.Unconfirmed)
 		return nil
 	}
 	if void == nil {
 		return
 	}
 	e.Void = func() error {
-		if c.cfg.Output.told(e.note) {
+		if c.cfg.Output.confirmed(e.note) {
 			return nil
 		}
 		return void()
 	}
 }
 
-// leaveNothing takes from the next Sync what belongs to a completion that did not
-// go through. A repeat brings it again.
+// leaveNothing removes from the next Sync what belongs to a completion that failed. A repeat adds
+// it again.
 func (c *completing) leaveNothing() {
 	for _, e := range c.ends {
 		c.cfg.Output.drop(e.note)
 	}
 }
 
-// settleAll tells the set what the queue said of the links.
+// settleAll stores in the set what the queue answered to the links.
 func (c *completing) settleAll(ctx context.Context, ended bool) error {
 	heard := hearing{}
 	for _, p := range c.pages {
@@ -249,7 +246,7 @@ func (c *completing) settleAll(ctx context.Context, ended bool) error {
 	}
 	c.h.settle(c.done, ended)
 	for _, e := range c.ends {
-		if e.wrote && !e.Untold && !c.cfg.Output.told(e.note) {
+		if e.wrote && !e.Unconfirmed && !c.cfg.Output.confirmed(e.note) {
 			return fmt.Errorf("exact: %x was completed without a Sync of the Store's Output", e.Item[:4])
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// points are the crash points, as docs/design/exact-urls.md has them.
+// points are the crash points of docs/design/exact-urls.md.
 var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "relayed"}
 
-// TestCrashPoints kills the process at each point in turn, at its first passings:
-// nothing is lost and nothing is in the output twice.
+// TestCrashPoints kills the process at each point, the first times that it
+// passes there. Nothing is lost, and nothing is in the output twice.
 func TestCrashPoints(t *testing.T) {
 	passings := 6
 	if *proof {
@@ -33,7 +33,7 @@ func TestCrashPoints(t *testing.T) {
 						panic(died{at})
 					}
 				}
-				if point == "relayed" { // without notes nothing is
+				if point == "relayed" { // without notes there is nothing to relay
 					w.weak.fails = func(op string, call int) (before, after bool) { return op == "decide" && call%3 == 1, false }
 				}
 				w.run()
@@ -49,8 +49,8 @@ func TestCrashPoints(t *testing.T) {
 	}
 }
 
-// TestAwayAtEachCall has each call of the set fail once, before its effect and
-// after.
+// TestAwayAtEachCall makes each call of the set fail once, before its effect
+// and after it.
 func TestAwayAtEachCall(t *testing.T) {
 	for _, rows := range []bool{false, true} {
 		for _, op := range []string{"decide", "queued", "finish", "stale", "waiting"} {
@@ -75,7 +75,8 @@ func TestAwayAtEachCall(t *testing.T) {
 	}
 }
 
-// TestCrashesAndOutages has processes die and the set go away at random.
+// TestCrashesAndOutages kills processes and makes the set unavailable, both at
+// random.
 func TestCrashesAndOutages(t *testing.T) {
 	runs := 60
 	if *proof {
@@ -111,9 +112,9 @@ func TestCrashesAndOutages(t *testing.T) {
 	}
 }
 
-// TestRelaysAndReconcilersRace has four of each race eight workers of four
-// processes, with a set that is away now and then: nothing is lost, and nothing
-// is in the output twice.
+// TestRelaysAndReconcilersRace runs four relays and four reconcilers beside
+// eight workers of four processes, with a set that is unavailable now and then.
+// Nothing is lost, and nothing is in the output twice.
 func TestRelaysAndReconcilersRace(t *testing.T) {
 	rounds := 3
 	if *proof {
@@ -162,7 +163,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 	}
 }
 
-// until repeats do until stop is closed.
+// until repeats work until stop is closed.
 func (w *world) until(stop chan struct{}, do func()) {
 	for {
 		select {

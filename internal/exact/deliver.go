@@ -8,7 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// drain brings to the set what waits in the outbox, n notes at a time.
+// drain delivers the notes of the outbox, n at a time.
 func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) (total int, err error) {
 	for {
 		notes, err := s.Queue.Notes(ctx, n)
@@ -29,9 +29,9 @@ func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) (tot
 	}
 }
 
-// deliver brings notes to the set, queues those of their links that are new, and
-// then drops the notes. A relay that dies on the way leaves them to another, for
-// whom the set knows what was new; that is stale soon.
+// deliver stores notes in the set, queues those of their links that are new, and then removes the
+// notes. If the relay dies in between, another relay gets the notes. The set then has the links
+// as pending, and soon as stale.
 func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err error) {
 	var ends []Finished
 	var links []frontier.Offer
@@ -58,8 +58,8 @@ func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err er
 	return s.Queue.Delivered(ctx, notes, known, nil)
 }
 
-// deliverLinks decides about links of the outbox and queues those that are new.
-// It returns how many are known; the others are counted by the queue.
+// deliverLinks decides about links of the outbox and queues the new ones. It returns how many are
+// known; the queue counts the others.
 func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known uint64, err error) {
 	if len(links) == 0 {
 		return 0, nil
@@ -82,7 +82,7 @@ func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known
 	return known, err
 }
 
-// offer offers what is new to the queue, tells the set, and returns how many were
+// offer offers new links to the queue, stores the answers in the set, and returns how many were
 // added and refused.
 func (s *Store) offer(ctx context.Context, fresh offers) (counts Offered, err error) {
 	if len(fresh.links) == 0 {

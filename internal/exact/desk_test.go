@@ -13,20 +13,20 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// desk is a world whose calls to the queue are noted.
+// desk is a world that notes the calls to its queue.
 type desk struct {
 	*world
 	asked *asked
 }
 
-// asked is a queue that keeps what it was offered, and fails by plan.
+// asked is a queue that notes its offers, and fails as planned.
 type asked struct {
 	*frontiertest.Memory
 	added    [][]frontier.Offer
 	made     [][]frontier.Completion
 	slow     func()                          // called in Add; nil: nothing
-	late     func()                          // called in Waits; nil: nothing
-	output   frontier.Output                 // synced by Complete itself; nil: by the Memory
+	late     func()                          // called in Waits; nil for nothing
+	output   frontier.Output                 // synced by Complete itself; nil if the Memory does
 	wrote    map[bloomstore.Fingerprint]bool // whose records were written, with output
 	complete error                           // answered by the next Complete, in place of its reply
 	early    bool                            // the Complete that fails has no effect
@@ -62,8 +62,8 @@ func (a *asked) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	return errors.Join(a.Memory.Complete(ctx, id, done, update), fault)
 }
 
-// record does as redisstore does: a record is written once, however often its
-// completion is tried, and each try is synced.
+// record does what redisstore does: it writes a record once, however often its
+// completion is tried, and syncs at each try.
 func (a *asked) record(done []frontier.Completion) error {
 	for i := range done {
 		if done[i].Record != nil && !a.wrote[done[i].Item] {
@@ -129,7 +129,7 @@ func (d *desk) complete(l frontier.Lease, done ...frontier.Completion) error {
 	return d.store.Complete(d.Context(), l.ID, done, frontier.HostUpdate{})
 }
 
-// state checks where the set has a URL.
+// state checks the state of a URL in the set.
 func (d *desk) state(item frontier.Offer, want exact.State, round uint32) {
 	d.Helper()
 	status, err := d.store.Where(d.Context(), item.URL)
@@ -139,7 +139,7 @@ func (d *desk) state(item frontier.Offer, want exact.State, round uint32) {
 	}
 }
 
-// finishAll completes all that can be leased, without links.
+// finishAll completes everything that can be leased, without links.
 func (d *desk) finishAll() {
 	d.Helper()
 	for {
@@ -158,7 +158,7 @@ func (d *desk) finishAll() {
 	}
 }
 
-// decisionsOf returns the decisions that items were offered with.
+// decisionsOf returns the decisions of the offered items.
 func decisionsOf(items []frontier.Offer) (all []frontier.Decision) {
 	for _, item := range items {
 		all = append(all, item.Decision)

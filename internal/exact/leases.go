@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// leases are those that this process asked for, until they are over: what their
-// items are, and what the set said of the links of their pages.
+// leases are the leases of this process until they end: their items, and the decisions of the set
+// about the links of their pages.
 type leases struct {
 	mu    sync.Mutex
 	byID  map[frontier.LeaseID]*holding
@@ -26,17 +26,16 @@ type holding struct {
 	items    map[bloomstore.Fingerprint]*held
 }
 
-// held is an item of a lease in the round it was handed out in; holding.mu guards
-// it.
+// held is an item of a lease, in the round in which it was leased. holding.mu guards it.
 type held struct {
 	class   frontier.Class
 	round   uint32
-	links   *decisions // of its exact links; nil: the set was not asked yet
-	end     *note      // of an exact item that was finished; nil: it was not
-	settled bool       // by a completion that was answered: a repeat does nothing
+	links   *decisions // of its exact links; nil means that the set was not asked yet
+	end     *note      // of an exact item that was finished, or nil
+	settled bool       // by a completion that was answered, so that a repeat does nothing
 }
 
-// keep notes items of a lease that lasts for ttl from when it was asked for.
+// keep stores the items of a lease, which lasts for ttl from asked on.
 func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Time, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,15 +57,14 @@ func (h *holding) keep(items []frontier.Item, asked time.Time, ttl time.Duration
 	h.deadline = asked.Add(ttl)
 	for i := range items {
 		it := &items[i]
-		// One that comes in another round is new again while the lease lasts.
+		// An item of another round is new, although the lease is the same.
 		if before := h.items[it.Fingerprint]; before == nil || before.round != it.Round {
 			h.items[it.Fingerprint] = &held{class: it.Class, round: it.Round}
 		}
 	}
 }
 
-// state returns whether the lease was ended by its worker, and whether it is
-// over.
+// state returns whether the lease was ended by its worker, and whether its time is over.
 func (h *holding) state(now time.Time) (ended, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +79,7 @@ func (h *holding) isSettled(print bloomstore.Fingerprint) bool {
 	return it != nil && it.settled
 }
 
-// settle notes that completions were made.
+// settle records answered completions.
 func (h *holding) settle(done []frontier.Completion, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,8 +92,8 @@ func (h *holding) settle(done []frontier.Completion, ended bool) {
 	}
 }
 
-// item returns what is remembered of an item, and makes it so if need be; mu is
-// held.
+// item returns the held item of a fingerprint, and creates it if necessary. The caller must hold
+// mu.
 func (h *holding) item(print bloomstore.Fingerprint) *held {
 	it := h.items[print]
 	if it == nil {
@@ -105,7 +103,7 @@ func (h *holding) item(print bloomstore.Fingerprint) *held {
 	return it
 }
 
-// sweep forgets the leases that are over, now and then; mu is held.
+// sweep removes the leases that are over, now and then. The caller must hold mu.
 func (l *leases) sweep(now time.Time) {
 	if since := now.Sub(l.swept); since >= 0 && since < time.Second {
 		return
@@ -124,8 +122,8 @@ func (l *leases) get(id frontier.LeaseID) *holding {
 	return l.byID[id]
 }
 
-// Lease implements frontier.Store. While the set has keys that wait, or cannot be
-// asked, the crawl is not over: a relay may bring them.
+// Lease implements frontier.Store. If the set has waiting keys, or is unavailable, the crawl is not
+// over: a relay may queue some.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	asked := s.cfg.Now()
 	grant, err := s.Queue.Lease(ctx, request)
@@ -150,11 +148,11 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	return grant, nil
 }
 
-// idleness is since when the queue has had nothing although the set has keys
-// that wait: whoever was about to queue them should have done so by now.
+// idleness records since when the queue has been empty although the set has waiting keys. After
+// some time the callers that had to queue them must have failed.
 type idleness struct {
 	mu    sync.Mutex
-	since time.Time // zero: it is not so
+	since time.Time // zero means that the queue is not idle
 }
 
 func (i *idleness) begin(now time.Time) {
@@ -171,8 +169,7 @@ func (i *idleness) end() {
 	i.since = time.Time{}
 }
 
-// longerThan reports whether it has been so for longer than d, and begins anew
-// then.
+// longerThan reports whether the queue has been idle for longer than d, and then starts again.
 func (i *idleness) longerThan(d time.Duration, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

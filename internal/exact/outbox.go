@@ -39,8 +39,8 @@ type NoteBatch struct {
 	Receipt   string // identifies the notes to Delivered; only the queue reads it
 }
 
-// Note is a link that the Set has to decide about or, with an Outcome, an item
-// whose end it was not told.
+// Note is a link that the Set has to decide about or, with an Outcome, an item whose end it does
+// not have.
 type Note struct {
 	Item    frontier.Item
 	Outcome frontier.Outcome // empty for a link

@@ -1,7 +1,6 @@
 package exact
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,24 +11,25 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// OutputConfig says where records go. Set is required.
+// OutputConfig configures an Output. Set is required.
 type OutputConfig struct {
 	Set   *Breaker
-	Files frontier.Output // where records are written to; nil: no files
-	// Rows: records go into the set, by Append, so that nothing is completed
-	// while it is away.
+	Files frontier.Output // for records in files; nil means no files
+	// Rows stores records in the set, by Append. Then no item is completed while the set
+	// is away.
 	Rows bool
-	// Hold: while the set is away Sync does not return, unless Hold is closed,
-	// for a store that does not outlive an error of its output. nil: it returns
-	// ErrUnavailable.
-	Hold    <-chan struct{}
-	Timeout time.Duration // of one transaction; 0 means 30 s
+	// Hold makes Sync wait while the set is away, until Hold is closed. It is for a
+	// store that an error of its output ends. With nil, Sync returns ErrUnavailable.
+	Hold <-chan struct{}
 }
 
-// Output is the frontier.Output of a store beside an exact set: between the
-// records' way to the disk and the completion that they belong to, it tells the
-// set what became of exact items, of all that are completed together in one
-// transaction. It is safe for concurrent use, but for Sync.
+// tellTimeout bounds one transaction.
+const tellTimeout = 30 * time.Second
+
+// Output is the frontier.Output of a store with an exact set. Between the sync of the
+// records and the completion to which they belong, it stores the ends of exact items
+// in the set: those of all items that are completed together in one transaction. It
+// is safe for concurrent use, except Sync.
 type Output struct {
 	cfg OutputConfig
 
@@ -40,18 +40,15 @@ type Output struct {
 
 var _ frontier.Output = (*Output)(nil)
 
-// note is the end of an exact item on its way to the set.
+// note is the end of an exact item that the set must store.
 type note struct {
-	finished Finished
-	recorded bool // its record was written: the next Sync tells the set
-	told     bool // the set knows it
+	finished  Finished
+	recorded  bool // its record was written, so the next Sync stores it
+	confirmed bool // the set has stored it
 }
 
 // NewOutput returns an Output with nothing in it.
-func NewOutput(cfg OutputConfig) *Output {
-	cfg.Timeout = cmp.Or(cfg.Timeout, 30*time.Second)
-	return &Output{cfg: cfg}
-}
+func NewOutput(cfg OutputConfig) *Output { return &Output{cfg: cfg} }
 
 // Append adds a record that the next Sync stores in the set. It keeps row.Record.
 func (o *Output) Append(row Row) {
@@ -86,7 +83,7 @@ func (o *Output) Sync() (frontier.Position, error) {
 	}
 }
 
-// tell has the set store what is noted and appended, in one transaction.
+// tell stores all notes and appended records in the set, in one transaction.
 func (o *Output) tell() error {
 	o.mu.Lock()
 	notes, rows := slices.Clone(o.notes), o.rows
@@ -94,11 +91,11 @@ func (o *Output) tell() error {
 	if len(notes)+len(rows) == 0 {
 		return nil
 	}
-	// While others' records wait for this call, it is not the one to find out.
+	// Records of others wait for this call, so it is not the one that probes the set.
 	if !o.cfg.Rows && o.cfg.Set.Away() {
 		return errAway
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), o.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
 	defer cancel()
 	if err := o.finish(ctx, notes, rows); err != nil {
 		return err
@@ -109,7 +106,7 @@ func (o *Output) tell() error {
 	return nil
 }
 
-// finish has the set store notes and rows, in one transaction.
+// finish stores notes and rows in the set, in one transaction.
 func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	finished := make([]Finished, len(notes))
 	for i, n := range notes {
@@ -122,13 +119,13 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, n := range notes {
-		n.told = true
+		n.confirmed = true
 	}
-	o.notes = slices.DeleteFunc(o.notes, func(n *note) bool { return n.told })
+	o.notes = slices.DeleteFunc(o.notes, func(n *note) bool { return n.confirmed })
 	return nil
 }
 
-// written notes that a note's record was written: the next Sync tells the set,
+// written records that the record of a note was written, so that the next Sync stores the note,
 // unless it is put off.
 func (o *Output) written(n *note, putOff bool) {
 	o.mu.Lock()
@@ -137,23 +134,23 @@ func (o *Output) written(n *note, putOff bool) {
 	o.list(n, putOff)
 }
 
-// resume does what written did for a note whose completion is made again. It
-// reports whether the set was told.
-func (o *Output) resume(n *note, putOff bool) (told bool) {
+// resume does what written did, for a repeated completion. It reports whether the set has stored
+// the note.
+func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.list(n, putOff)
-	return n.told
+	return n.confirmed
 }
 
-// list has the next Sync tell the set a note; mu is held.
+// list adds a note to the next Sync. The caller must hold mu.
 func (o *Output) list(n *note, putOff bool) {
-	if n.recorded && !n.told && !putOff && !slices.Contains(o.notes, n) {
+	if n.recorded && !n.confirmed && !putOff && !slices.Contains(o.notes, n) {
 		o.notes = append(o.notes, n)
 	}
 }
 
-// drop takes back a note whose completion did not go through.
+// drop removes a note whose completion failed.
 func (o *Output) drop(n *note) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -162,9 +159,9 @@ func (o *Output) drop(n *note) {
 	}
 }
 
-// told reports whether the set was told a note.
-func (o *Output) told(n *note) bool {
+// confirmed reports whether the set has stored a note.
+func (o *Output) confirmed(n *note) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return n.told
+	return n.confirmed
 }

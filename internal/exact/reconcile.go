@@ -13,8 +13,8 @@ import (
 // Offered counts keys that were offered to the queue again.
 type Offered struct {
 	Offered uint64 `json:"offered"` // pending and queued keys
-	Added   uint64 `json:"added"`   // of these the queue did not have
-	Refused uint64 `json:"refused"` // of these the queue would not take
+	Added   uint64 `json:"added"`   // of these, keys that the queue did not have
+	Refused uint64 `json:"refused"` // of these, keys that the queue refused
 }
 
 func (o *Offered) add(more Offered) {
@@ -23,11 +23,11 @@ func (o *Offered) add(more Offered) {
 	o.Refused += more.Refused
 }
 
-// batch is how many notes and keys are worked on at once.
+// batch is the number of notes or keys in one step.
 const batch = 500
 
-// offerAgain offers those of the waiting keys that the queue does not have; of a
-// refill all of them. One whose URL has no host key any more counts as refused.
+// offerAgain offers the waiting keys that the queue does not have or, with refill, all of them. A
+// key whose URL has no host key any more counts as refused.
 func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
 	keys, err := s.locate(ctx, entries)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (c
 			return counts, err
 		}
 	}
-	const atOnce = 50 // so that little happens between the last look and the offer
+	const atOnce = 50 // so that little changes between the last look-up and the offer
 	for some := range slices.Chunk(keys, atOnce) {
 		if !refill {
 			if some, err = s.waiting(ctx, some); err != nil {
@@ -55,7 +55,7 @@ func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (c
 	return counts, nil
 }
 
-// located is a key that waits, with the host key of its URL.
+// located is a waiting key with the host key of its URL.
 type located struct {
 	Entry
 	host string
@@ -82,7 +82,7 @@ func (s *Store) locate(ctx context.Context, entries []Entry) ([]located, error) 
 	return keys, nil
 }
 
-// offersOf returns the offers of keys that wait, each in its round.
+// offersOf returns the offers of waiting keys, each in its round.
 func offersOf(keys []located) (again offers) {
 	for _, k := range keys {
 		again.add(frontier.Offer{
@@ -93,9 +93,9 @@ func offersOf(keys []located) (again offers) {
 	return again
 }
 
-// missing returns those keys that the queue does not have, and tells the set that
-// it has the others. What has left the queue since the set was read it has left
-// finished: the set knows that, or a note of the outbox, which is brought to it.
+// missing returns the keys that the queue does not have, and marks the others as queued in the set.
+// A key that has left the queue since the set was read is finished: the set has that, or a note of
+// the outbox does, which is delivered first.
 func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
 	items := make([]ItemKey, len(keys))
 	for i, k := range keys {
@@ -122,7 +122,7 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 	return missing, err
 }
 
-// waiting returns those keys that wait by the set.
+// waiting returns the keys that wait according to the set.
 func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located, err error) {
 	for _, k := range keys {
 		key, err := s.cfg.Set.Lookup(ctx, k.Fingerprint)
@@ -142,18 +142,17 @@ type Reconciled struct {
 	Offered
 }
 
-// Reconcile brings both sides together, whatever either of them has lost: it
-// drains the outbox and then offers every pending and queued key to the queue,
-// which passes over what it has; but for keys that have been pending for less
-// than a minute, which somebody is about to offer, or else a relay. It is safe at
-// any time, beside workers and by several at once. progress, unless nil, is called
-// now and then.
+// Reconcile makes set and queue agree, whatever either of them has lost: it delivers the outbox and
+// then offers every pending and queued key to the queue, which ignores those that it has. It leaves
+// out keys that have been pending for less than a minute, because their caller or else a relay will
+// offer them. It is safe at any time, while workers run, and concurrently. progress, unless nil, is
+// called now and then.
 func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
 	return s.reconcile(ctx, false, progress)
 }
 
-// Refill is Reconcile for a queue that was just made anew: nobody is about to offer
-// what he was told is new, so that every pending key is offered.
+// Refill is Reconcile for a queue that was just rebuilt. No caller is about to offer keys to it, so
+// every pending key is offered.
 func (s *Store) Refill(ctx context.Context, progress func(Reconciled)) (Reconciled, error) {
 	return s.reconcile(ctx, true, progress)
 }

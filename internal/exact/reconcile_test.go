@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// TestReconcileAfterLoss: a queue that lost everything gets back what waits, in
-// its round.
+// TestReconcileAfterLoss: a queue that lost everything gets its waiting items
+// back, in their rounds.
 func TestReconcileAfterLoss(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	d.offer(frontier.Added, d.page(2), d.page(5), d.page(4), d.page(3))
@@ -35,9 +35,9 @@ func TestReconcileAfterLoss(t *testing.T) {
 	}
 }
 
-// TestReconcileMeetsCompletion: an item that ends after the set was read, and
-// before the queue is asked for it, is not queued again: the set knows the end, or
-// a note does that was written because the set was away.
+// TestReconcileMeetsCompletion: an item ends after the set was read and before
+// the queue is asked about it. It is not queued again: the set knows the end,
+// or there is a note of it because the set was unavailable.
 func TestReconcileMeetsCompletion(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		d := newDesk(t, exact.Windows{}, 0)
@@ -57,14 +57,14 @@ func TestReconcileMeetsCompletion(t *testing.T) {
 			t.Errorf("away %t: Reconcile = %+v, %v, want %+v", away, got, err, want)
 		}
 		d.state(d.page(2), exact.Failed, 0)
-		if untold := d.asked.made[0][0].Untold; untold != away {
-			t.Errorf("away %t: the completion says %t that the set was not told", away, untold)
+		if unconfirmed := d.asked.made[0][0].Unconfirmed; unconfirmed != away {
+			t.Errorf("away %t: the completion says %t that the set was not told", away, unconfirmed)
 		}
 	}
 }
 
-// TestLossIsFoundAtTheEnd: when the queue has had nothing for a minute, and the
-// set has keys that wait, the relay brings them back.
+// TestLossIsFoundAtTheEnd: if the queue has been empty for a minute and keys
+// wait in the set, the relay queues them again.
 func TestLossIsFoundAtTheEnd(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))

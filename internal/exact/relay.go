@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-// RelayConfig says how a Relay works; its zero value does.
+// RelayConfig configures a Relay. The zero value works.
 type RelayConfig struct {
-	Every      time.Duration // how often the outbox is looked at; 0 means 1 s
-	StaleEvery time.Duration // how often stale keys are looked for, and what is over is swept; 0 means 10 s
-	Batch      int           // notes, keys at once; 0 means 500
+	Batch int // number of notes, or keys, in one step; 0 means 500
 }
 
-// Relay brings to the set what it missed, and to the queue what that missed:
-// notes of the outbox, and keys that somebody was told are new and never queued.
-// It also sweeps keys whose windows are over. Any number of them may run, in any
-// processes.
+const (
+	relayEvery = time.Second      // between two looks at the outbox
+	staleEvery = 10 * time.Second // between two looks for stale keys and expired ones
+)
+
+// Relay delivers the notes of the outbox to the set, and queues keys that were
+// decided to be new but not queued. It also sweeps keys whose windows are over. Any
+// number of them may run, in any processes.
 type Relay struct {
 	*Store
 	cfg RelayConfig
 }
 
-// NewRelay returns a relay between the two sides of store.
+// NewRelay returns a relay between the set and the queue of store.
 func NewRelay(store *Store, cfg RelayConfig) *Relay {
-	cfg.Every = cmp.Or(cfg.Every, time.Second)
-	cfg.StaleEvery = cmp.Or(cfg.StaleEvery, 10*time.Second)
 	cfg.Batch = cmp.Or(cfg.Batch, batch)
 	return &Relay{Store: store, cfg: cfg}
 }
 
-// Run relays until ctx ends. It goes on when one side is away.
+// Run relays until ctx ends. It continues when one side is away.
 func (r *Relay) Run(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.Every)
+	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
-	var stale time.Time // when stale keys were looked for
+	var stale time.Time // last look for stale keys
 	held := false
 	for {
 		err := r.Deliver(ctx)
-		// A set that is away is asked each time: while nothing else asks it
-		// nobody would notice that it is back.
-		if now := time.Now(); err == nil && (now.Sub(stale) >= r.cfg.StaleEvery || r.Store.cfg.Set.Away()) {
+		// A set that is away is asked each time: otherwise, without other calls, it
+		// would not be noticed that it is back.
+		if now := time.Now(); err == nil && (now.Sub(stale) >= staleEvery || r.Store.cfg.Set.Away()) {
 			stale = now
 			err = r.Tidy(ctx)
 		}
@@ -58,20 +58,20 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// log says when the relay cannot go on, and when it can again.
+// log logs that the relay cannot continue, and later that it can.
 func (r *Relay) log(ctx context.Context, err error, held *bool) {
 	log := r.Store.cfg.Logger
 	switch {
 	case err != nil && !*held:
-		log.LogAttrs(ctx, slog.LevelWarn, "exact keys are held up", slog.Any("err", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "relay of exact keys waits", slog.Any("err", err))
 	case err == nil && *held:
-		log.LogAttrs(ctx, slog.LevelInfo, "exact keys go on")
+		log.LogAttrs(ctx, slog.LevelInfo, "relay of exact keys continues")
 	}
 	*held = err != nil
 }
 
-// Tidy does once what Run does now and then: it offers stale keys again, those
-// that the queue has lost at the end of a crawl too, and sweeps.
+// Tidy does once what Run does now and then: it offers stale keys again, including those that the
+// queue has lost at the end of a crawl, and sweeps.
 func (r *Relay) Tidy(ctx context.Context) error {
 	offer := func(entries []Entry) error {
 		_, err := r.offerAgain(ctx, entries, false)
@@ -88,8 +88,8 @@ func (r *Relay) Tidy(ctx context.Context) error {
 	return r.sweep(ctx)
 }
 
-// sweep makes the set forget keys until no more are over. Batches are small and
-// the set is left alone between them, so that a crawl does not notice.
+// sweep deletes expired keys from the set until none is left. It pauses between small batches, so
+// that it does not slow down the crawl.
 func (r *Relay) sweep(ctx context.Context) error {
 	for ctx.Err() == nil {
 		swept, _, err := r.Store.cfg.Set.Sweep(ctx, r.cfg.Batch)
@@ -103,7 +103,7 @@ func (r *Relay) sweep(ctx context.Context) error {
 	return nil
 }
 
-// Deliver brings to the set what waits in the outbox, until nothing does.
+// Deliver delivers the notes of the outbox until there are none.
 func (r *Relay) Deliver(ctx context.Context) error {
 	_, err := r.drain(ctx, r.cfg.Batch, func(int) {})
 	return err

@@ -16,13 +16,13 @@ import (
 type Found uint8
 
 const (
-	ByLink    Found = iota // named by a page, as a link or as what it embeds
-	BySeed                 // a seed, or where one redirects to
-	BySitemap              // listed by a sitemap
+	ByLink    Found = iota // in a page, as a link or as an embedded file
+	BySeed                 // a seed, or the target of its redirects
+	BySitemap              // in a sitemap
 )
 
-// Classes of their own, beside frontier.Bulk, frontier.Exact and
-// frontier.Sitemap. The other rules have those from classOther on.
+// Classes of fixed numbers, in addition to frontier.Bulk, frontier.Exact and
+// frontier.Sitemap. Other rules have the classes from classOther on.
 const (
 	classListed = frontier.Sitemap + 1 // URLs that a sitemap lists
 	classOther  = classListed + 1
@@ -34,8 +34,8 @@ type Rule struct {
 	Text string // as in Rules
 }
 
-// Rules say which items are exact, and what class each has. The zero value has
-// no rule: all items are bulk but sitemap files, which are always exact.
+// Rules say which items are exact, and the class of each. The zero value has no rule: all items are
+// bulk except sitemap files, which are always exact.
 //
 // A rule is one of
 //
@@ -46,15 +46,15 @@ type Rule struct {
 //	re=EXPR     canonical URLs in which the regular expression matches
 //	all         every URL
 //
-// host, re and all look at the URL alone, the others at how it was found. An
-// item has the class of the first rule that it matches, of those on the URL if
-// there is one, so that a URL's class depends as little as can be on the order
-// of discoveries. A class's number is given by its rule, and for those but seeds
-// and sitemaps by its place among them.
+// The rules host, re and all depend on the URL only, the others on how it was
+// found. An item has the class of the first matching rule on the URL, or else of
+// the first matching rule. So a URL's class depends as little as possible on the
+// order of discoveries. The number of a class depends on its rule and, except for
+// seeds and sitemaps, on its position among the other rules.
 type Rules struct {
 	rules   []Rule         // as given
 	classes []rule         // of the same
-	onURL   []*rule        // those that look at the URL alone
+	onURL   []*rule        // those that depend on the URL only
 	onFound []*rule        // the others
 	named   map[string]int // index in classes by name
 }
@@ -66,9 +66,8 @@ type rule struct {
 	match func(link *frontier.Offer, found Found) bool
 }
 
-// ParseRules reads a comma-separated list of rules, or "none". A comma within
-// brackets or behind a backslash belongs to an expression. All faults are
-// reported at once.
+// ParseRules parses a comma-separated list of rules, or "none". A comma within brackets or after a
+// backslash belongs to an expression. The error names all faults.
 func ParseRules(text string) (*Rules, error) {
 	if text == "none" {
 		return NewRules()
@@ -85,7 +84,7 @@ func ParseRules(text string) (*Rules, error) {
 
 const ruleForms = "seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all"
 
-// NewRules returns the rules in their order. All faults are reported at once.
+// NewRules returns the rules in their order. The error names all faults.
 func NewRules(rules ...Rule) (*Rules, error) {
 	r := &Rules{rules: slices.Clone(rules), classes: make([]rule, 0, len(rules)), named: map[string]int{}}
 	var errs []error
@@ -101,7 +100,7 @@ func NewRules(rules ...Rule) (*Rules, error) {
 		switch {
 		case err != nil:
 		case texts[given.Text]:
-			err = errors.New("stands there twice")
+			err = errors.New("is given twice")
 		case taken || made.Name == sitemapFiles:
 			err = fmt.Errorf("another class has the name %q", made.Name)
 		case made.class >= Classes:
@@ -128,7 +127,7 @@ func NewRules(rules ...Rule) (*Rules, error) {
 	return r, nil
 }
 
-// parseRule returns a rule, with class Bulk if it has none of its own.
+// parseRule parses a rule. Its class is Bulk if it has no fixed number.
 func parseRule(given Rule) (rule, error) {
 	r := rule{Rule: given}
 	r.Name = cmp.Or(given.Name, given.Text)
@@ -201,8 +200,8 @@ func hostOf(url string) string {
 	return rest
 }
 
-// splitList splits a list at its commas, but for those within brackets or
-// behind a backslash, and drops empty parts.
+// splitList splits a list at its commas, except those within brackets or after a
+// backslash, and drops empty parts.
 func splitList(text string) (parts []string) {
 	begin, depth := 0, 0
 	cut := func(end int) {
@@ -231,8 +230,8 @@ func splitList(text string) (parts []string) {
 	return parts
 }
 
-// Class returns the class of a link that was found so. A link to a sitemap file
-// (frontier.Sitemap) stays one; otherwise Class reads the link's URL and depth.
+// Class returns the class of a link. A link to a sitemap file (frontier.Sitemap) keeps its class.
+// Otherwise the class depends on the link's URL and depth, and on found.
 func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
 	if link.Class == frontier.Sitemap {
 		return frontier.Sitemap
@@ -247,8 +246,8 @@ func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
 	return frontier.Bulk
 }
 
-// Pure reports whether the class's rule looks at the URL alone, so that every
-// discovery of a URL gives it this class.
+// Pure reports whether the class's rule depends on the URL only, so that every discovery of a URL
+// gives it this class.
 func (r *Rules) Pure(class frontier.Class) bool {
 	rule := r.rule(class)
 	return rule != nil && rule.pure
@@ -273,7 +272,7 @@ func (r *Rules) Name(class frontier.Class) string {
 	return ""
 }
 
-// Text returns the rule that gives a class, for people; "" if there is none.
+// Text returns the rule of a class, or "" if there is none.
 func (r *Rules) Text(class frontier.Class) string {
 	if rule := r.rule(class); rule != nil {
 		return rule.Text
@@ -299,7 +298,7 @@ func (r *Rules) ClassOf(name string) (frontier.Class, bool) {
 // Given returns the rules with their names, in their order.
 func (r *Rules) Given() []Rule { return slices.Clone(r.rules) }
 
-// String returns the rules as ParseRules reads them, without names.
+// String returns the rules in the form that ParseRules parses, without names.
 func (r *Rules) String() string {
 	if len(r.rules) == 0 {
 		return "none"

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-func TestRules(t *testing.T) {
+func TestRulesGiveClasses(t *testing.T) {
 	const deep = 9
 	for _, c := range []struct {
 		rules string
@@ -42,7 +42,8 @@ func TestRules(t *testing.T) {
 		{`re=/p\d{2,3}$,all`, "https://a.test/p12", deep, exact.ByLink, `re=/p\d{2,3}$`},
 		{`re=/a\,b,all`, "https://a.test/a,b", deep, exact.ByLink, `re=/a\,b`},
 		{"all", "https://a.test/", deep, exact.ByLink, "all"},
-		// Rules on the URL go before rules on how it was found, whatever their order.
+		// Rules about the URL come before rules about how it was found, in
+		// whatever order they are given.
 		{"seeds,all", "https://a.test/", 0, exact.BySeed, "all"},
 		{"seeds,depth<=3,host=*.gov,all", "https://b.gov/", 0, exact.BySeed, "host=*.gov"},
 		{"depth<=3, seeds", "https://b.gov/", 0, exact.BySeed, "depth<=3"},
@@ -63,8 +64,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestClassNumbers: they are kept with items, so they depend on nothing but the
-// rules' places.
+// TestClassNumbers: class numbers depend only on the places of the rules,
+// because items store them.
 func TestClassNumbers(t *testing.T) {
 	rules, err := exact.ParseRules("all,seeds,depth<=1,sitemaps,re=x")
 	if err != nil {
@@ -116,7 +117,7 @@ func TestBadRules(t *testing.T) {
 		"depth<1":                     {`"depth<1"`},
 		"host=":                       {"want a host name"},
 		"re=":                         {"it is empty"},
-		"seeds,seeds":                 {"stands there twice"},
+		"seeds,seeds":                 {"is given twice"},
 		"none,seeds":                  {`"none"`},
 		strings.Join(depths(13), ","): {"want at most 12 rules"},
 	} {
@@ -143,7 +144,7 @@ func depths(n int) (rules []string) {
 	return rules
 }
 
-func TestWindows(t *testing.T) {
+func TestParseWindows(t *testing.T) {
 	rules := mustRules(t, "seeds,depth<=1,re=a{1,2}")
 	for text, want := range map[string]exact.Windows{
 		"":                         {},
@@ -179,7 +180,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// FuzzParseRules: what is read is written as it can be read again.
+// FuzzParseRules: rules that were parsed have a text that parses to the same
+// rules.
 func FuzzParseRules(f *testing.F) {
 	for _, text := range []string{"seeds", "none", `re=/a{1,2},depth<=3,host=*.x,all`, `re=[,],re=\,`, "re=(,", "seeds,,all"} {
 		f.Add(text)

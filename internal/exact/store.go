@@ -14,8 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Queue is a whole frontier beside which a set can decide: redisstore's, or one
-// in memory.
+// Queue is a whole frontier with an outbox for a set: redisstore's, or one in memory.
 type Queue interface {
 	frontier.Store
 	frontier.Scope
@@ -25,16 +24,15 @@ type Queue interface {
 	Outbox
 }
 
-// Config says what a Store stands on. All but Output, Now and Logger is
-// required.
+// Config configures a Store. All fields except Output, Now and Logger are required.
 type Config struct {
 	Queue  Queue
 	Set    *Breaker
 	Rules  *Rules
 	Hasher bloomstore.Hasher                // of the crawl
 	Host   func(url string) (string, error) // the host key of a canonical URL
-	Output *Output                          // the queue's; nil: no item is finished through this Store
-	Now    func() time.Time                 // nil means time.Now; tests
+	Output *Output                          // the queue's; nil means that no item is finished through this Store
+	Now    func() time.Time                 // for tests; nil means time.Now
 	Logger *slog.Logger                     // nil discards
 }
 
@@ -61,14 +59,14 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Store is a frontier whose exact items are decided by a set, and whose bulk
-// items are the queue's alone. It asks the set before an exact item is offered
-// to the queue, which then does not ask its filter, and tells it what became of
-// the item before the queue hears that. It is safe for concurrent use.
+// Store is a frontier in which a set decides about exact items, and a queue about
+// bulk items. It asks the set before it offers an exact item to the queue, which
+// then does not ask its filter. It stores the end of an item in the set before it
+// completes the item in the queue. It is safe for concurrent use.
 //
-// Items that the set knows as waiting and the queue does not are brought back by
-// a Relay. One must run, in any process, or a crawl that a crash left with such
-// items does not end.
+// A Relay queues items that wait according to the set but that the queue does not
+// have. One must run, in any process; otherwise a crawl with such items, which a
+// crash can leave, does not end.
 type Store struct {
 	Queue
 	cfg    Config
@@ -78,7 +76,7 @@ type Store struct {
 
 var _ Queue = (*Store)(nil)
 
-// New returns a Store. Its error names what cfg lacks.
+// New returns a Store. Its error names the missing fields of cfg.
 func New(cfg Config) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -87,9 +85,9 @@ func New(cfg Config) (*Store, error) {
 	return &Store{Queue: cfg.Queue, cfg: cfg}, nil
 }
 
-// Add implements frontier.Store. While the set is away it takes no exact item:
-// ErrUnavailable. After another error too the items that the set has decided to
-// be new are queued, by a relay.
+// Add implements frontier.Store. While the set is away it returns ErrUnavailable
+// for exact items. After any other error, a relay queues the items that the set has
+// decided to be new.
 func (s *Store) Add(ctx context.Context, given []frontier.Offer) ([]frontier.Verdict, error) {
 	if !hasExact(given) {
 		return s.Queue.Add(ctx, given)
@@ -116,13 +114,13 @@ func (s *Store) Add(ctx context.Context, given []frontier.Offer) ([]frontier.Ver
 	return verdicts, nil
 }
 
-// Where says where the set has a canonical URL.
+// Where returns the state of a canonical URL in the set.
 func (s *Store) Where(ctx context.Context, url string) (Status, error) {
 	return s.cfg.Set.Lookup(ctx, s.cfg.Hasher.Fingerprint(url))
 }
 
-// isExact reports whether the set decides about an offer. What the queue refuses
-// in any case the set is not asked about.
+// isExact reports whether the set decides about an offer. It does not decide about offers that the
+// queue refuses in any case.
 func isExact(it *frontier.Offer) bool {
 	return it.Class != frontier.Bulk && it.URL != "" && len(it.URL) <= frontier.MaxURLBytes &&
 		it.Host != "" && it.Priority < frontier.Priorities
@@ -133,8 +131,8 @@ func hasExact(links []frontier.Offer) bool {
 	return slices.ContainsFunc(links, func(link frontier.Offer) bool { return isExact(&link) })
 }
 
-// offers are made together. prints holds, index for index, the fingerprints of the
-// exact ones.
+// offers are offers that are made together. prints has, index for index, the
+// fingerprints of the exact ones.
 type offers struct {
 	links  []frontier.Offer
 	prints []bloomstore.Fingerprint
@@ -174,13 +172,13 @@ func keysOf(batches ...offers) (keys []Key) {
 	return keys
 }
 
-// decisions are what the set said of keys that it was asked about together.
+// decisions are the set's answers about keys, asked together.
 type decisions struct {
 	of map[bloomstore.Fingerprint]decided
-	at time.Time // no later than the set's
+	at time.Time // not after the time of the set's decision
 }
 
-// decided is what the set said of one key, as the queue is told it.
+// decided is the set's answer about one key in the form of the queue.
 type decided struct {
 	decision frontier.Decision
 	round    uint32
@@ -200,8 +198,7 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 	return d, nil
 }
 
-// decided turns the set's answer about a key of a class into what the queue is
-// told.
+// decided converts the set's answer about a key of a class for the queue.
 func (r *Rules) decided(answer Answer, class frontier.Class) decided {
 	switch {
 	case !answer.New:
@@ -215,20 +212,20 @@ func (r *Rules) decided(answer Answer, class frontier.Class) decided {
 	}
 }
 
-// isNew reports whether an offer is to be queued.
+// isNew reports whether an offer with this decision is queued.
 func isNew(decision frontier.Decision) bool {
 	return decision == frontier.New || decision == frontier.Promoted || decision == frontier.Again
 }
 
-// Who was told that a key is new may offer it for freshFor; a relay leaves it
-// alone for staleAfter, and has to offer what nobody did.
+// A caller may offer a new key for freshFor. After staleAfter a relay offers a key
+// that its caller did not offer.
 const (
 	freshFor   = 10 * time.Second
 	staleAfter = time.Minute
 )
 
-// apply writes the decisions into the exact ones of offers. What was new too long
-// ago counts as known: the relay offers it.
+// apply stores the decisions in the exact offers. A key that was new too long ago counts as known,
+// because the relay offers it.
 func (d decisions) apply(to offers, now time.Time) {
 	stale := now.Sub(d.at) > freshFor
 	for i := range to.links {
@@ -243,10 +240,10 @@ func (d decisions) apply(to offers, now time.Time) {
 	}
 }
 
-// hearing is what the queue said of new keys: true: they wait there.
+// hearing is the answer of the queue to new keys: true if they wait there.
 type hearing map[Ref]bool
 
-// note notes what became of an offer, by its index. Of equal offers one is enough.
+// note stores the answer to an offer, by its index. Of equal offers one is enough.
 func (h hearing) note(of offers, i int, waits bool) {
 	if it := &of.links[i]; isExact(it) && isNew(it.Decision) {
 		ref := Ref{of.prints[i], it.Round}
@@ -254,14 +251,14 @@ func (h hearing) note(of offers, i int, waits bool) {
 	}
 }
 
-// dropRefused forgets what was refused. A relay may have offered it meanwhile,
+// dropRefused removes the refused keys. A relay may have offered them meanwhile,
 // with another answer.
 func (h hearing) dropRefused() {
 	maps.DeleteFunc(h, func(_ Ref, waits bool) bool { return !waits })
 }
 
-// settle tells the set which new keys the queue has, and which it refused. What
-// the set does not hear a relay finds out.
+// settle stores in the set which new keys the queue has, and which it refused. If
+// that fails, a relay finds out.
 func (s *Store) settle(ctx context.Context, heard hearing) {
 	var queued, refused []Ref
 	for ref, waits := range heard {

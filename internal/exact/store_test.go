@@ -11,8 +11,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// TestDecisions: what the queue is told of each kind of answer and rule.
-func TestDecisions(t *testing.T) {
+// TestDecisionsOfSet: the decision that the queue gets for each kind of answer
+// and rule.
+func TestDecisionsOfSet(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	pure, found, bulk := d.page(2), d.page(1), d.page(3)
 	malformed := frontier.Offer{URL: "", Host: "h", Class: 4}
@@ -35,7 +36,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestRefusedIsWithdrawn: what the queue refuses the set forgets, of links too.
+// TestRefusedIsWithdrawn: the set forgets keys, also of links, that the queue
+// refuses.
 func TestRefusedIsWithdrawn(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 2)
 	first, second, third := d.page(2), d.page(14), d.page(26)
@@ -56,8 +58,9 @@ func TestRefusedIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestAddWhileAway: no exact item is taken, bulk ones are; what was decided but
-// not answered is queued by a relay, and the crawl is not over before.
+// TestAddWhileAway: while the set is unavailable, Add accepts bulk items and no
+// exact ones. A relay queues items that were decided but not answered, and the
+// crawl is not empty before.
 func TestAddWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.weak.fails = func(string, int) (before, after bool) { return false, true }
@@ -83,8 +86,8 @@ func TestAddWhileAway(t *testing.T) {
 	}
 }
 
-// TestLateAddDoesNotWithdraw: what was refused long after it was decided may be
-// queued by a relay by now.
+// TestLateAddDoesNotWithdraw: a key that is refused long after it was decided
+// is not withdrawn, because a relay may have queued it.
 func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 1)
 	d.offer(frontier.Added, frontier.Offer{URL: "https://h0.test/", Host: "h0.test"})
@@ -94,8 +97,8 @@ func TestLateAddDoesNotWithdraw(t *testing.T) {
 	d.state(late, exact.Pending, 0)
 }
 
-// TestRepeatOffersTheSame: a Complete whose reply was lost offers its links as it
-// did, but not when its decisions have become old.
+// TestRepeatOffersTheSame: a Complete whose reply was lost offers its links
+// with the same decisions, unless those are too old.
 func TestRepeatOffersTheSame(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -121,7 +124,8 @@ func TestRepeatOffersTheSame(t *testing.T) {
 	d.state(d.page(2), exact.Queued, 0)
 }
 
-// TestRepeatOfACompletionDecidesNothing: the queue passes over it, links and all.
+// TestRepeatOfACompletionDecidesNothing: a repeated completion does not decide
+// its links, because the queue ignores it.
 func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -137,7 +141,8 @@ func TestRepeatOfACompletionDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLostLeaseDecidesNothing: of a lease that is over, or another process's.
+// TestLostLeaseDecidesNothing: a completion under an expired lease, or under
+// that of another process, decides no links.
 func TestLostLeaseDecidesNothing(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3))
@@ -156,8 +161,8 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLaterLinks: while the set is away a page's exact links are notes, which a
-// relay brings in, and counts.
+// TestLaterLinks: while the set is unavailable the exact links of a page become
+// notes, which a relay queues and counts.
 func TestLaterLinks(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3), d.page(5))
@@ -167,7 +172,7 @@ func TestLaterLinks(t *testing.T) {
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
 	d.must(d.complete(l, c))
 	d.wantDecisions(d.asked.made[0][0].Links, frontier.Later, frontier.Later, frontier.Undecided, frontier.Later)
-	d.tend(d.relay) // nobody to bring them to
+	d.tend(d.relay) // the set is still unavailable
 	d.weak.fails = nil
 	d.tend(d.relay)
 	d.state(d.page(2), exact.Queued, 0)
@@ -177,8 +182,9 @@ func TestLaterLinks(t *testing.T) {
 	}
 }
 
-// TestUntold: the end of an exact item while the set is away is a note.
-func TestUntold(t *testing.T) {
+// TestUnconfirmedEndIsANote: if an exact item ends while the set is
+// unavailable, a note keeps its end.
+func TestUnconfirmedEndIsANote(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
 	l := d.lease()
@@ -189,7 +195,7 @@ func TestUntold(t *testing.T) {
 		t.Fatalf("the first that finds the set away: %v", err)
 	}
 	d.must(d.complete(l, c))
-	if !d.asked.made[1][0].Untold {
+	if !d.asked.made[1][0].Unconfirmed {
 		t.Error("the completion does not say that the set was not told")
 	}
 	d.weak.fails = nil
@@ -199,7 +205,7 @@ func TestUntold(t *testing.T) {
 }
 
 // TestFinishIsTriedAgain: a queue that has written a record does not write it
-// again when the completion is repeated; the set is told all the same.
+// again when the completion is repeated. The set is still told of the end.
 func TestFinishIsTriedAgain(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.asked.output, d.asked.wrote = d.out, map[bloomstore.Fingerprint]bool{}
@@ -214,13 +220,13 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	d.offer(frontier.Added, d.page(5)) // the set is back
 	d.must(d.complete(l, c))
 	d.state(d.page(2), exact.Done, 0)
-	if d.asked.made[1][0].Untold || len(d.files.synced) != 1 {
-		t.Errorf("untold: %t; records %v", d.asked.made[1][0].Untold, d.files.synced)
+	if d.asked.made[1][0].Unconfirmed || len(d.files.synced) != 1 {
+		t.Errorf("unconfirmed: %t; records %v", d.asked.made[1][0].Unconfirmed, d.files.synced)
 	}
 }
 
-// TestVoid: a record of which the set knows stays.
-func TestVoid(t *testing.T) {
+// TestVoidAfterFailure: a record that the set knows is not taken back.
+func TestVoidAfterFailure(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		d := newDesk(t, exact.Windows{}, 0)
 		d.offer(frontier.Added, d.page(2))
@@ -238,7 +244,7 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// TestFinishWithoutRecord: the set is told before the queue.
+// TestFinishWithoutRecord: the set knows the end before the queue does.
 func TestFinishWithoutRecord(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2), d.page(14))
@@ -254,12 +260,12 @@ func TestFinishWithoutRecord(t *testing.T) {
 	d.must(d.complete(l, bare(0)))
 	d.weak.fails = func(string, int) (before, after bool) { return true, false }
 	d.must(d.complete(l, bare(1)))
-	if !d.asked.made[2][0].Untold {
+	if !d.asked.made[2][0].Unconfirmed {
 		t.Error("the completion does not say that the set was not told")
 	}
 }
 
-// TestOtherOutput: a queue that syncs another output is found out.
+// TestOtherOutput: a queue that syncs another output is an error.
 func TestOtherOutput(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
@@ -270,9 +276,9 @@ func TestOtherOutput(t *testing.T) {
 	}
 }
 
-// TestRetried: an item that failed and is offered again has another round in the
-// queue, which the set takes over.
-func TestRetried(t *testing.T) {
+// TestRetriedItemGetsNewRound: an item that failed and is offered again has a
+// new round in the queue, and the set adopts it.
+func TestRetriedItemGetsNewRound(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
 	l := d.lease()
@@ -287,12 +293,12 @@ func TestRetried(t *testing.T) {
 	d.state(d.page(2), exact.Done, 1)
 }
 
-// TestNewAgainUnderOneLease: a key whose window is over is handed out again to who
-// holds the host still. Its links are decided about, and it is finished, as those
-// of any other.
+// TestNewAgainUnderOneLease: a key whose window has ended is leased again to
+// the worker that still holds its host. Its links are decided and it is
+// finished like any other.
 func TestNewAgainUnderOneLease(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: 10 * time.Second}, 0)
-	d.offer(frontier.Added, d.page(2), d.page(6)) // the second keeps the host busy
+	d.offer(frontier.Added, d.page(2), d.page(6)) // the second keeps the host leased
 	l := d.lease()
 	at := slices.IndexFunc(l.Items, func(it frontier.Item) bool { return it.URL == d.page(2).URL })
 	c := d.completion(l.Items[at])

@@ -19,11 +19,11 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// crawl is a Store as the suite wants it: without an outbox of its own, so that
-// the suite takes no decisions.
+// crawl adapts a Store to the suite. It hides the outbox, so that the suite
+// makes no decisions.
 type crawl struct{ frontiertest.Crawl }
 
-// exactly is a crawl all of whose items are exact.
+// exactly is a crawl whose items are all exact.
 type exactly struct{ frontiertest.Crawl }
 
 func (c exactly) Add(ctx context.Context, items []frontier.Offer) ([]frontier.Verdict, error) {
@@ -94,7 +94,7 @@ func openExact(t *testing.T, opt frontiertest.Options) frontiertest.Crawl {
 	return exactly{crawl{openSuite(t, opt, exact.Windows{})}}
 }
 
-func TestSuite(t *testing.T) {
+func TestStorePassesSuite(t *testing.T) {
 	t.Run("mixed", func(t *testing.T) { frontiertest.Run(t, openMixed) })
 	t.Run("exact", func(t *testing.T) { frontiertest.Run(t, openExact) })
 }
@@ -105,8 +105,8 @@ func TestSuiteOfWindows(t *testing.T) {
 	})
 }
 
-// TestModel makes random calls, half of them of exact items.
-func TestModel(t *testing.T) {
+// TestRandomCallsMatchModel makes random calls, half of them of exact items.
+func TestRandomCallsMatchModel(t *testing.T) {
 	runs, steps := 6, 400
 	if *proof {
 		runs, steps = 50, 3000

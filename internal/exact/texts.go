@@ -5,15 +5,14 @@ import (
 	"regexp"
 )
 
-// className matches what stands before a rule that has a name.
+// className matches the name before a rule.
 var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
 
-// Named reports whether text is a rule with the name of its class before it, as
-// in "gov: host=*.gov".
+// Named reports whether text is a rule after the name of its class, such as "gov: host=*.gov".
 func Named(text string) bool { return className.MatchString(text) }
 
-// ParseTexts reads the rules of settings and flags: each text is a rule with the
-// name of its class before it, or a list of rules without names.
+// ParseTexts parses the rules of settings and flags: each text is a rule after the
+// name of its class, or a list of rules without names.
 func ParseTexts(texts []string) (*Rules, error) {
 	var rules []Rule
 	var errs []error

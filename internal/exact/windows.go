@@ -10,16 +10,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Classes is how many classes there are: a store keeps them in four bits.
+// Classes is the number of classes. A store has four bits for a class.
 const Classes = 16
 
-// Windows says for each class how long a finished key counts as seen, from its
-// completion on; 0: for ever. The key is new afterwards, in another round.
+// Windows are how long a finished key of each class counts as seen after its
+// completion; 0 means for ever. Afterwards the key is new again, in another round.
 type Windows [Classes]time.Duration
 
-// ParseWindows reads windows as in "seeds=24h,depth<=1=7d": classes by their
-// names in rules, each with a duration of time.ParseDuration or in days, at least a second; 0 is for ever.
-// It reports all faults at once.
+// ParseWindows reads windows as in "seeds=24h,depth<=1=7d": classes by their names
+// in rules, each with a duration of time.ParseDuration or in days, at least a
+// second; 0 is for ever. It reports all faults at once.
 func ParseWindows(text string, rules *Rules) (Windows, error) {
 	var windows Windows
 	var errs []error
@@ -66,5 +66,5 @@ func parseWindow(text string) (time.Duration, error) {
 	return window, nil
 }
 
-// maxWindow keeps a completion plus its window within what databases hold.
+// maxWindow keeps the end of a window within the range of databases.
 const maxWindow = 36500 * 24 * time.Hour

@@ -20,7 +20,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// files are records: what was appended is there after Sync.
+// files holds records: those that were appended are durable after Sync.
 type files struct {
 	mu      sync.Mutex
 	pending []exact.Ref
@@ -43,12 +43,12 @@ func (f *files) Sync() (frontier.Position, error) {
 	return nil, nil
 }
 
-// output is what the queue has as its output through restarts of its workers.
+// output is the queue's output, which outlives its workers.
 type output struct{ current *exact.Output }
 
 func (o *output) Sync() (frontier.Position, error) { return o.current.Sync() }
 
-// weak is a Set that cannot always be asked. fails decides about one call.
+// weak is a Set that is unavailable at times. fails decides about one call.
 type weak struct {
 	exact.Set
 	mu    sync.Mutex
@@ -108,8 +108,8 @@ func (w *weak) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int)
 	return entries, err
 }
 
-// world is a crawl of a small web: its queue, its set and its records outlive the
-// processes that work on it.
+// world is a crawl of a small web. Its queue, its set and its records outlive
+// its worker processes.
 type world struct {
 	*testing.T
 	pages int
@@ -123,9 +123,9 @@ type world struct {
 	crash func(point string) // nil: no process ever dies
 	rows  bool               // records go into the set
 
-	moment    sync.RWMutex // held while time moves, and shared by calls: none is older at its end
+	moment    sync.RWMutex // held while time moves, and shared by calls, so that no time passes during a call
 	lastLease atomic.Uint64
-	store     *exact.Store // of the process that lives now
+	store     *exact.Store // of the living process
 	relay     *exact.Relay
 }
 
@@ -144,7 +144,7 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 	return w
 }
 
-// start starts a process; what the one before had in memory is gone.
+// start starts a process; the memory of the one before is lost.
 func (w *world) start() {
 	w.files.pending = nil
 	w.store, w.relay = w.process()
@@ -165,8 +165,8 @@ func (w *world) process() (*exact.Store, *exact.Relay) {
 	return store, exact.NewRelay(store, exact.RelayConfig{Batch: 7})
 }
 
-// page returns the n-th page: of three one is bulk, one exact by its URL, and one
-// by how it was found.
+// page returns the n-th page. Of three pages one is bulk, one exact by its URL,
+// and one exact by how it was found.
 func (w *world) page(n int) frontier.Offer {
 	n %= w.pages
 	item := frontier.Offer{Host: fmt.Sprintf("h%d.test", n%4), Depth: uint16(n), Priority: frontier.PriorityPage}
@@ -175,7 +175,8 @@ func (w *world) page(n int) frontier.Offer {
 	return item
 }
 
-// links returns the links of the n-th page; all pages are found from page 0.
+// links returns the links of the n-th page; all pages can be reached from page
+// 0.
 func (w *world) links(n int) []frontier.Offer {
 	return []frontier.Offer{w.page(n + 1), w.page(2 * n), w.page(3*n + 2), w.page(n + 1), w.page(7*n + 5)}
 }
@@ -208,8 +209,9 @@ func (w *world) completion(item frontier.Item) frontier.Completion {
 	return c
 }
 
-// inOneMoment makes a call while no time passes. On a busy machine a goroutine
-// can be left standing between two steps for longer than the steps may take.
+// inOneMoment makes a call while no time passes. On a busy machine the
+// scheduler can pause a goroutine between two steps for longer than the steps
+// may take.
 func (w *world) inOneMoment(call func()) {
 	w.moment.RLock()
 	defer w.moment.RUnlock()
@@ -224,13 +226,13 @@ func (w *world) whileAway(call func() error) error {
 		if !errors.Is(err, frontier.ErrUnavailable) {
 			return err
 		}
-		time.Sleep(20 * time.Microsecond) // workers back off, or they would keep each other out
+		time.Sleep(20 * time.Microsecond) // workers back off, or they would block each other
 	}
 	return errors.New("the set was away ten thousand times in a row")
 }
 
-// work leases one host and completes what it gets, some items at once. over: there
-// is nothing left to do.
+// work leases one host and completes its items, some of them at once. over
+// reports that there is nothing left to do.
 func (w *world) work(store *exact.Store) (over bool) {
 	grant, err := store.Lease(w.Context(), frontier.LeaseRequest{Worker: "w", IDs: []frontier.LeaseID{w.leaseID()}, InFlight: 1})
 	if err != nil {
@@ -264,7 +266,7 @@ func (w *world) work(store *exact.Store) (over bool) {
 	return grant.Empty
 }
 
-// tend has a relay do once what it does all the time.
+// tend makes a relay do one round of its work.
 func (w *world) tend(relay *exact.Relay) {
 	for _, do := range []func(context.Context) error{relay.Deliver, relay.Tidy} {
 		var err error
@@ -314,7 +316,7 @@ func (w *world) run() {
 // died is what crash points panic with.
 type died struct{ point string }
 
-// survive calls do, and starts another process when the one that did it died.
+// survive makes calls, and starts another process if theirs died.
 func (w *world) survive(do func()) {
 	defer func() {
 		switch found := recover().(type) {
@@ -329,7 +331,7 @@ func (w *world) survive(do func()) {
 }
 
 // verify checks that every page is in the output once, and that queue and set
-// agree that all is done.
+// agree that all pages are done.
 func (w *world) verify() {
 	w.Helper()
 	records := w.files.synced

@@ -23,15 +23,15 @@ type reference struct {
 	nofollow bool
 }
 
-// collector gathers what elements say. References become URLs when all were
-// seen, because a <base> may stand behind links that it applies to.
+// collector collects references from elements. They become URLs at the end, because
+// a <base> may come after links to which it applies.
 type collector struct {
 	opt        Options
 	references []reference
 	index      map[string]int32 // of a reference's text in references
 	tooMany    int
 	texts      []LinkText // of references, index for index; only with Options.LinkTexts
-	open       int32      // the reference of the <a> that is open; -1: none
+	open       int32      // the reference of the <a> that is open; -1 means none
 	openText   []byte     // its text so far
 
 	title           string
@@ -39,7 +39,7 @@ type collector struct {
 	base, canonical string
 	refresh         string
 	hasBase         bool
-	asks            robots.Tag // what its robots meta tags ask for
+	asks            robots.Tag // of its robots meta tags
 }
 
 func newCollector(opt Options) *collector {
@@ -59,7 +59,7 @@ func (o Options) check(base canon.URL) error {
 	return nil
 }
 
-// reads reports whether element looks at tags of this name.
+// reads reports whether element handles tags of this name.
 func (c *collector) reads(tag atom.Atom) bool {
 	switch tag {
 	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Meta, atom.Link:
@@ -71,11 +71,11 @@ func (c *collector) reads(tag atom.Atom) bool {
 	return false
 }
 
-// element takes what a tag says.
+// element handles a start tag.
 func (c *collector) element(tag atom.Atom, attrs []html.Attribute) {
 	switch tag {
 	case atom.A:
-		c.closeAnchor() // the parser ends one where another begins
+		c.closeAnchor() // the parser ends an anchor where another begins
 		if i := c.addRel(Anchor, attrs); c.opt.LinkTexts {
 			c.open, c.openText = i, c.openText[:0]
 		}
@@ -98,13 +98,13 @@ func (c *collector) element(tag atom.Atom, attrs []html.Attribute) {
 	}
 }
 
-// asset takes the links of what a page embeds.
+// asset adds the references of embedded files.
 func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 	switch tag {
 	case atom.Img:
 		c.addValue(Image, attrs, "src")
 		c.addSrcset(attrs, "srcset")
-	case atom.Image: // in SVG; elsewhere the parser makes it an img
+	case atom.Image: // in SVG; elsewhere the parser turns it into an img
 		c.addValue(Image, attrs, "src")
 		c.addValue(Image, attrs, "href")
 		c.addSrcset(attrs, "srcset")
@@ -131,7 +131,7 @@ func (c *collector) asset(tag atom.Atom, attrs []html.Attribute) {
 	}
 }
 
-// link takes a <link>: what its rel says decides what it is.
+// link handles a <link>, whose kind depends on its rel.
 func (c *collector) link(attrs []html.Attribute) {
 	if c.opt.Assets {
 		c.addSrcset(attrs, "imagesrcset")
@@ -151,8 +151,8 @@ func (c *collector) link(attrs []html.Attribute) {
 	}
 }
 
-// relKind returns what a <link> with that rel, to that media type, points to;
-// false: to nothing that one could fetch.
+// relKind returns the kind of a <link> with that rel, to that media type. ok is
+// false if there is nothing to fetch.
 func relKind(rel, media string) (kind Kind, ok bool) {
 	kind = Resource
 	for word := range words(rel) {
@@ -177,8 +177,7 @@ func relKind(rel, media string) (kind Kind, ok bool) {
 	return kind, true
 }
 
-// isPage reports whether a link that names this media type, or none, leads to a
-// page.
+// isPage reports whether a link with this media type, or none, leads to a page.
 func isPage(media string) bool {
 	media, _, _ = strings.Cut(media, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -188,7 +187,7 @@ func isPage(media string) bool {
 	return false
 }
 
-// meta takes the robots and refresh tags.
+// meta handles the robots and refresh tags.
 func (c *collector) meta(attrs []html.Attribute) {
 	content, has := value(attrs, "content")
 	if !has {
@@ -225,7 +224,7 @@ func collapsed(text string, most int) string {
 	return strings.Clone(text)
 }
 
-// addRel takes the link of an <a> or <area>, and returns its reference, -1 for none.
+// addRel adds the reference of an <a> or <area>, and returns its index, or -1.
 func (c *collector) addRel(kind Kind, attrs []html.Attribute) int32 {
 	href, has := value(attrs, "href")
 	if !has {
@@ -251,8 +250,8 @@ func (c *collector) addSrcset(attrs []html.Attribute, name string) {
 	}
 }
 
-// add takes one reference and returns its index, -1 if there are too many. Its
-// fragment is cut off first: '#' ends a URL wherever it stands.
+// add adds one reference and returns its index, or -1 if there are too many. Its
+// fragment is removed first: '#' ends a URL at any position.
 func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
 	text, _, _ = strings.Cut(text, "#")
 	if i, known := c.index[text]; known {

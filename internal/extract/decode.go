@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// bodyCharset is what a body was read as.
+// bodyCharset is the charset of a body.
 type bodyCharset struct {
 	name  string
 	query *queryEncoder // for the queries of its references; nil means UTF-8
@@ -16,14 +16,14 @@ type bodyCharset struct {
 
 // decode returns body in UTF-8, and the charset that a byte order mark, the
 // header or a meta tag names, in this order. It shares body's bytes when there
-// is nothing to convert. version is that of the canonical form.
-func decode(body []byte, contentType string, version int) ([]byte, bodyCharset) {
+// is nothing to convert.
+func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	enc, name, certain := charset.DetermineEncoding(body, contentType)
 	switch {
 	case name == "windows-1252" && !certain && !namesCharset(body) && utf8.Valid(body):
-		name = "utf-8" // the default for a body that names none, though its bytes do
+		name = "utf-8" // the default for a body that names no charset
 	case name == "replacement":
-		name = "utf-8" // the standard shows nothing of such a page; its ASCII is readable
+		name = "utf-8" // the standard shows nothing of such pages, but their ASCII is readable
 	}
 	switch name {
 	case "utf-8":
@@ -32,11 +32,11 @@ func decode(body []byte, contentType string, version int) ([]byte, bodyCharset) 
 		text, _, _ := transform.Bytes(enc.NewDecoder(), body)
 		return bytes.TrimPrefix(text, []byte("\uFEFF")), bodyCharset{name: name}
 	}
-	query := newQueryEncoder(name, version)
+	query := newQueryEncoder(name)
 	if name != "iso-2022-jp" && isASCII(body) {
 		return body, bodyCharset{name, query}
 	}
-	text, _, _ := transform.Bytes(enc.NewDecoder(), body) // decoders replace, they do not fail
+	text, _, _ := transform.Bytes(enc.NewDecoder(), body) // decoders replace invalid bytes and do not fail
 	return text, bodyCharset{name, query}
 }
 

@@ -22,8 +22,8 @@ var (
 	pagesFlag = flag.Int("pages", 300, "random pages to compare")
 )
 
-// TestTokensEqualDocument compares both ways to read a page on random pages
-// whose elements stand where they may.
+// TestTokensEqualDocument compares both ways to read a page, on random pages
+// whose elements are in valid places.
 func TestTokensEqualDocument(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
 	dice := rand.New(rand.NewPCG(*seedFlag, 0))
@@ -45,7 +45,7 @@ func TestTokensEqualDocument(t *testing.T) {
 	}
 }
 
-// randomPage writes a page that is valid but for what authors get away with.
+// randomPage writes a page that is valid except for common mistakes.
 func randomPage(dice *rand.Rand) string {
 	var b strings.Builder
 	pick := func(of ...string) string { return of[dice.IntN(len(of))] }
@@ -72,7 +72,7 @@ func randomPage(dice *rand.Rand) string {
 	return b.String()
 }
 
-// writeContent writes elements that may stand in a body, nested up to depth.
+// writeContent writes elements that may occur in a body, nested up to depth.
 func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth int) {
 	for range dice.IntN(5) {
 		q := []string{`"`, `'`}[dice.IntN(2)]
@@ -112,8 +112,8 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 // text, or drop a part of the page that the tokenizer reads.
 var drawing = regexp.MustCompile(`(?i)<(svg|math)`)
 
-// FuzzHTML: no body makes either way of reading panic, no link of the document
-// is missing from the tokens (but in drawings), and what is found is canonical.
+// FuzzHTML: no body makes either way of reading panic. The tokens have every
+// link of the document, except in drawings, and each link is canonical.
 func FuzzHTML(f *testing.F) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for range 5 {

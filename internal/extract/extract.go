@@ -1,11 +1,10 @@
 // Package extract finds the outlinks of an HTML body.
 //
-// It owns the reading of one body: its charset, title, base, robots meta tags
-// and links. It fetches nothing, and decides nothing about scope or about
-// obeying what a page asks for (package fetcher does). A header that says the
-// same as a meta tag, X-Robots-Tag or Link, is its caller's business. No links
-// to it are where a form is sent, which is for people to fill in, what scripts
-// and styles name, and the text of a frame's srcdoc.
+// It owns the reading of one body: its charset, title, base, robots meta tags and
+// links. It fetches nothing, and applies no rules: scope and robots meta tags are
+// up to package fetcher, and so are the headers X-Robots-Tag and Link. Form
+// actions, which people fill in, references in scripts and styles, and the text of
+// a frame's srcdoc are not links.
 package extract
 
 import (
@@ -22,13 +21,12 @@ const (
 	// DefaultMaxLinks is the number of references that are taken from one page
 	// unless Options say otherwise.
 	DefaultMaxLinks = 100_000
-	// MaxLinkBytes is how long the references of one page may be together, each
-	// with its base: by a long base 1 MB can name 100,000 URLs of 8 KB.
+	// MaxLinkBytes bounds the total length of the references of one page, each with
+	// its base: with a long base, 1 MB can name 100,000 URLs of 8 KB.
 	MaxLinkBytes = 32 << 20
 )
 
-// No document is built of more than MaxDocumentBytes of text, nor one that could
-// take more than MaxDocumentMemory.
+// Bounds of a document: the bytes of its text, and the memory that it could take.
 const (
 	MaxDocumentBytes  = 4 << 20
 	MaxDocumentMemory = documentFactor * MaxDocumentBytes
@@ -37,29 +35,29 @@ const (
 	documentFactor = 8
 )
 
-// Options say what to take from a page.
+// Options select what is extracted from a page.
 type Options struct {
 	Canon        *canon.Canonicalizer // required
 	Assets       bool                 // also links of kinds that are assets, see Kind.Asset
-	FastLinks    bool                 // read tokens, build no document: Page.Document parses when asked
+	FastLinks    bool                 // read tokens and build no document; Page.Document then parses on demand
 	MaxLinks     int                  // distinct references to take; 0 means DefaultMaxLinks
 	ProductToken string               // meta tags of this name count beside those of "robots"
 	LinkTexts    bool                 // fill Page.LinkTexts
 
-	// Room is asked before a document is built that takes up to so many bytes,
-	// MaxDocumentMemory at most. If there is none, links are read from the
-	// tokens; Page.Document asks again. nil: there is.
+	// Room is called before a document is built, with the bytes that it may take, at most
+	// MaxDocumentMemory. If it returns false, links are read from the tokens; Page.Document calls
+	// it again. It is optional.
 	Room func(bytes int64) bool
-	// GiveUp is asked every few KiB while a document is built. Some pages are
-	// made to take minutes; when it returns true they are read from the tokens,
-	// which takes time in proportion to the page. nil: never.
+	// GiveUp is called every few KiB while a document is built, because some pages
+	// are made to take minutes. If it returns true, links are read from the tokens,
+	// in time proportional to the page. It is optional.
 	GiveUp func() bool
 
-	// Resolving is called when the references were found, before they become
-	// URLs; nil: nobody wants to know.
+	// Resolving is called after the references were found, before they become URLs. It is
+	// optional.
 	Resolving func()
-	// OnRefused is told each reference that is no link, and why, unless it is
-	// nil. Those that are TooMany it is not told.
+	// OnRefused is called for each reference that is no link, with the reason, except those that
+	// are TooMany. It is optional.
 	OnRefused func(text string, err error)
 }
 
@@ -70,7 +68,7 @@ type Link struct {
 	Nofollow bool // rel=nofollow wherever it stands
 }
 
-// Page is what a body says. It is not safe for concurrent use.
+// Page is the result of reading a body. It is not safe for concurrent use.
 type Page struct {
 	Title     string     // white space collapsed, at most MaxTitleBytes
 	Charset   string     // what the body was read as, by its name in the Encoding standard
@@ -88,8 +86,8 @@ type Page struct {
 	TooLong   int
 	TooMany   int // beyond Options.MaxLinks or MaxLinkBytes, not canonicalised; repeats count
 
-	// Lack is why there is no document, as far as one was asked for: links were
-	// read from the tokens, none is lost.
+	// Lack is why there is no document, if one was asked for. Links were then read from the
+	// tokens, and none is lost.
 	Lack Lack
 
 	opt      Options
@@ -107,10 +105,10 @@ const (
 	TooLarge          // more than MaxDocumentBytes
 	TooHeavy          // may become larger than MaxDocumentMemory
 	TooSlow           // Options.GiveUp
-	NoRoom            // Options.Room; there may be some later
+	NoRoom            // Options.Room returned false; it may not later
 )
 
-// String says why there is no document.
+// String describes why there is no document.
 func (l Lack) String() string {
 	return [...]string{
 		"there is one", "more than 512 elements are open at once", "it would have more than 4 MiB of text",
@@ -118,14 +116,14 @@ func (l Lack) String() string {
 	}[l]
 }
 
-// HTML reads a body that was served with contentType, the header's value, from
-// base. It keeps a reference to body. The only error is a missing Options.Canon
-// or base: no body is wrong enough for one.
+// HTML reads a body from base that was served with contentType, the value of the header. It keeps a
+// reference to body. It returns an error only if Options.Canon or base is missing: any body is
+// accepted.
 func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, error) {
 	if err := opt.check(base); err != nil {
 		return nil, err
 	}
-	text, charset := decode(body, contentType, opt.Canon.Version())
+	text, charset := decode(body, contentType)
 	page := &Page{Charset: charset.name, text: text, opt: opt}
 	found := newCollector(opt)
 	if opt.FastLinks || !page.parse() {
@@ -140,9 +138,9 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 	return page, nil
 }
 
-// Document returns the parsed body, the same at every call. It is empty for a
-// page that has none: then Lack says why. Of a page that had NoRoom the next
-// call may return another.
+// Document returns the parsed body, the same at every call. It is empty for a page
+// without a document; Lack then has the reason. If that is NoRoom, the next call
+// may return another document.
 func (p *Page) Document() *goquery.Document {
 	if p.document != nil {
 		return p.document
@@ -156,8 +154,7 @@ func (p *Page) Document() *goquery.Document {
 
 // parse builds the tree of the body, or sets Lack.
 //
-// Scripting is off for the parser, as it is for us: what <noscript> holds are
-// elements, not text.
+// Scripting is off for the parser: <noscript> contains elements, not text.
 func (p *Page) parse() (parsed bool) {
 	p.Lack = p.lack()
 	if p.Lack != LacksNothing {
@@ -176,7 +173,7 @@ func (p *Page) parse() (parsed bool) {
 	return err == nil
 }
 
-// lack says, as far as it can be known before, why there can be no document.
+// lack returns why there can be no document, as far as that is known before parsing.
 func (p *Page) lack() Lack {
 	if len(p.text) > MaxDocumentBytes {
 		return TooLarge
@@ -191,7 +188,7 @@ func (p *Page) lack() Lack {
 	return LacksNothing
 }
 
-// yielding reads a text in small parts and asks before each whether to go on.
+// yielding reads a text in small parts and calls GiveUp before each.
 type yielding struct {
 	text   []byte
 	giveUp func() bool

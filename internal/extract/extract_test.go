@@ -26,7 +26,7 @@ func read(t *testing.T, body, contentType string, opt Options) (tree, tokens *Pa
 	return pages[0], pages[1]
 }
 
-// lines spells out the links of a page: "a https://… nofollow".
+// lines returns the links of a page as text: "a https://… nofollow".
 func lines(p *Page) string {
 	var b strings.Builder
 	for _, l := range p.Links {
@@ -39,13 +39,13 @@ func lines(p *Page) string {
 	return b.String()
 }
 
-// summary spells out everything else that a page says.
+// summary returns everything else about a page as text.
 func summary(p *Page) string {
 	return fmt.Sprintf("title %q, charset %s, base %s, canonical %q, refresh %q, nofollow %t, noindex %t, malformed %d, scheme %d, long %d, many %d",
 		p.Title, p.Charset, p.Base, p.Canonical, p.Refresh, p.Nofollow, p.Noindex, p.Malformed, p.BadScheme, p.TooLong, p.TooMany)
 }
 
-func TestLinks(t *testing.T) {
+func TestLinksOfPage(t *testing.T) {
 	tests := []struct {
 		name, body, want string
 		assets           bool
@@ -131,7 +131,7 @@ func TestRefusedReferencesAreCountedOnce(t *testing.T) {
 	}
 }
 
-// TestLongBase: what a page names is bounded by length too.
+// TestLongBase: the length of what a page names is bounded too.
 func TestLongBase(t *testing.T) {
 	var body strings.Builder
 	body.WriteString("<base href='/" + strings.Repeat("x", 8000) + "/'>")
@@ -174,7 +174,7 @@ func TestPageFacts(t *testing.T) {
 	}
 }
 
-func TestCharset(t *testing.T) {
+func TestCharsetOfBody(t *testing.T) {
 	utf16 := "\xff\xfe" + strings.Join(strings.Split("<a href='?q=%E4'><title>x</title>", ""), "\x00") + "\x00"
 	tests := []struct {
 		name, contentType, body, charset, title, link string

@@ -18,7 +18,7 @@ import (
 
 var proof = flag.Bool("proof", false, "hostile pages at full size")
 
-// hostile are ways to make a page of some size that is hard to read.
+// hostile are ways to make a page of a given size that is hard to read.
 var hostile = []struct {
 	name string
 	page func(dice *rand.Rand, size int) []byte
@@ -78,12 +78,13 @@ var hostile = []struct {
 	}},
 }
 
-// repeat makes pages of one text, over and over.
+// repeat makes pages of one repeated text.
 func repeat(text string) func(*rand.Rand, int) []byte {
 	return func(_ *rand.Rand, size int) []byte { return bytes.Repeat([]byte(text), 1+size/len(text)) }
 }
 
-// counted makes pages of a text with two numbers in it that are always others.
+// counted makes pages of a repeated text with two numbers in it that always
+// differ.
 func counted(begin, text, end string) func(*rand.Rand, int) []byte {
 	return func(_ *rand.Rand, size int) []byte {
 		b := bytes.NewBufferString(begin)
@@ -94,9 +95,9 @@ func counted(begin, text, end string) func(*rand.Rand, int) []byte {
 	}
 }
 
-// TestHostilePagesAtOnce has 1,000 pages in the process's hands at once, bounded
-// as a worker bounds them: one budget for bodies and documents, as many pages
-// being read as there are processors, a second for a document. Each must be read,
+// TestHostilePagesAtOnce reads 1,000 pages at once, with the bounds of a
+// worker: one budget for bodies and documents, as many pages read at a time as
+// there are processors, and a second for each document. Every page must be read
 // soon, and the process must stay small.
 func TestHostilePagesAtOnce(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
@@ -170,8 +171,7 @@ func TestHostilePagesAtOnce(t *testing.T) {
 	}
 }
 
-// residentBytes returns how much memory the process has; 0 where that is not to
-// be known.
+// residentBytes returns the memory of the process; 0 if that is unknown.
 func residentBytes() uint64 {
 	file, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -184,8 +184,8 @@ func residentBytes() uint64 {
 	return resident * uint64(os.Getpagesize())
 }
 
-// raceDetector reports whether the test was built with -race, which takes
-// memory of its own.
+// raceDetector reports whether the test was built with -race, which uses memory
+// of its own.
 func raceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
 	for _, s := range info.Settings {

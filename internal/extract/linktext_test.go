@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLinkTexts: what a page says of its links, index for index, read either way.
+// TestLinkTexts: both ways of reading return the text of each link, index for
+// index.
 func TestLinkTexts(t *testing.T) {
 	long := strings.Repeat("é", MaxAnchorBytes)
 	for body, want := range map[string][]LinkText{
@@ -30,6 +31,6 @@ func TestLinkTexts(t *testing.T) {
 		}
 	}
 	if tree, tokens := read(t, "<a href=a rel=me>x</a>", "text/html", Options{}); tree.LinkTexts != nil || tokens.LinkTexts != nil {
-		t.Error("texts are there although nobody asked")
+		t.Error("texts are there without the option")
 	}
 }

@@ -17,26 +17,19 @@ import (
 // encoding"): a page in windows-1251 that links to ?q=да means %E4%E0. It is for
 // one goroutine.
 type queryEncoder struct {
-	encoder      transform.Transformer // fails on what the charset lacks
-	amend        *strings.Replacer     // of queries, before they are encoded; may be nil
-	perCharacter bool                  // each character is encoded alone
+	encoder transform.Transformer // fails on what the charset lacks
+	amend   *strings.Replacer     // of queries, before they are encoded; may be nil
 
 	src, dst, out []byte // reused
 }
 
-// newQueryEncoder returns the encoder of a charset for a version of the
-// canonical form: what becomes of a query is part of the form.
-func newQueryEncoder(charset string, version int) *queryEncoder {
+// newQueryEncoder returns the encoder of a charset.
+func newQueryEncoder(charset string) *queryEncoder {
 	// Not the encoder that package charset returns, which writes &#960; for what
 	// the charset lacks.
-	q := &queryEncoder{encoder: transform.Nop}
+	q := &queryEncoder{encoder: transform.Nop, amend: amendments[charset]}
 	if enc, err := htmlindex.Get(charset); err == nil {
 		q.encoder = enc.NewEncoder().Transformer
-	}
-	if version == 1 {
-		q.perCharacter = true // in ISO-2022-JP each character has its own escape sequences
-	} else {
-		q.amend = amendments[charset]
 	}
 	return q
 }
@@ -88,9 +81,6 @@ func (q *queryEncoder) encode(ref string) string {
 		q.out = append(q.out, query[:n]...) // an ASCII character is itself in each charset
 		query = query[n:]
 		for n = 0; n < len(query) && query[n] >= utf8.RuneSelf; n++ {
-		}
-		if q.perCharacter && n > 0 {
-			_, n = utf8.DecodeRuneInString(query)
 		}
 		q.appendEncoded(query[:n])
 		query = query[n:]

@@ -1,16 +1,13 @@
 package extract
 
 import (
-	"bufio"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-func TestQueries(t *testing.T) {
+func TestQueriesInCharset(t *testing.T) {
 	for _, tt := range []struct{ charset, ref, want string }{
 		{"windows-1251", "/да?q=да нет&π#ü", "/да?q=%E4%E0 %ED%E5%F2&%26%23960%3B#%26%23252%3B"},
 		{"windows-1251", "/да", "/да"},
@@ -21,7 +18,7 @@ func TestQueries(t *testing.T) {
 		{"shift_jis", "?−本", "?%81|%96{"},
 		{"shift_jis", `?¥‾\~ｱ`, `?\~\~%B1`},
 		{"euc-jp", "?−本", "?%A1%DD%CB%DC"},
-		// The state of the encoder lasts from one character to the next.
+		// The state of the encoder is kept between characters.
 		{"iso-2022-jp", "?q=日本", `?q=%1B$BF|K\%1B(B`},
 		{"iso-2022-jp", "?日本a語#日", `?%1B$BF|K\%1B(Ba%1B$B8l%1B(B#%1B$BF|%1B(B`},
 		{"iso-2022-jp", "?日\n\t本", `?%1B$BF|K\%1B(B`},
@@ -30,7 +27,7 @@ func TestQueries(t *testing.T) {
 		{"iso-2022-jp", "?−ｱﾞﾟ｡", `?%1B$B!]%%22!+!,!%23%1B(B`},
 		{"iso-2022-jp", "?\x0eA", "?%26%2365533%3BA"},
 	} {
-		if got := newQueryEncoder(tt.charset, canon.Version).encode(tt.ref); got != tt.want {
+		if got := newQueryEncoder(tt.charset).encode(tt.ref); got != tt.want {
 			t.Errorf("%s: %+q is %+q, want %+q", tt.charset, tt.ref, got, tt.want)
 		}
 	}
@@ -38,63 +35,29 @@ func TestQueries(t *testing.T) {
 	if got := utf8.encode("?ä"); got != "?ä" {
 		t.Errorf("UTF-8: %q", got)
 	}
-	if long := "?" + strings.Repeat("ä", 2*canon.MaxBytes); newQueryEncoder("windows-1252", 2).encode(long) != long {
+	if long := "?" + strings.Repeat("ä", 2*canon.MaxBytes); newQueryEncoder("windows-1252").encode(long) != long {
 		t.Error("what is too long to be a URL was encoded")
 	}
 }
 
-// The whole way: a page in ISO-2022-JP, in a crawl of each version.
+// From bytes to links: a page in ISO-2022-JP.
 func TestQueryOfPage(t *testing.T) {
-	base := testURL(t, "https://www.example.org/")
-	for version, want := range map[int]string{
-		1: `https://www.example.org/?q=%1B$BF|%1B(B%1B$BK\%1B(B`,
-		2: `https://www.example.org/?q=%1B$BF|K\%1B(B`,
-	} {
-		form, err := canon.New(canon.Options{Version: version})
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := HTML([]byte("<a href='/?q=\x1b$BF|K\\\x1b(B'>"), "text/html; charset=iso-2022-jp", base, Options{Canon: form})
-		if err != nil || len(page.Links) != 1 || page.Links[0].URL.String() != want {
-			t.Errorf("version %d: %v (%v), want %s", version, page.Links, err, want)
-		}
-	}
-}
-
-// TestQueriesOfVersion1 holds version 1 of the canonical form to the queries that
-// it had when it was the newest.
-func TestQueriesOfVersion1(t *testing.T) {
-	file, err := os.Open("testdata/queries1.txt")
+	const want = `https://www.example.org/?q=%1B$BF|K\%1B(B`
+	form, err := canon.New(canon.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	cases := 0
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "#") {
-			continue
-		}
-		var charset, ref, want string
-		if _, err := fmt.Sscanf(lines.Text(), "%s %q %q", &charset, &ref, &want); err != nil {
-			t.Fatalf("%s: %v", lines.Text(), err)
-		}
-		if got := newQueryEncoder(charset, 1).encode(ref); got != want {
-			t.Errorf("%s: %+q is %+q, want %+q", charset, ref, got, want)
-		}
-		cases++
-	}
-	if cases < 100 {
-		t.Errorf("%d cases", cases)
+	page, err := HTML([]byte("<a href='/?q=\x1b$BF|K\\\x1b(B'>"), "text/html; charset=iso-2022-jp", testURL(t, "https://www.example.org/"), Options{Canon: form})
+	if err != nil || len(page.Links) != 1 || page.Links[0].URL.String() != want {
+		t.Errorf("%v (%v), want %s", page.Links, err, want)
 	}
 }
 
-// A query costs no allocation for each of its characters.
+// The number of allocations does not depend on the characters of a query.
 func TestQueryAllocations(t *testing.T) {
 	ref := "?q=" + strings.Repeat("да нет ", 200)
-	for _, version := range []int{1, 2} {
-		q := newQueryEncoder("windows-1251", version)
-		if got := testing.AllocsPerRun(100, func() { q.encode(ref) }); got > 1 {
-			t.Errorf("version %d: %v allocations, want 1", version, got)
-		}
+	q := newQueryEncoder("windows-1251")
+	if got := testing.AllocsPerRun(100, func() { q.encode(ref) }); got > 1 {
+		t.Errorf("%v allocations, want 1", got)
 	}
 }

@@ -82,7 +82,7 @@ func (t *tokens) next() bool {
 	return true
 }
 
-// skip goes on by n bytes; 0: what begins here does not end.
+// skip goes on by n bytes; 0 means what begins here does not end.
 func (t *tokens) skip(n int) bool {
 	t.at += n
 	return n > 0

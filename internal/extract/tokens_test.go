@@ -11,7 +11,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// readByTokenizer is what readTokens has to equal: html.Tokenizer reads all.
+// readByTokenizer returns what readTokens must return, by reading everything
+// with html.Tokenizer.
 func readByTokenizer(text []byte, found *collector) {
 	z := html.NewTokenizer(bytes.NewReader(text))
 	for drawing := 0; ; {
@@ -40,7 +41,7 @@ func readByTokenizer(text []byte, found *collector) {
 	}
 }
 
-// said is what a collector has heard.
+// said collects the calls of a collector.
 type said struct {
 	References []string
 	Title      string
@@ -64,7 +65,7 @@ func sameTokens(t *testing.T, text []byte) {
 	}
 }
 
-// pieces of which a page is made that is hard to read.
+// pieces of pages that are hard to read.
 var pieces = strings.Split("<a href=|<A HREF='|<img src=\"|<area\nhref = |<link rel=canonical href=|<meta name=robots content=|"+
 	"<script>|</script>|</SCRIPT |<script src=|<!--|-->|--!>|<!-->|<!--->|--|!|<!|<?|<!DOCTYPE html>|<![CDATA[|]]>|"+
 	"<title>|</title>|<TITLE\t>|<svg>|</svg>|<svg/>|<style>|</style>|<textarea>|</textarea>|<iframe src=x>|</iframe>|"+
@@ -72,8 +73,8 @@ var pieces = strings.Split("<a href=|<A HREF='|<img src=\"|<area\nhref = |<link 
 	"&amp;|&|&copy=1|&copy;|&notit;|&#38;|&#x26|&amp|a|b.html?x=1|#f| rel=nofollow | background=u|<td background=|<base href=|"+
 	"<lin\u212A href=|<meta http-equiv=refresh content='0;url=|</a x='>'>|</svg a=\">\">|<frame src=|é|<ſcript>", "|")
 
-// TestTokensEqualTokenizer compares readTokens with html.Tokenizer on texts that
-// are no HTML at all.
+// TestTokensEqualTokenizer compares readTokens with html.Tokenizer on texts
+// that are not HTML at all.
 func TestTokensEqualTokenizer(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
 	dice := rand.New(rand.NewPCG(*seedFlag, 3))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCandidates(t *testing.T) {
+func TestSrcsetCandidates(t *testing.T) {
 	for set, want := range map[string][]string{
 		"a.png":                           {"a.png"},
 		" a.png 1x , b.png 2x ":           {"a.png", "b.png"},

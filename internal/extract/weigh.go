@@ -20,21 +20,21 @@ const (
 	maxPending = 64
 )
 
-// weigh returns an upper bound of the bytes that the tree of text takes, at
-// least documentFactor for each of its own.
+// weigh returns an upper bound of the bytes that the tree of text takes, at least
+// documentFactor for each byte of text.
 //
-// A tree is some 8 times its text, but a page can make it 10,000 times:
-// formatting elements (<b>, <font> …) that a page does not close properly are
-// made anew in each block that follows, all of them, so that 300 of them and a
-// row of "<p>x" are 300 elements for each 4 bytes. Only the parser knows which
-// these are; this is a bound that costs little beside parsing.
+// A tree takes about 8 times its text, but a page can make it 10,000 times: the
+// parser makes formatting elements (<b>, <font> …) that are not closed properly
+// again in each following block, all of them. So with 300 of them, each "<p>x"
+// becomes 300 elements for 4 bytes. Only the parser knows which elements these are;
+// this bound costs little compared with parsing.
 //
-// It takes every < for a tag, also one in a comment, a script or an attribute:
-// too many never harm. A formatting element is well nested, and never made anew,
-// when nothing but text and inline tags stand between its tags, and each of them
-// ends before the next < begins: whoever reads its start tag reads its end tag.
-// All others count from their start to the end of the page, up to three of each
-// spelling, for the parser drops the fourth (the "Noah's Ark clause").
+// It counts every < as a tag, also in a comment, a script or an attribute, which
+// makes the bound larger and never wrong. A formatting element is well nested, and
+// never made again, if only text and inline tags lie between its tags, and each of
+// these ends before the next < begins, so that its start and end tag are both
+// recognised. All others count from their start to the end of the page, up to three
+// of each spelling, because the parser drops the fourth (the "Noah's Ark clause").
 func weigh(text []byte) int64 {
 	w := weigher{kept: make(map[string]int), scan: 16 * len(text)}
 	for at := bytes.IndexByte(text, '<'); at >= 0; {

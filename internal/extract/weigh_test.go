@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// treeBytes returns what a tree takes at least.
+// treeBytes returns the least size of a tree.
 func treeBytes(root *html.Node) int64 {
 	sum := int64(0)
 	for n := range root.Descendants() {
@@ -24,7 +24,7 @@ func treeBytes(root *html.Node) int64 {
 	return sum
 }
 
-// parsed returns the size of a text's tree, 0 if it is too deep for one.
+// parsed returns the size of a text's tree, 0 if the text is nested too deep.
 func parsed(text []byte) int64 {
 	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err != nil {
@@ -33,8 +33,8 @@ func parsed(text []byte) int64 {
 	return treeBytes(root)
 }
 
-// tagSoup writes tags, balanced or not, that make elements anew, hide tags from
-// each other, or change how the parser reads.
+// tagSoup writes tags, balanced or not, that make the parser repeat elements,
+// hide tags from each other, or change how it reads.
 func tagSoup(dice *rand.Rand) []byte {
 	names := []string{"b", "i", "u", "a", "nobr", "font", "code", "span", "p", "div", "td", "tr", "table", "select", "option",
 		"svg", "math", "mi", "style", "title", "script", "template", "button", "applet", "caption", "h1", "li", "form", "body", "html",
@@ -71,7 +71,7 @@ func tagSoup(dice *rand.Rand) []byte {
 	return b.Bytes()
 }
 
-// blocks are a row of blocks: what is made anew is made anew in each.
+// blocks are a row of blocks, each of which repeats the open elements.
 const blocks = "<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x"
 
 func TestWeightIsNoLessThanTheTree(t *testing.T) {
@@ -85,8 +85,8 @@ func TestWeightIsNoLessThanTheTree(t *testing.T) {
 	}
 }
 
-// TestBombsAreWeighed makes trees as large as it can: ways to leave formatting
-// elements open that look closed, each with a long row of blocks behind it.
+// TestBombsAreWeighed makes trees as large as it can: formatting elements that
+// look closed and stay open, each followed by a long row of blocks.
 func TestBombsAreWeighed(t *testing.T) {
 	attributes := strings.Repeat(" a", 1)
 	for i := range 300 {
@@ -158,8 +158,8 @@ func FuzzWeigh(f *testing.F) {
 	})
 }
 
-// TestOrdinaryPagesAreLight: a bound is of no use if it keeps documents from
-// those who want them.
+// TestOrdinaryPagesAreLight: the bound does not refuse documents of ordinary
+// pages.
 func TestOrdinaryPagesAreLight(t *testing.T) {
 	script := `<script>var s = '<b class="' + x + "'>", t = a <b && c; document.write("<font size=2>" + '<i>')</script>`
 	old := `<table width=100%><tr><td><font face="Arial" size=2><b>x</b><br><a href=y><font color=red>z</font></a></td></tr></table>`
@@ -218,7 +218,7 @@ func bomb() string {
 	return b.String()
 }
 
-func TestLack(t *testing.T) {
+func TestLackOfDocument(t *testing.T) {
 	asked := int64(0)
 	room := func(there bool) func(int64) bool {
 		return func(bytes int64) bool { asked = bytes; return there }

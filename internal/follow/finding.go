@@ -27,37 +27,36 @@ func (r Rule) String() string {
 	return [...]string{"depth", "hops", "scope", "port", "trap", "exclude", "include", "domain"}[r]
 }
 
-// The order in which rules are asked.
+// The order of the rules.
 var (
 	ofLinks = [...]Rule{Depth, Hops, Scope, Port, Trap, Exclude}
 	ofSeeds = [...]Rule{Hops, Port}
 )
 
-// Answer is what a rule says.
+// Answer is the answer of a rule.
 type Answer string
 
 const (
 	Passes  Answer = "passes"
 	Refuses Answer = "refuses"
-	Depends Answer = "depends" // on the page that names the URL
+	Depends Answer = "depends" // on the page that has the link
 )
 
-// Finding is what one rule says of a link.
+// Finding is the answer of one rule about a link.
 type Finding struct {
 	Rule   Rule
-	Answer Answer          // empty: the rule has nothing to say
+	Answer Answer          // empty means that the rule does not apply
 	Reason frontier.Reason // with Refuses, and only then
 	// By is what decided: the scope key that a seed opened, an expression, the
 	// domain; empty if nothing matched.
 	By     string
 	Detail string // Trap and Port: why they refuse
 	Most   uint64 // Depth, Hops and Domain: the limit
-	Taken  uint64 // Domain: how many of its hosts have a place
-	Placed bool   // Domain: the link's host is one of them
+	Hosts  uint64 // Domain: how many of its hosts the crawl visits
+	Member bool   // Domain: the link's host is one of them
 }
 
-// Setting returns the setting behind a rule as on the command line, as far as
-// there is one.
+// Setting returns the setting of a rule as on the command line, or "".
 func (r *Rules) Setting(rule Rule) string {
 	switch {
 	case rule == Depth && r.MaxDepth != 0:
@@ -72,7 +71,7 @@ func (r *Rules) Setting(rule Rule) string {
 	return ""
 }
 
-// ask returns what one rule says of a link.
+// ask applies one rule to a link.
 func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Finding, error) {
 	switch rule {
 	case Depth:
@@ -92,8 +91,8 @@ func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Fi
 	return r.expressions(link.URL.String()), nil
 }
 
-// atMost asks a limit of how a link was found. A limit of 0 refuses what nobody
-// has found yet, for the first link to it is beyond that.
+// atMost applies a limit to how a link was found. If it has not been found yet, a
+// limit of 0 refuses it, because the first link to it exceeds that.
 func atMost(rule Rule, reason frontier.Reason, is, most int) Finding {
 	f := Finding{Rule: rule, Answer: Passes, Most: uint64(most)}
 	switch {
@@ -148,11 +147,11 @@ func (r *Rules) expressions(url string) Finding {
 	return Finding{Rule: Exclude}
 }
 
-// Place asks the bound of hosts about a host of domain. has reports whether it
-// has a place, taken is how many hosts of the domain have one.
-func (r *Rules) Place(domain string, has bool, taken uint64) Finding {
-	f := Finding{Rule: Domain, Answer: Passes, By: domain, Most: r.MaxHosts, Taken: taken, Placed: has}
-	if !has && taken >= r.MaxHosts {
+// LimitHosts applies the limit of hosts to a host of domain, of which the crawl
+// visits so many hosts. If member, this host is one of them.
+func (r *Rules) LimitHosts(domain string, member bool, hosts uint64) Finding {
+	f := Finding{Rule: Domain, Answer: Passes, By: domain, Most: r.MaxHosts, Hosts: hosts, Member: member}
+	if !member && hosts >= r.MaxHosts {
 		f.Answer, f.Reason = Refuses, frontier.ReasonDomain
 	}
 	return f

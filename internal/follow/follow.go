@@ -1,16 +1,16 @@
 // Package follow decides which links a crawl follows.
 //
-// It owns the rules, their order and what each of them says of a link:
+// It owns the rules, their order and the answer of each about a link:
 //
-//	Judge   a worker's question: the first rule that refuses a link
-//	Trace   the question of package explain: what each rule says of it
-//	Place   the bound of hosts of a domain, which both ask after the others,
-//	        because a worker decides it for all links of a page at once
+//	Judge       for a worker: the first rule that refuses a link
+//	Trace       for package explain: the answer of each rule
+//	LimitHosts  the limit of hosts of a domain, which both apply after the others,
+//	            because a worker decides it for all links of a page at once
 //
 // All three return Findings, which are values and not sentences: package explain
-// and Config.OnRefused of package fetcher put them into words. What lies outside
-// of the link and the rules is answered by a Crawl. The package does no I/O of
-// its own and remembers nothing between two links.
+// and Config.OnRefused of package fetcher describe them. A Crawl answers what
+// depends on more than the link and the rules. The package does no I/O of its own
+// and keeps no state between two links.
 package follow
 
 import (
@@ -34,16 +34,16 @@ type Rules struct {
 	Scope    canon.ScopeMode
 	Include  []*regexp.Regexp // if any, one must match the canonical URL
 	Exclude  []*regexp.Regexp // none may match; wins over Include
-	MaxDepth int              // links away from a seed; 0: no limit; SeedsOnly: no link
+	MaxDepth int              // links away from a seed; 0 means no limit; SeedsOnly: no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
 	Trap     trap.Limits      // how strange a URL may look; a zero Year means this one
-	// MaxHosts is how many hosts of one registrable domain are crawled, the
-	// first ones that links name; seeds come on top. 0: no limit. It does not
-	// matter to canon.ScopeHost, where seeds name all hosts.
+	// MaxHosts is how many hosts of one registrable domain are crawled: the first ones that links
+	// name, in addition to hosts of seeds. 0 means no limit. It has no effect with
+	// canon.ScopeHost, where seeds name all hosts.
 	MaxHosts uint64
 }
 
-// NoLimit is the depth of an item that is as far from a seed as it can be.
+// NoLimit is the largest depth of an item.
 const NoLimit = math.MaxUint16
 
 func (r *Rules) maxDepth() int {
@@ -66,7 +66,7 @@ func (r *Rules) maxHops() int {
 // BoundsHosts reports whether the hosts of a domain are limited.
 func (r *Rules) BoundsHosts() bool { return r.MaxHosts > 0 && r.Scope != canon.ScopeHost }
 
-// Unknown is the Depth or the Hops of a Link that nobody has found yet.
+// Unknown is the Depth or the Hops of a Link that has not been found yet.
 const Unknown = -1
 
 // Link is a link to be judged.
@@ -79,7 +79,7 @@ type Link struct {
 	Seed bool
 }
 
-// Crawl answers what the rules ask beside the link.
+// Crawl answers what the rules need to know in addition to the link.
 type Crawl interface {
 	// Opened returns the first key of canon.Candidates that a seed has opened,
 	// or "". It is not called with canon.ScopeAny.
@@ -89,8 +89,8 @@ type Crawl interface {
 	CheckPort(port string) error
 }
 
-// Judge returns the finding of the first rule that refuses a link. If none does,
-// the finding does not refuse. The bound of hosts is not asked: see Place.
+// Judge returns the finding of the first rule that refuses a link, or one that does
+// not refuse. It does not apply the limit of hosts: see LimitHosts.
 func (r *Rules) Judge(ctx context.Context, link *Link, crawl Crawl) (Finding, error) {
 	rules := ofLinks[:]
 	if link.Seed {
@@ -104,8 +104,7 @@ func (r *Rules) Judge(ctx context.Context, link *Link, crawl Crawl) (Finding, er
 	return Finding{Answer: Passes}, nil
 }
 
-// Trace returns what each rule says of a link, in their order. It leaves out
-// those that have nothing to say.
+// Trace returns the findings of all rules that apply to a link, in their order.
 func (r *Rules) Trace(ctx context.Context, link *Link, crawl Crawl) ([]Finding, error) {
 	var all []Finding
 	for _, rule := range ofLinks {

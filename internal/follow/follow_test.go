@@ -15,7 +15,8 @@ import (
 
 var errBroken = errors.New("the store is broken")
 
-// world is a crawl whose seeds opened h.example, and which requests no port 25.
+// world is a crawl whose seeds put h.example into scope, and which requests no
+// port 25.
 type world struct{ err error }
 
 func (w world) Opened(_ context.Context, host string) (string, error) {
@@ -45,15 +46,15 @@ func parse(t testing.TB, raw string) canon.URL {
 	return url
 }
 
-// strict rules refuse something for each reason.
+// strict are rules that refuse a link for each reason.
 var strict = Rules{
 	MaxDepth: 2, MaxHops: 1, Trap: trap.Limits{Year: 2026},
 	Exclude: []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}, Include: []*regexp.Regexp{regexp.MustCompile("/docs/")},
 }
 
-// TestOrder: of all rules that refuse a link the first gives the reason. Each
-// link is the one before with its first fault mended.
-func TestOrder(t *testing.T) {
+// TestOrderOfRules: the first of all rules that refuse a link gives the reason.
+// Each link is the one before without its first fault.
+func TestOrderOfRules(t *testing.T) {
 	for _, c := range []struct {
 		url         string
 		depth, hops int
@@ -84,8 +85,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestUnknown: of a link that nobody has found the rules say whether it depends.
-func TestUnknown(t *testing.T) {
+// TestUnknownDepth: for a link that no page has named, the rules say whether
+// the answer depends on its depth.
+func TestUnknownDepth(t *testing.T) {
 	for _, c := range []struct {
 		most int
 		want Answer
@@ -101,8 +103,9 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestSeed: the target of a seed that redirects is held to hops and port only.
-func TestSeed(t *testing.T) {
+// TestSeedRedirect: only the limits of hops and ports apply to the target of a
+// seed's redirect.
+func TestSeedRedirect(t *testing.T) {
 	for _, c := range []struct {
 		url  string
 		hops int
@@ -119,15 +122,15 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-func TestPlace(t *testing.T) {
+func TestLimitHosts(t *testing.T) {
 	rules := Rules{Scope: canon.ScopeDomain, MaxHosts: 2}
 	for _, c := range []struct {
-		has   bool
-		taken uint64
-		want  Answer
+		member bool
+		hosts  uint64
+		want   Answer
 	}{{false, 1, Passes}, {false, 2, Refuses}, {true, 2, Passes}, {true, 9, Passes}} {
-		if f := rules.Place("h.example", c.has, c.taken); f.Answer != c.want || (f.Reason != "") != (c.want == Refuses) {
-			t.Errorf("has a place %t, %d are taken: %+v, want %s", c.has, c.taken, f, c.want)
+		if f := rules.LimitHosts("h.example", c.member, c.hosts); f.Answer != c.want || (f.Reason != "") != (c.want == Refuses) {
+			t.Errorf("member %t, %d hosts: %+v, want %s", c.member, c.hosts, f, c.want)
 		}
 	}
 	if rules.Scope = canon.ScopeHost; rules.BoundsHosts() {
@@ -145,7 +148,8 @@ func TestCrawlFails(t *testing.T) {
 	}
 }
 
-// TestJudgeAllocatesNothing: a worker judges thousands of links a second.
+// TestJudgeAllocatesNothing: a worker judges thousands of links a second,
+// without allocations.
 func TestJudgeAllocatesNothing(t *testing.T) {
 	rules := Rules{Trap: trap.Limits{Year: 2026}}
 	link := Link{URL: parse(t, "http://h.example/docs/1?a=b"), Depth: 1}

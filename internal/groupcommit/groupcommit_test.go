@@ -71,10 +71,10 @@ func (c *commits) end() {
 
 func succeed(*job) error { return nil }
 
-// TestRace has 16 callers commit many items each. Every item is committed once,
+// TestRacingCallers has 16 callers commit many items each. Every item is committed once,
 // no group is larger than its bound, no more groups than allowed are committed at
 // the same time, and every caller gets the results of its own items.
-func TestRace(t *testing.T) {
+func TestRacingCallers(t *testing.T) {
 	const callers, each, maxSize = 16, 500, 5
 	for parallel := 1; parallel <= 2; parallel++ {
 		var c commits
@@ -124,10 +124,10 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestGroups: items that arrive during a commit form groups of at most the
+// TestItemsFormGroups: items that arrive during a commit form groups of at most the
 // bound, in the order in which they arrived. A second commit begins beside the
 // first only for a full group.
-func TestGroups(t *testing.T) {
+func TestItemsFormGroups(t *testing.T) {
 	for _, test := range []struct {
 		maxSize, parallel int
 		sizes             []int   // of the items after the first
@@ -162,9 +162,9 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestCancelled: a caller whose context ends gets its cause at once, and its item
+// TestCancelledCaller: a caller whose context ends gets its cause at once, and its item
 // is committed with its group.
-func TestCancelled(t *testing.T) {
+func TestCancelledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := commits{hold: make(chan struct{})}
 		q := c.queue(0, 1, succeed)
@@ -191,9 +191,9 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestClosed: once no goroutine can be started, items of a group in progress and
+// TestClosedQueue: once no goroutine can be started, items of a group in progress and
 // of the groups that wait behind it are committed, and what comes later fails.
-func TestClosed(t *testing.T) {
+func TestClosedQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c commits
 		closed, errClosed := false, errors.New("closed")
@@ -222,7 +222,7 @@ func TestClosed(t *testing.T) {
 				t.Errorf("item %d, which found a goroutine: %v", i, err)
 			}
 		}
-		for range 2 { // a queue that failed items is as good as before
+		for range 2 { // the queue still works after items that failed
 			if err := q.Add(&job{}, 1).Wait(t.Context()); !errors.Is(err, errClosed) || q.Len() != 0 {
 				t.Errorf("an item of a closed queue: %v, and %d wait; want %v, and 0", err, q.Len(), errClosed)
 			}
@@ -235,7 +235,7 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// BenchmarkAdd measures callers whose commits cost nothing: what the queue costs.
+// BenchmarkAdd measures the cost of the queue itself: commits do nothing.
 func BenchmarkAdd(b *testing.B) {
 	for _, callers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestFormat(t *testing.T) {
+func TestFormatNumbers(t *testing.T) {
 	for _, pair := range [][2]string{
 		{PerSecond(0), "0"},
 		{PerSecond(0.012), "0.01"},

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestCount(t *testing.T) {
+func TestParseCount(t *testing.T) {
 	for in, want := range map[string]uint64{
 		"1": 1, "250000": 250_000, "1e9": 1_000_000_000, "100M": 100_000_000, "2.5k": 2500, "1G": 1e9, "1B": 1e9,
 		"3T": 3e12, "10_000": 10_000, "1,000,000": 1_000_000, " 5 ": 5, "0.5k": 500, "1 M": 1e6,
@@ -20,7 +20,7 @@ func TestCount(t *testing.T) {
 	refuse(t, func() pflag.Value { return new(Count) }, "", "0", "-1", "1.5", "1e16", "NaN", "Inf", "0x10", "1MM", "M", "ten", "1e", "1 in 3")
 }
 
-func TestRate(t *testing.T) {
+func TestParseRate(t *testing.T) {
 	for in, want := range map[string]float64{
 		"1e-6": 1e-6, "0.1%": 0.001, "1 in 1000000": 1e-6, "1 in 1M": 1e-6, "1/1000": 0.001, "3 in 1e6": 3e-6,
 		"0.000001": 1e-6, "5 %": 0.05, "1 in 1,000": 0.001,
@@ -34,7 +34,7 @@ func TestRate(t *testing.T) {
 		"NaN", "Inf", "%", "1 in", "in 5", "1 in 2 in 3")
 }
 
-func TestBytes(t *testing.T) {
+func TestParseBytes(t *testing.T) {
 	for in, want := range map[string]uint64{
 		"512MiB": 512 << 20, "2GB": 2e9, "1.5GiB": 3 << 29, "1024": 1024, "1e9": 1e9, "1 TiB": 1 << 40, "64k": 64000,
 	} {
@@ -46,7 +46,7 @@ func TestBytes(t *testing.T) {
 	refuse(t, func() pflag.Value { return new(Bytes) }, "", "0", "-1MiB", "1 in 3", "1e30", "1000PiB", "MiB", "NaN")
 }
 
-func TestSwitch(t *testing.T) {
+func TestParseSwitch(t *testing.T) {
 	for in, want := range map[string]Switch{"on": true, "off": false, "true": true, "false": false} {
 		s := !want
 		if err := s.Set(in); err != nil || s != want {
@@ -65,7 +65,8 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	}
 }
 
-// Whatever a flag takes is in its range, and its own text leads to it again.
+// A value that a flag takes is in its range, and its text parses to the same
+// value.
 func FuzzValues(f *testing.F) {
 	for _, s := range []string{"1e9", "100M", "1 in 1000000", "0.1%", "512MiB", "1,0", "1/3", "0x1p3", "١", "on"} {
 		f.Add(s)
@@ -100,7 +101,7 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-func TestPrinting(t *testing.T) {
+func TestPrintedForms(t *testing.T) {
 	for p, want := range map[float64]string{
 		1e-6: "1 in 1M", 0.25: "25%", 0.01: "1%", 1.2345e-4: "1 in 8.1k", 1e-18: "1 in 1e+18", 0: "none",
 	} {

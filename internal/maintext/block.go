@@ -21,7 +21,7 @@ type block struct {
 	code    bool // pre
 	within  bool // the element that the page marks as its content
 	aside   bool // an element that the page marks as no content
-	named   int  // the outermost element whose class or id says that it is no content, from 1; 0: none
+	named   int  // the outermost element whose class or id says that it is no content, from 1; 0 means none
 }
 
 // density is the part of the words that are in links.
@@ -219,7 +219,7 @@ func inline(name atom.Atom) bool {
 	return false
 }
 
-// asides are words of which classes and ids of elements are made that are no content.
+// asides are words in classes and ids of elements that are no content.
 var asides = map[string]bool{
 	"ad": true, "ads": true, "advert": true, "advertisement": true, "banner": true, "breadcrumb": true, "breadcrumbs": true,
 	"cookie": true, "cookies": true, "footer": true, "masthead": true, "menu": true, "nav": true, "navbar": true,
@@ -227,7 +227,7 @@ var asides = map[string]bool{
 	"share": true, "sharing": true, "sidebar": true, "social": true, "sponsor": true, "subscribe": true, "toc": true,
 }
 
-// namesAside reports whether a class or an id is made of such a word.
+// namesAside reports whether a class or an id contains one of asides.
 func namesAside(names string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(names), func(r rune) bool { return r != ' ' && !unicode.IsLetter(r) || r == ' ' }) {
 		if asides[word] {

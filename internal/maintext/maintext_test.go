@@ -29,8 +29,9 @@ const (
 
 var paragraph = strings.TrimSpace(strings.Repeat(sentence, 2))
 
-// TestText: what is content and what is not, by the marks of the page and without.
-func TestText(t *testing.T) {
+// TestTextIsContent: which parts of a page are content, with marks such as main
+// and article and without them.
+func TestTextIsContent(t *testing.T) {
 	for name, c := range map[string]struct{ page, want string }{
 		"main element": {
 			"<header>The Paper</header>" + menu + "<main><h1>A bridge</h1><p>" + paragraph + "</p><p>Short.</p></main><footer>" + legal + "</footer>",
@@ -80,8 +81,9 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestNamed: language, author and date, where the page says them.
-func TestNamed(t *testing.T) {
+// TestLanguageAuthorDate: language, author and date, wherever the page gives
+// them.
+func TestLanguageAuthorDate(t *testing.T) {
 	for _, c := range []struct{ head, lang, author, published string }{
 		{``, "", "", ""},
 		{`<meta http-equiv=Content-Language content="de-AT, en">`, "de-AT", "", ""},
@@ -109,8 +111,9 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestBounds: the largest pages and the oddest end soon, in bounded memory.
-func TestBounds(t *testing.T) {
+// TestBoundsOfText: the largest and strangest pages are read soon, in bounded
+// memory.
+func TestBoundsOfText(t *testing.T) {
 	const size = 256 << 10
 	for _, piece := range []string{
 		"<p>x</p>", "<div>x</div>", "<a href=x>y</a>", "<p><b><i>", "x<br>", "<li>x", "<td>x", "<pre>x\n</pre>", "<nav class='menu nav ad'>x</nav>",

@@ -26,8 +26,8 @@ func table(t testing.TB, cfg pgstore.Config, template string) string {
 	return fmt.Sprintf("crawler.%s_%d", template, id)
 }
 
-// fill puts the first n keys into a crawl's table as done for ever or, with a
-// window, as over since an hour.
+// fill stores the first n keys in a crawl's table as done for ever or, with a
+// window, as done with a window that ended an hour ago.
 func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
@@ -52,8 +52,8 @@ func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	execute(t, cfg.DSN, "VACUUM ANALYZE "+table(t, cfg, "exact_key"), "CHECKPOINT")
 }
 
-// BenchmarkDecide has one connection decide about batches of which a part is
-// known, beside a million rows, as it is in production: with fsync.
+// BenchmarkDecide has one connection decide batches of partly known keys,
+// beside a million rows, with fsync as in production.
 func BenchmarkDecide(b *testing.B) {
 	const rows, size = 1_000_000, 500
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -90,8 +90,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// processorTime returns what a process has used so far: on a machine that does
-// other things too, the only figure that compares. 0 where it cannot be read.
+// processorTime returns the processor time of a process, the only figure that
+// can be compared if the machine does other work. It is 0 if that is unknown.
 func processorTime(b *testing.B, pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -104,7 +104,7 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// BenchmarkLife takes batches through all of a key's life.
+// BenchmarkLife takes batches through all states of a key.
 func BenchmarkLife(b *testing.B) {
 	const size = 500
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -122,8 +122,8 @@ func BenchmarkLife(b *testing.B) {
 	b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "keys/s")
 }
 
-// BenchmarkSweep has eight workers decide while a million keys are swept, and
-// compares how long their calls take with a quiet server's.
+// BenchmarkSweep has eight workers decide keys while a million keys are swept,
+// and compares the duration of their calls with that on a quiet server.
 func BenchmarkSweep(b *testing.B) {
 	const rows, workers, size = 1_000_000, 8, 100
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -158,8 +158,9 @@ func BenchmarkSweep(b *testing.B) {
 	}
 }
 
-// decideBeside has workers decide about new keys, from the given number on, until
-// beside returns, and returns the 99th percentile of how long a call took.
+// decideBeside has workers decide new keys, from the given number on, until
+// beside returns. It returns the 99th percentile of the duration of their
+// calls.
 func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, beside func(context.Context)) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -186,4 +187,48 @@ func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, bes
 	group.Wait()
 	slices.Sort(took)
 	return took[len(took)*99/100]
+}
+
+// BenchmarkRecords keeps records in batches: as lines of a table without an order
+// (bare), as the outbox, and with events for change data capture.
+func BenchmarkRecords(b *testing.B) {
+	const size, text = 200, `{"url":%q,"host":"www.example.org","outcome":"ok","status":200,"depth":3,"title":"%0400d"}`
+	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"max_wal_size": "4GB"}})
+	next := 0
+	batch := func() (rows []exact.Row) {
+		for range size {
+			row := record(key(next), 0, "")
+			row.Record = fmt.Appendf(nil, text, row.URL, next)
+			rows = append(rows, row)
+			next++
+		}
+		return rows
+	}
+	for _, kind := range []string{"bare", "outbox", "cdc"} {
+		b.Run(kind, func(b *testing.B) {
+			cfg := anyCrawl(server.DSN())
+			cfg.MaxConns = 1
+			if kind == "cdc" {
+				cfg.Capture = func(row *exact.Row) (pgstore.Event, error) {
+					return pgstore.Event{ID: fmt.Sprintf("%x-0", row.Fingerprint), Host: "www.example.org", Type: "page.done", Payload: row.Record}, nil
+				}
+			}
+			set := open(b, cfg)
+			if kind == "bare" { // the same statement, without the columns of the outbox
+				execute(b, cfg.DSN, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN xid DROP NOT NULL, ALTER COLUMN xid DROP DEFAULT", table(b, cfg, "record")),
+					fmt.Sprintf("DROP INDEX %s_xid_sequence_idx", table(b, cfg, "record")))
+			}
+			backend := query[int](b, cfg.DSN, "SELECT max(pid) FROM pg_stat_activity WHERE application_name = 'crawler'")
+			before := processorTime(b, backend)
+			for b.Loop() {
+				b.StopTimer()
+				rows := batch()
+				b.StartTimer()
+				must(b, set.Finish(b.Context(), nil, rows))
+			}
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(float64((processorTime(b, backend)-before).Nanoseconds())/1000/float64(b.N*size), "server-µs/record")
+			set.Close()
+		})
+	}
 }

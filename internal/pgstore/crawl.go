@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// join finds the crawl and compares what is fixed. A worker creates the crawl if
-// there is none: of those who do so at once one does it, the others wait.
+// join finds the crawl and compares its fixed settings. A worker creates the crawl if
+// there is none: of several at once one creates it, and the others wait.
 func (s *Store) join(ctx context.Context, worker bool) error {
 	identity, err := s.find(ctx)
 	if errors.Is(err, ErrNoCrawl) && worker {
@@ -30,6 +30,7 @@ func (s *Store) join(ctx context.Context, worker bool) error {
 		return mismatch("crawl %q in Postgres belongs to the crawl %q, not to %q: give this one another name, or delete that one",
 			s.cfg.Crawl, identity, s.cfg.Identity)
 	}
+	s.identity = identity
 	return s.checkWindows(ctx, worker)
 }
 
@@ -60,8 +61,8 @@ func (s *Store) create(ctx context.Context) error {
 	})
 }
 
-// checkWindows reads the crawl's windows and, of a worker, compares them with
-// those given.
+// checkWindows reads the crawl's windows and, for a worker, compares them with the
+// given ones.
 func (s *Store) checkWindows(ctx context.Context, worker bool) error {
 	var stored exact.Windows
 	err := s.try(ctx, "read the windows", func(ctx context.Context) error {
@@ -95,7 +96,7 @@ func (s *Store) checkWindows(ctx context.Context, worker bool) error {
 	return nil
 }
 
-// mismatchError is an ErrParamsMismatch whose own words say all of it.
+// mismatchError is an ErrParamsMismatch with its own complete text.
 type mismatchError string
 
 func mismatch(format string, args ...any) error {
@@ -105,9 +106,9 @@ func mismatch(format string, args ...any) error {
 func (e mismatchError) Error() string        { return string(e) }
 func (e mismatchError) Is(target error) bool { return target == frontier.ErrParamsMismatch }
 
-// Delete removes the crawl cfg.Crawl with its keys and records; other crawls are
-// not held up. Workers of it that are still there end with ErrNoCrawl. ErrNoCrawl:
-// there is none of that name. Identity and Windows of cfg are not read.
+// Delete removes the crawl cfg.Crawl with its keys and records. It does not block other
+// crawls. Workers of the crawl that still run end with ErrNoCrawl. Delete returns
+// ErrNoCrawl if there is no crawl of that name. It ignores Identity and Windows of cfg.
 func Delete(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// races is how often a Decide may lose keys between its look-up and its insert.
-// Once is common among workers that find the same links; more often it takes
-// keys that are finished and swept in between.
+// races is how often a Decide may lose keys to others between its look-up and its
+// insert. Once is common among workers that find the same links. For more, keys must
+// be finished and swept in between.
 const races = 8
 
-// Decide implements exact.Set. A key that is known costs a look-up and no write.
-// When an answer is lost on its way, the keys stay pending until a relay finds
-// them, and the repeat answers that they are known.
+// Decide implements exact.Set. A known key costs a look-up and no write. If an answer
+// is lost, the keys stay pending until a relay finds them, and a repeated call answers
+// that they are known.
 func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("pgstore: decide: %w", context.Cause(ctx))
@@ -36,7 +36,7 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 		if err != nil {
 			return nil, err
 		}
-		won, err := s.claim(ctx, keys, missing, over)
+		won, err := s.insert(ctx, keys, missing, over)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 			if round, own := won[keys[i].Fingerprint]; own {
 				answers[i] = exact.Answer{New: true, Round: round, First: round == 0}
 			} else {
-				open = append(open, i) // another was faster
+				open = append(open, i) // another caller inserted it first
 			}
 		}
 		sortByFingerprint(keys, open)
@@ -56,8 +56,8 @@ func (s *Store) Decide(ctx context.Context, keys []exact.Key) ([]exact.Answer, e
 	return answers, nil
 }
 
-// distinct returns the indices of the first of equal keys, sorted by
-// fingerprint, and for each of the others that of the first.
+// distinct returns the indices of the first of equal keys, sorted by fingerprint, and
+// maps each of the others to the first.
 func distinct(keys []exact.Key) (first []int, repeats map[int]int) {
 	sorted := make([]int, len(keys))
 	for i := range sorted {
@@ -78,22 +78,22 @@ func distinct(keys []exact.Key) (first []int, repeats map[int]int) {
 	return first, repeats
 }
 
-// sortByFingerprint puts indices of keys into the order in which rows are locked;
-// those of equal keys stay as they were.
+// sortByFingerprint sorts indices of keys into the order in which rows are locked. It
+// is stable.
 func sortByFingerprint(keys []exact.Key, at []int) {
 	slices.SortStableFunc(at, func(a, b int) int {
 		return bytes.Compare(keys[a].Fingerprint[:], keys[b].Fingerprint[:])
 	})
 }
 
-// known is what a look-up says of one key.
+// known is the result of the look-up of one key.
 type known struct {
 	round uint32
-	over  bool // its window is
+	over  bool // its window is over
 }
 
-// lookUp answers those of keys at the indices open that are known, and returns
-// which are missing and which have a window that is over.
+// lookUp answers the known keys among those at the indices open. It returns the
+// missing ones, and those whose window is over.
 func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answers []exact.Answer) (missing, over []int, err error) {
 	prints := make(uuids, len(open))
 	for j, i := range open {
@@ -130,15 +130,15 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answer
 	return missing, over, nil
 }
 
-// claim inserts the missing keys and begins the next round of those that are
-// over, in one transaction, and returns the rounds of those that were won.
-func (s *Store) claim(ctx context.Context, keys []exact.Key, missing, over []int) (won map[bloomstore.Fingerprint]uint32, err error) {
+// insert inserts the missing keys and begins the next round of those whose window is
+// over, in one transaction. It returns the rounds of the keys that it won.
+func (s *Store) insert(ctx context.Context, keys []exact.Key, missing, over []int) (won map[bloomstore.Fingerprint]uint32, err error) {
 	if len(missing)+len(over) == 0 {
 		return nil, nil
 	}
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		won = make(map[bloomstore.Fingerprint]uint32, len(missing)+len(over))
-		var batch pgx.Batch // without BEGIN: one transaction, and a snapshot for each statement
+		var batch pgx.Batch // without BEGIN it is one transaction, with a snapshot for each statement
 		if len(missing) > 0 {
 			s.queueInsert(&batch, newColumns(keys, missing), won)
 		}
@@ -156,7 +156,7 @@ func (s *Store) claim(ctx context.Context, keys []exact.Key, missing, over []int
 	return won, err
 }
 
-// queueInsert adds to batch what inserts keys.
+// queueInsert adds the statement that inserts keys to batch.
 func (s *Store) queueInsert(batch *pgx.Batch, c columns, won map[bloomstore.Fingerprint]uint32) {
 	floor := s.floor.Load()
 	batch.Queue(s.sql.insertMissing, c.prints, c.classes, floor, s.now()).Query(func(rows pgx.Rows) error {
@@ -175,7 +175,7 @@ func (s *Store) queueInsert(batch *pgx.Batch, c columns, won map[bloomstore.Fing
 	})
 }
 
-// learnFloor keeps the highest round that unknown keys were seen to get.
+// learnFloor remembers the highest round that unknown keys have got.
 func (s *Store) learnFloor(round uint32) {
 	for old := s.floor.Load(); old < round && !s.floor.CompareAndSwap(old, round); {
 		old = s.floor.Load()

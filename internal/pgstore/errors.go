@@ -16,30 +16,30 @@ import (
 )
 
 var (
-	// ErrNoCrawl reports that there is no crawl of that name, or none any more.
+	// ErrNoCrawl reports that there is no crawl of that name, or that it was deleted.
 	ErrNoCrawl = errors.New("pgstore: no such crawl")
-	// ErrSchema reports that the database's schema is not the one that this
-	// program works with.
+	// ErrSchema reports that the version of the database's schema does not fit this
+	// program.
 	ErrSchema = errors.New("pgstore: schema has another version")
 )
 
-// A trouble is what an error of the driver means to a caller.
+// A trouble classifies an error of the driver.
 type trouble int
 
 const (
-	fatal  trouble = iota // it will not pass by itself
-	passes                // gone in a moment, as a rule: asked again at once
-	away                  // lasts: nobody is helped by asking again at once
-	gone                  // the crawl's tables are not there any more
+	fatal  trouble = iota // permanent
+	passes                // usually gone in a moment: tried again at once
+	away                  // lasts longer: not tried again at once
+	gone                  // the crawl's tables no longer exist
 )
 
-// states are the SQLSTATEs that pass or last; two digits are a whole class.
+// states are the SQLSTATEs of temporary errors; two digits are a whole class.
 var states = map[string]trouble{
 	"08":    passes, // connection lost
 	"40001": passes, // serialization failure
 	"40P01": passes, // deadlock
 	"55P03": passes, // lock timeout
-	"57P01": passes, // the backend was told to end
+	"57P01": passes, // the backend was terminated
 	"57P02": passes, // another backend crashed
 	"57P03": passes, // the server is starting or ending
 	"57P05": passes, // the session was idle for too long
@@ -50,14 +50,15 @@ var states = map[string]trouble{
 	"57014": away,   // statement timeout
 	"58":    away,   // the server's disk
 	"42P01": gone,
+	"23503": gone, // of what belongs to a crawl that was deleted
 }
 
-// noInitFile is what a server that was restarted on a full disk answers a new
-// connection. Postgres 15 calls it an internal error, by whose SQLSTATE it would
-// last; newer servers say in more words, and by the SQLSTATE, that the disk is full.
+// noInitFile is the answer of a server that was restarted on a full disk to a new
+// connection. The SQLSTATE of Postgres 15 is that of an internal error; newer servers
+// have the one of a full disk.
 const noInitFile = "could not write init file"
 
-// troubleOf is the one place that says what an error of the driver means.
+// troubleOf classifies an error of the driver. No other function does.
 func troubleOf(err error) trouble {
 	if reply, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if t, ok := states[reply.Code]; ok {
@@ -66,7 +67,7 @@ func troubleOf(err error) trouble {
 		if reply.Code == "XX000" && strings.HasPrefix(reply.Message, noInitFile) {
 			return away
 		}
-		return states[reply.Code[:min(2, len(reply.Code))]] // fatal for those that are not there
+		return states[reply.Code[:min(2, len(reply.Code))]] // fatal if the class is not listed
 	}
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
@@ -81,18 +82,18 @@ func troubleOf(err error) trouble {
 }
 
 const (
-	tries    = 5               // attempts for what passes
-	patience = 3 * time.Second // after which no attempt begins
+	tries    = 5               // attempts after temporary errors
+	patience = 3 * time.Second // no attempt begins later
 )
 
-// try calls do, which asks the server once, and again after what passes by
-// itself. Its error names the call and is the caller's context's end, a
-// frontier.ErrUnavailable, or one that lasts.
+// try calls do, which asks the server once, and repeats it after temporary errors. Its
+// error names the call. It is the cause of ctx, a frontier.ErrUnavailable, or a
+// permanent error.
 func (s *Store) try(ctx context.Context, call string, do func(context.Context) error) error {
 	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, do)
 }
 
-// tryWithin is try with a bound for each attempt.
+// tryWithin is try with a timeout for each attempt.
 func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string, do func(context.Context) error) error {
 	began := time.Now()
 	for n := 1; ; n++ {
@@ -109,8 +110,8 @@ func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string,
 		if troubleOf(err) != passes || n == tries || time.Since(began) > patience {
 			return explain(call, err)
 		}
-		// 10, 20, 40, 80 ms, each by half at random, so that those who were
-		// sent away together do not come back together.
+		// 10, 20, 40, 80 ms, half of each at random, so that callers that failed
+		// together do not return together.
 		pause := 10 * time.Millisecond << (n - 1)
 		select {
 		case <-ctx.Done():
@@ -119,25 +120,25 @@ func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string,
 	}
 }
 
-// attempt calls do with a bound that holds when the server says nothing at all.
+// attempt calls do with a timeout that holds even if the server is silent.
 func attempt(ctx context.Context, bound time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	return do(ctx)
 }
 
-// explain says what an error is to the caller.
+// explain turns an error of the driver into one for the caller.
 func explain(call string, err error) error {
-	// The driver's words may span lines, one for each address that it tried.
-	told := errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	// The driver's text may have several lines, one for each address that it tried.
+	text := errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	switch troubleOf(err) {
 	case passes, away:
-		return fmt.Errorf("pgstore: %s: %w: %w", call, frontier.ErrUnavailable, told)
+		return fmt.Errorf("pgstore: %s: %w: %w", call, frontier.ErrUnavailable, text)
 	case gone:
-		return fmt.Errorf("%w: %s: %w", ErrNoCrawl, call, told)
+		return fmt.Errorf("%w: %s: %w", ErrNoCrawl, call, text)
 	}
 	if _, refused := errors.AsType[*pgconn.ConnectError](err); refused {
-		err = told // the driver's own has the connection's settings in it, with the password
+		err = text // the driver's error contains the connection's settings, with the password
 	}
 	return fmt.Errorf("pgstore: %s: %w", call, err)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// load is workers who take keys through their life and remember what they were
-// told, for a server that is broken under them.
+// load is workers who take keys through their states and remember the answers,
+// while the test disturbs the server.
 type load struct {
 	set  *pgstore.Store
 	mu   sync.Mutex
@@ -32,7 +32,8 @@ func newLoad(set *pgstore.Store) *load {
 	return &load{set: set, new: map[bloomstore.Fingerprint]int{}, done: map[bloomstore.Fingerprint]bool{}}
 }
 
-// work makes calls until ctx ends; what is not an ErrUnavailable is a fault.
+// work makes calls until ctx ends; an error other than ErrUnavailable is a
+// fault.
 func (l *load) work(ctx context.Context, r *rand.Rand, all int) error {
 	for ctx.Err() == nil {
 		asked := make([]exact.Key, 50)
@@ -74,8 +75,8 @@ func (l *load) work(ctx context.Context, r *rand.Rand, all int) error {
 	return nil
 }
 
-// verify checks that nothing of what was answered was lost, and that no key was
-// given to two.
+// verify checks that nothing that was answered is lost, and that each key was
+// new to one caller.
 func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
@@ -97,8 +98,8 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 			t.Fatalf("key %x was answered new %d times and finished %t; it is known %t and done %t", print, times, l.done[print], known, isDone)
 		}
 	}
-	// In one statement: what was under way when the workers ended may still be
-	// committed by the server.
+	// In one statement, because calls that were under way when the workers
+	// ended may still be committed.
 	var records, finished int
 	must(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT (SELECT count(*) FROM %s), (SELECT count(*) FROM %s WHERE outcome IS NOT NULL)",
 		table(t, cfg, "record"), table(t, cfg, "exact_key"))).Scan(&records, &finished))
@@ -108,7 +109,7 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Logf("%d keys decided, %d finished", len(l.new), finished)
 }
 
-// underLoad runs workers beside hurt, and verifies.
+// underLoad runs workers beside hurt, and verifies their keys.
 func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	const workers, all = 6, 40_000
 	cfg := anyCrawl(dsn)
@@ -134,7 +135,7 @@ func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	l.verify(t, cfg)
 }
 
-// progress waits until keys beyond those of before were finished.
+// progress waits until more keys are finished than before.
 func progress(t *testing.T, dsn string) {
 	t.Helper()
 	const sum = "SELECT coalesce(sum(xact_commit), 0) FROM pg_stat_database WHERE datname = current_database()"
@@ -155,7 +156,7 @@ func TestServerIsKilled(t *testing.T) {
 	underLoad(t, server.DSN(), func(r *rand.Rand) {
 		for range rounds {
 			progress(t, server.DSN())
-			time.Sleep(rand.N(20 * time.Millisecond)) // anywhere in what they do
+			time.Sleep(rand.N(20 * time.Millisecond)) // at any moment of their work
 			must(t, server.Kill())
 			must(t, server.Restart())
 		}
@@ -163,7 +164,8 @@ func TestServerIsKilled(t *testing.T) {
 	})
 }
 
-// TestBackendsAreKilled: who loses a connection asks again on another.
+// TestBackendsAreKilled: a caller that loses its connection repeats the call on
+// another one.
 func TestBackendsAreKilled(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -180,9 +182,9 @@ func TestBackendsAreKilled(t *testing.T) {
 	})
 }
 
-// TestUnavailable: a server that is down, or says nothing, is an ErrUnavailable
-// within its time, and the store goes on afterwards.
-func TestUnavailable(t *testing.T) {
+// TestUnavailableServer: a server that is down, or does not answer, is an
+// ErrUnavailable within its time, and the store works again afterwards.
+func TestUnavailableServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	cfg := anyCrawl(server.DSN())
@@ -224,9 +226,10 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestServerErrors: what an error of the server means, and how often it is asked
-// again. A trigger fails as the server does; a sequence, which no rollback takes
-// back, counts.
+// TestServerErrors: which error of the package each error of the server
+// becomes, and how often the call is repeated. A trigger fails in the way of
+// the server, and a sequence counts the calls, because no rollback takes it
+// back.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -272,8 +275,8 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// TestLockTimeout: a call does not wait for a lock for ever, and leaves nothing
-// half done.
+// TestLockTimeout: a call waits for a lock for a bounded time, and has no
+// effect if it fails.
 func TestLockTimeout(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -296,12 +299,12 @@ func TestLockTimeout(t *testing.T) {
 	if s, err := set.Lookup(t.Context(), key(0).Fingerprint); err != nil || s.State != exact.Pending {
 		t.Errorf("a key of a call that failed is %+v, %v, want it pending", s, err)
 	}
-	must(t, set.Queued(t.Context(), refs(0, keys(0, 2)...))) // waits for nobody
+	must(t, set.Queued(t.Context(), refs(0, keys(0, 2)...))) // needs no lock
 	must(t, tx.Rollback(t.Context()))
 	must(t, set.Finish(t.Context(), ends(0, keys(0, 2)...), nil))
 }
 
-// TestNoCredentials: no error has the password in it.
+// TestNoCredentials: no error contains the password.
 func TestNoCredentials(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr%40t-w0rd"
@@ -310,7 +313,7 @@ func TestNoCredentials(t *testing.T) {
 	for name, dsn := range map[string]string{
 		"wrong password":  "postgres://postgres:" + secret + "@" + at + "/postgres?sslmode=disable",
 		"wrong database":  "postgres://postgres:" + secret + "@" + at + "/none?sslmode=disable",
-		"nobody there":    "postgres://postgres:" + secret + "@127.0.0.1:1/postgres",
+		"no server":       "postgres://postgres:" + secret + "@127.0.0.1:1/postgres",
 		"no URL":          "postgres://postgres:" + secret + "@[::1/postgres",
 		"bad escape":      "postgres://postgres:" + secret + "%zz@" + at + "/postgres",
 		"bad port":        "postgres://postgres:" + secret + "@localhost:port/postgres",

@@ -26,20 +26,20 @@ import (
 
 const secret = "s3cr/et-w0rd"
 
-// disk is a file system of its own, in memory, that fills up.
+// disk is a file system in memory that a test can fill.
 type disk struct {
 	t   *testing.T
 	dir string
 }
 
-// smallDisk mounts a disk that goes with the test. Where the system lets nobody
-// mount, as in most containers, the test is skipped.
+// smallDisk mounts a disk for the duration of the test. The test is skipped
+// where mounting is not permitted, as in most containers.
 func smallDisk(t *testing.T, size string) *disk {
 	t.Helper()
-	// Not below the test's folder, which is closed to the server's owner.
+	// Not below the test's folder, which the server's user may not enter.
 	dir, err := os.MkdirTemp("", "fulldisk-")
 	must(t, err)
-	t.Cleanup(func() { _ = os.Remove(dir) }) // never what is in it: the disk, if it is still there
+	t.Cleanup(func() { _ = os.Remove(dir) }) // without removing its content: the disk may still be mounted there
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
 		why := fmt.Sprintf("no file system can be mounted here, so no disk fills up: %v", err)
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
@@ -65,7 +65,7 @@ func (d *disk) folder(name string) string {
 
 func (d *disk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// leave has the ballast take all but some bytes; 0: all there is.
+// leave fills the disk except for the given bytes; 0 means completely.
 func (d *disk) leave(room int64) {
 	d.t.Helper()
 	var stat unix.Statfs_t
@@ -83,14 +83,14 @@ func (d *disk) leave(room int64) {
 	}
 }
 
-// makeRoom takes the ballast away.
+// makeRoom empties the disk again.
 func (d *disk) makeRoom() {
 	d.t.Helper()
 	must(d.t, os.Remove(d.ballast()))
 }
 
-// wantHeld checks what a call says while there is no room: something that has
-// workers hold what they have and ask again, in one line without the password.
+// wantHeld checks the error of a call on a full disk: it makes workers keep
+// their items and try again, in one line without the password.
 func wantHeld(t *testing.T, what string, err error, says ...string) {
 	t.Helper()
 	if !errors.Is(err, frontier.ErrUnavailable) {
@@ -106,10 +106,10 @@ func wantHeld(t *testing.T, what string, err error, says ...string) {
 	}
 }
 
-// noRoom is what a server says of tables that cannot grow, and its SQLSTATE.
+// noRoom are the server's error for tables that cannot grow, and its SQLSTATE.
 var noRoom = []string{"could not extend file", "53100"}
 
-// books are keys, by number, and where each of them has to be.
+// books are the keys, by number, with the state that each must have.
 type books struct {
 	set    *pgstore.Store
 	cfg    pgstore.Config
@@ -129,7 +129,7 @@ func (b *books) check(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), b.cfg.DSN)
 	must(t, err)
 	defer conn.Close(t.Context())
-	// A key that has some of what its state takes, and not all of it, is torn.
+	// A key that has a part of its new state is torn.
 	rows, err := conn.Query(t.Context(), fmt.Sprintf(`SELECT k.fingerprint, CASE
 			WHEN k.round > 0 OR (k.outcome IS NULL) <> (w.fingerprint IS NOT NULL) THEN 'torn'
 			WHEN p.fingerprint IS NOT NULL THEN CASE WHEN k.outcome IS NULL THEN 'pending' ELSE 'torn' END
@@ -175,7 +175,7 @@ func (b *books) check(t *testing.T) {
 	}
 }
 
-// decide decides about keys that are not known, and enters them.
+// decide decides keys that are not known, and enters them in the books.
 func (b *books) decide(t *testing.T, from, to int) error {
 	t.Helper()
 	answers, err := b.set.Decide(t.Context(), keys(from, to))
@@ -191,7 +191,7 @@ func (b *books) decide(t *testing.T, from, to int) error {
 	return nil
 }
 
-// wantKnown checks that none of some keys is new.
+// wantKnown checks that all of some keys are known.
 func (b *books) wantKnown(t *testing.T, from, to int) {
 	t.Helper()
 	answers, err := b.set.Decide(t.Context(), keys(from, to))
@@ -209,8 +209,8 @@ func (b *books) queued(t *testing.T, from, to int) {
 	b.enter(from, to, exact.Queued)
 }
 
-// finish finishes keys, with a record of each when they have a mark, and enters
-// them.
+// finish finishes keys, with a record of each if they have a mark, and enters
+// them in the books.
 func (b *books) finish(t *testing.T, from, to int, mark string) error {
 	t.Helper()
 	var rows []exact.Row
@@ -228,7 +228,7 @@ func (b *books) finish(t *testing.T, from, to int, mark string) error {
 // onSmallDisk starts a server and returns the DSN of a database on a disk.
 func onSmallDisk(t *testing.T, d *disk) (*servers.PostgresServer, string) {
 	t.Helper()
-	// A vacuum would find room at moments of its own.
+	// A vacuum would free space at unexpected moments.
 	server := servers.Postgres(t, servers.PostgresOptions{Password: secret, Config: map[string]string{"autovacuum": "off"}})
 	space := d.folder("space")
 	info, err := os.Stat(server.SocketDir())
@@ -239,9 +239,9 @@ func onSmallDisk(t *testing.T, d *disk) (*servers.PostgresServer, string) {
 	return server, server.Database("small")
 }
 
-// TestFullDisk: a disk without room for tables fails calls as a whole and for
-// the moment. What was answered stays, what needs no room goes on, and when
-// there is room again the same calls do what they would have done.
+// TestFullDisk: on a disk without space for tables, calls fail completely and
+// temporarily. What was answered is kept, calls that need no space work, and
+// once there is space again the failed calls succeed.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := smallDisk(t, "48m")
@@ -250,14 +250,14 @@ func TestFullDisk(t *testing.T) {
 	b := &books{set: open(t, cfg), cfg: cfg, states: map[int]exact.State{}}
 	keyTable, pendingTable := table(t, cfg, "exact_key"), table(t, cfg, "exact_pending")
 
-	// Keys in each state, and then no room.
+	// Keys in each state, and then no space.
 	const begun, batch = 3000, 100
-	for n := 0; n < begun; n += batch { // a call each, so that neighbours share pages
+	for n := 0; n < begun; n += batch { // one call each, so that neighbours share pages
 		must(t, b.decide(t, n, n+batch))
 	}
 	b.queued(t, 0, 2800)
 	must(t, b.finish(t, 0, 200, "first"))
-	execute(t, dsn, "VACUUM "+keyTable, "VACUUM "+pendingTable, "CHECKPOINT") // a restart then has little to repeat
+	execute(t, dsn, "VACUUM "+keyTable, "VACUUM "+pendingTable, "CHECKPOINT") // so that a restart has little to repeat
 	d.leave(512 << 10)
 	full := begun
 	var err error
@@ -272,8 +272,8 @@ func TestFullDisk(t *testing.T) {
 	wantHeld(t, "Decide", err, noRoom...)
 	d.leave(0)
 
-	// The table of keys has what a few calls take: they fail in the middle, for
-	// want of room in the tables of what waits and of records.
+	// The table of keys has space for a few calls. They fail in the middle,
+	// because the tables of waiting keys and of records have none.
 	execute(t, dsn, "VACUUM (TRUNCATE false) "+keyTable)
 	wantHeld(t, "Finish with records", b.finish(t, 200, 280, "first"), noRoom...)
 	breaker := exact.NewBreaker(b.set, time.Hour)
@@ -289,8 +289,8 @@ func TestFullDisk(t *testing.T) {
 	b.wantKnown(t, 0, full)
 	b.queued(t, 2800, begun)
 
-	// A server that starts removes files that the first connection to a database
-	// writes anew. Their room may be gone by then.
+	// A server that starts removes files that the first connection to a
+	// database writes anew. Their space may be gone by then.
 	must(t, server.Kill())
 	must(t, server.Restart())
 	d.leave(0)
@@ -308,15 +308,15 @@ func TestFullDisk(t *testing.T) {
 	for i := range late {
 		late[i].Outcome = frontier.ServerError
 	}
-	late = append(late[:80:80], late[100:]...) // those that are finished
+	late = append(late[:80:80], late[100:]...) // the finished keys
 	must(t, b.set.Finish(t.Context(), late, []exact.Row{record(key(200), 0, "second")}))
 	b.check(t)
 	open(t, other)
 }
 
-// TestFullDiskOfLog: a server that cannot write its log ends, with all calls that
-// are under way. What was answered before is there when it is back, and whoever
-// asks meanwhile is told to wait.
+// TestFullDiskOfLog: a server that cannot write its log ends, with all calls
+// that are under way. After the restart everything that was answered is there,
+// and calls meanwhile return ErrUnavailable.
 func TestFullDiskOfLog(t *testing.T) {
 	t.Parallel()
 	d := smallDisk(t, "64m")
@@ -343,7 +343,7 @@ func TestFullDiskOfLog(t *testing.T) {
 			t.Errorf("the log has no PANIC for want of room: the disk was not full")
 		}
 		d.makeRoom()
-		must(t, server.Restart()) // as a rule it has given up
+		must(t, server.Restart()) // usually it has ended by now
 		progress(t, server.DSN())
 	})
 	if answers, err := set.Decide(t.Context(), keys(5000, 5001)); err != nil || !answers[0].New {
@@ -351,7 +351,7 @@ func TestFullDiskOfLog(t *testing.T) {
 	}
 }
 
-// writeLog has the server write 16 MB into its log, the size of one of its
+// writeLog makes the server write 16 MB to its log, the size of one of its
 // files, or as much as it can.
 func writeLog(t *testing.T, dsn string) {
 	conn, err := pgx.Connect(t.Context(), dsn)

@@ -69,8 +69,8 @@ func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 	return stats, nil
 }
 
-// tryLong is try for what reads everything: it may take long, and scans tables
-// from end to end.
+// tryLong is try for statements that read everything. It has a long timeout, and may
+// scan whole tables.
 func (s *Store) tryLong(ctx context.Context, call string, do func(context.Context, pgx.Tx) error) error {
 	return s.tryWithin(ctx, countTimeout, call, func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -85,9 +85,9 @@ func (s *Store) tryLong(ctx context.Context, call string, do func(context.Contex
 // pageOfRecords is how many records are read at a time.
 const pageOfRecords = 1000
 
-// EachRecord calls visit for the crawl's records, in the order of their
-// fingerprints and rounds, until visit returns an error, and returns that. What
-// is added meanwhile may be missing.
+// EachRecord calls visit for the crawl's records, in the order of their fingerprints
+// and rounds, until visit returns an error, which it returns. Records that are added
+// meanwhile may be missing.
 func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
 	after := exact.Ref{}
 	for round := int64(-1); ; round = int64(after.Round) {

@@ -15,17 +15,17 @@ type Waited struct {
 	Exact uint64 // of these exact ones
 }
 
-// Kept is what Postgres keeps of a crawl's queue, in case that is lost.
+// Kept is what Postgres keeps about a crawl's queue, in case the queue is lost.
 type Kept struct {
 	Identity string
-	Card     []byte // Config.Card; nil: there was none
+	Card     []byte // Config.Card; nil means that there was none
 	Waited
-	At time.Time // when Waited was noted, by the server's clock, UTC; zero: it never was
+	At time.Time // when Waited was noted, by the server's clock, UTC; zero means that it never was
 }
 
-// Read returns what is kept of the crawl cfg.Crawl. It changes nothing.
-// ErrNoCrawl: there is none of that name. Only how to reach the server and Crawl
-// of cfg are read.
+// Read returns what is kept about the crawl cfg.Crawl. It changes nothing. It returns
+// ErrNoCrawl if there is no crawl of that name. It uses only Crawl and the connection
+// settings of cfg.
 func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -40,7 +40,7 @@ func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 	switch version, err := s.version(ctx); {
 	case err != nil:
 		return kept, err
-	case version == 0: // nobody ever used this database
+	case version == 0: // the database has no schema
 		return kept, none
 	}
 	if err := s.checkSchema(ctx, false); err != nil {
@@ -59,8 +59,8 @@ func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 	return kept, err
 }
 
-// Keep notes how many URLs wait in the crawl's queue now, unless another worker
-// did less than age ago.
+// Keep notes how many URLs wait in the crawl's queue now, unless another worker noted
+// it less than age ago.
 func (s *Store) Keep(ctx context.Context, waits Waited, age time.Duration) error {
 	return s.try(ctx, "note what waits in the queue", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, keepSQL, s.crawl, waits.All, waits.Exact, age)

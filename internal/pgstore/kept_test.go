@@ -9,9 +9,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// TestKept: what is kept of a queue is there without it, and nobody notes it more
-// often than need be.
-func TestKept(t *testing.T) {
+// TestKeptNumbersOutliveQueue: the numbers of a queue are kept without it, and
+// written no more often than necessary.
+func TestKeptNumbersOutliveQueue(t *testing.T) {
 	t.Parallel()
 	cfg := anyCrawl(database(t))
 	if _, err := pgstore.Read(t.Context(), cfg); !errors.Is(err, pgstore.ErrNoCrawl) {
@@ -39,7 +39,7 @@ func TestKept(t *testing.T) {
 	want(pgstore.Waited{All: 5, Exact: 5}, true)
 
 	joined := cfg
-	joined.Card = []byte("another") // of somebody who lost the race to create it
+	joined.Card = []byte("another") // of a worker that lost the race to create it
 	open(t, joined)
 	want(pgstore.Waited{All: 5, Exact: 5}, true)
 

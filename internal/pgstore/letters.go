@@ -10,12 +10,12 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// uuids are fingerprints as the driver encodes them fastest.
+// uuids are fingerprints in the form that the driver encodes fastest.
 type uuids = pgtype.FlatArray[pgtype.UUID]
 
 func uuid(print bloomstore.Fingerprint) pgtype.UUID { return pgtype.UUID{Bytes: print, Valid: true} }
 
-// A class is kept in one byte: a hexadecimal digit, which people can read.
+// A class is stored as one hexadecimal digit, which people can read.
 const digits = "0123456789abcdef"
 
 func digit(class frontier.Class) string { return digits[class : class+1] }
@@ -28,8 +28,8 @@ func classOf(digit rune) (frontier.Class, error) {
 	return frontier.Class(at), nil
 }
 
-// letters stand for outcomes in one byte; the table crawler.exact_outcome has
-// them too.
+// letters encode outcomes in one byte. The table crawler.exact_outcome has the same
+// letters.
 var letters = map[frontier.Outcome]string{
 	frontier.OK: "o", frontier.Redirect: "r", frontier.ClientError: "c",
 	frontier.Robots: "b", frontier.Address: "a", frontier.Type: "t",

@@ -18,22 +18,19 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest migration in migrations.
-const schemaVersion = 1
+const schemaVersion = 2
 
-// migrateLock is the advisory lock of those who change the schema: "crawler" in
-// ASCII.
+// migrateLock is the advisory lock for changes of the schema: "crawler" in ASCII.
 const migrateLock = 0x637261776c6572
 
-// migrateTimeout bounds a migration, and the wait for another's.
+// migrateTimeout bounds a migration, and the wait for that of another process.
 const migrateTimeout = 10 * time.Minute
 
-// Migrate brings the schema of a database up to date and returns the versions
-// that it had and has. Of several callers one does it and the others wait. Only
-// DSN and ConnectTimeout of cfg are read.
-//
-// ErrSchema: the schema is newer than this program.
+// Migrate brings the schema of a database up to date and returns the versions before
+// and after. Of several callers one migrates and the others wait. It uses only DSN and
+// ConnectTimeout of cfg. It returns ErrSchema if the schema is newer than this program.
 func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
-	cfg.Crawl = "none" // it is not asked for
+	cfg.Crawl = "none" // required, but not used here
 	cfg, err = cfg.withDefaults()
 	if err != nil {
 		return 0, 0, err
@@ -49,8 +46,8 @@ func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
 	return from, schemaVersion, s.checkSchema(ctx, true)
 }
 
-// checkSchema returns nil when the schema is this program's, which with migrate
-// it sees to.
+// checkSchema returns an error unless the schema has this program's version. With
+// migrate it first migrates an older one.
 func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
 	version, err := s.version(ctx)
 	switch {
@@ -73,15 +70,15 @@ func (s *Store) version(ctx context.Context) (version int64, err error) {
 	err = s.try(ctx, "read the schema's version", func(ctx context.Context) error {
 		err := s.pool.QueryRow(ctx, schemaVersionSQL).Scan(&version)
 		if reply, ok := errors.AsType[*pgconn.PgError](err); ok && (reply.Code == "42P01" || reply.Code == "3F000") {
-			version, err = 0, nil // no table, no schema
+			version, err = 0, nil // the table does not exist, so there is no schema
 		}
 		return err
 	})
 	return version, err
 }
 
-// migrate runs the migrations that are missing. The lock is its connection's
-// own and goes with it, whatever happens to the process.
+// migrate runs the migrations that are missing. The lock belongs to its connection and
+// is released with it, whatever happens to the process.
 func (s *Store) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, migrateTimeout, errors.New("migrations take too long"))
 	defer cancel()
@@ -97,8 +94,8 @@ func (s *Store) migrate(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrateLock)); err != nil {
 		return explain("wait for others to migrate", err)
 	}
-	// Where another has migrated meanwhile there is nothing to do, and perhaps
-	// nothing that this user may do.
+	// Another process may have migrated meanwhile. Then there is nothing to do, and
+	// this user may lack the permission.
 	if version, err := s.version(ctx); err != nil || version >= schemaVersion {
 		return err
 	}

@@ -15,27 +15,31 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Config says where a crawl's exact keys are and how a process uses them. DSN
-// and Crawl are required, Identity where a crawl is created.
+// Config configures a Store. DSN and Crawl are required, and Identity to create a
+// crawl.
 type Config struct {
 	DSN   string // URL or keywords and values, as in libpq
 	Crawl string // name of the crawl
 
-	Identity string        // fixed: what the crawl's queue calls itself, so that nobody mixes fingerprints of two crawls
+	Identity string        // fixed: the id of the crawl's queue, which prevents mixing the fingerprints of two crawls
 	Windows  exact.Windows // fixed: how long finished keys count as seen
-	// Card is what the crawl's queue can be made again from. It is kept as it is
-	// when the crawl is created; nil: nothing is. It may have secrets: whoever
-	// reads the database has them.
+	// Card is what the crawl's queue can be restored from. It is stored when the crawl
+	// is created; nil means that nothing is. It may contain secrets, which are then
+	// readable for all readers of the database.
 	Card []byte
 
-	NoMigrate bool // do not bring the schema up to date: an older one is then refused
+	// Capture returns the event of a record, which is written for change data
+	// capture in the record's own transaction. nil writes no events.
+	Capture func(row *exact.Row) (Event, error)
+
+	NoMigrate bool // do not migrate the schema: an older one is an error
 
 	MaxConns         int           // connections that the process has at most; 0 means 8
 	ConnectTimeout   time.Duration // of one attempt; 0 means 5 s
 	StatementTimeout time.Duration // of one statement; 0 means 10 s
 	LockTimeout      time.Duration // how long a statement waits for a lock; 0 means 5 s
 
-	Now func() time.Time // nil: the server's clock; tests
+	Now func() time.Time // for tests; nil means the server's clock
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -71,30 +75,33 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Store is one process's hold on the exact keys and records of a crawl. It is
-// safe for concurrent use.
+// Store gives one process access to the exact keys and records of a crawl. It is safe
+// for concurrent use.
 type Store struct {
 	cfg   Config
 	pool  *pgxpool.Pool
-	crawl int // its number, which its tables bear
+	crawl int // its number, which is part of the names of its tables
 	sql   statements
-	floor atomic.Uint32 // round of unknown keys, as far as this process knows
+	floor atomic.Uint32 // round of unknown keys, as far as this process has learned it
 
-	closed atomic.Bool
+	identity string // of the crawl's queue
+	notifier notifier
+	listener listener
+	closed   atomic.Bool
 }
 
 var _ exact.Set = (*Store)(nil)
 
-// Open joins the crawl cfg.Crawl, or creates it, and brings the schema up to
-// date first unless cfg.NoMigrate.
+// Open joins the crawl cfg.Crawl, or creates it. Unless cfg.NoMigrate is set, it
+// brings the schema up to date first.
 //
-// frontier.ErrParamsMismatch: the crawl of that name has another Identity or
-// other Windows. ErrSchema: the schema is newer than this program, or too old.
-// frontier.ErrUnavailable: the server cannot be asked now.
+// It returns frontier.ErrParamsMismatch if the crawl of that name has another Identity
+// or other Windows, ErrSchema if the schema is newer than this program or too old, and
+// frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
-// Inspect opens a crawl to look at it or to steer it. It changes no schema and
-// creates no crawl: ErrNoCrawl. Identity and Windows of cfg are not read.
+// Inspect opens an existing crawl to inspect or control it. It changes no schema, and
+// returns ErrNoCrawl if there is no crawl. It ignores Identity and Windows of cfg.
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
 func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
@@ -125,16 +132,21 @@ func (s *Store) begin(ctx context.Context, worker bool) error {
 		return err
 	}
 	s.sql = namedFor(s.crawl)
+	if worker {
+		return s.checkOrder(ctx, Cursor{})
+	}
 	return nil
 }
 
-// connect returns a Store that has a pool and nothing else. It asks nothing of
-// the server.
+// Identity returns the id of the crawl's queue.
+func (s *Store) Identity() string { return s.identity }
+
+// connect returns a Store that has only a connection pool. It sends nothing to the
+// server.
 func connect(ctx context.Context, cfg Config) (*Store, error) {
 	poolConfig, err := pgxpool.ParseConfig(cfg.DSN)
 	if err != nil {
-		// The parser's own words repeat the DSN, and hide a password in it only
-		// as well as they can.
+		// The parser's error contains the DSN, and does not hide every password.
 		return nil, errors.New("pgstore: DSN cannot be read, want postgres://user:password@host:port/database")
 	}
 	poolConfig.MaxConns = int32(cfg.MaxConns)
@@ -142,20 +154,22 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 	poolConfig.ConnConfig.ConnectTimeout = cfg.ConnectTimeout
 	given := maps.Clone(poolConfig.ConnConfig.RuntimeParams)
 	maps.Copy(poolConfig.ConnConfig.RuntimeParams, cfg.sessionSettings())
-	maps.Copy(poolConfig.ConnConfig.RuntimeParams, given) // who says something in the DSN means it
+	maps.Copy(poolConfig.ConnConfig.RuntimeParams, given) // settings in the DSN win
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
 	}
-	return &Store{cfg: cfg, pool: pool}, nil
+	s := &Store{cfg: cfg, pool: pool}
+	s.notifier.notify = s.notify
+	return s, nil
 }
 
-// sessionSettings are what every connection has set.
+// sessionSettings are set on every connection.
 //
-// A statement is planned once for each connection, often while its tables are
-// empty, and must be good when they are large and the lists that it is given
-// have hundreds of keys, of which the planner knows nothing. So it has one way
-// left: go through the list, and ask an index for each.
+// A statement is planned once for each connection, often while its tables are empty.
+// The plan must also be good when they are large and the lists in its parameters have
+// hundreds of keys. So only one plan is enabled: go through the list, and look up each
+// key in an index.
 func (c *Config) sessionSettings() map[string]string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	return map[string]string{
@@ -171,14 +185,16 @@ func (c *Config) sessionSettings() map[string]string {
 	}
 }
 
-// Close ends the store's connections; it waits for calls that are under way.
+// Close waits for calls under way, and closes the connections.
 func (s *Store) Close() {
 	s.closed.Store(true)
+	s.notifier.close()
+	s.listener.close()
 	s.pool.Close()
 }
 
-// now returns what statements take as the time: nil, so that the server's clock
-// counts, but in tests that set it.
+// now returns the time argument of statements: nil, which means the server's clock,
+// except in tests.
 func (s *Store) now() *time.Time {
 	if s.cfg.Now == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// awaitBlocked returns when some backends wait for a lock.
+// awaitBlocked returns when the given number of backends wait for a lock.
 func awaitBlocked(t *testing.T, dsn string, n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -29,7 +29,7 @@ func awaitBlocked(t *testing.T, dsn string, n int) {
 	}
 }
 
-// awaitBackends returns when the stores have so many connections.
+// awaitBackends returns when the stores have the given number of connections.
 func awaitBackends(t *testing.T, dsn string, want int) {
 	t.Helper()
 	for got := -1; got != want; {
@@ -64,14 +64,14 @@ func TestNoDeadlocks(t *testing.T) {
 		})
 	}
 	group.Wait()
-	set.Close() // a backend that ends says what it has counted
+	set.Close() // a backend that ends writes its counters
 	awaitBackends(t, cfg.DSN, 0)
 	if n := query[int](t, cfg.DSN, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n > 0 {
 		t.Errorf("%d deadlocks, want none; the server's log:\n%s", n, deadlocks(t))
 	}
 }
 
-// deadlocks returns what the server that tests share has logged of deadlocks.
+// deadlocks returns the deadlocks in the log of the shared server.
 func deadlocks(t *testing.T) string {
 	t.Helper()
 	server, err := commonServer()
@@ -84,8 +84,7 @@ func deadlocks(t *testing.T) string {
 	return "nothing"
 }
 
-// anyCall decides about some keys, and does to those that are new what comes of
-// keys.
+// anyCall decides some keys, and moves the new ones on through their states.
 func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key) error {
 	asked := make([]exact.Key, 100)
 	for i := range asked {
@@ -99,7 +98,7 @@ func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key)
 	var done []exact.Finished
 	for i, a := range answers {
 		ref := exact.Ref{Fingerprint: asked[i].Fingerprint, Round: a.Round}
-		if a.New || r.IntN(3) == 0 { // others' too, as relays do
+		if a.New || r.IntN(3) == 0 { // those of others too, as relays do
 			own = append(own, ref)
 			done = append(done, exact.Finished{Ref: ref, Class: frontier.Exact, Outcome: frontier.OK})
 		}
@@ -118,8 +117,8 @@ func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key)
 	return errors.Join(err, set.Finish(ctx, done[:len(done)/2], nil))
 }
 
-// TestSweptWhileInserting: a key that is inserted, finished and swept by others
-// while a Decide waits for its lock gets a round that it never had.
+// TestSweptWhileInserting: while a Decide waits for the lock of a key, others
+// insert, finish and sweep it. The key then gets a round that it never had.
 func TestSweptWhileInserting(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -164,7 +163,7 @@ func TestSweptWhileInserting(t *testing.T) {
 	}
 }
 
-// TestKnownKeysCostNoWrite: asking about known keys writes nothing.
+// TestKnownKeysCostNoWrite: deciding known keys writes nothing.
 func TestKnownKeysCostNoWrite(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}})
@@ -183,7 +182,7 @@ func TestKnownKeysCostNoWrite(t *testing.T) {
 			must(t, err)
 		}
 	}
-	ask() // the first reader of a row may note that its writer committed
+	ask() // the first reader of a row may mark its writer as committed
 	execute(t, cfg.DSN, "CHECKPOINT")
 	written := func() float64 {
 		return query[float64](t, cfg.DSN, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")

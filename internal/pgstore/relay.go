@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Stale implements exact.Set. When its answer is lost on its way, its keys are
-// taken up again after age.
+// Stale implements exact.Set. If its answer is lost, its keys are returned again after
+// age.
 func (s *Store) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 	return s.entries(ctx, "take up pending keys", s.sql.stale, age, n, s.now())
 }
@@ -23,7 +23,7 @@ func (s *Store) Waiting(ctx context.Context, after bloomstore.Fingerprint, n int
 	return s.entries(ctx, "list waiting keys", s.sql.waiting, uuid(after), n)
 }
 
-// entries returns what a statement answers, as keys that wait.
+// entries runs a statement and returns its rows as waiting keys.
 func (s *Store) entries(ctx context.Context, call, sql string, args ...any) (found []exact.Entry, err error) {
 	err = s.try(ctx, call, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, sql, args...)
@@ -60,7 +60,7 @@ func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration,
 	if err != nil {
 		return 0, 0, err
 	}
-	// A statement of its own: the one that sweeps still sees what it swept.
+	// A separate statement, because the one that sweeps still sees what it deleted.
 	err = s.try(ctx, "sweep", func(ctx context.Context) error {
 		var since *time.Duration
 		err := s.pool.QueryRow(ctx, s.sql.lag, s.now()).Scan(&since)
@@ -70,8 +70,7 @@ func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration,
 	return swept, lag, err
 }
 
-// lagOf makes sure that a key whose window is over this very moment is told from
-// none.
+// lagOf replaces a lag of 0 by a small one, because 0 means that there is no such key.
 func lagOf(since *time.Duration) time.Duration {
 	if since == nil {
 		return 0

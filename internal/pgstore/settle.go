@@ -54,8 +54,8 @@ func compareRefs(a, b exact.Ref) int {
 	return cmp.Or(bytes.Compare(a.Fingerprint[:], b.Fingerprint[:]), cmp.Compare(a.Round, b.Round))
 }
 
-// Finish implements exact.Set. What it returns nil for survives the server's
-// death.
+// Finish implements exact.Set. When it returns nil, the change survives a crash of the
+// server.
 func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records []exact.Row) error {
 	if len(finished)+len(records) == 0 {
 		return nil
@@ -65,20 +65,29 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 		return err
 	}
 	rows := rowsOf(records)
-	return s.try(ctx, "finish keys", func(ctx context.Context) error {
+	err = s.try(ctx, "finish keys", func(ctx context.Context) error {
 		var batch pgx.Batch
 		if len(finished) > 0 {
 			batch.Queue(s.sql.lockKeys, ends.prints)
 			batch.Queue(s.sql.finish, ends.prints, ends.rounds, ends.classes, ends.outcomes, ends.statuses, s.crawl, s.now())
 		}
-		if len(records) > 0 {
-			batch.Queue(s.sql.insertRecords, rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes, rows.urls, rows.records)
+		if len(records) == 0 {
+			return s.pool.SendBatch(ctx, &batch).Close()
 		}
-		return s.pool.SendBatch(ctx, &batch).Close()
+		insert := batch.Queue(s.sql.insertRecords, rows.prints, rows.rounds, rows.fetched, rows.statuses, rows.outcomes,
+			rows.urls, rows.records, rows.sequences)
+		if s.cfg.Capture == nil {
+			return s.pool.SendBatch(ctx, &batch).Close()
+		}
+		return s.capture(ctx, &batch, insert, records)
 	})
+	if err == nil && len(records) > 0 {
+		s.notifier.tell()
+	}
+	return err
 }
 
-// ends are finished keys as arrays.
+// ends are the columns of finished keys.
 type ends struct {
 	prints            uuids
 	rounds            []int64
@@ -86,8 +95,8 @@ type ends struct {
 	outcomes          []string
 }
 
-// endsOf returns finished keys as arrays. Of several ends of one key it is the
-// first of the highest round that would prevail.
+// endsOf returns finished keys as columns. Of several ends of one key it keeps the
+// first of the highest round.
 func (s *Store) endsOf(finished []exact.Finished) (e ends, err error) {
 	last := make(map[bloomstore.Fingerprint]*exact.Finished, len(finished))
 	for i := range finished {
@@ -112,25 +121,28 @@ func (s *Store) endsOf(finished []exact.Finished) (e ends, err error) {
 	return e, nil
 }
 
-// rows are records as arrays.
+// rows are the columns of records.
 type rows struct {
 	prints                  uuids
 	rounds                  []int64
+	sequences               []int32 // places in the caller's order, from 1
 	fetched                 []time.Time
 	statuses                []int16
 	outcomes, urls, records []string
 }
 
-// rowsOf returns records as arrays, sorted, the first of those with the same
-// fingerprint and round.
+// rowsOf returns records as columns, sorted. Of several with the same fingerprint and
+// round it keeps the first.
 func rowsOf(records []exact.Row) (r rows) {
-	sorted := make([]*exact.Row, len(records))
-	for i := range records {
-		sorted[i] = &records[i]
+	sorted := make([]int, len(records))
+	for i := range sorted {
+		sorted[i] = i
 	}
-	slices.SortStableFunc(sorted, func(a, b *exact.Row) int { return compareRefs(a.Ref, b.Ref) })
-	sorted = slices.CompactFunc(sorted, func(a, b *exact.Row) bool { return a.Ref == b.Ref })
-	for _, row := range sorted {
+	slices.SortStableFunc(sorted, func(a, b int) int { return compareRefs(records[a].Ref, records[b].Ref) })
+	sorted = slices.CompactFunc(sorted, func(a, b int) bool { return records[a].Ref == records[b].Ref })
+	for _, i := range sorted {
+		row := &records[i]
+		r.sequences = append(r.sequences, int32(i+1))
 		r.prints, r.rounds = append(r.prints, uuid(row.Fingerprint)), append(r.rounds, int64(row.Round))
 		r.fetched, r.statuses = append(r.fetched, row.Fetched), append(r.statuses, int16(row.Status))
 		r.outcomes, r.urls = append(r.outcomes, string(row.Outcome)), append(r.urls, row.URL)

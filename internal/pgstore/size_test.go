@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// BenchmarkBytes takes keys through their life, a tenth of them at a time
-// waiting and finished in no order, and reports what a key takes on disk, in
+// BenchmarkBytes takes keys through their states, a tenth of them waiting at a
+// time and finished in random order. It reports the bytes of a key on disk, in
 // tables and indexes, and in the write-ahead log.
 func BenchmarkBytes(b *testing.B) {
 	sizes := []int{1_000_000}
@@ -39,7 +39,7 @@ func BenchmarkBytes(b *testing.B) {
 	}
 }
 
-// bytesOf returns what tables of a crawl and their indexes take on disk.
+// bytesOf returns the size on disk of tables of a crawl and their indexes.
 func bytesOf(b *testing.B, cfg pgstore.Config, templates ...string) (sum float64) {
 	for _, template := range templates {
 		sum += query[float64](b, cfg.DSN, fmt.Sprintf("SELECT pg_total_relation_size('%s')", table(b, cfg, template)))
@@ -47,14 +47,15 @@ func bytesOf(b *testing.B, cfg pgstore.Config, templates ...string) (sum float64
 	return sum
 }
 
-// live takes n keys through their life, so many of them waiting at a time.
+// live takes n keys through their states, the given number of them waiting at a
+// time.
 func live(b *testing.B, set *pgstore.Store, n, waiting int) {
 	const size = 500
 	r := rand.New(rand.NewPCG(1, 1))
 	var queue []exact.Key
 	finish := func() {
 		batch := queue[:min(size, len(queue))]
-		for i := range batch { // any of those that wait
+		for i := range batch { // any of the waiting keys
 			j := i + r.IntN(len(queue)-i)
 			queue[i], queue[j] = queue[j], queue[i]
 		}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Statements that name no table of a crawl.
+// Statements without tables of a crawl.
 var (
 	//go:embed statements/schema_version.sql
 	schemaVersionSQL string
@@ -24,10 +24,30 @@ var (
 	keptSQL string
 	//go:embed statements/allow_scans.sql
 	allowScansSQL string
+	//go:embed statements/notify.sql
+	notifySQL string
+	//go:embed statements/relay.sql
+	relaySQL string
+	//go:embed statements/relay_names.sql
+	relayNamesSQL string
+	//go:embed statements/save_relay.sql
+	saveRelaySQL string
+	//go:embed statements/lock_relay.sql
+	lockRelaySQL string
+	//go:embed statements/dead_letters.sql
+	deadLettersSQL string
+	//go:embed statements/revise_letters.sql
+	reviseLettersSQL string
+	//go:embed statements/discard_letters.sql
+	discardLettersSQL string
+	//go:embed statements/capture.sql
+	captureSQL string
+	//go:embed statements/captured.sql
+	capturedSQL string
 )
 
-// Statements on the tables of one crawl. Their files name the templates of these
-// tables; see namedFor.
+// Statements on the tables of one crawl. Their files have templates of these names; see
+// namedFor.
 var (
 	//go:embed statements/look_up.sql
 	lookUpSQL string
@@ -63,6 +83,14 @@ var (
 	countSQL string
 	//go:embed statements/records.sql
 	recordsSQL string
+	//go:embed statements/committed.sql
+	committedSQL string
+	//go:embed statements/committed_since.sql
+	committedSinceSQL string
+	//go:embed statements/committed_lag.sql
+	committedLagSQL string
+	//go:embed statements/foreign.sql
+	foreignSQL string
 )
 
 // statements are those on the tables of one crawl.
@@ -70,12 +98,13 @@ type statements struct {
 	lookUp, insertMissing, insertWaiting, raiseFloor, lockKeys, renew string
 	queued, withdraw, finish, insertRecords                           string
 	stale, waiting, sweep, lag, status, count, records                string
+	committed, committedSince, committedLag, foreign                  string
 }
 
 var template = regexp.MustCompile(`\bcrawler\.(exact_key|exact_waiting|exact_pending|record)\b`)
 
-// namedFor returns the statements on the tables of a crawl, whose names need no
-// quotes: they are the templates' and the crawl's number.
+// namedFor returns the statements on the tables of a crawl, whose names are those of
+// the templates and the crawl's number. They need no quotes.
 func namedFor(crawl int) statements {
 	named := func(sql string) string { return template.ReplaceAllString(sql, "${0}_"+strconv.Itoa(crawl)) }
 	return statements{
@@ -84,5 +113,7 @@ func namedFor(crawl int) statements {
 		queued: named(queuedSQL), withdraw: named(withdrawSQL), finish: named(finishSQL), insertRecords: named(insertRecordsSQL),
 		stale: named(staleSQL), waiting: named(waitingSQL), sweep: named(sweepSQL), lag: named(lagSQL),
 		status: named(statusSQL), count: named(countSQL), records: named(recordsSQL),
+		committed: named(committedSQL), committedSince: named(committedSinceSQL), committedLag: named(committedLagSQL),
+		foreign: named(foreignSQL),
 	}
 }

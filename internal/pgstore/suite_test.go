@@ -23,7 +23,7 @@ var (
 	seed  = flag.Uint64("seed", 0, "repeat a run; 0: a new one")
 )
 
-// rng returns the test's random numbers; their seed is in its log.
+// rng returns the test's random numbers and logs their seed.
 func rng(t *testing.T) *rand.Rand {
 	s := *seed
 	if s == 0 {
@@ -42,7 +42,7 @@ func must(t testing.TB, err error) {
 
 var lastCrawl atomic.Int64
 
-// anyCrawl returns the config of a crawl that nobody has had.
+// anyCrawl returns the config of a new crawl.
 func anyCrawl(dsn string) pgstore.Config {
 	return pgstore.Config{DSN: dsn, Crawl: fmt.Sprintf("crawl-%d", lastCrawl.Add(1)), Identity: "x7Yz01", MaxConns: 4}
 }
@@ -55,7 +55,7 @@ func open(t testing.TB, cfg pgstore.Config) *pgstore.Store {
 	return s
 }
 
-// shared is a Store as the suite wants it.
+// shared adapts a Store to the suite.
 type shared struct {
 	*pgstore.Store
 	t   testing.TB
@@ -82,14 +82,15 @@ func setsOn(dsn string) func(*testing.T, exacttest.Options) exact.Set {
 	}
 }
 
-// TestSuite holds sets to the contract.
-func TestSuite(t *testing.T) {
+// TestSetPassesSuite runs the suite of exact sets.
+func TestSetPassesSuite(t *testing.T) {
 	t.Parallel()
 	exacttest.RunSet(t, setsOn(database(t)))
 }
 
-// TestModel makes random calls and compares every answer with the model's.
-func TestModel(t *testing.T) {
+// TestRandomCallsMatchModel makes random calls and compares every answer with
+// the model's.
+func TestRandomCallsMatchModel(t *testing.T) {
 	t.Parallel()
 	runs, steps := 2, 400
 	if *proof {

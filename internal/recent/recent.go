@@ -1,8 +1,7 @@
-// Package recent remembers which keys were met lately, in bounded memory.
+// Package recent remembers recently used keys in bounded memory.
 //
-// It owns what is forgotten and when. What it means that a key is there, and
-// whether it stays true, is its callers' part: package localstore and package
-// redisstore spare themselves look-ups with it.
+// It owns which keys are dropped and when. The meaning of a key is up to the
+// callers: localstore and redisstore avoid look-ups with it.
 package recent
 
 import (
@@ -10,13 +9,13 @@ import (
 	"sync"
 )
 
-// Keys is a set of keys that forgets those that were not added or asked for in
-// a long time. It holds the latest most of them at least, twice as many at most.
+// Keys is a set of keys that drops those that were not added or asked for in a long
+// time. It holds at least the latest most of them, and at most twice as many.
 //
-// A key is its hash of 64 bits under a seed of its own, so that a key takes 10
-// to 20 bytes and nothing of it is for the garbage collector to follow: Has may
-// claim a key that was never added, with a probability below 2·most/2⁶⁴, which
-// nobody outside the process can raise.
+// A key is stored as its hash of 64 bits under a random seed, so that it takes 10
+// to 20 bytes and no work of the garbage collector. Has may claim a key that was
+// never added, with a probability below 2·most/2⁶⁴, which a site cannot raise
+// because it does not know the seed.
 //
 // It is safe for concurrent use.
 type Keys struct {
@@ -45,7 +44,7 @@ func (k *Keys) Has(key string) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, old = k.old[hash]; old { // as it may not be any more
+	if _, old = k.old[hash]; old { // it may have been removed meanwhile
 		k.add(hash)
 	}
 	_, young = k.young[hash]

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestKeys: whatever is done, the latest keys are there, none is that was never
-// added or was taken out since, and there are no more than promised.
-func TestKeys(t *testing.T) {
+// TestLatestKeysAreKept: after any calls the latest keys are there, within the
+// promised number, and no key is that was never added or was taken out since.
+func TestLatestKeysAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 6).Draw(t, "most")
 		keys := New(most)
@@ -65,8 +65,9 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// TestRace: what one goroutine adds, it has, whatever others do.
-func TestRace(t *testing.T) {
+// TestConcurrentUse: a goroutine finds the keys that it added, whatever others
+// do.
+func TestConcurrentUse(t *testing.T) {
 	const each, callers = 100, 8
 	keys := New(2 * each * callers)
 	var group sync.WaitGroup
@@ -85,7 +86,7 @@ func TestRace(t *testing.T) {
 	group.Wait()
 }
 
-// BenchmarkHas asks for keys of which nine in ten are there.
+// BenchmarkHas looks up keys, nine in ten of which are there.
 func BenchmarkHas(b *testing.B) {
 	const n = 100_000
 	keys, names := New(n), make([]string, n)

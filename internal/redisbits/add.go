@@ -17,8 +17,8 @@ var addLua string
 
 var addScript = redis.NewScript(Block + addLua)
 
-// maxPerScript bounds the fingerprints of one run of add.lua: about a
-// millisecond, in which the server answers nobody else.
+// maxPerScript bounds the fingerprints of one run of add.lua, which blocks the server for about a
+// millisecond.
 const maxPerScript = 256
 
 // What add.lua answers for a fingerprint.
@@ -50,9 +50,9 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 	return added, nil
 }
 
-// add offers what w asks to its chains. It leaves in w what must be asked again,
-// after it has seen to it that this can end another way: a chain that was full has
-// another layer, one that had another is known to.
+// add sends the asks of w to their chains. It leaves in w those that must be asked
+// again, after it has changed what prevented an answer: a full chain has another
+// layer, and a new layer is known.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	calls := w.calls(ctx)
 	if err := f.run(ctx, calls); err != nil {
@@ -62,7 +62,7 @@ func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	for _, call := range calls {
 		reply, err := call.parse()
 		if err != nil {
-			// What is wrong with the chain says its Verify better than a script.
+			// Verify describes the fault of the chain better than the script.
 			return cmp.Or(call.chain.Verify(ctx, f.client), err)
 		}
 		for i, answer := range reply.answers {
@@ -79,7 +79,7 @@ func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	return nil
 }
 
-// follow does for a chain what the reply to a call says is due.
+// follow does what the reply to a call requires for a chain.
 func (f *Filter) follow(ctx context.Context, call *addCall, reply addReply) error {
 	switch {
 	case reply.stale:
@@ -105,13 +105,13 @@ type addCall struct {
 	cmd      *redis.Cmd
 }
 
-// addCmd is a command that the client never sends twice: the second time it
-// would find the fingerprints known.
+// addCmd is a command that the client never sends twice, because the second time
+// the fingerprints would be known.
 type addCmd struct{ *redis.Cmd }
 
 func (addCmd) NoRetry() bool { return true }
 
-// calls gathers what w asks by chain, in order. It copies the blocks.
+// calls groups the asks of w by chain, in order. It copies the blocks.
 func (w *window) calls(ctx context.Context) []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)
@@ -158,8 +158,8 @@ func anys(keys []string) []any {
 	return list
 }
 
-// run sends calls in one pipeline. Those that the server did not begin are sent
-// again: with the script, if it did not know it, or later, when it can.
+// run sends calls in one pipeline. Calls that the server did not begin are sent
+// again: with the script, if the server lacked it, or after a pause.
 func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	pipe := f.client.Pipeline()
 	for _, call := range calls {
@@ -203,9 +203,9 @@ const (
 	lastPause  = time.Second
 )
 
-// notBegun reports whether an error says that a script did not run at all: a
-// node of a cluster that moves the slot or has no say in it now, a server that
-// still loads its data.
+// notBegun reports whether an error means that a script did not run at all: a node
+// of a cluster is moving the slot or does not serve it, or a server is still
+// loading its data.
 func notBegun(err error) bool {
 	for _, prefix := range []string{"TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING"} {
 		if redis.HasErrorPrefix(err, prefix) {
@@ -224,8 +224,7 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// renew replaces the command of a call, which was sent, by one with the same
-// arguments after the first two.
+// renew replaces the command of a call, which was sent, by a new one with other first arguments.
 func (c *addCall) renew(ctx context.Context, command ...any) {
 	c.cmd = redis.NewCmd(ctx, append(command[:2:2], c.cmd.Args()[2:]...)...)
 	c.cmd.SetFirstKeyPos(3)

@@ -22,8 +22,9 @@ func BenchmarkFilter(b *testing.B) {
 
 const benchKeys = 1_000_000
 
-// load measures calls of do with one batch of prints after the other: keys per
-// second, the server's processor time and, where there is one, what its log grows by.
+// load calls do with one batch of prints after the other. It reports keys per
+// second, the server's processor time and, if it has a log, the growth of the
+// log.
 func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, do func([]bloomstore.Fingerprint) error) {
 	cpu, err := server.CPU()
 	if err != nil {
@@ -57,8 +58,8 @@ func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerp
 	}
 }
 
-// BenchmarkSeen measures seen-tests of known keys from one process: a block each,
-// in chains of one, two and three layers.
+// BenchmarkSeen measures seen-tests of known keys from one process: one block
+// for each key, in chains of one, two and three layers.
 func BenchmarkSeen(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{})
 	client := dial(b, server)
@@ -111,8 +112,8 @@ for i, key in ipairs(KEYS) do
 end
 return known`
 
-// BenchmarkSeenOtherwise measures other ways to ask Redis the same, with the bits
-// of the same layout, or without a filter.
+// BenchmarkSeenOtherwise measures other ways to test keys in Redis, with the
+// bits of the same layout, or without a filter.
 func BenchmarkSeenOtherwise(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{})
 	client := dial(b, server)
@@ -124,7 +125,7 @@ func BenchmarkSeenOtherwise(b *testing.B) {
 	partition := func(fp bloomstore.Fingerprint) int { return PartitionOf(fp, len(f.chains)) }
 	// bits returns the segment of fp and its k positions in that.
 	bits := func(fp bloomstore.Fingerprint) (key string, at []int64) {
-		t := (*f.chains[partition(fp)].tiers.Load())[0]
+		t := (*f.chains[partition(fp)].keyed.Load())[0]
 		segment, from := t.Locate(fp)
 		for _, position := range positions(t.Layer, fp, t.Hashes) {
 			at = append(at, from*8+int64(position))
@@ -132,7 +133,7 @@ func BenchmarkSeenOtherwise(b *testing.B) {
 		return t.keys[segment], at
 	}
 	setbit := redis.NewScript(setbitLua)
-	hashes := (*f.chains[0].tiers.Load())[0].Hashes
+	hashes := (*f.chains[0].keyed.Load())[0].Hashes
 	for _, way := range []struct {
 		name  string
 		queue func(pipe redis.Pipeliner, prints []bloomstore.Fingerprint)
@@ -192,8 +193,7 @@ func BenchmarkSeenOtherwise(b *testing.B) {
 	}
 }
 
-// BenchmarkAdd measures what new keys cost: alone through the filter, block sizes
-// beside each other.
+// BenchmarkAdd measures the cost of new keys alone, for several block sizes.
 func BenchmarkAdd(b *testing.B) {
 	for _, p := range []float64{1e-2, 1e-6} {
 		for _, blockBits := range []int{512, 1024, 2048} {
@@ -216,7 +216,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// or32Lua is add.lua without the comparison: it takes masks, and unites them with
+// or32Lua is add.lua without the comparison: it takes masks, and ORs them into
 // the blocks word by word.
 const or32Lua = `
 local added, words = {}, 'I4I4I4I4I4I4I4I4'
@@ -245,7 +245,7 @@ for at = 2, #ARGV, k do
 end
 return added`
 
-// BenchmarkAddOtherwise measures the forms that add.lua could have taken.
+// BenchmarkAddOtherwise measures alternatives to add.lua.
 func BenchmarkAddOtherwise(b *testing.B) {
 	const batch = 100
 	for _, p := range []float64{1e-2, 1e-6} {
@@ -262,7 +262,7 @@ func BenchmarkAddOtherwise(b *testing.B) {
 					load(b, server, make([]bloomstore.Fingerprint, batch*len(f.chains)), batch*len(f.chains), func([]bloomstore.Fingerprint) error {
 						pipe := client.Pipeline()
 						for _, c := range f.chains {
-							t := (*c.tiers.Load())[0]
+							t := (*c.keyed.Load())[0]
 							var args []any
 							if form == "bitfield-per-bit" {
 								args = append(args, t.Hashes)

@@ -25,50 +25,50 @@ var (
 	beginLayer  = redis.NewScript(beginLayerLua)
 )
 
-// Chain is one filter under one hash tag: layers of segments, and a record that
-// says how many layers there are. It caches that number: other processes may have
-// begun another layer since, which every add script notices (see Block) and
-// Refresh learns. It is safe for concurrent use, and open after Open or Create.
+// Chain is one filter under one hash tag: layers of segments, and a record with the
+// number of layers. It caches that number. Other processes may add a layer; every
+// add script notices that (see Block), and Refresh reads it. A Chain must be opened
+// by Open or Create. It is safe for concurrent use.
 //
-// Keys are the prefix and: "f" the record, a hash of the fields head (what all
-// headers have in common), layers, and keys1, keys2, … (keys added to the first,
-// second, … layer); "f0.0" segment 0 of layer 0, and so on.
+// Keys consist of the prefix and: "f" for the record, a hash of the fields head
+// (the common part of all headers), layers, and keys1, keys2, … (keys added to the
+// first, second, … layer); "f0.0" for segment 0 of layer 0, and so on.
 type Chain struct {
 	layout *Layout
 	header header
 	prefix string
 
-	tiers   atomic.Pointer[[]*tier] // oldest first; replaced, never changed
+	keyed   atomic.Pointer[[]*keyedLayer] // oldest first; replaced, never changed
 	born    time.Time
-	checked atomic.Int64 // when the headers were last looked at, in ns after born; 0 never
+	checked atomic.Int64 // when the headers were last verified, in ns after born; 0 means never
 	next    struct {     // the layer after the last one
 		sync.Mutex
-		tier *tier
-		made int // segments of it known to be there
+		layer *keyedLayer
+		made  int // number of its segments that exist
 	}
 }
 
-// tier is a layer of one chain: its shape and the keys that hold it.
-type tier struct {
+// keyedLayer is a layer of one chain: its shape and its keys.
+type keyedLayer struct {
 	*Layer
 	keys     []string
-	args     []any    // the same, ready for commands
+	args     []any    // the same, as arguments of commands
 	headers  []string // of the segments
-	layers   string   // how many the chain has with this one, in decimal
-	capacity string   // what add scripts call the capacity
+	layers   string   // number of layers including this one, in decimal
+	capacity string   // the argument of add scripts
 }
 
-// Chain returns the chain of the filter or crawl id whose keys begin with
-// prefix. The prefix contains the hash tag, such as "{c1:7}", partition is its
-// number. It is not open yet.
+// Chain returns the chain of the filter or crawl id whose keys begin with prefix,
+// which contains the hash tag, such as "{c1:7}". partition is its number. The chain
+// is not open yet.
 func (l *Layout) Chain(id ID, partition int, prefix string) *Chain {
 	c := &Chain{layout: l, header: header{params: l.params, id: id, partition: partition}, prefix: prefix, born: time.Now()}
-	c.tiers.Store(&[]*tier{})
+	c.keyed.Store(&[]*keyedLayer{})
 	return c
 }
 
-// Filter returns the chain, which is open, as a Filter of its own: for who decides
-// otherwise than by fingerprint which chain a key belongs to.
+// Filter returns the chain, which must be open, as a separate Filter. It is for
+// callers that choose the chain of a key by something other than the fingerprint.
 func (c *Chain) Filter(client redis.UniversalClient) *Filter {
 	return newFilter(client, c.layout, []*Chain{c})
 }
@@ -81,14 +81,14 @@ func (c *Chain) SegmentKey(layer, segment int) string {
 	return c.Record() + strconv.Itoa(layer) + "." + strconv.Itoa(segment)
 }
 
-// Layers returns how many layers the chain is known to have. Until the server
-// loses some of its past, that number only grows: it is the chain's identity in
-// time, and an answer "absent" was true of so many layers.
-func (c *Chain) Layers() int { return len(*c.tiers.Load()) }
+// Layers returns the known number of layers. It only grows, unless the server loses
+// some of its past. It identifies the state of the chain: an answer "absent" is
+// valid for that number of layers.
+func (c *Chain) Layers() int { return len(*c.keyed.Load()) }
 
-// tier returns the layer of that number with its keys.
-func (c *Chain) tier(number int) *tier {
-	t := &tier{Layer: c.layout.Layer(number), layers: strconv.Itoa(number + 1)}
+// keyedLayer returns the layer of that number with its keys.
+func (c *Chain) keyedLayer(number int) *keyedLayer {
+	t := &keyedLayer{Layer: c.layout.Layer(number), layers: strconv.Itoa(number + 1)}
 	if c.layout.Grows(number + 1) {
 		t.capacity = strconv.FormatUint(t.Capacity, 10)
 	}
@@ -102,27 +102,27 @@ func (c *Chain) tier(number int) *tier {
 	return t
 }
 
-// know notes that the chain has so many layers. They can be fewer than before:
-// a server that lost its last second goes back in time.
-func (c *Chain) know(layers int) {
+// setLayers sets the number of layers. It can be smaller than before, because a
+// server that lost its last second goes back in time.
+func (c *Chain) setLayers(layers int) {
 	for {
-		old := c.tiers.Load()
+		old := c.keyed.Load()
 		if len(*old) == layers {
 			return
 		}
-		tiers := (*old)[:min(len(*old), layers):min(len(*old), layers)]
-		for len(tiers) < layers {
-			tiers = append(tiers, c.tier(len(tiers)))
+		keyed := (*old)[:min(len(*old), layers):min(len(*old), layers)]
+		for len(keyed) < layers {
+			keyed = append(keyed, c.keyedLayer(len(keyed)))
 		}
-		if c.tiers.CompareAndSwap(old, &tiers) {
+		if c.keyed.CompareAndSwap(old, &keyed) {
 			return
 		}
 	}
 }
 
-// Create makes the record of the chain, unless it is there, and its first layer.
-// To call it for a chain that was created before and lost would make an empty one:
-// who calls it remembers elsewhere that it was done.
+// Create creates the record of the chain, unless it exists, and its first layer. It
+// must not be called for a chain that was created before and lost, because it would
+// create an empty one: the caller must store elsewhere that the chain was created.
 func (c *Chain) Create(ctx context.Context, client redis.UniversalClient) error {
 	_, err := client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.HSetNX(ctx, c.Record(), "head", c.header.head())
@@ -136,16 +136,16 @@ func (c *Chain) Create(ctx context.Context, client redis.UniversalClient) error 
 	if err != nil {
 		return err
 	}
-	c.know(layers[0])
+	c.setLayers(layers[0])
 	if layers[0] == 0 {
 		return c.Extend(ctx, client, 0)
 	}
 	return c.Verify(ctx, client)
 }
 
-// Open learns what the chain has, and verifies it. A chain that is missing,
-// unfinished, or has lost a segment is an ErrFilterLost, one of other Params or
-// of another id an ErrParamsMismatch.
+// Open reads the state of the chain, and verifies it. It returns an ErrFilterLost
+// for a chain that is missing, unfinished, or has lost a segment, and an
+// ErrParamsMismatch for one of other Params or of another id.
 func (c *Chain) Open(ctx context.Context, client redis.UniversalClient) error {
 	if err := c.Refresh(ctx, client); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (c *Chain) Open(ctx context.Context, client redis.UniversalClient) error {
 	return c.Verify(ctx, client)
 }
 
-// Refresh learns how many layers the chain has.
+// Refresh reads the number of layers of the chain.
 func (c *Chain) Refresh(ctx context.Context, client redis.UniversalClient) error {
 	return refresh(ctx, client, []*Chain{c})
 }
@@ -168,12 +168,12 @@ func refresh(ctx context.Context, client redis.UniversalClient, chains []*Chain)
 		if counts[i] == 0 {
 			return fmt.Errorf("key %q counts no layers: %w", c.Record(), bloomstore.ErrFilterLost)
 		}
-		c.know(counts[i])
+		c.setLayers(counts[i])
 	}
 	return nil
 }
 
-// readRecords checks the records of chains and returns how many layers each counts.
+// readRecords checks the records of chains and returns their numbers of layers.
 func readRecords(ctx context.Context, client redis.UniversalClient, chains []*Chain) (layers []int, err error) {
 	pipe := client.Pipeline()
 	records := make([]*redis.SliceCmd, len(chains))
@@ -206,21 +206,21 @@ func (c *Chain) parseRecord(fields []any) (layers int, err error) {
 	return layers, nil
 }
 
-// Verify reads the header and the length of every segment that the chain is
-// known to have. One that is missing or shorter is an ErrFilterLost, a foreign
-// one an ErrParamsMismatch.
+// Verify reads the header and the length of every known segment of the chain. It
+// returns an ErrFilterLost for a missing or shorter segment, and an
+// ErrParamsMismatch for one of another chain.
 func (c *Chain) Verify(ctx context.Context, client redis.UniversalClient) error {
 	return verify(ctx, client, []*Chain{c})
 }
 
-// verifyDue reports, to one caller only, that the headers were not looked at for
-// verifyEvery.
+// verifyDue reports whether verifyEvery has passed since the headers were last
+// verified. It returns true to one caller only.
 func (c *Chain) verifyDue(now time.Time) bool {
 	since, last := int64(now.Sub(c.born)), c.checked.Load()
 	return (last == 0 || since-last > int64(verifyEvery)) && c.checked.CompareAndSwap(last, max(since, 1))
 }
 
-// verify verifies chains in one pipeline after the other.
+// verify verifies chains, in one pipeline after the other.
 func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) error {
 	pipe := client.Pipeline()
 	var checks []func() error
@@ -237,7 +237,7 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 		return nil
 	}
 	for _, c := range chains {
-		for _, t := range *c.tiers.Load() {
+		for _, t := range *c.keyed.Load() {
 			for segment, key := range t.keys {
 				stored, length := pipe.GetRange(ctx, key, 0, HeaderBytes-1), pipe.StrLen(ctx, key)
 				checks = append(checks, func() error {
@@ -261,9 +261,9 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 	return flush()
 }
 
-// Prepare makes one segment of the layer that the chain will have next, if one is
-// missing, and reports whether now all are there. Whoever adds calls it when the
-// layer is Ahead, so that Extend finds the work done.
+// Prepare creates one missing segment of the chain's next layer, and reports
+// whether all exist now. Callers that add keys call it when the layer is Ahead, so
+// that Extend is fast.
 func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
 	if number := c.Layers(); c.layout.Grows(number) {
 		return c.prepare(ctx, client, number)
@@ -271,14 +271,14 @@ func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (read
 	return true, nil
 }
 
-// prepare makes one segment of the layer of that number, if one is missing.
+// prepare creates one missing segment of the layer of that number.
 func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, number int) (ready bool, err error) {
 	c.next.Lock()
 	defer c.next.Unlock()
-	if c.next.tier == nil || c.next.tier.Number != number {
-		c.next.tier, c.next.made = c.tier(number), 0
+	if c.next.layer == nil || c.next.layer.Number != number {
+		c.next.layer, c.next.made = c.keyedLayer(number), 0
 	}
-	t, made := c.next.tier, c.next.made
+	t, made := c.next.layer, c.next.made
 	if made == t.Segments {
 		return true, nil
 	}
@@ -287,7 +287,7 @@ func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, numbe
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("make key %q: %w", t.keys[made], lostType(err))
-	case reply == "stale": // another process has begun that layer
+	case reply == "stale": // another process has begun the layer
 		return true, nil
 	case reply == "made" || reply == "there":
 		c.next.made++
@@ -296,10 +296,10 @@ func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, numbe
 	return false, fmt.Errorf("make key %q: %w", t.keys[made], Fault(reply))
 }
 
-// Extend gives a chain that had so many layers, the last of them full, one more,
-// making what is missing of it. If the chain has more by now, because another
-// caller here or elsewhere did the same, that is it. The layers before are frozen
-// from then on: no key is added to them.
+// Extend adds a layer to a chain that had the given number of layers, the last of
+// them full, and creates what is missing of it. If the chain has more layers by
+// now, because another caller did the same, it only reads that. No key is added to
+// earlier layers from then on.
 func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers int) error {
 	if c.Layers() != layers {
 		return c.Refresh(ctx, client)
@@ -310,8 +310,8 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 	}
 	reply, err := c.begin(ctx, client, number)
 	if err == nil && reply == "lost" {
-		// Segments that were prepared are gone: the server went back in time, or
-		// evicted them. Nothing was in them yet, so they are made again, once.
+		// The prepared segments are lost: the server went back in time, or evicted them. They
+		// were empty, so they are created again, once.
 		c.next.Lock()
 		c.next.made = 0
 		c.next.Unlock()
@@ -326,15 +326,15 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 	return c.Refresh(ctx, client)
 }
 
-// begin makes what is missing of the layer of that number and begins it. It
-// returns what begin_layer.lua replies.
+// begin creates what is missing of the layer of that number and begins it. It returns the reply of
+// begin_layer.lua.
 func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number int) (reply string, err error) {
 	for ready := false; !ready; {
 		if ready, err = c.prepare(ctx, client, number); err != nil {
 			return "", err
 		}
 	}
-	t := c.tier(number)
+	t := c.keyedLayer(number)
 	args := []any{number, t.SegmentBytes}
 	for _, header := range t.headers {
 		args = append(args, header)
@@ -347,8 +347,7 @@ func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number 
 }
 
 // Delete removes the chain in steps that are short for the server: segment by
-// segment, newest first, the record at last. It removes what there is of a chain
-// that lost parts, too.
+// segment, newest first, then the record. It also removes a chain that lost parts.
 func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error {
 	layers, err := client.HGet(ctx, c.Record(), "layers").Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -358,7 +357,7 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 		if !c.layout.Grows(number) {
 			continue
 		}
-		for _, key := range c.tier(number).keys {
+		for _, key := range c.keyedLayer(number).keys {
 			if err := client.Unlink(ctx, key).Err(); err != nil {
 				return fmt.Errorf("delete key %q: %w", key, err)
 			}
@@ -370,12 +369,13 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 	return nil
 }
 
-// ErrStale reports that a chain has begun another layer since it was asked:
-// Refresh it and ask again.
+// ErrStale reports that a chain has begun another layer since it was asked: the
+// caller must Refresh it and ask again.
 var ErrStale = errors.New("redisbits: the chain has another layer by now")
 
-// Fault returns what a script means by 'stale', 'lost' or 'foreign': ErrStale,
-// ErrFilterLost or ErrParamsMismatch. Verify tells more of the last two.
+// Fault returns the error for a script's reply 'stale', 'lost' or 'foreign':
+// ErrStale, ErrFilterLost or ErrParamsMismatch. Verify describes the last two
+// better.
 func Fault(reply string) error {
 	switch reply {
 	case "stale":
@@ -388,8 +388,8 @@ func Fault(reply string) error {
 	return fmt.Errorf("redisbits: a script replied %q", reply)
 }
 
-// pipeError names the key of the first of cmds that failed; err is what the
-// pipeline returned.
+// pipeError returns the error of the first failed command of a pipeline with its
+// key. err is the error of the pipeline.
 func pipeError[C redis.Cmder](err error, cmds []C) error {
 	for _, cmd := range cmds {
 		if cmd.Err() != nil {
@@ -399,8 +399,7 @@ func pipeError[C redis.Cmder](err error, cmds []C) error {
 	return err
 }
 
-// lostType makes an ErrFilterLost of an error that says that a key holds
-// something that is no string of bits.
+// lostType turns an error about a key that is not a string into an ErrFilterLost.
 func lostType(err error) error {
 	if err != nil && redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return fmt.Errorf("%w: %w", bloomstore.ErrFilterLost, err)

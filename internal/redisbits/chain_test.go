@@ -28,7 +28,7 @@ func chainOf(t *testing.T, client redis.UniversalClient, params Params) *Chain {
 	return c
 }
 
-// sibling returns the chain as another process has it.
+// sibling returns the chain as another process sees it.
 func sibling(t *testing.T, client redis.UniversalClient, c *Chain) *Chain {
 	t.Helper()
 	other := layoutOf(t, c.layout.Params()).Chain(c.header.id, c.header.partition, c.prefix)
@@ -38,8 +38,8 @@ func sibling(t *testing.T, client redis.UniversalClient, c *Chain) *Chain {
 	return other
 }
 
-// TestSegmentsAreMadeWhole: keys, headers and sizes of a chain, which are those of
-// the layout at once; and all share the hash tag.
+// TestSegmentsAreMadeWhole: keys, headers and sizes of a new chain's segments
+// are those of the layout at once, and all keys share the hash tag.
 func TestSegmentsAreMadeWhole(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
@@ -65,9 +65,9 @@ func TestSegmentsAreMadeWhole(t *testing.T) {
 	}
 }
 
-// TestExtend: a chain gets its next layer piece by piece, and the count says so
-// when all is there.
-func TestExtend(t *testing.T) {
+// TestExtendChain: a chain gets its next layer piece by piece, and the count
+// increases when all of it is there.
+func TestExtendChain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
 	other, next := sibling(t, client, c), c.layout.Layer(1)
@@ -106,7 +106,8 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// TestRacersExtendOnce: many callers in many processes find a layer full.
+// TestRacersExtendOnce: many callers in many processes find a layer full, and
+// it gets one successor.
 func TestRacersExtendOnce(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
@@ -127,8 +128,9 @@ func TestRacersExtendOnce(t *testing.T) {
 	}
 }
 
-// TestUsedSegmentIsNeverMadeAgain: making is for layers not begun; a lost segment
-// of one in use stays lost, however late the maker.
+// TestUsedSegmentIsNeverMadeAgain: segments are made only for layers that have
+// not begun. A lost segment of a layer in use stays lost, however late the
+// maker is.
 func TestUsedSegmentIsNeverMadeAgain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 100})
@@ -145,8 +147,8 @@ func TestUsedSegmentIsNeverMadeAgain(t *testing.T) {
 	}
 }
 
-// TestPreparedSegmentMayGo: of a layer that was not begun nothing is lost. The
-// server went back in time, or another key has the name.
+// TestPreparedSegmentMayGo: a layer that has not begun may lose a segment,
+// because the server went back in time or another key has its name.
 func TestPreparedSegmentMayGo(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000})
@@ -160,16 +162,17 @@ func TestPreparedSegmentMayGo(t *testing.T) {
 	if err := c.Extend(t.Context(), client, 1); err != nil || c.Layers() != 2 {
 		t.Errorf("Extend with a prepared segment gone: %v, %d layers, want 2", err, c.Layers())
 	}
-	client.Set(t.Context(), c.SegmentKey(2, 0), "somebody's", 0)
+	client.Set(t.Context(), c.SegmentKey(2, 0), "foreign", 0)
 	if err := c.Extend(t.Context(), client, 2); !errors.Is(err, bloomstore.ErrParamsMismatch) || c.Layers() != 2 {
 		t.Errorf("Extend onto a key that is not ours: %v, %d layers, want ErrParamsMismatch, 2", err, c.Layers())
 	}
-	if got := client.Get(t.Context(), c.SegmentKey(2, 0)).Val(); got != "somebody's" {
+	if got := client.Get(t.Context(), c.SegmentKey(2, 0)).Val(); got != "foreign" {
 		t.Errorf("the key that is not ours holds %q", got)
 	}
 }
 
-// TestServerGoesBack: the last moments of a server are lost, and with them a layer.
+// TestServerGoesBack: the last moments of a server are lost, and with them a
+// layer.
 func TestServerGoesBack(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 100, Partitions: 1})
@@ -192,11 +195,11 @@ func TestServerGoesBack(t *testing.T) {
 	}
 }
 
-// runBlock runs add.lua for one fingerprint of the newest layer, as a caller that
-// had read old does.
+// runBlock runs add.lua for one fingerprint of the newest layer, as a caller
+// that had read old does.
 func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Fingerprint, old []byte) int64 {
 	t.Helper()
-	newest := (*c.tiers.Load())[c.Layers()-1]
+	newest := (*c.keyed.Load())[c.Layers()-1]
 	segment, from := newest.Locate(fp)
 	answers, err := client.Eval(t.Context(), Block+addLua, []string{c.Record(), newest.keys[segment]},
 		newest.layers, newest.capacity, newest.headers[segment],
@@ -207,8 +210,8 @@ func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Finger
 	return answers[1]
 }
 
-// TestBlockChangedSinceItWasRead: an add whose caller read the block before others
-// changed it, for blocks of each size.
+// TestBlockChangedSinceItWasRead: a caller adds to a block that others changed
+// after it read the block, for each block size.
 func TestBlockChangedSinceItWasRead(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	for blockBits := minBlockBits; blockBits <= maxBlockBits; blockBits *= 4 {
@@ -260,9 +263,9 @@ func place(l *Layer, fp bloomstore.Fingerprint) []int64 {
 	return []int64{int64(segment), from}
 }
 
-// TestDelete: nothing stays, also of a layer that was prepared, of a filter that
-// lost parts, and after an interruption.
-func TestDelete(t *testing.T) {
+// TestDeleteLeavesNothing: Delete removes all keys, also those of a prepared
+// layer and of a filter that lost parts, and after an interruption.
+func TestDeleteLeavesNothing(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	ctx := t.Context()
 	client.Set(ctx, "{gone}", "not the filter's", 0)
@@ -293,6 +296,6 @@ func TestDelete(t *testing.T) {
 	}
 	client.HSet(ctx, deedKey("else"), "head", "not a filter")
 	if err := Delete(ctx, client, "else"); !errors.Is(err, bloomstore.ErrFilterLost) {
-		t.Errorf("Delete of somebody's hash: %v, want ErrFilterLost", err)
+		t.Errorf("Delete of a foreign hash: %v, want ErrFilterLost", err)
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Claims returns which layers of the chain, which is open, claim print, oldest
-// first. Reader answers faster, and without the layers.
+// Claims returns which layers of the chain, which must be open, claim print, oldest
+// first. Reader is faster, but does not tell the layers.
 func (c *Chain) Claims(ctx context.Context, client redis.UniversalClient, print bloomstore.Fingerprint) ([]bool, error) {
-	tiers := *c.tiers.Load()
+	keyed := *c.keyed.Load()
 	pipe := client.Pipeline()
-	blocks := make([]*redis.StringCmd, len(tiers))
-	for i, t := range tiers {
+	blocks := make([]*redis.StringCmd, len(keyed))
+	for i, t := range keyed {
 		segment, from := t.Locate(print)
 		blocks[i] = pipe.GetRange(ctx, t.keys[segment], from, from+int64(t.BlockBytes)-1)
 	}
@@ -22,8 +22,8 @@ func (c *Chain) Claims(ctx context.Context, client redis.UniversalClient, print 
 	if err != nil {
 		return nil, pipeError(err, replies)
 	}
-	claims := make([]bool, len(tiers))
-	for i, t := range tiers {
+	claims := make([]bool, len(keyed))
+	for i, t := range keyed {
 		block := blocks[i].Val()
 		if len(block) != t.BlockBytes {
 			segment, _ := t.Locate(print)

@@ -17,9 +17,9 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// TestLostIsNeverEmpty breaks what is stored in each way that it can break, and
-// wants the named error of whoever looks: an open filter that is asked, one that
-// is added to, and one that is opened.
+// TestLostIsNeverEmpty breaks the stored filter in each possible way. Each time
+// an open filter that is read, one that is added to, and one that is opened
+// return the named error.
 func TestLostIsNeverEmpty(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	lost, foreign := bloomstore.ErrFilterLost, bloomstore.ErrParamsMismatch
@@ -72,7 +72,7 @@ func TestLostIsNeverEmpty(t *testing.T) {
 				f.chains[0].checked.Store(0)
 				_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
 				wantNamed(t, "AddIfAbsent", err, c.want)
-				if layers == 1 { // the add notices by itself
+				if layers == 1 { // the add notices it itself
 					f.chains[0].checked.Store(int64(time.Since(f.chains[0].born)) + int64(time.Hour))
 					_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
 					wantNamed(t, "AddIfAbsent with headers seen just now", err, c.want)
@@ -104,8 +104,8 @@ func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	return nil
 }
 
-// TestReplacedSegmentIsNoticedInASecond: a read that meets a segment which was
-// replaced looks at its header when the last look is a second old, and not before.
+// TestReplacedSegmentIsNoticedInASecond: a read that meets a replaced segment
+// checks its header if the last check is a second old, and not before.
 func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	c := layoutOf(t, Params{}).Chain(ID{}, 0, "{x}")
 	at := func(after time.Duration) time.Time { return c.born.Add(after) }
@@ -119,8 +119,8 @@ func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	}
 }
 
-// TestReadsOfABrokenConnection: what could not be looked at is looked at once by
-// the next read that can, however long the outage.
+// TestReadsOfABrokenConnection: a check that failed is made by the next read
+// that can, however long the outage.
 func TestReadsOfABrokenConnection(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	proxy := servers.Proxy(t, server.Addr())
@@ -153,7 +153,7 @@ func TestReadsOfABrokenConnection(t *testing.T) {
 	}
 }
 
-// TestLostRecords takes the records of a filter away.
+// TestLostRecords deletes the records of a filter.
 func TestLostRecords(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config := Config{Name: "harmed-records", Capacity: 100, Partitions: 4}
@@ -207,8 +207,8 @@ func TestOtherParameters(t *testing.T) {
 	open(t, client, config) // unharmed
 }
 
-// TestEviction: a server that may evict any key is refused.
-func TestEviction(t *testing.T) {
+// TestEvictionPolicyIsRefused: a server that may evict any key is refused.
+func TestEvictionPolicyIsRefused(t *testing.T) {
 	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "noeviction": false, "volatile-lru": false} {
 		client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "100mb", "maxmemory-policy": policy}}))
 		_, err := Open(t.Context(), client, Config{Name: "x", Capacity: 100, Partitions: 1})
@@ -218,8 +218,9 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: a filter that does not fit is an error and not a smaller one,
-// and what was made of it is taken up when there is room.
+// TestOutOfMemory: opening a filter that does not fit is an error, and no
+// smaller filter is made. Segments that were made are used when there is memory
+// again.
 func TestOutOfMemory(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "20mb"}}))
 	config := Config{Name: "x", Capacity: 10_000_000, Partitions: 8}

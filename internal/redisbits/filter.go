@@ -1,23 +1,22 @@
 // Package redisbits lays out Bloom filters in plain Redis, single server or
 // Cluster, of any size: no module, no string beyond 32 MiB.
 //
-// It owns where the bits are (Layout, Layer), what every stored piece says of
-// itself (headers), how a filter grows under one hash tag (Chain), how it is
-// asked in bulk (Reader) and how a script changes it (Block). Filter puts these
-// together to a set of fingerprints and nothing else, which other programs have
-// from the public package of the same name. A script
-// that changes more than bits in one step is its author's (package redisstore),
-// and so are clients, their addresses and passwords. Sizes come from package
-// sizing; docs/design/filter.md describes what is stored, byte by byte.
+// It owns the position of each bit (Layout, Layer), the headers of all stored
+// strings, the growth of a filter under one hash tag (Chain), asking it in bulk
+// (Reader) and changing it in a script (Block). Filter combines these into a set of
+// fingerprints, which other programs use through the public package of the same
+// name. Callers that change more than bits in one step write their own script
+// (package redisstore). Clients, their addresses and passwords are the caller's
+// too. Sizes come from package sizing; docs/design/filter.md describes what is
+// stored, byte by byte.
 //
-// A filter never forgets in silence. What is missing, short, of another type,
-// of other parameters or somebody else's is an ErrFilterLost or an
-// ErrParamsMismatch, never an empty filter: a block that is not there fails the
-// read that wants it; a segment that was put in the place of another fails the
-// add that would change it, and any read at the latest a second later, when the
-// headers are looked at again. What no header shows is a server that lost its
-// last moments (an append-only file synced every second, a failover): it forgets
-// what was added in them, as it does of all its data.
+// A filter is never lost silently. If something is missing, short, of another type,
+// of other parameters or of another filter, the error is an ErrFilterLost or an
+// ErrParamsMismatch: a missing block fails the read of it; a replaced segment fails
+// the add that would change it, and any read within a second, when the headers are
+// verified again. The headers do not show that a server has lost its last moments
+// (an append-only file synced every second, a failover): then the keys added in
+// them are lost, like all its data.
 package redisbits
 
 import (
@@ -50,8 +49,8 @@ const maxPartitions = 1 << 14 // a cluster has no more slots
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// withDefaults returns c with zero fields filled in, or all its faults but those
-// of the params it leads to.
+// withDefaults returns c with its zero fields filled in, or all its faults except
+// those of the resulting params.
 func (c Config) withDefaults() (Config, error) {
 	c.Capacity = cmp.Or(c.Capacity, 10_000_000)
 	c.Partitions = cmp.Or(c.Partitions, 16)
@@ -65,8 +64,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// params returns what each chain is made for. Its capacity is its part of the
-// keys and four standard deviations of that, so that chance alone makes none grow.
+// params returns the params of each chain. Its capacity is its share of the keys
+// plus four standard deviations, so that chance alone makes no chain grow.
 func (c Config) params() Params {
 	each := float64(c.Capacity) / float64(c.Partitions)
 	return Params{
@@ -78,27 +77,27 @@ func (c Config) params() Params {
 // Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any
 // number of processes may have the same one open.
 //
-// A call changes each chain in one step: of racers on one fingerprint one wins.
-// Commands that add are never sent twice by the client; when a connection fails
+// A call changes each chain in one step: of racing callers of one fingerprint one
+// wins. The client never sends commands that add twice. If a connection fails
 // during AddIfAbsent, the error is returned, and prints may or may not have been
-// recorded (see bloomstore.Filter). Reads are repeated as the client's options
-// say.
+// recorded (see bloomstore.Filter). Reads are repeated according to the client's
+// options.
 type Filter struct {
 	client    redis.UniversalClient
 	layout    *Layout
 	chains    []*Chain
-	partition func(fp bloomstore.Fingerprint, partitions int) int // PartitionOf, but in tests
+	partition func(fp bloomstore.Fingerprint, partitions int) int // PartitionOf, except in tests
 	readers   sync.Pool                                           // of *Reader
 }
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter of that name, and creates it if there is none. A filter
-// of other parameters is an ErrParamsMismatch that shows both, one that lost a part
-// an ErrFilterLost, a server that may evict any key an ErrEvicts. A creation that was
-// interrupted is taken up again.
+// Open returns the filter of that name, and creates it if there is none. It returns
+// an ErrParamsMismatch with both values for a filter of other parameters, an
+// ErrFilterLost for one that lost a part, and an ErrEvicts for a server that may
+// evict any key. It continues an interrupted creation.
 //
-// The client must read from primaries: a replica answers for the past.
+// The client must read from primaries, because a replica returns old data.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	config, err := config.withDefaults()
 	layout, layoutErr := NewLayout(config.params())
@@ -121,9 +120,9 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// deedKey is the key of a filter's deed, a hash of the fields head (a header
-// whose partition is the number of partitions), and ready when all chains were
-// created: from then on a chain that is not there is lost, not new.
+// deedKey returns the key of a filter's own record, a hash of the fields head (a
+// header whose partition is the number of partitions), and ready, which is set when
+// all chains were created: from then on a missing chain is lost, not new.
 func deedKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
@@ -142,7 +141,7 @@ func (f *Filter) open(ctx context.Context, config Config) error {
 		return fmt.Errorf("read key %q: %w", key, err)
 	}
 	head, _ := fields[0].(string)
-	mine.id = idOf(head) // whoever came first named it
+	mine.id = idOf(head) // the first process has set it
 	if err := checkHeader(key, []byte(head), mine.head()); err != nil {
 		return err
 	}
@@ -164,8 +163,8 @@ func (l *Layout) chains(id ID, config Config) []*Chain {
 	return chains
 }
 
-// each calls do for 0..n-1, eight at a time, and returns their errors. Calls
-// that did not begin before the first error are left out.
+// each calls do for 0..n-1, eight at a time, and returns their errors. After the
+// first error it starts no more calls.
 func each(n int, do func(i int) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -191,10 +190,10 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Delete removes the filter of that name, whatever is left of it, in steps that
-// are short for the server. An interrupted Delete is taken up by the next one.
-// No filter of that name is no error; a key of that name that is no filter's is
-// left alone, with an ErrFilterLost.
+// Delete removes the filter of that name, even if parts are lost, in steps that are
+// short for the server. The next Delete continues an interrupted one. If there is
+// no filter of that name, it returns nil. It does not remove a key of that name
+// that belongs to no filter, and returns an ErrFilterLost.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
 	key := deedKey(name)
 	head, err := client.HGet(ctx, key, "head").Result()
@@ -234,8 +233,8 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, nil
 }
 
-// contains answers the questions of w. That a print is absent is certain once
-// the chain is seen to have no layer that was not asked.
+// contains answers the asks of w. A print is certainly absent if the chain has no
+// layer that was not asked.
 func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []bool) error {
 	for len(w.asks) > 0 {
 		if err := r.Read(ctx, w.asks); err != nil {
@@ -256,11 +255,11 @@ func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []boo
 	return nil
 }
 
-// maxWindow is how many fingerprints of a call are worked on at a time: so many
-// blocks are kept in memory.
+// maxWindow is how many fingerprints of a call are handled at a time: that many
+// blocks are in memory.
 const maxWindow = 4096
 
-// window is a part of a call's fingerprints that have no answer yet.
+// window is the fingerprints of a part of a call that have no answer yet.
 type window struct {
 	asks  []Ask
 	index []int // of each in the call
@@ -288,7 +287,7 @@ func (f *Filter) windows(ctx context.Context, prints []bloomstore.Fingerprint, d
 	return nil
 }
 
-// keep drops what still does not hold for, keeping the order.
+// keep removes asks for which still returns false, and keeps the order.
 func (w *window) keep(still func(ask *Ask, index int) bool) {
 	n := 0
 	for i := range w.asks {
@@ -300,7 +299,7 @@ func (w *window) keep(still func(ask *Ask, index int) bool) {
 	w.asks, w.index = w.asks[:n], w.index[:n]
 }
 
-// chains returns the chains that are asked, once each.
+// chains returns the chains of the asks, each once.
 func (w *window) chains() []*Chain {
 	var chains []*Chain
 	seen := make(map[*Chain]bool)

@@ -23,7 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// often returns a config that grows all the time: racers meet while layers begin.
+// often returns a config of a filter that grows all the time, so that racers
+// meet while layers begin.
 func often() Config {
 	config := Config{Capacity: 4000, FPR: bloomtest.MaxRate, Partitions: 4}
 	if *proof {
@@ -50,8 +51,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// twins are one filter as two processes have it open; calls go to one and the
-// other in turn, so that each always lags behind what the other has learned.
+// twins are one filter that two processes have open. Calls alternate between
+// them, so that each always lacks what the other has learned.
 type twins struct {
 	filters [2]bloomstore.Filter
 	calls   atomic.Uint64
@@ -67,8 +68,9 @@ func (w *twins) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 	return w.next().Contains(ctx, prints)
 }
 
-// TestLaggingProcess: one that does not know of the newest layer learns of it
-// before it adds to the one before or denies a key, full or not.
+// TestLaggingProcess: a process that does not know the newest layer learns of
+// it before it adds to the one before or answers that a key is new, whether or
+// not the layer is full.
 func TestLaggingProcess(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config, lagging := named(t, client, Config{Capacity: 1000, Partitions: 1})
@@ -171,8 +173,9 @@ func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers
 	}
 }
 
-// halfMovedSlot adds to a chain of which one node has one part and another node
-// the other: the servers refuse the script until all is moved, and it is sent again.
+// halfMovedSlot adds to a chain whose segments are on two nodes in part. The
+// servers refuse the script until all segments have moved, and it is sent
+// again.
 func halfMovedSlot(t *testing.T, client redis.UniversalClient, cluster *servers.Cluster) {
 	f := fresh(t, client, Config{Capacity: 1000, Partitions: 1})
 	fp := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 1)
@@ -247,8 +250,8 @@ func moveAway(ctx context.Context, cluster *servers.Cluster, key string) error {
 	return cluster.MigrateSlot(ctx, slot, from, to)
 }
 
-// TestLostReply: when the server has added and the answer does not arrive, the
-// caller gets an error and not "known": nothing was sent twice.
+// TestLostReply: if the server has added keys and its answer is lost, the
+// caller gets an error and not "known", because nothing is sent twice.
 func TestLostReply(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	proxy := servers.Proxy(t, server.Addr())
@@ -272,7 +275,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// TestScriptIsForgotten: a server that was restarted knows no scripts.
+// TestScriptIsForgotten: scripts are loaded again after the server restarted.
 func TestScriptIsForgotten(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 1000, Partitions: 4})
@@ -288,8 +291,8 @@ func TestScriptIsForgotten(t *testing.T) {
 	}
 }
 
-// TestGrowthIsExact: each layer of a chain takes its capacity of new keys and not
-// one more, also when one call fills several.
+// TestGrowthIsExact: each layer of a chain takes exactly its capacity of new
+// keys, also if one call fills several.
 func TestGrowthIsExact(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
@@ -314,8 +317,9 @@ func TestGrowthIsExact(t *testing.T) {
 	}
 }
 
-// TestFalsePositiveRate measures the rates that are asked for: all is added
-// through Redis, most is probed in a copy of what is stored then.
+// TestFalsePositiveRate compares measured rates with the configured ones. All
+// keys are added through Redis, and most are probed in a copy of the stored
+// segments.
 func TestFalsePositiveRate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -344,8 +348,9 @@ func TestFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// measure adds n keys, probes with others and compares the share that is claimed
-// with the rate asked for, and with the one that the layers' real sizes lead to.
+// measure adds n keys and probes with others. It compares the share that is
+// claimed with the configured rate, and with the rate for the layers' real
+// sizes.
 func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for left := n; left > 0; {
@@ -381,7 +386,7 @@ func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 			hits++
 		}
 	}
-	// Of the count, and of fills and formula, which are not quite exact.
+	// Of the count, and of fills and formula, which are not exact.
 	sigma := math.Sqrt(mean + math.Pow(0.02*mean, 2))
 	rate, want := float64(hits)/float64(probes), mean/float64(probes)
 	off := (float64(hits) - mean) / sigma
@@ -401,7 +406,7 @@ func download(t *testing.T, f *Filter) copied {
 	t.Helper()
 	all := make(copied, len(f.chains))
 	for i, c := range f.chains {
-		for _, l := range *c.tiers.Load() {
+		for _, l := range *c.keyed.Load() {
 			var segments [][]byte
 			for _, key := range l.keys {
 				segment, err := f.client.Get(t.Context(), key).Bytes()
@@ -431,7 +436,7 @@ func (all copied) claims(f *Filter, chain int, fp bloomstore.Fingerprint) bool {
 func rateNow(t *testing.T, client redis.UniversalClient, c *Chain) float64 {
 	t.Helper()
 	absent := 1.0
-	for _, l := range *c.tiers.Load() {
+	for _, l := range *c.keyed.Load() {
 		keys, err := client.HGet(t.Context(), c.Record(), "keys"+l.layers).Uint64()
 		if err != nil {
 			t.Fatal(err)
@@ -441,8 +446,8 @@ func rateNow(t *testing.T, client redis.UniversalClient, c *Chain) float64 {
 	return 1 - absent
 }
 
-// zipfPartition returns a choice of partitions whose sizes are those that 1000
-// hosts lead to whose sizes follow Zipf's law.
+// zipfPartition returns a function that chooses partitions as 1000 hosts do
+// whose sizes follow Zipf's law.
 func zipfPartition(n uint64, partitions int) func(bloomstore.Fingerprint, int) int {
 	var ends []float64
 	sum := 0.0
@@ -457,8 +462,9 @@ func zipfPartition(n uint64, partitions int) func(bloomstore.Fingerprint, int) i
 	}
 }
 
-// TestStats compares what the fill says with what is known and with probes.
-func TestStats(t *testing.T) {
+// TestStatsOfFill compares the statistics computed from the fill with known
+// numbers and with probes.
+func TestStatsOfFill(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f := fresh(t, client, Config{Capacity: 10_000, FPR: 1e-2, Partitions: 4})

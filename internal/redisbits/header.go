@@ -9,18 +9,18 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// headerMagic begins every segment; a transfer as text breaks it.
+// headerMagic begins every segment. A transfer in text mode would change it.
 const headerMagic = "\x89RBITS\r\n"
 
-// headBytes is the part of a header that all segments of a chain have in common.
-// The record of the chain has it too.
+// headBytes is the length of the part of a header that all segments of a chain, and
+// its record, have in common.
 const headBytes = 52
 
-// ID is the identity of a filter or a crawl: whose bits these are.
+// ID identifies a filter or a crawl.
 type ID [16]byte
 
-// header is what the first HeaderBytes of a segment say. All integers are
-// little-endian; docs/design/filter.md has it byte by byte.
+// header is the content of the first HeaderBytes of a segment. All integers are
+// little-endian; docs/design/filter.md has the bytes.
 type header struct {
 	params    Params
 	id        ID
@@ -53,9 +53,9 @@ func (h header) encode() []byte {
 	return le.AppendUint32(b, uint32(h.segments))
 }
 
-// checkHeader returns nil if stored is the header want, or its first headBytes
-// if want has no more. What is short or no header is an ErrFilterLost, another
-// one an ErrParamsMismatch that names what differs.
+// checkHeader returns nil if stored is the header want, or its first headBytes if
+// want has no more. It returns an ErrFilterLost if stored is short or no header,
+// and an ErrParamsMismatch with the differences for another header.
 func checkHeader(key string, stored, want []byte) error {
 	switch {
 	case string(stored) == string(want):
@@ -77,7 +77,7 @@ func checkHeader(key string, stored, want []byte) error {
 	return fmt.Errorf("key %q: %w: %s", key, bloomstore.ErrParamsMismatch, strings.Join(faults, "; "))
 }
 
-// headerFields says where a header has what, for messages.
+// headerFields are the fields of a header, for messages.
 var headerFields = []struct {
 	name       string
 	start, end int
@@ -103,7 +103,7 @@ func showInt(b []byte) any {
 	return binary.LittleEndian.Uint64(wide[:])
 }
 
-// idOf returns the id in a head, or zeros where it is too short.
+// idOf returns the id in a head, or zeros if it is too short.
 func idOf(head string) (id ID) {
 	if len(head) >= headBytes {
 		id = ID([]byte(head[16:32]))

@@ -17,8 +17,8 @@ func someHeader() header {
 	}
 }
 
-// TestHeaderGolden fixes the bytes of a header, taken from docs/design/filter.md
-// by hand.
+// TestHeaderGolden fixes the bytes of a header, taken by hand from
+// docs/design/filter.md.
 func TestHeaderGolden(t *testing.T) {
 	want := "89524249" + "54530d0a" + // magic
 		"0100" + "01" + "00" + "00040000" + // version, growth, 0, block bits

@@ -12,37 +12,34 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// layoutVersion numbers everything that says where a bit is: the header, the
-// draws and the sizes that Params lead to. docs/design/filter.md describes it.
+// layoutVersion is the version of everything that determines the position of a bit:
+// the header, the draws and the sizes that follow from Params.
+// docs/design/filter.md describes it.
 const layoutVersion = 1
 
 // HeaderBytes is the length of the header that every segment starts with.
 const HeaderBytes = sizing.SegmentHeaderBytes
 
-// Params say what one chain is made for. Its zero value is a chain for a million
-// keys at one error in a million that grows when more come.
+// Params configure one chain. The zero value is a chain for a million keys with a
+// false-positive rate of 1e-6, which grows.
 type Params struct {
 	Capacity  uint64  // keys that the first layer holds; 0 means a million
-	FPR       float64 // false-positive rate never passed (see Growth), in [1e-12, 1); 0 means 1e-6
+	FPR       float64 // false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth    Growth  // what happens beyond Capacity
 	BlockBits int     // of one block, a power of two from 256 to 65536; 0 means 1024
 }
 
-// Growth says what a chain does with more keys than its capacity.
-type Growth uint8
+// Growth is what a chain does with more keys than its capacity.
+type Growth = bloomstore.Growth
 
+// The values of Growth; see bloomstore.
 const (
-	// GrowthOn adds layers, each for twice the keys of the one before. The first
-	// gets 0.9 of the false-positive rate and the others share the rest, so the
-	// rate holds however many keys come.
-	GrowthOn Growth = iota
-	// GrowthOff keeps one layer, which gets the whole rate. Beyond Capacity the
-	// rate rises above FPR; Stats tells how far.
-	GrowthOff
+	GrowthOn  = bloomstore.GrowthOn
+	GrowthOff = bloomstore.GrowthOff
 )
 
 const (
-	maxKeys      = 1 << 40 // of a layer: sizes stay far from overflow
+	maxKeys      = 1 << 40 // of a layer, so that sizes do not overflow
 	minFPR       = 1e-12
 	minBlockBits = 256
 	maxBlockBits = 1 << 16
@@ -57,7 +54,7 @@ func (p Params) withDefaults() (Params, error) {
 	if p.Capacity > maxKeys {
 		errs = append(errs, fmt.Errorf("Capacity is %d, want at most %d", p.Capacity, uint64(maxKeys)))
 	}
-	if !(p.FPR >= minFPR && p.FPR < 1) { // so put that NaN is refused
+	if !(p.FPR >= minFPR && p.FPR < 1) { // in this form, so that NaN is refused
 		errs = append(errs, fmt.Errorf("FPR is %g, want one from %g to below 1", p.FPR, minFPR))
 	}
 	if p.Growth > GrowthOff {
@@ -69,8 +66,8 @@ func (p Params) withDefaults() (Params, error) {
 	return p, errors.Join(errs...)
 }
 
-// Layout is where the bits of a chain of some Params are. Chains of equal Params
-// share one: it holds no state but shapes already computed. It is safe for
+// Layout is the position of the bits of a chain with some Params. Chains of equal
+// Params share one, which has no state except computed shapes. It is safe for
 // concurrent use.
 type Layout struct {
 	params Params
@@ -91,14 +88,14 @@ func NewLayout(params Params) (*Layout, error) {
 // Params returns the params of the layout, defaults filled in.
 func (l *Layout) Params() Params { return l.params }
 
-// Grows reports whether a chain may have a layer of that number, counting from
-// 0. Far beyond any memory it ends, and the last layer takes what comes.
+// Grows reports whether a chain may have a layer of that number, counting from 0.
+// The last possible layer, far larger than any memory, takes all further keys.
 func (l *Layout) Grows(number int) bool {
 	return number == 0 || l.params.Growth == GrowthOn && l.params.Capacity <= maxKeys>>number
 }
 
-// Layer returns the shape of the layer of that number, which Grows. The first
-// call for a number takes some milliseconds.
+// Layer returns the shape of the layer of that number, for which Grows must be
+// true. The first call for a number takes some milliseconds.
 func (l *Layout) Layer(number int) *Layer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,14 +105,14 @@ func (l *Layout) Layer(number int) *Layer {
 	return l.layers[number]
 }
 
-// aheadPerMiB is for how many keys of room in a layer each MiB of the next one is
-// made ahead. Redis makes a MiB in a fraction of a millisecond; more than these
-// nobody adds in that time.
+// aheadPerMiB is the number of keys of room in a layer at which each MiB of the
+// next one is created ahead. Redis creates a MiB in a fraction of a millisecond, in
+// which fewer keys are added.
 const aheadPerMiB = 128
 
-// Ahead reports whether a layer with room for so many more keys is so full that
-// the next one should be made ready. It is late: what is made ready takes memory,
-// and a filter with as many keys as it is made for, spread evenly, needs none.
+// Ahead reports whether a layer with this room for keys is so full that the next
+// one should be created. It does so late, because the next layer takes memory, and
+// a filter with as many keys as it is sized for needs none.
 func (l *Layout) Ahead(number int, room uint64) bool {
 	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
 		return false
@@ -177,7 +174,7 @@ func (l *Layer) Mask(block []byte, fp bloomstore.Fingerprint) []byte {
 	return block
 }
 
-// Known reports whether all bits of fp are set in block.
+// Known reports whether block has all bits of fp.
 func (l *Layer) Known(block []byte, fp bloomstore.Fingerprint) bool {
 	for draws, n := l.draws(fp), l.Hashes; n > 0; n-- {
 		bit := draws.next()
@@ -188,18 +185,17 @@ func (l *Layer) Known(block []byte, fp bloomstore.Fingerprint) bool {
 	return true
 }
 
-// PartitionOf returns which of so many partitions fp belongs to, when nothing
-// else decides it.
+// PartitionOf returns the partition of fp by default.
 func PartitionOf(fp bloomstore.Fingerprint, partitions int) int {
 	partition, _ := bits.Mul64(expansion{fp, ^uint64(0)}.word(0), uint64(partitions))
 	return int(partition)
 }
 
-// expansion stretches a fingerprint to as many words as are asked for: a hash of
-// the fingerprint and a counter. Every use has counters of its own, so that
-// partition, place and positions are independent, and those of different layers
-// too; the sample (Fingerprint.Sampled) is another hash. Fingerprints are keyed,
-// so nobody outside can aim at positions.
+// expansion computes any number of words from a fingerprint: a hash of the
+// fingerprint and a counter. Every use has its own counters, so that partition,
+// place and positions are independent, also those of different layers. The sample
+// (Fingerprint.Sampled) is another hash. Fingerprints are keyed, so positions
+// cannot be chosen from outside.
 type expansion struct {
 	fp   bloomstore.Fingerprint
 	base uint64 // counter of word 0
@@ -229,9 +225,9 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// draws are the positions of a fingerprint in its block: slices of the words of
-// its expansion, lowest bits first. Independent draws, because shortcuts such as
-// start + i·step miss a rate of 1e-6 by 17 to 90 times within a block.
+// draws are the positions of a fingerprint in its block: parts of the words of its
+// expansion, lowest bits first. They are independent, because shortcuts such as
+// start + i·step exceed a rate of 1e-6 by a factor of 17 to 90 within a block.
 type draws struct {
 	expansion
 	size uint   // bits of one draw

@@ -33,8 +33,9 @@ func positions(l *Layer, fp bloomstore.Fingerprint, n int) []uint {
 	return drawn
 }
 
-// TestDrawsGolden fixes where the bits of a fingerprint are: stored filters depend
-// on it. The values were computed by another program from docs/design/filter.md.
+// TestDrawsGolden fixes where the bits of a fingerprint are, because stored
+// filters depend on it. Another program computed the values from
+// docs/design/filter.md.
 func TestDrawsGolden(t *testing.T) {
 	const zero, counting = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\xef"
 	for _, c := range []struct {
@@ -68,7 +69,7 @@ func TestDrawsGolden(t *testing.T) {
 	}
 }
 
-// slowWord is word without tricks.
+// slowWord is a plain implementation of word.
 func slowWord(fp bloomstore.Fingerprint, counter uint64) *big.Int {
 	modulus := new(big.Int).Lsh(big.NewInt(1), 64)
 	mix := func(z *big.Int) *big.Int {
@@ -95,7 +96,7 @@ func slowWord(fp bloomstore.Fingerprint, counter uint64) *big.Int {
 }
 
 // TestLayerAgainstPlain compares Locate, Mask and Known with the page's text,
-// done in big integers and one bit at a time.
+// computed with big integers and one bit at a time.
 func TestLayerAgainstPlain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for _, params := range []Params{
@@ -144,7 +145,8 @@ func TestLayerAgainstPlain(t *testing.T) {
 	}
 }
 
-// TestLayersAreIndependent: what a key has in one layer says nothing of another.
+// TestLayersAreIndependent: a key's bits in one layer do not predict those in
+// another.
 func TestLayersAreIndependent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	layout := layoutOf(t, Params{Capacity: 1000})
@@ -166,7 +168,7 @@ func TestLayersAreIndependent(t *testing.T) {
 	}
 }
 
-// TestRateOfLayers measures the rate of layers without any server: blocks in
+// TestRateOfLayers measures the rate of layers without a server: blocks in
 // memory, filled to capacity as a chain fills them.
 func TestRateOfLayers(t *testing.T) {
 	if raceEnabled {
@@ -211,12 +213,14 @@ func TestRateOfLayers(t *testing.T) {
 					hits++
 				}
 			}
-			// The layer has somewhat more bits than it needs: what it should be is
-			// the formula at its real size, for as many keys as were offered.
+			// The layer has somewhat more bits than it needs, so the expected
+			// rate is the formula at its real size, for as many keys as were
+			// offered.
 			offered := sizing.LayerAt(c.layer, c.params.Capacity, c.params.FPR, true).Offered()
 			want := sizing.ExactBlockedFalsePositiveRate(float64(l.Bits())/float64(offered), l.BlockBytes*8, uint(l.Hashes))
 			mean := want * float64(c.n)
-			// The formula is good to 1 %, the fill of one filter varies by less.
+			// The formula is accurate to 1 %, and the fill of one filter varies
+			// by less.
 			sigma := math.Sqrt(mean + math.Pow(0.01*mean, 2))
 			if off := (float64(hits) - mean) / sigma; math.Abs(off) > 5 {
 				t.Errorf("%d of %d probes are claimed, %.1fσ from %.0f, want within 5σ", hits, c.n, off, mean)
@@ -228,9 +232,9 @@ func TestRateOfLayers(t *testing.T) {
 	}
 }
 
-// TestLayersAreMadeForWhatIsOffered: a layer that is full has its rate at most.
-// It counts only keys that were new to it, so more were offered; at a high rate,
-// and where the allocator gives nothing on top, that shows.
+// TestLayersAreMadeForWhatIsOffered: a full layer has at most its rate. It
+// counts only keys that were new to it, so more were offered. That shows at a
+// high rate, and where the allocator adds no bits.
 func TestLayersAreMadeForWhatIsOffered(t *testing.T) {
 	for capacity := uint64(10_000); capacity < 10_400; capacity += 10 {
 		l := newLayer(Params{Capacity: capacity, FPR: 0.5, BlockBits: minBlockBits}, 0)
@@ -241,8 +245,8 @@ func TestLayersAreMadeForWhatIsOffered(t *testing.T) {
 	}
 }
 
-// TestSpread: blocks, segments and partitions get equal parts.
-func TestSpread(t *testing.T) {
+// TestBlocksAreSpreadEvenly: blocks, segments and partitions get equal parts.
+func TestBlocksAreSpreadEvenly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	l := layoutOf(t, Params{Capacity: 20_000_000}).Layer(0)
 	if l.Segments < 3 {
@@ -271,7 +275,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSizesAreSizings: the layout is the one that the calculator predicts.
+// TestSizesAreSizings: the layout has the sizes that package sizing predicts.
 func TestSizesAreSizings(t *testing.T) {
 	for _, c := range []struct {
 		keys       uint64
@@ -315,8 +319,8 @@ func TestParamsNameAllFaults(t *testing.T) {
 	}
 }
 
-// TestGrows: the chain ends before its sizes leave what integers hold.
-func TestGrows(t *testing.T) {
+// TestGrowthEnds: the chain ends before its sizes overflow integers.
+func TestGrowthEnds(t *testing.T) {
 	l := layoutOf(t, Params{Capacity: maxKeys / 8})
 	if !l.Grows(3) || l.Grows(4) {
 		t.Errorf("layers of %d·2ⁱ keys: Grows(3) is %t, Grows(4) %t, want true, false", maxKeys/8, l.Grows(3), l.Grows(4))

@@ -41,8 +41,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestFilledTakesNoMore: a filter with as many keys as it is made for has made
-// nothing ahead of growing.
+// TestFilledTakesNoMore: a filter filled to its capacity has no memory for the
+// next layer yet.
 func TestFilledTakesNoMore(t *testing.T) {
 	const n = 100_000
 	r := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
@@ -56,9 +56,9 @@ func TestFilledTakesNoMore(t *testing.T) {
 	}
 }
 
-// TestAhead: only a layer that takes Redis time to make is made ahead, and not
-// before the layer before it is nearly full.
-func TestAhead(t *testing.T) {
+// TestLayersMadeAhead: only a layer that takes Redis long to make is made
+// ahead, and not before the layer before it is nearly full.
+func TestLayersMadeAhead(t *testing.T) {
 	for _, c := range []struct {
 		capacity, room uint64
 		growth         Growth
@@ -79,8 +79,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// openAndLeave opens a filter with a client of its own, and returns when the
-// server has forgotten that client and its buffers.
+// openAndLeave opens a filter with a client of its own. It returns when the
+// server has freed that client's buffers.
 func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Filter {
 	t.Helper()
 	client := dial(t, server)
@@ -91,7 +91,7 @@ func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Fil
 		if err != nil {
 			t.Fatal(err)
 		}
-		if clients == "1" { // the one that asks
+		if clients == "1" { // the asking client
 			return f
 		}
 		if time.Now().After(deadline) {
@@ -100,8 +100,9 @@ func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Fil
 	}
 }
 
-// usedMemory returns what a server has allocated once that stands still: the
-// buffers of clients it makes smaller when it finds the time.
+// usedMemory returns the memory that a server has allocated once that stops
+// changing, because the server shrinks the buffers of clients in the
+// background.
 func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 	t.Helper()
 	const still = 3 // readings, each of another round of the server's housekeeping
@@ -122,7 +123,8 @@ func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 	return last
 }
 
-// TestBeyond32Bits: a filter of one chain that no string of Redis could hold.
+// TestBeyond32Bits: a filter of one chain that is larger than any string of
+// Redis.
 func TestBeyond32Bits(t *testing.T) {
 	if !*proof {
 		t.Skip("takes 600 MB: with -proof")

@@ -13,36 +13,36 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Block is the Lua text that add scripts begin with (after a line "#!lua …", if
+// Block is the Lua text with which add scripts begin (after a line "#!lua …", if
 // they have one): local functions that test and set the bits of a fingerprint and
-// count it. Its header says how to use them.
+// count it. Its header describes their use.
 //
 //go:embed block.lua
 var Block string
 
-// Ask is one question of a seen-test, its answer, and what an add script needs to
-// go on from there. Fields but Chain and Print are set by Reader.Read; blocks
-// belong to the Reader and hold until its next Read.
+// Ask is the look-up of one fingerprint: the question, its answer, and the arguments of
+// the add script. Reader.Read sets all fields except Chain and Print. Blocks belong to
+// the Reader and are valid until its next Read.
 type Ask struct {
 	Chain *Chain
 	Print bloomstore.Fingerprint
 
-	// Known reports whether a layer claims Print. False is final only if the
-	// chain has no more layers than were asked: the add script compares Layers.
+	// Known reports whether a layer claims Print. False is final only if the chain
+	// has no more layers than were asked, which the add script checks.
 	Known bool
 
-	tiers   []*tier // the layers that were asked
+	keyed   []*keyedLayer // the layers that were asked
 	segment int
 	from    int64 // where in the segment the block begins
 	block   []byte
 }
 
 // newest returns the last of the layers that were asked.
-func (a *Ask) newest() *tier { return a.tiers[len(a.tiers)-1] }
+func (a *Ask) newest() *keyedLayer { return a.keyed[len(a.keyed)-1] }
 
-// Layers returns how many layers were asked: what Chain.Extend takes when the
-// newest is full.
-func (a *Ask) Layers() int { return len(a.tiers) }
+// Layers returns how many layers were asked, which is the argument of Chain.Extend
+// if the newest is full.
+func (a *Ask) Layers() int { return len(a.keyed) }
 
 // Identity returns Layers as bloom_begin takes it.
 func (a *Ask) Identity() string { return a.newest().layers }
@@ -77,14 +77,15 @@ const (
 	// maxPipeline bounds the commands of one pipeline: its replies wait in the
 	// server's memory until they are read.
 	maxPipeline = 1024
-	// verifyEvery is how old the last look at the headers of a chain may be when
-	// its blocks are read: a replaced segment goes unnoticed no longer.
+	// verifyEvery is how long the last verification of a chain's headers is valid
+	// when its blocks are read, so that a replaced segment is noticed within that
+	// time.
 	verifyEvery = time.Second
 )
 
 // Reader runs seen-tests: one GETRANGE for each fingerprint and layer, in
-// pipelines. It keeps its buffers from call to call, so a worker keeps one Reader.
-// It is not safe for concurrent use.
+// pipelines. It reuses its buffers, so a worker should keep one Reader. It is not
+// safe for concurrent use.
 type Reader struct {
 	client redis.UniversalClient
 	reads  []blockRead   // one for each command of a pipeline; never moved
@@ -93,16 +94,16 @@ type Reader struct {
 	due    []*Chain      // to be verified
 }
 
-// blockRead is one GETRANGE with room for its arguments. Pointers to them are
-// boxed once: go-redis takes those without allocating.
+// blockRead is one GETRANGE with room for its arguments. They are pointers that are
+// boxed once, which go-redis accepts without allocating.
 type blockRead struct {
 	from, to int64
 	args     [4]any
 	cmd      redis.ZeroCopyStringCmd
 }
 
-// blockCmd is the command of a blockRead. go-redis repeats it when the
-// connection fails, as it does any read: a block is read into its place again.
+// blockCmd is the command of a blockRead. go-redis repeats it when the connection
+// fails: the block is then read into the same memory again.
 type blockCmd struct{ *redis.ZeroCopyStringCmd }
 
 func (blockCmd) NoRetry() bool { return false }
@@ -117,9 +118,9 @@ func NewReader(client redis.UniversalClient) *Reader {
 	return r
 }
 
-// Read answers asks. Their chains are open; those whose headers were not looked
-// at for a second are verified in passing. A block that is not there is an
-// ErrFilterLost. After an error no answer counts.
+// Read answers asks. Their chains must be open; those that were not verified for a
+// second are verified as well. A missing block is an ErrFilterLost. After an error
+// no answer is valid.
 func (r *Reader) Read(ctx context.Context, asks []Ask) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("read %d blocks: %w", len(asks), err)
@@ -138,14 +139,14 @@ func (r *Reader) Read(ctx context.Context, asks []Ask) error {
 	return r.verify(ctx)
 }
 
-// plan fixes which layers are asked, and makes room for their blocks.
+// plan fixes the layers to ask, and makes room for their blocks.
 func (r *Reader) plan(asks []Ask) {
 	room := 0
 	now := time.Now()
 	for i := range asks {
 		ask := &asks[i]
-		ask.tiers, ask.Known = *ask.Chain.tiers.Load(), false
-		room += len(ask.tiers) * (ask.newest().BlockBytes + crlf)
+		ask.keyed, ask.Known = *ask.Chain.keyed.Load(), false
+		room += len(ask.keyed) * (ask.newest().BlockBytes + crlf)
 		if ask.Chain.verifyDue(now) {
 			r.due = append(r.due, ask.Chain)
 		}
@@ -156,7 +157,7 @@ func (r *Reader) plan(asks []Ask) {
 	r.blocks = r.blocks[:cap(r.blocks)]
 }
 
-// crlf is the room after a block that spares go-redis a second read.
+// crlf is the room after a block that avoids a second read by go-redis.
 const crlf = 2
 
 // fill makes the commands for as many of asks as fit a pipeline, at least one,
@@ -165,14 +166,14 @@ func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {
 		ask := &asks[i]
-		if len(r.cmds)+len(ask.tiers) > maxPipeline {
+		if len(r.cmds)+len(ask.keyed) > maxPipeline {
 			return i
 		}
-		for number, t := range slices.Backward(ask.tiers) {
+		for number, t := range slices.Backward(ask.keyed) {
 			segment, from := t.Locate(ask.Print)
 			block := (*room)[:t.BlockBytes+crlf]
 			*room = (*room)[len(block):]
-			if number == len(ask.tiers)-1 {
+			if number == len(ask.keyed)-1 {
 				ask.segment, ask.from, ask.block = segment, from, block[:t.BlockBytes:t.BlockBytes]
 			}
 			read := &r.reads[len(r.cmds)]
@@ -200,7 +201,7 @@ func (r *Reader) exec(ctx context.Context) error {
 	return nil
 }
 
-// shortBlock is the error of a block that ends early: its segment does.
+// shortBlock returns the error for a block that ends early, because its segment does.
 func shortBlock(key string, got, want int) error {
 	return fmt.Errorf("key %q: %d bytes of a block, want %d: %w", key, got, want, bloomstore.ErrFilterLost)
 }
@@ -210,7 +211,7 @@ func (r *Reader) answer(asks []Ask) {
 	at := 0
 	for i := range asks {
 		ask := &asks[i]
-		for _, t := range slices.Backward(ask.tiers) {
+		for _, t := range slices.Backward(ask.keyed) {
 			if !ask.Known {
 				ask.Known = t.Known(r.reads[at].cmd.Bytes(), ask.Print)
 			}
@@ -219,7 +220,7 @@ func (r *Reader) answer(asks []Ask) {
 	}
 }
 
-// verify looks at the headers that are due.
+// verify verifies the chains that are due.
 func (r *Reader) verify(ctx context.Context) error {
 	if len(r.due) == 0 {
 		return nil
@@ -232,7 +233,8 @@ func (r *Reader) verify(ctx context.Context) error {
 	return nil
 }
 
-// postpone leaves what is due to the next read of its chain, by whichever Reader.
+// postpone leaves the verification of the due chains to the next read of each, by any
+// Reader.
 func (r *Reader) postpone() {
 	for _, c := range r.due {
 		c.checked.Store(0)

@@ -47,14 +47,14 @@ func open(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 	return f
 }
 
-// fresh opens a filter that is not there yet, and deletes it at the end.
+// fresh opens a new filter, and deletes it at the end.
 func fresh(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 	t.Helper()
 	_, f := named(t, client, config)
 	return f
 }
 
-// named is fresh for who needs to know the name.
+// named is fresh for tests that need to know the name.
 func named(t testing.TB, client redis.UniversalClient, config Config) (Config, *Filter) {
 	t.Helper()
 	config.Name = "t" + strconv.FormatUint(rand.Uint64(), 36)

@@ -9,14 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrEvicts reports that a server may evict any key when its memory is full. A
-// filter would lose segments to it.
+// ErrEvicts reports that a server may evict any key when its memory is full, so
+// that a filter could lose segments.
 var ErrEvicts = errors.New("redisbits: the server evicts keys of all kinds")
 
-// CheckServer refuses servers that would lose a filter: those with an allkeys-…
-// maxmemory-policy (an ErrEvicts), and clients that read from replicas, which
-// answer for the past. It asks every primary of a cluster, by INFO. What starts to
-// use a filter calls it, and so does what reconnects: the policy can be changed.
+// CheckServer returns an error for servers that could lose a filter: those with an
+// allkeys-… maxmemory-policy (an ErrEvicts), and clients that read from replicas,
+// which return old data. It asks every primary of a cluster, by INFO. It must be
+// called when a filter is opened and after reconnecting, because the policy can
+// change.
 func CheckServer(ctx context.Context, client redis.UniversalClient) error {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		if cluster.Options().ReadOnly {

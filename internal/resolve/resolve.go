@@ -37,7 +37,7 @@ const maxAddrs = 16
 // Config says whom to ask and what to remember. The zero value works.
 type Config struct {
 	// Server is the DNS server to ask: an IP address, with or without a port.
-	// Empty: as the system does it. The system's hosts file counts either way.
+	// Empty means as the system does it. The system's hosts file counts either way.
 	Server      string
 	TTL         time.Duration // how long addresses are kept; 0 means DefaultTTL
 	NegativeTTL time.Duration // how long it is kept that a name has none; 0 means DefaultNegativeTTL
@@ -52,12 +52,12 @@ type Config struct {
 // kept for TTL. That a server was not reached is not kept.
 type Resolver struct {
 	config  Config
-	server  string // Config.Server with its port; empty: the system's
+	server  string // Config.Server with its port; empty means the system's
 	ask     func(ctx context.Context, network, name string) ([]netip.Addr, error)
 	asking  chan struct{} // holds one for each look-up under way
 	waiting atomic.Int64
 
-	undialled atomic.Pointer[undialled] // the last one; nil: there was none
+	undialled atomic.Pointer[undialled] // the last one; nil means that there was none
 
 	mu sync.Mutex
 	// What is remembered, in two generations: when the young one has half of

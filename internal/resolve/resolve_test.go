@@ -37,7 +37,7 @@ func addrs(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-func TestLookup(t *testing.T) {
+func TestLookupAddresses(t *testing.T) {
 	server := resolvetest.Serve(t, func(name string, _ int) []netip.Addr {
 		return map[string][]netip.Addr{
 			"four.test":  addrs("192.0.2.1", "192.0.2.2"),
@@ -72,7 +72,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s was asked for %d times, want %d", name, got, want)
 		}
 	}
-	// A whole name is not tried under the names of this machine's network.
+	// An absolute name is not tried under the search domains of this machine.
 	server.Each(func(name string) {
 		if !strings.HasSuffix(name, ".test") {
 			t.Errorf("%s was asked for", name)
@@ -80,8 +80,9 @@ func TestLookup(t *testing.T) {
 	})
 }
 
-// TestExpiry replaces the network by a server in memory, so that time is synctest's.
-func TestExpiry(t *testing.T) {
+// TestAnswersExpire replaces the network with a server in memory, so that the
+// test runs in synctest's time.
+func TestAnswersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		var answer []netip.Addr
@@ -118,7 +119,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-func TestBounds(t *testing.T) {
+func TestBoundsOfCache(t *testing.T) {
 	r := open(t, Config{MaxNames: 10})
 	r.ask = func(context.Context, string, string) ([]netip.Addr, error) {
 		return make([]netip.Addr, 100), nil
@@ -139,8 +140,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestRecentNamesAreKept: a name that is asked for again and again outlives any
-// number of others.
+// TestRecentNamesAreKept: a name that is looked up again and again stays in the
+// cache, whatever the number of others.
 func TestRecentNamesAreKept(t *testing.T) {
 	r := open(t, Config{MaxNames: 10})
 	asked := map[string]int{}
@@ -160,9 +161,9 @@ func TestRecentNamesAreKept(t *testing.T) {
 	}
 }
 
-// TestParallel: no more look-ups than Config.Parallel are under way, and a caller
-// that waits too long is told why.
-func TestParallel(t *testing.T) {
+// TestParallelLookups: at most Config.Parallel look-ups are under way, and a
+// caller that waits too long gets an error that says why.
+func TestParallelLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parallel = 4
 		r := open(t, Config{Parallel: parallel})
@@ -200,7 +201,8 @@ func TestParallel(t *testing.T) {
 	})
 }
 
-// TestServerThatAnswersNothing tells a dead name server from dead names.
+// TestServerThatAnswersNothing distinguishes a dead name server from dead
+// names.
 func TestServerThatAnswersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, Config{TTL: time.Second})
@@ -245,8 +247,8 @@ func TestServerThatAnswersNothing(t *testing.T) {
 	})
 }
 
-// TestNoDescriptors: a process that cannot open a socket to ask the name server
-// learns nothing about names.
+// TestNoDescriptors: without a free descriptor the error is about the name
+// server, and nothing is remembered about the name.
 func TestNoDescriptors(t *testing.T) {
 	server := resolvetest.Serve(t, func(string, int) []netip.Addr { return addrs("192.0.2.1") })
 	r := open(t, Config{Server: server.Addr})

@@ -10,16 +10,15 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// MaxBinary is the longest binary form of Rules in bytes. With its host's state
-// it fits frontier.MaxBlob.
+// MaxBinary is the longest binary form of Rules in bytes. Together with the host's
+// state it fits into frontier.MaxBlob.
 const MaxBinary = 16 << 10
 
 var (
 	// ErrTooLarge reports rules whose binary form is longer than MaxBinary:
 	// some thousands of them. They must be requested again.
 	ErrTooLarge = errors.New("robots: too many rules to keep")
-	// ErrBinary reports bytes that AppendBinary did not make, or a later
-	// version did.
+	// ErrBinary reports bytes that are not from AppendBinary, or from a later version.
 	ErrBinary = errors.New("robots: not in the binary form")
 )
 
@@ -32,11 +31,11 @@ const (
 	maxInflated = 4 * MaxBytes
 )
 
-// AppendBinary appends the rules and the crawl-delay, not the sitemaps, to b.
-// On error, ErrTooLarge, it returns b as it was.
+// AppendBinary appends the rules and the crawl-delay, not the sitemaps, to b. On
+// error, ErrTooLarge, it returns b unchanged.
 //
-// The form: version, 1 if the rest is deflated; then the crawl-delay in ms + 1,
-// 0 for none, and each rule as its length × 2, + 1 for Allow, and its pattern.
+// The form is: version, and 1 if the rest is deflated; then the crawl-delay in ms +
+// 1, 0 for none, and each rule as its length × 2, + 1 for Allow, and its pattern.
 func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 	var plain []byte
 	delay := uint64(0)
@@ -66,11 +65,11 @@ func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 	return append(append(b, binaryVersion, deflated), plain...), nil
 }
 
-// MarshalBinary returns what AppendBinary appends.
+// MarshalBinary returns the result of AppendBinary.
 func (r *Rules) MarshalBinary() ([]byte, error) { return r.AppendBinary(nil) }
 
-// UnmarshalBinary sets r, which nobody else may be using, to what AppendBinary
-// appended. On error, ErrBinary, r is unchanged.
+// UnmarshalBinary sets r from the bytes of AppendBinary. It must not be called
+// concurrently. On error, ErrBinary, r is unchanged.
 func (r *Rules) UnmarshalBinary(b []byte) error {
 	if len(b) < 2 || len(b) > MaxBinary || b[0] != binaryVersion || b[1] > 1 {
 		return ErrBinary

@@ -7,8 +7,9 @@ import (
 	"github.com/jimsmart/grobotstxt"
 )
 
-// TestDiffersFromGoogle: where the package comment and docs/reference/web-policy.md say
-// that Google's matcher answers otherwise, it does, and only we are as we say.
+// TestDiffersFromGoogle: where the package comment and
+// docs/reference/web-policy.md say that Google's matcher differs, both answer
+// as described.
 func TestDiffersFromGoogle(t *testing.T) {
 	const head = "User-agent: foobot\n"
 	for _, c := range []struct {

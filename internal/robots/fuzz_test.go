@@ -13,9 +13,9 @@ import (
 
 var seed = flag.Uint64("seed", 0, "replay the random test with this seed; 0 takes a new one")
 
-// pieces are what generated files and paths are made of. Left out is what the
-// package comment says differs from Google's matcher: escapes, bytes beyond
-// ASCII, $ other than at the end of a rule, index.htm, foobot*.
+// pieces are the parts of generated files and paths. They leave out what the
+// package comment names as differences from Google's matcher: escapes, bytes
+// beyond ASCII, $ other than at the end of a rule, index.htm, foobot*.
 var (
 	keys     = []string{"User-agent: ", "Disallow: ", "Allow: ", "Disallow: ", "Allow: ", "Crawl-delay: ", "Sitemap: ", "disalow:", "Unknown: ", "# ", ""}
 	agents   = []string{"*", "foobot", "FooBot/1.2", "barbot", "* x", "foo", "foobot-x", "foobot x", "foobot2", "foobot.x", "foobot/", "**", "*/1", "foobot:", "foobotä", "foobot_"}
@@ -23,7 +23,7 @@ var (
 	ends     = []string{"\n", "\n", "\n", "$\n", "\r\n", " \n", "\n\n", " # x\n", "\r"}
 )
 
-// generate makes a file and a path out of choices.
+// generate makes a file and a path from choices.
 func generate(choices []byte) (file, path string) {
 	pick := func(from []string) string {
 		if len(choices) == 0 {
@@ -55,7 +55,7 @@ func generate(choices []byte) (file, path string) {
 	return b.String(), path
 }
 
-// compare holds our answer to Google's.
+// compare compares our answer with Google's.
 func compare(t *testing.T, file, path string) {
 	t.Helper()
 	if strings.HasPrefix(path, "//") {
@@ -98,9 +98,9 @@ func FuzzAgreesWithGoogle(f *testing.F) {
 	})
 }
 
-// FuzzParse holds any file and path to what must always be so: no panic, the
-// same answer for other spellings of a path and after a round trip, and the
-// rule that decided is the one that a plain search finds.
+// FuzzParse: for any file and path there is no panic, the answer is the same
+// for other spellings of the path and after a round trip, and the rule that
+// decided is the one that a plain search finds.
 func FuzzParse(f *testing.F) {
 	f.Add("User-agent: *\nDisallow: /a%2f*b$\nAllow: /ü?x=%3A\nSitemap: x", "/a/b?x=%41")
 	f.Add("User-agent: foobot\nCrawl-delay: 1e9\nDisallow: /*$*$", "/$")
@@ -137,8 +137,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// glob is the matcher that grobotstxt translated from Google's: all positions
-// at once.
+// glob is the matcher that grobotstxt translated from Google's: it keeps all
+// positions at once.
 func glob(path, pattern string) bool { return grobotstxt.Matches(path, pattern) }
 
 func FuzzUnmarshal(f *testing.F) {

@@ -13,9 +13,9 @@ import (
 // MaxSitemaps is how many sitemaps of a robots.txt are kept.
 const MaxSitemaps = 1000
 
-// Parse compiles what body says to the crawler with this product token
-// (ProductToken). It takes anything; what is no robots.txt allows everything.
-// Rules keep nothing of body.
+// Parse compiles the rules of body for the crawler with this product token
+// (ProductToken). It accepts any text; text that is no robots.txt allows
+// everything. Rules keep no reference to body.
 func Parse(body []byte, productToken string) *Rules {
 	if len(body) > MaxBytes {
 		body = body[:1+bytes.LastIndexAny(body[:MaxBytes], "\r\n")]
@@ -32,8 +32,8 @@ func Parse(body []byte, productToken string) *Rules {
 	return r
 }
 
-// ProductToken returns the part of a User-Agent header that robots.txt groups
-// are named for: the first product, without its version.
+// ProductToken returns the part of a User-Agent header by which groups of
+// robots.txt are named: the first product, without its version.
 func ProductToken(userAgent string) string {
 	userAgent = strings.TrimSpace(userAgent)
 	for i := range len(userAgent) {
@@ -57,13 +57,13 @@ type group struct {
 	hasDelay   bool
 }
 
-// reader gathers, line by line, the groups for us and those for everyone.
+// reader collects, line by line, the groups for this crawler and those for all.
 type reader struct {
 	token          string
 	ours, everyone group
-	named          bool // a group names us, even an empty one: then those for everyone are not ours
+	named          bool // a group names this crawler, even an empty one: then groups for all do not apply
 	inOurs, inAll  bool // whom the current group is for
-	rules          bool // the current group has rules: the next User-agent starts another
+	rules          bool // the current group has rules, so the next User-agent starts another
 	sitemaps       []string
 }
 
@@ -86,8 +86,8 @@ func (f *reader) HandleUserAgent(_ int, agent string) {
 func (f *reader) HandleAllow(_ int, pattern string)    { f.add(allowPrefix, pattern) }
 func (f *reader) HandleDisallow(_ int, pattern string) { f.add(disallowPrefix, pattern) }
 
-// add takes a rule. One whose pattern is empty or can match no path says
-// nothing, but ends the list of crawlers that the group is for, as any other.
+// add adds a rule. A rule with an empty pattern, or one that matches no path, has
+// no effect, except that it ends the list of crawlers of the group.
 func (f *reader) add(prefix, pattern string) {
 	f.rules = true
 	if pattern == "" || pattern[0] != '/' && pattern[0] != '*' {
@@ -97,8 +97,8 @@ func (f *reader) add(prefix, pattern string) {
 	f.each(func(g *group) { g.lines = append(g.lines, line) })
 }
 
-// repair puts right what grobotstxt 1.0.3 makes of the digits in escapes when it
-// writes a pattern in its normal form: %c3 becomes "%C\x13".
+// repair corrects what grobotstxt 1.0.3 makes of the digits in escapes when it
+// normalises a pattern: %c3 becomes "%C\x13".
 func repair(pattern string) string {
 	if !strings.Contains(pattern, "%") {
 		return pattern
@@ -128,8 +128,8 @@ func (f *reader) HandleSitemap(_ int, url string) {
 	}
 }
 
-// HandleUnknownAction takes Crawl-delay, which RFC 9309 does not know: it is
-// for the crawlers named so far, and does not end their list.
+// HandleUnknownAction handles Crawl-delay, which is not in RFC 9309: it applies to
+// the crawlers named so far, and does not end their list.
 func (f *reader) HandleUnknownAction(_ int, key, value string) {
 	if !strings.EqualFold(key, "crawl-delay") {
 		return
@@ -142,5 +142,5 @@ func (f *reader) HandleUnknownAction(_ int, key, value string) {
 	f.each(func(g *group) { g.crawlDelay, g.hasDelay = max(g.crawlDelay, delay), true })
 }
 
-// maxCrawlDelay bounds what is believed of a Crawl-delay.
+// maxCrawlDelay bounds a Crawl-delay.
 const maxCrawlDelay = 365 * 24 * time.Hour

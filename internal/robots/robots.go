@@ -1,10 +1,9 @@
-// Package robots reads robots.txt and says which paths it allows, as RFC 9309
-// has it.
+// Package robots parses robots.txt and decides which paths it allows, according to RFC 9309.
 //
-// It owns the rules of one file, compiled once (Rules), what an answer to the
-// request for it means, for how long (State), and what pages ask for besides, in
-// meta tags and X-Robots-Tag headers (Tag). It makes no request, reads no clock,
-// and does not wait: package politeness takes the crawl-delay.
+// It owns the rules of one file, compiled once (Rules), the meaning of an answer to
+// the request for it, and for how long that is valid (State), and the requests of
+// pages in meta tags and X-Robots-Tag headers (Tag). It makes no request, reads no
+// clock, and does not wait: package politeness uses the crawl-delay.
 //
 // Lines are read by Google's parser in its Go translation, so that common typos are
 // understood as they are there. What differs from Google's matcher, each time
@@ -28,15 +27,14 @@ import (
 	"time"
 )
 
-// MaxBytes is how much of a robots.txt counts; get.Request.MaxBody should be
-// one more.
+// MaxBytes is how much of a robots.txt is used; get.Request.MaxBody should be one more.
 const MaxBytes = 500 << 10
 
-// Rules are what one robots.txt says to one crawler. They do not change and are
+// Rules are the rules of one robots.txt for one crawler. They do not change and are
 // safe for concurrent use. The zero value allows everything.
 type Rules struct {
 	rules      []rule    // the first that matches decides
-	pairs      []pairSet // of each rule's pattern; apart, to be run through fast
+	pairs      []pairSet // of each rule's pattern; in a separate slice, which is faster to search
 	sitemaps   []string
 	crawlDelay time.Duration
 	hasDelay   bool
@@ -44,9 +42,6 @@ type Rules struct {
 
 // AllowAll are the rules of a host without robots.txt.
 func AllowAll() *Rules { return &Rules{} }
-
-// DisallowAll are the rules of a host that wants no crawler.
-func DisallowAll() *Rules { return compile([]string{disallowPrefix + "/"}) }
 
 // Allowed reports whether the path of a URL, with its query, may be requested,
 // and the rule that decided, as "Allow: /path" or "Disallow: /path" in

@@ -14,8 +14,8 @@ const (
 	// them it counts as missing.
 	MaxRedirects = 5
 
-	// After n answers that say nothing, the next request is due in
-	// firstRetry × 2ⁿ⁻¹, at most lastRetry.
+	// After n answers that say nothing, the next request is due in firstRetry ×
+	// 2ⁿ⁻¹, at most lastRetry.
 	firstRetry = 10 * time.Second
 	lastRetry  = time.Hour
 
@@ -23,19 +23,19 @@ const (
 	maxCause = 200
 )
 
-// Meaning is what the status of an answer to the request for robots.txt means.
+// Meaning is the meaning of the status of an answer to the request for robots.txt.
 type Meaning uint8
 
 const (
-	Unreachable Meaning = iota // nothing may be requested for now; ask again later
+	Unreachable Meaning = iota // no request is allowed for now; robots.txt is requested again later
 	Missing                    // everything is allowed
-	Follow                     // look where it points, up to MaxRedirects times
+	Follow                     // a redirect, followed up to MaxRedirects times
 	Found                      // the body has the rules
 )
 
-// FromStatus says what an HTTP status means (RFC 9309, 2.3.1); 0 is for no
-// answer. 429 is no 4xx like the others: a server that is overloaded has not
-// said that all is allowed.
+// FromStatus returns the meaning of an HTTP status (RFC 9309, 2.3.1); 0 means no
+// answer. 429 is treated unlike other 4xx: an overloaded server has not said that
+// everything is allowed.
 func FromStatus(status int) Meaning {
 	switch {
 	case status >= 200 && status <= 299:
@@ -48,30 +48,30 @@ func FromStatus(status int) Meaning {
 	return Unreachable
 }
 
-// Access is what may be done with a path.
+// Access is what robots.txt permits for a path.
 type Access uint8
 
 const (
 	Ask      Access = iota // request robots.txt first
-	Wait                   // robots.txt cannot be had; ask again after State.AskIn
+	Wait                   // robots.txt could not be fetched; try again after State.AskIn
 	Allow                  // go ahead
 	Disallow               // never
 )
 
-// State is what is known of the robots.txt of one origin (scheme, host, port)
-// over time. Its zero value knows nothing. It is not safe for concurrent use.
+// State is what is known of the robots.txt of one origin (scheme, host, port) over
+// time. Its zero value knows nothing. It is not safe for concurrent use.
 //
-// An answer counts for Lifetime. When it cannot be renewed, the last one goes
-// on to count until it can; without one nothing is allowed, and nothing is
-// refused for good either.
+// An answer is valid for Lifetime. If it cannot be renewed, the last one stays
+// valid until it can. Without any answer nothing is allowed, but nothing is refused
+// for good either.
 type State struct {
-	rules *Rules    // of the last answer; nil: never had one
-	askAt time.Time // when to ask again; zero: at once
+	rules *Rules    // of the last answer; nil if there was none
+	askAt time.Time // when to ask again; zero means at once
 	fails int       // requests in a row that said nothing
-	cause string    // why the last of them failed; empty: not known
+	cause string    // why the last of them failed; empty means not known
 }
 
-// Check says what may be done with a path now, and which rule says so.
+// Check returns what robots.txt permits for a path now, and the rule that decided.
 func (s *State) Check(now time.Time, pathAndQuery string) (access Access, rule string) {
 	switch {
 	case !now.Before(s.askAt):
@@ -86,28 +86,28 @@ func (s *State) Check(now time.Time, pathAndQuery string) (access Access, rule s
 	return Disallow, rule
 }
 
-// AskIn returns how long until robots.txt should be requested; 0: now.
+// AskIn returns how long until robots.txt should be requested; 0 means now.
 func (s *State) AskIn(now time.Time) time.Duration { return max(0, s.askAt.Sub(now)) }
 
-// Rules returns the rules of the last answer, nil if there never was one.
+// Rules returns the rules of the last answer, or nil.
 func (s *State) Rules() *Rules { return s.rules }
 
 // Failures returns how many requests in a row said nothing.
 func (s *State) Failures() int { return s.fails }
 
-// Cause returns why the last request failed; empty if it did not, or the cause is not known.
+// Cause returns why the last request failed. It is empty if it did not, or the cause is not known.
 func (s *State) Cause() string { return s.cause }
 
-// WithoutCause returns a copy of s that has forgotten its Cause.
+// WithoutCause returns a copy of s without its Cause.
 func (s *State) WithoutCause() *State {
 	bare := *s
 	bare.cause = ""
 	return &bare
 }
 
-// Answered takes an answer: its status and body, and its Retry-After, 0 for
-// none. Redirects are the caller's to follow; a 3xx here is the one after
-// MaxRedirects, or one that leads nowhere, and counts as Missing.
+// Answered adds an answer: its status and body, and its Retry-After, 0 for none.
+// The caller follows redirects; a 3xx here is the one after MaxRedirects, or one
+// without a target, and counts as Missing.
 func (s *State) Answered(now time.Time, status int, body []byte, productToken string, retryAfter time.Duration) {
 	switch FromStatus(status) {
 	case Found:
@@ -119,8 +119,7 @@ func (s *State) Answered(now time.Time, status int, body []byte, productToken st
 	}
 }
 
-// Failed takes a request that got no answer, and why. Of a long cause the
-// beginning is kept.
+// Failed adds a request without an answer, and the reason. A long reason is cut.
 func (s *State) Failed(now time.Time, cause string) { s.postpone(now, 0, cause) }
 
 func (s *State) settle(now time.Time, rules *Rules) {
@@ -140,16 +139,16 @@ const (
 	hasCause
 )
 
-// AppendBinary appends s to b, with its rules but their sitemaps. On error,
-// ErrTooLarge, it returns b as it was.
+// AppendBinary appends s to b, with its rules but without sitemaps. On error,
+// ErrTooLarge, it returns b unchanged.
 //
-// The form: version, what follows, the time of the next request, the failures
-// in a row; then the cause of the last one with its length before it, and the
+// The form is: version, flags of what follows, the time of the next request, the
+// failures in a row; then the cause of the last one after its length, and the
 // rules, if there are any.
 //
-// It keeps the time of the next request by the wall clock: among machines
-// whose clocks are minutes apart an answer counts minutes more or less than
-// Lifetime. How long a state lay somewhere nobody would tell it.
+// The time of the next request is that of the wall clock, because it is not known
+// how long a state is stored. Among machines whose clocks differ by minutes, an
+// answer is valid for minutes more or less than Lifetime.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	head := append(b, binaryVersion, 0)
 	if s.rules != nil {
@@ -177,9 +176,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// Restore sets s to what AppendBinary appended. A time of the next
-// request that lies further ahead than it can, for a clock was set, becomes
-// now. On error, ErrBinary, s is unchanged.
+// Restore sets s from the bytes of AppendBinary. If the time of the next request is
+// impossibly far in the future, because a clock was set, it becomes now. On error,
+// ErrBinary, s is unchanged.
 func (s *State) Restore(b []byte, now time.Time) error {
 	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
 		return ErrBinary

@@ -24,7 +24,7 @@ func TestFromStatus(t *testing.T) {
 	}
 }
 
-// TestStateOverTime walks through what can happen to one origin.
+// TestStateOverTime goes through everything that can happen to one origin.
 func TestStateOverTime(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var s State
@@ -82,10 +82,10 @@ func TestStateOverTime(t *testing.T) {
 	}
 }
 
-// TestStatusRulesOverTime lets a crawler live for days beside an origin whose
-// robots.txt answers differently every few hours, and holds each hour to what
-// RFC 9309, 2.3.1 says: an answer counts for a day, the last good copy for as
-// long as there is none, and nothing is allowed before the first.
+// TestStatusRulesOverTime simulates days beside an origin whose robots.txt
+// answers differently every few hours, and compares each hour with RFC 9309,
+// 2.3.1: an answer is valid for a day, the last good copy as long as there is
+// none, and nothing is allowed before the first.
 func TestStatusRulesOverTime(t *testing.T) {
 	const none = -1 // no connection
 	days := []struct {
@@ -139,7 +139,7 @@ func TestStateRoundTrip(t *testing.T) {
 	good.Answered(now, 200, []byte(file), "bot", 0)
 	failing.Failed(now, "lookup a.test: no such host")
 	kept.Answered(now.Add(-Lifetime), 200, []byte(file), "bot", 0)
-	kept.Failed(now, "x"+strings.Repeat("é", maxCause)) // longer than what is kept, and cut within a letter
+	kept.Failed(now, "x"+strings.Repeat("é", maxCause)) // longer than the stored part, and cut within a letter
 	if got := kept.Cause(); !utf8.ValidString(got) || len(got) < maxCause-1 || len(got) > maxCause {
 		t.Errorf("of a long cause %d bytes are kept, %q", len(got), got)
 	}

@@ -3,20 +3,19 @@ package robots
 import "strings"
 
 // Tag is what a page asks of crawlers in a robots meta tag or an X-Robots-Tag
-// header. It is of no standard: Google's description is what sites follow. The
-// zero value asks for nothing.
+// header. There is no standard: sites follow Google's description. The zero value
+// asks for nothing.
 type Tag struct {
 	Nofollow bool // follow no link of the page
 	Noindex  bool // do not show the page in search results
 }
 
-// With returns what both ask for: of tags that contradict each other the
-// stricter holds.
+// With returns the combination of both tags: the stricter one of contradictions holds.
 func (t Tag) With(other Tag) Tag {
 	return Tag{Nofollow: t.Nofollow || other.Nofollow, Noindex: t.Noindex || other.Noindex}
 }
 
-// MetaTag reads <meta name=… content=…>. It says nothing unless name is
+// MetaTag parses <meta name=… content=…>. It returns the zero Tag unless name is
 // "robots" or productToken.
 func MetaTag(name, content, productToken string) (tag Tag) {
 	name = strings.TrimSpace(name)
@@ -29,10 +28,10 @@ func MetaTag(name, content, productToken string) (tag Tag) {
 	return tag
 }
 
-// HeaderTag reads the values of all X-Robots-Tag headers of one answer. A
-// directive is for every crawler, unless a name and a colon stand before it or
-// earlier in its value: "noindex, otherbot: nofollow, noarchive" asks all for
-// the first and otherbot for the rest.
+// HeaderTag parses the values of all X-Robots-Tag headers of one answer. A
+// directive is for every crawler, unless a name and a colon come before it in its
+// value: "noindex, otherbot: nofollow, noarchive" asks all crawlers for the first
+// and otherbot for the rest.
 func HeaderTag(values []string, productToken string) (tag Tag) {
 	for _, value := range values {
 		ours := true
@@ -53,7 +52,7 @@ func HeaderTag(values []string, productToken string) (tag Tag) {
 	return tag
 }
 
-// add takes one directive. Others than these ask for nothing that concerns us.
+// add adds one directive. It ignores directives other than these.
 func (t *Tag) add(directive string) {
 	switch strings.ToLower(directive) {
 	case "none":
@@ -65,8 +64,8 @@ func (t *Tag) add(directive string) {
 	}
 }
 
-// isAgent reports whether what stands before a colon names a crawler: it is a
-// word, and none of the directives that have values.
+// isAgent reports whether the text before a colon names a crawler: it is a word,
+// and not a directive that has a value.
 func isAgent(name string) bool {
 	switch strings.ToLower(name) {
 	case "", "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":

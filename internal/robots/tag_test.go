@@ -20,7 +20,7 @@ func TestHeaderTag(t *testing.T) {
 		{"noarchive,nofollow", Tag{Nofollow: true}},
 		{"nofollow noindex", Tag{}}, // the header has commas
 
-		// several headers: what any asks for
+		// several headers: the strictest applies
 		{"noindex|nofollow", Tag{Nofollow: true, Noindex: true}},
 		{"noindex|index", Tag{Noindex: true}},
 
@@ -81,8 +81,8 @@ func TestMetaTag(t *testing.T) {
 	}
 }
 
-// FuzzHeaderTag: a header is never more than what its directives say, and a
-// value that is split over two headers between crawlers means the same.
+// FuzzHeaderTag: a header means no more than its directives, and a value that
+// is split between crawlers into two headers means the same.
 func FuzzHeaderTag(f *testing.F) {
 	f.Add("noindex, otherbot: nofollow", "foobot: none")
 	f.Add("unavailable_after: Friday, 25-Jun-2010 15:00:00 PST", ":,:,")

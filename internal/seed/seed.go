@@ -1,7 +1,7 @@
-// Package seed reads seeds as people write them, and shows them without secrets.
+// Package seed parses seeds as people write them, and shows them without secrets.
 //
-// It owns what counts as a seed and what is said of text that is none. The
-// canonical form is package canon's. It does no I/O.
+// It owns what counts as a seed and the messages about other text. Package canon
+// owns the canonical form. It does no I/O.
 package seed
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// What is wanted where a URL is expected, and where a host is enough.
+// What is wanted: a URL, or a URL or host.
 const (
 	WantURL  = "want a URL such as https://example.org/"
 	WantSeed = WantURL + ", or a host such as example.org"
@@ -53,11 +53,10 @@ func Parse(c *canon.Canonicalizer, raw string) (canon.URL, error) {
 	return url, nil
 }
 
-// HostLetters are what the names of hosts are made of, in their canonical form.
+// HostLetters are the characters of host names in their canonical form.
 const HostLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 
-// HasScheme reports whether a seed says how to fetch it. Without that https is
-// tried.
+// HasScheme reports whether a seed has a scheme. Without one https is tried.
 func HasScheme(text string) bool {
 	lower := strings.ToLower(strings.TrimSpace(text))
 	return strings.Contains(lower, "://") || strings.HasPrefix(lower, "http:") || strings.HasPrefix(lower, "https:")
@@ -86,8 +85,9 @@ func WithoutCredentials(seed string) (bare string, had bool) {
 	return scheme + "://" + rest[end+1:], true
 }
 
-// Shown returns a seed as it may be shown. Text that is no URL may hold a
-// password too, with a slash in it for example: then all before the last @ goes.
+// Shown returns a seed in a form that may be shown. Other text may contain a
+// password too, for example with a slash in it: then everything before the last @
+// is removed.
 func Shown(seed string) string {
 	scheme, rest, found := strings.Cut(seed, "://")
 	if !found {
@@ -106,8 +106,7 @@ func Shown(seed string) string {
 	return scheme + "…" + rest[end:]
 }
 
-// Fault says what is wrong with a seed, without a password that it may have,
-// and what is wanted instead.
+// Fault describes what is wrong with a seed, without its password, and what is wanted instead.
 func Fault(raw string, err error, want string) string {
 	fault := new(canon.Error)
 	raw = Shown(raw)

@@ -8,8 +8,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// What people type as a host is one, and what cannot be a host is refused.
-func TestParse(t *testing.T) {
+// A host as people type it is a seed, and a text that cannot be a host is
+// refused.
+func TestParseSeed(t *testing.T) {
 	c, err := canon.New(canon.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -38,8 +39,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A seed that may have a password is not shown with it.
-func TestShown(t *testing.T) {
+// A seed is shown without its password.
+func TestShownWithoutPassword(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://a.test/": "http://a.test/", "http://a.test/@x": "http://a.test/@x", "http://a.test:80/@x": "http://a.test:80/@x",
 		"http://u:p@a.test/@x": "http://…@a.test/@x", "http://u:p@q@a.test/": "http://…@a.test/", "https://token@a.test": "https://…@a.test",

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBegin looks for labels in a profile of goroutines, which shows them.
-func TestBegin(t *testing.T) {
+// TestBeginSetsLabel reads labels from a profile of goroutines.
+func TestBeginSetsLabel(t *testing.T) {
 	began, left, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	defer close(end)
 	go func() {

@@ -41,6 +41,21 @@ func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
 // Advance moves the clock by d, in whole microseconds.
 func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
+// Sleep waits for d, and returns the cause of ctx if that ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // A Case holds what open makes to one part of a contract. Check fails by
 // Driver.Failf.
 type Case[Open any] struct {

@@ -1,8 +1,8 @@
 // Package topk finds the keys with the largest counts of a stream in bounded
 // memory.
 //
-// It owns the Space-Saving sketch and its error bounds. It does not know what
-// the keys are: hosts, for a crawl with more of them than one wants to count.
+// It owns the Space-Saving sketch and its error bounds. It does not know what the
+// keys are: hosts, for a crawl with too many to count each.
 package topk
 
 import (
@@ -11,15 +11,15 @@ import (
 	"slices"
 )
 
-// A Sketch holds the keys with the largest counts that it has seen, each with a
-// count that is never too low and with how much too high it may be: Metwally,
-// Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in
-// Data Streams" (ICDT 2005), with weights.
+// A Sketch holds the keys of a stream with the largest counts, each with a count
+// that is never too low and a bound of how much too high it may be: Metwally,
+// Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
+// Streams" (ICDT 2005), with weights.
 //
 // A key that it does not hold has a count of at most Absent, which is at most
-// Total/capacity; so every key with a larger share than that is held. Counts
-// are sums of uint64 that must not overflow. The zero Sketch holds no keys;
-// New makes one that does. It is not safe for concurrent use.
+// Total/capacity; so every key with a larger share is held. Counts are sums of
+// uint64 that must not overflow. The zero Sketch holds no keys; New returns one
+// that does. It is not safe for concurrent use.
 type Sketch struct {
 	capacity int
 	total    uint64
@@ -28,7 +28,7 @@ type Sketch struct {
 	byCount  smallestFirst
 }
 
-// Entry is what a Sketch knows of a key: its count is at most Count and at
+// Entry is the count of a key in a Sketch: the true count is at most Count and at
 // least Count - Over.
 type Entry struct {
 	Key   string `json:"key"`
@@ -50,7 +50,7 @@ func New(capacity int) *Sketch {
 	return &Sketch{capacity: capacity, byKey: make(map[string]*counter)}
 }
 
-// Add adds n to the count of key: O(log capacity). Of 0 nothing is noted.
+// Add adds n to the count of key, in O(log capacity). It does nothing if n is 0.
 func (s *Sketch) Add(key string, n uint64) {
 	if n == 0 {
 		return
@@ -65,8 +65,7 @@ func (s *Sketch) Add(key string, n uint64) {
 	case len(s.byKey) < s.capacity:
 		s.hold(Entry{Key: key, Count: s.absent + n, Over: s.absent})
 	default:
-		// The new key takes the place of the smallest, and may have been there
-		// as often as that before.
+		// The new key replaces the smallest, and may have occurred as often as that before.
 		least := s.byCount[0]
 		delete(s.byKey, least.Key)
 		s.absent = least.Count
@@ -83,10 +82,9 @@ func (s *Sketch) hold(entry Entry) {
 	heap.Push(&s.byCount, c)
 }
 
-// Merge adds to s what other has counted. The bounds hold for both streams
-// together, and Absent is at most Total/capacity if both have the same
-// capacity (Agarwal et al., "Mergeable Summaries", PODS 2012). It leaves other
-// as it is.
+// Merge adds the counts of other to s. The bounds hold for both streams together,
+// and Absent is at most Total/capacity if both have the same capacity (Agarwal et
+// al., "Mergeable Summaries", PODS 2012). It does not change other.
 func (s *Sketch) Merge(other *Sketch) {
 	sums := make([]Entry, 0, len(s.byKey)+len(other.byKey))
 	for key, c := range s.byKey {
@@ -121,8 +119,8 @@ func (s *Sketch) fill(entries []Entry) {
 	}
 }
 
-// Top returns the n keys with the largest counts, largest first and equal ones
-// by key; all that are held if there are fewer.
+// Top returns the n keys with the largest counts, largest first and equal ones by
+// key. If fewer are held, it returns all.
 func (s *Sketch) Top(n int) []Entry {
 	all := make([]Entry, 0, len(s.byKey))
 	for _, c := range s.byKey {
@@ -132,7 +130,7 @@ func (s *Sketch) Top(n int) []Entry {
 	return all[:min(max(n, 0), len(all))]
 }
 
-// Count returns what s knows of key, nothing if it does not hold it.
+// Count returns the count of key, or 0 if it is not held.
 func (s *Sketch) Count(key string) uint64 {
 	if c := s.byKey[key]; c != nil {
 		return c.Count
@@ -140,7 +138,7 @@ func (s *Sketch) Count(key string) uint64 {
 	return 0
 }
 
-// Absent returns the largest count that a key may have which is not held.
+// Absent returns the largest possible count of a key that is not held.
 func (s *Sketch) Absent() uint64 { return s.absent }
 
 // Total returns the sum of everything added, exactly.

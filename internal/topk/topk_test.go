@@ -11,11 +11,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tally is the exact count of a stream, to hold a sketch to.
+// tally is the exact count of a stream, to compare a sketch with.
 type tally map[string]uint64
 
-// check holds s to every bound that its comments promise of the stream that
-// exact has counted.
+// check compares s with every bound that its comments promise for the stream
+// that exact has counted.
 func check(t *rapid.T, s *Sketch, exact tally, tight bool) {
 	total := uint64(0)
 	held := make(map[string]Entry)
@@ -45,8 +45,9 @@ func check(t *rapid.T, s *Sketch, exact tally, tight bool) {
 	}
 }
 
-// TestBounds holds sketches to exact counts, through merges and JSON.
-func TestBounds(t *testing.T) {
+// TestBoundsOfCounts compares sketches with exact counts, through merges and
+// JSON.
+func TestBoundsOfCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sketches, exact := make([]*Sketch, 3), make([]tally, 3)
 		same := rapid.Bool().Draw(t, "same capacity")
@@ -105,9 +106,9 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestTop finds the largest hosts of an uneven web, exactly: each of them has a
-// far larger share than 1/capacity.
-func TestTop(t *testing.T) {
+// TestTopOfUnevenWeb finds the largest hosts of an uneven web exactly, because
+// the share of each is far larger than 1/capacity.
+func TestTopOfUnevenWeb(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(seed, 0)), 1.3, 1, 100_000)
@@ -125,8 +126,9 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestSmall: while there is room, counts are exact; equal ones come by key.
-func TestSmall(t *testing.T) {
+// TestExactWhileSmall: counts are exact while there is room, and equal ones are
+// sorted by key.
+func TestExactWhileSmall(t *testing.T) {
 	s := New(6)
 	for _, key := range []string{"e", "b", "d", "a", "c", "a"} {
 		s.Add(key, 2)
@@ -145,7 +147,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestDamagedJSON: text that no sketch wrote is refused, and changes nothing.
+// TestDamagedJSON: a text that no sketch wrote is refused, and changes nothing.
 func TestDamagedJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`: "unexpected end",

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// firstYear is the earliest whose dates are taken for real.
+// firstYear is the earliest year of a plausible date.
 const firstYear = 1900
 
-// writtenIn is when this was written: no clock that works shows an earlier year.
+// writtenIn is the year of this code: a working clock shows no earlier one.
 const writtenIn = 2026
 
-// ThisYear returns the year of now for Limits.Year. One that can only be a
-// clock's error is put right, or half the web would lie in the future.
+// ThisYear returns the year of now for Limits.Year. It corrects a year that can
+// only be an error of the clock, because otherwise most dates would be in the
+// future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 
-// dateOutside returns the first year in s that reads as that of a date and lies
-// outside from..to, 0 if there is none.
+// dateOutside returns the first year in s that is part of a date and outside from..to, or 0.
 //
 // A date is four digits, neither preceded nor followed by another, that begin a
 // year, a separator and a month of two digits ("2031/02", "2031-02"), or four
@@ -44,7 +44,7 @@ func dateOutside(s string, from, to int) int {
 	return 0
 }
 
-// named reports whether what stands before a number calls it a year.
+// named reports whether the text before a number calls it a year.
 func named(before string) bool {
 	for _, name := range [...]string{"year=", "y=", "jahr=", "annee="} {
 		if rest, ok := strings.CutSuffix(before, name); ok && (rest == "" || strings.IndexByte("?&;/", rest[len(rest)-1]) >= 0) {

@@ -1,8 +1,8 @@
-// Package trap recognises URLs that a site makes without end: paths that repeat
-// themselves, queries of ever more parameters, calendars that never stop.
+// Package trap recognises URLs that a site generates without end: paths that repeat
+// themselves, queries with more and more parameters, calendars that never stop.
 //
-// It judges one canonical URL by its form alone. It keeps no counts: budgets of
-// hosts and domains belong to the frontier, depth to the worker's rules.
+// It judges one canonical URL by its form only. It keeps no counts: limits of hosts
+// and domains belong to the frontier, and depth to the worker's rules.
 package trap
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// The limits that a zero Limits has.
+// Defaults of Limits.
 const (
 	DefaultMaxURL     = 2048
 	DefaultMaxRepeats = 4
@@ -26,17 +26,16 @@ const (
 // NoLimit switches a limit off.
 const NoLimit = -1
 
-// Limits say how strange a URL may look before it is taken for a trap's. The
-// zero value has the defaults; NoLimit in a field switches it off.
+// Limits bound the form of a URL. The zero value has the defaults; NoLimit in a field disables it.
 type Limits struct {
 	MaxURL     int // bytes of the canonical URL
 	MaxRepeats int // times that one path segment may occur
 	MaxParams  int // parameters of the query
-	// MaxAhead is how many years after Year a date in the URL may lie; one
-	// before 1900 is refused as well. Only what reads as a date counts:
-	// /2031/02, 2031-02, year=2031.
+	// MaxAhead is how many years after Year a date in the URL may be. Dates before
+	// 1900 are refused as well. Only text of the form of a date counts: /2031/02,
+	// 2031-02, year=2031.
 	MaxAhead int
-	Year     int // this year; 0: no date is refused
+	Year     int // this year; 0 means no date is refused
 }
 
 // Validate returns nil or an error that names every fault.
@@ -53,8 +52,8 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Judge returns why a URL is refused, and the limit in words; an empty reason:
-// it is not.
+// Judge returns why a URL is refused, and the limit in words. The reason is empty
+// if the URL is not refused.
 func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	path, query, _ := strings.Cut(url.Path(), "?")
 	longest, often := cmp.Or(l.MaxURL, DefaultMaxURL), cmp.Or(l.MaxRepeats, DefaultMaxRepeats)
@@ -76,7 +75,7 @@ func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	return "", ""
 }
 
-// maxSegments bounds the work on one path: a trap's repeats within its first ones.
+// maxSegments bounds the work on one path: a trap repeats segments among its first ones.
 const maxSegments = 64
 
 // repeats returns how often the most frequent segment of a path occurs.

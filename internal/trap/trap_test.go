@@ -30,7 +30,7 @@ func limits(t testing.TB, l trap.Limits) *trap.Limits {
 	return &l
 }
 
-func TestJudge(t *testing.T) {
+func TestJudgeURLs(t *testing.T) {
 	l := limits(t, trap.Limits{Year: 2026})
 	for _, test := range []struct {
 		url  string

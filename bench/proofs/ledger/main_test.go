@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestDocument: the outcomes that a document is made of can be read from it, and
+// TestDocumentIsComplete: the outcomes that a document is made of can be read from it, and
 // no line is too long.
-func TestDocument(t *testing.T) {
+func TestDocumentIsComplete(t *testing.T) {
 	long := strings.Repeat("words that fill a line ", 20)
 	want := map[string]outcome{
 		proofs[0].title: {

@@ -29,7 +29,7 @@ type result struct {
 // event is a line of `go test -json`.
 type event struct {
 	Action  string
-	Test    string // empty: about the package
+	Test    string // empty means about the package
 	Elapsed float64
 	Output  string
 	Key     string

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestResults: what go test says becomes an outcome, whatever the order in which
+// TestResultsOfTests: what go test says becomes an outcome, whatever the order in which
 // parallel tests end.
-func TestResults(t *testing.T) {
+func TestResultsOfTests(t *testing.T) {
 	const said = `
 {"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestB"}
@@ -38,9 +38,9 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestFuzzed: of a fuzz target the last words count. Its arguments, and those of a
+// TestResultsOfFuzzing: of a fuzz target the last words count. Its arguments, and those of a
 // module of its own, are what the go command takes.
-func TestFuzzed(t *testing.T) {
+func TestResultsOfFuzzing(t *testing.T) {
 	const said = `
 {"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 0s, gathering baseline coverage: 0/211 completed\n"}
 {"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 3s, execs: 48035 (16008/sec), new interesting: 18 (total: 229)\n"}
@@ -66,9 +66,9 @@ func TestFuzzed(t *testing.T) {
 	}
 }
 
-// TestHold: nothing holds that failed, was not built, or did not run, and the
+// TestHeldResults: nothing holds that failed, was not built, or did not run, and the
 // outcome says so.
-func TestHold(t *testing.T) {
+func TestHeldResults(t *testing.T) {
 	for name, said := range map[string]string{
 		"nothing":      `{"Action":"pass","Package":"p"}`,
 		"only skipped": `{"Action":"skip","Package":"p","Test":"TestA"}`,

@@ -8,8 +8,8 @@ import (
 // CrawlFile is the file that marks the directory of an embedded crawl.
 const CrawlFile = "crawl.json"
 
-// ReplaceFile writes a file that is whole at every moment. One at a time may:
-// what a kill leaves behind is overwritten.
+// ReplaceFile replaces a file atomically. It must not be called concurrently for
+// one name. A later call overwrites what a killed process left.
 func ReplaceFile(name string, text []byte) error {
 	f, err := os.Create(name + ".tmp")
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package engine opens the frontier of a crawl with what stands beside it: the
-// embedded one in a directory, or the shared one in a Redis, with records in
+// Package engine opens the frontier of a crawl together with its outputs: the
+// embedded frontier in a directory, or the shared one in a Redis, with records in
 // files or in Postgres.
 //
 // It owns the order in which stores and outputs are opened and closed, the audit,
 // the rebuild, and where the records of a crawl are. It does not own settings,
-// seeds, workers or processes that talk to each other (package crawl).
+// seeds, workers or the communication between processes (package crawl).
 package engine
 
 import (
@@ -31,60 +31,64 @@ type Purpose int
 // Purposes.
 const (
 	Crawl      Purpose = iota // to crawl; a new crawl is created
-	Look                      // to ask it; a directory need not be writable
-	Steer                     // to change something beside a worker
-	Rebuild                   // to make its filter again
-	AcceptLoss                // the same, whatever is missing of its records
+	Look                      // to read; the directory need not be writable
+	Steer                     // to change something while a worker may run
+	Rebuild                   // to rebuild the filter
+	AcceptLoss                // to rebuild the filter although records are missing
 )
 
-// Config says what a crawl is opened with.
+// Config configures Backend.Open.
 type Config struct {
 	Settings frontier.Settings // of this process, to be compared or stored
-	Stored   frontier.Settings // nil: a new crawl
+	Stored   frontier.Settings // nil means a new crawl
 
 	Canon    *canon.Canonicalizer
 	Scope    canon.ScopeMode
-	MaxHosts uint64 // of one domain; 0: no limit
+	MaxHosts uint64 // of one domain; 0 means no limit
 	Exact    *exact.Rules
 	Windows  exact.Windows
 
-	FilterURLs uint64
-	FPR        float64
-	Growth     bool
+	FilterCapacity uint64
+	FPR            float64
+	Growth         bloomstore.Growth
 
-	Delay      time.Duration // 0: none
+	Delay      time.Duration // 0 means none
 	LeaseTTL   time.Duration
-	MaxPerHost uint64                                                  // 0: no limit
-	Limits     func(host string) (delay time.Duration, maxURLs uint64) // of one host; 0: as of all
-	MaxQueued  uint64                                                  // of a crawl in Redis; 0: no limit
+	MaxPerHost uint64 // 0 means no limit
+	Hosts      func(host string) frontier.HostLimits
+	MaxQueued  uint64 // of a crawl in Redis; 0 means no limit
 	Partitions int
 	Wait       int
 	Worker     string
 
 	Rows    bool          // records are rows of a Postgres
+	CDC     bool          // rows are events for change data capture, too
 	Records record.Config // without Dir and Archive
-	Stream  io.Writer     // gets records too; nil: nothing does
+	Stream  io.Writer     // gets records too; nil means nothing does
 	Save    bool          // answers are kept
 	Archive warc.Config   // without Dir
 	Edges   bool          // links are kept, in files beside those of records
+	// WorkerEnd returns where the records of the worker in a directory end that it
+	// has completed; nil if no process works there.
+	WorkerEnd func(ctx context.Context, dir string) (frontier.Position, error)
 
 	CheckpointAdds int
-	Cache          int64 // bytes of an embedded frontier's block cache; 0: its default
+	Cache          int64 // bytes of an embedded frontier's block cache; 0 means its default
 	Logger         *slog.Logger
 }
 
-// Home is where the frontier of a crawl is kept: a Directory or a Server.
-type Home interface {
+// Backend is where the frontier of a crawl is kept: a Directory or a Server.
+type Backend interface {
 	// String names the crawl to people, without secrets.
 	String() string
-	// Stored returns what was fixed when the crawl was created; nil: there is none.
+	// Stored returns the settings that were fixed when the crawl was created, or nil
+	// if there is no crawl.
 	Stored(ctx context.Context) (frontier.Settings, error)
 	// Open opens the crawl.
 	Open(ctx context.Context, c *Config, why Purpose) (*Engine, error)
 }
 
-// Engine is an open frontier with what stands beside it. It is safe for
-// concurrent use.
+// Engine is an open frontier with its outputs. It is safe for concurrent use.
 type Engine struct {
 	frontier.Store
 	frontier.Scope
@@ -95,17 +99,17 @@ type Engine struct {
 	Books
 	Upkeep
 
-	Sink    record.Sink     // where records go; nil: nowhere
-	Archive *warc.Writer    // where answers go; nil: nowhere
-	Edges   record.EdgeSink // where links go; nil: nowhere
-	Dir     string          // that has this process's records; empty: none
+	Sink    record.Sink     // where records go; nil means nowhere
+	Archive *warc.Writer    // where answers go; nil means nowhere
+	Edges   record.EdgeSink // where links go; nil means nowhere
+	Dir     string          // that has this process's records; empty means none
 
 	local  *localEngine
 	shared *sharedEngine
 	output *outputs
 }
 
-// Filter is what an engine tells of its filter.
+// Filter is the part of an engine that concerns the filter.
 type Filter interface {
 	Hasher() bloomstore.Hasher
 	// FilterLayers returns the sizes and the fill of the layers, oldest first.
@@ -121,53 +125,56 @@ type Filter interface {
 // SeenURL is a canonical URL with its host key.
 type SeenURL struct{ Host, URL string }
 
-// Books is what an engine tells of one URL, of its books and of its records.
+// Books is the part of an engine that concerns the counters, the records and
+// single URLs.
 type Books interface {
 	LocateURL(ctx context.Context, host, url string) (URLState, error)
-	// CountBooks counts the books anew, each term from something else than its counter.
+	// CountBooks counts each term again from a source other than its counter.
 	CountBooks(ctx context.Context) (report.Audit, error)
 	// CommittedRecords returns the records that are committed now.
 	CommittedRecords(ctx context.Context) (RecordSource, error)
 	// Position returns the end of the records that this process commits.
 	Position(ctx context.Context) (frontier.Position, error)
+	// Outboxes returns the outboxes that there are now.
+	Outboxes(ctx context.Context) ([]Outbox, error)
 }
 
-// Upkeep is what an engine in use tells and does beside its contract.
+// Upkeep is the part of an engine that a running crawl needs beside its frontier.
 type Upkeep interface {
-	// Counters returns what Stats does but for the filter, and costs little.
+	// Counters returns Stats without the filter, which is cheap.
 	Counters(ctx context.Context) (frontier.Stats, error)
-	// Sharing says who works on the crawl; nil: it is embedded.
+	// Sharing returns the workers of the crawl, or nil if it is embedded.
 	Sharing(ctx context.Context) (*report.Sharing, error)
-	// ExactKeys counts the keys of an exact set beside the engine; nil: there is
-	// none, or its address was not given.
+	// ExactKeys counts the keys of the exact set in Postgres. It returns nil if the
+	// crawl has none, or if its address was not given.
 	ExactKeys(ctx context.Context) (*report.ExactKeys, error)
-	// Relay brings such a set and the engine together until stop is called.
+	// Relay exchanges keys between the exact set and the queue until stop is called.
 	Relay(ctx context.Context) (stop func())
 	// CancelWait unblocks a Close that waits for Postgres.
 	CancelWait()
-	// Err returns why the engine cannot be used any more; nil: it can.
+	// Err returns the error that made the engine unusable, or nil.
 	Err() error
 }
 
-// RecordSource are the records of a crawl, each once for each round of its URL.
+// RecordSource is the records of a crawl, one for each round of a URL.
 type RecordSource interface {
 	Lines() iter.Seq2[[]byte, error]
 	Trail(id string) ([]record.Record, error)
 }
 
-// URLState is where one URL stands, and what stands around it.
+// URLState is the state of one URL and of its host.
 type URLState struct {
 	frontier.Status
 	Queue     explain.Queue
 	HostAdded uint64 // items ever added to its host
-	HostMost  uint64 // that may be; 0: no limit
-	HostBlob  []byte // what the last HostUpdate left; nil: nothing
+	HostMost  uint64 // that may be; 0 means no limit
+	HostBlob  []byte // what the last HostUpdate left; nil means nothing
 	Layers    []explain.Layer
 	Given     uint64       // keys of the filter that were never added
-	Records   RecordSource // as of the same moment; nil: they are elsewhere
+	Records   RecordSource // as of the same moment; nil means that they are elsewhere
 }
 
-// newEngine composes an Engine of one value that has all its parts.
+// newEngine returns an Engine whose parts are all implemented by one value.
 func newEngine[E interface {
 	frontier.Store
 	frontier.Scope
@@ -189,9 +196,9 @@ func newEngine[E interface {
 func (e *Engine) Close() error {
 	e.CancelWait()
 	if e.local != nil {
-		return errors.Join(e.local.Store.Close(), e.output.close(), e.local.rows.close())
+		return errors.Join(e.local.Store.Close(), e.output.close(), e.local.rows.close(), e.local.boxes.close())
 	}
-	return errors.Join(e.shared.Store.Close(), e.output.close(), e.shared.closeTier())
+	return errors.Join(e.shared.Store.Close(), e.output.close(), e.shared.closeExact(), e.shared.boxes.close())
 }
 
 // FilterBytes returns how much of this process's memory the filter takes; it is 0
@@ -203,7 +210,7 @@ func (e *Engine) FilterBytes() uint64 {
 	return e.local.FilterBytes()
 }
 
-// Commits returns how often this process committed changes to the embedded store;
+// Commits returns how often this process committed changes to the embedded store.
 // embedded is false for a crawl in Redis.
 func (e *Engine) Commits() (commits uint64, embedded bool) {
 	if e.local == nil {
@@ -212,7 +219,7 @@ func (e *Engine) Commits() (commits uint64, embedded bool) {
 	return e.local.Commits(), true
 }
 
-// orNone turns a zero into the constant that asks for none.
+// orNone replaces a zero value by the constant that means none.
 func orNone[T comparable](v, none T) T {
 	var zero T
 	if v == zero {

@@ -15,28 +15,24 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/localstore"
 )
 
-// Directory is the home of an embedded crawl.
+// Directory is the Backend of an embedded crawl.
 type Directory struct {
 	Path string
-	DB   *Database // that has its records; nil: not given
+	DB   *Database // that has its records; nil means not given
 }
 
-var _ Home = Directory{}
+var _ Backend = Directory{}
 
-// String implements Home.
+// String implements Backend.
 func (d Directory) String() string { return d.Path }
 
-// Stored implements Home.
+// Stored implements Backend.
 func (d Directory) Stored(context.Context) (frontier.Settings, error) {
 	return localstore.StoredSettings(nil, d.Path)
 }
 
-// Open implements Home.
+// Open implements Backend.
 func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
-	growth := membits.GrowthOn
-	if !c.Growth {
-		growth = membits.GrowthOff
-	}
 	out := &outputs{c: c, dir: d.Path}
 	var inRows *rowOutput
 	output := func(_ frontier.Identity, position frontier.Position) (frontier.Output, error) {
@@ -56,16 +52,13 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 		open = localstore.Rebuild
 	case AcceptLoss:
 		open, output = localstore.Rebuild, nil
-	case Look: // records of which a part is missing are no reason not to
+	case Look: // missing records do not prevent reading
 		open, output = localstore.OpenReadOnly, nil
 	}
 	store, err := open(localstore.Config{
-		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.FilterURLs, FPR: c.FPR, Growth: growth, Shards: 64},
+		Dir: d.Path, Settings: c.Settings, Filter: membits.Config{Capacity: c.FilterCapacity, FPR: c.FPR, Growth: c.Growth, Shards: 64},
 		Delay: orNone(c.Delay, localstore.NoDelay), LeaseTTL: c.LeaseTTL, MaxPerHost: c.MaxPerHost, Windows: c.Windows,
-		Hosts: func(host string) localstore.HostLimits {
-			delay, most := c.Limits(host)
-			return localstore.HostLimits{Delay: delay, MaxPerHost: most}
-		},
+		Hosts:          c.Hosts,
 		CheckpointAdds: c.CheckpointAdds, CacheBytes: c.Cache, Logger: c.Logger, OpenOutput: output,
 	})
 	if err != nil {
@@ -75,7 +68,7 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 		}
 		return nil, err
 	}
-	e := &localEngine{store, d.Path, inRows}
+	e := &localEngine{Store: store, dir: d.Path, rows: inRows}
 	engine := newEngine(e, out)
 	engine.local = e
 	if why != Crawl {
@@ -86,11 +79,11 @@ func (d Directory) Open(ctx context.Context, c *Config, why Purpose) (*Engine, e
 	return engine, nil
 }
 
-// openOutput opens the files of records, and of answers if there are or shall be any.
+// openOutput opens the files of records and, if needed, those of answers and links.
 func (d Directory) openOutput(out *outputs, position frontier.Position) (frontier.Output, error) {
 	config := out.c.Records
 	config.Dir = d.Path
-	config.OpenArchive = func(string) (frontier.Output, error) { return d.openBeside(out, position) }
+	config.OpenArchive = func(string) (frontier.Output, error) { return d.openSideOutputs(out, position) }
 	files, err := record.Open(config, position)
 	if err != nil {
 		return nil, err
@@ -98,10 +91,10 @@ func (d Directory) openOutput(out *outputs, position frontier.Position) (frontie
 	return out.records(files), nil
 }
 
-// openBeside opens the files of answers and of links; nil: there are none, nor
-// shall be any.
-func (d Directory) openBeside(out *outputs, position frontier.Position) (frontier.Output, error) {
-	var all beside
+// openSideOutputs opens the files of answers and of links. It returns nil if the
+// crawl keeps neither.
+func (d Directory) openSideOutputs(out *outputs, position frontier.Position) (frontier.Output, error) {
+	var all sideOutputs
 	answers, err := d.openArchive(out, position)
 	if err != nil {
 		return nil, err
@@ -124,7 +117,7 @@ func (d Directory) openBeside(out *outputs, position frontier.Position) (frontie
 	return all, nil
 }
 
-// openArchive opens the files of answers; nil: there are none, nor shall be any.
+// openArchive opens the files of answers. It returns nil if the crawl keeps none.
 func (d Directory) openArchive(out *outputs, position frontier.Position) (frontier.Output, error) {
 	if !out.c.Save && !hasArchive(position) {
 		return nil, nil
@@ -146,11 +139,12 @@ func Locked(dir string) (bool, error) {
 // localEngine is an embedded frontier.
 type localEngine struct {
 	*localstore.Store
-	dir  string
-	rows *rowOutput // nil: its records are files
+	dir   string
+	boxes outboxes
+	rows  *rowOutput // nil means its records are files
 }
 
-// Sharing implements Upkeep: there is one process at most.
+// Sharing implements Upkeep. An embedded crawl has at most one process.
 func (*localEngine) Sharing(context.Context) (*report.Sharing, error) { return nil, nil }
 
 // MarkSeen implements Filter.
@@ -159,7 +153,7 @@ func (l *localEngine) MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, 
 	for i, u := range urls {
 		prints[i] = l.Hasher().Fingerprint(u.URL)
 	}
-	return l.Know(ctx, prints)
+	return l.Store.MarkSeen(ctx, prints)
 }
 
 // FilterLayers implements Filter.
@@ -167,7 +161,7 @@ func (l *localEngine) FilterLayers(context.Context) ([]frontier.FilterLayer, err
 	return l.Store.FilterLayers(), nil
 }
 
-// ExactKeys implements Upkeep: they are in the store itself.
+// ExactKeys implements Upkeep. An embedded crawl has its exact keys in the store.
 func (*localEngine) ExactKeys(context.Context) (*report.ExactKeys, error) { return nil, nil }
 
 // Relay implements Upkeep.
@@ -207,7 +201,7 @@ func (l *localEngine) LocateURL(ctx context.Context, host, url string) (URLState
 	return where, nil
 }
 
-// RowsOf opens the records of an embedded crawl that are rows, without the crawl.
+// RowsOf opens the records of an embedded crawl in Postgres, but not the crawl.
 func (d Directory) RowsOf(ctx context.Context) (_ RecordSource, closeRows func(), err error) {
 	id, err := localstore.StoredID(nil, d.Path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// CountBooks implements Books: books and records are of one moment.
+// CountBooks implements Books. Counters and records are of the same moment.
 func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	books, err := l.Recount(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *localEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	return judge(&books, &records, err), nil
 }
 
-// recordsAt returns the records that were committed when the files ended so.
+// recordsAt returns the records that were committed when the files ended at end.
 func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (RecordSource, error) {
 	if l.rows == nil {
 		return record.Reader{Dir: l.dir, End: append(frontier.Position{}, end...)}, nil // never nil, which would be all
@@ -46,14 +46,14 @@ func (l *localEngine) recordsAt(ctx context.Context, end frontier.Position) (Rec
 	return rows{ctx: ctx, set: l.rows.set}.completed(l)
 }
 
-// recordCounts are what the records of a crawl add up to.
+// recordCounts are the sums over the records of a crawl.
 type recordCounts struct {
 	all, pages     uint64
 	outcomes       map[frontier.Outcome]uint64
 	done, failures localstore.RecordSum
 }
 
-// countRecords counts records. With an error it returns those before it.
+// countRecords counts records. If it returns an error, it returns the counts up to there.
 func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCounts, error) {
 	c := recordCounts{outcomes: make(map[frontier.Outcome]uint64)}
 	for line, err := range lines {
@@ -89,7 +89,7 @@ func countRecords(ctx context.Context, lines iter.Seq2[[]byte, error]) (recordCo
 	return c, nil
 }
 
-// add counts records that are missing, as they were counted when that was accepted.
+// add adds missing records, as they were counted when their loss was accepted.
 func (c *recordCounts) add(lost *localstore.RecordLoss) {
 	c.all += lost.Records
 	c.pages += lost.Pages
@@ -100,8 +100,8 @@ func (c *recordCounts) add(lost *localstore.RecordLoss) {
 	c.failures = localstore.RecordSum{Count: c.failures.Count + lost.Failures.Count, Sum: c.failures.Sum + lost.Failures.Sum}
 }
 
-// judge holds the counters against what was counted. unread is why not all
-// records could be.
+// judge compares the counters with the recount. unread is the error that ended
+// the reading of the records, or nil.
 func judge(books *localstore.Recount, records *recordCounts, unread error) report.Audit {
 	var a report.Audit
 	c := &books.Counters
@@ -126,8 +126,8 @@ func judge(books *localstore.Recount, records *recordCounts, unread error) repor
 	return a
 }
 
-// judgeRecords holds the counters of outcomes against the records. unread is why
-// not all of those could be read.
+// judgeRecords compares the counters of outcomes with the records. unread is as
+// in judge.
 func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unread error) {
 	for _, o := range slices.Sorted(maps.Keys(union(c.Outcomes, records.outcomes))) {
 		a.Add("outcome "+string(o), c.Outcomes[o], records.outcomes[o], "records", "")
@@ -140,7 +140,8 @@ func judgeRecords(a *report.Audit, c *frontier.Stats, records *recordCounts, unr
 	a.Add("records", c.Records, records.all, "lines", fault)
 }
 
-// otherURLs finds fault with as many records of other URLs.
+// otherURLs reports that the records are of other URLs than the rows, although
+// their number is right.
 func otherURLs(records, rows localstore.RecordSum) string {
 	if records.Count == rows.Count && records.Sum != rows.Sum {
 		return "records of other URLs"

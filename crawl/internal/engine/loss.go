@@ -19,11 +19,11 @@ type Loss struct {
 	None    bool   // nothing is missing
 }
 
-// AcceptLoss lets an embedded crawl go on whose newest file of records became
-// shorter. With all records there it changes nothing.
+// AcceptLoss makes an embedded crawl usable again after its newest file of records
+// became shorter. It changes nothing if all records are there.
 func (e *Engine) AcceptLoss(ctx context.Context) (*Loss, error) {
 	if e.local == nil {
-		return nil, errors.New("the crawl is in Redis: records of workers count as far as they are there")
+		return nil, errors.New("only a crawl in a directory can accept a loss: in Redis the records that are there are counted")
 	}
 	books, err := e.local.Recount(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Engine) AcceptLoss(ctx context.Context) (*Loss, error) {
 	return &Loss{Cut: cut, Left: left.all, Records: loss.Records, Away: len(away)}, e.local.AcceptLoss(ctx, rest, loss)
 }
 
-// lossOf returns what the records that are left lack.
+// lossOf returns which records are missing.
 func lossOf(books *localstore.Recount, left *recordCounts) (localstore.RecordLoss, error) {
 	c := &books.Counters
 	loss := localstore.RecordLoss{
@@ -68,7 +68,7 @@ func lossOf(books *localstore.Recount, left *recordCounts) (localstore.RecordLos
 		}
 	}
 	if more {
-		return loss, errors.New("it has records that this crawl never wrote: it is not its file")
+		return loss, errors.New("it has records that this crawl did not write: it belongs to another crawl")
 	}
 	return loss, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// LostError reports a crawl that Postgres knows and its Redis does not: Redis was
-// emptied, or is another one. Rebuild makes the crawl again.
+// LostError reports a crawl that is in Postgres but not in its Redis: Redis was
+// emptied, or is another one. Rebuild restores the crawl.
 type LostError struct {
 	Crawl string // its name, without secrets
 	kept  pgstore.Kept
@@ -23,10 +23,10 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("Postgres knows the crawl %s, but Redis does not: it was emptied, or is another one.\n%s.", e.Crawl, e.Loss())
 }
 
-// Loss says what went with the Redis.
+// Loss describes what was lost with the Redis.
 func (e *LostError) Loss() string {
 	if e.kept.At.IsZero() {
-		return "How many URLs waited there nobody has noted; Postgres has the exact ones, the others are lost"
+		return "The number of URLs that waited there is unknown; Postgres has the exact ones, the others are lost"
 	}
 	bulk := e.kept.All - min(e.kept.Exact, e.kept.All)
 	return fmt.Sprintf("About %s waited there at %s; Postgres has the exact ones, about %s, and about %s are lost",
@@ -34,8 +34,8 @@ func (e *LostError) Loss() string {
 		human.Commas(e.kept.Exact), human.Plural(bulk, "other"))
 }
 
-// lost returns the LostError that a crawl which Redis does not know is, or nothing
-// if Postgres knows it neither.
+// lost returns a *LostError for a crawl that is in Postgres but not in Redis, and
+// nothing if it is in neither.
 func (h *Server) lost(ctx context.Context) (frontier.Settings, error) {
 	if h.DB == nil {
 		return nil, nil
@@ -59,8 +59,8 @@ func (h *Server) lost(ctx context.Context) (frontier.Settings, error) {
 	return settings, nil
 }
 
-// Recreate makes a crawl again that Redis has lost; a rebuild must follow. It
-// returns nil for a crawl that is there.
+// Recreate creates a crawl again that Redis has lost; a rebuild must follow. It
+// returns nil if the crawl is in Redis.
 func (h *Server) Recreate(ctx context.Context) (*LostError, error) {
 	_, err := h.Stored(ctx)
 	lost, is := errors.AsType[*LostError](err)

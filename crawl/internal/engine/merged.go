@@ -10,13 +10,13 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// merged are the records of a crawl that workers share, merged when they are
-// asked for.
+// merged is the merged records of a crawl that several workers share. They are
+// merged when they are read.
 type merged struct {
-	ctx     context.Context // of whoever asked for them
+	ctx     context.Context // of the caller that reads
 	dirs    []string
 	pending iter.Seq2[record.Key, error] // what the crawl has not finished
-	edges   bool                         // the links of the records instead
+	edges   bool                         // merge the links instead
 }
 
 var _ RecordSource = merged{}

@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// recordFiles are where records are written: record.Files, a record.Journal or
+// recordFiles is where records are written: record.Files, a record.Journal or
 // rows.
 type recordFiles interface {
 	record.Sink
@@ -19,15 +19,15 @@ type recordFiles interface {
 	Close() error
 }
 
-// outputs are what a crawl writes beside its frontier. A store opens them, and
+// outputs are what a crawl writes besides its frontier. A store opens them, and
 // the engine closes them after the store.
 type outputs struct {
 	c       *Config
 	dir     string
-	files   io.Closer    // of records; nil: there are none
+	files   io.Closer    // of records; nil means that there are none
 	sink    record.Sink  // the same, and the stream
-	archive *warc.Writer // nil: no answers are kept
-	edges   edgeFiles    // nil: no links are kept
+	archive *warc.Writer // nil means no answers are kept
+	edges   edgeFiles    // nil means no links are kept
 }
 
 // edgeFiles are where links are written: record.Files or a record.Journal.
@@ -37,11 +37,11 @@ type edgeFiles interface {
 	Close() error
 }
 
-// beside are outputs that records point into, or that are chosen by records.
-type beside []frontier.Output
+// sideOutputs are synced before the records that refer to them.
+type sideOutputs []frontier.Output
 
 // Sync implements frontier.Output.
-func (all beside) Sync() (position frontier.Position, err error) {
+func (all sideOutputs) Sync() (position frontier.Position, err error) {
 	for _, output := range all {
 		part, err := output.Sync()
 		if err != nil {
@@ -52,8 +52,8 @@ func (all beside) Sync() (position frontier.Position, err error) {
 	return position, nil
 }
 
-// records takes the files of records, and returns the output that has the stream
-// too.
+// records sets the files of records, and returns the output of these and of the
+// stream.
 func (o *outputs) records(files recordFiles) frontier.Output {
 	o.files, o.sink = files, files
 	if o.c.Stream == nil {
@@ -92,8 +92,8 @@ func (o *outputs) close() (err error) {
 	return err
 }
 
-// hasArchive reports whether a crawl has kept answers: then their files are
-// opened even if no more are kept, for the store must go on to know where they end.
+// hasArchive reports whether a crawl has kept answers. Then their files are opened
+// even if no more are kept, because the store must keep their committed end.
 func hasArchive(position frontier.Position) bool {
 	return slices.ContainsFunc(position, func(at frontier.FileLength) bool { return strings.HasPrefix(at.File, warc.Folder+"/") })
 }

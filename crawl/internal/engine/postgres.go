@@ -12,7 +12,7 @@ import (
 // Database is a Postgres beside a crawl.
 type Database struct {
 	DSN       string
-	Where     string // the same, without secrets
+	Where     string // DSN without secrets
 	NoMigrate bool
 }
 
@@ -38,15 +38,15 @@ func (d *Database) explain(err error) error {
 }
 
 // Reconcile offers the exact keys that wait in Postgres to the queue again. With
-// refill it also offers those that another worker would be about to offer.
+// refill it also offers those that another worker may be offering now.
 func (e *Engine) Reconcile(ctx context.Context, refill bool) (exact.Reconciled, error) {
 	switch {
-	case e.shared == nil || e.shared.tier == nil:
-		return exact.Reconciled{}, errors.New("the crawl has no exact keys in Postgres, or that does not answer")
+	case e.shared == nil || e.shared.exact == nil:
+		return exact.Reconciled{}, errors.New("the crawl has no exact keys in Postgres, or Postgres does not answer")
 	case refill:
-		return e.shared.tier.Refill(ctx, nil)
+		return e.shared.exact.Refill(ctx, nil)
 	}
-	return e.shared.tier.Reconcile(ctx, nil)
+	return e.shared.exact.Reconcile(ctx, nil)
 }
 
 // ExactElsewhere reports whether the exact keys are in Postgres.

@@ -19,32 +19,32 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// Server is the home of a crawl that workers share in a Redis.
+// Server is the Backend of a crawl that workers share in a Redis.
 type Server struct {
 	Redis *redis.UniversalOptions
 	Where string // its URL without secrets
 	Name  string // of the crawl
-	// Dir has the directories of workers; of a worker it is the worker's own.
-	// Empty: below NAME.crawl.
+	// Dir is the directory of the workers' directories, or a worker's own. Empty means
+	// below NAME.crawl.
 	Dir string
-	DB  *Database // that has its exact keys; nil: not given
+	DB  *Database // that has its exact keys; nil means not given
 }
 
-var _ Home = (*Server)(nil)
+var _ Backend = (*Server)(nil)
 
-// String implements Home.
+// String implements Backend.
 func (h *Server) String() string { return h.Name + " on " + h.Where }
 
-// Workers returns the directory that has those of workers.
+// Workers returns the directory of the workers' directories.
 func (h *Server) Workers() string { return cmp.Or(h.Dir, JournalsOf(h.Name)) }
 
-// config is how the crawl is reached.
+// config returns how to connect to the crawl.
 func (h *Server) config() redisstore.Config {
 	return redisstore.Config{Redis: h.Redis, Name: h.Name}
 }
 
-// Stored implements Home. It returns a *LostError for a crawl that Postgres knows
-// and Redis does not.
+// Stored implements Backend. It returns a *LostError for a crawl that is in
+// Postgres but not in Redis.
 func (h *Server) Stored(ctx context.Context) (frontier.Settings, error) {
 	settings, err := redisstore.StoredSettings(ctx, h.config())
 	if errors.Is(err, redisstore.ErrNoCrawl) {
@@ -56,19 +56,15 @@ func (h *Server) Stored(ctx context.Context) (frontier.Settings, error) {
 	return settings, nil
 }
 
-// Open implements Home.
+// Open implements Backend.
 func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, error) {
 	config := h.config()
 	config.Delay, config.LeaseTTL = orNone(c.Delay, redisstore.NoDelay), c.LeaseTTL
 	config.MaxPerHost, config.MaxQueued = c.MaxPerHost, c.MaxQueued
-	config.Hosts = func(host string) redisstore.HostLimits {
-		delay, most := c.Limits(host)
-		return redisstore.HostLimits{Delay: delay, MaxPerHost: most}
-	}
-	config.Logger = c.Logger
-	learnt := newMemory(c)
+	config.Hosts, config.Logger = c.Hosts, c.Logger
+	state := newRebuildState(c)
 	if why == Rebuild {
-		if err := h.rebuild(ctx, c, learnt); err != nil {
+		if err := h.rebuild(ctx, c, state); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +73,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		if err != nil {
 			return nil, h.explain(err)
 		}
-		if err := learnt.restore(ctx, store); err != nil {
+		if err := state.restore(ctx, store); err != nil {
 			return nil, errors.Join(h.explain(err), store.Close())
 		}
 		return h.look(ctx, c, store)
@@ -86,7 +82,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 		return nil, errExactElsewhere(h.String())
 	}
 	config.Settings, config.ExactSet = c.Settings, h.DB != nil
-	config.FilterKeys, config.FPR, config.NoGrowth = c.FilterURLs, c.FPR, !c.Growth
+	config.FilterCapacity, config.FPR, config.Growth = c.FilterCapacity, c.FPR, c.Growth
 	config.Partitions, config.Wait = c.Partitions, c.Wait
 	config.Worker = cmp.Or(c.Worker, newWorkerName())
 	return h.join(ctx, c, config)
@@ -94,7 +90,7 @@ func (h *Server) Open(ctx context.Context, c *Config, why Purpose) (*Engine, err
 
 // join opens the crawl as one of its workers.
 func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) (*Engine, error) {
-	w := worker{outputs: outputs{c: c, dir: h.Dir}, home: h}
+	w := worker{outputs: outputs{c: c, dir: h.Dir}, server: h}
 	config.OpenOutput = func(crawl frontier.Identity, _ frontier.Position) (frontier.Output, error) {
 		return w.open(ctx, crawl)
 	}
@@ -103,9 +99,9 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 		w.closeKeys()
 		return nil, errors.Join(h.explain(err), w.close())
 	}
-	e := &sharedEngine{Store: store, home: h, id: store.ID(), log: c.Logger, rows: c.Rows}
+	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, journal: w.journal, dir: w.dir, workerEnd: c.WorkerEnd}
 	if w.keys != nil {
-		e.tier, err = newTier(c, store, w.keys, w.set, w.told)
+		e.exact, err = newExactStore(c, store, w.keys, w.set, w.output)
 	}
 	engine := newEngine(e, &w.outputs)
 	engine.shared = e
@@ -116,10 +112,10 @@ func (h *Server) join(ctx context.Context, c *Config, config redisstore.Config) 
 	return engine, nil
 }
 
-// look opens what stands beside a crawl that is asked or steered. A Postgres that
-// is needed and was not given is missed by the call that needs it.
+// look opens the outputs of a crawl that is inspected or controlled. If it needs a
+// Postgres that was not given, the calls that need it return an error.
 func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (*Engine, error) {
-	e := &sharedEngine{Store: store, home: h, id: store.ID(), log: c.Logger, rows: c.Rows, exactElsewhere: c.Stored[exactSetting] != ""}
+	e := &sharedEngine{Store: store, server: h, id: store.ID(), log: c.Logger, rows: c.Rows, workerEnd: c.WorkerEnd, exactElsewhere: c.Stored[exactSetting] != ""}
 	engine := newEngine(e, nil)
 	engine.shared = e
 	if h.DB == nil || !e.exactElsewhere {
@@ -127,11 +123,11 @@ func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (
 	}
 	keys, err := h.DB.inspect(ctx, h.Name)
 	if errors.Is(err, frontier.ErrUnavailable) {
-		c.Logger.Warn("no word of exact keys", slog.Any("err", err))
+		c.Logger.Warn("exact keys not shown", slog.Any("err", err))
 		return engine, nil
 	}
 	if err == nil {
-		e.tier, err = newTier(c, store, keys, exact.NewBreaker(keys, 0), nil)
+		e.exact, err = newExactStore(c, store, keys, exact.NewBreaker(keys, 0), nil)
 	}
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
@@ -139,23 +135,24 @@ func (h *Server) look(ctx context.Context, c *Config, store *redisstore.Store) (
 	return engine, nil
 }
 
-// worker is what a worker opens beside the queue: its exact keys and its records.
+// worker is what a worker opens besides the queue: its exact keys and its records.
 type worker struct {
 	outputs
-	home *Server
-	keys *pgstore.Store // nil: exact keys are in Redis
-	set  *exact.Breaker // of keys
-	told *exact.Output  // tells keys of finished items
+	server  *Server
+	keys    *pgstore.Store  // nil means exact keys are in Redis
+	set     *exact.Breaker  // of keys
+	output  *exact.Output   // reports finished keys to the set
+	journal *record.Journal // nil means records are rows
 }
 
-// open opens the exact keys and then the journal in the worker's directory, which
-// it may choose, with the answers beside it. Postgres hears of exact items before
-// their records are written or, if records are rows, with these: the journal then
-// only keeps others out of the directory.
+// open opens the exact keys, then the journal in the worker's directory, which it
+// may choose, and the files of answers. Postgres learns of finished items before
+// their records are written or, if records are rows, together with them. In that
+// case the journal only locks the directory.
 func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.Output, err error) {
-	if w.home.DB != nil {
-		config := pgstore.Config{Crawl: w.home.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card}
-		if w.keys, err = w.home.DB.open(ctx, config); err != nil {
+	if w.server.DB != nil {
+		config := pgstore.Config{Crawl: w.server.Name, Identity: crawl.ID, Windows: w.c.Windows, Card: crawl.Card, Capture: w.c.capture(crawl)}
+		if w.keys, err = w.server.DB.open(ctx, config); err != nil {
 			return nil, err
 		}
 		w.set = exact.NewBreaker(w.keys, 0)
@@ -163,35 +160,38 @@ func (w *worker) open(ctx context.Context, crawl frontier.Identity) (_ frontier.
 	inRows := w.set != nil && w.c.Rows
 	config := w.c.Records
 	if (w.c.Save || w.c.Edges) && !inRows {
-		config.OpenArchive = w.openBeside
+		config.OpenArchive = w.openSideOutputs
 	}
-	card := workerCard{workerFormat, w.home.Name, crawl.ID}
+	card := workerCard{workerFormat, w.server.Name, crawl.ID}
 	journal, dir, err := card.openJournal(w.dir, config)
 	if err != nil {
 		return nil, err
 	}
 	w.dir, w.files = dir, journal
+	if !inRows {
+		w.journal = journal
+	}
 	switch {
 	case inRows:
-		beside := exact.OutputConfig{Set: w.set, Rows: true}
+		config := exact.OutputConfig{Set: w.set, Rows: true}
 		if w.c.Save {
-			if beside.Files, err = w.openAnswers(dir); err != nil {
+			if config.Files, err = w.openAnswers(dir); err != nil {
 				return nil, err
 			}
 		}
-		w.told = exact.NewOutput(beside)
-		return w.records(rowFiles{rowSink{w.told}, journal}), nil
+		w.output = exact.NewOutput(config)
+		return w.records(rowFiles{rowSink{w.output}, journal}), nil
 	case w.set != nil:
-		w.told = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.records(journal)})
-		return w.told, nil
+		w.output = exact.NewOutput(exact.OutputConfig{Set: w.set, Files: w.records(journal)})
+		return w.output, nil
 	}
 	return w.records(journal), nil
 }
 
-// openBeside opens the files of answers and the journal of links, as far as they
-// are kept.
-func (w *worker) openBeside(dir string) (_ frontier.Output, err error) {
-	var all beside
+// openSideOutputs opens the files of answers and the journal of links, if they are
+// kept.
+func (w *worker) openSideOutputs(dir string) (_ frontier.Output, err error) {
+	var all sideOutputs
 	if w.c.Save {
 		answers, err := w.openAnswers(dir)
 		if err != nil {
@@ -231,7 +231,7 @@ func newWorkerName() string {
 	return fmt.Sprintf("%s-%d-%04x", host[:min(len(host), maxWorkerName-16)], os.Getpid(), rand.Uint32()&0xffff)
 }
 
-// explain adds the crawl to an error of its server.
+// explain adds the name of the crawl to an error of its server.
 func (h *Server) explain(err error) error {
 	if errors.Is(err, redisstore.ErrNoCrawl) {
 		return ErrNoCrawl
@@ -243,7 +243,7 @@ func (h *Server) explain(err error) error {
 }
 
 // Remove deletes the crawl from Redis and Postgres, and returns how many keys
-// Redis had. What one of the two has lost is no error.
+// Redis had. It is no error if one of the two has lost the crawl.
 func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 	settings, err := h.Stored(ctx)
 	if _, lost := errors.AsType[*LostError](err); err != nil && !lost {
@@ -253,7 +253,7 @@ func (h *Server) Remove(ctx context.Context) (keys int, err error) {
 		return 0, errExactElsewhere(h.String())
 	}
 	inPostgres := pgstore.ErrNoCrawl
-	if h.DB != nil { // first: the queue is what names the crawl there
+	if h.DB != nil { // first, because the queue has the name of the crawl there
 		inPostgres = pgstore.Delete(ctx, pgstore.Config{DSN: h.DB.DSN, Crawl: h.Name})
 		if inPostgres != nil && !errors.Is(inPostgres, pgstore.ErrNoCrawl) {
 			return 0, h.DB.explain(inPostgres)

@@ -8,15 +8,16 @@ import (
 
 	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgoutbox"
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
 // rowOutput is the output of an embedded store whose records are rows of a
-// Postgres. A nil one belongs to a store whose records are files.
+// Postgres. It is nil if the records are files.
 type rowOutput struct {
 	frontier.Output
-	set     *pgstore.Store // nil: not given
-	hold    chan struct{}  // closed when Postgres is waited for no more
+	set     *pgstore.Store // nil means not given
+	hold    chan struct{}  // closed when calls must no longer wait for Postgres
 	release func()
 }
 
@@ -30,7 +31,8 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	if err != nil {
 		return nil, err
 	}
-	if r.set, err = d.DB.open(ctx, pgstore.Config{Crawl: crawl.ID, Identity: crawl.ID}); err != nil {
+	config := pgstore.Config{Crawl: crawl.ID, Identity: crawl.ID, Capture: out.c.capture(crawl)}
+	if r.set, err = d.DB.open(ctx, config); err != nil {
 		return nil, err
 	}
 	r.hold = make(chan struct{})
@@ -42,8 +44,16 @@ func (r *rowOutput) open(ctx context.Context, d Directory, out *outputs, crawl f
 	return r, nil
 }
 
-// inspect opens the crawl's rows for a process that does not crawl, which can do
-// without them.
+// capture returns what change data capture gets of rows; nil if it gets nothing.
+func (c *Config) capture(crawl frontier.Identity) func(*exact.Row) (pgstore.Event, error) {
+	if !c.CDC {
+		return nil
+	}
+	return pgoutbox.Capture(crawl.ID)
+}
+
+// inspect opens the crawl's rows for a process that does not crawl. Without an
+// address of Postgres it does nothing.
 func (r *rowOutput) inspect(ctx context.Context, d Directory, id [16]byte) (err error) {
 	if r != nil && d.DB != nil {
 		r.set, err = d.DB.inspect(ctx, rowsName(id))
@@ -51,8 +61,8 @@ func (r *rowOutput) inspect(ctx context.Context, d Directory, id [16]byte) (err 
 	return err
 }
 
-// Sync implements frontier.Output. What it gives up is final for the store: an
-// error that says so must not look like one that passes.
+// Sync implements frontier.Output. Its errors are final for the store, so they
+// must not match frontier.ErrUnavailable.
 func (r *rowOutput) Sync() (frontier.Position, error) {
 	end, err := r.Output.Sync()
 	if errors.Is(err, frontier.ErrUnavailable) {
@@ -61,12 +71,12 @@ func (r *rowOutput) Sync() (frontier.Position, error) {
 	return end, err
 }
 
-// rowsName is what Postgres calls an embedded crawl: by its id, for a directory
-// can be moved.
+// rowsName returns the name of an embedded crawl in Postgres: its id, because the
+// directory can be moved.
 func rowsName(id [16]byte) string { return hex.EncodeToString(id[:]) }
 
-// cancelWait unblocks a store that waits for Postgres. What it was about to
-// complete is completed by another run.
+// cancelWait unblocks a store that waits for Postgres. A later run repeats the
+// completions that waited.
 func (r *rowOutput) cancelWait() {
 	if r != nil && r.release != nil {
 		r.release()
@@ -88,7 +98,7 @@ func (r *rowOutput) source(ctx context.Context, dir string) (RecordSource, error
 	return rows{ctx: ctx, set: r.set}, nil
 }
 
-// noFiles closes nothing.
+// noFiles is a Closer that does nothing.
 type noFiles struct{}
 
 func (noFiles) Close() error { return nil }

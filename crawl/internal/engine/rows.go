@@ -15,8 +15,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rowSink writes records as rows of a Postgres. Nothing is completed before its
-// row is there, so that none is ever taken back.
+// rowSink writes records as rows of a Postgres. An item is completed only after
+// its row was written, so no row is ever taken back.
 type rowSink struct{ *exact.Output }
 
 var _ recordFiles = rowFiles{}
@@ -34,17 +34,17 @@ func (s rowSink) Append(r *record.Record) error {
 	return nil
 }
 
-// rowFiles is a rowSink with what keeps others out of the directory meanwhile.
+// rowFiles is a rowSink with the journal that locks the worker's directory.
 type rowFiles struct {
 	rowSink
 	io.Closer
 }
 
-// rows are the records of a crawl that are in Postgres.
+// rows are the records of a crawl in Postgres.
 type rows struct {
-	ctx  context.Context // of whoever asked for them
+	ctx  context.Context // of the caller that reads
 	set  *pgstore.Store
-	skip map[exact.Ref]bool // rows that do not count yet
+	skip map[exact.Ref]bool // rows of items that are not finished
 }
 
 var _ RecordSource = rows{}
@@ -82,9 +82,9 @@ func (r rows) Trail(id string) (trail []record.Record, err error) {
 	return record.Reader{Dir: dir}.Trail(id)
 }
 
-// completed returns the rows of items that are finished. A row is there before
-// its item is: one whose worker died between the two is fetched again, which
-// changes the row no more. Only what was lost with a worker can be so.
+// completed returns the rows of finished items. A row is written before its item
+// is completed. If the worker died between the two, another worker fetches the
+// item again and keeps the row.
 func (r rows) completed(store frontier.Inspector) (rows, error) {
 	r.skip = make(map[exact.Ref]bool)
 	for _, state := range []frontier.State{frontier.Leased, frontier.Queued} {

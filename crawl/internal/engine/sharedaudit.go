@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// CountBooks implements Books. Redis keeps no row of what is done: only the
-// records tell, of the workers whose directories are here, and only while no
+// CountBooks implements Books. Redis keeps no row of a finished item. They are
+// counted from the records, if the directories of all workers are here and no
 // worker writes to them.
 func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	books, err := e.Audit(ctx)
@@ -32,8 +32,8 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	a.Add("leased", c.Leased, books.Leased, "what leases hold", "")
 	a.Add("hosts", c.Hosts, books.Hosts, "hosts with such items", "")
 	a.Add("failed", c.Failed, books.Failed, "lists of failed items", "")
-	a.Add("acknowledged and lost", 0, shared.Lost, "what workers were told was added", "")
-	if working := len(shared.Workers) > 0; !working { // else the two are never of one moment
+	a.Add("acknowledged and lost", 0, shared.Lost, "URLs that workers know were added", "")
+	if working := len(shared.Workers) > 0; !working { // counters and records of running workers are never of one moment
 		err = e.auditExact(ctx, &a)
 	}
 	err = errors.Join(err, e.auditRecords(ctx, &a, len(shared.Workers) > 0))
@@ -41,8 +41,8 @@ func (e *sharedEngine) CountBooks(ctx context.Context) (report.Audit, error) {
 	return a, err
 }
 
-// auditRecords holds the counters against the records, if these are here and
-// nobody adds to them.
+// auditRecords compares the counters with the records, if these are here and no
+// worker adds to them.
 func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, written bool) error {
 	if written {
 		a.Notes = append(a.Notes, "records are not counted while workers write them")
@@ -56,19 +56,19 @@ func (e *sharedEngine) auditRecords(ctx context.Context, a *report.Audit, writte
 	case err != nil:
 		return err
 	case len(dirs) == 0:
-		a.Notes = append(a.Notes, "no records are here: name what has the workers' directories with --dir")
+		a.Notes = append(a.Notes, "no records are here: name the directory of the workers' directories with --dir")
 		return nil
 	}
 	return e.countRecords(ctx, a, merged{ctx, dirs, waiting(ctx, e), false}, "records of "+human.Plural(uint64(len(dirs)), "worker"))
 }
 
-// auditRows holds the counters against the rows in Postgres.
+// auditRows compares the counters with the rows in Postgres.
 func (e *sharedEngine) auditRows(ctx context.Context, a *report.Audit) error {
-	if e.tier == nil {
+	if e.exact == nil {
 		a.Notes = append(a.Notes, "no records are here: name the Postgres that has them with --postgres")
 		return nil
 	}
-	finished, err := rows{ctx: ctx, set: e.tier.set}.completed(e)
+	finished, err := rows{ctx: ctx, set: e.exact.set}.completed(e)
 	if err != nil {
 		return err
 	}
@@ -89,10 +89,10 @@ func (e *sharedEngine) countRecords(ctx context.Context, a *report.Audit, source
 	return nil
 }
 
-// auditExact holds the exact set against the queue: nothing that waits there is
-// unknown here, but for what is on its way.
+// auditExact compares the exact set with the queue: each exact key that waits in
+// the queue must be in the set, except those on their way.
 func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
-	if e.tier == nil {
+	if e.exact == nil {
 		if e.exactElsewhere {
 			a.Notes = append(a.Notes, "exact keys are not counted: name the Postgres that has them with --postgres")
 		}
@@ -110,7 +110,7 @@ func (e *sharedEngine) auditExact(ctx context.Context, a *report.Audit) error {
 			return err
 		}
 	}
-	keys, err := e.tier.set.Stats(ctx)
+	keys, err := e.exact.set.Stats(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,26 +18,34 @@ import (
 // sharedEngine is a frontier in Redis.
 type sharedEngine struct {
 	*redisstore.Store
-	home *Server
-	id   string // of the crawl
-	tier *tier  // nil: exact keys are in Redis, or elsewhere
-	// exactElsewhere: they are in a Postgres that nobody named, or that does not
-	// answer somebody who only looks.
+	server *Server
+	id     string      // of the crawl
+	dir    string      // of the records of this process, which crawls; empty if it only looks
+	exact  *exactStore // nil means exact keys are in Redis, or elsewhere
+	// exactElsewhere reports that the exact keys are in a Postgres whose address was
+	// not given, or which did not answer when the crawl was opened to be read.
 	exactElsewhere bool
 	rows           bool // its records are rows
+	boxes          outboxes
+	journal        *record.Journal // of a worker whose records are in files; else nil
+	workerEnd      func(ctx context.Context, dir string) (frontier.Position, error)
 	log            *slog.Logger
 }
 
-// Err implements Upkeep: whatever is wrong with a Redis may pass.
+// Err implements Upkeep. An outage of Redis is temporary, so it returns nil.
 func (*sharedEngine) Err() error { return nil }
 
-// Position implements Books: no worker has all records.
+// Position implements Books. Of a worker it is the end of the records in its own
+// journal whose completions were answered, but for those in doubt.
 func (e *sharedEngine) Position(context.Context) (frontier.Position, error) {
-	return nil, errors.New("a worker has a part of the records only: see crawler export")
+	if e.journal == nil {
+		return nil, errors.New("only a worker with records in files has a position: see crawler export")
+	}
+	return e.journal.Answered()
 }
 
-// Probe implements Filter. The deadline of ctx is that of the connection too,
-// where it may come first: what was probed until then counts.
+// Probe implements Filter. The deadline of ctx also ends a call on a connection.
+// What was probed until then is returned.
 func (e *sharedEngine) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
 	claimed, probes, err = e.Store.Probe(ctx, n)
 	if end, limited := ctx.Deadline(); limited && !time.Now().Before(end) && errors.Is(err, frontier.ErrUnavailable) {
@@ -48,11 +56,11 @@ func (e *sharedEngine) Probe(ctx context.Context, n uint64) (claimed, probes uin
 
 // MarkSeen implements Filter.
 func (e *sharedEngine) MarkSeen(ctx context.Context, urls []SeenURL) (fresh int, err error) {
-	known := make([]redisstore.Known, len(urls))
+	known := make([]redisstore.SeenURL, len(urls))
 	for i, u := range urls {
-		known[i] = redisstore.Known{Host: u.Host, URL: u.URL}
+		known[i] = redisstore.SeenURL{Host: u.Host, URL: u.URL}
 	}
-	return e.Know(ctx, known)
+	return e.Store.MarkSeen(ctx, known)
 }
 
 // Sharing implements Upkeep.
@@ -78,20 +86,20 @@ func (e *sharedEngine) Sharing(ctx context.Context) (*report.Sharing, error) {
 	return shared, nil
 }
 
-// ownsAll refuses workers' directories of other crawls.
+// ownsAll returns an error if a directory belongs to another crawl.
 func (e *sharedEngine) ownsAll(dirs []string) (err error) {
 	for _, dir := range dirs {
-		_, fault := workerCard{workerFormat, e.home.Name, e.id}.check(dir)
+		_, fault := workerCard{workerFormat, e.server.Name, e.id}.check(dir)
 		err = errors.Join(err, fault)
 	}
 	return err
 }
 
-// journals returns the directories of the crawl's workers that are here; none is
-// no error unless they are said to be somewhere.
+// journals returns the directories of the crawl's workers on this machine. None is
+// an error only if their directory was given.
 func (e *sharedEngine) journals() ([]string, error) {
-	dirs, err := FindJournals([]string{e.home.Workers()})
-	if errors.Is(err, fs.ErrNotExist) && e.home.Dir == "" {
+	dirs, err := FindJournals([]string{e.server.Workers()})
+	if errors.Is(err, fs.ErrNotExist) && e.server.Dir == "" {
 		return nil, nil
 	}
 	if err == nil {
@@ -100,23 +108,23 @@ func (e *sharedEngine) journals() ([]string, error) {
 	return dirs, err
 }
 
-// CommittedRecords implements Books: those of the workers whose directories are here.
+// CommittedRecords implements Books, with the workers' directories on this machine.
 func (e *sharedEngine) CommittedRecords(ctx context.Context) (RecordSource, error) {
 	if e.rows {
 		return e.rowSource(ctx)
 	}
 	dirs, err := e.journals()
 	if err == nil && len(dirs) == 0 {
-		err = errors.New("no records here: name what has the workers' directories with --dir")
+		err = errors.New("no records here: name the directory of the workers' directories with --dir")
 	}
 	return merged{ctx, dirs, waiting(ctx, e), false}, err
 }
 
 func (e *sharedEngine) rowSource(ctx context.Context) (RecordSource, error) {
-	if e.tier == nil {
-		return nil, errRowsElsewhere(e.home.String())
+	if e.exact == nil {
+		return nil, errRowsElsewhere(e.server.String())
 	}
-	return rows{ctx: ctx, set: e.tier.set}, nil
+	return rows{ctx: ctx, set: e.exact.set}, nil
 }
 
 // LocateURL implements Books.
@@ -139,12 +147,12 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 			where.Layers[i].Fill, where.Layers[i].FPR = layers[i].Fill, layers[i].FPR
 		}
 	}
-	if err := e.tier.complete(ctx, url, &where.Status); err != nil {
+	if err := e.exact.addStatus(ctx, url, &where.Status); err != nil {
 		return URLState{}, err
 	}
 	if e.rows {
-		if e.tier != nil {
-			where.Records = rows{ctx: ctx, set: e.tier.set}
+		if e.exact != nil {
+			where.Records = rows{ctx: ctx, set: e.exact.set}
 		}
 		return where, nil
 	}
@@ -155,8 +163,7 @@ func (e *sharedEngine) LocateURL(ctx context.Context, host, url string) (URLStat
 	return where, err
 }
 
-// Export merges the records of workers, but for items that the crawl has not
-// finished.
+// Export merges the records of workers. It leaves out items that are not finished.
 func (e *Engine) Export(ctx context.Context, all record.Export, w io.Writer) (record.Exported, error) {
 	if err := e.shared.ownsAll(all.Dirs); err != nil {
 		return record.Exported{}, err

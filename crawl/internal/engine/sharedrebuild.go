@@ -20,10 +20,10 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// rebuild makes the filter anew, and counters that are gone, by the records of all
-// workers. learnt hears of them too. Exact keys that wait are offered again when
-// it is done.
-func (h *Server) rebuild(ctx context.Context, c *Config, learnt *memory) error {
+// rebuild rebuilds the filter, and counters that are lost, from the records of all
+// workers. It passes all records to state as well. Exact keys that wait are
+// offered again afterwards.
+func (h *Server) rebuild(ctx context.Context, c *Config, state *rebuildState) error {
 	if c.Stored[exactSetting] != "" {
 		if h.DB == nil {
 			return errExactElsewhere(h.String())
@@ -33,30 +33,30 @@ func (h *Server) rebuild(ctx context.Context, c *Config, learnt *memory) error {
 			return err
 		}
 		defer keys.Close()
-		learnt.keys = keys
-		if learnt.hasher, err = redisstore.StoredHasher(ctx, h.config()); err != nil {
+		state.keys = keys
+		if state.hasher, err = redisstore.StoredHasher(ctx, h.config()); err != nil {
 			return h.explain(err)
 		}
-		if err := learnt.seedsThatWait(ctx); err != nil {
+		if err := state.seedsThatWait(ctx); err != nil {
 			return err
 		}
 	}
-	records, err := h.allRecords(ctx, c, learnt.keys)
+	records, err := h.allRecords(ctx, c, state.keys)
 	if err != nil {
 		return err
 	}
-	made, err := redisstore.Rebuild(ctx, h.config(), learnt.from(ctx, records))
+	made, err := redisstore.Rebuild(ctx, h.config(), state.from(ctx, records))
 	if err != nil {
 		return h.explain(err)
 	}
 	if made.Partitions > 0 {
-		c.Logger.Warn("counters were lost too: they are what queues and records tell", slog.Int("partitions", made.Partitions))
+		c.Logger.Warn("counters were lost too, and are counted again from queues and records", slog.Int("partitions", made.Partitions))
 	}
 	return nil
 }
 
-// allRecords returns the records of all workers, but for those of exact items that
-// wait, which will have another.
+// allRecords returns the records of all workers, except those of exact items that
+// wait: such an item gets another record.
 func (h *Server) allRecords(ctx context.Context, c *Config, keys *pgstore.Store) (RecordSource, error) {
 	if c.Rows {
 		return rows{ctx: ctx, set: keys}, nil
@@ -107,22 +107,22 @@ func waitingRefs(ctx context.Context, keys *pgstore.Store) iter.Seq2[record.Key,
 	}
 }
 
-// memory is what a rebuild learns of a crawl from records and exact keys, beside
-// what makes its filter.
-type memory struct {
+// rebuildState is what a rebuild collects from records and exact keys, besides the
+// keys of the filter.
+type rebuildState struct {
 	c      *Config
-	keys   *pgstore.Store // nil: there are none
+	keys   *pgstore.Store // nil means that there are none
 	hasher bloomstore.Hasher
-	scope  map[string]bool // keys that seeds opened
-	places map[string]bool // hosts, if those of a domain are limited
+	scope  map[string]bool // scope keys that seeds opened
+	places map[string]bool // hosts, if the hosts of a domain are limited
 }
 
-func newMemory(c *Config) *memory {
-	return &memory{c: c, scope: make(map[string]bool), places: make(map[string]bool)}
+func newRebuildState(c *Config) *rebuildState {
+	return &rebuildState{c: c, scope: make(map[string]bool), places: make(map[string]bool)}
 }
 
-// seedsThatWait learns what seeds among the waiting keys have opened.
-func (m *memory) seedsThatWait(ctx context.Context) error {
+// seedsThatWait adds the scope keys of seeds among the waiting exact keys.
+func (m *rebuildState) seedsThatWait(ctx context.Context) error {
 	for e, err := range eachWaiting(ctx, m.keys) {
 		if err != nil {
 			return err
@@ -134,8 +134,8 @@ func (m *memory) seedsThatWait(ctx context.Context) error {
 	return nil
 }
 
-// host learns of a URL that was queued, perhaps as a seed.
-func (m *memory) host(canonical string, isSeed bool) error {
+// host adds the host of a URL that was queued, perhaps as a seed.
+func (m *rebuildState) host(canonical string, isSeed bool) error {
 	bounded := m.c.MaxHosts > 0 && m.c.Scope != canon.ScopeHost
 	if !bounded && !isSeed {
 		return nil
@@ -156,7 +156,7 @@ func (m *memory) host(canonical string, isSeed bool) error {
 }
 
 // from yields how the items of records ended.
-func (m *memory) from(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
+func (m *rebuildState) from(ctx context.Context, records RecordSource) iter.Seq2[redisstore.Ended, error] {
 	return func(yield func(redisstore.Ended, error) bool) {
 		for line, err := range records.Lines() {
 			var ends []redisstore.Ended
@@ -176,9 +176,9 @@ func (m *memory) from(ctx context.Context, records RecordSource) iter.Seq2[redis
 	}
 }
 
-// ended reads a record. One that failed is followed by the round in which its item
-// waits by now, if it does.
-func (m *memory) ended(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
+// ended parses a record. If the item failed and was queued again, the second
+// element is the round in which it waits now.
+func (m *rebuildState) ended(ctx context.Context, line []byte) ([]redisstore.Ended, error) {
 	var r struct {
 		URL, Host  string
 		Outcome    frontier.Outcome
@@ -214,8 +214,8 @@ func (m *memory) ended(ctx context.Context, line []byte) ([]redisstore.Ended, er
 	return ends, nil
 }
 
-// key gives an item its class and, if wanted, asks the exact set about it.
-func (m *memory) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
+// key sets the class of an item. If wanted, it also returns its state in the exact set.
+func (m *rebuildState) key(ctx context.Context, it *frontier.Item, wanted bool) (status exact.Status, err error) {
 	if !wanted {
 		return status, nil
 	}
@@ -233,8 +233,8 @@ func (m *memory) key(ctx context.Context, it *frontier.Item, wanted bool) (statu
 	return status, err
 }
 
-// restore opens the scope of seeds again, and gives hosts their places.
-func (m *memory) restore(ctx context.Context, store *redisstore.Store) error {
+// restore opens the scope of seeds again, and counts the hosts of each domain.
+func (m *rebuildState) restore(ctx context.Context, store *redisstore.Store) error {
 	if len(m.scope) > 0 {
 		if err := store.Admit(ctx, slices.Collect(maps.Keys(m.scope))); err != nil {
 			return err
@@ -244,6 +244,6 @@ func (m *memory) restore(ctx context.Context, store *redisstore.Store) error {
 	for host := range m.places {
 		keys = append(keys, frontier.QuotaKey{Group: canon.Domain(host), Key: host})
 	}
-	_, err := store.Claim(ctx, keys, math.MaxUint64)
+	_, err := store.Reserve(ctx, keys, math.MaxUint64)
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 )
 
-// openWorkerArchive opens the files of answers of a worker. No other worker has
-// files of these names, so that a record tells whose file has its answer.
+// openWorkerArchive opens the files of answers of a worker. Their names are unique
+// among all workers, so that a record identifies the file with its answer.
 func openWorkerArchive(config warc.Config) (*warc.Writer, error) {
 	prefix, err := archivePrefix(filepath.Join(config.Dir, warc.Folder))
 	if err != nil {
@@ -25,8 +25,8 @@ func openWorkerArchive(config warc.Config) (*warc.Writer, error) {
 
 var archiveName = regexp.MustCompile(`^(.+)-[0-9]{14}-[0-9]+\.warc\.gz$`)
 
-// archivePrefix returns what the names of files in a folder begin with, for who
-// goes on with them; of none a name that was drawn.
+// archivePrefix returns the prefix of the names of the files in a folder, or a new
+// random one if the folder has none.
 func archivePrefix(folder string) (string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

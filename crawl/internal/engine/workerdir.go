@@ -18,20 +18,20 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// workerFile says whose directory this is: a worker's of a crawl that is shared.
+// workerFile identifies the worker's directory of a shared crawl.
 const workerFile = "worker.json"
 
-// workerCard is what workerFile has. It says nothing of how to reach the crawl,
-// which may need a secret.
+// workerCard is the content of workerFile. It has no address of the crawl, because
+// that may contain a secret.
 type workerCard struct {
 	Format int    `json:"format"`
 	Crawl  string `json:"crawl"` // its name
-	ID     string `json:"id"`    // what the crawl of that name got when it was created
+	ID     string `json:"id"`    // what the crawl got when it was created
 }
 
 const workerFormat = 1
 
-// ReadWorkerCard returns the card of a worker's directory; nil: it is none.
+// ReadWorkerCard returns the card of a worker's directory, or nil if dir is none.
 func ReadWorkerCard(dir string) (*workerCard, error) {
 	name := filepath.Join(dir, workerFile)
 	text, err := os.ReadFile(name)
@@ -50,11 +50,11 @@ func ReadWorkerCard(dir string) (*workerCard, error) {
 	return c, nil
 }
 
-// errOtherCrawl reports a directory that is not this crawl's.
+// errOtherCrawl reports a directory that belongs to another crawl.
 var errOtherCrawl = errors.New("is not of this crawl")
 
-// check refuses a directory that is another crawl's. mine: it is this one's;
-// else it is nobody's yet.
+// check returns an error if a directory belongs to another crawl. mine reports
+// whether it belongs to this one; otherwise it is unused.
 func (c workerCard) check(dir string) (mine bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, CrawlFile)); err == nil {
 		return false, fmt.Errorf("%s %w: it has a crawl of its own", dir, errOtherCrawl)
@@ -66,9 +66,9 @@ func (c workerCard) check(dir string) (mine bool, err error) {
 	return have != nil, err
 }
 
-// claim makes a directory this crawl's, unless it is another's. The caller has
-// the lock of its journal.
-func (c workerCard) claim(dir string) error {
+// assign makes an unused directory this crawl's. The caller must hold the lock of
+// its journal.
+func (c workerCard) assign(dir string) error {
 	if mine, err := c.check(dir); err != nil || mine {
 		return err
 	}
@@ -79,9 +79,9 @@ func (c workerCard) claim(dir string) error {
 	return ReplaceFile(filepath.Join(dir, workerFile), append(text, '\n'))
 }
 
-// openJournal opens the journal of a worker in dir. Without a dir it takes the
-// first of NAME.crawl/HOST-1, HOST-2, … that is this crawl's and that nobody
-// works in: a worker that comes again finds its own.
+// openJournal opens the journal of a worker in dir. If dir is empty, it takes the
+// first of NAME.crawl/HOST-1, HOST-2, … that belongs to this crawl and that no
+// process has locked: a restarted worker finds its own directory.
 func (c workerCard) openJournal(dir string, config record.Config) (*record.Journal, string, error) {
 	if dir != "" {
 		journal, err := c.open(dir, config)
@@ -113,17 +113,16 @@ func (c workerCard) open(dir string, config record.Config) (*record.Journal, err
 	if err != nil {
 		return nil, err
 	}
-	if err := c.claim(dir); err != nil {
+	if err := c.assign(dir); err != nil {
 		return nil, errors.Join(err, journal.Close())
 	}
 	return journal, nil
 }
 
-// journalLock is the file by which package record keeps a journal to one process.
+// journalLock is the lock file of a journal (package record).
 const journalLock = "pages.lock"
 
-// journalLocked reports whether a worker has the journal in dir open, as of a
-// moment ago.
+// journalLocked reports whether a process had the journal in dir open a moment ago.
 func journalLocked(dir string) bool {
 	lock, err := vfs.Default.Lock(filepath.Join(dir, journalLock))
 	if err != nil {
@@ -132,11 +131,10 @@ func journalLocked(dir string) bool {
 	return lock.Close() != nil
 }
 
-// JournalsOf returns the directory that has those of a crawl's workers, unless
-// they are told otherwise.
+// JournalsOf returns the default directory of the directories of a crawl's workers.
 func JournalsOf(crawl string) string { return crawl + ".crawl" }
 
-// plainName is a host's name as part of a file's.
+// plainName returns a host's name in a form that is valid in a file name.
 func plainName(host string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.' {
@@ -145,6 +143,9 @@ func plainName(host string) string {
 		return '_'
 	}, host)
 }
+
+// errNoJournal reports a directory that is not a worker's and contains none.
+var errNoJournal = errors.New("it is not a worker's directory")
 
 // FindJournals returns the workers' directories among dirs and directly below
 // them, each once.
@@ -165,7 +166,7 @@ func FindJournals(dirs []string) (found []string, err error) {
 			}
 		}
 		if len(found) == before {
-			return nil, fmt.Errorf("%s has no %s, nor has a directory in it: it is no worker's", dir, workerFile)
+			return nil, fmt.Errorf("%s has no %s, and no directory in it has one: %w", dir, workerFile, errNoJournal)
 		}
 	}
 	slices.Sort(found)
@@ -190,7 +191,7 @@ func oneCrawl(dirs []string) error {
 	return nil
 }
 
-// waiting are the items that a crawl has not finished.
+// waiting yields the items that a crawl has not finished.
 func waiting(ctx context.Context, store frontier.Inspector) iter.Seq2[record.Key, error] {
 	return func(yield func(record.Key, error) bool) {
 		more := true
@@ -209,8 +210,8 @@ func waiting(ctx context.Context, store frontier.Inspector) iter.Seq2[record.Key
 	}
 }
 
-// WorkersOf returns the workers' directories among dirs and directly below them,
-// which have to be of one crawl.
+// WorkersOf returns the workers' directories among dirs and directly below them.
+// They must belong to one crawl.
 func WorkersOf(dirs []string) ([]string, error) {
 	found, err := FindJournals(dirs)
 	if err != nil {

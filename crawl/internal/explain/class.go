@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// askClass asks which rule makes the URL exact. Of one that waits or has failed
-// the crawl knows how it was found; of any other only its form counts.
+// askClass finds the rule that makes the URL exact. If the URL waits or has failed,
+// the crawl knows how it was found. Otherwise only its form counts.
 func (q *query) askClass(context.Context) error {
 	rules := q.src.Exact
 	if rules == nil {

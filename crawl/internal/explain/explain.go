@@ -1,16 +1,16 @@
-// Package explain says why a URL was, or was not, crawled.
+// Package explain explains why a URL was, or was not, crawled.
 //
-// It asks what a crawl would ask, in the same order: the canonical form, the
+// It checks what a crawl would check, in the same order: the canonical form, the
 // rules for links, the filter and the queue, robots.txt, the address guard. It
-// also works for URLs that the crawl never saw. It owns the order and the
-// words; each answer comes from whoever gives it to the crawl:
+// also works for URLs that the crawl never saw. It owns the order and the words.
+// Each answer comes from the package that gives it to the crawl:
 //
 //	where the URL is        Sources.Locate, one question to the store
-//	the rules for links     follow.Rules.Trace, the judge that workers ask
+//	the rules for links     follow.Rules.Trace, as workers use it
 //	robots.txt, address     robots.State, get.Client
 //
-// It changes nothing of the crawl. It does no I/O but through Sources, reads no
-// clock, and requests nothing: a robots.txt that is not known stays unknown.
+// It changes nothing in the crawl. It does no I/O except through Sources, reads no
+// clock, and makes no request: if a robots.txt is not known, it stays unknown.
 package explain
 
 import (
@@ -29,8 +29,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// Sources are what an explanation is made from. Canon, Fingerprint, Locate and
-// Now are required, Scope unless the rules say canon.ScopeAny; what is nil is
+// Sources are the inputs of an explanation. Canon, Fingerprint, Locate and Now are
+// required, and Scope unless the rules use canon.ScopeAny. Parts that are nil are
 // left out.
 type Sources struct {
 	Canon       *canon.Canonicalizer
@@ -43,7 +43,7 @@ type Sources struct {
 
 	// Exact says which URLs are exact.
 	Exact *exact.Rules
-	// IgnoreRobots reports whether robots.txt does not count for a host key.
+	// IgnoreRobots reports whether robots.txt is ignored for a host key.
 	IgnoreRobots func(host string) bool
 	// CheckHost returns a *get.AddressError for a host that is not dialled, and
 	// another error if it cannot be looked up.
@@ -52,22 +52,21 @@ type Sources struct {
 	CheckPort func(port string) error
 }
 
-// Located is what the store of a crawl says of one URL, as of one moment. What is
-// nil is left out.
+// Located is the state of one URL in the store of a crawl, at one moment. Parts
+// that are nil are left out.
 type Located struct {
 	frontier.Status
 	FPR    float64 // of the filter, now
 	Layers []Layer // what each layer of the filter answers
-	// Given is how many URLs the filter was told to know that were never added
+	// Given is the number of URLs that were put into the filter without being added
 	// (--known).
 	Given uint64
 	Queue *Queue  // where the URL stands among those of its host
 	More  []Check // rules of the store, after those of Rules
-	// Robots returns what is known of the robots.txt of the URL's origin; nil for
-	// nothing.
+	// Robots returns what is known of the robots.txt of the URL's origin, or nil.
 	Robots func() (*robots.State, error)
-	// HostFailure is why the URL's host does not answer; empty if it does, or
-	// if that is not known.
+	// HostFailure is why the URL's host does not answer. It is empty if the host
+	// answers, or if that is not known.
 	HostFailure string
 	// Trail returns the record with this id and those of its referrers, as
 	// record.Reader.Trail does.
@@ -90,9 +89,8 @@ func (s *Sources) check() error {
 	return errors.Join(errs...)
 }
 
-// Explain says all that is known of a URL, as a person types it: without a
-// scheme it is https. What is no URL has an Explanation too; an error is one of
-// Sources.
+// Explain explains a URL as a person types it: without a scheme it is https. A
+// text that is not a URL has an Explanation too. An error is one of Sources.
 func Explain(ctx context.Context, s Sources, raw string) (*Explanation, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -125,7 +123,7 @@ type query struct {
 	at  *Located
 }
 
-// askStore asks where the URL is and what the filter says.
+// askStore asks for the state of the URL and the answer of the filter.
 func (q *query) askStore(ctx context.Context) (err error) {
 	if q.at, err = q.src.Locate(ctx, q.url, q.out.Host); err != nil {
 		return err
@@ -167,7 +165,7 @@ func describe(item *frontier.Item) *Item {
 	return d
 }
 
-// askRecords looks for the URL's last record, and for who named it.
+// askRecords finds the URL's last record, and its referrers.
 func (q *query) askRecords(context.Context) error {
 	if q.at.Trail == nil || q.at.State == frontier.Unknown {
 		return nil

@@ -32,7 +32,7 @@ var (
 	hasher bloomstore.Hasher // the zero key: goldens must not change
 )
 
-// crawl is a crawl whose answers are set by a test.
+// crawl is a crawl whose answers a test sets.
 type crawl struct {
 	Located
 	open []string
@@ -58,7 +58,7 @@ func (c *crawl) Admitted(_ context.Context, keys []string) ([]bool, error) {
 	return open, c.err
 }
 
-// sources returns what explains a crawl of h.example that knows nothing yet.
+// sources returns the sources for a crawl of h.example that knows nothing yet.
 func sources(t testing.TB) (*crawl, *Sources) {
 	t.Helper()
 	c := &crawl{open: []string{"h.example"}, Located: Located{FPR: 1e-6}}
@@ -76,7 +76,8 @@ func idOf(url string) string {
 
 func referrerTo(url string) frontier.Referrer { return frontier.ReferrerOf(hasher.Fingerprint(url)) }
 
-// trailOf returns records in which each URL names the one before it.
+// trailOf returns records in which each URL names the one before it as its
+// referrer.
 func trailOf(records ...record.Record) func(string) ([]record.Record, error) {
 	for i := range records {
 		records[i].ID, records[i].FetchedAt = idOf(records[i].URL), now.Add(-time.Hour)
@@ -120,14 +121,14 @@ func addressOf(err error) func(context.Context, string) error {
 	return func(context.Context, string) error { return err }
 }
 
-// places are the hosts of h.example.
-type places []string
+// hosts are the hosts of h.example that the crawl visits.
+type hosts []string
 
-func (p places) Claim(context.Context, []frontier.QuotaKey, uint64) ([]bool, error) {
-	panic("an explanation takes no place")
+func (p hosts) Reserve(context.Context, []frontier.QuotaKey, uint64) ([]bool, error) {
+	panic("an explanation adds no host")
 }
 
-func (p places) Claimed(_ context.Context, group, key string) (bool, uint64, error) {
+func (p hosts) Reserved(_ context.Context, group, key string) (bool, uint64, error) {
 	return slices.Contains(p, key) && group == "h.example", uint64(len(p)), nil
 }
 
@@ -137,7 +138,7 @@ const (
 	page = "https://h.example/page"
 )
 
-// explanations are one case for each answer that an explanation can give.
+// explanations are one case for each possible explanation.
 var explanations = []struct {
 	name, raw string
 	set       func(c *crawl, s *Sources)
@@ -163,13 +164,13 @@ var explanations = []struct {
 	{"refused: repeats itself", "https://h.example/a/b/a/b/a/b/a/b/a/b", nil},
 	{"refused: a calendar", "https://h.example/cal/2061/02", func(_ *crawl, s *Sources) { s.Rules.Trap.Year = 2026 }},
 	{"refused: hosts of its domain", "https://c.h.example/", func(_ *crawl, s *Sources) {
-		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeSubdomains, 2, places{"a.h.example", "h.example"}
+		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeSubdomains, 2, hosts{"a.h.example", "h.example"}
 	}},
 	{"would be queued: room for its host", "https://c.h.example/", func(_ *crawl, s *Sources) {
-		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeSubdomains, 3, places{"a.h.example", "h.example"}
+		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeSubdomains, 3, hosts{"a.h.example", "h.example"}
 	}},
 	{"would be queued: one of the hosts of its domain", page, func(_ *crawl, s *Sources) {
-		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeDomain, 2, places{"a.h.example", "h.example"}
+		s.Rules.Scope, s.Rules.MaxHosts, s.Quota = canon.ScopeDomain, 2, hosts{"a.h.example", "h.example"}
 	}},
 	{"refused: include", page, func(_ *crawl, s *Sources) { s.Rules.Include = []*regexp.Regexp{regexp.MustCompile(`/docs/`)} }},
 	{"refused: depth, seeds only", page, func(_ *crawl, s *Sources) { s.Rules.MaxDepth = follow.SeedsOnly }},
@@ -277,9 +278,9 @@ var explanations = []struct {
 	}},
 }
 
-// TestExplanations compares the texts with testdata/explanations.txt; -update
+// TestExplanationsGolden compares the texts with testdata/explanations.txt; -update
 // writes it anew.
-func TestExplanations(t *testing.T) {
+func TestExplanationsGolden(t *testing.T) {
 	var got bytes.Buffer
 	for _, tt := range explanations {
 		c, s := sources(t)
@@ -320,8 +321,9 @@ func TestExplanations(t *testing.T) {
 	}
 }
 
-// TestDocs holds the example in the documentation to the golden texts.
-func TestDocs(t *testing.T) {
+// TestDocumentedExample: the example in the documentation is one of the golden
+// texts.
+func TestDocumentedExample(t *testing.T) {
 	docs, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "explain.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -336,8 +338,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// TestEveryReason holds the goldens to the words of package frontier: each
-// reason that a URL alone can be refused for, and each state, has its case.
+// TestEveryReason: the goldens have a case for each reason that a URL alone can
+// be refused for, and for each state.
 func TestEveryReason(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "explanations.txt"))
 	if err != nil {
@@ -390,7 +392,7 @@ func TestExplanationJSON(t *testing.T) {
 	}
 }
 
-func TestRedact(t *testing.T) {
+func TestRedactPasswords(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://me:secret@h/x":     "https://me:xxxxx@h/x",
 		"https://:secret@h":         "https://:xxxxx@h",

@@ -9,13 +9,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// Explanation is all that is known of one URL, in the order in which a crawl
-// comes to it. What does not apply or is not known is empty. Passwords in URLs
-// are not part of it.
+// Explanation explains one URL, in the order in which a crawl checks it. Parts that
+// do not apply or are not known are empty. Passwords in URLs are left out.
 type Explanation struct {
 	Raw         string         `json:"raw"`                   // as given
 	Steps       []canon.Step   `json:"steps,omitempty"`       // to the canonical form
-	Canonical   string         `json:"canonical,omitempty"`   // empty: it has no such form
+	Canonical   string         `json:"canonical,omitempty"`   // empty means that it has no such form
 	Fingerprint string         `json:"fingerprint,omitempty"` // 32 hex digits
 	Host        string         `json:"host,omitempty"`        // host key
 	Rules       []Check        `json:"rules,omitempty"`       // as they hold for a link now, in their order
@@ -31,32 +30,32 @@ type Explanation struct {
 	Verdict     Verdict        `json:"verdict"`
 }
 
-// Check is what one of the crawl's rules says to a link to the URL.
+// Check is the answer of one of the crawl's rules to a link to the URL.
 type Check struct {
 	Rule    string          `json:"rule"` // a follow.Rule, or one of Located.More
 	Answer  follow.Answer   `json:"answer"`
 	Reason  frontier.Reason `json:"reason,omitempty"`  // with Refuses
 	Setting string          `json:"setting,omitempty"` // as on the command line
-	Asked   []string        `json:"asked,omitempty"`   // scope: the keys any one of which would do
+	Asked   []string        `json:"asked,omitempty"`   // scope: keys, one of which has to be open
 	By      string          `json:"by,omitempty"`      // what decided: a scope key or an expression
 	Words   string          `json:"words"`
 }
 
-// Class says who decides whether the URL is new.
+// Class tells whether the filter or an exact set decides if the URL is new.
 type Class struct {
 	Name  string `json:"name"`           // "bulk": the filter; of the others an exact store decides
 	Rule  string `json:"rule,omitempty"` // of --exact, that gives it
 	Words string `json:"words"`
 }
 
-// Robots is what robots.txt says, as far as it is known.
+// Robots is what robots.txt permits, as far as it is known.
 type Robots struct {
 	Origin    string        `json:"origin"`
 	Access    Access        `json:"access"`
-	Rule      string        `json:"rule,omitempty"`       // the one that decided, as "Disallow: /x"; none: no rule matches
+	Rule      string        `json:"rule,omitempty"`       // the one that decided, as "Disallow: /x"; none means no rule matches
 	Rules     int           `json:"rules"`                // how many the file has for us
-	FetchedAt *time.Time    `json:"fetched_at,omitempty"` // nil: not known
-	AskedIn   time.Duration `json:"asked_in"`             // ns until it may be fetched again; 0: before the next page
+	FetchedAt *time.Time    `json:"fetched_at,omitempty"` // nil means not known
+	AskedIn   time.Duration `json:"asked_in"`             // ns until it may be fetched again; 0 means before the next page
 	Failures  int           `json:"failures,omitempty"`   // requests in a row that said nothing
 	Cause     string        `json:"cause,omitempty"`      // why the last of them failed
 	Words     string        `json:"words"`
@@ -73,13 +72,13 @@ const (
 	Ignored     Access = "ignored"     // as the crawl's settings say
 )
 
-// Address is whether the host may be dialled.
+// Address reports whether the host may be dialled.
 type Address struct {
 	Refused bool   `json:"refused"`
 	Words   string `json:"words"`
 }
 
-// Filter is what the filter of bulk URLs answers. It decides for links only:
+// Filter is the answer of the filter of bulk URLs. It decides for links only:
 // seeds are looked up exactly.
 type Filter struct {
 	Known  bool    `json:"known"`
@@ -87,7 +86,7 @@ type Filter struct {
 	Layers []Layer `json:"layers,omitempty"`
 }
 
-// Layer is one layer of a filter that grows: a URL is known if one knows it.
+// Layer is one layer of a filter that grows: a URL is known if any layer claims it.
 type Layer struct {
 	Known bool    `json:"known"`
 	Fill  float64 `json:"fill"` // share of its bits that is set
@@ -96,13 +95,13 @@ type Layer struct {
 
 // Store is where the URL is. Durations are in nanoseconds.
 type Store struct {
-	State     frontier.State   `json:"state"` // empty: it is neither queued nor was it ever
+	State     frontier.State   `json:"state"` // empty means that it is neither queued nor was it ever
 	Outcome   frontier.Outcome `json:"outcome,omitempty"`
 	Status    int              `json:"status,omitempty"`
 	Round     uint32           `json:"round"`
 	Item      *Item            `json:"item,omitempty"` // with queued, leased and failed
 	Queue     *Queue           `json:"queue,omitempty"`
-	HostDueIn time.Duration    `json:"host_due_in"` // 0: due now
+	HostDueIn time.Duration    `json:"host_due_in"` // 0 means due now
 }
 
 // Item is what waits in the queue beside the URL.
@@ -115,15 +114,15 @@ type Item struct {
 	Referrer   string `json:"referrer_id,omitempty"` // 16 hex digits
 }
 
-// Queue is where an item stands among those of its host. For a URL that is not
-// queued all of them are ahead.
+// Queue is the position of an item among those of its host. For a URL that is not
+// queued, all of them are ahead.
 type Queue struct {
 	Ahead   uint64        `json:"ahead"`   // are handed out before it
 	Waiting uint64        `json:"waiting"` // it included, delayed ones too
-	Delay   time.Duration `json:"delay"`   // it is not handed out before now + Delay; 0: no more
+	Delay   time.Duration `json:"delay"`   // it is not handed out before now + Delay; 0 means no more
 }
 
-// Verdict says in a line why the URL was or was not crawled.
+// Verdict is one line about why the URL was or was not crawled.
 type Verdict struct {
 	Answer string          `json:"answer"` // "refused", "seen", "would be queued", or the State
 	Reason frontier.Reason `json:"reason,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// askRobots says what robots.txt allows, as far as it is known.
+// askRobots finds what robots.txt permits, as far as it is known.
 func (q *query) askRobots(context.Context) error {
 	r := &Robots{Origin: q.url.Origin(), Access: NotFetched}
 	if ignore := q.src.IgnoreRobots; ignore != nil && ignore(q.out.Host) {
@@ -35,7 +35,7 @@ func (q *query) askRobots(context.Context) error {
 	return nil
 }
 
-// read takes what is known of a robots.txt.
+// read fills r from what is known of a robots.txt.
 func (r *Robots) read(state *robots.State, path string, now time.Time) {
 	in := state.AskIn(now)
 	r.AskedIn, r.Failures, r.Cause = in, state.Failures(), state.Cause()
@@ -59,7 +59,7 @@ func (r *Robots) read(state *robots.State, path string, now time.Time) {
 	}
 }
 
-// because is a cause behind what it caused; nothing if it is not known.
+// because returns a clause with the cause, or nothing if it is not known.
 func because(cause string) string {
 	if cause == "" {
 		return ""
@@ -67,7 +67,7 @@ func because(cause string) string {
 	return ": " + cause
 }
 
-// decision says what decided.
+// decision names the rule that decided.
 func (r *Robots) decision() string {
 	switch {
 	case r.Rule != "":
@@ -78,7 +78,7 @@ func (r *Robots) decision() string {
 	return fmt.Sprintf("none of its %s for us matches", count(uint64(r.Rules), "rule"))
 }
 
-// age says how old the file is, and until when it counts.
+// age describes how old the file is, and until when it is valid.
 func (r *Robots) age(in time.Duration) string {
 	switch {
 	case r.FetchedAt != nil:
@@ -90,7 +90,7 @@ func (r *Robots) age(in time.Duration) string {
 	return "asked for again before the next page"
 }
 
-// askAddress says whether the host may be dialled, if it still can be.
+// askAddress finds whether the host may be dialled, unless the URL has its outcome.
 func (q *query) askAddress(ctx context.Context) error {
 	if q.src.CheckHost == nil {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// password is all up to the password of what may be a URL, and the password
-// with the "@" behind it.
+// password matches the part of a URL up to the password, and the password with the
+// "@" after it.
 var password = regexp.MustCompile(`^([^:/?#]*:?[/\\]*[^:/\\?#@]*):[^/\\?#]*@`)
 
-// redact takes the password out of what may be a URL.
+// redact replaces the password in a text that may be a URL.
 func redact(url string) string { return password.ReplaceAllString(url, "$1:xxxxx@") }
 
 func redactSteps(steps []canon.Step) []canon.Step {

@@ -11,8 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// askRules has the rules for links judge the URL, as a link to it that a page
-// may have now.
+// askRules applies the rules for links to the URL, as if a page had a link to it.
 func (q *query) askRules(ctx context.Context) error {
 	link := follow.Link{URL: q.url, Depth: follow.Unknown, Hops: follow.Unknown}
 	if item := q.out.Store.Item; item != nil {
@@ -27,11 +26,11 @@ func (q *query) askRules(ctx context.Context) error {
 	}
 	if rules.BoundsHosts() {
 		domain := canon.Domain(q.url.Host())
-		has, taken, err := q.src.Quota.Claimed(ctx, domain, q.url.Host())
+		member, hosts, err := q.src.Quota.Reserved(ctx, domain, q.url.Host())
 		if err != nil {
 			return err
 		}
-		findings = append(findings, rules.Place(domain, has, taken))
+		findings = append(findings, rules.LimitHosts(domain, member, hosts))
 	}
 	for i := range findings {
 		// The hops of a URL that has been finished are not kept.
@@ -43,7 +42,7 @@ func (q *query) askRules(ctx context.Context) error {
 	return nil
 }
 
-// Opened is for follow.Crawl.
+// Opened implements follow.Crawl.
 func (q *query) Opened(ctx context.Context, host string) (key string, err error) {
 	candidates := canon.Candidates(q.src.Rules.Scope, host)
 	open, err := q.src.Scope.Admitted(ctx, candidates)
@@ -53,7 +52,7 @@ func (q *query) Opened(ctx context.Context, host string) (key string, err error)
 	return "", err
 }
 
-// CheckPort is for follow.Crawl.
+// CheckPort implements follow.Crawl.
 func (q *query) CheckPort(port string) error {
 	if q.src.CheckPort == nil {
 		return nil
@@ -61,7 +60,7 @@ func (q *query) CheckPort(port string) error {
 	return q.src.CheckPort(port)
 }
 
-// check puts a finding into words.
+// check describes a finding.
 func (q *query) check(f *follow.Finding, link *follow.Link) Check {
 	c := Check{Rule: f.Rule.String(), Answer: f.Answer, Reason: f.Reason, By: f.By, Setting: q.src.Rules.Setting(f.Rule)}
 	refuses := f.Answer == follow.Refuses
@@ -99,11 +98,11 @@ func (q *query) check(f *follow.Finding, link *follow.Link) Check {
 		c.Setting = fmt.Sprintf("at most %d", f.Most)
 		switch {
 		case refuses:
-			c.Words = fmt.Sprintf("%s of %s are crawled already (%s)", count(f.Taken, "other host"), f.By, c.Setting)
-		case f.Placed:
-			c.Words = fmt.Sprintf("one of the %s of %s that are crawled", count(f.Taken, "host"), f.By)
+			c.Words = fmt.Sprintf("%s of %s are crawled already (%s)", count(f.Hosts, "other host"), f.By, c.Setting)
+		case f.Member:
+			c.Words = fmt.Sprintf("one of the %s of %s that are crawled", count(f.Hosts, "host"), f.By)
 		default:
-			c.Words = fmt.Sprintf("there is room for it among the hosts of %s (%d of %d)", f.By, f.Taken, f.Most)
+			c.Words = fmt.Sprintf("there is room for it among the hosts of %s (%d of %d)", f.By, f.Hosts, f.Most)
 		}
 	}
 	return c

@@ -98,11 +98,11 @@ func (s *Store) write(t *text) {
 	}
 }
 
-// text gathers lines of a label and words.
+// text collects lines of a label and words.
 type text struct{ bytes.Buffer }
 
-// line writes words, if there are any. Much of it is made by others: what a
-// terminal might obey is escaped.
+// line writes words, if there are any. Control characters are escaped, because
+// sites supply much of the text.
 func (t *text) line(label, words string) {
 	if words != "" {
 		fmt.Fprintf(t, "%-12s %s\n", label, printable(words))

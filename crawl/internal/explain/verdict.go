@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// noURL is the verdict on what has no canonical form.
+// noURL returns the verdict on a text that has no canonical form.
 func noURL(err error) Verdict {
 	v := Verdict{Answer: frontier.Refused.String(), Reason: frontier.ReasonMalformed, Words: "it is no URL"}
 	switch {
@@ -26,7 +26,7 @@ func noURL(err error) Verdict {
 	return v
 }
 
-// verdict sums up.
+// verdict sums up the explanation.
 func (q *query) verdict() Verdict {
 	switch q.at.State {
 	case frontier.Queued:
@@ -57,7 +57,7 @@ func (q *query) verdict() Verdict {
 	return Verdict{Answer: "would be queued", Words: words + q.prospect()}
 }
 
-// seen says why a filter knows what was never queued.
+// seen explains why the filter claims a URL that was never queued.
 func (q *query) seen() string {
 	why := fmt.Sprintf("a false positive (p = %.2g now)", q.out.Filter.FPR)
 	if q.at.Given > 0 {
@@ -66,19 +66,19 @@ func (q *query) seen() string {
 	return fmt.Sprintf("the filter claims to know it, but it was never queued: %s; `crawler seed` queues it all the same", why)
 }
 
-// place says where a new URL would stand.
+// place describes where a new URL would be queued.
 func (q *query) place() string {
 	queue := q.out.Store.Queue
 	switch {
 	case queue == nil:
-		return "no rule refuses it and nobody has offered it yet"
+		return "no rule refuses it and it has not been offered yet"
 	case queue.Waiting == 0:
 		return fmt.Sprintf("nothing else of %s waits", q.out.Host)
 	}
 	return fmt.Sprintf("behind %s of %s", count(queue.Waiting, "URL"), q.out.Host)
 }
 
-// queued says where the URL stands and how long that will last.
+// queued describes the position of the URL and how long it will wait.
 func (q *query) queued() string {
 	words := "it waits for its host"
 	queue := q.out.Store.Queue
@@ -97,7 +97,7 @@ func (q *query) queued() string {
 	return words + "; the host is due"
 }
 
-// prospect says what is known to happen once the URL's turn comes.
+// prospect describes what is known to happen when the URL is fetched.
 func (q *query) prospect() string {
 	if r := q.out.Robots; r != nil && r.Access == Disallowed {
 		return fmt.Sprintf("; it will not be requested: robots.txt has %q", r.Rule)
@@ -114,7 +114,7 @@ func (q *query) prospect() string {
 	return ""
 }
 
-// done says which final answer the URL has.
+// done describes the URL's final answer.
 func (q *query) done() string {
 	words := q.out.Store.outcome()
 	if r := q.out.Record; r != nil {
@@ -137,7 +137,7 @@ func (s *Store) outcome() string {
 	return fmt.Sprintf("%s, status %d", s.Outcome, s.Status)
 }
 
-// failed says why the URL was given up.
+// failed explains why the URL failed.
 func (q *query) failed() string {
 	words := q.out.Store.outcome()
 	if r := q.out.Record; r != nil {
@@ -159,7 +159,7 @@ func count(n uint64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// whole rounds a duration for people.
+// whole rounds a duration for display.
 func whole(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)

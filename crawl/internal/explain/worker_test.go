@@ -34,8 +34,8 @@ var named = []string{
 	"http://h.example/redirect", "http://h.example:25/docs/",
 }
 
-// web answers for every host: no robots.txt, and pages that name nothing but
-// the seed page.
+// web answers for every host: no robots.txt, and pages that link only to the
+// seed page.
 type web struct{}
 
 func (web) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -58,7 +58,7 @@ func (web) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// records are what a crawl writes.
+// records collects the records of a crawl.
 type records map[string]record.Record // by URL
 
 func (all records) Append(r *record.Record) error {

@@ -1,7 +1,7 @@
-// Package lineage says what came of each seed of a crawl.
+// Package lineage finds what came of each seed of a crawl.
 //
-// It owns seeds.jsonl: its lines, and how they follow from the records and from
-// what still waits. It opens no store and no file: the command hands it both.
+// It owns the format of seeds.jsonl, and how its lines follow from the records and
+// from the items that wait. It opens no store and no file: the caller passes both.
 package lineage
 
 import (
@@ -18,7 +18,7 @@ import (
 type Seed struct {
 	URL        string           `json:"url"` // canonical; as it was given if it was refused
 	Why        Why              `json:"why"`
-	Outcome    frontier.Outcome `json:"outcome,omitempty"` // its own; none: it has not been asked for
+	Outcome    frontier.Outcome `json:"outcome,omitempty"` // its own; none means that it has not been asked for
 	Status     int              `json:"status,omitempty"`
 	RedirectTo string           `json:"redirect_to,omitempty"`
 	Error      string           `json:"error,omitempty"`
@@ -29,7 +29,7 @@ type Seed struct {
 	Waiting uint64 `json:"waiting"` // are queued or leased; with itself
 }
 
-// Why is why a crawl went no further from a seed.
+// Why is the reason why a crawl went no further from a seed.
 type Why string
 
 const (
@@ -40,7 +40,7 @@ const (
 	Refused  Why = "refused"  // it was never queued
 )
 
-// Crawl is what the seeds are found in.
+// Crawl is the input of Each.
 type Crawl struct {
 	// Lines are those of the records, in the order in which they were written:
 	// a page's record comes before those of the pages that it named. They are
@@ -90,7 +90,7 @@ func Each(c Crawl, emit func(Seed) error) error {
 	return nil
 }
 
-// line is what is read of a record.
+// line is the part of a record that is needed here.
 type line struct {
 	URL        string           `json:"url"`
 	ID         id               `json:"id"`
@@ -124,21 +124,21 @@ func parse(text []byte, err error) (r line, _ error) {
 	return r, nil
 }
 
-// tree leads from each page to its seed.
+// tree maps each page to its seed.
 type tree struct {
 	seedOf map[frontier.Referrer]uint32 // index in seeds, of seeds and of pages with new links
 	seeds  []seed
 }
 
-// seed is what is known of one so far.
+// seed is what is known of a seed so far.
 type seed struct {
 	tail                 id // where its redirects have led
 	outcome              frontier.Outcome
-	rounds               uint32 // records of its own that were not read again yet
+	rounds               uint32 // its own records that the second reading has not reached yet
 	pages, urls, waiting uint32
 }
 
-// record takes a record in the first reading.
+// record adds a record in the first reading.
 func (t *tree) record(r *line) {
 	i, known := t.seedOf[frontier.Referrer(r.Referrer)]
 	switch {
@@ -168,8 +168,8 @@ func (t *tree) record(r *line) {
 	}
 }
 
-// wait takes an item that has no outcome yet, and reports whether it is a seed
-// that never had one.
+// wait adds an item that has no outcome yet, and reports whether it is a seed that
+// never had one.
 func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	from, seed := item.Referrer, item.Referrer == frontier.Referrer{}
 	if seed { // offered again after it failed, if it is known
@@ -182,8 +182,8 @@ func (t *tree) wait(item *frontier.Item) (fresh bool) {
 	return seed && !known
 }
 
-// finished takes a record in the second reading; last: it is the last one of a
-// seed.
+// finished adds a record in the second reading. last reports that it is the last
+// one of a seed.
 func (t *tree) finished(r *line) (s Seed, last bool) {
 	if r.Referrer != (id{}) {
 		return s, false

@@ -28,7 +28,8 @@ func idOf(url string) string {
 	return hex.EncodeToString(f[:8])
 }
 
-// from is a record of a page that referrer named, with so many new links.
+// from is a record of a page that referrer links to, with the given number of
+// new links.
 func from(referrer, url string, outcome frontier.Outcome, links uint64) record.Record {
 	return record.Record{URL: url, ID: idOf(url), ReferrerID: idOf(referrer), Outcome: string(outcome), LinksAdded: links}
 }
@@ -57,7 +58,7 @@ func linesOf(t *testing.T, records []record.Record) func() iter.Seq2[[]byte, err
 	}
 }
 
-func TestEach(t *testing.T) {
+func TestEachSeed(t *testing.T) {
 	records := []record.Record{
 		from("", "done", frontier.OK, 2),
 		from("done", "d1", frontier.OK, 1),
@@ -101,8 +102,9 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestErrors: what cannot be read or written ends it with its own error.
-func TestErrors(t *testing.T) {
+// TestReturnsErrors: the errors of sources that cannot be read, and of the
+// function that takes seeds, are returned.
+func TestReturnsErrors(t *testing.T) {
 	broken := errors.New("broken")
 	good := linesOf(t, []record.Record{from("", "a", frontier.OK, 0)})
 	none := func(func(frontier.Item) bool) error { return nil }

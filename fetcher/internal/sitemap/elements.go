@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxDepth is how many open elements are remembered. Those deeper down are HTML
-// in a feed, and end with what is around them.
+// maxDepth is how many open elements are remembered. Deeper elements are HTML in a feed,
+// and end with the element around them.
 const maxDepth = 64
 
 // elements reads the XML forms from their tokens.
@@ -45,7 +45,7 @@ func (x *elements) read() error {
 		case html.TextToken:
 			x.text(raw)
 		case html.StartTagToken, html.SelfClosingTagToken:
-			x.tokens.NextIsNotRawText() // a feed's <title> is no HTML
+			x.tokens.NextIsNotRawText() // a feed's <title> is not HTML
 			err = x.start(token == html.SelfClosingTagToken)
 		case html.EndTagToken:
 			err = x.end()
@@ -58,7 +58,7 @@ func (x *elements) read() error {
 	}
 }
 
-// ended says what the end of the tokens means.
+// ended returns the error at the end of the tokens.
 func (x *elements) ended() error {
 	err := x.tokens.Err()
 	switch {
@@ -69,12 +69,12 @@ func (x *elements) ended() error {
 	case x.format == "":
 		return ErrFormat
 	case len(x.open) > 0:
-		return ErrCut // the entry that is being read may be cut as well
+		return ErrCut // the current entry may be incomplete as well
 	}
 	return nil
 }
 
-// text takes a text, or a CDATA section, of the entry that is being read.
+// text adds text, or a CDATA section, to the current entry.
 func (x *elements) text(raw []byte) {
 	if !x.inURL || len(x.url) > maxURL {
 		return
@@ -86,7 +86,7 @@ func (x *elements) text(raw []byte) {
 	x.url = appendUnescaped(x.url, raw)
 }
 
-// start takes a start tag.
+// start handles a start tag.
 func (x *elements) start(closed bool) error {
 	if err := x.flush(); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (x *elements) start(closed bool) error {
 	return nil
 }
 
-// enter returns the parent of an element that begins. An entry ends whatever
-// its predecessor left open.
+// enter returns the parent of a new element. An entry closes all elements that the entry
+// before it left open.
 func (x *elements) enter(name string) (parent string) {
 	switch name {
 	case "url", "sitemap", "item", "entry":
@@ -135,7 +135,7 @@ func (x *elements) enter(name string) (parent string) {
 	return parent
 }
 
-// end takes an end tag: it ends the element of its name and those within, or
+// end handles an end tag. It ends the open element of its name and all within it, or
 // nothing if there is none.
 func (x *elements) end() error {
 	err := x.flush()
@@ -150,7 +150,7 @@ func (x *elements) end() error {
 	return err
 }
 
-// flush shows the entry that is being read, for any tag ends it.
+// flush passes the current entry to visit, because any tag ends it.
 func (x *elements) flush() error {
 	if !x.inURL {
 		return nil
@@ -160,8 +160,8 @@ func (x *elements) flush() error {
 	return x.show(url, x.kind)
 }
 
-// link takes the href of an Atom entry's link, or of another language's page in
-// a urlset.
+// link handles the href of an Atom entry's link, or of another language's page in a
+// urlset.
 func (x *elements) link(parent string) error {
 	href, rel, hasHref := "", "", false
 	for more := true; more; {
@@ -180,7 +180,7 @@ func (x *elements) link(parent string) error {
 	return x.show(href, Page)
 }
 
-// formatOf returns the form of a file with this root. Some have lost theirs.
+// formatOf returns the form of a file with this root element, which may be missing.
 func formatOf(root string) Format {
 	switch root {
 	case "urlset", "url":
@@ -195,7 +195,7 @@ func formatOf(root string) Format {
 	return ""
 }
 
-// kindOf returns what an element's text names; false: no URL.
+// kindOf returns what the text of an element is; isURL is false if it is not a URL.
 func kindOf(parent, name string) (kind Kind, isURL bool) {
 	switch {
 	case parent == "url" && name == "loc", parent == "item" && name == "link":

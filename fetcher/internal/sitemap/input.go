@@ -13,23 +13,23 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// peekBytes is how much is looked at to tell what a file is.
+// peekBytes is the number of bytes used to detect the form of a file.
 const peekBytes = 1 << 10
 
-// input is a file on its way to its text.
+// input is the file that is being read.
 type input struct {
-	wire  *bounded // as it came
-	plain *bounded // uncompressed; nil: not opened, or no gzip after all
+	wire  *bounded // as received
+	plain *bounded // uncompressed; nil if it is not open, or not compressed
 	gzip  bool
-	limit int64 // of either, in bytes
+	limit int64 // of each, in bytes
 }
 
 func newInput(r io.Reader, limit int64) *input {
 	return &input{wire: &bounded{from: r, left: limit}, limit: limit}
 }
 
-// open returns the file's text in UTF-8, and whether it is a list of lines and
-// no XML.
+// open returns the file's text in UTF-8. lines reports that it is a list of lines and not
+// XML.
 func (in *input) open() (text *bufio.Reader, lines bool, err error) {
 	wire := bufio.NewReaderSize(in.wire, 4<<10)
 	text = wire
@@ -56,7 +56,7 @@ func (in *input) open() (text *bufio.Reader, lines bool, err error) {
 	return text, len(begin) > 0 && begin[0] != '<', nil
 }
 
-// bytes returns how much was read, uncompressed.
+// bytes returns the number of uncompressed bytes that were read.
 func (in *input) bytes() int64 {
 	if in.plain == nil {
 		return 0
@@ -67,8 +67,9 @@ func (in *input) bytes() int64 {
 // declaration finds the charset that an XML declaration names.
 var declaration = regexp.MustCompile(`^[\s]*<\?xml\s[^>]*\bencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
 
-// decoderOf returns what makes UTF-8 of a file that begins so: a byte order mark
-// decides before the XML declaration. nil: it is UTF-8 already, or says nothing.
+// decoderOf returns a transformer to UTF-8 for a file with this beginning. A byte order
+// mark wins over the XML declaration. It returns nil if the file is UTF-8 or names no
+// charset.
 func decoderOf(begin []byte) transform.Transformer {
 	if bytes.HasPrefix(begin, []byte("\xfe\xff")) || bytes.HasPrefix(begin, []byte("\xff\xfe")) {
 		return unicode.BOMOverride(transform.Nop)
@@ -78,7 +79,7 @@ func decoderOf(begin []byte) transform.Transformer {
 		return nil
 	}
 	enc, name := charset.Lookup(string(named[1]))
-	// What reads like ASCII here is no UTF-16, whatever it says of itself.
+	// Text that reads like ASCII is not UTF-16, whatever it declares.
 	if enc == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") || name == "replacement" {
 		return nil
 	}

@@ -1,18 +1,15 @@
-// Package sitemap reads the URLs out of sitemaps: the XML of sitemaps.org and
-// its index, text files of one URL a line, RSS and Atom feeds, each gzipped or
-// not.
+// Package sitemap reads the URLs in sitemaps: the XML of sitemaps.org and its index, text
+// files of one URL a line, RSS and Atom feeds, gzipped or not.
 //
-// It owns the forms of a file and their limits. It reads a stream, and keeps no
-// more of it than a token. It requests nothing, resolves no URL against another
-// and judges none: whether a sitemap may speak for a host, how deep indexes may
-// nest and how often to come back is its caller's business. What a file says of
-// a URL besides (lastmod, changefreq, priority) is not read: most sites generate
-// it, and it decides nothing here.
+// It owns the forms of a file and their limits. It reads a stream, and keeps only one token
+// of it in memory. It makes no request, resolves no URL and applies no rule: whether a
+// sitemap may speak for a host, how deep indexes may nest and when to read it again is up
+// to the caller. It ignores lastmod, changefreq and priority: most sites generate them, and
+// nothing here depends on them.
 //
-// Broken files are the rule, so there is no XML parser behind it but the HTML
-// tokenizer, which goes on where a parser stops: undeclared namespaces, stray
-// ampersands and tags, bytes that are no UTF-8. Nor does it know entities that a
-// file defines.
+// Broken files are common. So the package uses the HTML tokenizer instead of an XML parser:
+// it continues after undeclared namespaces, stray ampersands and tags, and invalid UTF-8.
+// It does not know entities that a file defines.
 package sitemap
 
 import (
@@ -31,10 +28,10 @@ const (
 	// MaxEntries is how many entries are taken from one.
 	MaxEntries = 50_000
 
-	// maxToken bounds a tag, a comment or a text: the article in a feed.
+	// maxToken bounds a tag, a comment or a text, such as the article in a feed.
 	maxToken = 1 << 20
-	// maxURL bounds what is kept of an entry's URL. A longer one has no
-	// canonical form that a frontier takes.
+	// maxURL bounds what is kept of an entry's URL. A longer URL has no canonical form
+	// that a frontier accepts.
 	maxURL = 4 * canon.MaxBytes
 )
 
@@ -51,12 +48,12 @@ var (
 	ErrCut = errors.New("sitemap: ends too early")
 )
 
-// Error says where in a file, as it is uncompressed and in UTF-8, reading it
-// ended and why. The entries before it were visited.
+// Error is where in a file, uncompressed and in UTF-8, reading ended, and why. The entries
+// before that position were visited.
 type Error struct {
 	Line   int   // from 1
 	Offset int64 // in bytes
-	Err    error // one of those above, or what the reader or the decompressor said
+	Err    error // one of the errors above, or that of the reader or the decompressor
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d, byte %d: %v", e.Line, e.Offset, e.Err) }
@@ -64,7 +61,7 @@ func (e *Error) Error() string { return fmt.Sprintf("line %d, byte %d: %v", e.Li
 // Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Kind is what an entry names.
+// Kind is what an entry refers to.
 type Kind uint8
 
 const (
@@ -72,15 +69,8 @@ const (
 	Sitemap      // another file, for Read
 )
 
-func (k Kind) String() string {
-	if k == Sitemap {
-		return "sitemap"
-	}
-	return "page"
-}
-
-// Entry is one URL of a sitemap, as the file spells it but for entities and the
-// white space around it. Feeds name relative ones too, relative to themselves.
+// Entry is one URL of a sitemap as the file spells it, without entities and surrounding
+// white space. A URL in a feed may be relative to the feed.
 type Entry struct {
 	URL  string
 	Kind Kind
@@ -97,25 +87,25 @@ const (
 	Atom   Format = "atom"
 )
 
-// Summary is what was read.
+// Summary counts what was read.
 type Summary struct {
-	Format  Format // empty: of none
+	Format  Format // empty means of none
 	Gzip    bool
 	Entries int   // that were visited
 	TooMany int   // beyond MaxEntries, which were not visited
 	TooLong int   // too long to be a URL
-	Skipped int   // that are empty or not UTF-8, and lines that are no URL
+	Skipped int   // that are empty or not UTF-8, and lines that are not URLs
 	Bytes   int64 // uncompressed
 }
 
-// WellKnown returns the paths where sitemaps are that no robots.txt names, the
-// likeliest first.
+// WellKnown returns the usual paths of sitemaps, the most common first, for sites whose
+// robots.txt names none.
 func WellKnown() []string {
 	return []string{"/sitemap.xml", "/sitemap_index.xml", "/sitemap.xml.gz", "/sitemap.txt"}
 }
 
-// Read shows the entries of a sitemap to visit, in order, until visit returns
-// false. The error, an *Error, says why reading ended before the file did.
+// Read calls visit with the entries of a sitemap, in order, until visit returns false. The
+// error, an *Error, is why reading ended before the end of the file.
 func Read(r io.Reader, visit func(Entry) bool) (Summary, error) {
 	return read(newInput(r, MaxBytes), visit)
 }
@@ -168,8 +158,8 @@ func read(in *input, visit func(Entry) bool) (Summary, error) {
 	return sum, &Error{Line: line, Offset: offset, Err: err}
 }
 
-// tooMany returns the error of a file with entries beyond MaxEntries, which may
-// have another fault, too.
+// tooMany returns the error of a file with entries beyond MaxEntries, which may also have
+// another fault.
 func tooMany(more int, err error) error {
 	if err == nil {
 		return fmt.Errorf("%w: %d more than %d", ErrTooMany, more, MaxEntries)
@@ -177,7 +167,7 @@ func tooMany(more int, err error) error {
 	return fmt.Errorf("%w: at least %d more than %d; %w", ErrTooMany, more, MaxEntries, err)
 }
 
-// errStopped reports that visit wants no more.
+// errStopped reports that visit returned false.
 var errStopped = errors.New("sitemap: stopped")
 
 // readLines reads a text sitemap, and returns where it ended.
@@ -186,7 +176,7 @@ func readLines(text *bufio.Reader, show func(string, Kind) error, skipped *int) 
 	for line = 1; ; {
 		part, err := text.ReadSlice('\n')
 		offset += int64(len(part))
-		if len(url) <= maxURL { // of a longer line the rest is not kept
+		if len(url) <= maxURL { // the rest of a longer line is not kept
 			url = append(url, part...)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {

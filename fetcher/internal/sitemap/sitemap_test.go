@@ -21,8 +21,8 @@ var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random tests")
 
 var proof = flag.Bool("proof", false, "run the tests at full size")
 
-// entries reads a file and spells out what it says: a line each, sitemaps with
-// a plus.
+// entries reads a file and returns a line for each entry, with a plus for a
+// sitemap.
 func entries(t testing.TB, file string) (found string, sum Summary, err error) {
 	t.Helper()
 	var b strings.Builder
@@ -52,7 +52,7 @@ const (
 	set  = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
 )
 
-func TestRead(t *testing.T) {
+func TestReadEachFormat(t *testing.T) {
 	for _, c := range []struct {
 		name, file, want string
 		format           Format
@@ -169,7 +169,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 }
 
 func TestReadTakesFiftyMegabytes(t *testing.T) {
-	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long to be kept: the entries stay few
+	line := "http://h/" + strings.Repeat("x", 2*maxURL-10) + "\n" // too long to be kept, so that there are few entries
 	file := io.MultiReader(strings.NewReader("http://h/a\n"), io.LimitReader(&endless{text: line}, MaxBytes-11))
 	sum, err := Read(file, func(Entry) bool { return true })
 	if err != nil || sum.Bytes != MaxBytes || sum.Entries != 1 {
@@ -187,7 +187,7 @@ func TestVisitCanStop(t *testing.T) {
 	}
 }
 
-// endless repeats a text for ever.
+// endless repeats a text without end.
 type endless struct {
 	text string
 	at   int
@@ -202,8 +202,8 @@ func (e *endless) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// TestLimits reads files that never end, or are bombs, in bounded memory.
-func TestLimits(t *testing.T) {
+// TestLimitsOfFile reads files that never end, or are bombs, in bounded memory.
+func TestLimitsOfFile(t *testing.T) {
 	limit := int64(2 << 20)
 	if *proof {
 		limit = MaxBytes
@@ -263,8 +263,8 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	return w.from.Read(p)
 }
 
-// FuzzRead: no file makes it panic or show what is no entry, and a file says the
-// same in one piece, byte by byte, and compressed.
+// FuzzRead: no file causes a panic or an entry that is not one. A file gives
+// the same entries in one piece, byte by byte, and compressed.
 func FuzzRead(f *testing.F) {
 	f.Add(head + set + "<url><loc>http://h/a</loc></url><url><loc><![CDATA[http://h/b]]></loc></url></urlset>")
 	f.Add("<sitemapindex><sitemap><loc>http://h/&amp;&#x41;</loc></sitemap></sitemapindex>")

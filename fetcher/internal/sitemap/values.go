@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// trim cuts off white space and a byte order mark.
+// trim removes white space and a byte order mark from both ends.
 func trim(s string) string { return strings.Trim(s, "\ufeff \t\r\n\f") }
 
 // isURL reports whether a line of a text sitemap is an entry.
@@ -20,15 +20,14 @@ func isURL(line string) bool {
 	return false
 }
 
-// local returns a tag's name without its prefix: which prefix stands for the
-// namespace of sitemaps is up to the file.
+// local returns a tag's name without its prefix, because a file may choose any prefix for
+// the namespace of sitemaps.
 func local(tag []byte) string {
 	return string(tag[bytes.LastIndexByte(tag, ':')+1:])
 }
 
-// appendUnescaped appends text to b with the five entities of XML and numeric
-// ones replaced. An ampersand of anything else is meant as it stands: HTML would
-// make "©=1" of ?a&copy=1.
+// appendUnescaped appends text to b and replaces the five entities of XML and numeric
+// ones. Other ampersands stay: HTML would turn ?a&copy=1 into ?a©=1.
 func appendUnescaped(b, text []byte) []byte {
 	for {
 		amp := bytes.IndexByte(text, '&')

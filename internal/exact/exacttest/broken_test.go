@@ -73,8 +73,8 @@ func (b *broken) Sweep(ctx context.Context, n int) (int, time.Duration, error) {
 	return b.sweep(ctx, n)
 }
 
-// mutants are sets that break their contract, each in one way; wantCase names a
-// case that must see it.
+// mutants are sets that break their contract, each in one way. wantCase names a
+// case that must fail.
 var mutants = []struct {
 	name, wantCase string
 	breakIt        func(b *broken, opt *Options)
@@ -85,7 +85,7 @@ var mutants = []struct {
 			for i, key := range keys {
 				known[i], _ = b.Lookup(ctx, key.Fingerprint)
 			}
-			time.Sleep(time.Millisecond) // others look meanwhile
+			time.Sleep(time.Millisecond) // other callers look meanwhile
 			answers, err := b.Memory.Decide(ctx, keys)
 			for i := range answers {
 				if known[i].State == exact.Unknown {
@@ -123,7 +123,7 @@ var mutants = []struct {
 				return answers, err
 			}
 			time.Sleep(100 * time.Microsecond)
-			if ctx.Err() != nil { // the keys count as somebody's, and are in nobody's hands
+			if ctx.Err() != nil { // another caller holds the keys, and no caller gets them
 				for _, key := range keys {
 					_ = b.Memory.Queued(context.Background(), refs(0, key))
 				}
@@ -194,7 +194,7 @@ var mutants = []struct {
 		}
 		b.Memory = NewMemory(Options{Now: opt.Now, Windows: windows})
 	}},
-	{"hands stale keys to everybody", "StaleClaims", func(b *broken, _ *Options) {
+	{"hands stale keys to every relay", "StaleTaken", func(b *broken, _ *Options) {
 		b.stale = func(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 			entries, err := b.Memory.Waiting(ctx, bloomstore.Fingerprint{}, n)
 			return entries, err
@@ -260,7 +260,7 @@ func TestSuiteSeesBrokenSets(t *testing.T) {
 	}
 }
 
-// TestModelSeesBrokenSets: so does the model, most of them.
+// TestModelSeesBrokenSets: the model fails for most of them too.
 func TestModelSeesBrokenSets(t *testing.T) {
 	seen := 0
 	for _, m := range mutants {

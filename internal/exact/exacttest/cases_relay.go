@@ -12,8 +12,8 @@ import (
 
 var relayCases = []testCase{
 	{Name: "StaleByAge", Check: staleByAge},
-	{Name: "StaleClaims", Check: staleClaims},
-	{Name: "StaleClaimsBySeveral", Check: staleClaimsBySeveral},
+	{Name: "StaleTaken", Check: staleTaken},
+	{Name: "StaleTakenBySeveral", Check: staleTakenBySeveral},
 	{Name: "StaleOfARenewedKey", Check: staleOfARenewedKey},
 	{Name: "WaitingInPages", Check: waitingInPages},
 	{Name: "EntriesSayWhereTheyAre", Check: entriesSayWhereTheyAre},
@@ -35,9 +35,9 @@ func staleByAge(open opener) {
 	d.wantState(exact.Pending, 0, keys(0, 5)...)
 }
 
-// staleClaims: what one caller got no other gets for that long; nor is it lost
+// staleTaken: what one caller got no other gets for that long; nor is it lost
 // when he does nothing about it.
-func staleClaims(open opener) {
+func staleTaken(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 30)...)
 	d.Clock.Advance(62 * time.Second)
@@ -48,12 +48,12 @@ func staleClaims(open opener) {
 	second := d.stale(time.Minute, 20)
 	d.wantEntries("two calls of Stale", append(first, second...), 0, keys(0, 30)...)
 	d.Clock.Advance(58 * time.Second)
-	d.wantEntries("Stale while claimed", d.stale(time.Minute, 100), 0)
+	d.wantEntries("Stale while a relay has them", d.stale(time.Minute, 100), 0)
 	d.Clock.Advance(4 * time.Second)
-	d.wantEntries("Stale after the claims", d.stale(time.Minute, 100), 0, keys(0, 30)...)
+	d.wantEntries("Stale after the relay has had them", d.stale(time.Minute, 100), 0, keys(0, 30)...)
 }
 
-func staleClaimsBySeveral(open opener) {
+func staleTakenBySeveral(open opener) {
 	d := open(exact.Windows{})
 	const n = 400
 	d.fresh(keys(0, n)...)

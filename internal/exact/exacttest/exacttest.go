@@ -13,7 +13,7 @@
 //   - Lookup of a pending or queued key says its round and class, of a finished
 //     one its outcome and HTTP status as well.
 //   - A call that fails for the caller's context either took effect or did not,
-//     as a whole: nobody is told of a key that no one owns and no relay finds.
+//     as a whole: each key that is new has an owner, or a relay finds it.
 package exacttest
 
 import (

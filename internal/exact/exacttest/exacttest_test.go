@@ -17,9 +17,10 @@ func openMemory(_ *testing.T, opt Options) exact.Set {
 	return NewMemory(opt)
 }
 
-func TestMemory(t *testing.T) { RunSet(t, openMemory) }
+func TestMemoryPassesSuite(t *testing.T) { RunSet(t, openMemory) }
 
-// TestModelOfMemory compares the model with itself: the calls it makes are fair.
+// TestModelOfMemory compares the model with itself, so that the calls it makes
+// are known to be valid.
 func TestModelOfMemory(t *testing.T) {
 	runs, steps := 5, 500
 	if *proof {

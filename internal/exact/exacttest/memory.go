@@ -28,8 +28,8 @@ type Memory struct {
 type row struct {
 	exact.Key
 	exact.Status           // State, Round, Outcome and HTTP
-	since        time.Time // of a pending one: since when, or when it was claimed last
-	over         time.Time // of a finished one: when its window is; zero: never
+	since        time.Time // of a pending one: since when, or when a relay took it last
+	over         time.Time // of a finished one: when its window is; zero means never
 	finished     *row      // of a pending one that was finished in an earlier round: as it was
 }
 

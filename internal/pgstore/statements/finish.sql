@@ -1,4 +1,4 @@
--- finish.sql: store what became of keys, unless somebody did before.
+-- finish.sql: store what became of keys, unless an earlier call did.
 -- Behind lock_keys.sql in its transaction.
 -- $1  fingerprints, distinct   $2  rounds   $3  classes   $4  outcomes   $5  HTTP statuses, index for index
 -- $6  crawl   $7  time, null for the server's

@@ -1,9 +1,11 @@
--- insert_records.sql: keep records, the first of each fingerprint and round.
+-- insert_records.sql: keep records, the first of each fingerprint and round; returns the sequences of those that were kept.
+-- A transaction runs it once: the row's xid is the transaction's, by default.
 -- $1  fingerprints   $2  rounds   $3  times of the request   $4  HTTP statuses   $5  outcomes
--- $6  URLs   $7  records, index for index; sorted by fingerprint and round, so that
+-- $6  URLs   $7  records   $8  sequences, index for index; sorted by fingerprint and round, so that
 -- concurrent calls lock rows in one order
-INSERT INTO crawler.record (fingerprint, round, fetched, http, outcome, url, record)
-SELECT t.fingerprint, t.round, t.fetched, nullif(t.http, 0), t.outcome, t.url, t.record::json
-FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::smallint[], $5::text[], $6::text[], $7::text[])
-	AS t(fingerprint, round, fetched, http, outcome, url, record)
-ON CONFLICT (fingerprint, round) DO NOTHING;
+INSERT INTO crawler.record (fingerprint, round, fetched, http, outcome, url, record, sequence)
+SELECT t.fingerprint, t.round, t.fetched, nullif(t.http, 0), t.outcome, t.url, t.record::json, t.sequence
+FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::smallint[], $5::text[], $6::text[], $7::text[], $8::int[])
+	AS t(fingerprint, round, fetched, http, outcome, url, record, sequence)
+ON CONFLICT (fingerprint, round) DO NOTHING
+RETURNING sequence;

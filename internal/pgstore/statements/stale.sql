@@ -1,4 +1,4 @@
--- stale.sql: take up keys that have been pending for long; nobody else gets them for as long.
+-- stale.sql: take up keys that have been pending for long; no other relay gets them for as long.
 -- $1  for how long   $2  how many   $3  time, null for the server's
 -- Pending keys are locked in the order of their fingerprints, as everywhere: to
 -- lock a row that was updated since the snapshot can wait, even with SKIP LOCKED.

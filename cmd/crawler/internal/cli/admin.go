@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// adminAddress returns where --admin listens: a port alone is of the loopback
-// address, for whoever can ask for a profile can slow the crawl down.
+// adminAddress returns where --admin listens. A port alone means the loopback
+// address, because a client that can ask for a profile can slow the crawl down.
 func adminAddress(text string) (string, error) {
 	if !strings.Contains(text, ":") {
 		text = ":" + text
@@ -38,7 +38,7 @@ func adminAddress(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// checkAdmin returns which flags want --admin, which is not given.
+// checkAdmin returns an error for each flag that needs --admin if it is not given.
 func (o *options) checkAdmin() error {
 	var errs []error
 	if o.admin == "" {
@@ -53,7 +53,8 @@ func (o *options) checkAdmin() error {
 }
 
 // serveAdmin serves /metrics, /healthz and /readyz, and with --pprof profiles,
-// until it is closed, if --admin asks for it. run ends when the crawl is to stop.
+// until closeAdmin is called. Without --admin it does nothing. ctx ends when the
+// crawl is to stop.
 func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(), err error) {
 	if r.admin == "" {
 		return func() {}, nil
@@ -81,8 +82,8 @@ func (r *running) serveAdmin(ctx context.Context, w io.Writer) (closeAdmin func(
 	}, nil
 }
 
-// goCollector collects what is usual of Go's runtime, and how much of the
-// processor time is garbage collection.
+// goCollector collects the usual metrics of Go's runtime, and the share of the
+// processor time that garbage collection takes.
 func goCollector() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
 		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/(total|idle|gc/total):`)}))
@@ -122,8 +123,8 @@ func (r *running) adminHandler(ctx context.Context) http.Handler {
 
 // checkHost answers a request only if its Host header names this server:
 // localhost, a loopback address, the address that the connection came to, or one
-// of names. A browser that a web page sends here by its own name, whose address
-// it changed (DNS rebinding), names another host.
+// of names. This stops DNS rebinding, in which a web page changes the address of
+// its own name: the browser then sends that name.
 func checkHost(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)
@@ -151,7 +152,7 @@ func hostOf(hostport string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// readyTime is how soon a store that is ready answers.
+// readyTime is the time within which a store must answer to be ready.
 const readyTime = 5 * time.Second
 
 func health(w http.ResponseWriter, err error) {

@@ -27,7 +27,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// said is what a command says, for who waits for a word of it.
+// said is the output of a command, for tests that wait for a text in it.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -44,7 +44,7 @@ func (s *said) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// await returns what re matches, once it does.
+// await returns the match of re, once there is one.
 func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 	t.Helper()
 	for {
@@ -62,9 +62,9 @@ func (s *said) await(t *testing.T, re *regexp.Regexp) []string {
 	}
 }
 
-// TestMetrics scrapes a crawl that has nothing left to do but still waits for
-// seeds, so that nothing changes between one question and the next.
-func TestMetrics(t *testing.T) {
+// TestMetricsOfWaitingCrawl scrapes a crawl that has nothing left to do but
+// still waits for seeds, so that no number changes between two requests.
+func TestMetricsOfWaitingCrawl(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c.crawl")
 	seeds, feed := io.Pipe()
 	errs := &said{more: make(chan struct{}, 1)}
@@ -209,7 +209,8 @@ func scrape(t *testing.T, base string) map[string]float64 {
 	return got
 }
 
-// A crawl that stops is not ready, and one whose store has failed has no metrics.
+// A crawl that is stopping is not ready, and one whose store has failed has no
+// metrics.
 func TestAdminOfStoppingCrawl(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	c, err := crawl.Open(t.Context(), crawl.Config{Dir: dir})
@@ -248,7 +249,7 @@ func TestAdminOfStoppingCrawl(t *testing.T) {
 	}
 }
 
-// TestAdminHost: only who names this server gets an answer.
+// TestAdminHost: only requests whose Host names this server are answered.
 func TestAdminHost(t *testing.T) {
 	for _, c := range []struct {
 		host, local, admin string
@@ -324,7 +325,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// sampleOf returns what the process that crawls into dir is doing.
+// sampleOf returns a sample of the process that crawls into dir.
 func sampleOf(t *testing.T, dir string) report.Sample {
 	t.Helper()
 	h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})

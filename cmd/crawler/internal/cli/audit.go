@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// runAudit is `crawler status --audit`.
+// runAudit implements `crawler status --audit`.
 func runAudit(ctx context.Context, c *attached, s streams, asJSON bool) error {
 	a, err := c.Audit(ctx)
 	if err != nil {

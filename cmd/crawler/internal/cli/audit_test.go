@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,14 +11,15 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// TestAudit audits a crawl that is well, then copies of it in each of which one
-// structure or counter was corrupted while nobody ran it: the audit fails and
-// names the term.
-func TestAudit(t *testing.T) {
+// TestAuditFindsDamage audits an undamaged crawl, then copies of it in each of
+// which one structure or counter was corrupted while no process had it open.
+// The audit fails and names the term.
+func TestAuditFindsDamage(t *testing.T) {
 	dir := crawled(t, site(t), "--max-pages", "6", "http://a.test/") // some URLs stay queued
 	if code, out, errs := run(t, "", "status", "--audit", "--dir", dir); code != exitOK || !strings.Contains(out, "the books balance\n") {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
@@ -78,7 +77,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// A damaged filter is no filter: the crawl cannot even be opened.
+// A crawl with a damaged filter cannot even be opened.
 func TestAuditDamagedFilter(t *testing.T) {
 	dir := crawled(t, site(t), "http://a.test/")
 	name := filterFile(t, dir)
@@ -96,7 +95,7 @@ func TestAuditDamagedFilter(t *testing.T) {
 	}
 }
 
-// copyCrawl copies a crawl, which nobody runs.
+// copyCrawl copies a crawl that no process has open.
 func copyCrawl(t *testing.T, to, from string) {
 	t.Helper()
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
@@ -104,7 +103,7 @@ func copyCrawl(t *testing.T, to, from string) {
 	}
 }
 
-// withDB opens the store's tables behind the store's back.
+// withDB opens the store's tables directly.
 func withDB(change func(*testing.T, *pebble.DB)) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
@@ -126,7 +125,7 @@ func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
 // dropOutcome removes the first outcome of a URL that failed, or of one that is
-// done: which of all comes first is a matter of the crawl's key.
+// done. Which one is first depends on the crawl's key.
 func dropOutcome(failed bool) func(*testing.T, *pebble.DB) {
 	const firstFailure = 7 // number of server_error in the rows
 	return dropRowIf('o', func(value []byte) bool { return value[0] >= firstFailure == failed })
@@ -223,7 +222,8 @@ func otherRecord(t *testing.T, dir string) {
 	})
 }
 
-// otherOutcome makes a page that came one that did not, in as many bytes.
+// otherOutcome changes the outcome of a page from a success to a failure, in as
+// many bytes.
 func otherOutcome(t *testing.T, dir string) {
 	editRecords(t, dir, func(lines [][]byte) [][]byte {
 		changed := bytes.Replace(lines[0], []byte(`"outcome":"ok"`), []byte(`"outcome":"network"`), 1)
@@ -242,28 +242,14 @@ func filterFile(t *testing.T, dir string) string {
 	return names[0]
 }
 
-// zeroFilter zeroes the first half of each sub-filter and makes the checksums
-// right again (docs/design/filter.md).
+// zeroFilter makes the saved filter of a crawl lose half of its bits.
 func zeroFilter(t *testing.T, dir string) {
 	name := filterFile(t, dir)
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	le, castagnoli := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
-	shards, layers := int(le.Uint32(b[12:])), int(le.Uint32(b[52:]))
-	at := 56 + 32*layers
-	sum := crc32.Checksum(b[:at], castagnoli)
-	at += 4
-	for layer := range layers {
-		size := int(le.Uint64(b[56+32*layer+8:])) / 8
-		for range shards {
-			clear(b[at : at+size/2])
-			sum = crc32.Update(sum, castagnoli, b[at:at+size])
-			le.PutUint32(b[at+size:], sum)
-			at += size + 4
-		}
-	}
+	bloomtest.ZeroHalf(b)
 	if err := os.WriteFile(name, b, 0o644); err != nil {
 		t.Fatal(err)
 	}

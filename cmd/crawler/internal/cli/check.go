@@ -17,21 +17,20 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// plan is a crawl as the command line asks for it, found good. Nothing is
-// created yet.
+// plan is a valid crawl as the command line asks for it. Nothing is created yet.
 type plan struct {
 	*options
 	*layers
-	place
+	location
 	canon  *canon.Canonicalizer
-	stored frontier.Settings // nil: there is no crawl there yet
-	// seedsGiven describes the seeds of the command line; empty: it has none.
+	stored frontier.Settings // nil means that there is no crawl there yet
+	// seedsGiven describes the seeds of the command line; empty means none.
 	seedsGiven string
-	ending     ending // of its run
+	ending     ending // of the run
 }
 
-// resolve brings flags, environment, config file and the crawl in the directory
-// together. Its error lists every fault.
+// resolve combines flags, environment, config file and the settings of the crawl
+// in the directory. Its error lists every fault.
 func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []string) (*plan, error) {
 	p := &plan{options: o}
 	l, err := readLayers(flags, os.Environ())
@@ -39,27 +38,27 @@ func (o *options) resolve(ctx context.Context, flags *pflag.FlagSet, args []stri
 	p.layers = l
 	o.from = l.from
 	if err = checkArguments(args); err == nil {
-		p.place, err = o.where(args)
+		p.location, err = o.where(args)
 	}
 	errs = append(errs, err)
 	p.seedsGiven = seedsText(args, o.seeds)
 	if p.Dir != "" || p.Redis != nil {
-		if p.stored, err = crawl.Stored(ctx, p.place.Location); err != nil {
+		if p.stored, err = crawl.Stored(ctx, p.location.Location); err != nil {
 			return nil, p.explain(err)
 		}
-		errs = append(errs, l.adopt(p.stored, p.keeper()), o.adoptForm(p.stored, p.place.String()), p.checkDefaultDir(ctx, args))
+		errs = append(errs, l.adopt(p.stored, p.keeper()), p.checkForm(), p.checkDefaultDir())
 	}
-	errs = slices.Concat(errs, []error{p.check()}, l.checkShared(o), o.checkTier())
+	errs = slices.Concat(errs, []error{p.check()}, l.checkShared(o), o.checkExact())
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage(err)
 	}
 	return p, nil
 }
 
-// where returns where the crawl is to be.
-func (o *options) where(args []string) (place, error) {
-	if shared, err := o.sharedFlags.place(); err != nil {
-		return place{}, err
+// where returns the location of the crawl.
+func (o *options) where(args []string) (location, error) {
+	if shared, err := o.sharedFlags.location(); err != nil {
+		return location{}, err
 	} else if shared != nil {
 		shared.Dir = o.dirFlag
 		return o.migrating(*shared), nil
@@ -68,23 +67,23 @@ func (o *options) where(args []string) (place, error) {
 	if dir == "" {
 		var err error
 		if dir, err = defaultDir(args, o.seeds); err != nil {
-			return place{}, err
+			return location{}, err
 		}
 	}
 	postgres, err := o.database()
-	return o.migrating(place{Location: crawl.Location{Dir: dir, Postgres: postgres}, names: &o.sharedFlags}), err
+	return o.migrating(location{Location: crawl.Location{Dir: dir, Postgres: postgres}, names: &o.sharedFlags}), err
 }
 
-// migrating adds --no-migrate to a place.
-func (o *options) migrating(at place) place {
+// migrating adds --no-migrate to a location.
+func (o *options) migrating(at location) location {
 	if at.Postgres != nil {
 		at.Postgres.NoMigrate = o.noMigrate
 	}
 	return at
 }
 
-// check returns every fault of what several options say together. What is wrong
-// with one alone restrict has found.
+// check returns every fault of options in combination. Faults of a single option
+// were found by restrict.
 func (p *plan) check() error {
 	var errs []error
 	keep := func(err error) {
@@ -119,11 +118,12 @@ func (p *plan) check() error {
 		keep(fmt.Errorf("%s is %d, want up to %d: this process may open no more connections (ulimit -n)", p.layers.where("concurrency"), p.options.crawl.Concurrency, most))
 	}
 	keep(p.checkAdmin())
+	keep(p.checkEvents())
 	return errors.Join(errs...)
 }
 
-// checkHeaders names each header that cannot be sent. Values stay out of the
-// message: they may be secret.
+// checkHeaders returns an error for each header that cannot be sent. The message
+// does not contain values, which may be secret.
 func checkHeaders(headers map[string]string) error {
 	var errs []error
 	for name, text := range headers {

@@ -1,8 +1,8 @@
 // Package cli is the command line of crawler: one file per subcommand.
 //
-// It owns flags, the config file, the environment, the directory's default and
-// the wiring of stores and workers; results go to stdout, everything else to
-// stderr. Nothing below it reads flags or the environment.
+// It owns flags, the config file, the environment, the default directory, and the
+// wiring of stores and workers. Results go to stdout, everything else to stderr.
+// No package below it reads flags or the environment.
 package cli
 
 import (
@@ -20,11 +20,12 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
-// Run runs one command line and returns its exit code. When ctx ends a crawl
-// finishes what is under way; its cause decides between 130 and 143.
+// Run runs one command line and returns its exit code. When ctx ends, a crawl
+// finishes its requests under way. The cause of ctx selects the exit code, 130 or
+// 143.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// What others wrote reaches a terminal only escaped. stdout may carry data,
-	// which files and pipes get as it is; stderr is for people.
+	// Text from sites is escaped on its way to a terminal. stdout may be data, which
+	// files and pipes get unchanged; stderr is always for people.
 	s := streams{stdin, sanitize.ForTerminal(stdout), sanitize.NewWriter(stderr)}
 	ran := false
 	root := newRoot(s)
@@ -43,7 +44,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		exit = &exitError{exitUsage, errors.Join(flagFaults(ctx, s, args)...)}
 	case ran:
 		exit = &exitError{exitFailed, err}
-	default: // before a command's own code, errors are about the command line
+	default: // errors before a command's own code are about the command line
 		exit = &exitError{exitUsage, argumentFault(cmd, err)}
 	}
 	if exit.err != nil {
@@ -93,7 +94,7 @@ many new URLs its filter may have swallowed.
 		}
 	}
 	add("crawl", newCrawl(s), newSeed(s), newRetry(s), newPause(s), newResume(s), newStop(s), newRebuild(s),
-		newReconcile(s), newMigrate(s), newDelete(s))
+		newReconcile(s), newMigrate(s), newDelete(s), newRelay(s))
 	data := []*cobra.Command{newStatus(s), newReport(s), newExplain(s), newOutput(s), newLinks(s), newExport(s)}
 	sizes, benchmarks := size.Command(s.liveFilter), bench.Command(version())
 	for _, c := range append(data, sizes, benchmarks) {

@@ -36,7 +36,7 @@ func TestCommandsHaveHelp(t *testing.T) {
 	}
 }
 
-// Help fits a terminal, and no flag of a crawl is without its words.
+// Help fits a terminal, and each flag of a crawl has a text.
 func TestCrawlHelp(t *testing.T) {
 	_, out, _ := run(t, "", "crawl", "--help")
 	for line := range strings.Lines(out) {
@@ -56,7 +56,8 @@ func TestCrawlHelp(t *testing.T) {
 	}
 }
 
-// Every name in the list of fixed flags is a flag, or nothing would be fixed.
+// Every name in the list of fixed flags is a flag; otherwise that flag would
+// not be fixed.
 func TestFixedFlagsExist(t *testing.T) {
 	flags := crawlFlags(new(options))
 	for _, name := range slices.Concat(fixedNames, sharedOnly, connectionFlags, forOneRun) {
@@ -75,7 +76,7 @@ func crawlFlags(o *options) *pflag.FlagSet {
 	return flags
 }
 
-// What a crawl stores comes back as the same settings, whatever the values.
+// Settings that a crawl stores come back unchanged, whatever their values.
 func TestSettingsSurviveAdoption(t *testing.T) {
 	address := site(t)
 	for _, args := range [][]string{
@@ -103,8 +104,8 @@ func TestSettingsSurviveAdoption(t *testing.T) {
 	}
 }
 
-// The environment names lists too, and is weaker than a flag.
-func TestLayers(t *testing.T) {
+// The environment can set lists too, and a flag overrides it.
+func TestOrderOfFlagSources(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(config, []byte("delay: 3s\nretries: 1\ntimeout: 5s\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestResumeLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{plan: &plan{options: o, layers: l, place: inDirectory(o.dirFlag)}}
+	r := &running{plan: &plan{options: o, layers: l, location: inDirectory(o.dirFlag)}}
 	r.fed.All = true
 	want := `crawler crawl --dir 'it'\''s' --compress=true --max-pages 5 --types a/b --types c/d -H 'DNT: 1'`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
@@ -159,7 +160,7 @@ func TestResumeLine(t *testing.T) {
 }
 
 // The line that resumes a worker of a shared crawl names its crawl and its
-// directory, and has no secret.
+// directory, and contains no secret.
 func TestResumeLineOfWorker(t *testing.T) {
 	o := new(options)
 	flags := crawlFlags(o)
@@ -171,8 +172,8 @@ func TestResumeLineOfWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := place{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name, Password: "hush"}}, names: &o.sharedFlags}
-	r := &running{plan: &plan{options: o, layers: l, place: at}, dir: "n.crawl/h-1"}
+	at := location{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name, Password: "hush"}}, names: &o.sharedFlags}
+	r := &running{plan: &plan{options: o, layers: l, location: at}, dir: "n.crawl/h-1"}
 	r.fed.All = true
 	want := program() + ` crawl --redis redis://u:@h,i:7/0 --name n --redis-password-file 'p w' --dir n.crawl/h-1 --max-queued 1k`
 	if got := r.resumeLine(fetcher.Stopped); got != want {
@@ -180,7 +181,8 @@ func TestResumeLineOfWorker(t *testing.T) {
 	}
 }
 
-// An end of the context before a crawl is an interruption, not a failure.
+// A context that ends before the crawl begins is an interruption, not a
+// failure.
 func TestInterruptedSeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--urls", "10k", "--retries", "0", "--robots", "ignore", "--delay", "0",
@@ -189,7 +191,7 @@ func TestInterruptedSeed(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stdin := readerFunc(func([]byte) (int, error) { cancel(); select {} }) // a terminal on which nobody types
+	stdin := readerFunc(func([]byte) (int, error) { cancel(); select {} }) // a terminal without input
 	var out, errs bytes.Buffer
 	if code := Run(ctx, []string{"seed", "--dir", dir, "--seeds", "-"}, stdin, &out, &errs); code != exitInt {
 		t.Errorf("exit code %d, want %d: %s%s", code, exitInt, &out, &errs)

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newConfig shows what a crawl with the same flags would use.
+// newConfig prints the settings that a crawl with the same flags would use.
 func newConfig(s streams) *cobra.Command {
 	o := new(options)
 	var asJSON bool
@@ -33,7 +33,7 @@ redis), --config FILE, CRAWLER_* environment, flag.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		p, err = o.resolve(cmd.Context(), cmd.Flags(), args)
-		if errors.Is(err, errNoCrawl) { // a new one then, of whatever seed
+		if errors.Is(err, errNoCrawl) { // then the settings of a new crawl
 			o.dirFlag = "HOST.crawl"
 			p, err = o.resolve(cmd.Context(), cmd.Flags(), args)
 		}
@@ -48,14 +48,14 @@ redis), --config FILE, CRAWLER_* environment, flag.`,
 	return cmd
 }
 
-// effective is a flag's value with where it came from.
+// effective is the value of a flag and its source.
 type effective struct {
 	Name   string `json:"-"`
 	Value  string `json:"value"`
 	Source string `json:"source"`
 }
 
-// effective returns all values in help's order.
+// effective returns all values in the order of help.
 func (p *plan) effective() (all []effective) {
 	p.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || slices.Contains([]string{"help", "json"}, f.Name) {
@@ -72,7 +72,7 @@ func (p *plan) effective() (all []effective) {
 			}
 		case "redis":
 			if e.Value != "" {
-				_, e.Value, _ = strings.Cut(p.place.String(), " on ")
+				_, e.Value, _ = strings.Cut(p.location.String(), " on ")
 			}
 		case "postgres":
 			if db, err := p.database(); err == nil && db != nil {
@@ -84,6 +84,8 @@ func (p *plan) effective() (all []effective) {
 				shown = append(shown, redacted(header))
 			}
 			e.Value = strings.Join(shown, ", ")
+		case "events":
+			e.Value, _ = shownSink(p.events.to)
 		case "proxy":
 			e.Value = withoutPassword(p.options.crawl.Requests.Proxy)
 		}
@@ -131,7 +133,7 @@ func (p *plan) printJSON(s streams) error {
 	return enc.Encode(map[string]any{"flags": flags, "hosts": hosts, "fields": groups, "canonical-form": p.canon.Form()})
 }
 
-// withoutPassword is a proxy's URL as it may be shown.
+// withoutPassword returns a proxy's URL without its password.
 func withoutPassword(proxy string) string {
 	u, err := url.Parse(proxy)
 	if err != nil {

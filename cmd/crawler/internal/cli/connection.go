@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// adoptEnvironment gives connection flags that are not on the command line the
-// values of their variables, and notes where each value came from.
+// adoptEnvironment sets connection flags that are not on the command line from the
+// environment, and notes the source of each value.
 func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names ...string) error {
 	if f.from == nil {
 		f.from = make(map[string]string)
@@ -35,9 +35,8 @@ func (f *postgresFlags) adoptEnvironment(flags *pflag.FlagSet, names ...string) 
 	return nil
 }
 
-// repeated reports whether a command line has to give a connection flag again.
-// The environment gives it to every command, the config file to those that
-// read it.
+// repeated reports whether a command line has to repeat a connection flag. Every
+// command reads the environment, but only some read the config file.
 func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	switch f.from[name] {
 	case "", fromFlag:
@@ -48,8 +47,8 @@ func (f *postgresFlags) repeated(name string, readsConfig bool) bool {
 	return !readsConfig
 }
 
-// connectionNotes say what the line that resumes needs and does not show: the
-// variables that it takes from the environment, and passwords.
+// connectionNotes returns what the resume command needs and does not contain:
+// variables of the environment, and passwords.
 func (f *sharedFlags) connectionNotes() (notes []string) {
 	var environ []string
 	for _, name := range connectionFlags {
@@ -125,7 +124,7 @@ func shownPostgres(dsn string) (shown string, secret bool) {
 	return target.String(), secret
 }
 
-// postgresSecrets are the parameters of a connection to Postgres that are secret.
+// postgresSecrets are the connection parameters of Postgres that are secret.
 var postgresSecrets = []string{"password", "sslpassword"}
 
 // shownKeywords is shownPostgres for keywords and values: host=h password='p w'.

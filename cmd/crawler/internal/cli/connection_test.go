@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher"
 )
 
-// The line that resumes names the user of each server, no password, and
-// nothing that the environment gives; the notes say where passwords come from.
+// The line that resumes a crawl names the user of each server, but no password
+// and no value from the environment. The notes say where passwords come from.
 func TestResumeLineOfConnections(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "p")
 	config := filepath.Join(t.TempDir(), "c.yaml")
@@ -26,7 +26,7 @@ func TestResumeLineOfConnections(t *testing.T) {
 	}
 	for _, test := range []struct {
 		environ, args []string
-		line          string // behind "crawler crawl"
+		line          string // after "crawler crawl"
 		notes         []string
 	}{
 		{
@@ -98,8 +98,8 @@ func TestResumeLineOfConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := place{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name}, Postgres: db}, names: &o.sharedFlags}
-		r := &running{plan: &plan{options: o, layers: l, place: at}, dir: "w"}
+		at := location{Location: crawl.Location{Redis: &crawl.Redis{URL: o.redis, Name: o.name}, Postgres: db}, names: &o.sharedFlags}
+		r := &running{plan: &plan{options: o, layers: l, location: at}, dir: "w"}
 		r.fed.All = true
 		if got, want := r.resumeLine(fetcher.Stopped), program()+" crawl "+test.line; got != want {
 			t.Errorf("%q:\ngot  %s\nwant %s", test.args, got, want)
@@ -114,8 +114,8 @@ func TestResumeLineOfConnections(t *testing.T) {
 	}
 }
 
-// A command that is no crawl leaves out what is in the environment, too, and
-// asks twice where each value came from.
+// A command other than crawl leaves out values from the environment, too, also
+// if it looks up twice where each value came from.
 func TestCommandLeavesOutTheEnvironment(t *testing.T) {
 	t.Setenv("CRAWLER_REDIS", "redis://u:hush@h")
 	f := new(sharedFlags)
@@ -135,7 +135,8 @@ func TestCommandLeavesOutTheEnvironment(t *testing.T) {
 	}
 }
 
-// No error about a URL has a part of its password, whatever is in that.
+// No error about a URL contains a part of its password, whatever the password
+// is.
 func TestPasswordsWithDelimiters(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, delimiter := range []string{"?", "#", "/", "@", "%", " ", ":", "\\", "[", "'"} {

@@ -13,10 +13,10 @@ import (
 )
 
 // console is the stderr of a crawl. On a terminal it ends in a live view, and
-// what is written goes above that; whole lines, please. It is safe for
-// concurrent use.
+// other lines are written above the view. Callers must write whole lines. It is
+// safe for concurrent use.
 type console struct {
-	live  *view.Live // nil: no terminal
+	live  *view.Live // nil means no terminal
 	quiet bool       // warnings and errors only
 	*sanitize.Writer
 }
@@ -28,12 +28,12 @@ func newConsole(w io.Writer) *console {
 	return &console{Writer: sanitize.NewWriter(sanitize.Unwrap(w))}
 }
 
-// newQuietConsole is for --quiet: no view, and no notices.
+// newQuietConsole returns a console for --quiet: without a view and without notices.
 func newQuietConsole(w io.Writer) *console {
 	return &console{quiet: true, Writer: sanitize.NewWriter(sanitize.Unwrap(w))}
 }
 
-// notices is for what is neither a warning nor an error.
+// notices returns the writer for lines that are neither warnings nor errors.
 func (c *console) notices() io.Writer {
 	if c.quiet {
 		return io.Discard
@@ -41,16 +41,16 @@ func (c *console) notices() io.Writer {
 	return c
 }
 
-// clear takes the live view away.
+// clear removes the live view.
 func (c *console) clear() {
 	if c.live != nil {
 		c.live.Clear()
 	}
 }
 
-// newLogger logs to w in a format of --log-format; text for people where they
-// watch. What servers say is escaped in each of them; JSON that is not for a
-// terminal is as encoding/json makes it.
+// newLogger logs to w in a format of --log-format, by default text for people on a
+// terminal. Text from servers is escaped in all formats, except in JSON that is not
+// for a terminal, which encoding/json escapes.
 func newLogger(w io.Writer, level, format string) *slog.Logger {
 	var lvl slog.Level
 	_ = lvl.UnmarshalText([]byte(level))
@@ -62,7 +62,7 @@ func newLogger(w io.Writer, level, format string) *slog.Logger {
 			w = sanitize.ForTerminal(sanitize.Unwrap(w))
 		}
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: lvl}))
-	case live: // its colours are not to be escaped, its values are
+	case live: // escape the values, but not the logger's own colours
 		return slog.New(tint.NewTextHandler(c.Unwrap(), &tint.Options{
 			Level: lvl, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "", ReplaceAttr: sanitize.Attr,
 		}))

@@ -7,10 +7,31 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// crashHook returns what ends the process like kill -9 the N-th time that a
-// point named in text is reached; nil without text.
+// addCrash declares --crash-at, for tests.
+func addCrash(f *pflag.FlagSet, at *string) {
+	f.StringVar(at, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
+	checkText(f, "crash-at", "POINT:N", func(text string) error {
+		_, err := crashHook(text)
+		return err
+	})
+	_ = f.MarkHidden("crash-at")
+}
+
+// crashAt has the process end where --crash-at says.
+func crashAt(text string) error {
+	die, err := crashHook(text)
+	crash.Hook(die)
+	return err
+}
+
+// crashHook returns a function that ends the process like kill -9 the N-th time
+// that the point named in text is reached, or nil if text is empty.
 func crashHook(text string) (func(string), error) {
 	if text == "" {
 		return nil, nil

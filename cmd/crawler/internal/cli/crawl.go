@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bloomfrontier/crawler/crawl"
-	"github.com/bloomfrontier/crawler/internal/crash"
+	"github.com/bloomfrontier/crawler/events"
 )
 
 func newCrawl(s streams) *cobra.Command {
@@ -49,20 +49,20 @@ them. --postgres has the URLs that --exact names, whatever becomes of Redis.`,
 	return cmd
 }
 
-// run crawls until an end.
+// run crawls until the queue is empty, a limit is reached or ctx ends.
 func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 	c := newConsole(s.err)
 	if p.quiet {
 		c = newQuietConsole(s.err)
 	}
 	s.err = c
-	config, files, err := p.runConfig(s)
+	config, files, err := p.runConfig(ctx, s)
 	if err != nil {
 		return usage(err)
 	}
 	defer func() { err = errors.Join(err, files.close()) }()
 	if p.stored == nil && p.seeds == "" {
-		if err := refuseAll(ctx, config, args); err != nil { // and leave no directory behind
+		if err := refuseAll(ctx, config, args); err != nil { // before a directory is created
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func (p *plan) run(ctx context.Context, args []string, s streams) (err error) {
 }
 
 // runConfig returns the config of a run, and the files that it appends to.
-func (p *plan) runConfig(s streams) (config crawl.Config, files runFiles, err error) {
+func (p *plan) runConfig(ctx context.Context, s streams) (config crawl.Config, files runFiles, err error) {
 	if config, err = p.config(); err != nil {
 		return config, files, err
 	}
@@ -119,11 +119,9 @@ func (p *plan) runConfig(s streams) (config crawl.Config, files runFiles, err er
 		level = "warn"
 	}
 	config.Logger = newLogger(s.err, level, p.logFormat)
-	die, err := crashHook(p.crashAt)
-	if err != nil {
+	if err := crashAt(p.crashAt); err != nil {
 		return config, files, err
 	}
-	crash.Hook(die)
 	if files.refused, err = openRefusals(p.refused); err != nil {
 		return config, files, err
 	}
@@ -138,13 +136,22 @@ func (p *plan) runConfig(s streams) (config crawl.Config, files runFiles, err er
 		}
 		config.Records.Stream = files.appended
 	}
+	if p.events.to == "" {
+		return config, files, nil
+	}
+	relay, err := p.events.config(ctx, s.out)
+	if err != nil {
+		return config, files, errors.Join(err, files.close())
+	}
+	config.Events, files.sink = &relay, relay.Sink
 	return config, files, nil
 }
 
-// runFiles are the files that a run appends to, beside those of the crawl.
+// runFiles are the files of the user that a run appends to.
 type runFiles struct {
-	appended *os.File    // of --out; nil: none
-	refused  *refusalLog // of --refused; nil: none
+	appended *os.File    // of --out; nil means none
+	refused  *refusalLog // of --refused; nil means none
+	sink     events.Sink // of --events; nil means none
 }
 
 func (f *runFiles) close() error {
@@ -152,10 +159,13 @@ func (f *runFiles) close() error {
 	if f.appended != nil {
 		err = errors.Join(err, f.appended.Close())
 	}
+	if f.sink != nil {
+		err = errors.Join(err, f.sink.Close())
+	}
 	return err
 }
 
-// refuseAll returns an error if none of seeds can be crawled.
+// refuseAll returns an error if every seed is refused.
 func refuseAll(ctx context.Context, config crawl.Config, seeds []string) error {
 	faults, err := config.CheckSeeds(ctx, seeds)
 	if err != nil {

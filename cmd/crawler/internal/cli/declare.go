@@ -14,20 +14,20 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// A flag of a crawl is declared once, in the function of its section: with its
-// name, its help, what it takes, and the field of crawl.Config that it sets. From
-// the name follow its environment variable (CRAWLER_NAME), its key in the config
-// file and, if it is fixed when the crawl is created, its setting in the crawl.
+// A flag of a crawl is declared once, in the function of its section: its name,
+// its help, its valid values, and the field of crawl.Config that it sets. The name
+// also gives the environment variable (CRAWLER_NAME), the key in the config file
+// and, if it is fixed when the crawl is created, the name of the stored setting.
 
-// fixedNames are the flags that are fixed when a crawl is created, with those that
-// are fixed in Redis only.
+// fixedNames are the flags that are fixed when a crawl is created, including those
+// that are fixed in Redis only.
 var fixedNames = func() []string {
 	every, redis, _ := crawl.SettingNames()
 	return slices.Concat(every, redis)
 }()
 
-// fixedValue is a flag for a setting that is no list. Package crawl has its texts
-// and its default.
+// fixedValue is a flag for a setting that is no list. Package crawl parses its text
+// and knows its default.
 type fixedValue struct {
 	fixed      *crawl.Fixed
 	name, kind string
@@ -46,8 +46,8 @@ func (v *fixedValue) String() string {
 // Set implements pflag.Value.
 func (v *fixedValue) Set(text string) error { return v.fixed.Set(v.name, text) }
 
-// fixed declares the flag of a setting. Its kind stands for its values in help:
-// one of pflag's types, or names to choose from.
+// fixed declares the flag of a setting. kind is its placeholder in help: one of
+// pflag's types, or the names to choose from.
 func (o *options) fixed(f *pflag.FlagSet, name, kind, help string) *fixedFlag {
 	flag := f.VarPF(&fixedValue{&o.crawl.Fixed, name, kind}, name, "", help)
 	if kind == "bool" {
@@ -70,17 +70,17 @@ type fixedFlag struct {
 	name string
 }
 
-// want has the flag refuse a value unless good reports true when it is set.
+// want makes the flag refuse a value unless good returns true after it was set.
 func (f *fixedFlag) want(words string, good func() bool) { restrict.Flag(f.set, f.name, words, good) }
 
-// within has the flag refuse what is not from least to most. Of the values of
-// field that ask for none, which are below 0, it refuses those beyond none.
+// within makes the flag refuse values outside least to most. Negative values of
+// field mean none; those below none are refused.
 func within[T cmp.Ordered](f *fixedFlag, field *T, none, least, most T, words string) {
 	f.want(words, func() bool { return *field == none || least <= *field && *field <= most })
 }
 
-// number declares a flag that sets a field of the config, of one of pflag's own
-// types. Its value is from least to most; 0 is kept as none.
+// number declares a flag that sets a field of the config of one of pflag's own
+// types. Its value is from least to most; 0 is stored as none.
 func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T, name string, def T, help string, least, most T, words string) {
 	switch field := any(field).(type) {
 	case *int:
@@ -97,7 +97,7 @@ func number[T int | float64 | time.Duration](f *pflag.FlagSet, field *T, none T,
 	}
 }
 
-// zeroIs is a flag for a field in which 0 means unset: 0 is kept as none.
+// zeroIs is a flag for a field in which 0 means unset: a 0 is stored as none.
 type zeroIs[T int | float64 | time.Duration] struct {
 	pflag.Value
 	field *T

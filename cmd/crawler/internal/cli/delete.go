@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newDelete removes a shared crawl.
+// newDelete removes a crawl from Redis.
 func newDelete(s streams) *cobra.Command {
 	var shared sharedFlags
 	var yes bool
@@ -57,11 +57,11 @@ that.`,
 	return cmd
 }
 
-// confirm has a person type the crawl's name.
-func (s streams) confirm(ctx context.Context, at *place) error {
+// confirm asks the user to type the crawl's name.
+func (s streams) confirm(ctx context.Context, at *location) error {
 	in, ok := s.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return usage(errors.New("nobody to ask: --yes removes it"))
+		return usage(errors.New("deletion is not confirmed: type the name on a terminal, or use --yes"))
 	}
 	fmt.Fprintf(s.err, "This removes %s for good. Type its name to go on: ", at)
 	line, _ := bufio.NewReader(interruptible(ctx, in)).ReadString('\n')

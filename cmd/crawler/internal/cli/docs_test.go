@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -38,8 +39,8 @@ func blocks(t *testing.T, name, language string) (all []string) {
 	return all
 }
 
-// The code in README and in the guide to the library is code that is compiled: it
-// stands, one level deeper or two, in an example.
+// The code in README and in the guide to the library is compiled: it is part of
+// an example, one or two levels deeper.
 func TestReadmeQuotesExamples(t *testing.T) {
 	var examples strings.Builder
 	for _, name := range []string{
@@ -77,7 +78,7 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// The command lines in the documents have commands and flags that exist.
+// The commands and flags of the command lines in the documents exist.
 func TestDocumentedCommands(t *testing.T) {
 	lines := 0
 	for _, page := range pages(t) {
@@ -111,12 +112,17 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// Every flag that prose names exists in some command.
+// Every flag that prose names is a flag of some command.
 func TestDocumentedFlags(t *testing.T) {
 	known := make(map[string]bool)
-	for _, cmd := range newRoot(streams{}).Commands() {
+	var note func(cmd *cobra.Command)
+	note = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		for _, below := range cmd.Commands() {
+			note(below)
+		}
 	}
+	note(newRoot(streams{}))
 	for _, page := range pages(t) {
 		for _, found := range regexp.MustCompile("`--([a-z][a-z-]*)").FindAllStringSubmatch(readText(t, page), -1) {
 			if !known[found[1]] {
@@ -126,7 +132,7 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 }
 
-// The config files in the documents are some.
+// The config files in the documents are valid.
 func TestDocumentedConfig(t *testing.T) {
 	var configs []string
 	for _, page := range pages(t) {
@@ -149,7 +155,7 @@ func TestDocumentedConfig(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := (&plan{options: o, layers: l, place: inDirectory("x.crawl")}).check(); err != nil {
+		if err := (&plan{options: o, layers: l, location: inDirectory("x.crawl")}).check(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -190,8 +196,8 @@ func hasTest(t *testing.T, folder, name string) bool {
 	return false
 }
 
-// TestDockerfileBuildsThisModule: the image compiles with a Go that the module
-// accepts, by a target that the Makefile has.
+// TestDockerfileBuildsThisModule: the image compiles with a Go version that
+// go.mod accepts, by a target of the Makefile.
 func TestDockerfileBuildsThisModule(t *testing.T) {
 	image, wanted := readText(t, "Dockerfile"), readText(t, "go.mod")
 	from := regexp.MustCompile(`(?m)^FROM golang:(\S+) AS build$`).FindStringSubmatch(image)

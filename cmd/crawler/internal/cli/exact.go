@@ -7,33 +7,37 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// checkTier returns the faults of flags that want a Postgres, and of one that
-// nothing wants.
-func (o *options) checkTier() (errs []error) {
+// checkExact returns an error for each flag that needs a Postgres, and for a
+// Postgres that no flag needs.
+func (o *options) checkExact() (errs []error) {
 	switch {
 	case o.crawl.Fixed.Sink == "postgres" && o.postgres == "":
-		errs = append(errs, errors.New("--sink postgres wants --postgres"))
+		errs = append(errs, errors.New("--sink postgres needs --postgres"))
 	case o.crawl.Fixed.Sink == "postgres" && o.crawl.Records.Links:
-		errs = append(errs, errors.New("--links wants records in files: leave out --sink postgres"))
+		errs = append(errs, errors.New("--links needs records in files: leave out --sink postgres"))
 	case o.crawl.Fixed.Sink != "postgres" && o.postgres != "" && o.redis == "":
-		errs = append(errs, errors.New("--postgres without --redis wants --sink postgres: the exact keys of a crawl in a directory are there"))
+		errs = append(errs, errors.New("--postgres without --redis needs --sink postgres: the exact keys of a crawl in a directory are there"))
+	}
+	if o.crawl.Fixed.CDC == crawl.On && o.crawl.Fixed.Sink != "postgres" {
+		errs = append(errs, errors.New("--cdc needs --sink postgres: it captures the rows of records"))
 	}
 	if len(o.crawl.Fixed.Windows) > 0 && o.redis != "" && o.postgres == "" {
-		errs = append(errs, errors.New("--window with --redis wants --postgres: Redis does not note when a URL was finished"))
+		errs = append(errs, errors.New("--window with --redis needs --postgres: Redis does not note when a URL was finished"))
 	}
 	return errs
 }
 
-// parseWindows returns the windows that --window names, by the rules of --exact.
+// parseWindows parses --window with the classes of --exact.
 func (o *options) parseWindows() (exact.Windows, error) {
 	return exact.ParseWindows(strings.Join(o.crawl.Fixed.Windows, ","), o.exact.Rules)
 }
 
-// ruleList is a flag for rules of the exact tier, as package exact reads them.
-// Each may have the name of its class before it: "gov: host=*.gov".
+// ruleList is a flag for the rules of exact URLs, in the syntax of package exact.
+// The name of its class may stand before a rule: "gov: host=*.gov".
 type ruleList struct{ *exact.Rules }
 
 var _ pflag.SliceValue = (*ruleList)(nil)
@@ -41,7 +45,7 @@ var _ pflag.SliceValue = (*ruleList)(nil)
 func (l *ruleList) Type() string { return "RULES" }
 
 func (l *ruleList) String() string {
-	if l.Rules == nil { // pflag asks a zero list
+	if l.Rules == nil { // pflag calls String of a zero value
 		return ""
 	}
 	return l.Rules.String()
@@ -51,7 +55,7 @@ func (l *ruleList) Set(text string) error { return l.Replace([]string{text}) }
 
 func (l *ruleList) Append(text string) error { return l.Replace(append(l.GetSlice(), text)) }
 
-// Replace implements pflag.SliceValue: each text is one named rule, or a list of
+// Replace implements pflag.SliceValue. Each text is one named rule, or a list of
 // rules without names.
 func (l *ruleList) Replace(texts []string) error {
 	made, err := exact.ParseTexts(texts)
@@ -73,8 +77,8 @@ func (l *ruleList) GetSlice() []string {
 	return texts
 }
 
-// ruleTexts returns what the config file has for --exact: a list of rules, of
-// which any can be "NAME: RULE".
+// ruleTexts returns the value of --exact in the config file: a list of rules, each of
+// which may be "NAME: RULE".
 func ruleTexts(node *yaml.Node) (texts []string, err error) {
 	items := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {
@@ -99,8 +103,8 @@ func ruleTexts(node *yaml.Node) (texts []string, err error) {
 	return texts, nil
 }
 
-// windowTexts returns what the config file has for --window: classes with times,
-// or what the flag takes.
+// windowTexts returns the value of --window in the config file: classes with times,
+// or the text of the flag.
 func windowTexts(node *yaml.Node) (texts []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)

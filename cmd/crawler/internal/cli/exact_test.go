@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Every fault of the flags of the exact tier is one clear line.
+// Every fault of the flags for exact keys is reported in one clear line.
 func TestExactFlagFaults(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -80,35 +80,9 @@ func TestExactConfig(t *testing.T) {
 	}
 }
 
-// A crawl of an earlier version has no rules among its settings: it is resumed
-// with the default, and refused with others.
-func TestExactOfAnOlderCrawl(t *testing.T) {
-	address := site(t)
-	dir := crawled(t, address, "--max-depth", "0", "http://a.test/")
-	card := filepath.Join(dir, crawlFile)
-	text, err := os.ReadFile(card)
-	if err != nil {
-		t.Fatal(err)
-	}
-	older := strings.Replace(string(text), `    "exact": "[\"seeds\"]",`+"\n", "", 1)
-	if older == string(text) {
-		t.Fatalf("%s has no rules", text)
-	}
-	if err := os.WriteFile(card, []byte(older), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, errs := run(t, "", "crawl", "--dir", dir, "--connect-to", "*.test="+address); code != exitOK {
-		t.Errorf("exit code %d: %s", code, errs)
-	}
-	code, _, errs := run(t, "", "crawl", "--dir", dir, "--exact", "all")
-	if code != exitUsage || !strings.Contains(errs, "--exact") {
-		t.Errorf("with other rules: exit code %d: %s", code, errs)
-	}
-}
-
-// A window that is over lets a seed be fetched again, once, and explain says
-// why a URL is exact.
-func TestWindow(t *testing.T) {
+// A seed whose window has ended is fetched again, once, and explain says why a
+// URL is exact.
+func TestWindowOfSeed(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "0", "--exact", "first: host=a.test", "--window", "first=1s", "http://a.test/ok")
 	again := func(args ...string) string {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Exit codes, as `crawler help exit-codes` has them.
+// Exit codes, which `crawler help exit-codes` describes.
 const (
 	exitOK        = 0   // the frontier is empty, or a limit was reached
 	exitFailed    = 1   // could not go on, or a promise is broken
@@ -45,7 +45,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func usage(err error) error { return &exitError{exitUsage, err} }
 
-// streams are what a command talks to.
+// streams are the standard streams of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer

@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/explain.txt and "+flagsPage+" anew")
 
-// site answers as its paths say, for any host but dead.test, which never does,
-// and dying.test, which does not for long.
+// site answers by path, for any host except dead.test, which never answers, and
+// dying.test, which answers only at first.
 func site(t *testing.T) (address string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host == "dead.test" || r.Host == "dying.test" && r.URL.Path != "/robots.txt" && r.URL.Path != "/a" {
@@ -74,8 +74,8 @@ func crawled(t *testing.T, address string, args ...string) (dir string) {
 	return dir
 }
 
-// TestExplain explains, by the command, a URL of each fate.
-func TestExplain(t *testing.T) {
+// TestExplainEachState runs explain for a URL in each state.
+func TestExplainEachState(t *testing.T) {
 	address := site(t)
 	small := crawled(t, address, "--max-depth", "1", "--exclude", "/excl", "http://a.test/")
 	wide := crawled(t, address, "--scope", "any", "--max-depth", "1", "--dead-after", "2", "--backoff", "1ms", "--backoff-max", "1ms",
@@ -138,7 +138,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// steady replaces what differs from run to run.
+// steady replaces values that differ from run to run.
 func steady(text string) string {
 	for _, r := range []struct{ pattern, by string }{
 		{`\b[0-9a-f]{32}\b`, "FINGERPRINT"},
@@ -155,10 +155,10 @@ func steady(text string) string {
 	return text
 }
 
-// TestExplainTestWeb explains what became of a web with all hardships: some URLs
-// of each outcome, by a crawl that ended.
+// TestExplainTestWeb explains URLs of a finished crawl of a web with all
+// hardships: some URLs of each outcome.
 func TestExplainTestWeb(t *testing.T) {
-	hardships, err := testweb.ParseHardships("4xx,5xx,reset,redirects,robots,types,dead") // the quick ones
+	hardships, err := testweb.ParseHardships("4xx,5xx,reset,redirects,robots,types,dead") // only quick hardships
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,8 @@ has such in it; bring those of other machines here first.
 
 Some URL may have been fetched and not completed when its worker died. With
 --redis and --name the crawl says which still wait to be fetched again, and
-those have no record yet; the default DIR is then ./NAME.crawl. Nobody should
-work on the crawl meanwhile. With --sink postgres the records come from there.`,
+those have no record yet; the default DIR is then ./NAME.crawl. No worker should
+run meanwhile. With --sink postgres the records come from there.`,
 		Example: `  crawler export --redis redis://10.0.0.5 --name archive archive.crawl > pages.jsonl
   crawler export archive.crawl other-machine/archive.crawl > pages.jsonl`,
 		DisableFlagsInUseLine: true,
@@ -51,7 +51,7 @@ work on the crawl meanwhile. With --sink postgres the records come from there.`,
 			return usage(err)
 		}
 		if at == nil {
-			at = new(place)
+			at = new(location)
 			if len(args) == 0 {
 				return usage(errors.New("no records: name the directories of workers, or --redis and --name"))
 			}

@@ -15,12 +15,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// flagError marks what is wrong with a flag of the command line.
+// flagError marks the error of a flag of the command line.
 type flagError struct{ error }
 
-// flagFaults returns everything that is wrong with a command line of which a
-// flag is: parsing ends at the first fault, so it is done again without that,
-// until the command can check what is left.
+// flagFaults returns all faults of a command line with a faulty flag. Parsing ends
+// at the first fault, so it is repeated without that flag, until the command can
+// check the rest.
 func flagFaults(ctx context.Context, s streams, args []string) (faults []error) {
 	for {
 		root := newRoot(s)
@@ -82,7 +82,7 @@ func withoutFlag(args []string, err error) (rest []string, found bool) {
 	return args, false
 }
 
-// flagFault says in one line what is wrong with a flag on cmd's command line.
+// flagFault describes a fault of a flag of cmd in one line.
 func flagFault(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := invalid.GetFlag()
@@ -95,7 +95,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if shorts := unknown.GetSpecifiedShortnames(); shorts != "" {
-			if len(shorts) > 1 { // -max-depth: it was meant as one
+			if len(shorts) > 1 { // -max-depth, which was meant as --max-depth
 				return fmt.Errorf("unknown flag: -%s%s", shorts, didYouMean("--", shorts, flagNames(cmd.Flags())))
 			}
 			return fmt.Errorf("unknown flag: -%s", shorts)
@@ -109,25 +109,25 @@ func flagFault(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// secretFlags have values that may hold a password or a token. Their values are
-// not shown.
-var secretFlags = []string{"header", "proxy", "redis", "postgres"}
+// secretFlags are flags whose values may hold a password or a token, and are not
+// shown.
+var secretFlags = []string{"header", "proxy", "redis", "postgres", "to", "events"}
 
-// badValue says in one line that a flag cannot be text, and what it can be.
-// where is what set the flag: --delay, CRAWLER_DELAY or config.yaml:3: delay.
+// badValue describes in one line why a flag cannot have a value, and what it takes.
+// where is the source of the value: --delay, CRAWLER_DELAY or config.yaml:3: delay.
 func badValue(where string, flag *pflag.Flag, text string, err error) error {
 	separator, want := ", ", wanted(flag.Value.Type(), err)
 	if !strings.HasPrefix(want, "want ") {
 		separator = ": "
 	}
 	if slices.Contains(secretFlags, flag.Name) {
-		return fmt.Errorf("%s has another form%s%s (its value is not shown, as it may be secret)", where, separator, want)
+		return fmt.Errorf("%s is malformed%s%s (its value is not shown, as it may be secret)", where, separator, want)
 	}
 	return fmt.Errorf("%s is %q%s%s", where, text, separator, want)
 }
 
-// wanted says what a flag of a type takes. Values of our own say it themselves,
-// in the error of Set.
+// wanted describes what a flag of a type takes. The error of Set of our own types
+// contains it.
 func wanted(kind string, err error) string {
 	said := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if strings.HasPrefix(said, "want ") {
@@ -148,8 +148,8 @@ func wanted(kind string, err error) string {
 	return said
 }
 
-// argumentFault says in one line what is wrong with an argument that cmd does
-// not take; err is cobra's.
+// argumentFault describes in one line an argument that cmd does not take. err is
+// the error of cobra.
 func argumentFault(cmd *cobra.Command, err error) error {
 	var name string
 	if _, scan := fmt.Sscanf(err.Error(), "unknown command %q", &name); scan != nil {
@@ -187,9 +187,9 @@ func flagNames(flags *pflag.FlagSet) (names []string) {
 // maxSuggested is how many names are suggested at most.
 const maxSuggested = 3
 
-// didYouMean ends a message about an unknown name with those of names that are
-// close to it, each behind prefix: names that contain it or begin alike, and
-// names that differ in two letters or a third of them.
+// didYouMean ends a message about an unknown name with similar names, each after
+// prefix: names that contain it or begin alike, and names that differ in two letters
+// or a third of them.
 func didYouMean(prefix, unknown string, names []string) string {
 	type candidate struct {
 		name     string
@@ -214,8 +214,8 @@ func didYouMean(prefix, unknown string, names []string) string {
 	return ", did you mean " + strings.Join(suggested, " or ") + "?"
 }
 
-// editDistance returns how many letters must be added, removed or replaced to
-// make b of a.
+// editDistance returns how many letters must be added, removed or replaced to turn
+// a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1) // the distances of a[:i] to each b[:j]
 	for j := range row {

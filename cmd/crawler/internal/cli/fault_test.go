@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Wrong input is one line: where it stands, what was given, what would be right.
+// Wrong input is reported in one line: its place, the given value, and what
+// would be right.
 func TestWrongInput(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
@@ -53,10 +54,10 @@ func TestWrongInput(t *testing.T) {
 		{"crawl --insecure-host a.test:443 a.test", "", `--insecure-host is "a.test:443", want a host without a port`},
 		{"crawl --insecure-host https://a.test a.test", "", `--insecure-host is "https://a.test", want a host without a port`},
 		{"crawl --include ( a.test", "", `--include is "(", want a regular expression: error parsing regexp`},
-		{"crawl -H Bearer-geheim a.test", "", `--header has another form, want 'NAME: VALUE'`},
-		{"crawl --proxy ftp://u:geheim@h a.test", "", `--proxy has another form, want http, https or socks5, then`},
-		{"crawl --redis http://:geheim@h --name x a.test", "", `--redis has another form, want redis://`},
-		{"status --postgres mysql://u:geheim@h", "", `--postgres has another form, want postgres://`},
+		{"crawl -H Bearer-geheim a.test", "", `--header is malformed, want 'NAME: VALUE'`},
+		{"crawl --proxy ftp://u:geheim@h a.test", "", `--proxy is malformed, want http, https or socks5, then`},
+		{"crawl --redis http://:geheim@h --name x a.test", "", `--redis is malformed, want redis://`},
+		{"status --postgres mysql://u:geheim@h", "", `--postgres is malformed, want postgres://`},
 		{"crawl --seeds http://a.test/", "", `--seeds is "http://a.test/", want a file with one URL a line; a URL is an argument`},
 		{"crawl --seeds none a.test", "", `--seeds is "none", want a file with one URL a line: no such file`},
 		{"crawl --config seeds.yaml", "", `seeds.yaml:2: seeds is "http://a.test/,http://b.test/", want a file with one URL a line`},
@@ -80,7 +81,7 @@ func TestWrongInput(t *testing.T) {
 		{"size --delay 1", "", `--delay is "1", want a time of 0 or more`},
 		{"size --block 65", "", `--block is "65", want a multiple of 32`},
 		{"bench --budget 1", "", `--budget is "1", want a time of more than 0`},
-		{"bench --redis redis", "", `--redis has another form, want redis://`},
+		{"bench --redis redis", "", `--redis is malformed, want redis://`},
 		{"testweb --hosts 0", "", `--hosts is "0", want a whole number from 1`},
 		{"testweb --listen 8080", "", `--listen is "8080", want ADDR:PORT`},
 		{"crawl seeds.txt", "", `argument "seeds.txt" is a file here, want --seeds seeds.txt to read seeds from it`},
@@ -94,11 +95,11 @@ func TestWrongInput(t *testing.T) {
 
 		{"crawl a.test", "CRAWLER_DELAY=1", `CRAWLER_DELAY is "1", want a time of 0 or more`},
 		{"crawl a.test", "CRAWLER_TYPES=text/html,foo", `CRAWLER_TYPES is "text/html,foo", want content types`},
-		{"crawl a.test", "CRAWLER_PROXY=u:geheim@h", `CRAWLER_PROXY has another form, want http, https or socks5`},
+		{"crawl a.test", "CRAWLER_PROXY=u:geheim@h", `CRAWLER_PROXY is malformed, want http, https or socks5`},
 		{"crawl a.test", "CRAWLER_DELAYS=1s", `CRAWLER_DELAYS names no flag of crawl, did you mean CRAWLER_DELAY?`},
-		{"crawl a.test", "CRAWLER_PARTITIONS=3", `CRAWLER_PARTITIONS is of a crawl in Redis`},
+		{"crawl a.test", "CRAWLER_PARTITIONS=3", `CRAWLER_PARTITIONS is for a crawl in Redis`},
 		{"crawl --backoff 1h a.test", "CRAWLER_BACKOFF_MAX=1m", `CRAWLER_BACKOFF_MAX is 1m0s, want at least the 1h0m0s of --backoff`},
-		{"status", "CRAWLER_REDIS=geheim", `CRAWLER_REDIS has another form, want redis://`},
+		{"status", "CRAWLER_REDIS=geheim", `CRAWLER_REDIS is malformed, want redis://`},
 	} {
 		t.Run(test.line+" "+test.env, func(t *testing.T) {
 			if name, value, ok := strings.Cut(test.env, "="); ok {
@@ -120,8 +121,8 @@ func TestWrongInput(t *testing.T) {
 	}
 }
 
-// Each flag of each command that does not take any text refuses what is no value
-// of it in the same form, and never in the words of a parser of Go.
+// Each flag of each command refuses an invalid value in the same form, unless
+// it takes any text, and never with the words of a Go parser.
 func TestEachFlagSaysWhatItWants(t *testing.T) {
 	anyText := regexp.MustCompile("(?i)file|dir|name|`log`|`host` key|where|parameter|url or address|system's")
 	var visit func(cmd *cobra.Command)
@@ -145,7 +146,7 @@ func testFlag(t *testing.T, cmd *cobra.Command, f *pflag.Flag, anyText *regexp.R
 		}
 		return
 	}
-	good := regexp.MustCompile(`^--` + f.Name + ` (is "\\x01\("|has another form)(, want |: ).+$`)
+	good := regexp.MustCompile(`^--` + f.Name + ` (is "\\x01\("|is malformed)(, want |: ).+$`)
 	parser := regexp.MustCompile(`strconv|parsing "|time:|invalid argument|get:|testweb:`)
 	if said := badValue("--"+f.Name, f, "\x01(", err).Error(); !good.MatchString(said) || parser.MatchString(said) {
 		t.Errorf("%s: %s", cmd.Name(), said)

@@ -14,14 +14,14 @@ import (
 // seedBatch is how many seeds are offered at once.
 const seedBatch = 500
 
-// seeder is what takes seeds: a crawl.Handle.
+// seeder adds seeds: a crawl.Handle.
 type seeder interface {
 	Seed(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 	SeedChecked(ctx context.Context, seeds []string) ([]crawl.SeedAnswer, error)
 }
 
-// offer adds seeds, again until the store can be asked, or ctx ends; with check
-// their names are looked up first.
+// offer adds seeds. It repeats the call until the store is available or ctx ends.
+// With check, the names of hosts are looked up first.
 func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.Writer) (answers []crawl.SeedAnswer, err error) {
 	call := h.Seed
 	if check {
@@ -34,9 +34,8 @@ func offer(ctx context.Context, h seeder, seeds []string, check bool, stderr io.
 	return answers, err
 }
 
-// untilAvailable calls again while the store cannot be asked, and says once that
-// what waits: a Redis that is away for a minute is no end of a crawl that is
-// still being fed.
+// untilAvailable repeats a call until the store is available. It reports once that
+// waits waits: an outage of a minute must not end a crawl that still reads seeds.
 func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call func() error) error {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
 	for wait := least; ; wait = min(2*wait, most) {
@@ -55,8 +54,7 @@ func untilAvailable(ctx context.Context, stderr io.Writer, waits string, call fu
 	}
 }
 
-// feed offers all seeds of r. Seeds that are refused are reported at once, and
-// do not end it.
+// feed adds all seeds of r. It reports each refused seed at once, and goes on.
 func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl.SeedCounts, error) {
 	var counts crawl.SeedCounts
 	var batch []seedLine
@@ -111,8 +109,8 @@ func feed(ctx context.Context, r *seedReader, h seeder, stderr io.Writer) (crawl
 	}
 }
 
-// waits reports whether the next line may take a while: then what was read is
-// offered first. A pipe of seeds may stay open for hours.
+// waits reports whether the next line may take a while. Then the lines read so far
+// are added first. A pipe of seeds may stay open for hours.
 func (r *seedReader) waits() bool {
 	return r.name == "stdin" && len(r.args) == 0 && (r.lines == nil || r.lines.Buffered() == 0)
 }

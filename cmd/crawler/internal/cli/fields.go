@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 )
 
-// checkField refuses a wrong --field, with the character that is wrong.
+// checkField returns an error for an invalid --field, with the position of the fault.
 func checkField(text string) error {
 	err := fields.Check(text)
 	if fault, is := errors.AsType[*fields.SyntaxError](err); is {
@@ -20,8 +20,8 @@ func checkField(text string) error {
 	return err
 }
 
-// fieldTexts returns what the config file has for --field: names with sources, or
-// what the flag takes.
+// fieldTexts returns the value of --field in the config file: names with sources, or
+// the text of the flag.
 func fieldTexts(node *yaml.Node) (texts []string, err error) {
 	if node.Kind != yaml.MappingNode {
 		return scalars(node)
@@ -35,7 +35,7 @@ func fieldTexts(node *yaml.Node) (texts []string, err error) {
 	return texts, nil
 }
 
-// readFields takes the config file's fields: a list of patterns of URLs, each with
+// readFields reads the fields of the config file: a list of URL patterns, each with
 // its fields.
 func (l *layers) readFields(name string, node *yaml.Node) error {
 	const want = `want a list of "url: REGEXP" with "fields:", which are names with sources`

@@ -6,7 +6,7 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/cli/size"
 )
 
-// liveFilter is what `crawler size --dir` asks for.
+// liveFilter implements `crawler size --dir`.
 func (s streams) liveFilter(ctx context.Context, dir string) (live size.Live, err error) {
 	at, err := directoryOf(dir)
 	if err != nil {

@@ -17,28 +17,27 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/fetcher/get"
-	"github.com/bloomfrontier/crawler/frontier"
 	"github.com/bloomfrontier/crawler/frontier/canon"
 	"github.com/bloomfrontier/crawler/frontier/politeness"
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// options are what the flags of a crawl set: a crawl.Config, and what the command
-// itself does.
+// options are the values of the flags of a crawl: a crawl.Config, and the options of
+// the command itself.
 type options struct {
-	crawl crawl.Config // but for what config adds to it
+	crawl crawl.Config // except what config adds to it
 
 	// of the config, as text
-	fields      []string
-	exact       ruleList
-	form        form.Flags
-	formVersion int // of the canonical form of the crawl that exists; 0: the newest
-	headers     []string
-	connectTo   []string
-	allowNet    []string
-	fastLinks   bool
-	memory      human.Bytes // half of it is Config.Memory
-	trust       trustOptions
+	fields    []string
+	exact     ruleList
+	form      form.Flags
+	headers   []string
+	connectTo []string
+	allowNet  []string
+	fastLinks bool
+	memory    human.Bytes // half of it is Config.Memory
+	trust     trustOptions
+	events    eventFlags // Config.Events
 
 	// where the crawl is
 	sharedFlags
@@ -61,18 +60,19 @@ type options struct {
 	pprof      bool
 }
 
-// toFiles is --out for records in the crawl's own files alone.
+// toFiles is the value of --out for records in the crawl's own files only.
 const toFiles = "file"
 
-// newFlags returns the flags of a crawl with their defaults, by the headings
-// that help has them under. The flags of a section are in help's order.
+// newFlags returns the flags of a crawl with their defaults, by the headings of
+// help. The flags of a section are in the order of help.
 func (o *options) newFlags() []section {
 	o.crawl.Fixed = crawl.DefaultFixed()
 	sections := []section{
 		{title: "Seeds and output", declare: o.outputFlags}, {title: dataSection, declare: o.dataFlags}, {title: "Scope", declare: o.scopeFlags},
 		{title: "Politeness", declare: o.politeFlags}, {title: requestSection, declare: o.requestFlags},
 		{title: "Filter and canonical form", declare: o.filterFlags}, {title: "URLs that must not be dropped", declare: o.exactFlags},
-		{title: "A crawl that workers share", declare: o.sharedCrawlFlags}, {title: "This run", declare: o.runFlags},
+		{title: "A crawl that workers share", declare: o.sharedCrawlFlags},
+		{title: "Events", declare: func(f *pflag.FlagSet) { o.events.addTo(f, "events-") }}, {title: "This run", declare: o.runFlags},
 	}
 	for i := range sections {
 		sec := &sections[i]
@@ -97,7 +97,7 @@ func (o *options) outputFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "config", "", "read flags from a YAML `FILE`")
 }
 
-// Headings of flags that crawler try has, too.
+// Headings of flags that crawler try also has.
 const (
 	dataSection    = "Data of pages"
 	requestSection = "Requests"
@@ -215,7 +215,7 @@ func (o *options) requestFlags(f *pflag.FlagSet) {
 
 func (o *options) filterFlags(f *pflag.FlagSet) {
 	c := &o.crawl.Fixed
-	within(o.fixed(f, "urls", "N", "URLs that the filter is sized for"), &c.FilterURLs, 1, 1, maxURLs, "a whole number from 1 to 1e12, such as 250000, 10M or 1e9")
+	within(o.fixed(f, "urls", "N", "URLs that the filter is sized for"), &c.FilterCapacity, 1, 1, maxURLs, "a whole number from 1 to 1e12, such as 250000, 10M or 1e9")
 	within(o.fixed(f, "fpr", "P", "probability that a new URL is taken for a known one"),
 		&c.FPR, leastRate, leastRate, 1, "a probability from 1e-12 to 0.99, such as 1e-6, 0.1% or '1 in 1000000'")
 	o.fixed(f, "growth", "on|off", "add layers beyond --urls, so that --fpr holds").want("on or off", func() bool { return true })
@@ -227,6 +227,7 @@ func (o *options) exactFlags(f *pflag.FlagSet) {
 	f.Var(&o.exact, "exact", "`RULES`: which URLs no false positive may drop: none, or some of seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all")
 	f.StringArrayVar(&o.crawl.Fixed.Windows, "window", nil, "`CLASS=TIME`: finished URLs of an exact class are new again after TIME, as in seeds=24h (repeatable); fixed where Postgres has the keys")
 	o.fixed(f, "sink", "jsonl|postgres", "`WHERE`: records are lines of pages.jsonl, or rows of --postgres")
+	o.fixed(f, "cdc", "bool", "write each record of --sink postgres as an event for change data capture too")
 	f.BoolVar(&o.noMigrate, "no-migrate", false, "leave the schema in Postgres as it is; crawler migrate brings it up to date")
 }
 
@@ -264,23 +265,19 @@ func (o *options) runFlags(f *pflag.FlagSet) {
 		return nil
 	})
 	f.BoolVar(&o.pprof, "pprof", false, "serve profiles of the process with --admin, too, in /debug/pprof/")
-	f.StringVar(&o.crashAt, "crash-at", "", "end like kill -9 at the N-th `POINT:N`; for tests")
-	checkText(f, "crash-at", "POINT:N", func(text string) error {
-		_, err := crashHook(text)
-		return err
-	})
+	addCrash(f, &o.crashAt)
 	number(f, &o.crawl.Tests.CheckpointAdds, 0, "checkpoint-adds", 0, "write the filter to disk after so many added URLs; for tests",
 		0, math.MaxInt, "a whole number of 0 or more")
 	f.StringVar(&o.cpuProfile, "cpu-profile", "", "write a CPU profile of this run to `FILE`")
 	f.DurationVar(&o.crawl.Tests.LeaseTTL, "lease-time", 0, "how long a worker may hold a host; for tests")
 	restrict.Flag(f, "lease-time", "0, or a time of 2s or more", func() bool { return o.crawl.Tests.LeaseTTL == 0 || o.crawl.Tests.LeaseTTL >= 2*time.Second })
-	for _, name := range []string{"crash-at", "checkpoint-adds", "cpu-profile", "lease-time"} {
+	for _, name := range []string{"checkpoint-adds", "cpu-profile", "lease-time"} {
 		_ = f.MarkHidden(name)
 	}
 }
 
-// checkText has a flag refuse text in which fault finds a fault. The message says
-// what it takes.
+// checkText makes a flag refuse text for which fault returns an error. The message
+// is "want " and want.
 func checkText(f *pflag.FlagSet, name, want string, fault func(text string) error) {
 	restrict.Check(f, name, func(text string) error {
 		if fault(text) != nil {
@@ -290,15 +287,12 @@ func checkText(f *pflag.FlagSet, name, want string, fault func(text string) erro
 	})
 }
 
-// adoptForm takes the version of the canonical form from the settings of an
-// existing crawl.
-func (o *options) adoptForm(stored frontier.Settings, crawl string) (err error) {
-	form, found := stored[formSetting]
-	if !found {
-		return nil
-	}
-	if o.formVersion, err = canon.VersionOf(form); err != nil {
-		return fmt.Errorf("%s: %w", crawl, err)
+// checkForm refuses an existing crawl whose canonical form this program does not have.
+func (p *plan) checkForm() error {
+	if form, found := p.stored[formSetting]; found {
+		if err := canon.CheckForm(form); err != nil {
+			return fmt.Errorf("%s: %w", p.location, err)
+		}
 	}
 	return nil
 }
@@ -306,7 +300,6 @@ func (o *options) adoptForm(stored frontier.Settings, crawl string) (err error) 
 // canonOptions returns the canonical form that the flags ask for.
 func (o *options) canonOptions() canon.Options {
 	options := o.form.Options()
-	options.Version = o.formVersion
 	if o.crawl.Fixed.HostKey == "domain" {
 		options.HostKey = canon.ByDomain
 	}

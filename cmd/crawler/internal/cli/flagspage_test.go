@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -35,7 +36,7 @@ func TestFlagsPage(t *testing.T) {
 	}
 }
 
-// flagsText returns the page as the commands of this program make it.
+// flagsText returns the page for the commands of this program.
 func flagsText() string {
 	var b strings.Builder
 	b.WriteString(`# Flags
@@ -70,20 +71,32 @@ Flags of ` + "`crawler crawl`" + ` can also stand in a [config file](config.md) 
 					b.WriteByte('\n')
 				}
 				listFlags(&b, cmd.Flags(), false)
+				listSubcommands(&b, cmd)
 			}
 		}
 	}
 	return b.String()
 }
 
-// listFlags writes one item for each flag, in lines that fit a page. Of the flags
-// of a crawl it marks those that are fixed when it is created.
+// listSubcommands writes the flags of the commands below cmd.
+func listSubcommands(b *strings.Builder, cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		if sub.Runnable() && sub.IsAvailableCommand() {
+			fmt.Fprintf(b, "\n### %s\n\n%s.\n\n", sub.CommandPath(), strings.TrimSuffix(sub.Short, "."))
+			listFlags(b, sub.Flags(), false)
+		}
+		listSubcommands(b, sub)
+	}
+}
+
+// listFlags writes one item for each flag, in lines that fit a page. It marks
+// the flags of a crawl that are fixed when it is created.
 func listFlags(b *strings.Builder, flags *pflag.FlagSet, ofCrawl bool) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
-		shown := *f // its default as that of any machine and version
+		shown := *f // a default that does not depend on the machine or version
 		switch {
 		case !ofCrawl:
 		case f.Name == "user-agent":

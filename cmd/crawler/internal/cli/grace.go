@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// leastGrace is what a run has at least to give back what it holds and to close
-// its files, however short --grace is.
+// leastGrace is the least time that a run has to return its leases and to close its
+// files, however short --grace is.
 const leastGrace = 2 * time.Second
 
-// ending bounds the end of a run that a signal, --max-time or crawler stop has
-// ended: from then on it has --grace. Its zero value is a run that goes on.
+// ending is the deadline of a run that a signal, --max-time or crawler stop has
+// stopped: --grace after that. Its zero value means that the run goes on.
 type ending struct {
 	mu   sync.Mutex
 	end  time.Time     // when --grace is over; zero while the run goes on
@@ -32,9 +32,9 @@ func (e *ending) begin(grace time.Duration) {
 	}
 }
 
-// within calls run and returns its error, or one that says that --grace was over
-// before run returned. The process then ends with run where it is, as after a
-// kill: that loses nothing.
+// within calls run and returns its error, or another error if run does not return
+// within --grace. In that case the process ends while run is still active, which
+// loses no more than a kill: nothing.
 func (p *plan) within(run func() error) error {
 	p.ending.over = make(chan struct{})
 	ended := make(chan error, 1)
@@ -44,6 +44,6 @@ func (p *plan) within(run func() error) error {
 		return err
 	case <-p.ending.over:
 		return &exitError{exitFailed, fmt.Errorf("%s did not close within --grace %v: its disk or a server does not answer\n"+
-			"the process ends as if it was killed; nothing is lost, the same command resumes", p.place, max(p.options.crawl.Grace, 0))}
+			"the process ends as if it was killed; nothing is lost, the same command resumes", p.location, max(p.options.crawl.Grace, 0))}
 	}
 }

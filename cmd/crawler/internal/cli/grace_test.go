@@ -10,13 +10,14 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// TestWithinGrace: a run that hangs after it was to end is left when --grace is
-// over; one that ends gives its own error, and one that goes on has no limit.
+// TestWithinGrace: a run that hangs after its stop is abandoned when --grace is
+// over. A run that ends returns its own error, and a run that was not stopped
+// has no limit.
 func TestWithinGrace(t *testing.T) {
 	errOwn := errors.New("its own")
 	for _, c := range []struct {
 		name        string
-		grace, busy time.Duration // busy: what the run takes after its stop
+		grace, busy time.Duration // busy is how long the run takes after its stop
 		stopped     bool
 		took        time.Duration
 	}{
@@ -27,13 +28,13 @@ func TestWithinGrace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &plan{options: &options{crawl: crawl.Config{Grace: c.grace}}, place: inDirectory("x.crawl")}
+				p := &plan{options: &options{crawl: crawl.Config{Grace: c.grace}}, location: inDirectory("x.crawl")}
 				begun := time.Now()
 				err := p.within(func() error {
 					if c.stopped {
 						p.ending.begin(c.grace)
 						time.Sleep(c.busy / 2)
-						p.ending.begin(c.grace) // a second signal gives no more time
+						p.ending.begin(c.grace) // a second signal does not extend the grace
 						time.Sleep(c.busy - c.busy/2)
 					} else {
 						time.Sleep(c.busy)
@@ -46,7 +47,7 @@ func TestWithinGrace(t *testing.T) {
 				if left := c.busy > c.took; left == errors.Is(err, errOwn) || left && !strings.Contains(err.Error(), "x.crawl did not close within --grace") {
 					t.Errorf("error %v", err)
 				}
-				time.Sleep(time.Hour) // until the run that was left has ended
+				time.Sleep(time.Hour) // until the abandoned run has ended
 			})
 		})
 	}

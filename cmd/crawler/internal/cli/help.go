@@ -20,13 +20,13 @@ type section struct {
 	flags   *pflag.FlagSet
 }
 
-// Columns of help: fits a terminal of 80.
+// Columns of help, for a terminal of 80.
 const (
 	helpColumn = 30 // where descriptions begin
 	helpWidth  = 80
 )
 
-// addSections gives a command the flags of all sections, and a help that keeps
+// addSections adds the flags of all sections to a command, and a help text with
 // their headings.
 func addSections(cmd *cobra.Command, sections []section) {
 	cmd.Flags().SortFlags = false
@@ -58,7 +58,7 @@ some hosts, "fields:" the fields of some pages) or in the environment, as in
 	complete(cmd)
 }
 
-// complete offers the names that a flag takes, and files where it wants some.
+// complete sets the shell completion of flags: names to choose from, and files.
 func complete(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if names := strings.Split(f.Value.Type(), "|"); len(names) > 1 {
@@ -102,7 +102,7 @@ func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 // describe returns a flag with its placeholder, and what it does.
 func describe(f *pflag.Flag) (head, text string) {
 	placeholder, text := pflag.UnquoteUsage(f)
-	// A placeholder that is no word of the sentence stands before a colon.
+	// A placeholder that is not part of the sentence is followed by a colon.
 	text = strings.TrimPrefix(text, placeholder+": ")
 	switch placeholder {
 	case "int", "uint":
@@ -145,7 +145,8 @@ func show(f *pflag.Flag) string {
 	return text
 }
 
-// wrap breaks text into lines of at most width bytes, where it can.
+// wrap breaks text at spaces into lines of at most width bytes. A longer word stays
+// whole.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""

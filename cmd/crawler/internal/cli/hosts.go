@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// shownHost is an entry as one line, with the names of its headers only.
+// shownHost returns an entry as one line, with the names of its headers only.
 func shownHost(h *crawl.Host) string {
 	line := []string{h.Pattern}
 	add := func(is bool, format string, value any) {
@@ -32,7 +32,7 @@ func shownHost(h *crawl.Host) string {
 	return strings.Join(line, ", ")
 }
 
-// readHosts takes the config file's hosts.
+// readHosts reads the hosts of the config file.
 func (l *layers) readHosts(name string, node *yaml.Node) error {
 	if node.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s:%d: hosts: want host patterns, such as \"*.example.org\", each with its values", name, node.Line)
@@ -44,7 +44,7 @@ func (l *layers) readHosts(name string, node *yaml.Node) error {
 		at := fmt.Sprintf("hosts: %s", h.Pattern)
 		switch {
 		case seen[h.Pattern]:
-			errs = append(errs, fmt.Errorf("%s:%d: %s: stands there twice", name, key.Line, at))
+			errs = append(errs, fmt.Errorf("%s:%d: %s is given twice", name, key.Line, at))
 		case body.Kind != yaml.MappingNode:
 			errs = append(errs, fmt.Errorf("%s:%d: %s: want delay, concurrency, budget, headers or robots", name, body.Line, at))
 		default:

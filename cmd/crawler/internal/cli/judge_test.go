@@ -13,7 +13,7 @@ import (
 )
 
 // TestJudgeOnABusyMachine: requests that the server read late, as the records
-// show, are not too early, and a log that is being written is judged.
+// show, do not count as too early, and a log can be judged while it is written.
 func TestJudgeOnABusyMachine(t *testing.T) {
 	web, err := testweb.New(testweb.Config{Seed: 1, Hosts: 2, Pages: 4})
 	if err != nil {

@@ -15,13 +15,13 @@ const (
 	knownShown = 10     // lines without a URL that are reported one by one
 )
 
-// marker is what marks URLs as seen: a crawl.Crawl.
+// marker marks URLs as seen: a crawl.Crawl.
 type marker interface {
 	MarkSeen(ctx context.Context, urls []string) (fresh int, faults []error, err error)
 }
 
-// markKnown marks the URLs of --known as seen, before a seed is offered. A run that
-// resumes does so again: the file may have grown.
+// markKnown marks the URLs of --known as seen, before any seed is added. A resumed
+// run repeats it, because the file may have grown.
 func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 	w := r.console
 	if r.known == "" {
@@ -53,7 +53,7 @@ func (r *running) markKnown(ctx context.Context, to marker) (err error) {
 			return errors.Join(fmt.Errorf("--known: %w", err), flush())
 		}
 		if err == nil {
-			// Not as a seed: https is not guessed, for what is marked by mistake is lost.
+			// Not parsed as a seed: a guessed https could mark a wrong URL, which would be lost.
 			url, parseErr := r.canon.Parse(line.text)
 			if parseErr == nil {
 				urls = append(urls, url.String())

@@ -16,13 +16,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// layers are a crawl's flags with where each value came from. Later ones win:
-// defaults, the crawl's own settings, config file, CRAWLER_* environment, flags.
+// layers are the flags of a crawl with the source of each value. The order of
+// sources, from weak to strong: defaults, the crawl's settings, config file,
+// CRAWLER_* environment, flags.
 type layers struct {
 	flags *pflag.FlagSet
-	from  map[string]string // flag name -> where its value came from; absent: default
+	from  map[string]string // flag name -> source of its value; absent means default
 	hosts []crawl.Host
-	// hostsGiven: the config file has a hosts key.
+	// hostsGiven reports that the config file has a hosts key.
 	hostsGiven bool
 	groups     []crawl.FieldGroup // of the config file, for some URLs each
 }
@@ -36,11 +37,11 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// envIgnored are variables of that prefix that are for tests of the program.
+// envIgnored are variables with the same prefix that are for tests of the program.
 var envIgnored = []string{"CRAWLER_BIN", "CRAWLER_TEST_SERVERS"}
 
-// readLayers takes flags as parsed and fills in what environment and config file
-// say. The error lists every fault; the layers are what is without fault.
+// readLayers takes parsed flags and adds the values of environment and config file.
+// The error lists every fault; the layers have the values without faults.
 func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 	l := &layers{flags: flags, from: make(map[string]string)}
 	flags.Visit(func(f *pflag.Flag) { l.from[f.Name] = fromFlag })
@@ -51,7 +52,7 @@ func readLayers(flags *pflag.FlagSet, environ []string) (*layers, error) {
 	return l, errors.Join(errs...)
 }
 
-// readEnviron takes the variables that name a flag; an empty one counts as unset.
+// readEnviron reads the variables that name a flag. An empty one counts as unset.
 func (l *layers) readEnviron(environ []string) error {
 	names := make(map[string]*pflag.Flag)
 	l.flags.VisitAll(func(f *pflag.Flag) { names[envName(f.Name)] = f })
@@ -75,7 +76,7 @@ func (l *layers) readEnviron(environ []string) error {
 	return errors.Join(errs...)
 }
 
-// similarVariable ends a message about an unknown variable.
+// similarVariable ends a message about an unknown variable with similar names.
 func (l *layers) similarVariable(name string) string {
 	var known []string
 	for _, flag := range flagNames(l.flags) {
@@ -84,8 +85,8 @@ func (l *layers) similarVariable(name string) string {
 	return didYouMean(envPrefix, strings.TrimPrefix(name, envPrefix), known)
 }
 
-// set gives a flag a value unless a stronger layer has. Errors begin with where,
-// which names the source and, unless it is a variable, the flag.
+// set sets a flag unless a stronger layer has set it. Errors begin with where, which
+// names the source and, unless it is a variable, the flag.
 func (l *layers) set(name string, values []string, source, where string) error {
 	if _, taken := l.from[name]; taken {
 		return nil
@@ -106,8 +107,8 @@ func (l *layers) set(name string, values []string, source, where string) error {
 	return nil
 }
 
-// where says what gave a flag its value, as messages about it begin: --delay,
-// CRAWLER_DELAY, config.yaml:3: delay.
+// where returns the source of a flag's value, with which messages about it begin:
+// --delay, CRAWLER_DELAY, config.yaml:3: delay.
 func (l *layers) where(name string) string {
 	switch from := l.from[name]; from {
 	case "", fromFlag:
@@ -119,7 +120,7 @@ func (l *layers) where(name string) string {
 	}
 }
 
-// readFile takes the config file: a mapping of flag names, and hosts.
+// readFile reads the config file: a mapping of flag names, and hosts.
 func (l *layers) readFile(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -142,7 +143,7 @@ func (l *layers) readFile(name string) error {
 		source := fmt.Sprintf("%s:%d", name, key.Line)
 		switch {
 		case seen[key.Value]:
-			errs = append(errs, fmt.Errorf("%s: %s stands there twice", source, key.Value))
+			errs = append(errs, fmt.Errorf("%s: %s is given twice", source, key.Value))
 		case key.Value == "hosts":
 			l.hostsGiven = true
 			errs = append(errs, l.readHosts(name, node))
@@ -199,8 +200,8 @@ func scalars(node *yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// adopt takes the settings of an existing crawl, which source keeps, for whatever
-// nobody gave.
+// adopt sets each flag that was not given from the settings of an existing crawl.
+// source is where they are stored.
 func (l *layers) adopt(stored frontier.Settings, source string) error {
 	var errs []error
 	_, _, ofPostgres := crawl.SettingNames()

@@ -15,14 +15,14 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/table"
 )
 
-// linkFlags say which report is printed.
+// linkFlags select the report that is printed.
 type linkFlags struct {
 	broken, redirects, canonical bool
 	to, graph                    string
 	tables                       tableFlags
 }
 
-// newLinks prints the links of a crawl, and reports about them.
+// newLinks prints the links of a crawl, and reports of them.
 func newLinks(s streams) *cobra.Command {
 	var crawl target
 	var f linkFlags
@@ -73,7 +73,7 @@ not agree. docs/reference/links.md has all columns.`,
 	return cmd
 }
 
-// changed returns those of the flags that were given.
+// changed returns the flags among names that were given.
 func changed(flags *pflag.FlagSet, names ...string) (given []string) {
 	for _, name := range names {
 		if flags.Changed(name) {

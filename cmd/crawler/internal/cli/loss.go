@@ -8,9 +8,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// printLoss says what is missing. Which lines of a file were taken out cannot be
-// told: the range is that of a file of which the end was.
-func printLoss(w io.Writer, at place, cut *crawl.Loss) {
+// printLoss prints which records are missing. It assumes that the end of a file was
+// cut off, because lines missing from the middle cannot be located.
+func printLoss(w io.Writer, at location, cut *crawl.Loss) {
 	switch {
 	case cut.None && cut.Name == "":
 		fmt.Fprintf(w, "the records of %s are in no file: no loss to accept\n", at)

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// What is left must be of the crawl: other records, and damage, are named and
-// nothing is accepted.
+// The records that are left must be of the crawl. Foreign or damaged records
+// are named, and no loss is accepted.
 func TestAcceptLossRefuses(t *testing.T) {
 	address := site(t)
 	dir := crawled(t, address, "--max-depth", "1", "http://a.test/")
@@ -19,7 +19,7 @@ func TestAcceptLossRefuses(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(whole), "\n")
 	for text, want := range map[string]string{
-		strings.Repeat(lines[0], len(lines)-2): "it has records that this crawl never wrote", // outcome by outcome
+		strings.Repeat(lines[0], len(lines)-2): "it has records that this crawl did not write", // outcome by outcome
 		lines[0] + "{}\n" + lines[1]:           "record 2: id is",
 		lines[0] + "no record\n" + lines[1]:    "record 2: invalid character",
 	} {

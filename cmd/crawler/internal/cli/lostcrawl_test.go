@@ -22,11 +22,11 @@ const lossPages = 120
 
 func lossPage(n int) string { return fmt.Sprintf("http://h%d.test/p/%d", n%5, n) }
 
-// failsAlways reports whether a page of a lossySite has no good answer.
+// failsAlways reports whether a page of a lossySite never has a good answer.
 func failsAlways(n int) bool { return n%10 == 7 }
 
-// lossySite serves pages that link to each other over five hosts. When it was
-// asked for so many of them it reports that, once.
+// lossySite serves pages that link to each other over five hosts. After the
+// given number of requests it reports that, once.
 func lossySite(t *testing.T, after int64) (connectTo string, reached <-chan struct{}) {
 	var asked atomic.Int64
 	reach := make(chan struct{})
@@ -54,9 +54,9 @@ func lossySite(t *testing.T, after int64) (connectTo string, reached <-chan stru
 	return "*.test=" + server.Listener.Addr().String(), reach
 }
 
-// Redis loses everything in the middle of a crawl: its workers end and say what to
-// do, nobody can begin another crawl of that name by mistake, and the books of what
-// is made again balance. Where all URLs are exact it ends with the expected set,
+// Redis loses everything during a crawl. Its workers end and say what to do, no
+// other crawl of that name can be created by mistake, and the books balance
+// after a rebuild. If all URLs are exact, the crawl ends with the expected set,
 // each URL once.
 func TestRedisEmptied(t *testing.T) {
 	flush := func(s *servers.RedisServer) error { return s.Client().FlushAll(t.Context()).Err() }

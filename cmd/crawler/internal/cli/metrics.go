@@ -7,13 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/crawl/report"
 	"github.com/bloomfrontier/crawler/fetcher"
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// metrics shows a crawl to Prometheus: the store's counters, of the whole crawl,
-// and the worker's, of this process. They are read when they are asked for, all
-// of the crawl's as of one moment. docs/reference/metrics.md lists them.
+// metrics exports a crawl to Prometheus: the store's counters, of the whole crawl,
+// and the worker's, of this process. Each scrape reads all counters of the crawl at
+// one moment. docs/reference/metrics.md lists them.
 type metrics struct{ crawl *crawl.Crawl }
 
 func newMetrics(c *crawl.Crawl) prometheus.Collector { return metrics{c} }
@@ -38,27 +39,32 @@ func gauge(name, help string, labels ...string) family {
 
 // Of the whole crawl.
 var (
-	metricFound     = counter("urls_found_total", "URLs that were offered, seeds too: added + seen + refused")
-	metricAdded     = counter("urls_added_total", "URLs that were new and queued: the sum of crawler_urls")
-	metricSeen      = counter("urls_seen_total", "URLs that were known, or that the filter claimed to know")
-	metricRefused   = counter("urls_refused_total", "URLs that a rule refused", "reason")
-	metricURLs      = gauge("urls", "URLs that were added, by where they are", "state")
-	metricDelayed   = gauge("urls_delayed", "queued URLs that wait for another try")
-	metricOutcomes  = counter("outcomes_total", "final answers, of all rounds", "outcome")
-	metricPages     = counter("pages_total", "answers that count against --max-pages")
-	metricRetries   = counter("retries_total", "URLs queued again after an attempt that failed")
-	metricRecords   = counter("records_total", "records written")
-	metricHosts     = gauge("hosts", "hosts with queued or leased URLs")
-	metricPaused    = gauge("paused", "1 while the crawl is paused")
-	metricKeys      = gauge("filter_keys", "URLs in the filter")
-	metricCapacity  = gauge("filter_capacity_keys", "URLs that the filter's layers are sized for")
-	metricLayers    = gauge("filter_layers", "layers of the filter")
-	metricBytes     = gauge("filter_bytes", "size of the filter's bits")
-	metricFPR       = gauge("filter_false_positive_ratio", "probability that a new URL is taken for a known one now, from the fill")
-	metricShadow    = counter("shadow_urls_total", "URLs of the exact sample, 1 in 1024, by what the filter did with them", "verdict")
-	metricRecovered = counter("recovered_total", "new exact URLs that the filter claimed to know: false positives without harm")
-	metricPromoted  = counter("promoted_total", "exact URLs that the filter claimed to know and that may have been bulk URLs: queued once more")
-	metricOutbox    = gauge("outbox", "what Postgres is still to be told or asked")
+	metricFound        = counter("urls_found_total", "URLs that were offered, seeds too: added + seen + refused")
+	metricAdded        = counter("urls_added_total", "URLs that were new and queued: the sum of crawler_urls")
+	metricSeen         = counter("urls_seen_total", "URLs that were known, or that the filter claimed to know")
+	metricRefused      = counter("urls_refused_total", "URLs that a rule refused", "reason")
+	metricURLs         = gauge("urls", "URLs that were added, by where they are", "state")
+	metricDelayed      = gauge("urls_delayed", "queued URLs that wait for another try")
+	metricOutcomes     = counter("outcomes_total", "final answers, of all rounds", "outcome")
+	metricPages        = counter("pages_total", "answers that count against --max-pages")
+	metricRetries      = counter("retries_total", "URLs queued again after an attempt that failed")
+	metricRecords      = counter("records_total", "records written")
+	metricHosts        = gauge("hosts", "hosts with queued or leased URLs")
+	metricPaused       = gauge("paused", "1 while the crawl is paused")
+	metricKeys         = gauge("filter_keys", "URLs in the filter")
+	metricCapacity     = gauge("filter_capacity_keys", "URLs that the filter's layers are sized for")
+	metricLayers       = gauge("filter_layers", "layers of the filter")
+	metricBytes        = gauge("filter_bytes", "size of the filter's bits")
+	metricFPR          = gauge("filter_false_positive_ratio", "probability that a new URL is taken for a known one now, from the fill")
+	metricShadow       = counter("shadow_urls_total", "URLs of the exact sample, 1 in 1024, by what the filter did with them", "verdict")
+	metricRecovered    = counter("recovered_total", "new exact URLs that the filter claimed to know: false positives without harm")
+	metricPromoted     = counter("promoted_total", "exact URLs that the filter claimed to know and that may have been bulk URLs: queued once more")
+	metricRelayEvents  = gauge("relay_events", "events that a relay has not delivered", "relay", "worker")
+	metricRelayBytes   = gauge("relay_bytes", "bytes of the records of events that a relay has not delivered", "relay", "worker")
+	metricRelaySeconds = gauge("relay_seconds", "age of the oldest event that a relay has not delivered", "relay", "worker")
+	metricRelayDead    = gauge("relay_dead_letters", "events that a sink refused for good", "relay", "worker")
+	metricRelayAway    = gauge("relay_away", "1 while the sink of a relay in this process accepts nothing", "relay", "worker")
+	metricOutbox       = gauge("outbox", "notes that wait for Postgres")
 )
 
 // Of this process.
@@ -79,7 +85,8 @@ var (
 var metricFamilies = []family{
 	metricFound, metricAdded, metricSeen, metricRefused, metricURLs, metricDelayed, metricOutcomes, metricPages,
 	metricRetries, metricRecords, metricHosts, metricPaused, metricKeys, metricCapacity, metricLayers, metricBytes,
-	metricFPR, metricShadow, metricRecovered, metricPromoted, metricOutbox, metricRequests, metricErrors, metricBody, metricFinished, metricLost, metricCommits,
+	metricFPR, metricShadow, metricRecovered, metricPromoted, metricOutbox,
+	metricRelayEvents, metricRelayBytes, metricRelaySeconds, metricRelayDead, metricRelayAway, metricRequests, metricErrors, metricBody, metricFinished, metricLost, metricCommits,
 	metricLeases, metricSlots, metricBlocked, metricBuild,
 }
 
@@ -90,8 +97,8 @@ func (m metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Without an answer of the store the
-// scrape fails, rather than to show an empty crawl.
+// Collect implements prometheus.Collector. If the store does not answer, the scrape
+// fails.
 func (m metrics) Collect(to chan<- prometheus.Metric) {
 	send := func(f family, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(f.Desc, f.kind, value, labels...)
@@ -104,6 +111,7 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	sendStats(send, &st.Stats)
+	sendRelays(send, st.Relays)
 	sendProgress(send, m.crawl.Progress())
 	if commits, embedded := m.crawl.Commits(); embedded {
 		send(metricCommits, float64(commits))
@@ -146,6 +154,24 @@ func sendStats(send func(family, float64, ...string), stats *frontier.Stats) {
 	}
 	send(metricPaused, paused)
 	send(metricFPR, stats.Filter.FPR)
+}
+
+// sendRelays sends the lag of relays whose lag is known.
+func sendRelays(send func(family, float64, ...string), relays []report.Relay) {
+	for _, r := range relays {
+		if r.Fault != "" {
+			continue
+		}
+		away := 0.0
+		if r.Away != "" {
+			away = 1
+		}
+		send(metricRelayEvents, float64(r.Events), r.Name, r.Worker)
+		send(metricRelayBytes, float64(r.Bytes), r.Name, r.Worker)
+		send(metricRelaySeconds, r.Seconds, r.Name, r.Worker)
+		send(metricRelayDead, float64(r.Dead), r.Name, r.Worker)
+		send(metricRelayAway, away, r.Name, r.Worker)
+	}
 }
 
 func sendProgress(send func(family, float64, ...string), p fetcher.Progress) {

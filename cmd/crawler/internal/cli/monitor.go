@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// logEvery is how often progress is logged where no view can be drawn.
+// logEvery is the interval of progress in the log, if there is no live view.
 const logEvery = 30 * time.Second
 
 // watch shows the run until ctx ends: in the live view, or in the log.
@@ -20,7 +20,7 @@ func (r *running) watch(ctx context.Context) {
 	for sample, err := range r.Crawl.Watch(ctx) {
 		r.files.refused.flush()
 		if err != nil {
-			continue // the store's own messages say so
+			continue // the store logs its own errors
 		}
 		reading := meter.Read(sample)
 		switch {
@@ -41,7 +41,7 @@ func (r *running) watch(ctx context.Context) {
 	}
 }
 
-// logPause says that the crawl was paused, or that it goes on.
+// logPause logs that the crawl was paused or resumed.
 func (r *running) logPause(paused bool) {
 	if paused {
 		r.log.Info("paused", slog.String("resume", r.command("resume")))

@@ -36,16 +36,16 @@ func (o *stdout) addTo(cmd *cobra.Command) {
 	}
 }
 
-// printed is the error of a command that has printed all that it has to say.
+// printed wraps the error of a command that has printed all its output.
 type printed struct{ error }
 
 func (p printed) Unwrap() error { return p.error }
 
-// toFile has what run prints in a file. An error of run leaves the file as it
-// was, unless run had printed everything.
+// toFile writes the output of run to a file. If run returns an error, the file stays
+// unchanged, unless the error is printed.
 func (o *stdout) toFile(name string, run func() error) (err error) {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target // else the link would be replaced
+		name = target // otherwise the link would be replaced
 	}
 	file, err := createOut(name)
 	if err != nil {
@@ -65,8 +65,8 @@ func (o *stdout) toFile(name string, run func() error) (err error) {
 	return err
 }
 
-// openAppend opens a file of lines to append to. The end of a line that a crash
-// cut off gets a line feed.
+// openAppend opens a file of lines to append to. If a crash cut off its last line,
+// it adds a line feed.
 func openAppend(name string) (f *os.File, err error) {
 	const flags = os.O_CREATE | os.O_APPEND
 	info, err := os.Stat(name)
@@ -86,10 +86,10 @@ func openAppend(name string) (f *os.File, err error) {
 	return f, nil
 }
 
-// outFile is a file that is being written beside the one that it will replace.
+// outFile is a temporary file that will replace another one.
 type outFile struct {
 	*os.File
-	name string // that it gets; empty: it is a device or a pipe, and has its name
+	name string // of the file that is replaced; empty for a device or a pipe, which is written directly
 }
 
 func createOut(name string) (*outFile, error) {

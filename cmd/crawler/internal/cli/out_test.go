@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// smallCrawl crawls a site of three pages into x.crawl of the working directory,
-// and returns what crawls it again.
+// smallCrawl crawls a site of three pages into x.crawl of the working
+// directory, and returns the command that crawls it again.
 func smallCrawl(t *testing.T, more ...string) (args []string) {
 	t.Helper()
 	connectTo, _, release := heldSite(t)
@@ -31,8 +31,8 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// What a command prints goes into the file of --out, as a whole or not at all.
-func TestOut(t *testing.T) {
+// The output of a command is in the file of --out completely or not at all.
+func TestOutFileIsWhole(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
 	for _, command := range []string{
@@ -63,7 +63,8 @@ func TestOut(t *testing.T) {
 	}
 }
 
-// An error leaves the file as it was, and links and devices stay what they are.
+// After an error the file is unchanged. Links stay links, and devices stay
+// devices.
 func TestOutThatFails(t *testing.T) {
 	t.Chdir(t.TempDir())
 	smallCrawl(t)
@@ -108,7 +109,8 @@ func TestOutThatFails(t *testing.T) {
 	}
 }
 
-// Books that do not balance are an error, but what was found is in the file.
+// If the books do not balance, the command fails, but the file has what it
+// found.
 func TestOutOfAFailedAudit(t *testing.T) {
 	out := &stdout{httptest.NewRecorder()}
 	name := filepath.Join(t.TempDir(), "audit")

@@ -68,7 +68,7 @@ docs/reference/output.md.`,
 	return cmd
 }
 
-// tableFlags say how lines are printed.
+// tableFlags select the format of lines.
 type tableFlags struct {
 	schema  *table.Schema
 	format  string
@@ -76,8 +76,8 @@ type tableFlags struct {
 	where   string
 }
 
-// addTo declares the flags. They take what is right for one of the schemas; the
-// first is that of table, unless it is changed.
+// addTo declares the flags. They accept what is valid for any of schemas. The first
+// of these is the schema of table, unless it is changed.
 func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	f.schema = schemas[0]
 	flags.Var(newChoice(&f.format, string(table.JSONL), string(table.CSV), string(table.Parquet)), "format",
@@ -98,7 +98,7 @@ func (f *tableFlags) addTo(flags *pflag.FlagSet, schemas ...*table.Schema) {
 	})
 }
 
-// firstFault returns the first fault if there is one with each schema.
+// firstFault returns the first fault if every schema has one.
 func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema) error) error {
 	var first error
 	for _, s := range schemas {
@@ -113,12 +113,12 @@ func firstFault(format string, schemas []*table.Schema, fault func(*table.Schema
 	return first
 }
 
-// plain reports whether lines are printed as they are.
+// plain reports whether lines are printed unchanged.
 func (f *tableFlags) plain() bool {
 	return f.format == string(table.JSONL) && len(f.columns) == 0 && f.where == ""
 }
 
-// table returns what the flags ask for.
+// table returns the table that the flags ask for.
 func (f *tableFlags) table(s streams, flags *pflag.FlagSet) (t table.Table, err error) {
 	t.Schema, t.Format = f.schema, table.Format(f.format)
 	if json := flags.Lookup("json"); json != nil && json.Changed && t.Format != table.JSONL {

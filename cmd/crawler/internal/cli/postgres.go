@@ -12,11 +12,11 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// postgresFlags say how to reach a Postgres.
+// postgresFlags are the flags of the connection to Postgres.
 type postgresFlags struct {
-	postgres         string // may have a secret: see shownPostgres
-	postgresPassword string // the file that has it
-	// from says where the value of each connection flag came from, by name.
+	postgres         string // may contain a secret: see shownPostgres
+	postgresPassword string // file with the password
+	// from is the source of each connection flag's value, by name.
 	from map[string]string
 }
 
@@ -29,14 +29,14 @@ func (f *postgresFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// fromEnvironment takes what is not on the command line.
+// fromEnvironment sets the flags that are not on the command line.
 func (f *postgresFlags) fromEnvironment(flags *pflag.FlagSet) error {
 	return f.adoptEnvironment(flags, "postgres", "postgres-password-file")
 }
 
-// beside returns the place of a crawl in a directory with the Postgres that flags
-// or environment name.
-func (f *postgresFlags) beside(at place, flags *pflag.FlagSet) (place, error) {
+// withPostgres adds the Postgres that flags or environment name to the location of a
+// crawl in a directory.
+func (f *postgresFlags) withPostgres(at location, flags *pflag.FlagSet) (location, error) {
 	err := f.fromEnvironment(flags)
 	if err != nil {
 		return at, usage(err)
@@ -48,11 +48,11 @@ func (f *postgresFlags) beside(at place, flags *pflag.FlagSet) (place, error) {
 	return at, nil
 }
 
-// database returns the Postgres that the flags name; nil: they name none.
+// database returns the Postgres that the flags name, or nil.
 func (f *postgresFlags) database() (*crawl.Postgres, error) {
 	if f.postgres == "" {
 		if f.postgresPassword != "" {
-			return nil, errors.New("--postgres-password-file wants --postgres")
+			return nil, errors.New("--postgres-password-file needs --postgres")
 		}
 		return nil, nil
 	}
@@ -65,8 +65,8 @@ func (f *postgresFlags) database() (*crawl.Postgres, error) {
 	return db, err
 }
 
-// arguments name the database on a command line, without secrets and without
-// what the command finds in the environment or in the config file.
+// arguments returns the flags that name the database, without secrets and without
+// those that the command finds in the environment or in the config file.
 func (f *postgresFlags) arguments(readsConfig bool) (line []string) {
 	if f.repeated("postgres", readsConfig) {
 		shown, _ := shownPostgres(f.postgres)
@@ -78,8 +78,7 @@ func (f *postgresFlags) arguments(readsConfig bool) (line []string) {
 	return line
 }
 
-// readPassword reads the file that a flag names; the end of its line is no part
-// of the password.
+// readPassword reads the file that a flag names. A line feed at its end is removed.
 func readPassword(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil

@@ -17,9 +17,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestPrivateHeaders: headers of -H that may be secret go to the origins of seeds
-// only, in the run that named the seeds and in later runs and workers that did
-// not; and no file, log or message has them.
+// TestPrivateHeaders: headers of -H that may be secret are sent to the origins
+// of seeds only, in the run that was given the seeds and in later runs and
+// workers that were not. No file, log or message contains them.
 func TestPrivateHeaders(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) []string{
 		"directory": func(t *testing.T) []string { return []string{"--dir", filepath.Join(t.TempDir(), "x.crawl")} },
@@ -39,7 +39,7 @@ func TestPrivateHeaders(t *testing.T) {
 				switch r.URL.Path {
 				case "/robots.txt":
 					fmt.Fprint(w, "Sitemap: http://map.test/list.xml\n")
-				case "/broken": // an error for the log
+				case "/broken": // provokes an error for the log
 					panic(http.ErrAbortHandler)
 				case "/":
 					fmt.Fprint(w, `<a href="/1">1</a> <a href="/2">2</a> <a href="/broken">3</a> <a href="http://b.test/x">4</a>`)

@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// Bounds of flags that no package below has.
+// Bounds of flags that no lower package defines.
 const (
 	maxHostConcurrency = 1024
 	maxURLs            = 1e12
@@ -39,7 +39,8 @@ func checkRegexp(text string) error {
 	return nil
 }
 
-// checkHeaderFlag does not show the header's value: it may be secret.
+// checkHeaderFlag checks a header. Its errors do not contain the value, which may be
+// secret.
 func checkHeaderFlag(text string) error {
 	name, content, ok := strings.Cut(text, ":")
 	if name = strings.TrimSpace(name); !ok || name == "" {
@@ -62,7 +63,7 @@ func checkURLFile(text string) error {
 	}
 	info, err := os.Stat(text)
 	switch cause := errors.Unwrap(err); {
-	case cause != nil: // without the name, which the message has
+	case cause != nil: // without the file name, which the message contains
 		return fmt.Errorf("%s: %w", want, cause)
 	case err == nil && info.IsDir():
 		return errors.New(want + ": it is a directory")

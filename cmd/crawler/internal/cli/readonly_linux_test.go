@@ -36,7 +36,7 @@ func tree(t *testing.T, dir string) map[string]string {
 }
 
 // unwritable returns a path under which dir cannot be written: dir itself
-// without permissions or, of root, who needs none, a read-only mount of it.
+// without permissions or, for root, a read-only mount of it.
 func unwritable(t *testing.T, dir string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -76,8 +76,9 @@ func unwritable(t *testing.T, dir string) string {
 	return at
 }
 
-// Whoever looks at a crawl changes nothing in its directory, and need not be
-// able to. A process that has it open is noticed all the same.
+// A command that only inspects a crawl changes nothing in its directory, and
+// needs no permission to write there. It still notices a process that has the
+// crawl open.
 func TestLookingWritesNothing(t *testing.T) {
 	if dir := os.Getenv("CLI_TEST_HOLD"); dir != "" { // the other process
 		h, err := crawl.Attach(t.Context(), crawl.Location{Dir: dir})
@@ -126,13 +127,13 @@ func TestLookingWritesNothing(t *testing.T) {
 		return // the other process could not open it either
 	}
 	wantHeld(t, dir, at)
-	if err := os.Remove(locked); err != nil { // a backup without it
+	if err := os.Remove(locked); err != nil { // a backup without that file
 		t.Fatal(err)
 	}
 	look(at)
 }
 
-// wantHeld wants a crawl that another process has open to be refused under a
+// wantHeld checks that a crawl that another process has open is refused under a
 // path that cannot be written.
 func wantHeld(t *testing.T, dir, at string) {
 	t.Helper()
@@ -161,7 +162,7 @@ func wantHeld(t *testing.T, dir, at string) {
 	}
 }
 
-// An export needs no permission to write where the workers' records are.
+// An export needs no permission to write in the workers' directories.
 func TestExportOfUnwritableJournals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "web.crawl", "w1")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newRebuild makes a lost filter anew.
+// newRebuild rebuilds a lost filter.
 func newRebuild(s streams) *cobra.Command {
 	var target target
 	var acceptLoss bool
@@ -34,7 +34,7 @@ done: they are not fetched again.`,
 	target.addTo(cmd)
 	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on without the records that are missing from a pages.jsonl that became shorter, and say how many they are")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := target.place()
+		at, err := target.location()
 		if err != nil {
 			return err
 		}

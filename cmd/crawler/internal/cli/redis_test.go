@@ -18,8 +18,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// While Redis does not answer, that is what is said to limit the crawl; it goes
-// on when Redis does.
+// While Redis does not answer, the crawl reports Redis as its limit. It
+// continues when Redis answers again.
 func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	connectTo, held, release := heldSite(t)
@@ -48,8 +48,8 @@ func TestCrawlOutlivesSilentRedis(t *testing.T) {
 	}
 }
 
-// Two workers at once share the work: each page is in the records of one of
-// them, and the books are of both.
+// Two workers share the work: each page is in the records of one of them, and
+// the counts are of both.
 func TestTwoWorkers(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) (url string){
 		"server": func(t *testing.T) string { return servers.Redis(t, servers.RedisOptions{}).URL() },
@@ -77,8 +77,8 @@ func TestTwoWorkers(t *testing.T) {
 				url, _, _ := strings.Cut(rest, `"`)
 				records[url]++
 			}
-			// Of each host its page and eight of those that it names; a fourth host
-			// that they name, and one that has no public address.
+			// Of each host its page and eight pages that it links to, a fourth
+			// host that they link to, and one without a public address.
 			const want = 3*9 + 2
 			if len(records) != want {
 				t.Errorf("%d URLs have records, want %d: %v", len(records), want, records)
@@ -112,8 +112,8 @@ func sharedCrawl(t *testing.T) (server *servers.RedisServer, flags []string) {
 	return server, flags
 }
 
-// status --watch says where a shared crawl stands until it is interrupted, and
-// when Redis does not.
+// status --watch shows the state of a shared crawl until it is interrupted, and
+// says when Redis does not answer.
 func TestWatchShared(t *testing.T) {
 	_, flags := sharedCrawl(t)
 	for _, test := range []struct {
@@ -134,7 +134,8 @@ func TestWatchShared(t *testing.T) {
 	}
 }
 
-// lineCounter is a buffer that calls full when it has so many lines.
+// lineCounter is a buffer that calls full when it has the given number of
+// lines.
 type lineCounter struct {
 	bytes.Buffer
 	most int
@@ -149,7 +150,7 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Who deletes a crawl on a terminal types its name.
+// On a terminal, delete asks for the name of the crawl.
 func TestDeleteAsks(t *testing.T) {
 	_, flags := sharedCrawl(t)
 	for _, test := range []struct {
@@ -172,8 +173,7 @@ func TestDeleteAsks(t *testing.T) {
 	}
 }
 
-// A filter that was lost is made anew of the records: nothing that was crawled
-// is new.
+// A lost filter is rebuilt from the records: no crawled URL is new.
 func TestRebuildShared(t *testing.T) {
 	server, flags := sharedCrawl(t)
 	keys, err := server.Client().Keys(t.Context(), "{*}f0.*").Result()

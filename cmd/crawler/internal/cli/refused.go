@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// refusalLog is the file of --refused: a line for each URL that a rule kept out.
-// A nil one keeps nothing. It is safe for concurrent use.
+// refusalLog is the file of --refused: a line for each URL that a rule refused. A nil
+// refusalLog does nothing. It is safe for concurrent use.
 type refusalLog struct {
 	mu   sync.Mutex
 	file *os.File
@@ -26,10 +26,10 @@ type refusal struct {
 	URL      string          `json:"url"`
 	Reason   frontier.Reason `json:"reason"`
 	Rule     string          `json:"rule,omitempty"`
-	Referrer string          `json:"referrer,omitempty"` // none: it was a seed
+	Referrer string          `json:"referrer,omitempty"` // none means that it was a seed
 }
 
-// openRefusals appends to the file of a name; "" is none.
+// openRefusals opens a file to append to. It returns nil if name is empty.
 func openRefusals(name string) (*refusalLog, error) {
 	if name == "" {
 		return nil, nil
@@ -41,7 +41,7 @@ func openRefusals(name string) (*refusalLog, error) {
 	return &refusalLog{file: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
-// onRefused is for fetcher.Config; nil if nobody wants to know.
+// onRefused returns the function for crawl.Config.OnRefused, or nil without a file.
 func (l *refusalLog) onRefused() func(fetcher.Refused) {
 	if l == nil {
 		return nil
@@ -62,14 +62,14 @@ func (l *refusalLog) write(r refusal) {
 	l.note(err)
 }
 
-// note keeps the first error; mu is held.
+// note keeps the first error. The caller must hold mu.
 func (l *refusalLog) note(err error) {
 	if l.err == nil && err != nil {
 		l.err = fmt.Errorf("--refused: %w", err)
 	}
 }
 
-// flush makes lines visible to who follows the file.
+// flush writes buffered lines, so that readers of the file see them.
 func (l *refusalLog) flush() {
 	if l == nil {
 		return
@@ -79,7 +79,7 @@ func (l *refusalLog) flush() {
 	l.note(l.w.Flush())
 }
 
-// close returns the first error that there was.
+// close closes the file and returns the first error.
 func (l *refusalLog) close() error {
 	if l == nil {
 		return nil

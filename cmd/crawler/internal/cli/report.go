@@ -15,13 +15,13 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// How long random fingerprints may be probed. They are work for a core.
+// How long the filter may be probed with random fingerprints, which takes CPU time.
 const (
 	probeStopped = time.Second
-	probeRunning = 200 * time.Millisecond // of a crawl that needs the core itself
+	probeRunning = 200 * time.Millisecond // while the crawl runs
 )
 
-// newReport prints the account of a crawl.
+// newReport prints the report of a crawl.
 func newReport(s streams) *cobra.Command {
 	var crawl target
 	var asJSON, seeds bool
@@ -68,7 +68,7 @@ written each minute and at the end of a run.`,
 	return cmd
 }
 
-// askReport gets the report of a crawl.
+// askReport returns the report of a crawl.
 func askReport(ctx context.Context, c *attached, probe time.Duration) (*report.Report, error) {
 	most := probeStopped
 	if c.Running(ctx) {

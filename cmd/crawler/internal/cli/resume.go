@@ -13,17 +13,17 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// forOneRun are flags that the line which resumes does not repeat.
+// forOneRun are flags that the resume command does not repeat.
 var forOneRun = []string{"dir", "seeds", "max-time", "crash-at", "checkpoint-adds", "save-rotate", "cpu-profile", "lease-time"}
 
-// resume is Config.Resume.
+// resume implements crawl.Config.Resume.
 func (r *running) resume(result *crawl.Result) (command string, notes []string) {
 	return r.resumeLine(result.End), r.resumeNotes()
 }
 
-// resumeLine is the command that goes on with the crawl: with the flags of this
-// run that the crawl does not keep itself, with the seeds if not all were read,
-// and with twice the --max-pages if those were reached.
+// resumeLine returns the command that resumes the crawl: with the flags of this run
+// that the crawl does not store, with the seeds if not all were read, and with twice
+// the --max-pages if they were reached.
 func (r *running) resumeLine(end fetcher.End) string {
 	line := []string{r.command("crawl")}
 	if r.redis != "" {
@@ -45,9 +45,12 @@ func (r *running) resumeLine(end fetcher.End) string {
 			switch {
 			case f.Value.Type() == "bool":
 				line = append(line, "--"+f.Name+"="+text)
-			case f.Name == "header" && redacted(text) != text: // a note says so
+			case f.Name == "header" && redacted(text) != text: // resumeNotes mentions it
 			case f.Name == "header":
 				line = append(line, "-H", shellQuote(text))
+			case f.Name == "events":
+				shown, _ := shownSink(text)
+				line = append(line, "--events", shellQuote(shown))
 			case f.Name == "proxy":
 				shown, _ := shownProxy(text)
 				line = append(line, "--proxy", shellQuote(shown))
@@ -68,11 +71,14 @@ func (r *running) resumeLine(end fetcher.End) string {
 	return strings.Join(line, " ")
 }
 
-// resumeNotes say what the line that resumes needs and does not show.
+// resumeNotes returns what the resume command needs and does not contain.
 func (r *running) resumeNotes() []string {
 	notes := r.connectionNotes()
 	if _, secret := shownProxy(r.options.crawl.Requests.Proxy); secret && r.from["proxy"] == fromFlag {
 		notes = append(notes, "the password in --proxy is not shown: put it back, or the whole URL into "+envName("proxy"))
+	}
+	if _, secret := shownSink(r.events.to); secret && r.from["events"] == fromFlag {
+		notes = append(notes, "the secret in --events is not shown: put it back, or the whole URL into "+envName("events"))
 	}
 	for _, header := range r.headers {
 		if redacted(header) != header && r.from["header"] == fromFlag {
@@ -94,7 +100,7 @@ func shownProxy(proxy string) (shown string, secret bool) {
 	return u.String(), secret
 }
 
-// redacted is a header as it may be shown: without a value that may be secret.
+// redacted returns a header without a value that may be secret.
 func redacted(header string) string {
 	name, _, _ := strings.Cut(header, ":")
 	if name = strings.TrimSpace(name); get.PrivateHeader(name) {

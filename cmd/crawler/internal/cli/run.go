@@ -21,7 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// running is a crawl that this command runs, with what shows it.
+// running is a crawl that this command runs, with its display.
 type running struct {
 	*plan
 	*crawl.Crawl
@@ -30,12 +30,11 @@ type running struct {
 	log     *slog.Logger
 	seeds   *seedReader
 	dir     string           // of this process's records
-	fed     crawl.SeedCounts // set when all was fed
+	fed     crawl.SeedCounts // set when all seeds were added
 	paused  bool             // when the run began
 }
 
-// work feeds the seeds and crawls until an end. endReading makes the reader of
-// seeds give up.
+// work adds the seeds and crawls to the end. endReading ends the reading of seeds.
 func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, error) {
 	endServing, err := r.serveAdmin(ctx, r.console.notices())
 	if err != nil {
@@ -71,8 +70,8 @@ func (r *running) work(ctx context.Context, endReading func()) (*crawl.Result, e
 	return result, err
 }
 
-// feedSeeds adds the seeds beside the crawl, which cannot end before; then fed has
-// what came of it. An error stops the crawl.
+// feedSeeds adds the seeds while the crawl runs. The crawl does not end before; then
+// fed has been set. An error stops the crawl.
 func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan error) {
 	ended := make(chan error, 1)
 	done := r.Feed()
@@ -95,18 +94,18 @@ func (r *running) feedSeeds(ctx context.Context, stop func(error)) (fed <-chan e
 	return ended
 }
 
-// failure says what to do about the error of a run.
+// failure adds to the error of a run what to do about it.
 func (r *running) failure(err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a directory that was removed
+	case errors.Is(err, fs.ErrNotExist): // the directory was removed
 		return &exitError{exitFailed, err}
 	case errors.Is(err, frontier.ErrFilterLost):
 		return r.explain(err)
 	}
-	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.place)}
+	return &exitError{exitFailed, fmt.Errorf("%w\nwhat was committed is safe in %s", err, r.location)}
 }
 
-// exit returns what the exit code says of a run that came to an end.
+// exit returns the error whose exit code is that of a run which has ended.
 func (r *running) exit(ctx context.Context, result *crawl.Result) error {
 	if err := crawl.Promises(result.Stats); err != nil {
 		return &exitError{exitFailed, err}
@@ -137,7 +136,7 @@ func startProfile(name string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
 }
 
-// announce says which crawl this is.
+// announce prints which crawl this is.
 func (r *running) announce(ctx context.Context, c *console) error {
 	w := c.notices()
 	if r.options.crawl.Fixed.Robots == "ignore" {
@@ -145,7 +144,7 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	}
 	r.trust.announce(w)
 	r.announcePrivate(w)
-	where := r.place.String()
+	where := r.location.String()
 	if where != r.dir {
 		where += ", records in " + r.dir
 	}
@@ -169,7 +168,7 @@ func (r *running) announce(ctx context.Context, c *console) error {
 	return nil
 }
 
-// announcePrivate says where headers are sent that may be secret.
+// announcePrivate prints where headers are sent that may be secret.
 func (r *running) announcePrivate(w io.Writer) {
 	names := r.PrivateHeaders()
 	if len(names) == 0 {
@@ -181,9 +180,9 @@ func (r *running) announcePrivate(w io.Writer) {
 	}
 }
 
-// secondSignal says that the crawl stops because ctx ended or another process
-// wants it, and aborts requests under way when a second signal
-// comes; a third ends the process as if nobody listened.
+// secondSignal prints that the crawl stops when ctx ends or another process stops
+// it. A second signal aborts the requests under way. A third one ends the process
+// with the system's default action.
 func (r *running) secondSignal(ctx context.Context, stderr io.Writer) (cancel func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM) // from the start: the first ends ctx too

@@ -20,25 +20,25 @@ import (
 // maxSeedLine is the longest line of a seed file.
 const maxSeedLine = 64 << 10
 
-// seedLine is a seed with where it stood.
+// seedLine is a seed and its source.
 type seedLine struct {
 	text   string
 	source string // "argument", or FILE:LINE
 }
 
-// seedReader hands out seeds one after the other: arguments, then a file, line
-// by line and never whole in memory.
+// seedReader returns seeds one by one: arguments, then the lines of a file, which is
+// never whole in memory.
 type seedReader struct {
 	args   []string
 	name   string
-	input  io.Reader // not looked at yet: stdin may keep its first byte to itself for long
+	input  io.Reader // not read yet, because stdin may send its first byte late
 	lines  *bufio.Reader
 	number int
 	close  func() error
 }
 
-// newSeedReader opens file, "-" for stdin, "" for none. When ctx ends, so does
-// the reading of stdin.
+// newSeedReader opens file; "-" means stdin, "" no file. When ctx ends, reading from
+// stdin ends too.
 func newSeedReader(ctx context.Context, args []string, file string, stdin io.Reader) (*seedReader, error) {
 	r := &seedReader{args: args, name: file, close: func() error { return nil }}
 	switch file {
@@ -62,9 +62,8 @@ func newSeedReader(ctx context.Context, args []string, file string, stdin io.Rea
 	return r, nil
 }
 
-// interruptible returns what r has until ctx ends. A read from a terminal or a
-// pipe cannot be interrupted: the goroutine that waits in one ends with the
-// process.
+// interruptible returns a reader of r that ends with ctx. A read from a terminal or a
+// pipe cannot be interrupted: the goroutine that waits in it ends with the process.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	go func() {
@@ -75,7 +74,7 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// begin looks at the first bytes.
+// begin detects the format from the first bytes.
 func (r *seedReader) begin() error {
 	r.lines, r.input = bufio.NewReaderSize(r.input, maxSeedLine), nil
 	if head, _ := r.lines.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
@@ -85,15 +84,15 @@ func (r *seedReader) begin() error {
 		}
 		r.lines = bufio.NewReaderSize(z, maxSeedLine)
 	}
-	_, _ = r.lines.Peek(1) // a pipe may have little so far: look at that, and do not wait for more
+	_, _ = r.lines.Peek(1) // waits for one byte only, because a pipe may have little so far
 	if head, _ := r.lines.Peek(min(r.lines.Buffered(), 512)); bytes.IndexByte(head, 0) >= 0 {
 		return fmt.Errorf("seeds: %s is a binary file, want one URL a line, plain or gzip", r.name)
 	}
 	return nil
 }
 
-// next returns the next seed; io.EOF after the last. A *lineError is about one
-// line: the reader goes on behind it.
+// next returns the next seed, or io.EOF after the last. A *lineError concerns one
+// line, after which the reader goes on.
 func (r *seedReader) next() (seedLine, error) {
 	if len(r.args) > 0 {
 		text := r.args[0]
@@ -139,8 +138,8 @@ func (r *seedReader) fault(format string, args ...any) error {
 	return lineError{fmt.Errorf("%s:%d: %w", r.name, r.number, fmt.Errorf(format, args...))}
 }
 
-// defaultDir returns the directory of a crawl that --dir does not name: after
-// the first seed's host, or after the seed file.
+// defaultDir returns the directory of a crawl without --dir: named after the first
+// seed's host, or after the seed file.
 func defaultDir(args []string, file string) (string, error) {
 	switch {
 	case len(args) > 0:
@@ -161,7 +160,7 @@ func defaultDir(args []string, file string) (string, error) {
 	return findDir()
 }
 
-// crawlFile is what the directory of a crawl is known by.
+// crawlFile is the file that marks the directory of a crawl.
 const crawlFile = "crawl.json"
 
 // findDir returns the one crawl in the current directory.
@@ -182,5 +181,5 @@ func findDir() (string, error) {
 	return "", fmt.Errorf("%d crawls in this directory (%s): name one with --dir", len(found), strings.Join(found, ", "))
 }
 
-// errNoCrawl reports that nothing says which crawl is meant.
+// errNoCrawl reports that no argument names a crawl.
 var errNoCrawl = errors.New("no crawl in this directory, and no seeds: name a URL, --seeds FILE or --dir DIR")

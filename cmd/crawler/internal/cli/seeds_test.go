@@ -90,7 +90,7 @@ func TestSeedFileThatIsNone(t *testing.T) {
 	}
 }
 
-// A million lines pass through in memory that does not grow.
+// A million lines are read in constant memory.
 func TestSeedsInFlatMemory(t *testing.T) {
 	lines := 1_000_000
 	if testing.Short() {
@@ -128,7 +128,7 @@ func TestSeedsInFlatMemory(t *testing.T) {
 	}
 }
 
-// seedFunc is what takes seeds, checked or not.
+// seedFunc takes seeds, checked or not.
 type seedFunc func(seeds []string) ([]crawl.SeedAnswer, error)
 
 func (f seedFunc) Seed(_ context.Context, seeds []string) ([]crawl.SeedAnswer, error) {
@@ -138,7 +138,7 @@ func (f seedFunc) SeedChecked(_ context.Context, seeds []string) ([]crawl.SeedAn
 	return f(seeds)
 }
 
-// Seeds of a pipe are offered before the next line is waited for.
+// Seeds from a pipe are offered before the next line is read.
 func TestSeedsOfASlowPipe(t *testing.T) {
 	out, in := io.Pipe()
 	r, err := newSeedReader(t.Context(), nil, "-", out)
@@ -181,7 +181,7 @@ func FuzzSeedFile(f *testing.F) {
 	})
 }
 
-// TestSeedsOutliveAnOutage: seeds that meet a store which is away wait for it, in
+// TestSeedsOutliveAnOutage: seeds wait for a store that is unavailable, in
 // their order, and none is counted twice.
 func TestSeedsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestSeedsOutliveAnOutage(t *testing.T) {
 	})
 }
 
-// away is the part of a store that marks URLs as known, when it can be asked.
+// away is a store whose MarkSeen is unavailable at times.
 type away struct {
 	until time.Time
 	known []string
@@ -234,8 +234,8 @@ func (a *away) MarkSeen(_ context.Context, urls []string) (fresh int, faults []e
 	return fresh, nil, nil
 }
 
-// TestKnownOutlivesAnOutage: so do the URLs of --known, also when some of them
-// were marked before the store went away.
+// TestKnownOutlivesAnOutage: so do the URLs of --known, also if some of them
+// were marked before the outage.
 func TestKnownOutlivesAnOutage(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "known")
 	if err := os.WriteFile(name, []byte("http://a.test/\nhttp://b.test/\nhttp://a.test/\n"), 0o644); err != nil {
@@ -261,7 +261,8 @@ func TestKnownOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// Seeds have one text however they are spelled, and of many it is short.
+// The text for a list of seeds does not depend on their spelling, and is short
+// if there are many.
 func TestSeedsText(t *testing.T) {
 	if got, want := seedsText([]string{"HTTP://a.test", "no url:", "b.test/x"}, "a b"), "http://a.test/ https://b.test/x --seeds 'a b'"; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -8,7 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// reportSeeds writes DIR/seeds.jsonl anew.
+// reportSeeds writes DIR/seeds.jsonl again.
 func reportSeeds(ctx context.Context, c *attached, w io.Writer) error {
 	path, n, err := c.WriteSeeds(ctx)
 	if err != nil {

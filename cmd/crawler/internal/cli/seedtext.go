@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// checkArguments refuses seeds of the command line that are names of files.
+// checkArguments returns an error for arguments that are names of files.
 func checkArguments(args []string) error {
 	var errs []error
 	for _, arg := range args {
@@ -28,10 +28,10 @@ func checkArguments(args []string) error {
 // credentialsShown is how many seeds with credentials are reported one by one.
 const credentialsShown = 10
 
-// dropCredentials takes the credentials from seeds, which are not used, and says so.
+// dropCredentials removes the credentials from seeds, and reports that.
 type dropCredentials struct {
 	stderr io.Writer
-	seeds  uint64 // that had some
+	seeds  uint64 // seeds with credentials
 }
 
 func (d *dropCredentials) from(line seedLine) seedLine {
@@ -47,7 +47,7 @@ func (d *dropCredentials) from(line seedLine) seedLine {
 	return line
 }
 
-// done says how many more seeds had credentials than were shown.
+// done reports how many more seeds had credentials.
 func (d *dropCredentials) done() {
 	if d.seeds > credentialsShown {
 		fmt.Fprintf(d.stderr, "warning: %d more seeds have a user name and password that are not used\n", d.seeds-credentialsShown)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Lines that are no seeds are reported with their place and counted; the others
-// are crawled. Credentials are reported, and their password is nowhere: not on
-// the terminal, in no file, in no line that resumes.
+// Lines that are not seeds are reported with their place and counted, and the
+// others are crawled. Credentials are reported, but their password is not
+// shown: not on the terminal, in no file, in no line that resumes.
 func TestSeedsOfAllKinds(t *testing.T) {
 	t.Chdir(t.TempDir())
 	list := "url,title,date\nhttp://u:geheim@a.test/\n/etc/passwd\nb.test\nfoo:\nhttp://u:ge/heim@c.test/\n"

@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// sharedFlags name a crawl that workers share, and how to reach it.
+// sharedFlags are the flags of a crawl in Redis and of the connection to it.
 type sharedFlags struct {
-	redis        string // may have a secret: see shownRedis
+	redis        string // may contain a secret: see shownRedis
 	name         string
 	redisCA      string
 	passwordFile string
@@ -46,20 +46,20 @@ func (f *sharedFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// fromEnvironment takes what is not on the command line.
+// fromEnvironment sets the flags that are not on the command line.
 func (f *sharedFlags) fromEnvironment(flags *pflag.FlagSet) error {
 	return f.adoptEnvironment(flags, connectionFlags...)
 }
 
-// wanted is place, of flags or the environment.
-func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*place, error) {
+// wanted returns location, with the values of flags and environment.
+func (f *sharedFlags) wanted(flags *pflag.FlagSet) (*location, error) {
 	if err := f.fromEnvironment(flags); err != nil {
 		return nil, err
 	}
-	return f.place()
+	return f.location()
 }
 
-// crawlNameWords say what crawlName matches.
+// crawlNameWords describe what crawlName matches.
 const crawlNameWords = "1 to 64 letters, digits, dots, underscores and dashes"
 
 var crawlName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -68,17 +68,17 @@ func isCrawlName(text string) bool {
 	return crawlName.MatchString(text) && strings.Trim(text, ".") != ""
 }
 
-// place returns where the crawl is that the flags name; nil: they name none.
-func (f *sharedFlags) place() (*place, error) {
+// location returns the location that the flags name, or nil.
+func (f *sharedFlags) location() (*location, error) {
 	if f.redis == "" && f.name == "" {
 		return nil, f.lonely()
 	}
 	var errs []error
 	switch {
 	case f.name == "":
-		errs = append(errs, errors.New("--redis without --name: which crawl there?"))
+		errs = append(errs, errors.New("--redis needs --name, the name of the crawl"))
 	case f.redis == "":
-		errs = append(errs, errors.New("--name without --redis: in which Redis?"))
+		errs = append(errs, errors.New("--name needs --redis, the address of the server"))
 	case !isCrawlName(f.name):
 		errs = append(errs, fmt.Errorf("--name is %q, want %s", f.name, crawlNameWords))
 	}
@@ -92,12 +92,12 @@ func (f *sharedFlags) place() (*place, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &place{names: f, Location: crawl.Location{
+	return &location{names: f, Location: crawl.Location{
 		Redis: &crawl.Redis{URL: f.redis, Name: f.name, Password: password, CAFile: f.redisCA}, Postgres: postgres,
 	}}, nil
 }
 
-// checkRedis returns what is wrong with --redis and --redis-ca.
+// checkRedis returns the faults of --redis and --redis-ca.
 func (f *sharedFlags) checkRedis() error {
 	options, err := redisstore.ParseURL(f.redis)
 	if err == nil && f.redisCA != "" {
@@ -112,31 +112,28 @@ func (f *sharedFlags) checkRedis() error {
 	return nil
 }
 
-// lonely refuses flags that say how to reach a crawl that none names.
+// lonely returns an error for connection flags without --redis.
 func (f *sharedFlags) lonely() error {
 	if f.redisCA != "" || f.passwordFile != "" {
-		return errors.New("--redis-ca and --redis-password-file want --redis")
+		return errors.New("--redis-ca and --redis-password-file need --redis")
 	}
 	return nil
 }
 
-// sharedOnly are flags of crawl that want --redis.
+// sharedOnly are flags of crawl that need --redis.
 var sharedOnly = []string{"redis-wait", "max-queued", "worker", "partitions"}
 
-// Bounds of the flags of a shared crawl.
-const (
-	maxPartitions = 16384 // slots of a cluster
-	maxWorkerName = 64
-)
+// maxPartitions is the most --partitions: the slots of a cluster.
+const maxPartitions = 16384
 
-// checkShared returns the faults of flags that only a shared crawl has.
+// checkShared returns the faults of flags that only a crawl in Redis has.
 func (l *layers) checkShared(o *options) (errs []error) {
 	if o.redis != "" {
 		return nil
 	}
 	for _, name := range slices.Sorted(slices.Values(sharedOnly)) {
 		if _, given := l.from[name]; given {
-			errs = append(errs, fmt.Errorf("%s is of a crawl in Redis: it wants --redis and --name", l.where(name)))
+			errs = append(errs, fmt.Errorf("%s is for a crawl in Redis: add --redis and --name", l.where(name)))
 		}
 	}
 	return errs

@@ -13,8 +13,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Every fault of the flags of a shared crawl is one clear line, and none has the
-// secret.
+// Every fault of the flags of a shared crawl is reported in one clear line,
+// without the secret.
 func TestSharedFlagFaults(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
@@ -26,23 +26,23 @@ func TestSharedFlagFaults(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"crawl", "--redis", "redis://u:hush@127.0.0.1:1"}, "--redis without --name: which crawl there?"},
-		{[]string{"crawl", "--name", "a"}, "--name without --redis: in which Redis?"},
-		{[]string{"status", "--name", "a"}, "--name without --redis: in which Redis?"},
+		{[]string{"crawl", "--redis", "redis://u:hush@127.0.0.1:1"}, "--redis needs --name, the name of the crawl"},
+		{[]string{"crawl", "--name", "a"}, "--name needs --redis, the address of the server"},
+		{[]string{"status", "--name", "a"}, "--name needs --redis, the address of the server"},
 		{[]string{"crawl", "--redis", "redis://:hush@127.0.0.1:1", "--name", "a b"}, `--name is "a b", want 1 to 64`},
 		{[]string{"seed", "--redis", "redis://127.0.0.1:1", "--name", "..", "http://a.test/"}, `--name is "..", want 1 to 64`},
 		{[]string{"crawl", "--redis", "http://u:hush@127.0.0.1:1", "--name", "a"}, "begins with redis://"},
 		{[]string{"crawl", "--redis", "redis://127.0.0.1:1", "--name", "a", "--redis-ca", "ca.pem"}, "--redis-ca is for a rediss:// URL"},
 		{[]string{"crawl", "--redis", "redis://127.0.0.1:1", "--name", "a", "--redis-password-file", "none"}, "--redis-password-file: open none"},
 		{[]string{"crawl", "--redis", "redis://127.0.0.1:1", "--name", "a", "--redis-password-file", "empty"}, "empty is empty"},
-		{[]string{"crawl", "--redis-password-file", "empty", "http://a.test/"}, "--redis-ca and --redis-password-file want --redis"},
-		{[]string{"crawl", "--partitions", "8", "http://a.test/"}, "--partitions is of a crawl in Redis: it wants --redis and --name"},
-		{[]string{"crawl", "--max-queued", "8", "http://a.test/"}, "--max-queued is of a crawl in Redis"},
+		{[]string{"crawl", "--redis-password-file", "empty", "http://a.test/"}, "--redis-ca and --redis-password-file need --redis"},
+		{[]string{"crawl", "--partitions", "8", "http://a.test/"}, "--partitions is for a crawl in Redis: add --redis and --name"},
+		{[]string{"crawl", "--max-queued", "8", "http://a.test/"}, "--max-queued is for a crawl in Redis"},
 		{[]string{"crawl", "--partitions", "0", "http://a.test/"}, `--partitions is "0", want a whole number from 1 to 16384`},
 		{[]string{"crawl", "--redis-wait", "-1", "http://a.test/"}, `--redis-wait is "-1", want a whole number of 0 or more`},
 		{[]string{"crawl", "--worker", "a b", "http://a.test/"}, `--worker is "a b", want 1 to 64`},
 		{[]string{"delete"}, "no crawl is named: want --redis and --name"},
-		{[]string{"delete", "--redis", "redis://127.0.0.1:1", "--name", "a"}, "nobody to ask: --yes removes it"},
+		{[]string{"delete", "--redis", "redis://127.0.0.1:1", "--name", "a"}, "deletion is not confirmed: type the name on a terminal, or use --yes"},
 		{[]string{"export"}, "no records: name the directories of workers, or --redis and --name"},
 	} {
 		code, out, errs := run(t, "", test.args...)
@@ -52,27 +52,27 @@ func TestSharedFlagFaults(t *testing.T) {
 	}
 }
 
-// Who reads a password from a file need not have it in a URL.
+// A password from a file need not be in a URL.
 func TestPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p")
 	if err := os.WriteFile(name, []byte("hu sh\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).place()
+	at, err := (&sharedFlags{redis: "redis://u:other@h", name: "n", passwordFile: name}).location()
 	if err != nil || at.Redis.Password != "hu sh" {
 		t.Errorf("%+v (%v), want the password of the file", at, err)
 	}
 }
 
-// Which crawl a command is about: flags win over the environment, and a
-// directory that is named over a Redis that is only in the environment.
-func TestTarget(t *testing.T) {
+// How a command finds its crawl: flags override the environment, and a
+// directory that is named overrides a Redis that is only in the environment.
+func TestWhichCrawlIsMeant(t *testing.T) {
 	dir := crawled(t, site(t), "--max-depth", "0", "http://a.test/")
 	for _, test := range []struct {
 		name  string
 		env   map[string]string
 		args  []string
-		title string // empty: a fault
+		title string // empty means a fault
 	}{
 		{"directory", nil, []string{"--dir", dir}, dir},
 		{"redis", nil, []string{"--redis", "redis://h", "--name", "n"}, "n on redis://h"},
@@ -92,7 +92,7 @@ func TestTarget(t *testing.T) {
 		if err := cmd.ParseFlags(test.args); err != nil {
 			t.Fatal(err)
 		}
-		at, err := crawl.place()
+		at, err := crawl.location()
 		if (err == nil) != (test.title != "") || err == nil && at.String() != test.title {
 			t.Errorf("%s: %v (%v), want %s", test.name, at, err, test.title)
 		}
@@ -127,8 +127,8 @@ func appendRecord(t *testing.T, j *record.Journal, item, lease byte, url string)
 	return r
 }
 
-// Workers' directories become one output.
-func TestExport(t *testing.T) {
+// The directories of several workers become one output.
+func TestExportMergesWorkers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	one, _ := journal(t, "web", "h-1")
 	two, second := journal(t, "web", "h-2")
@@ -154,7 +154,7 @@ func TestExport(t *testing.T) {
 	if code, _, errs := run(t, "", "status", "--dir", second); code != exitUsage || !strings.Contains(errs, "is of a worker of web, a crawl in Redis") {
 		t.Errorf("status of a worker's directory: exit code %d: %s", code, errs)
 	}
-	if code, _, errs := run(t, "", "export", t.TempDir()); code != exitUsage || !strings.Contains(errs, "it is no worker's") {
+	if code, _, errs := run(t, "", "export", t.TempDir()); code != exitUsage || !strings.Contains(errs, "it is not a worker's directory") {
 		t.Errorf("a directory of no worker: exit code %d: %s", code, errs)
 	}
 	third, foreign := journal(t, "other", "h-1")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// program is how this program was called, as far as that can be typed again.
+// program returns the command by which this program was called.
 func program() string {
 	if name := os.Args[0]; name != "" && !strings.Contains(name, "go-build") {
 		return shellQuote(name)

@@ -55,8 +55,8 @@ func started(stderr io.Writer, args ...string) (code <-chan int) {
 
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
-// TestTerminal drives a crawl on a pseudo-terminal of 80 columns.
-func TestTerminal(t *testing.T) {
+// TestCrawlOnTerminal drives a crawl on a pseudo-terminal of 80 columns.
+func TestCrawlOnTerminal(t *testing.T) {
 	for _, noColor := range []string{"", "1"} {
 		t.Run("NO_COLOR="+noColor, func(t *testing.T) {
 			t.Setenv("TERM", "xterm")
@@ -108,9 +108,9 @@ func runOnTerminal(t *testing.T) string {
 			n, err := master.Read(buffer)
 			screen.Write(buffer[:n])
 			if bytes.Contains(screen.Bytes(), []byte("1 of 1 host active")) {
-				release() // the view was seen while the crawl was at work
+				release() // the view was seen during the crawl
 			}
-			if err != nil { // all that had the terminal open have closed it
+			if err != nil { // no process has the terminal open any more
 				return
 			}
 		}
@@ -143,9 +143,9 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// TestWatch: a running crawl is watched from another process, in lines and as
-// JSON, until it ends or one has seen enough; then there is no trace of it.
-func TestWatch(t *testing.T) {
+// TestWatchFromOtherProcess: another process can watch a running crawl, in
+// lines and as JSON, until the crawl or the watch ends. No trace of it stays.
+func TestWatchFromOtherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, held, release := heldSite(t)
 	var stderr bytes.Buffer
@@ -188,7 +188,7 @@ func TestWatch(t *testing.T) {
 	checkReport(t, dir)
 }
 
-// checkReport holds the report that a run left to the crawl of heldSite.
+// checkReport compares the report that a run left with the crawl of heldSite.
 func checkReport(t *testing.T, dir string) {
 	t.Helper()
 	r := lastReport(t, dir)
@@ -203,8 +203,8 @@ func checkReport(t *testing.T, dir string) {
 	}
 }
 
-// TestReportOfAKilledRun: the file of a run that came to no end does not say
-// that it runs.
+// TestReportOfAKilledRun: the report of a run that was killed does not say that
+// it is running.
 func TestReportOfAKilledRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, _, release := heldSite(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// newStatus says where a crawl stands.
+// newStatus prints the state of a crawl.
 func newStatus(s streams) *cobra.Command {
 	var crawl target
 	var asJSON, recount, watch bool
@@ -68,7 +68,7 @@ func printStatus(w io.Writer, c *attached, st *report.Status) error {
 	return printWorkers(w, st.Shared)
 }
 
-// printWorkers names those that share a crawl.
+// printWorkers prints the workers of a crawl.
 func printWorkers(w io.Writer, sh *report.Sharing) error {
 	for _, who := range sh.Workers {
 		_, err := fmt.Fprintf(w, "  worker      %s: holds %s, looks after %s, since %s\n", who.Name,
@@ -81,7 +81,7 @@ func printWorkers(w io.Writer, sh *report.Sharing) error {
 	return err
 }
 
-// pausedWord is what a line about a crawl that is paused ends with.
+// pausedWord returns the end of a line about a paused crawl.
 func pausedWord(stats frontier.Stats) string {
 	if stats.Paused {
 		return ", paused"

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newPause keeps a crawl from requesting anything.
+// newPause pauses a crawl: it makes no more requests.
 func newPause(s streams) *cobra.Command {
 	return newPausing(s, true, &cobra.Command{
 		Use:   "pause [--dir DIR | --redis URL --name NAME]",
@@ -33,7 +33,7 @@ func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		running := c.at.Redis != nil || c.Running(cmd.Context()) // one in Redis may have workers
+		running := c.at.Redis != nil || c.Running(cmd.Context()) // a crawl in Redis may have workers elsewhere
 		call := c.Pause
 		if !paused {
 			call = c.Resume
@@ -48,9 +48,9 @@ func newPausing(s streams, paused bool, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// paused says what a pause, or the end of one, means for a crawl; before is
-// whether it was paused before.
-func (at place) paused(paused, before, running bool) string {
+// paused describes the effect of a pause or of its end. before reports whether the
+// crawl was paused before.
+func (at location) paused(paused, before, running bool) string {
 	said := map[[2]bool]string{
 		{true, false}: "paused", {true, true}: "was paused before", {false, true}: "resumed", {false, false}: "was not paused",
 	}[[2]bool{paused, before}]
@@ -66,7 +66,7 @@ func (at place) paused(paused, before, running bool) string {
 	return fmt.Sprintf("%s; it is not running, '%s' goes on", said, at.command("crawl"))
 }
 
-// newStop ends a running crawl as Ctrl-C does.
+// newStop ends a running crawl like Ctrl-C.
 func newStop(s streams) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{

@@ -2,20 +2,23 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// target is the crawl that a command is about: one in a directory, or one that
-// workers share.
+// target has the flags of the crawl that a command is about: in a directory, or in
+// Redis.
 type target struct {
 	dir string
 	sharedFlags
 	flags *pflag.FlagSet
 }
 
-// addTo gives a command the flags that name its crawl.
+// addTo declares the flags.
 func (t *target) addTo(cmd *cobra.Command) {
 	t.flags = cmd.Flags()
 	t.sharedFlags.addTo(t.flags)
@@ -23,11 +26,11 @@ func (t *target) addTo(cmd *cobra.Command) {
 	t.flags.Lookup("dir").Usage += "; with --redis what has its workers' directories (default ./NAME.crawl)"
 }
 
-// place returns where the crawl is.
-func (t *target) place() (place, error) {
-	shared, err := t.sharedPlace()
+// location returns the location of the crawl.
+func (t *target) location() (location, error) {
+	shared, err := t.sharedLocation()
 	if err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	if shared != nil {
 		return *shared, nil
@@ -36,21 +39,34 @@ func (t *target) place() (place, error) {
 	if err != nil {
 		return at, err
 	}
-	return t.postgresFlags.beside(at, t.flags)
+	return t.postgresFlags.withPostgres(at, t.flags)
 }
 
-// attach returns the crawl, which exists.
+// attach attaches to the crawl, which must exist.
 func (t *target) attach(ctx context.Context) (*attached, error) {
-	at, err := t.place()
+	at, err := t.location()
 	if err != nil {
 		return nil, err
 	}
 	return at.attach(ctx)
 }
 
-// sharedPlace returns the place of the crawl if it is shared. A directory that
-// the command line names wins over a Redis that only the environment does.
-func (t *target) sharedPlace() (*place, error) {
+// withOutboxes calls do with the outboxes of the crawl, and closes them.
+func (t *target) withOutboxes(ctx context.Context, do func(at location, boxes *crawl.Outboxes) error) error {
+	c, err := t.attach(ctx)
+	if err != nil {
+		return err
+	}
+	boxes, err := c.Outboxes(ctx)
+	if err == nil {
+		err = errors.Join(do(c.at, boxes), boxes.Close())
+	}
+	return c.at.explain(err)
+}
+
+// sharedLocation returns the location of a crawl in Redis, or nil. A directory on the
+// command line wins over a Redis in the environment.
+func (t *target) sharedLocation() (*location, error) {
 	named := t.flags.Changed("redis") || t.flags.Changed("name")
 	if !named && t.flags.Changed("dir") {
 		return nil, nil

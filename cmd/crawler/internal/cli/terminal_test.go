@@ -23,15 +23,15 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
-// attack is what hostile servers send: a title of the window, colours by a C1
+// attack is what hostile servers send: a title for the window, colours by a C1
 // control character, DEL, and text that runs from right to left.
 const attack = "\x1b]0;pwned\a\u009b5m\x7f\u202egnp.exe"
 
-// ownSequences are what the program itself sends to a terminal: colours, and
-// what draws the live view.
+// ownSequences are the sequences that the program itself sends to a terminal:
+// for colours and for the live view.
 var ownSequences = regexp.MustCompile(`\x1b\[(0|1|2|22|31|32|33|91|92|93)m|\x1b\[[0-9]*[AJK]`)
 
-// onTerminal calls f with a pseudo-terminal and returns what went there.
+// onTerminal calls f with a pseudo-terminal and returns its output.
 func onTerminal(t *testing.T, f func(tty *os.File)) string {
 	t.Helper()
 	master, tty, err := pty.Open()
@@ -54,8 +54,8 @@ func onTerminal(t *testing.T, f func(tty *os.File)) string {
 	return shown.String()
 }
 
-// isInert fails the test if a terminal would obey anything in shown but what the
-// program itself sends. The terminal makes \r\n of \n.
+// isInert fails the test if shown has control characters other than those of
+// the program itself. The terminal makes \r\n of \n.
 func isInert(t *testing.T, what, shown string) {
 	t.Helper()
 	for line := range strings.Lines(ownSequences.ReplaceAllString(shown, "")) {
@@ -66,7 +66,8 @@ func isInert(t *testing.T, what, shown string) {
 	}
 }
 
-// TestLogsOnTerminal: no handler lets a terminal obey what a server says.
+// TestLogsOnTerminal: every log handler escapes the control characters that a
+// server sends.
 func TestLogsOnTerminal(t *testing.T) {
 	for _, c := range []struct{ name, term, noColor, format string }{
 		{"tint", "xterm", "", "text"}, {"tint without colours", "xterm", "1", "text"},
@@ -107,8 +108,8 @@ func TestJSONLogInFileIsExact(t *testing.T) {
 	}
 }
 
-// hostile returns the address of a server that attacks terminals wherever a
-// server has a word.
+// hostile returns the address of a server that sends control characters
+// wherever it can send text.
 func hostile(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,8 +162,8 @@ func hostileAnswer(path string) string {
 		end + "\r\n" + body
 }
 
-// TestHostileServerOnTerminal runs the commands on a terminal: what a server
-// says, or an argument, comes out escaped, and data for a pipe comes out as it is.
+// TestHostileServerOnTerminal runs the commands on a terminal. Text from a
+// server or an argument is escaped, and data for a pipe is unchanged.
 func TestHostileServerOnTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")

@@ -77,7 +77,7 @@ func newTestweb(s streams) *cobra.Command {
 	return cmd
 }
 
-// restrict has each flag refuse what is wrong whatever the others say.
+// restrict makes each flag refuse invalid values.
 func (f *testwebFlags) restrict(flags *pflag.FlagSet) {
 	const most, words = 1 << 31, "a whole number from 1 to 2147483648"
 	restrict.Within(flags, "hosts", &f.hosts, 1, most, words)
@@ -163,7 +163,7 @@ func (f *testwebFlags) run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// crawlLine is the command that crawls web.
+// crawlLine returns the command that crawls web.
 func (f *testwebFlags) crawlLine(web *testweb.Web, hard testweb.Hardships, addr string) string {
 	more := ""
 	if hard&testweb.Sitemaps != 0 {
@@ -188,7 +188,7 @@ func writeExpected(web *testweb.Web, name string) error {
 	return nil
 }
 
-// judgeCrawl prints what a crawl did well; a fault is exit code 1.
+// judgeCrawl prints how a crawl did. A fault has exit code 1.
 func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
 	var faults []error
 	if f.judge != "" {
@@ -214,9 +214,9 @@ func (f *testwebFlags) judgeCrawl(web *testweb.Web, s streams) error {
 	return nil
 }
 
-// judgeLog judges the request log; a fault of the crawl is an error. On a busy machine the server reads a request
-// late, and the gap to the next one looks too short to it: so where gaps do, they
-// are judged again with the lag that log and records show.
+// judgeLog judges the request log. A fault of the crawl is an error. A busy machine
+// reads a request late, so that the gap to the next one looks too short. If gaps look
+// too short, they are judged again with the lag that log and records show.
 func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 	var v testweb.Verdict
 	promised := testweb.Manners{Delay: f.delay}
@@ -253,7 +253,7 @@ func (f *testwebFlags) judgeLog(web *testweb.Web, out io.Writer) error {
 	return errors.Join(v.Err(), lag.Err())
 }
 
-// lag returns how late the server read requests, by the log and the records.
+// lag returns how late the server read requests, according to the log and the records.
 func (f *testwebFlags) lag() (testweb.LagFigures, error) {
 	lag := testweb.NewLag()
 	err := reading(f.judge, lag.ReadLog)

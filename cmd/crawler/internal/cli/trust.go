@@ -17,8 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// trustOptions say which certificates of servers and of the proxy are trusted,
-// beside those that the system trusts.
+// trustOptions are the certificates that are trusted in addition to those of the
+// system.
 type trustOptions struct {
 	ca            string
 	insecureHosts []string
@@ -39,7 +39,7 @@ func (o *trustOptions) addTo(f *pflag.FlagSet) {
 	})
 }
 
-// hasPort reports whether a host's pattern ends with a port.
+// hasPort reports whether a host pattern ends with a port.
 func hasPort(pattern string) bool {
 	if _, err := netip.ParseAddr(strings.Trim(pattern, "[]")); err == nil {
 		return false
@@ -48,7 +48,7 @@ func hasPort(pattern string) bool {
 	return colon >= 0 && colon > strings.LastIndexByte(pattern, ']')
 }
 
-// configure adds to what makes the requests.
+// configure applies the options to the configuration of requests.
 func (o *trustOptions) configure(config *get.Config) (err error) {
 	if o.ca != "" {
 		config.RootCAs, err = rootCAs(o.ca)
@@ -59,7 +59,7 @@ func (o *trustOptions) configure(config *get.Config) (err error) {
 	return err
 }
 
-// announce warns of certificates that are not verified.
+// announce warns about certificates that are not verified.
 func (o *trustOptions) announce(w io.Writer) {
 	if len(o.insecureHosts) > 0 {
 		fmt.Fprintf(w, "certificates of %s are not verified (--insecure-host): others may read and change what they answer; --ca FILE is safe\n",
@@ -67,12 +67,12 @@ func (o *trustOptions) announce(w io.Writer) {
 	}
 }
 
-// rootCAs returns the system's certificate authorities, and those in a file of
-// PEM. The error begins with what is wanted.
+// rootCAs returns the system's certificate authorities and those in a PEM file. The
+// error begins with what is wanted.
 func rootCAs(name string) (*x509.CertPool, error) {
 	const want = "want a file with certificates in PEM form"
 	text, err := os.ReadFile(name)
-	if cause := errors.Unwrap(err); cause != nil { // without the name, which the message has
+	if cause := errors.Unwrap(err); cause != nil { // without the file name, which the message contains
 		return nil, fmt.Errorf("%s: %w", want, cause)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", want, err)

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// A certificate that the system does not trust is trusted with --ca, not
-// verified with --insecure-host, and else an error.
-func TestTrust(t *testing.T) {
+// A certificate that the system does not trust is accepted with --ca, not
+// verified with --insecure-host, and otherwise an error.
+func TestTrustedCertificates(t *testing.T) {
 	t.Chdir(t.TempDir())
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// newTry shows what a crawl would take from one page.
+// newTry prints what a crawl would extract from one page.
 func newTry(s streams) *cobra.Command {
 	o := new(options)
 	var asJSON bool
@@ -45,7 +45,7 @@ and --config FILE.`,
 		switch sec.title {
 		case dataSection, requestSection:
 			shown = append(shown, sec)
-		default: // they may stand in the config file
+		default: // fields may be in the config file
 			cmd.Flags().AddFlagSet(sec.flags)
 			sec.flags.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 		}
@@ -64,7 +64,7 @@ and --config FILE.`,
 	return cmd
 }
 
-// try takes apart the page that an argument names.
+// try extracts data from the page that an argument names.
 func (o *options) try(cmd *cobra.Command, page, url string, s streams) (*crawl.Trial, error) {
 	l, err := readLayers(cmd.Flags(), os.Environ())
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *options) try(cmd *cobra.Command, page, url string, s streams) (*crawl.T
 	return crawl.TryHTML(config, body, url)
 }
 
-// trialJSON is a trial for programs: the record, and why fields have no value.
+// trialJSON returns a trial as JSON: the record, and why fields have no value.
 func trialJSON(t *crawl.Trial) any {
 	r := &t.Record
 	why := make(map[string]string)

@@ -10,15 +10,15 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// warnUnreached tells people what their seeds fail with, when the first attempts
-// have failed rather than when the last one has.
+// warnUnreached prints why seeds fail, after the first failed attempts instead of
+// after the last.
 func warnUnreached(w io.Writer, why *report.LastError) {
 	fmt.Fprintf(w, "no seed could be reached so far: %v\n%s; trying on (--retries, --backoff), Ctrl-C stops\n", why, checkSeeds)
 }
 
 const checkSeeds = "check the seeds' names, ports and certificates, and this machine's network"
 
-// unreached is the message of exit code 4.
+// unreached returns the error of exit code 4.
 func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 	why := result.Unreached
 	if result.Report.LastError == nil {
@@ -33,8 +33,8 @@ func (r *running) unreached(ctx context.Context, result *crawl.Result) error {
 	return errors.Join(why, errors.New(advice))
 }
 
-// causeOfSeed is why the first seed of the command line failed, in an earlier run
-// or with another worker; empty: that is not known.
+// causeOfSeed returns why the first seed of the command line failed, in an earlier
+// run or with another worker. It is empty if that is not known.
 func (r *running) causeOfSeed(ctx context.Context) string {
 	if r.flags.NArg() == 0 {
 		return ""

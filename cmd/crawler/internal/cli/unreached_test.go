@@ -61,7 +61,7 @@ func refusedPort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// silentServer accepts connections and says nothing.
+// silentServer accepts connections and sends nothing.
 func silentServer(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -69,7 +69,7 @@ func silentServer(t *testing.T) string {
 	return server.Listener.Addr().String()
 }
 
-// deadNameServer answers that there is no such name.
+// deadNameServer answers that no name exists.
 func deadNameServer(t *testing.T) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -93,9 +93,9 @@ func deadNameServer(t *testing.T) string {
 	return conn.LocalAddr().String()
 }
 
-// TestUnreached: a crawl none of whose seeds answers names the cause in all that
-// it says and leaves, and has an exit code of its own.
-func TestUnreached(t *testing.T) {
+// TestUnreachedSeedsAreReported: a crawl none of whose seeds answers names the
+// cause in all its output and files, and has an exit code of its own.
+func TestUnreachedSeedsAreReported(t *testing.T) {
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
@@ -133,7 +133,8 @@ func TestUnreached(t *testing.T) {
 // unbroken is a summary with each of its facts on one line.
 func unbroken(text string) string { return strings.ReplaceAll(text, "\n              ", " ") }
 
-// checkCause holds what a crawl left to the cause of its only failure.
+// checkCause checks that all output of a crawl names the cause of its only
+// failure.
 func checkCause(t *testing.T, dir, seed, cause string) {
 	t.Helper()
 	for name, args := range map[string][]string{
@@ -152,8 +153,8 @@ func checkCause(t *testing.T, dir, seed, cause string) {
 	}
 }
 
-// TestUnreachedAtOnce: that no seed could be reached, and why, is said when the
-// first attempts have failed, and to those who ask; the crawl tries on.
+// TestUnreachedAtOnce: after the first failed attempts the crawl and its status
+// say that no seed could be reached, and why. The crawl continues to try.
 func TestUnreachedAtOnce(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) []string{
 		"directory": func(*testing.T) []string { return nil },
@@ -176,7 +177,7 @@ func TestUnreachedAtOnce(t *testing.T) {
 					t.Errorf("%v: exit code %d, want %q: %s%s", args, code, cause, out, more)
 				}
 			}
-			if shared != nil { // who is no worker has it from Redis
+			if shared != nil { // a command reads it from Redis
 				_, out, more := run(t, "", append([]string{"explain", "--json", "http://b.test/"}, shared[:4]...)...)
 				var e crawl.Explanation
 				if err := json.Unmarshal([]byte(out), &e); err != nil || e.Robots == nil || !strings.Contains(e.Robots.Cause, cause) {
@@ -203,8 +204,8 @@ func TestUnreachedAtOnce(t *testing.T) {
 	}
 }
 
-// TestQuiet: a crawl that has nothing to warn of says nothing.
-func TestQuiet(t *testing.T) {
+// TestNoNeedlessWarnings: a crawl without problems logs no warning.
+func TestNoNeedlessWarnings(t *testing.T) {
 	address := site(t)
 	quiet := func(want int, args ...string) string {
 		t.Helper()
@@ -228,8 +229,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestPauseShowsAtOnce: in the log of the crawl, and in the first line of who
-// watches it; so does its end.
+// TestPauseShowsAtOnce: a pause and its end are in the log of the crawl at
+// once, and in the first line of a command that watches it.
 func TestPauseShowsAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	connectTo, held, release := heldSite(t)
@@ -250,7 +251,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 		}
 		return words
 	}
-	for range 20 { // the view of the crawl itself has many moments behind it
+	for range 20 { // the crawl's own view has many samples already
 		sampleOf(t, dir)
 	}
 	for _, step := range []struct {
@@ -271,7 +272,7 @@ func TestPauseShowsAtOnce(t *testing.T) {
 	}
 }
 
-// TestNewCrawlIsNotEmpty: before its seeds are read a crawl waits for them.
+// TestNewCrawlIsNotEmpty: a crawl waits for its seeds until they are read.
 func TestNewCrawlIsNotEmpty(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.crawl")
 	stdin, seeds := io.Pipe()

@@ -16,7 +16,7 @@ var (
 	_ pflag.Value = (*choice)(nil)
 )
 
-// limit is a flag for a largest number of things; 0 is no limit.
+// limit is a flag for a maximum number; 0 means no limit.
 type limit uint64
 
 func (l *limit) Type() string { return "N" }
@@ -45,8 +45,8 @@ type choice struct {
 	names []string
 }
 
-// newChoice returns a choice that is kept in text: the first of names until it
-// is set.
+// newChoice returns a choice whose value is stored in text. Its default is the first
+// of names.
 func newChoice(text *string, names ...string) *choice {
 	*text = names[0]
 	return &choice{text, names}
@@ -55,7 +55,7 @@ func newChoice(text *string, names ...string) *choice {
 func (c *choice) Type() string { return strings.Join(c.names, "|") }
 
 func (c *choice) String() string {
-	if c.text == nil { // pflag asks a zero choice
+	if c.text == nil { // pflag calls String of a zero value
 		return ""
 	}
 	return *c.text
@@ -72,17 +72,17 @@ func (c *choice) Set(s string) error {
 // byteSize is a flag for a number of bytes up to maxSize.
 type byteSize struct {
 	field *int64
-	zero  bool  // 0 may be given
-	none  int64 // what 0 is kept as
+	zero  bool  // 0 is valid
+	none  int64 // stored for 0
 }
 
-// sizeOf declares a flag for one byte or more.
+// sizeOf declares a flag for a size of at least one byte.
 func sizeOf(f *pflag.FlagSet, field *int64, name string, def int64, help string) {
 	*field = def
 	f.Var(&byteSize{field: field}, name, help)
 }
 
-// sizeOrNone declares a flag for a number of bytes that keeps 0 as none.
+// sizeOrNone declares a flag for a size; 0 is stored as none.
 func sizeOrNone(f *pflag.FlagSet, field *int64, none int64, name string, def int64, help string) {
 	*field = def
 	f.Var(&byteSize{field, true, none}, name, help)
@@ -93,7 +93,7 @@ func (v *byteSize) Type() string { return "SIZE" }
 
 func (v *byteSize) String() string {
 	switch {
-	case v.field == nil: // pflag asks a zero value
+	case v.field == nil: // pflag calls String of a zero value
 		return ""
 	case v.zero && *v.field == v.none:
 		return "0"

@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-func TestLimit(t *testing.T) {
+func TestParseLimit(t *testing.T) {
 	for in, want := range map[string]limit{"0": 0, "1": 1, "10k": 10_000, "1e6": 1_000_000} {
 		var l limit
 		if err := l.Set(in); err != nil || l != want {
@@ -30,7 +30,7 @@ func TestShellQuote(t *testing.T) {
 	}
 }
 
-func TestWrap(t *testing.T) {
+func TestWrapLines(t *testing.T) {
 	for _, tt := range []struct {
 		text string
 		want int

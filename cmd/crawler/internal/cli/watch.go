@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// watchStatus shows a running crawl once a second until it ends or ctx does: as
-// a view on a terminal, as lines elsewhere.
+// watchStatus shows a running crawl once a second until it or ctx ends: as a view on
+// a terminal, otherwise as lines.
 func watchStatus(ctx context.Context, c *attached, w io.Writer, asJSON bool) error {
 	if asJSON {
 		return watchJSON(ctx, c, w)
@@ -42,7 +42,7 @@ func watchJSON(ctx context.Context, c *attached, w io.Writer) error {
 			st, err = c.Status(ctx)
 		}
 		switch {
-		case ctx.Err() != nil || err != nil && !c.Running(ctx): // it has just ended
+		case ctx.Err() != nil || err != nil && !c.Running(ctx): // the crawl has just ended
 			return nil
 		case err != nil:
 			return c.at.explain(err)

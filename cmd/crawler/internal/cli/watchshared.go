@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// watchShared says once a second where a shared crawl stands, as a line, until
-// ctx ends. What its workers are busy with they say themselves.
+// watchShared prints the state of a crawl in Redis once a second until ctx ends.
+// What limits its workers only they can show.
 func watchShared(ctx context.Context, c *attached, s streams, asJSON bool) error {
 	release, err := c.Keep(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package form has the flags that change the canonical form of a URL: the same
-// in every command that takes URLs, so that what one calls known is the other's.
+// Package form has the flags of the canonical form of a URL. Every command that
+// takes URLs uses the same ones, so that URLs equal for one are equal for all.
 package form
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-func TestOptions(t *testing.T) {
+func TestCanonicalOptions(t *testing.T) {
 	const raw = "http://a.test/?utm_source=x&b=2&a=1"
 	for _, c := range []struct {
 		args []string

@@ -9,17 +9,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// DurationWords say what a flag for a time takes.
+// DurationWords describe what a flag for a time takes.
 const DurationWords = "a time with its unit, such as 1s, 500ms or 2h"
 
-// Flag makes the flag name of set refuse a value unless good reports true
-// after the value was set. A refused value leaves the flag as it was. The error
-// is "want " and want, as in "want a whole number from 1 to 100"; it is the
-// same for text that the flag cannot read at all.
+// Flag makes the flag name of set refuse a value unless good returns true after the
+// value was set. A refused value leaves the flag unchanged. The error is "want " and
+// want, as in "want a whole number from 1 to 100". It is the same for text that the
+// flag cannot parse.
 func Flag(set *pflag.FlagSet, name, want string, good func() bool) {
 	f := set.Lookup(name)
 	if f.DefValue == "0s" {
-		f.DefValue = "0" // which pflag does not print, whatever the type of the flag
+		f.DefValue = "0" // pflag does not print this default, whatever the type of the flag
 	}
 	f.Value = &restricted{f.Value, want, good}
 }
@@ -44,16 +44,15 @@ func (r *restricted) Set(text string) error {
 	return errors.New("want " + r.want)
 }
 
-// Check makes the flag name of set refuse text for which check returns an
-// error, which begins with "want" and says what the flag takes. The elements
-// of a list are checked one by one. Empty text is not checked: it stands for no
-// value.
+// Check makes the flag name of set refuse text for which check returns an error. The
+// error must begin with "want" and say what the flag takes. The elements of a list
+// are checked one by one. Empty text is not checked: it means no value.
 func Check(set *pflag.FlagSet, name string, check func(text string) error) {
 	f := set.Lookup(name)
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		f.Value = &checkedList{f.Value, list, check}
 		if f.DefValue == "[]" {
-			f.DefValue = "" // which pflag does not print, whatever the type of the flag
+			f.DefValue = "" // pflag does not print this default, whatever the type of the flag
 		}
 		return
 	}

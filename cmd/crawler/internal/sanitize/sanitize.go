@@ -1,7 +1,7 @@
-// Package sanitize makes text that others wrote safe to show: it replaces what a
-// terminal obeys, or what changes the order of the text around it, by \u escapes.
+// Package sanitize makes text from sites safe to show: it replaces characters that
+// control a terminal, or that change the order of the text around them, by \u escapes.
 //
-// It owns which characters those are, a writer for a command's output and an
+// It owns the list of these characters, a writer for a command's output and an
 // adapter for coloured logs. It draws nothing and knows no format: in JSON the
 // escaped characters only occur within strings, where \u means the same.
 package sanitize
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/term"
 )
 
-// unsafe reports whether a terminal may obey r: control characters (C0, DEL, C1)
+// unsafe reports whether r can control a terminal: control characters (C0, DEL, C1)
 // and the bidirectional controls U+061C, U+200E, U+200F, U+202A to U+202E and
 // U+2066 to U+2069.
 func unsafe(r rune) bool {
@@ -58,8 +58,8 @@ type Writer struct {
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
 
-// ForTerminal returns a Writer to w if w is a terminal, else w: files and pipes
-// get every byte as it is.
+// ForTerminal returns a Writer to w if w is a terminal. Otherwise it returns w: files
+// and pipes get every byte unchanged.
 func ForTerminal(w io.Writer) io.Writer {
 	if IsTerminal(w) {
 		return NewWriter(w)
@@ -73,7 +73,7 @@ func IsTerminal(w io.Writer) bool {
 	return file && term.IsTerminal(int(f.Fd()))
 }
 
-// Unwrap returns where w writes what it has escaped; w if w escapes nothing.
+// Unwrap returns the writer below a Writer, or w if w is no Writer.
 func Unwrap(w io.Writer) io.Writer {
 	if escaping, ok := w.(interface{ Unwrap() io.Writer }); ok {
 		return escaping.Unwrap()
@@ -84,8 +84,8 @@ func Unwrap(w io.Writer) io.Writer {
 // Unwrap returns the writer below w.
 func (w *Writer) Unwrap() io.Writer { return w.to }
 
-// Write implements io.Writer. If a character's bytes are not complete yet, they
-// wait for the next call.
+// Write implements io.Writer. An incomplete character at the end waits for the next
+// call.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,9 +107,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Attr is for tint.Options.ReplaceAttr. The handlers of log/slog quote values,
-// but tint writes the escape character as it is, even where a value only spells
-// it: \x1b. Bytes are what tint quotes without exception.
+// Attr is a tint.Options.ReplaceAttr. The handlers of log/slog quote values, but tint
+// prints the escape character unchanged, even if a value only spells it: \x1b. As
+// bytes, values are always quoted.
 func Attr(_ []string, a slog.Attr) slog.Attr {
 	kind := a.Value.Kind()
 	if _, level := a.Value.Any().(slog.Level); level || kind != slog.KindString && kind != slog.KindAny {

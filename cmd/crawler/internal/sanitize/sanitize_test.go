@@ -25,7 +25,7 @@ func controls() (all string) {
 	return all
 }
 
-func TestString(t *testing.T) {
+func TestStringEscapesControls(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"plain, Grüße, 日本, \u200dمرحبا, \U0001f600 \\u001b", "plain, Grüße, 日本, \u200dمرحبا, \U0001f600 \\u001b"},
 		{"\x1b]0;title\a", `\u001b]0;title\u0007`},
@@ -45,8 +45,9 @@ func TestString(t *testing.T) {
 	}
 }
 
-// TestWriter: however the text is split, the output is the same.
-func TestWriter(t *testing.T) {
+// TestWriterEscapesControls: the output does not depend on how the text is
+// split.
+func TestWriterEscapesControls(t *testing.T) {
 	text := "a\tb\nü日\U0001f600\u009b\u202e\x1b[5m\x9b\xe2\x80z\xc3\n"
 	want := "a\tb\nü日\U0001f600" + `\u009b\u202e\u001b[5m\ufffd\ufffd\ufffdz\ufffd` + "\n"
 	for size := 1; size <= len(text); size++ {
@@ -65,7 +66,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestWriterKeepsJSON: what is read from the escaped JSON is what was written.
+// TestWriterKeepsJSON: the escaped JSON has the same meaning as the original.
 func TestWriterKeepsJSON(t *testing.T) {
 	want := map[string]string{"title": controls() + "日本\U0001f600", "back": `\u001b`}
 	var out bytes.Buffer
@@ -95,9 +96,9 @@ func TestForTerminal(t *testing.T) {
 	}
 }
 
-// TestAttr: no value and no message makes tint write what a terminal obeys, in
-// colours or without.
-func TestAttr(t *testing.T) {
+// TestLoggedValuesAreEscaped: tint escapes the control characters of values and
+// messages, with colours or without.
+func TestLoggedValuesAreEscaped(t *testing.T) {
 	own := regexp.MustCompile(`\x1b\[(0|2|22|91|92|93)m`)
 	hostile := []string{"x\x1b]0;pwned\a", `x\x1b]0;pwned\x1b\\`, "\x7f", "a\u009bb", "a b\u202e", "line\nWRN line", "\x9b", controls()}
 	for _, noColor := range []bool{false, true} {

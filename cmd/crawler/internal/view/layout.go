@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// style is how a cell stands out where colours are on: an SGR parameter.
+// style is how a cell is highlighted if colours are on: an SGR parameter.
 type style string
 
 const (
@@ -24,7 +24,8 @@ const (
 	notice style = "33"
 )
 
-// cell is a piece of text that stays on one line. It is ASCII: a byte is a column.
+// cell is a piece of text that stays on one line. It is ASCII: each byte takes one
+// column.
 type cell struct {
 	text  string
 	style style
@@ -33,7 +34,7 @@ type cell struct {
 // line is what one row of a terminal shows.
 type line []cell
 
-// gap keeps the cells of a line apart.
+// gap separates the cells of a line.
 const gap = "  "
 
 // width is the number of columns that l takes.
@@ -60,11 +61,14 @@ func (l line) write(b *strings.Builder, color bool) {
 	}
 }
 
-// layout sets a reading in lines of at most width columns, and of at most
-// height lines, the most telling ones first. Both are 1 or more.
+// layout arranges a reading in at most height lines of at most width columns, the
+// most important ones first. Both must be 1 or more.
 func layout(r report.Reading, width, height int) []line {
 	lines := flow(figures(r), width)
 	lines = append(lines, wrap(limitCell(r.Limit), width)...)
+	for i := range r.Relays {
+		lines = append(lines, relayLines(&r.Relays[i], width)...)
+	}
 	if failing(r) {
 		lines = append(lines, wrap(cell{"last error: " + ascii(r.LastError.String()), bad}, width)...)
 	}
@@ -74,7 +78,7 @@ func layout(r report.Reading, width, height int) []line {
 	return lines[:min(height, len(lines))]
 }
 
-// figures are the numbers of a reading, in the order of their weight.
+// figures returns the numbers of a reading, the most important ones first.
 func figures(r report.Reading) []cell {
 	cells := []cell{{human.Commas(r.Pages) + " pages", strong}}
 	if r.Over > 0 {
@@ -98,15 +102,27 @@ func figures(r report.Reading) []cell {
 		cell{human.Span(r.Time.Sub(r.Started)), plain})
 }
 
-// freshError is how long the last error is shown when nothing fails any more.
+// relayLines say how far a relay is behind; none if it has delivered all.
+func relayLines(r *report.Relay, width int) []line {
+	if r.Events == 0 && r.Away == "" && r.Fault == "" {
+		return nil
+	}
+	c := cell{"relay " + ascii(r.Title()+": "+r.Words()), plain}
+	if r.Away != "" || r.Fault != "" {
+		c.style = bad
+	}
+	return wrap(c, width)
+}
+
+// freshError is how long the last error is shown after failures have stopped.
 const freshError = time.Minute
 
-// failing reports whether the last error of r is news.
+// failing reports whether the last error of r is recent.
 func failing(r report.Reading) bool {
 	return r.LastError != nil && (r.Gauges.BackingOff > 0 || r.Time.Sub(r.LastError.Time) < freshError)
 }
 
-// ascii is s with question marks for letters that may not take one column.
+// ascii replaces characters that may not take one column by question marks.
 func ascii(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf {
@@ -123,12 +139,12 @@ func limitCell(f report.Factor) cell {
 	return cell{f.Words(), notice}
 }
 
-// flow fills lines with cells, none of which is broken; one that is wider than
-// a line is cut.
+// flow distributes cells over lines. It breaks no cell; a cell wider than a line is
+// cut.
 func flow(cells []cell, width int) []line {
 	var lines []line
 	for _, c := range cells {
-		c.text = sanitize.String(c.text) // now, for it takes more columns than before
+		c.text = sanitize.String(c.text) // before measuring, because escapes take more columns
 		c = cut(c, width)
 		if n := len(lines); n > 0 && lines[n-1].width()+len(gap)+len(c.text) <= width {
 			lines[n-1] = append(lines[n-1], c)
@@ -139,8 +155,8 @@ func flow(cells []cell, width int) []line {
 	return lines
 }
 
-// wrap breaks c at its spaces into lines of at most width columns; a word that
-// is wider is cut.
+// wrap breaks c at its spaces into lines of at most width columns. A wider word is
+// cut.
 func wrap(c cell, width int) []line {
 	var lines []line
 	for _, word := range strings.Split(sanitize.String(c.text), " ") {
@@ -166,8 +182,8 @@ func cut(c cell, width int) cell {
 	return c
 }
 
-// bar shows how far the crawl is on the way to its end, and what is left: all
-// of it where there is room, else without the reason, else without the bar.
+// bar returns the progress to the end of the crawl and what is left: in full if there
+// is room, otherwise without the reason, otherwise without the bar.
 func bar(r report.Reading, width int) line {
 	const narrowest, widest = 12, 50
 	left := "time left not known"

@@ -19,28 +19,27 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// Live is a view of a few lines at the end of a terminal's output that is
-// drawn over and over. It is safe for concurrent use. Whatever else goes to
-// that terminal while it is shown has to go through Printer.
+// Live is a view of a few lines at the end of a terminal's output that is redrawn
+// again and again. It is safe for concurrent use. While it is shown, all other output
+// to that terminal must go through Printer.
 //
-// Between two calls the cursor stands on the first column of the view, and all
-// below is the view's. So a terminal that breaks its lines anew when it is
-// resized takes the cursor along, and erasing from there leaves nothing behind,
-// however many rows the old lines take now.
+// Between two calls the cursor is on the first column of the view, and everything
+// below belongs to the view. When a terminal is resized and breaks its lines
+// differently, it moves the cursor along. So erasing from there removes the whole
+// view, however many rows its lines take.
 type Live struct {
 	size  func() (width, height int)
 	color bool
 
 	mu      sync.Mutex
 	w       io.Writer
-	shown   *report.Reading // nil: nothing is
-	width   int             // that it was last drawn for
-	partial []byte          // printed, and not yet a line
+	shown   *report.Reading // nil means that the view is not shown
+	width   int             // at the last drawing
+	partial []byte          // printed, but not a complete line yet
 }
 
-// Open returns a view on w if that is a terminal which can be drawn on, by the
-// environment too (TERM=dumb cannot). NO_COLOR, when it is not empty, keeps
-// colours out (https://no-color.org).
+// Open returns a view on w if w is a terminal that can be drawn on; TERM=dumb cannot.
+// If NO_COLOR is not empty, the view has no colours (https://no-color.org).
 func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
 	f, file := sanitize.Unwrap(w).(*os.File)
 	if !file || getenv("TERM") == "dumb" || !sanitize.IsTerminal(f) {
@@ -56,15 +55,15 @@ func Open(w io.Writer, getenv func(string) string) (l *Live, terminal bool) {
 	return NewLive(f, size, getenv("NO_COLOR") == ""), true
 }
 
-// NewLive returns a view on w, a terminal that obeys ANSI sequences and has the
-// size that size returns, in columns and rows: it is asked for each drawing. An
-// unknown size, 0, is taken for 80 or 24.
+// NewLive returns a view on w, a terminal that understands ANSI sequences. size
+// returns its columns and rows, and is called for each drawing. An unknown size, 0,
+// means 80 or 24.
 func NewLive(w io.Writer, size func() (width, height int), color bool) *Live {
 	return &Live{w: w, size: size, color: color}
 }
 
-// Draw shows r in place of what was shown before. A terminal that is gone is
-// no error: the crawl goes on.
+// Draw replaces what is shown by r. It ignores errors of the terminal: the crawl goes
+// on.
 func (l *Live) Draw(r report.Reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +82,8 @@ func (l *Live) Clear() {
 	}
 }
 
-// Printer returns a writer of lines above the view, which stay. What is not
-// ended by a newline waits for its end, or for Clear.
+// Printer returns a writer of lines above the view, which stay. A line without a
+// newline waits for its end, or for Clear.
 func (l *Live) Printer() io.Writer { return printer{l} }
 
 type printer struct{ live *Live }
@@ -99,13 +98,13 @@ func (l *Live) print(text []byte) error {
 	if end == 0 {
 		return nil
 	}
-	out := l.erase() + string(l.partial[:end]) + l.frame() // in one write, so that nothing flickers
+	out := l.erase() + string(l.partial[:end]) + l.frame() // in one write, to avoid flicker
 	l.partial = append(l.partial[:0], l.partial[end:]...)
 	_, err := io.WriteString(l.w, out)
 	return err
 }
 
-// erase is what removes the view; mu is held.
+// erase returns the sequence that removes the view. The caller must hold mu.
 func (l *Live) erase() string {
 	if l.shown == nil {
 		return ""
@@ -113,9 +112,9 @@ func (l *Live) erase() string {
 	return "\r\x1b[J"
 }
 
-// frame is what draws the view over the one before, from its first column and
-// back to it; mu is held. The last column stays empty, for what a terminal does
-// behind it differs.
+// frame returns the sequence that draws the view over the previous one, from its first
+// column and back to it. The last column stays empty, because terminals differ in what
+// they do after it. The caller must hold mu.
 func (l *Live) frame() string {
 	if l.shown == nil {
 		return ""
@@ -131,7 +130,7 @@ func (l *Live) frame() string {
 	var b strings.Builder
 	b.WriteByte('\r')
 	if width != l.width {
-		b.WriteString("\x1b[J") // rows that were broken anew would stay joined under new text
+		b.WriteString("\x1b[J") // otherwise rows that were broken again would stay joined under new text
 		l.width = width
 	}
 	for i, line := range lines {

@@ -33,7 +33,7 @@ func busy() report.Reading {
 	}
 }
 
-// TestLastError: the view says what failed, as long as that is news.
+// TestLastError: the view shows the last error as long as it is recent.
 func TestLastError(t *testing.T) {
 	r := busy()
 	r.LastError = &report.LastError{Time: r.Time.Add(-2 * freshError), Host: "a.test", Error: "robots.txt: lookup a.test: no such h\u00f6st\x1b[2J"}
@@ -56,7 +56,29 @@ func TestLastError(t *testing.T) {
 	}
 }
 
-func TestWidths(t *testing.T) {
+// TestLateRelaysAreShown: the view shows how far relays are behind and why a
+// sink is unavailable, and nothing about a relay that has delivered everything.
+func TestLateRelaysAreShown(t *testing.T) {
+	r := busy()
+	r.Relays = []report.Relay{
+		{Name: "done"}, {Name: "index", Events: 12, Bytes: 3400, Seconds: 2},
+		{Name: "audit", Away: "lookup h\u00f6st\x1b[2J: no such host"},
+	}
+	s := newScreen(120, 24, true)
+	NewLive(s, s.size, false).Draw(r)
+	var got []string
+	for _, line := range s.lines() {
+		if strings.HasPrefix(line, "relay") {
+			got = append(got, line)
+		}
+	}
+	want := []string{"relay index: 12 events behind (3.3 KiB, 2s)", "relay audit: all delivered; the sink is away: lookup h?st?[2J: no such host"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+func TestLinesOfEachWidth(t *testing.T) {
 	for width, want := range map[int][]string{
 		160: {
 			"12,345 pages  152 pages/s  2.1 MB/s  1,234,567 queued (12 delayed)  64 of 321 hosts active  seen 87.3%  12 errors  1h02m",
@@ -90,8 +112,8 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// TestGlimpse: a terminal of any size shows what fits and never scrolls.
-func TestGlimpse(t *testing.T) {
+// TestSmallTerminals: a terminal of any size shows what fits and never scrolls.
+func TestSmallTerminals(t *testing.T) {
 	for width := 1; width < 120; width++ {
 		for height := 1; height < 6; height++ {
 			s := newScreen(width, height, true)
@@ -120,7 +142,7 @@ func TestUnknownSize(t *testing.T) {
 	}
 }
 
-func TestColors(t *testing.T) {
+func TestColorsOnRequest(t *testing.T) {
 	for color, want := range map[bool]bool{true: true, false: false} {
 		s := newScreen(80, 24, true)
 		NewLive(s, s.size, color).Draw(busy())
@@ -130,13 +152,14 @@ func TestColors(t *testing.T) {
 	}
 }
 
-// TestNothingElseOnScreen draws, prints, clears and resizes in any order; the
-// terminal then shows what was printed and one view below it, and nothing else.
+// TestNothingElseOnScreen draws, prints, clears and resizes in any order. The
+// terminal then shows the printed lines with one view below them, and nothing
+// else.
 func TestNothingElseOnScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width, height := rapid.IntRange(20, 90), rapid.IntRange(12, 30)
 		s := newScreen(width.Draw(t, "width"), height.Draw(t, "height"), rapid.Bool().Draw(t, "reflow"))
-		longest := 18 // a terminal that cuts takes the rest for good
+		longest := 18 // a terminal that cuts loses the rest for good
 		if s.reflow {
 			longest = 200
 		}
@@ -167,7 +190,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 				partial += text
 			},
 			"clear": func(t *rapid.T) {
-				if partial != "" { // Clear prints it as it is, and there is no saying what comes after it
+				if partial != "" { // Clear prints it unchanged, and what comes after it cannot be predicted
 					fmt.Fprintln(printer)
 					printed, partial = append(printed, partial), ""
 				}
@@ -183,7 +206,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 					t.Fatal(s.faults)
 				}
 				if shown && stale {
-					return // until it is drawn again it may be cut or broken
+					return // until the next drawing it may be cut or broken
 				}
 				got, want := s.lines(), printed
 				if shown {
@@ -201,7 +224,7 @@ func TestNothingElseOnScreen(t *testing.T) {
 	})
 }
 
-// TestClearFlushes: what was printed without a newline is not lost.
+// TestClearFlushes: a line that was printed without a newline is not lost.
 func TestClearFlushes(t *testing.T) {
 	s := newScreen(80, 24, true)
 	live := NewLive(s, s.size, false)
@@ -214,7 +237,7 @@ func TestClearFlushes(t *testing.T) {
 	}
 }
 
-// TestOneWrite: a drawing is one write, so that nothing else comes between.
+// TestOneWrite: a drawing is one write, so that no other output comes between.
 func TestOneWrite(t *testing.T) {
 	var writes counter
 	live := NewLive(&writes, func() (int, int) { return 80, 24 }, true)
@@ -230,8 +253,9 @@ type counter struct{ n int }
 
 func (c *counter) Write(p []byte) (int, error) { c.n++; return len(p), nil }
 
-// TestTogether: lines come whole, whoever prints and draws.
-func TestTogether(t *testing.T) {
+// TestConcurrentPrinters: lines of concurrent goroutines are printed whole,
+// also beside drawings.
+func TestConcurrentPrinters(t *testing.T) {
 	var out bytes.Buffer
 	live := NewLive(&out, func() (int, int) { return 80, 24 }, false)
 	done := make(chan struct{})

@@ -9,12 +9,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// LogLine logs a reading as one line, for where no view can be drawn: every
-// 30 s is often enough. The attributes are
+// LogLine logs a reading as one line, where no view can be drawn. Once in 30 s is
+// often enough. The attributes are
 //
 //	pages, pages_per_s, bytes_per_s, queued, hosts, seen_share, failed, errors, limited_by
 //
-// with last_error when there is one and, when an end is known, ends_by with done_share and left (not if negative).
+// with last_error when there is one, with events_behind, that of the relay that is
+// furthest behind, if the crawl has relays, and, when an end is known, with ends_by,
+// done_share and left (not if negative).
 func LogLine(log *slog.Logger, r report.Reading) {
 	attrs := []slog.Attr{
 		slog.Uint64("pages", r.Pages),
@@ -29,6 +31,13 @@ func LogLine(log *slog.Logger, r report.Reading) {
 	}
 	if failing(r) {
 		attrs = append(attrs, slog.String("last_error", r.LastError.String()))
+	}
+	if len(r.Relays) > 0 {
+		var behind uint64
+		for i := range r.Relays {
+			behind = max(behind, r.Relays[i].Events)
+		}
+		attrs = append(attrs, slog.Uint64("events_behind", behind))
 	}
 	if r.End != (report.End{}) {
 		attrs = append(attrs, slog.String("ends_by", string(r.End.By)), slog.Float64("done_share", rounded(r.End.Share, 1000)))

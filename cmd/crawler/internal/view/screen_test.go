@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// screen is a terminal, as far as Live needs one, that remembers all rows that
-// it ever had. A sequence that it does not know is a fault, and so is
-// a way up to rows that have left the screen.
+// screen is a terminal that implements what Live needs and remembers all its
+// rows. An unknown sequence is a fault, and so is a move to rows that have left
+// the screen.
 type screen struct {
 	width, height int
 	reflow        bool // a resize breaks lines anew; otherwise it cuts them
@@ -20,7 +20,7 @@ type screen struct {
 
 type row struct {
 	text   []byte
-	joined bool // the next row goes on with the same line
+	joined bool // the next row continues the same line
 }
 
 func newScreen(width, height int, reflow bool) *screen {
@@ -83,7 +83,7 @@ func (s *screen) put(c byte) {
 	switch {
 	case c == '\r':
 		s.x = 0
-	case c == '\n': // with ONLCR, as every terminal has it that nobody made raw
+	case c == '\n': // with ONLCR, as a terminal has it that is not in raw mode
 		s.x = 0
 		s.down()
 	case c < ' ' || c > '~':
@@ -120,13 +120,13 @@ func (s *screen) resize(width, height int) {
 	}
 	s.x = min(s.x, width-1)
 	s.width, s.height = width, height
-	// Rows below the cursor go first when it gets too low for them.
+	// If the cursor gets too low, rows below it are removed first.
 	for len(s.rows) > s.y+1 && s.top() > s.y {
 		s.rows = s.rows[:len(s.rows)-1]
 	}
 }
 
-// rebreak sets all lines anew; the cursor stays with its character.
+// rebreak breaks all lines anew; the cursor stays with its character.
 func (s *screen) rebreak(width int) {
 	rows, cursor := []row(nil), s.y
 	for i := 0; i < len(s.rows); i++ {
@@ -154,8 +154,7 @@ func (s *screen) rebreak(width int) {
 	s.rows = rows
 }
 
-// lines returns all there is, long lines in one piece, without what is blank at
-// the end.
+// lines returns all lines, long ones in one piece, without blanks at the end.
 func (s *screen) lines() []string {
 	var lines []string
 	text := ""

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// terminal is a real one: what is written to tty comes out as the kernel's line
-// discipline makes it, and goes to a screen.
+// terminal is a real pseudo-terminal: text that is written to tty passes the
+// kernel's line discipline and goes to a screen.
 type terminal struct {
 	*screen
 	tty    *os.File
@@ -45,8 +45,8 @@ func (term *terminal) resize(t *testing.T, width, height int) {
 	term.screen.resize(width, height)
 }
 
-// settle brings everything that was written onto the screen: what comes before
-// a mark that no text holds.
+// settle waits until everything that was written is on the screen. It writes a
+// mark that no text contains and waits for it.
 func (term *terminal) settle(t *testing.T) {
 	const mark = 0
 	if _, err := term.tty.Write([]byte{mark}); err != nil {
@@ -74,8 +74,8 @@ func env(pairs map[string]string) func(string) string {
 	return func(name string) string { return pairs[name] }
 }
 
-// TestTerminal drives a pseudo-terminal of 80 columns, then of 40.
-func TestTerminal(t *testing.T) {
+// TestPseudoTerminal drives a pseudo-terminal of 80 columns, then of 40.
+func TestPseudoTerminal(t *testing.T) {
 	term := openTerminal(t, 80, 24)
 	live, ok := Open(term.tty, env(map[string]string{"TERM": "xterm"}))
 	if !ok {
@@ -140,7 +140,8 @@ func TestNoColor(t *testing.T) {
 	}
 }
 
-// TestNoTerminal: there is no view where nothing can be drawn over.
+// TestNoTerminal: there is no view if the output is not a terminal that can be
+// drawn over.
 func TestNoTerminal(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

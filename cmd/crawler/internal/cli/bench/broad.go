@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-// broadOptions are the flags of the broad crawl alone.
+// broadOptions are the flags of the crawl of many hosts only.
 type broadOptions struct {
 	hosts       human.Count
 	concurrency []string
@@ -29,13 +29,13 @@ func (o *broadOptions) addTo(f *pflag.FlagSet) {
 	f.BoolVar(&o.tls, "tls", false, "broad: crawl over TLS, too")
 }
 
-// What --hosts and --concurrency take.
+// Bounds of --hosts and --concurrency.
 const (
 	maxBroadHosts  = 10_000_000
 	maxConcurrency = 100_000
 )
 
-// restrict has each flag refuse what is wrong.
+// restrict makes each flag refuse invalid values.
 func (o *broadOptions) restrict(f *pflag.FlagSet) {
 	restrict.Within(f, "hosts", &o.hosts, 1, maxBroadHosts, "a whole number from 1 to 10M, such as 20k")
 	restrict.Within(f, "each", &o.each, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 15s")
@@ -47,7 +47,7 @@ func (o *broadOptions) restrict(f *pflag.FlagSet) {
 	})
 }
 
-// line is the flags that were given, as one would type them.
+// line returns the flags that were given, as on the command line.
 func (o *broadOptions) line() (line []string) {
 	if o.hosts != 0 {
 		line = append(line, "--hosts", o.hosts.String())

@@ -1,9 +1,8 @@
-// Package bench is the subcommand `crawler bench`: what the filters and stores
-// really do on this machine, beside what `crawler size` says.
+// Package bench is the subcommand `crawler bench`: it measures filters and stores
+// on this machine, and compares them with the predictions of `crawler size`.
 //
-// It owns the command's flags, the servers that are measured and what people see
-// meanwhile. What is measured is in packages below bench, and so is the form of
-// the report.
+// It owns the command's flags, the measured servers and the display. The
+// measurements and the form of the report are in packages below bench.
 package bench
 
 import (
@@ -94,7 +93,7 @@ func names() []string {
 	return all
 }
 
-// choose returns the names that args ask for: all without any.
+// choose returns the names that args ask for, or all names if args is empty.
 func choose(args []string) ([]string, error) {
 	if len(args) == 0 || slices.Contains(args, "all") {
 		args = names()
@@ -108,7 +107,7 @@ func choose(args []string) ([]string, error) {
 	return args, errors.Join(errs...)
 }
 
-// restrict has each flag refuse what is wrong.
+// restrict makes each flag refuse invalid values.
 func (o *options) restrict(f *pflag.FlagSet) {
 	restrict.Within(f, "budget", &o.budget, 1, math.MaxInt64, "a time of more than 0 with its unit, such as 5m or 90s")
 	restrict.Within(f, "n", &o.keys, minKeys, maxKeys, "a whole number from 1000 to 10G, such as 250k or 1M")
@@ -118,11 +117,11 @@ func (o *options) restrict(f *pflag.FlagSet) {
 	o.broad.restrict(f)
 }
 
-// What --n takes: of fewer keys nothing can be told, and more are a machine's memory.
+// Bounds of --n: fewer keys show nothing, and more do not fit into a machine's memory.
 const (
 	minKeys = 1000
 	maxKeys = 10_000_000_000
-	minFPR  = 1e-12 // that filters can be made for
+	minFPR  = 1e-12 // the smallest for which filters can be made
 )
 
 // run measures, and prints the report.
@@ -166,7 +165,7 @@ func (o *options) run(ctx context.Context, chosen []string, out, progress io.Wri
 	return nil
 }
 
-// Reported is the error of a run whose whole report was printed.
+// Reported wraps the error of a run whose whole report was printed.
 type Reported struct{ error }
 
 func (r Reported) Unwrap() error { return r.error }
@@ -187,8 +186,8 @@ func (o *options) finish(r *report.Report, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// verdict is the error of a run that did not end well. Of one whose ctx ended it
-// is that alone, unless a promise was broken before.
+// verdict returns the error of a run. If ctx ended the run, it is the error of ctx,
+// unless a promise was broken before.
 func verdict(ctx context.Context, r *report.Report, measured error) error {
 	broken := r.Broken()
 	switch {
@@ -203,7 +202,7 @@ func verdict(ctx context.Context, r *report.Report, measured error) error {
 	return errors.Join(fmt.Errorf("%s broken:\n  %s", human.Plural(uint64(len(broken)), "promise"), strings.Join(broken, "\n  ")), measured)
 }
 
-// line is the command as one would type it, without secrets.
+// line returns the command as one would type it, without secrets.
 func (o *options) line(chosen []string) string {
 	line := []string{"crawler", "bench", strings.Join(chosen, " ")}
 	if o.redis != "" {

@@ -27,7 +27,7 @@ func command(ctx context.Context, progress io.Writer, args ...string) (stdout st
 	return out.String(), err
 }
 
-func TestFaults(t *testing.T) {
+func TestFlagFaults(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want []string
@@ -56,9 +56,10 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestPipe: a line for each step, no bar, and the report.
-func TestPipe(t *testing.T) {
-	t.Setenv("PATH", "") // without servers: it says so
+// TestOutputIntoPipe: a pipe gets a line for each step, without a bar, and the
+// report.
+func TestOutputIntoPipe(t *testing.T) {
+	t.Setenv("PATH", "") // without servers, as the output says
 	dir, progress := t.TempDir(), new(bytes.Buffer)
 	out, err := command(t.Context(), progress, "fpr", "--n", "10k", "--fpr", "5%", "--budget", "1m", "--seed", "7", "--report", dir)
 	if err != nil {
@@ -80,9 +81,9 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// TestInterrupted: the report is valid, says what is missing, and the error is
-// that of the context.
-func TestInterrupted(t *testing.T) {
+// TestInterruptedReportIsValid: the report is valid and says what is missing,
+// and the error is that of the context.
+func TestInterruptedReportIsValid(t *testing.T) {
 	t.Setenv("PATH", "")
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -102,13 +103,13 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// writer calls itself with what is written.
+// writer calls itself for each write.
 type writer func(string)
 
 func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
 
-// TestBrokenPromise: it is an error, which names it, also when the run was
-// interrupted after that.
+// TestBrokenPromise: a broken promise is an error that names it, also if the
+// run was interrupted afterwards.
 func TestBrokenPromise(t *testing.T) {
 	s := report.NewSection("x", "X", "")
 	s.Promise("all is well").Hold(false, "the filter: too many")
@@ -122,7 +123,8 @@ func TestBrokenPromise(t *testing.T) {
 	}
 }
 
-// TestReportGrows: what is measured is on disk before the next step begins.
+// TestReportGrows: the results of a step are on disk before the next step
+// begins.
 func TestReportGrows(t *testing.T) {
 	dir, s := t.TempDir(), report.NewSection("x", "X", "")
 	r := &report.Report{Format: report.Format, Began: time.Now(), Sections: []*report.Section{s}}
@@ -151,9 +153,10 @@ func TestLineHasNoSecrets(t *testing.T) {
 	}
 }
 
-// TestSpeeds: a row for each way to ask each set that can be had; the others are
-// named as missing. Postgres is found without a PATH, where Debian has it.
-func TestSpeeds(t *testing.T) {
+// TestSpeedRows: there is a row for each way to query each available set, and
+// the others are named as missing. Postgres is found in Debian's directory even
+// if it is not in PATH.
+func TestSpeedRows(t *testing.T) {
 	t.Setenv("PATH", "")
 	dir := t.TempDir()
 	out, err := command(t.Context(), io.Discard, "seen", "frontier", "--n", "1000", "--budget", "20m", "--report", dir)

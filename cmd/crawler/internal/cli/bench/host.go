@@ -17,14 +17,14 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/redisstore"
 )
 
-// host is what is measured on: the servers that were named, else private ones.
+// host has the measured servers: those that flags name, or else private ones.
 type host struct {
-	redis    *sets.Redis // nil: none
+	redis    *sets.Redis // nil means none
 	named    bool        // Redis is the one that a flag named
 	noRedis  string      // why there is none
 	hasBloom bool        // Redis has a Bloom module
 
-	postgres      string // its URL; empty: none
+	postgres      string // its URL; empty means none
 	namedPostgres bool   // it is the one that a flag named
 	noPostgres    string // why there is none
 
@@ -33,9 +33,9 @@ type host struct {
 	closers []func() error
 }
 
-// openHost finds or starts what can be had; what cannot it says why.
+// openHost finds or starts the servers. For each missing one it notes why.
 func openHost(ctx context.Context, o *options) (*host, error) {
-	logging.Disable() // what go-redis prints by itself it returns as well
+	logging.Disable() // go-redis also returns the errors that it prints
 	dir, err := os.MkdirTemp("", "crawler-bench-")
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (h *host) openPostgres(ctx context.Context, named string) error {
 	return conn.Close(ctx)
 }
 
-// noBloom says why what takes a Bloom module is missing.
+// noBloom explains why measurements that need a Bloom module are missing.
 func (h *host) noBloom() string {
 	if h.redis == nil || h.hasBloom {
 		return ""
@@ -111,14 +111,15 @@ func (h *host) noBloom() string {
 
 func nothing() error { return nil }
 
-// same is a sets.OpenRedis: always the one Redis.
+// same is a sets.OpenRedis that always returns the same Redis.
 func (h *host) same(context.Context) (*sets.Redis, error) {
 	r := *h.redis
 	r.Close = nothing
 	return &r, nil
 }
 
-// another returns a fresh Redis each time, unless one was named.
+// another returns a sets.OpenRedis that starts a new Redis each time, unless a flag
+// names one.
 func (h *host) another(options servers.RedisOptions) sets.OpenRedis {
 	if h.named {
 		return h.same
@@ -126,13 +127,13 @@ func (h *host) another(options servers.RedisOptions) sets.OpenRedis {
 	return func(ctx context.Context) (*sets.Redis, error) { return sets.StartRedis(ctx, options) }
 }
 
-// samePostgres is a sets.OpenPostgres: always the one Postgres.
+// samePostgres is a sets.OpenPostgres that always returns the same Postgres.
 func (h *host) samePostgres(context.Context) (dsn string, end func() error, err error) {
 	return h.postgres, nothing, nil
 }
 
-// anotherPostgres is a sets.OpenPostgres: a fresh one whose answers survive a loss
-// of power, as a crawl should have it, unless one was named.
+// anotherPostgres is a sets.OpenPostgres that starts a new Postgres each time,
+// unless a flag names one. Its commits survive a power loss, as a crawl needs it.
 func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() error, err error) {
 	if h.namedPostgres {
 		return h.samePostgres(ctx)
@@ -144,7 +145,7 @@ func (h *host) anotherPostgres(ctx context.Context) (dsn string, end func() erro
 	return server.DSN(), server.Close, nil
 }
 
-// close ends what was started, the last first.
+// close stops the servers that were started, the last one first.
 func (h *host) close() error {
 	var errs []error
 	for i := len(h.closers) - 1; i >= 0; i-- {
@@ -169,7 +170,7 @@ func checkPostgres(text string) error {
 }
 
 // withoutSecrets returns a URL without its user and its query. A password may
-// have any character: whatever stands before an @ goes.
+// contain any character, so everything before an @ is removed.
 func withoutSecrets(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")

@@ -13,19 +13,19 @@ import (
 	"github.com/bloomfrontier/crawler/cmd/crawler/internal/sanitize"
 )
 
-// watch shows a run as it goes: a line for each step, and on a terminal a bar
-// below them. It keeps the report on disk as it grows, so that what ends the
-// program leaves one. It is an agenda.Watcher.
+// watch shows the progress of a run: a line for each step, and on a terminal a bar
+// below them. It writes the report after each step, so that an interrupted run
+// leaves one. It is an agenda.Watcher.
 type watch struct {
 	out   io.Writer
-	bar   *progressbar.ProgressBar // nil: no terminal
+	bar   *progressbar.ProgressBar // nil means no terminal
 	began time.Time                // of the step
 
 	report *report.Report
-	dir    string // of the report; empty: nowhere
+	dir    string // of the report; empty means nowhere
 }
 
-// barSteps is how fine the bar is.
+// barSteps is the number of steps of the bar.
 const barSteps = 1000
 
 func newWatch(out io.Writer, r *report.Report, dir string) *watch {
@@ -65,7 +65,7 @@ func (w *watch) End(s *agenda.Step, found string) {
 	w.report.Took = time.Since(w.report.Began).Seconds()
 	if err := w.report.Write(w.dir); err != nil {
 		fmt.Fprintf(w.out, "the report so far: %v\n", err)
-		w.dir = "" // once is enough: the last write says it too
+		w.dir = "" // report the error once: the last write returns it too
 	}
 }
 

@@ -20,12 +20,11 @@ import (
 	"github.com/bloomfrontier/crawler/bench/speed"
 )
 
-// subjects are what can be measured, in the order in which it is, and what of it
-// takes a server.
+// subjects are what can be measured, in this order, and the servers that each needs.
 var subjects = []struct {
 	name                   string
 	steps                  func(o *options, h *host) (*report.Section, []*agenda.Step)
-	redis, bloom, postgres string // what is missing without one; empty: nothing
+	redis, bloom, postgres string // what is missing without one; empty means nothing
 }{
 	{name: "fpr", steps: fprSteps, redis: "redisbits and redisstore", postgres: "pgstore"},
 	{name: "memory", steps: memorySteps, redis: "all that is kept in Redis", bloom: "BF.RESERVE", postgres: "all that is kept in Postgres"},
@@ -35,7 +34,7 @@ var subjects = []struct {
 	{name: "broad", steps: broadSteps, redis: "crawls on Redis"},
 }
 
-// rates are the false-positive rates that the flags ask for, else usual.
+// rates returns the false-positive rates that the flags ask for, or else usual.
 func (o *options) rates(usual ...float64) []float64 {
 	if o.fpr != 0 {
 		return []float64{float64(o.fpr)}
@@ -43,7 +42,7 @@ func (o *options) rates(usual ...float64) []float64 {
 	return usual
 }
 
-// fprSteps are the false-positive rates of all sets that can be had.
+// fprSteps measure the false-positive rates of all available sets.
 func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []fpr.Subject{fpr.Memory(), fpr.Exact(sets.Local(h.dir), 20*time.Microsecond)}
 	if h.redis != nil {
@@ -55,12 +54,12 @@ func fprSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return fpr.Steps(fpr.Config{Keys: uint64(o.keys), Seed: o.seed, Subjects: all, Rates: o.rates()})
 }
 
-// memorySteps are the weighings of all stores that can be had.
+// memorySteps measure the memory of all available stores.
 func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	rates := o.rates(0.01, 1e-4, 1e-6)
 	all := memory.InHeap(rates)
 	if h.redis != nil {
-		// What Redis remembers of commands is kept out of what is weighed.
+		// Statistics that Redis keeps about commands would count as memory of the store.
 		quiet := servers.RedisOptions{Config: map[string]string{"slowlog-log-slower-than": "-1", "latency-tracking": "no"}}
 		all = append(all, memory.InRedis(h.another(quiet), rates, h.hasBloom)...)
 	}
@@ -71,11 +70,11 @@ func memorySteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return memory.Steps(memory.Config{Keys: uint64(o.keys), Subjects: all})
 }
 
-// logged is a Redis with a log, as a crawl should have it. The log is not
-// rewritten, so that it tells what was written.
+// logged is a Redis with an append-only file, as a crawl should have it. The file is
+// not rewritten, so that its size is what was written.
 var logged = servers.RedisOptions{AppendOnly: true, Config: map[string]string{"auto-aof-rewrite-percentage": "0"}}
 
-// seenSteps measure how links are decided, by ours and by what people use.
+// seenSteps measure how fast links are decided, by our sets and by common others.
 func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []sets.Kind{sets.Memory(), sets.Local(h.dir)}
 	if h.redis != nil {
@@ -91,7 +90,7 @@ func seenSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return speed.Seen(speed.Config{Keys: uint64(o.keys), Sets: all})
 }
 
-// frontierSteps measure how pages are leased and completed.
+// frontierSteps measure how fast pages are leased and completed.
 func frontierSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	all := []sets.Kind{sets.Local(h.dir)}
 	if h.redis != nil {
@@ -100,12 +99,12 @@ func frontierSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return speed.Frontier(speed.Config{Keys: uint64(o.keys), Sets: all})
 }
 
-// crawlSteps are whole crawls.
+// crawlSteps measure whole crawls.
 func crawlSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return crawl.Steps(crawl.Config{Pages: uint64(o.keys), HTML: o.html, Dir: h.dir, Program: self})
 }
 
-// broadSteps are crawls of many late hosts.
+// broadSteps measure crawls of many late hosts.
 func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	config := crawl.BroadConfig{
 		Hosts: uint64(o.broad.hosts), Concurrency: o.broad.concurrency, Time: o.broad.each, TLS: o.broad.tls, Dir: h.dir, Program: self,
@@ -116,7 +115,8 @@ func broadSteps(o *options, h *host) (*report.Section, []*agenda.Step) {
 	return crawl.BroadSteps(config)
 }
 
-// parts are what this program does as a process of its own for a measurement.
+// parts returns the hidden commands by which a measurement runs this program as
+// another process.
 func parts() []*cobra.Command {
 	hidden := func(use string, run func(cmd *cobra.Command, order string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
@@ -133,7 +133,7 @@ func parts() []*cobra.Command {
 	}
 }
 
-// self makes the command that runs this program.
+// self returns a command that runs this program.
 func self(ctx context.Context, args ...string) *exec.Cmd {
 	program, err := os.Executable()
 	cmd := exec.CommandContext(ctx, program, args...)

@@ -1,9 +1,9 @@
-// Package dedup is the subcommand `crawler dedup`: URLs in, those that were not
-// seen before out, in order and at once.
+// Package dedup is the subcommand `crawler dedup`: it reads URLs and prints those
+// that were not seen before, in order and without delay.
 //
-// It owns the stream of lines, what is seen (a filter, or an exact set) and the
-// directory that keeps it between runs. What makes two URLs one is package
-// canon; docs/reference/dedup.md says what is guaranteed. It knows no crawl.
+// It owns the stream of lines, the set of seen URLs (a filter, or an exact set) and
+// the directory that keeps it between runs. Package canon decides which URLs are
+// equal. docs/reference/dedup.md has the guarantees. It knows no crawl.
 package dedup
 
 import (
@@ -39,25 +39,25 @@ type options struct {
 
 	given func(flag string) bool
 
-	// What tests change.
+	// For tests.
 	crash    func(point string) // called where a kill is worth a test
-	interval uint64             // keys between two checkpoints; 0: as it is
+	interval uint64             // keys between two checkpoints; 0 means the default
 }
 
-// What --print takes.
+// Values of --print.
 const (
 	printInput     = "input"
 	printCanonical = "canonical"
 )
 
-// What membits can size.
+// Bounds of the sizes of membits.
 const (
 	maxURLs = 1 << 40
 	minFPR  = 1e-12
 )
 
-// heapRoom is what the heap may take beside the set of what is seen, before
-// garbage is collected whatever it costs. Live is a tenth of it.
+// heapRoom is how much the heap may take besides the set of seen URLs before
+// garbage is collected. A tenth of it is live.
 const heapRoom = 16 << 20
 
 // Command returns the command, with its flags.
@@ -81,8 +81,8 @@ none is lost.`,
 		Example: `  crawler dedup < urls.txt > new.txt
   tail -f found.log | crawler dedup --dir seen.dedup --urls 100M
   crawler dedup --exact --print canonical < urls.txt`,
-		// Checked where arguments are: what is wrong with a flag's value is a
-		// fault of the command line, like an unknown flag.
+		// Checked together with the arguments: an invalid value is a fault of the command
+		// line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) > 0 {
 				return fmt.Errorf("%q is an argument, want URLs on stdin, as in: crawler dedup < %s", args[0], args[0])
@@ -113,9 +113,8 @@ func (o *options) addTo(f *pflag.FlagSet) {
 	restrict.Flag(f, "print", printInput+" or "+printCanonical, func() bool { return o.print == printInput || o.print == printCanonical })
 }
 
-// check returns the canonical form and the settings that the flags ask for, or
-// all their faults. With a --dir that is one already, what is not asked for is
-// taken from there.
+// check returns the canonical form and the settings that the flags ask for, or all
+// their faults. Settings that are not given are taken from an existing --dir.
 func (o *options) check() (canon.Options, settings, error) {
 	var errs []error
 	if o.exact && (o.given("urls") || o.given("fpr")) {
@@ -139,8 +138,7 @@ func (o *options) check() (canon.Options, settings, error) {
 		if !slices.ContainsFunc(form.Names, o.given) {
 			options = stored.Canon
 		}
-		var err error
-		if options.Version, err = canon.VersionOf(stored.Form); err != nil {
+		if err := canon.CheckForm(stored.Form); err != nil {
 			return options, want, errors.Join(append(errs, fmt.Errorf("%s: %w", o.dir, err))...)
 		}
 	}
@@ -154,7 +152,7 @@ func (o *options) check() (canon.Options, settings, error) {
 	return options, want, errors.Join(errs...)
 }
 
-// adopt returns want with what was not asked for taken from what is stored.
+// adopt returns want, with the stored value of each setting that was not given.
 func (o *options) adopt(want, stored settings) settings {
 	if o.exact {
 		return want
@@ -171,7 +169,7 @@ func (o *options) adopt(want, stored settings) settings {
 	return want
 }
 
-// differ returns an error that shows everything in which a run differs from dir.
+// differ returns an error that lists all differences between a run and dir.
 func (s settings) differ(stored settings, dir string) error {
 	var faults []string
 	note := func(name string, there, here any) {
@@ -221,13 +219,13 @@ func (o *options) run(ctx context.Context, options canon.Options, want settings,
 	err = s.run(ctx, in)
 	summary{counts: s.counts, settings: want, before: before, keys: s.seen.keys(), bytes: s.seen.bytes(), took: time.Since(begun)}.print(report)
 	if c, ok := in.(io.Closer); ok && ctx.Err() != nil {
-		_ = c.Close() // a Read that is under way ends, where that is possible
+		_ = c.Close() // ends a Read that is under way, where that is possible
 	}
 	return err
 }
 
-// limitMemory keeps the process from growing because garbage is collected late:
-// by itself Go would let it grow to twice the set.
+// limitMemory bounds the garbage on the heap: by default Go would let the process
+// grow to twice the size of the set.
 func limitMemory(bytes uint64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(bytes) + heapRoom)

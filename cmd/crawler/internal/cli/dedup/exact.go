@@ -7,7 +7,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// seen is a set of fingerprints. It is used by one goroutine.
+// seen is a set of fingerprints. It is not safe for concurrent use.
 type seen interface {
 	// add records fp and reports whether it was absent.
 	add(fp bloomstore.Fingerprint) (added bool)
@@ -17,21 +17,22 @@ type seen interface {
 	bytes() uint64
 }
 
-// exactSet is a set of fingerprints that makes no error: open addressing with
-// linear probing, 20 to 25 bytes a key.
+// exactSet is a set of fingerprints without errors: hash tables with linear probing,
+// 20 to 25 bytes a key.
 //
-// It is many small tables rather than a large one, so that what is copied and
-// thrown away when one grows is a small part of the whole.
+// It consists of many small tables, so that the copy of a growing table takes little
+// memory.
 type exactSet struct {
 	tables [256]table
 	count  uint64
 	slots  uint64 // of all tables
 }
 
-// table is open addressing in order: a fingerprint's home grows with its first
-// eight bytes, so growing reads and writes memory from front to back.
+// table is an ordered hash table with open addressing: the first slot that is tried
+// grows with the first eight bytes of a fingerprint, so growing the table reads and
+// writes memory from front to back.
 type table struct {
-	slots []bloomstore.Fingerprint // the zero fingerprint: free
+	slots []bloomstore.Fingerprint // the zero fingerprint marks a free slot
 	used  int
 }
 
@@ -42,9 +43,9 @@ const (
 
 func (s *exactSet) add(fp bloomstore.Fingerprint) bool {
 	if fp == (bloomstore.Fingerprint{}) {
-		fp[0] = 1 // zero marks a free slot; nothing else has a chance of 2⁻¹²⁷
+		fp[0] = 1 // zero marks a free slot; a collision has a probability of 2⁻¹²⁷
 	}
-	t := &s.tables[fp[printBytes-1]] // home takes the first bytes
+	t := &s.tables[fp[printBytes-1]] // the slot depends on the first bytes
 	if 5*t.used >= 4*len(t.slots) {
 		s.slots += uint64(t.grow())
 	}
@@ -59,10 +60,10 @@ func (s *exactSet) add(fp bloomstore.Fingerprint) bool {
 func (s *exactSet) keys() uint64  { return s.count }
 func (s *exactSet) bytes() uint64 { return s.slots * uint64(printBytes) }
 
-// put stores fp unless it is there. There is a free slot.
+// put stores fp unless it is there. The table must have a free slot.
 func (t *table) put(fp bloomstore.Fingerprint) bool {
-	home, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), uint64(len(t.slots)))
-	for i := int(home); ; {
+	start, _ := bits.Mul64(binary.LittleEndian.Uint64(fp[:8]), uint64(len(t.slots)))
+	for i := int(start); ; {
 		switch t.slots[i] {
 		case fp:
 			return false
@@ -76,8 +77,8 @@ func (t *table) put(fp bloomstore.Fingerprint) bool {
 	}
 }
 
-// grow makes the table a quarter larger and returns by how many slots. Little
-// by little, because the slots of the old table are garbage for a while.
+// grow makes the table a quarter larger and returns by how many slots. It grows in
+// small steps, because the old table is garbage for a while.
 func (t *table) grow() int {
 	old := t.slots
 	more := max(firstSlots, len(old)/4)

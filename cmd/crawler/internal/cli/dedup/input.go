@@ -3,16 +3,16 @@ package dedup
 import "io"
 
 const (
-	chunkBytes  = 64 << 10 // what a pipe holds
+	chunkBytes  = 64 << 10 // the capacity of a pipe
 	groupChunks = 8
 )
 
-// input reads ahead of the stream, so that reading goes on while output is
-// written and synced, and what has come meanwhile makes one group.
+// input reads ahead of the stream, so that reading goes on while output is written
+// and synced. All that was read meanwhile makes one group.
 type input struct {
 	filled chan chunk
 	free   chan []byte
-	done   chan struct{} // closed: nobody takes chunks any more
+	done   chan struct{} // closed when no more chunks are taken
 }
 
 // chunk is what one Read returned.
@@ -21,9 +21,9 @@ type chunk struct {
 	err   error // io.EOF at the end
 }
 
-// readAhead begins to read from. Its goroutine ends at the first error, or
-// after stop and the Read that is under way then: a terminal or a pipe may keep
-// that waiting for as long as the process lives.
+// readAhead starts to read. Its goroutine ends at the first error, or after stop
+// and the Read that is then under way. A Read from a terminal or a pipe may last as
+// long as the process.
 func readAhead(from io.Reader) *input {
 	in := &input{
 		filled: make(chan chunk, groupChunks),
@@ -57,7 +57,7 @@ func (in *input) read(from io.Reader) {
 	}
 }
 
-// release gives a chunk's buffer back.
+// release returns the buffer of a chunk.
 func (in *input) release(c chunk) { in.free <- c.bytes[:chunkBytes] }
 
 func (in *input) stop() { close(in.done) }

@@ -16,23 +16,22 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// A journal is a file of fingerprints in the order in which they became known:
-// a header, then a record for each group. All integers are little-endian.
+// A journal is a file of fingerprints in the order in which they were added: a
+// header, then a record for each group. All integers are little-endian.
 //
 //	header  magic (8), version (4), generation (8), id (16), checksum (4)
 //	record  number of fingerprints (4), checksum (4), fingerprints (16 each)
 //
-// A checksum is the CRC-32C of everything before it in the file but other
-// checksums, and in a record of the fingerprints behind it: a record counts only
-// in its place.
+// A checksum is the CRC-32C of all earlier bytes of the file except checksums, and
+// in a record of its fingerprints too: a record is valid only in its place.
 const (
 	journalMagic   = "\x89DEDUPJ\n"
 	journalVersion = 1
 	headerBytes    = 40
 	recordBytes    = 8 // before the fingerprints
 
-	// largestRecord is all that can be torn: the next record is written after
-	// the one before was synced.
+	// largestRecord is the most that can be torn: a record is written after the one
+	// before was synced.
 	largestRecord = int64(recordBytes + groupLines*printBytes)
 )
 
@@ -154,7 +153,7 @@ func (j *journal) replay(from io.Reader, visit func(bloomstore.Fingerprint) erro
 	}
 }
 
-// torn returns nil for the ends of a file.
+// torn returns nil for the errors of a file that ends early.
 func torn(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return nil

@@ -17,19 +17,20 @@ import (
 // points are where the child can kill itself.
 var points = []string{"printed", "half", "remembered", "half saved", "saved"}
 
-// history is what the runs of one directory printed, one after the other, each
+// history is the output of the runs of one directory, one after another, each
 // on the beginning of the same list of URLs.
 type history struct {
 	dir        string
 	args       []string
-	remembered int // of the list, at least: where the last run began to print
-	printed    int // of the list: the furthest that a run came
+	remembered int // the earliest place in the list where the last run may have begun to print
+	printed    int // the furthest place in the list that a run reached
 }
 
-// TestKill kills runs at every point and at random moments. Whatever a run
-// prints then begins where a group began that was being printed at a kill, at
-// most, and never beyond what was printed: nothing is lost.
-func TestKill(t *testing.T) {
+// TestKilledLosesNothing kills runs at every point and at random moments. The
+// next run begins to print at the latest where the output ended, and at the
+// earliest at the beginning of the group that was being printed at a kill:
+// nothing is lost.
+func TestKilledLosesNothing(t *testing.T) {
 	rnd := random(t)
 	histories := 1
 	if *proof {
@@ -46,8 +47,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// live kills some runs, each on more URLs than the one before, and lets the last
-// come to its end.
+// live kills some runs, each on more URLs than the one before, and lets the
+// last one finish.
 func (h *history) live(t *testing.T, rnd *rand.Rand) {
 	t.Helper()
 	const randomKills = 12
@@ -64,7 +65,7 @@ func (h *history) live(t *testing.T, rnd *rand.Rand) {
 		}
 	}
 	if h.run(t, rnd, n, "-", 0) {
-		t.Fatal("the last run was killed, though nobody did")
+		t.Fatal("the last run was killed, but not by the test")
 	}
 	if h.printed != n {
 		t.Errorf("%v: %d of %d URLs were printed", h.args, h.printed, n)
@@ -120,7 +121,7 @@ func (h *history) run(t *testing.T, rnd *rand.Rand, n int, at string, after time
 	return killed
 }
 
-// check takes what a run printed.
+// check compares the output of a run with the list.
 func (h *history) check(t *testing.T, text string) {
 	t.Helper()
 	text = text[:strings.LastIndexByte(text, '\n')+1] // a kill may have torn the last line
@@ -141,7 +142,8 @@ func (h *history) check(t *testing.T, text string) {
 	h.remembered, h.printed = begin, max(h.printed, begin+count)
 }
 
-// A kill after a group was remembered, or before it was printed, repeats nothing.
+// A run that was killed after it remembered a group repeats nothing of it.
+// Before that the next run prints the group again.
 func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 	for point, again := range map[string]bool{"printed": true, "half": true, "remembered": false} {
 		dir := t.TempDir()
@@ -162,7 +164,7 @@ func TestKillRepeatsOnlyWhatWasNotRemembered(t *testing.T) {
 	}
 }
 
-// A reader that goes away ends the command, as it ends any filter.
+// The command ends when the reader of its output goes away, as any filter does.
 func TestReaderGoesAway(t *testing.T) {
 	dir := t.TempDir()
 	all := urls(100_000)

@@ -21,7 +21,7 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// random returns a source of chance, and logs how to have the same again.
+// random returns random numbers, and logs the seed that repeats them.
 func random(t *testing.T) *rand.Rand {
 	from := *seed
 	if from == 0 {
@@ -31,8 +31,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(from, 0))
 }
 
-// childEnv makes the test binary the command: its value is POINT:N, where it
-// kills itself, or anything else.
+// childEnv is set if the test binary is to run the command. Its value is
+// POINT:N, where the process kills itself, or any other text.
 const (
 	childEnv    = "CRAWLER_DEDUP_CHILD"
 	intervalEnv = "CRAWLER_DEDUP_INTERVAL"
@@ -66,7 +66,7 @@ func child(at string) int {
 	return 0
 }
 
-// childCommand is the command in a process of its own.
+// childCommand returns the command as a separate process.
 func childCommand(t testing.TB, at string, args ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	if err != nil {

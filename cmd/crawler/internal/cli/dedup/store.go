@@ -22,25 +22,25 @@ import (
 	"github.com/bloomfrontier/crawler/internal/durable"
 )
 
-// A store is a directory that keeps what is seen between runs:
+// A store is a directory that keeps the set of seen URLs between runs:
 //
 //	dedup.json          what was fixed when it was created
 //	LOCK                held by the process that uses it
 //	journal-G           fingerprints since filter-G, or since the beginning for G = 0
 //	filter-G.bits       the filter as it was when journal-G began
 //
-// The newest filter counts, with the journal of its number. That journal is made
-// first and the filter takes its name last, so there is always one such pair. An
-// exact store has no filter: its journal is all.
+// The newest filter is used, with the journal of its number. The journal is created
+// first and the filter gets its name last, so there is always one complete pair. An
+// exact store has no filter, only a journal.
 type store struct {
 	dir        string
 	card       card
 	unlock     io.Closer
 	seen       seen
-	filter     *filterSet // nil: exact
+	filter     *filterSet // nil means exact
 	journal    *journal
 	generation uint64
-	interval   uint64 // keys between two checkpoints; 0: a million, or an eighth of all
+	interval   uint64 // keys between two checkpoints; 0 means a million, or an eighth of all
 	crash      func(point string)
 }
 
@@ -55,7 +55,7 @@ const (
 	filterSuffix  = ".bits"
 )
 
-// card is what was fixed when a store was created.
+// card is the settings that were fixed when a store was created.
 type card struct {
 	Format  int       `json:"format"`
 	Created time.Time `json:"created"`
@@ -65,8 +65,7 @@ type card struct {
 	Canon canon.Options `json:"canon"` // what Form is of
 }
 
-// settings are what a run asks of its set. A store refuses a run that asks for
-// something else.
+// settings are those of a run. A store refuses a run with other settings.
 type settings struct {
 	Exact bool    `json:"exact"`
 	URLs  uint64  `json:"urls,omitempty"` // 0 with Exact
@@ -101,7 +100,7 @@ func (s settings) newSeen() (seen, error) {
 	return newFilterSet(filter), nil
 }
 
-// readCard returns the card of dir; os.ErrNotExist if there is none.
+// readCard returns the card of dir, or an os.ErrNotExist.
 func readCard(dir string) (c card, err error) {
 	name := filepath.Join(dir, cardFile)
 	text, err := os.ReadFile(name)
@@ -117,8 +116,8 @@ func readCard(dir string) (c card, err error) {
 	return c, nil
 }
 
-// openStore opens the store in dir, or creates it. The settings are those of its
-// card, if it has one: the caller has compared them.
+// openStore opens the store in dir, or creates it. An existing store keeps the
+// settings of its card, which the caller has compared.
 func openStore(dir string, want settings, options canon.Options, crash func(string)) (_ *store, err error) {
 	s := &store{dir: dir, crash: crash}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -145,7 +144,7 @@ func openStore(dir string, want settings, options canon.Options, crash func(stri
 	return s, s.load()
 }
 
-// create makes an empty store; its card, written last, makes it one.
+// create makes an empty store. The card is written last.
 func (s *store) create(want settings, options canon.Options) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -199,8 +198,8 @@ func (s *store) load() error {
 	}
 	s.journal, err = openJournal(s.path(journalPrefix, s.generation, ""), s.card.ID, s.generation, s.crash,
 		func(fp bloomstore.Fingerprint) error {
-			// One goroutine adds to the filter and to the journal, so what was
-			// new then is new now.
+			// The filter and the journal have the same order, so each key of the
+			// journal must be new to the filter.
 			if !s.seen.add(fp) {
 				return fmt.Errorf("%w: %x is known before it is added", bloomstore.ErrFilterLost, fp)
 			}
@@ -238,7 +237,7 @@ func (s *store) readFilter() (seen, error) {
 	return newFilterSet(filter), nil
 }
 
-// remember makes what was printed known to later runs.
+// remember stores what was printed for later runs.
 func (s *store) remember(prints []bloomstore.Fingerprint) error {
 	if len(prints) == 0 {
 		return nil
@@ -250,8 +249,8 @@ func (s *store) remember(prints []bloomstore.Fingerprint) error {
 	return nil
 }
 
-// maybeCheckpoint saves the filter when its journal has become long. The caller
-// has remembered everything that is in the set.
+// maybeCheckpoint saves the filter when its journal has become long. The caller must
+// have remembered everything in the set.
 func (s *store) maybeCheckpoint() error {
 	if s.filter == nil || s.journal.keys < cmp.Or(s.interval, max(1_000_000, s.filter.count/8)) {
 		return nil
@@ -273,8 +272,7 @@ func (s *store) maybeCheckpoint() error {
 	return errors.Join(err, s.removeOld())
 }
 
-// removeOld removes what no longer counts: older pairs, and what a kill left
-// half made.
+// removeOld removes older pairs, and incomplete files of killed runs.
 func (s *store) removeOld() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -292,10 +290,10 @@ func (s *store) removeOld() error {
 	return nil
 }
 
-// close releases the directory. Everything is on disk already.
+// close releases the directory. All data is on disk already.
 func (s *store) close() error { return errors.Join(s.journal.f.Close(), s.unlock.Close()) }
 
-// numbered returns the name of a file of a generation; names sort as their numbers.
+// numbered returns the file name of a generation. Names sort like their numbers.
 func numbered(prefix string, generation uint64, suffix string) string {
 	return fmt.Sprintf("%s%08d%s", prefix, generation, suffix)
 }
@@ -304,7 +302,7 @@ func (s *store) path(prefix string, generation uint64, suffix string) string {
 	return filepath.Join(s.dir, numbered(prefix, generation, suffix))
 }
 
-// replace writes a file of the directory, whole or not at all, durably.
+// replace replaces a file of the directory, atomically and durably.
 func (s *store) replace(name string, write func(io.Writer) error) error {
 	return durable.ReplacePrivate(vfs.Default, filepath.Join(s.dir, name), func(w io.Writer) error { // the card has the key
 		err := write(w)

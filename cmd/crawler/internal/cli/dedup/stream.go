@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	maxLine  = chunkBytes // a canonical URL is shorter, and so is what leads to one
+	maxLine  = chunkBytes // the longest canonical URL is shorter
 	shownBad = 10         // malformed lines that are reported one by one
 
-	// groupLines is more than the lines of a group: the shortest that can be
-	// new is "http:a" with its end.
+	// groupLines is more than the lines of a group. The shortest line with a
+	// URL is "http:a\n".
 	groupLines = groupChunks*chunkBytes/len("http:a\n") + 1
 )
 
-// stream answers lines: those with a URL that was not seen before go out again.
+// stream answers lines: it prints those whose URL was not seen before.
 //
-// It works in groups: what has been read when it looks. A slow pipe gets every
-// answer at once, a fast one is not slowed by small writes. A group is written,
-// then remembered, then the next is begun.
+// It works in groups: all lines that have been read so far. So a slow pipe gets each
+// answer at once, and a fast one is not slowed down by small writes. A group is
+// printed, then remembered; then the next one starts.
 type stream struct {
 	canon     *canon.Canonicalizer
 	hasher    bloomstore.Hasher
 	seen      seen
-	keep      *store // nil: what is seen is forgotten with the process
+	keep      *store // nil means what is seen is forgotten with the process
 	out       io.Writer
 	faults    io.Writer
 	end       byte // of a line: newline or NUL
@@ -51,14 +51,14 @@ type stream struct {
 	ends   []int                    // and where each line ends
 }
 
-// counts are what became of the lines of one run.
+// counts are the numbers of lines of one run.
 type counts struct {
 	lines                         uint64
 	fresh, known, malformed, void uint64
 }
 
-// run answers the lines of from until it ends, or until ctx does: then what was
-// read and not answered is neither printed nor remembered.
+// run answers the lines of from until it ends or ctx ends. Lines that were read but
+// not answered when ctx ends are neither printed nor remembered.
 func (s *stream) run(ctx context.Context, from io.Reader) error {
 	in := readAhead(from)
 	defer in.stop()
@@ -74,7 +74,7 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 		}
 		end := s.group(in, c)
 		if end == io.EOF && (len(s.partial) > 0 || s.tooLong) {
-			s.line(s.partial) // which lacks its end
+			s.line(s.partial) // the last line may lack its end
 		}
 		if err := s.flush(); err != nil {
 			return err
@@ -88,8 +88,8 @@ func (s *stream) run(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// group answers c and what else has been read, and returns the error that ended
-// the input, if that is all.
+// group answers c and all other chunks that were read. It returns the error that
+// ended the input after the last of them.
 func (s *stream) group(in *input, c chunk) error {
 	for n := 1; ; n++ {
 		s.lines(c.bytes)
@@ -105,7 +105,7 @@ func (s *stream) group(in *input, c chunk) error {
 	}
 }
 
-// lines answers the lines that end in b, and keeps the beginning of another.
+// lines answers the complete lines in b, and keeps the rest.
 func (s *stream) lines(b []byte) {
 	for {
 		n := bytes.IndexByte(b, s.end)
@@ -124,7 +124,7 @@ func (s *stream) lines(b []byte) {
 	}
 }
 
-// extend appends b to the line that was begun, up to maxLine.
+// extend appends b to the incomplete line, up to maxLine.
 func (s *stream) extend(b []byte) {
 	room := maxLine - len(s.partial)
 	s.tooLong = s.tooLong || len(b) > room
@@ -139,15 +139,15 @@ func (s *stream) line(line []byte) {
 	if s.counts.lines == 1 {
 		line = bytes.TrimPrefix(line, byteOrderMark)
 	}
-	// A view, not a copy: nothing keeps it beyond this call.
+	// A view, not a copy: it is not used after this call.
 	text := unsafe.String(unsafe.SliceData(line), len(line))
 	switch {
 	case s.tooLong:
 		s.fault(fmt.Errorf("longer than %d bytes", maxLine))
 		return
 	case !utf8.ValidString(text):
-		// The canonical form has one character for all bytes that are no text,
-		// so URLs that differ in them would be taken for one.
+		// The canonical form replaces all invalid bytes by one character, so
+		// different URLs would become equal.
 		s.fault(fmt.Errorf("not UTF-8: %.120q", text))
 		return
 	}
@@ -185,8 +185,8 @@ func (s *stream) fault(err error) {
 	}
 }
 
-// flush prints the group and then remembers it. A kill between the two makes the
-// next run print the group again; the other order would lose it.
+// flush prints the group and then remembers it. After a kill between the two, the
+// next run prints the group again. The other order would lose it.
 func (s *stream) flush() error {
 	if size := s.seen.bytes(); size != s.size {
 		s.size = size
@@ -206,7 +206,7 @@ func (s *stream) flush() error {
 	s.crash("printed")
 	printed := len(s.prints)
 	for printed > 0 && s.ends[printed-1] > n {
-		printed-- // a full disk: these are not there, or not whole
+		printed-- // lines of the failed write are missing or incomplete
 	}
 	prints := s.prints[:printed]
 	s.prints, s.ends = s.prints[:0], s.ends[:0]
@@ -214,13 +214,13 @@ func (s *stream) flush() error {
 		return errors.Join(err, fmt.Errorf("sync the output: %w", syncErr))
 	}
 	if err := errors.Join(err, s.keep.remember(prints)); err != nil {
-		return err // the set may know URLs that were not printed: it is not saved
+		return err // the set may have URLs that were not printed, so it is not saved
 	}
 	return s.keep.maybeCheckpoint()
 }
 
-// syncFile syncs what is written to a regular file: a power failure must not
-// take lines away that are remembered. Of a pipe its reader has to take care.
+// syncFile syncs a regular file, so that a power loss removes no line that is
+// remembered. For a pipe that is the task of its reader.
 func syncFile(w io.Writer) error {
 	f, ok := w.(*os.File)
 	if !ok {

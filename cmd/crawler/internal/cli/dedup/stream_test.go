@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-func TestLines(t *testing.T) {
+func TestLinesInAndOut(t *testing.T) {
 	long := "http://a.test/" + strings.Repeat("x", maxLine)
 	for name, c := range map[string]struct {
 		args      []string
@@ -87,7 +87,7 @@ func TestFaultsOfFlags(t *testing.T) {
 	}
 }
 
-// Whatever way the bytes arrive, the answers are those of a map.
+// The answers are those of a map, in whatever pieces the bytes arrive.
 func TestRandomAgainstMap(t *testing.T) {
 	rnd := random(t)
 	form, err := canon.New(canon.Options{})
@@ -148,7 +148,8 @@ func randomLine(rnd *rand.Rand) string {
 	return fmt.Sprintf("https://a.test/~%d", rnd.IntN(200))
 }
 
-// choppy reads in pieces of random length, and its end with or after the last.
+// choppy reads in pieces of random length, and returns the end with the last
+// piece or after it.
 type choppy struct {
 	from *bytes.Buffer
 	rnd  *rand.Rand
@@ -164,7 +165,7 @@ func (c *choppy) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A pipe that stays open gets each answer before the next question.
+// Each line of a pipe that stays open is answered before the next line is read.
 func TestAnswersAtOnce(t *testing.T) {
 	for _, args := range [][]string{nil, {"--dir", t.TempDir()}} {
 		ask, questions := io.Pipe()
@@ -196,8 +197,9 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// The end of the context is enough: nobody has to write a line or close the input.
-func TestStops(t *testing.T) {
+// A context that ends is enough: the run ends without another line and without
+// the end of the input.
+func TestStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ask, questions := io.Pipe()
 	answers, tell := io.Pipe()
@@ -232,7 +234,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// A reader that fails ends the run, after the answers to what came before.
+// A reader that fails ends the run, after the answers to the lines before.
 func TestInputFails(t *testing.T) {
 	broken := errors.New("broken")
 	command := Command()

@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// summary is what stderr is told at the end.
+// summary is what a run prints to stderr at its end.
 type summary struct {
 	counts
 	settings

@@ -1,9 +1,8 @@
-// Package size is the subcommand `crawler size`: what a filter costs, and what
-// it loses, before the crawl.
+// Package size is the subcommand `crawler size`: what a filter costs and loses,
+// computed before the crawl.
 //
-// It owns the command's flags and the report as text, JSON and plot. The
-// arithmetic is in package sizing. It opens no crawl, its caller does, and talks
-// to no server.
+// It owns the command's flags and the report as text, JSON and plot. The arithmetic
+// is in package sizing. The caller opens crawls; the package connects to no server.
 package size
 
 import (
@@ -49,15 +48,15 @@ type options struct {
 	plot string
 }
 
-// What is assumed where the flags leave too much open.
+// Assumptions if flags are missing.
 const (
 	defaultURLs        = 10_000_000
 	defaultFPR         = 1e-6
 	defaultURLsPerHost = 100
 )
 
-// Command returns the command, with its flags. With --dir it reports what look
-// finds.
+// Command returns the command, with its flags. With --dir it reports the filter that
+// look returns.
 func Command(look LiveFunc) *cobra.Command {
 	o := options{growth: true}
 	var q question
@@ -75,8 +74,8 @@ and how long a polite crawl of them lasts.`,
   crawler size --urls 1e9 --lost 1000            lose at most 1000 of them
   crawler size --urls 1e9 --plot size.svg
   crawler size --dir go.dev.crawl                how full is that one?`,
-		// Solved where arguments are checked: a question without an answer is a
-		// fault of the command line, like an unknown flag.
+		// Solved together with the arguments: a question without an answer is a fault of the
+		// command line, like an unknown flag.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			switch err = cobra.NoArgs(cmd, args); {
 			case err != nil:
@@ -119,12 +118,12 @@ and how long a polite crawl of them lasts.`,
 	return command
 }
 
-// question is the command line, understood: the answer and the rate that the
-// layouts are made for.
+// question is the parsed command line: the answer, and the rate for which layouts
+// are made.
 type question struct {
 	answer  sizing.Answer
-	rate    float64  // p to keep: the one asked for, else the answer's
-	assumed []string // flags that were not given, and what was taken for them
+	rate    float64  // p to keep: the one asked for, otherwise the answer's
+	assumed []string // assumed values of flags that were not given
 }
 
 // solve answers the question.
@@ -162,8 +161,8 @@ func (o *options) solve() (question, error) {
 	return q, nil
 }
 
-// checkAnswer refuses a filter that is none and, unless a ceiling asked for it,
-// one that is larger than any use of it.
+// checkAnswer refuses a filter without bits and, unless a ceiling asked for it, one
+// that is larger than useful.
 func checkAnswer(a sizing.Answer, asked bool) error {
 	if a.FPR > 0.99 {
 		hint := ""
@@ -181,7 +180,7 @@ func checkAnswer(a sizing.Answer, asked bool) error {
 	return nil
 }
 
-// explain says what would be possible, in the words of the command line.
+// explain describes in terms of flags what would be possible.
 func explain(e *sizing.ImpossibleError) string {
 	var b strings.Builder
 	q := e.Question
@@ -204,7 +203,7 @@ func explain(e *sizing.ImpossibleError) string {
 	return b.String()
 }
 
-// restrict has each flag refuse what is wrong whatever the others say.
+// restrict makes each flag refuse invalid values.
 func (o *options) restrict(f *pflag.FlagSet) {
 	const count = "a whole number of 1 or more"
 	restrict.Within(f, "url-bytes", &o.urlBytes, 1, math.MaxInt, count)

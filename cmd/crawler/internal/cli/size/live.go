@@ -19,14 +19,14 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// Live is the filter of a crawl as of now.
+// Live is the current filter of a crawl.
 type Live struct {
 	Layers []frontier.FilterLayer // oldest first; at least one
-	Added  uint64                 // keys since the process began that runs the crawl
-	Ran    time.Duration          // since then; 0: nobody runs it
+	Added  uint64                 // keys that the running process has added
+	Ran    time.Duration          // how long it has run; 0 means that the crawl does not run
 }
 
-// LiveFunc looks at the filter of the crawl in dir.
+// LiveFunc returns the filter of the crawl in dir.
 type LiveFunc func(ctx context.Context, dir string) (Live, error)
 
 // liveReport is what `crawler size --dir` prints.
@@ -45,10 +45,10 @@ type liveReport struct {
 
 func newLiveReport(dir string, live Live) liveReport {
 	r := liveReport{Dir: dir, Layers: live.Layers}
-	variance, absent := 0.0, 0.0 // absent: log of the chance that no layer claims a new key
+	variance, absent := 0.0, 0.0 // absent is the log of the probability that no layer claims a new key
 	for _, l := range live.Layers {
-		// The layer's sub-filters have unequal loads; taking them for one estimates
-		// a third of a key too few for each, far below the standard error.
+		// The sub-filters of a layer have unequal loads. Ignoring that underestimates by a
+		// third of a key each, which is far below the standard error.
 		n, stderr := sizing.Cardinality(uint64(math.Round(l.Fill*float64(l.Bits))), l.Bits, l.Hashes)
 		r.Keys += l.Keys
 		r.Capacity += l.Capacity
@@ -65,7 +65,7 @@ func newLiveReport(dir string, live Live) liveReport {
 	return r
 }
 
-// checkLive refuses what --dir leaves no room for.
+// checkLive refuses flags that contradict --dir.
 func checkLive(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.Visit(func(f *pflag.Flag) {
@@ -76,7 +76,7 @@ func checkLive(flags *pflag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// runLive prints what there is to say of a crawl's filter.
+// runLive prints the report of a crawl's filter.
 func runLive(cmd *cobra.Command, o *options, look LiveFunc) error {
 	live, err := look(cmd.Context(), o.dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func runLive(cmd *cobra.Command, o *options, look LiveFunc) error {
 func (r liveReport) text(ran time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The filter of %s\n", r.Dir)
-	full := "nobody runs the crawl"
+	full := "no worker runs the crawl"
 	switch {
 	case r.Rate > 0:
 		full = fmt.Sprintf("in %s, at %.3g new URLs a second since this run began", days(r.FullIn), r.Rate)

@@ -16,7 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// lookAt is a LiveFunc whose crawl has so many keys in a filter for 100,000.
+// lookAt is a LiveFunc whose crawl has the given number of keys in a filter for
+// 100,000.
 func lookAt(t *testing.T, keys int, added uint64, ran time.Duration) LiveFunc {
 	t.Helper()
 	filter, err := membits.New(membits.Config{Capacity: 100_000})
@@ -51,7 +52,7 @@ func liveOf(look LiveFunc, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestLive(t *testing.T) {
+func TestLiveFilter(t *testing.T) {
 	// A layer for 100,000 is full, one for 200,000 has 150,000.
 	look := lookAt(t, 250_000, 100, 10*time.Second)
 	text, err := liveOf(look, "--dir", "go.dev.crawl", "--json")
@@ -77,7 +78,7 @@ func TestLive(t *testing.T) {
 	}{
 		{look, "in 1h23m20s, at 10 new URLs a second"},
 		{lookAt(t, 250_000, 0, time.Second), "no new URL since this run began"},
-		{lookAt(t, 250_000, 0, 0), "nobody runs the crawl"},
+		{lookAt(t, 250_000, 0, 0), "no worker runs the crawl"},
 	} {
 		text, err := liveOf(c.look, "--dir", "go.dev.crawl")
 		if err != nil || !strings.Contains(text, c.want) || !strings.Contains(text, "250,000 URLs of 300,000") {

@@ -13,8 +13,8 @@ import (
 
 // loss is a flag for URLs that may be lost: a number of them, or a share.
 type loss struct {
-	number float64 // 0: none given
-	share  float64 // 0: none given
+	number float64 // 0 means none given
+	share  float64 // 0 means none given
 }
 
 func (l *loss) set() bool { return l.number > 0 || l.share > 0 }
@@ -30,8 +30,8 @@ func (l *loss) String() string {
 	return ""
 }
 
-// Set takes what is written as a rate (a percentage, "1 in n", or below 1) for a
-// share, and the rest for a number.
+// Set parses a percentage, "1 in n" or a number below 1 as a share, and other values
+// as a number.
 func (l *loss) Set(s string) error {
 	v, err := human.ParseRate(s)
 	if v == 0 && err == nil {
@@ -49,15 +49,15 @@ func (l *loss) Set(s string) error {
 	return nil
 }
 
-// ibytesUp prints a size that suffices, as a flag takes it: rounded up.
+// ibytesUp formats a size, rounded up, in the form of a flag.
 func ibytesUp(n uint64) string {
 	if rounded, err := humanize.ParseBytes(human.IBytes(n)); err == nil && rounded < n {
-		n += n / 100 // three digits are good to 1 % or better
+		n += n / 100 // three digits are precise to 1 %
 	}
 	return strings.ReplaceAll(human.IBytes(n), " ", "")
 }
 
-// rateUp returns a rate that three digits print in full, p or the next above.
+// rateUp returns the smallest rate from p on that has three digits.
 func rateUp(p float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(p))-2)
 	return math.Ceil(p/unit) * unit

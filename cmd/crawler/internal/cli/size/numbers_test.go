@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/human"
 )
 
-func TestLoss(t *testing.T) {
+func TestParseLoss(t *testing.T) {
 	for in, want := range map[string]loss{
 		"1000": {number: 1000}, "1": {number: 1}, "1k": {number: 1000}, "2.5": {number: 2.5},
 		"0.01%": {share: 0.0001}, "1 in 1M": {share: 1e-6}, "1e-6": {share: 1e-6}, "0.5": {share: 0.5},
@@ -36,7 +36,8 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	}
 }
 
-// Whatever the flag takes is in its range, and its own text leads to it again.
+// A value that the flag takes is in its range, and its text parses to the same
+// value.
 func FuzzLoss(f *testing.F) {
 	for _, s := range []string{"1000", "1e9", "1 in 1000000", "0.1%", "0", "1,0", "1/3", "0x1p3", "١"} {
 		f.Add(s)
@@ -52,7 +53,7 @@ func FuzzLoss(f *testing.F) {
 	})
 }
 
-// What is rounded for a suggestion still suffices.
+// A value that is rounded for a suggestion still suffices.
 func TestRoundingUp(t *testing.T) {
 	for n := uint64(1); n < 1<<50; n = n*1007/1000 + 1 {
 		var b human.Bytes
@@ -67,7 +68,7 @@ func TestRoundingUp(t *testing.T) {
 	}
 }
 
-func TestDays(t *testing.T) {
+func TestFormatDays(t *testing.T) {
 	for seconds, want := range map[float64]string{
 		1: "1s", 3600: "1h0m0s", 3 * 86400: "3 days", 800 * 86400: "2.19 years", 1e11: "more than 292 years",
 	} {

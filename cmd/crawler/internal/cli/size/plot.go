@@ -9,11 +9,11 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// plot returns the report's plots as one SVG: what is lost over the fill, and
-// bytes per URL over p beside exact stores.
+// plot returns the report's plots as one SVG: the loss over the fill, and the bytes
+// per URL over p compared with exact stores.
 func (r report) plot() []byte { return bench.SVG(r.plotLost(), r.plotCost()) }
 
-// plotLost draws the rate and the share lost over how full the filter is.
+// plotLost draws the rate and the share lost over the fill of the filter.
 func (r report) plotLost() *bench.Plot {
 	floor := r.rate * 1e-4
 	p := &bench.Plot{
@@ -37,7 +37,7 @@ func (r report) plotLost() *bench.Plot {
 			{"lost so far, growing", f.Growing.LostShare, bench.Dashed},
 		} {
 			drawn := p.Line(line.name, line.style)
-			if line.share >= floor { // a tiny filter loses nothing before it is full
+			if line.share >= floor { // a tiny filter loses nothing until it is full
 				drawn.Add(bench.Point{X: f.Of, Y: line.share})
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// report is everything that the command says; --json prints it as it is.
-// Sizes are in bytes, times in seconds.
+// report is the output of the command; --json prints it. Sizes are in bytes, times
+// in seconds.
 type report struct {
 	Assumed []string            `json:"assumed,omitempty"` // flags that were not given
 	Filter  filterReport        `json:"filter"`
@@ -26,7 +26,7 @@ type report struct {
 	rate     float64 // what the layouts are made for
 }
 
-// filterReport is the one plain filter that answers the question.
+// filterReport is the plain filter that answers the question.
 type filterReport struct {
 	sizing.Answer
 	Bytes            uint64  `json:"bytes"`
@@ -35,9 +35,9 @@ type filterReport struct {
 	OverBound        float64 `json:"over_information_bound"`
 }
 
-// fillReport is the state of the filter with so many URLs in it.
+// fillReport is the state of the filter with this number of URLs.
 type fillReport struct {
-	Of      float64     `json:"of"` // of the number it is made for
+	Of      float64     `json:"of"` // as a multiple of its capacity
 	Fixed   sizing.Fill `json:"without_growth"`
 	Growing sizing.Fill `json:"with_growth"`
 }
@@ -45,12 +45,13 @@ type fillReport struct {
 type redisReport struct {
 	sizing.RedisLayout
 	Blocks []blockReport `json:"block_sizes"`
-	// What a save or a rewrite of the append-only file can take on top while every page is written to.
+	// ForkHeadroom is what a save or a rewrite of the append-only file can take in
+	// addition while every page is written.
 	ForkHeadroom uint64 `json:"fork_headroom"`
 	UsedMemory   uint64 `json:"used_memory"` // Zipf load, with the queue
 }
 
-// blockReport is the price of a block size.
+// blockReport is the cost of a block size.
 type blockReport struct {
 	Bits       int     `json:"block_bits"`
 	Hashes     uint    `json:"hashes"`
@@ -64,7 +65,7 @@ type storeReport struct {
 	Times float64 `json:"times_the_filter"`
 }
 
-// queueReport is what URLs take that wait, beside the filter, in each place.
+// queueReport is what waiting URLs take in each kind of crawl, besides the filter.
 type queueReport struct {
 	URLs  uint64 `json:"urls"`
 	Redis uint64 `json:"redis_memory"`
@@ -115,7 +116,7 @@ func newReport(o options, q question) report {
 		queued := uint64(o.queued)
 		r.Queue = &queueReport{URLs: queued, Redis: sizing.RedisQueue(queued, hosts, o.urlBytes)}
 		r.Queue.Disk.Least, r.Queue.Disk.Most = sizing.LocalQueue(queued, o.urlBytes, false)
-		r.Queue.Exact.Least, r.Queue.Exact.Most = sizing.TierWaiting(queued, o.urlBytes)
+		r.Queue.Exact.Least, r.Queue.Exact.Most = sizing.PostgresWaiting(queued, o.urlBytes)
 	}
 	r.Redis = redis(o, q, hosts, r.Queue)
 	for _, store := range sizing.ExactStores(a.Keys, o.urlBytes) {
@@ -169,7 +170,7 @@ func crawlTime(o options, urls, hosts uint64) timeReport {
 	}
 }
 
-// days prints a time in the unit that people would use.
+// days formats a time in a suitable unit.
 func days(seconds float64) string {
 	const day, year = 24 * 3600, 365.25 * 24 * 3600
 	switch {

@@ -42,7 +42,7 @@ func reportOf(t *testing.T, args ...string) report {
 	return r
 }
 
-func TestText(t *testing.T) {
+func TestReportText(t *testing.T) {
 	out, err := command("--urls", "1e9", "--fpr", "1 in 1000000", "--queued", "50M", "--hosts", "1M")
 	if err != nil {
 		t.Fatal(err)
@@ -109,8 +109,8 @@ func TestQueueCounts(t *testing.T) {
 	}
 }
 
-// Each combination of what is given is solved for the rest.
-func TestSolves(t *testing.T) {
+// Each combination of given values is solved for the others.
+func TestSolvesForTheRest(t *testing.T) {
 	byMemory := reportOf(t, "--urls", "100M", "--memory", "512MiB")
 	if byMemory.Filter.Bits != 8*512<<20 || byMemory.Filter.FPR > 1.2e-9 || byMemory.Filter.FPR < 1e-9 {
 		t.Errorf("100M URLs in 512 MiB: %+v", byMemory.Filter)
@@ -132,7 +132,7 @@ func TestSolves(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestFlagFaults(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want []string
@@ -166,7 +166,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What an error says is possible is possible.
+// Values that an error calls possible are possible.
 func TestWhatIsPossibleIs(t *testing.T) {
 	for _, args := range []string{
 		"--urls 1e9 --memory 1GiB --fpr 0.0162",
@@ -180,8 +180,8 @@ func TestWhatIsPossibleIs(t *testing.T) {
 	}
 }
 
-// The corners of what flags take give a report, and soon.
-func TestExtremes(t *testing.T) {
+// Extreme values of the flags give a report, and soon.
+func TestExtremeFlags(t *testing.T) {
 	for _, args := range []string{
 		"--urls 1 --fpr 0.99 --plot SVG", "--urls 1 --fpr 1e-18 --json", "--urls 1e15 --fpr 1e-18 --plot SVG", "--urls 1e15 --fpr 0.99 --json",
 		"--urls 1e15 --hosts 1 --delay 1000h --queued 1e15 --json", "--urls 1000 --hosts 1e15",
@@ -199,7 +199,7 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-func TestPlot(t *testing.T) {
+func TestPlotFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "size.svg")
 	if _, err := command("--urls", "1e9", "--plot", name); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// What is said of the filter in memory is what that filter really is.
+// The figures for a filter in memory are those of a real one.
 func TestMemoryIsWhatTheFilterTakes(t *testing.T) {
 	for _, growth := range []string{"on", "off"} {
 		r := reportOf(t, "--urls", "200k", "--fpr", "1e-4", "--growth", growth)

@@ -160,7 +160,7 @@ func facts(b *strings.Builder, pairs [][2]string) {
 	}
 }
 
-// newTable returns a plain table whose columns but the first are set right.
+// newTable returns a plain table in which all columns but the first are right-aligned.
 func newTable(header ...any) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -177,7 +177,7 @@ func newTable(header ...any) table.Writer {
 	return t
 }
 
-// render indents a table and cuts the blanks at the ends of its lines.
+// render indents a table and removes blanks at the ends of its lines.
 func render(b *strings.Builder, t table.Writer) {
 	for line := range strings.Lines(t.Render()) {
 		fmt.Fprintf(b, "  %s\n", strings.TrimRight(line, " \n"))

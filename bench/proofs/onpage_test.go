@@ -1,0 +1,212 @@
+package proofs
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	library "github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/events/inbox"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+// The environment of the program that TestOnPageKilled kills.
+const (
+	onPageSite  = "PROOFS_ONPAGE_SITE"
+	onPageDSN   = "PROOFS_ONPAGE_DSN"
+	onPageDir   = "PROOFS_ONPAGE_DIR"
+	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": at the Nth call, in or behind the transaction
+)
+
+// TestOnPageKilled: a program whose OnPage calls inbox.Once is killed again and again,
+// in the transaction and between its commit and the end of the page. Its table has
+// each record of the crawl once, under the id that the record has as an event.
+func TestOnPageKilled(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(newSeed(t), 1))
+	pages, kills := sized(40, 2000), sized(8, 300)
+	site := treeSite(pages)
+	defer site.Close()
+	dsn := servers.Postgres(t, servers.PostgresOptions{}).DSN()
+	pool := effectTable(t, dsn)
+	dir := filepath.Join(t.TempDir(), "site.crawl")
+	killed := 0
+	for ended := false; !ended; {
+		program := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestOnPageProgram$")
+		program.Env = append(os.Environ(), onPageSite+"="+site.URL, onPageDSN+"="+dsn, onPageDir+"="+dir)
+		if killed < kills {
+			where := []string{"inside", "behind"}[rng.IntN(2)]
+			program.Env = append(program.Env, fmt.Sprintf("%s=%s:%d", onPageDeath, where, 1+rng.IntN(max(1, 2*pages/kills))))
+		}
+		said, err := program.CombinedOutput()
+		exit, failed := errors.AsType[*exec.ExitError](err)
+		switch {
+		case err == nil:
+			ended = true
+		case failed && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+			killed++
+		default:
+			t.Fatalf("the program ended with %v:\n%s", err, said)
+		}
+	}
+	figure(t, "kills", "%d", killed)
+	figure(t, "pages", "%d", pages)
+	if killed < kills/2 {
+		t.Errorf("%d kills, want %d at least", killed, kills/2)
+	}
+	want := eventsOf(t, filepath.Join(dir, "pages.jsonl"))
+	if len(want) != pages {
+		t.Errorf("%d records, want %d", len(want), pages)
+	}
+	compareEffects(t, pool, "", want)
+}
+
+// treeSite serves so many pages, each with links to two others.
+func treeSite(pages int) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := 0
+		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &n) // the root is 0
+		w.Header().Set("Content-Type", "text/html")
+		for _, child := range []int{2*n + 1, 2*n + 2} {
+			if child < pages {
+				fmt.Fprintf(w, `<a href="/%d">x</a>`, child)
+			}
+		}
+	}))
+}
+
+// effectTable makes the tables of an inbox, and one for what its handler writes.
+func effectTable(t *testing.T, dsn string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	if _, err := inbox.Migrate(t.Context(), db, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE effect (event text, url text)"); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// compareEffects compares the table with the URLs of all events, whose ids begin with
+// prefix there: each must be in it once.
+func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[string]string) {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), "SELECT event, url FROM effect")
+	if err != nil {
+		rows, err = pool.Query(t.Context(), "SELECT event, url FROM effect") // a connection from before a kill
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event, url string
+	_, err = pgx.ForEachRow(rows, []any{&event, &url}, func() error {
+		id := strings.TrimPrefix(event, prefix)
+		if want[id] != url {
+			t.Errorf("effect %s of %s, which the records do not have, or which came twice", event, url)
+		}
+		delete(want, id)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for event, url := range want {
+		t.Errorf("record %s of %s has no effect", event, url)
+	}
+}
+
+// eventsOf returns the URLs of records by the ids of their events.
+func eventsOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	urls := map[string]string{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var line struct {
+			record.Record
+			Fingerprint string `json:"fingerprint"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		urls[fmt.Sprintf("%s-%d", line.Fingerprint, line.Round)] = line.URL
+	}
+	return urls
+}
+
+// TestOnPageProgram is no test: it is the program that TestOnPageKilled runs.
+func TestOnPageProgram(t *testing.T) {
+	if os.Getenv(onPageSite) == "" {
+		t.Skip("this is the program of TestOnPageKilled")
+	}
+	where, call := "", 0
+	if death := os.Getenv(onPageDeath); death != "" {
+		where = death[:len("inside")]
+		_, _ = fmt.Sscanf(death[len("inside:"):], "%d", &call)
+	}
+	pool, err := pgxpool.New(t.Context(), os.Getenv(onPageDSN))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	box, err := inbox.Open(t.Context(), inbox.Config{DB: pool, Group: "pages"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int32
+	config := library.Config{
+		Dir: os.Getenv(onPageDir), Seeds: []string{os.Getenv(onPageSite)},
+		OnPage: func(ctx context.Context, page *library.Page) error {
+			dies := int(calls.Add(1)) == call
+			_, err := box.Once(ctx, page.EventID(), func(ctx context.Context, tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "INSERT INTO effect (event, url) VALUES ($1, $2)", page.EventID(), page.URL.String())
+				if dies && where == "inside" {
+					dieHere()
+				}
+				return err
+			})
+			if dies {
+				dieHere()
+			}
+			return err
+		},
+	}
+	config.Requests.AllowPrivate = true
+	config.Fixed.Delay = library.NoDelay
+	if err := library.Run(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dieHere ends the process as a crash does.
+func dieHere() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}

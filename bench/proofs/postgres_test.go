@@ -1,0 +1,226 @@
+package proofs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// exactCrawl is a crawl that workers share, whose exact keys are in a Postgres.
+type exactCrawl struct {
+	*team
+	queue    *servers.RedisServer
+	database *servers.PostgresServer
+	queueDir string // has the files of Redis
+}
+
+// newExactCrawl returns an exactCrawl on servers of its own, of which Postgres syncs what it
+// commits.
+func newExactCrawl(t *testing.T, rng *rand.Rand, flags ...string) *exactCrawl {
+	t.Helper()
+	r := &exactCrawl{queueDir: t.TempDir(), database: servers.Postgres(t, servers.PostgresOptions{FSync: true})}
+	r.queue = servers.Redis(t, servers.RedisOptions{AppendOnly: true, Dir: r.queueDir})
+	r.team = newTeam(t, r.queue.URL(), rng, flags...)
+	r.name = append(r.name, "--postgres", r.database.DSN())
+	return r
+}
+
+// hardExactCrawl is an exactCrawl whose workers crawl a hard web, all of whose URLs are exact.
+func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more ...string) *exactCrawl {
+	t.Helper()
+	exact := []string{"--partitions", strconv.Itoa(sized(32, 256)), "--exact", "all", "--sink", sink}
+	return newExactCrawl(t, rng, sharedFlags(web, append(exact, more...)...)...)
+}
+
+// strike does something to a server or a worker n times, each after a random
+// number of requests, on average half of most, unless the crawl ends before. It
+// returns how often it did.
+func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *atomic.Int32) {
+	blows = new(atomic.Int32)
+	crawling, over := context.WithCancel(r.t.Context())
+	r.whenOver = over
+	r.trouble = func() error {
+		for range n {
+			if await(crawling, reached(web, 1+r.rng.IntN(most))) != nil {
+				return nil
+			}
+			if err := blow(); err != nil {
+				return err
+			}
+			blows.Add(1)
+		}
+		return nil
+	}
+	r.t.Cleanup(over)
+	return blows
+}
+
+// eachSink runs a proof with the records in files and with them in Postgres.
+func eachSink(t *testing.T, prove func(t *testing.T, sink string)) {
+	t.Parallel()
+	for _, sink := range []string{"jsonl", "postgres"} {
+		t.Run("sink="+sink, func(t *testing.T) {
+			t.Parallel()
+			prove(t, sink)
+		})
+	}
+}
+
+// reconciled is what crawler reconcile says that it did.
+type reconciled struct{ Notes, Offered, Added, Refused uint64 }
+
+func (r *exactCrawl) reconcile() (done reconciled) {
+	r.t.Helper()
+	e := r.ask("reconcile", "--json")
+	if err := json.Unmarshal([]byte(e.stdout), &done); e.code != 0 || err != nil {
+		r.t.Fatalf("crawler reconcile: exit code %d, %v\n%s%s", e.code, err, e.stdout, e.stderr)
+	}
+	return done
+}
+
+// exactKeys are the keys of a crawl in Postgres.
+type exactKeys struct{ Pending, Queued, Done, Failed uint64 }
+
+func (r *exactCrawl) keys() exactKeys {
+	r.t.Helper()
+	e := r.ask("status", "--json")
+	var status struct{ Exact *exactKeys }
+	if err := json.Unmarshal([]byte(e.stdout), &status); e.code != 0 || err != nil || status.Exact == nil {
+		r.t.Fatalf("crawler status: exit code %d, %v\n%s%s", e.code, err, e.stdout, e.stderr)
+	}
+	return *status.Exact
+}
+
+// hasten has a small run not wait for the minute after which a relay offers what
+// no other worker did: a worker that was told that a key is new may offer it for ten seconds.
+// It ends with stop.
+func (r *exactCrawl) hasten() (stop func()) {
+	if *proof {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			_ = r.agePending(ctx) // Postgres may be down, or have no such table yet
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func (r *exactCrawl) agePending(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, r.database.DSN())
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, `UPDATE crawler.exact_pending_1 SET since = since - interval '1 minute'
+		WHERE since BETWEEN now() - interval '1 minute' AND now() - interval '10 seconds'`)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// work has n workers crawl to the end.
+func (r *exactCrawl) work(n int) {
+	r.t.Helper()
+	defer r.hasten()()
+	began := time.Now()
+	r.run(n)
+	figure(r.t, "duration", "%v", time.Since(began).Round(100*time.Millisecond))
+	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), counts(r.deaths))
+}
+
+// judgeExact holds a crawl that ended, and all of whose keys are exact, to the
+// web: its records are exactly the expected ones, each key has one, both stores
+// say so, and nothing is left to reconcile.
+func (r *exactCrawl) judgeExact(web *site) {
+	r.t.Helper()
+	if left := r.reconcile(); left != (reconciled{}) {
+		r.t.Errorf("the crawl is over, and reconcile still finds %+v", left)
+	}
+	audit := r.judge(web)
+	if audit.code != 0 || audit.noted || len(audit.faults) > 0 {
+		r.t.Errorf("the audit ends with exit code %d and does not balance in %q; want 0 and all of it:\n%s", audit.code, audit.faults, audit.text)
+	}
+	keys, written := r.keys(), uint64(len(parse(r.t, r.export())))
+	figure(r.t, "keys", "%+v", keys)
+	if keys.Pending+keys.Queued != 0 || keys.Done+keys.Failed != written {
+		r.t.Errorf("Postgres has the keys %+v, want none that waits and one for each of %d records", keys, written)
+	}
+}
+
+// exactPoints returns where workers of an exactCrawl kill themselves, those of
+// docs/design/exact-urls.md among them, in random order.
+func exactPoints(rng *rand.Rand) []kill {
+	points := []string{"decided", "offered", "marked", "recorded", "finished", "completed"}
+	var kills []kill
+	for range sized(1, 4) {
+		for _, point := range points {
+			kills = append(kills, kill{point: point, times: 1 + rng.IntN(sized(15, 100))})
+		}
+	}
+	rng.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
+	return kills[:sized(2, len(kills))]
+}
+
+// TestPostgresWorkersKilled: workers die at any moment and at each of the points
+// between the steps of the two stores. Every exact key has one record.
+func TestPostgresWorkersKilled(t *testing.T) {
+	eachSink(t, func(t *testing.T, sink string) {
+		seed := newSeed(t)
+		web := hardWeb(t, seed)
+		r := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 20)), sink)
+		r.points = exactPoints(r.rng)
+		r.killEvery, r.mostKills = 2*time.Second, sized(1, 20)
+		r.work(sized(2, 4))
+		r.judgeExact(web)
+	})
+}
+
+// TestPostgresKilled: Postgres dies at random moments and is back after a
+// while, in which the crawl goes on or, with its records there, holds. Every
+// exact key has one record.
+func TestPostgresKilled(t *testing.T) {
+	eachSink(t, func(t *testing.T, sink string) {
+		seed := newSeed(t)
+		web := hardWeb(t, seed)
+		r := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 21)), sink)
+		times := sized(2, 20)
+		blows := r.strike(web, times, sized(200, 700), func() error {
+			if err := r.database.Kill(); err != nil {
+				return err
+			}
+			time.Sleep(time.Duration(r.rng.Int64N(int64(sized(time.Second, 2*time.Second)))))
+			return r.database.Restart()
+		})
+		r.work(sized(2, 3))
+		r.judgeExact(web)
+		judgeBlows(t, blows, times)
+	})
+}
+
+// judgeBlows holds how often something happened to how often it was to.
+func judgeBlows(t *testing.T, blows *atomic.Int32, want int) {
+	t.Helper()
+	figure(t, "blows", "%d", blows.Load())
+	if n := int(blows.Load()); n < want {
+		t.Errorf("the crawl was over after %d blows, want %d", n, want)
+	}
+}

@@ -1,0 +1,203 @@
+package proofs
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// chains is a web whose every page links to the next one of its host, and every
+// tenth to a leaf too: links are found all the time, each on one page.
+type chains struct {
+	addr          string
+	hosts, length int
+	enough        func(requests int) // is told how many requests have come
+
+	mu     sync.Mutex
+	bulk   []time.Time // when pages were asked for that are no leaves
+	leaves int         // requests for leaves
+}
+
+func serveChains(t *testing.T, hosts, length int, enough func(requests int)) *chains {
+	t.Helper()
+	c := &chains{hosts: hosts, length: length, enough: enough}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		n, err := strconv.Atoi(r.URL.Path[1:])
+		switch {
+		case err == nil:
+			c.note(false)
+			fmt.Fprintf(w, "<a href=/%d>next</a>", (n+1)%c.length)
+			if n%10 == 0 {
+				fmt.Fprintf(w, "<a href=/leaf/%d>leaf</a>", n)
+			}
+		case strings.HasPrefix(r.URL.Path, "/leaf/"):
+			c.note(true)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	c.addr = server.Listener.Addr().String()
+	return c
+}
+
+func (c *chains) note(leaf bool) {
+	c.mu.Lock()
+	if leaf {
+		c.leaves++
+	} else {
+		c.bulk = append(c.bulk, time.Now())
+	}
+	requests := len(c.bulk) + c.leaves
+	c.mu.Unlock()
+	c.enough(requests)
+}
+
+// rate returns how many pages that are no leaves were asked for each second.
+func (c *chains) rate(from, to time.Time) (pages float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.bulk {
+		if at.After(from) && at.Before(to) {
+			pages++
+		}
+	}
+	return pages / to.Sub(from).Seconds()
+}
+
+// compare says which pages have no record or several.
+func (c *chains) compare(lines []line) error {
+	records := make(map[string]int)
+	for _, l := range lines {
+		records[l.URL]++
+	}
+	var faults []error
+	expect := func(url string) {
+		if records[url] != 1 {
+			faults = append(faults, fmt.Errorf("%s has %d records, want 1", url, records[url]))
+		}
+		delete(records, url)
+	}
+	for host := range c.hosts {
+		for n := range c.length {
+			expect(fmt.Sprintf("http://host-%d.test/%d", host, n))
+			if n%10 == 0 {
+				expect(fmt.Sprintf("http://host-%d.test/leaf/%d", host, n))
+			}
+		}
+	}
+	for url := range records {
+		faults = append(faults, fmt.Errorf("%s is no page", url))
+	}
+	return errors.Join(faults[:min(len(faults), 10)]...)
+}
+
+// TestPostgresAway: Postgres is away for a while in the middle of a crawl. Pages that
+// are not exact are fetched as fast as before meanwhile; then all links that are
+// come in, and each page has one record.
+func TestPostgresAway(t *testing.T) {
+	t.Parallel()
+	delay, away := sized(150*time.Millisecond, 300*time.Millisecond), sized(4*time.Second, time.Minute)
+	begun := make(chan struct{})
+	first := sync.OnceFunc(func() { close(begun) })
+	// By the hosts' delays 15 s and 200 s of work.
+	web := serveChains(t, sized(25, 60), sized(90, 600), func(requests int) {
+		if requests > sized(150, 1500) {
+			first()
+		}
+	})
+	flags := []string{"--scope", "any", "--connect-to", "*=" + web.addr, "--delay", ms(delay), "--partitions", "32",
+		"--urls", "100000", "--log-level", "warn", "--exact", "re=/leaf/"}
+	for host := range web.hosts {
+		flags = append(flags, fmt.Sprintf("http://host-%d.test/0", host))
+	}
+	r := newExactCrawl(t, rand.New(rand.NewPCG(1, 26)), flags...)
+	var gone, back time.Time
+	var waited uint64 // notes in the outbox at the end of the outage
+	r.trouble = func() error {
+		if err := await(t.Context(), begun); err != nil {
+			return err
+		}
+		time.Sleep(away)
+		gone = time.Now()
+		if err := r.database.Kill(); err != nil {
+			return err
+		}
+		time.Sleep(away)
+		waited, back = r.stats().Outbox, time.Now()
+		return r.database.Restart()
+	}
+	r.run(2)
+
+	before, meanwhile := web.rate(gone.Add(-away), gone), web.rate(gone, back)
+	figure(t, "bulk", "%.1f pages/s before, %.1f while Postgres was away for %v: %.3f of that; %d notes waited then",
+		before, meanwhile, back.Sub(gone).Round(time.Millisecond), meanwhile/before, waited)
+	if least := sized(0.6, 0.9); meanwhile < least*before { // a small run is over before a busy machine evens out
+		t.Errorf("%.1f pages/s while Postgres was away, %.1f before, want %.1f of that", meanwhile, before, least)
+	}
+	if waited == 0 {
+		t.Error("no note was in the outbox")
+	}
+	lines := parse(t, r.export())
+	if err := web.compare(lines); err != nil {
+		t.Error(err)
+	}
+	checkOutcomes(t, r.stats(), lines)
+	if audit := r.audit(); audit.code != 0 || audit.noted {
+		t.Errorf("the audit ends with exit code %d:\n%s", audit.code, audit.text)
+	}
+}
+
+// hundredth matches all URLs of four of 400 hosts. An expression that any link may
+// match to its end would cost the crawl more than its exact keys.
+const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103.*"
+
+// TestPostgresSpeed measures what exact keys cost a crawl: how many pages two workers
+// fetch in the time in which they fetch as many with none of the URLs exact, when
+// a hundredth is, by turns. What others do on the machine is more than what the
+// keys cost, so the best runs count, and the middle pair. It judges nothing: a rate
+// is no promise.
+func TestPostgresSpeed(t *testing.T) {
+	if !*proof {
+		t.Skip("a rate, measured with -proof only")
+	}
+	seed := newSeed(t)
+	cfg := testweb.Config{Seed: seed, Hosts: 400, Pages: 60_000, Hardships: testweb.None, LargestShare: 0.01}
+	none, some := 0.0, 0.0
+	var ratios []float64
+	for range 7 {
+		with, without := exactRate(t, cfg, hundredth), exactRate(t, cfg, "none")
+		ratios = append(ratios, with/without)
+		some, none = max(some, with), max(none, without)
+	}
+	slices.Sort(ratios)
+	figure(t, "none", "%.0f pages/s", none)
+	figure(t, "hundredth", "%.0f pages/s", some)
+	figure(t, "ratio", "%.3f of the best runs; run by run %.3f in the middle, %.3f", some/none, ratios[len(ratios)/2], ratios)
+}
+
+func exactRate(t *testing.T, cfg testweb.Config, rules string) float64 {
+	web := serveSite(t, cfg, nil)
+	queue := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	database := servers.Postgres(t, servers.PostgresOptions{FSync: true})
+	m := newTeam(t, queue.URL(), rand.New(rand.NewPCG(cfg.Seed, 27)), append(speedFlags(web), "--exact", rules)...)
+	m.name = append(m.name, "--postgres", database.DSN())
+	m.run(2)
+	checkOnce(t, web)
+	return pageRate(web)
+}

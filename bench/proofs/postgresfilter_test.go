@@ -1,0 +1,128 @@
+package proofs
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/sizing"
+)
+
+// A filter that is made for a sixth of what comes: at its end nine tenths of the
+// new URLs are false positives.
+const (
+	overfill = 6
+	weakRate = 0.01
+)
+
+// TestPostgresWeakFilter: beside such a filter a crawl all of whose URLs are exact
+// finds each of them; those that the filter would have swallowed are counted.
+func TestPostgresWeakFilter(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	web := hardWeb(t, seed)
+	expected := 0
+	for range web.Expected() {
+		expected++
+	}
+	r := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 24)), "jsonl", "--partitions", "1",
+		"--urls", strconv.Itoa(expected/overfill), "--fpr", fmt.Sprint(weakRate), "--growth", "off")
+	r.work(2)
+	r.judgeExact(web)
+	stats := r.stats()
+	options, err := redisstore.ParseURL(r.queue.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := redisstore.Inspect(t.Context(), redisstore.Config{Redis: options, Name: crawlName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	layers, err := store.FilterLayers(t.Context())
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("the filter has the layers %+v (%v), want one", layers, err)
+	}
+	promised := swallowed(layers[0], stats.Added)
+	figure(t, "recovered", "%d of %d, the filter promises %.0f; its rate is %.2f at the end", stats.Recovered, stats.Added, promised, stats.Filter.FPR)
+	// How the keys fall into some dozen blocks is chance too, beside that of each
+	// key: a small filter has few.
+	deviation := 5*math.Sqrt(promised) + promised*sized(0.3, 0.05)
+	if math.Abs(float64(stats.Recovered)-promised) > deviation {
+		t.Errorf("%d keys were recovered, want %.0f ± %.0f", stats.Recovered, promised, deviation)
+	}
+}
+
+// swallowed returns how many of n URLs that are new one after the other a layer
+// claims to know, on average.
+func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
+	for i := range n {
+		if i > 0 {
+			sum += sizing.ExactBlockedFalsePositiveRate(float64(layer.Bits)/float64(i), sizing.DefaultBlockBits, layer.Hashes)
+		}
+	}
+	return sum
+}
+
+// TestPostgresBulkLoss: beside such a filter bulk URLs are lost, and so many as it
+// says: of those that are offered for the first time as many are answered seen as
+// the sum of the rates that its fill has at these moments. URLs that are offered
+// in one call are decided on by what was there before it.
+func TestPostgresBulkLoss(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	server := servers.Redis(t, servers.RedisOptions{})
+	options, err := redisstore.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	total, batch := sized(6_000, 200_000), sized(150, 500)
+	store, err := redisstore.Open(t.Context(), redisstore.Config{
+		Redis: options, Name: crawlName, ExactSet: true, Partitions: 4,
+		FilterCapacity: uint64(total / overfill), FPR: weakRate, Growth: bloomstore.GrowthOff,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	rate := func() float64 {
+		stats, err := store.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.Filter.FPR
+	}
+	promised, variance, seen := 0.0, 0.0, 0
+	for first := 0; first < total; first += batch {
+		p := rate()
+		promised, variance = promised+float64(batch)*p, variance+float64(batch)*p*(1-p)
+		items := make([]frontier.Offer, batch)
+		for i := range items {
+			host := fmt.Sprintf("%x-%d.test", seed, first+i) // its own, so that the partitions fill evenly
+			items[i] = frontier.Offer{URL: "http://" + host + "/", Host: host, Priority: frontier.PriorityPage}
+		}
+		verdicts, err := store.Add(t.Context(), items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range verdicts {
+			if v.Answer == frontier.Seen {
+				seen++
+			}
+		}
+	}
+	sigma, last := math.Sqrt(variance), rate()
+	figure(t, "seen", "%d of %d, the fill says %.0f: %+.2f sigma; the rate is %.2f at the end", seen, total, promised, (float64(seen)-promised)/sigma, last)
+	if math.Abs(float64(seen)-promised) > 5*sigma { // an accident once in some million runs
+		t.Errorf("%d URLs that were new are answered seen, want %.0f ± %.0f", seen, promised, 5*sigma)
+	}
+	if last < 0.7 { // partitions are made for some more than their part
+		t.Errorf("the rate is %.2f at the end, want more than 0.7: the filter was not filled", last)
+	}
+}

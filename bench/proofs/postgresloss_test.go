@@ -1,0 +1,38 @@
+package proofs
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// lossLease is the lease time of crawls that wait for the end of many leases.
+const lossLease = 3 * time.Second
+
+// TestPostgresFrozen: workers are stopped where they are (SIGSTOP) for longer than
+// their leases last, and go on then: what they held is with others by now. Every
+// exact key has one record.
+func TestPostgresFrozen(t *testing.T) {
+	eachSink(t, func(t *testing.T, sink string) {
+		seed := newSeed(t)
+		web := hardWeb(t, seed)
+		r := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 22)), sink, "--lease-time", ms(lossLease))
+		const n = 3
+		workers := make(chan *worker, n)
+		r.joined = func(w *worker) { workers <- w }
+		times := sized(1, 20)
+		blows := r.strike(web, times, sized(200, 400), func() error {
+			w := <-workers
+			workers <- w // by turns
+			if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				return err
+			}
+			time.Sleep(lossLease + time.Duration(r.rng.Int64N(int64(time.Second))))
+			return w.cmd.Process.Signal(syscall.SIGCONT)
+		})
+		r.work(n)
+		r.judgeExact(web)
+		judgeBlows(t, blows, times)
+	})
+}

@@ -1,0 +1,130 @@
+package proofs
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// window is how long finished seeds count as seen in TestPostgresWindow.
+const window = 2 * time.Second
+
+const (
+	pageURL = "http://page.test/"
+	slowURL = "http://slow.test/"
+)
+
+// slowSite is a web of two pages, one of which is answered when it is let go.
+type slowSite struct {
+	addr  string
+	begun chan struct{} // closed: the slow page is asked for
+	free  chan struct{} // closed: it is answered
+
+	mu    sync.Mutex
+	asked map[string][]time.Time // by URL
+}
+
+func serveSlow(t *testing.T) *slowSite {
+	t.Helper()
+	s := &slowSite{begun: make(chan struct{}), free: make(chan struct{}), asked: make(map[string][]time.Time)}
+	begun := sync.OnceFunc(func() { close(s.begun) })
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		url := "http://" + r.Host + r.URL.Path
+		if url != pageURL && url != slowURL {
+			http.NotFound(w, r)
+			return
+		}
+		s.mu.Lock()
+		s.asked[url] = append(s.asked[url], time.Now())
+		s.mu.Unlock()
+		if url == slowURL {
+			begun()
+			_ = await(r.Context(), s.free)
+		}
+		w.Header().Set("Content-Type", "text/html")
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	s.addr = server.Listener.Addr().String()
+	return s
+}
+
+// requests returns when a URL was asked for.
+func (s *slowSite) requests(url string) []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]time.Time(nil), s.asked[url]...)
+}
+
+// TestPostgresWindow: seeds with a window of seconds are offered all the time. One is
+// fetched again when its window is over, and not before, each time in a round of
+// its own; the other, which is fetched for longer than that, is not new meanwhile.
+func TestPostgresWindow(t *testing.T) {
+	t.Parallel()
+	web := serveSlow(t)
+	r := newExactCrawl(t, rand.New(rand.NewPCG(1, 1)), "--scope", "any", "--connect-to", "*="+web.addr, "--partitions", "16", "--urls", "1000",
+		"--delay", "10ms", "--header-timeout", "1h", "--timeout", "1h", "--lease-time", ms(lossLease), "--log-level", "warn", "--exact", "seeds", "--window", "seeds="+ms(window), pageURL, slowURL)
+	before := 0 // requests for the slow one until it was answered
+	r.trouble = func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience())
+		defer cancel()
+		answer := sync.OnceFunc(func() { close(web.free) })
+		defer answer()
+		if err := await(ctx, web.begun); err != nil {
+			return err
+		}
+		for len(web.requests(pageURL)) < sized(3, 10) {
+			if e := r.ask("seed", pageURL, slowURL); e.code != 0 {
+				return errors.New(e.stderr)
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		before = len(web.requests(slowURL))
+		return nil
+	}
+	r.run(1)
+	r.trouble = nil
+	for until := time.Now().Add(patience()); len(web.requests(slowURL)) < 2; r.run(1) { // each run offers it
+		if time.Now().After(until) {
+			t.Fatalf("%s is not new again", slowURL)
+		}
+	}
+
+	if before != 1 {
+		t.Errorf("the slow page was asked for %d times while it was not answered, want once", before)
+	}
+	rounds := make(map[string]map[uint32]bool)
+	lines := parse(t, r.export())
+	for _, l := range lines {
+		if rounds[l.URL] == nil {
+			rounds[l.URL] = make(map[uint32]bool)
+		}
+		rounds[l.URL][l.Round] = true
+	}
+	for _, url := range []string{pageURL, slowURL} {
+		asked := web.requests(url)
+		if len(rounds[url]) != len(asked) {
+			t.Errorf("%s has records of %d rounds, want one for each of %d requests", url, len(rounds[url]), len(asked))
+		}
+		for i := range asked[1:] {
+			if gap := asked[i+1].Sub(asked[i]); gap < window {
+				t.Errorf("%s was fetched again after %v, want %v or more", url, gap, window)
+			}
+		}
+		figure(t, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), ".test/"), "%d requests in %v", len(asked), asked[len(asked)-1].Sub(asked[0]).Round(time.Millisecond))
+	}
+	checkOutcomes(t, r.stats(), lines)
+	if audit := r.audit(); audit.code != 0 {
+		t.Errorf("the audit ends with exit code %d:\n%s", audit.code, audit.text)
+	}
+}

@@ -1,0 +1,423 @@
+package proofs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+// receiver is a webhook that is often in trouble: it is away, answers after it
+// took an event, or refuses one for good.
+type receiver struct {
+	server *httptest.Server
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	away    time.Time           // until then
+	settled map[string]int      // how often it answered for good, by the id of the event
+	order   map[string][]string // ids by host, in the order in which they were settled first
+	refused map[string]bool     // ids
+	faults  map[string]int      // what else it did
+	source  map[string]bool     // sources of events
+}
+
+// event is what the proofs read of an event.
+type event struct {
+	ID, Source, Type, Subject string
+	Host                      string `json:"partitionkey"`
+	inDoubt                   bool   // in a journal: it may come later
+}
+
+func newReceiver(t *testing.T, seed uint64) *receiver {
+	t.Helper()
+	r := &receiver{rng: rand.New(rand.NewPCG(seed, 30)), settled: make(map[string]int), order: make(map[string][]string),
+		refused: make(map[string]bool), faults: make(map[string]int), source: make(map[string]bool)}
+	r.server = httptest.NewServer(r)
+	t.Cleanup(r.server.Close)
+	return r
+}
+
+// ServeHTTP implements http.Handler.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	var e event
+	if err != nil || json.Unmarshal(body, &e) != nil {
+		return // the relay died meanwhile
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fault := func(name string, status int) {
+		r.faults[name]++
+		w.WriteHeader(status)
+	}
+	switch draw := r.rng.IntN(1000); {
+	case time.Now().Before(r.away):
+		fault("away", http.StatusServiceUnavailable)
+		return
+	case draw < 2:
+		r.away = time.Now().Add(300 * time.Millisecond)
+		fault("away", http.StatusServiceUnavailable)
+		return
+	case draw < 10:
+		w.Header().Set("Retry-After", "0")
+		fault("too many", http.StatusTooManyRequests)
+		return
+	case draw < 20:
+		r.faults["reset"]++
+		panic(http.ErrAbortHandler)
+	}
+	if r.settled[e.ID]++; r.settled[e.ID] == 1 {
+		r.order[e.Host] = append(r.order[e.Host], e.ID)
+		r.source[e.Source] = true
+	}
+	if e.ID[0] == '7' && e.ID[1] < '8' { // one of 32
+		r.refused[e.ID] = true
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		return
+	}
+	if r.rng.IntN(100) == 0 {
+		r.faults["no answer"]++
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// relayed keeps a relay of a crawl at work, which is killed again and again.
+type relayed struct {
+	t      *testing.T
+	bin    string
+	name   []string // of the crawl, as flags
+	to     *receiver
+	rng    *rand.Rand
+	kills  int // how often it is killed, at most
+	deaths map[string]int
+	faults []string // runs that ended otherwise
+}
+
+func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayed {
+	t.Helper()
+	return &relayed{t: t, bin: bin, name: name, to: newReceiver(t, seed), rng: rand.New(rand.NewPCG(seed, 32)),
+		kills: sized(12, 300), deaths: make(map[string]int)}
+}
+
+// run starts a relay and returns how it ended, and what it printed on stderr.
+func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitStatus, stderr string) {
+	cmd := exec.CommandContext(ctx, r.bin, slices.Concat([]string{"relay", "--to", r.to.server.URL, "--relay", "index"}, r.name, more)...)
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	_ = cmd.Run() // how it ended is in its state
+	if cmd.ProcessState == nil {
+		return nil, text.String()
+	}
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return &status, text.String()
+}
+
+// ending says how a process ended.
+func ending(state *syscall.WaitStatus) string {
+	switch {
+	case state == nil:
+		return "it was not started"
+	case state.Signaled():
+		return state.Signal().String()
+	}
+	return fmt.Sprint("exit code ", state.ExitStatus())
+}
+
+// keep runs relays until ctx ends. Each is killed: after a while, or at a crash
+// point of the relay.
+func (r *relayed) keep(ctx context.Context) {
+	points := []string{"publish", "acknowledgement", "cursor"}
+	for n := 0; ctx.Err() == nil; n++ {
+		limit, cancel := ctx, context.CancelFunc(func() {})
+		var more []string
+		why := "any moment"
+		switch {
+		case n >= r.kills:
+			why = ""
+		case n%2 == 0:
+			why = points[n/2%len(points)]
+			more = []string{"--crash-at", why + ":" + strconv.Itoa(1+r.rng.IntN(20))}
+		default:
+			limit, cancel = context.WithTimeout(ctx, time.Duration(100+r.rng.IntN(900))*time.Millisecond)
+		}
+		state, stderr := r.run(limit, more...)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+		case state != nil && state.Signaled() && state.Signal() == syscall.SIGKILL:
+			r.deaths[why]++
+		case strings.Contains(stderr, "no crawl"), strings.Contains(stderr, "no such crawl"), strings.Contains(stderr, "crawler migrate"): // it is created just now
+			n--
+			time.Sleep(50 * time.Millisecond)
+		default:
+			r.faults = append(r.faults, fmt.Sprintf("%s: %s", ending(state), stderr))
+			return
+		}
+	}
+}
+
+// beside runs relays beside crawl, and then delivers what is left.
+func (r *relayed) beside(crawl func()) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var keeping sync.WaitGroup
+	keeping.Go(func() { r.keep(ctx) })
+	defer keeping.Wait()
+	defer cancel()
+	crawl()
+	cancel()
+	keeping.Wait()
+	for _, fault := range r.faults {
+		r.t.Errorf("a relay ended: %s", fault)
+	}
+	last, stop := context.WithTimeout(r.t.Context(), patience())
+	defer stop()
+	if state, stderr := r.run(last, "--drain"); state == nil || state.ExitStatus() != 0 {
+		r.t.Errorf("the last relay ended with %s:\n%s", ending(state), stderr)
+	}
+}
+
+// ask runs a command about the crawl.
+func (r *relayed) ask(args ...string) end {
+	r.t.Helper()
+	e := command(r.t, r.bin, slices.Concat(args, r.name)...).wait()
+	if e.code != 0 {
+		r.t.Fatalf("crawler %s: exit code %d\n%s", strings.Join(args, " "), e.code, e.stderr)
+	}
+	return e
+}
+
+// judge holds what was delivered to the records: each event at least once, none
+// that is no record's, those that were refused among the dead letters, and the
+// events of each host in the order of each of orders.
+func (r *relayed) judge(want map[string]bool, orders ...[]event) {
+	r.t.Helper()
+	to := r.to
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	missing, unexpected, repeats := 0, 0, 0
+	for id := range want {
+		if to.settled[id] == 0 {
+			missing++
+		}
+	}
+	for id, times := range to.settled {
+		if !want[id] {
+			unexpected++
+		}
+		repeats += times - 1
+	}
+	if missing+unexpected > 0 || len(want) == 0 {
+		r.t.Errorf("%d of %d events were not delivered, %d have no record", missing, len(want), unexpected)
+	}
+	if len(to.source) != 1 {
+		r.t.Errorf("the sources are %q, want one", slices.Collect(maps.Keys(to.source)))
+	}
+	dead := make(map[string]bool)
+	for line := range strings.Lines(r.ask("relay", "dead", "list", "--relay", "index", "--json").stdout) {
+		var letter struct{ Event event }
+		if err := json.Unmarshal([]byte(line), &letter); err != nil {
+			r.t.Fatal(err)
+		}
+		dead[letter.Event.ID] = true
+	}
+	if !maps.Equal(dead, to.refused) {
+		r.t.Errorf("%d dead letters, want the %d that were refused", len(dead), len(to.refused))
+	}
+	in := make(map[string]int) // how many orders
+	for _, order := range orders {
+		for _, e := range order {
+			in[e.ID]++
+		}
+	}
+	for _, order := range orders {
+		r.judgeOrder(order, in)
+	}
+	figure(r.t, "events", "%d, %d of them dead letters; %d sent again", len(want), len(dead), repeats)
+	figure(r.t, "relays", "killed %s", counts(r.deaths))
+	figure(r.t, "faults", "%s", counts(to.faults))
+}
+
+// judgeOrder holds the order of delivery to one order. Events that are in several
+// orders are in none of them alone.
+func (r *relayed) judgeOrder(order []event, in map[string]int) {
+	r.t.Helper()
+	at := make(map[string]int)
+	hosts := make(map[string]bool)
+	for i, e := range order {
+		if in[e.ID] == 1 && !e.inDoubt {
+			at[e.ID], hosts[e.Host] = i+1, true
+		}
+	}
+	for host := range hosts {
+		last := 0
+		for _, id := range r.to.order[host] {
+			if at[id] == 0 {
+				continue
+			}
+			if at[id] < last {
+				r.t.Errorf("an event of %s was delivered before an earlier one", host)
+				break
+			}
+			last = at[id]
+		}
+	}
+}
+
+// eventsIn returns the events of the records in dir, in their order. A worker that
+// died may have left half a line.
+func eventsIn(t *testing.T, dir string) (all []event) {
+	t.Helper()
+	text := records(t, dir)
+	for _, l := range parse(t, text[:bytes.LastIndexByte(text, '\n')+1]) {
+		if l.URL != "" { // else it takes one back
+			all = append(all, event{ID: l.id(), Host: l.Host})
+		}
+	}
+	return all
+}
+
+// journalOf returns the events of a worker's journal, in their order, and which of
+// them the deaths of its workers left in doubt, as the journal says.
+func journalOf(t *testing.T, dir string) (all []event) {
+	t.Helper()
+	reader := record.Reader{Dir: dir}
+	doubt, err := reader.Doubt()
+	end, err2 := reader.WholeLines()
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	tail := reader.Tail(record.Place{File: 1})
+	defer tail.Close()
+	for {
+		text, err := tail.Next(end)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		var l line
+		if err := errors.Join(err, json.Unmarshal(text, &l)); err != nil {
+			t.Fatal(err)
+		}
+		at := tail.At()
+		at.Offset -= int64(len(text))
+		if l.URL != "" { // else it takes one back
+			all = append(all, event{ID: l.id(), Host: l.Host, inDoubt: doubt.Has(at) || !at.Before(doubt.Answered)})
+		}
+	}
+}
+
+// TestRelayBesideCrawl: a crawl and its relay are killed again and again, the relay at
+// each of its crash points, and the receiver misbehaves. The receiver gets exactly
+// the events of the records, those of a host in order.
+func TestRelayBesideCrawl(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	rng := rand.New(rand.NewPCG(seed, 31))
+	web := hardWeb(t, seed)
+	flags := append(hardFlags(web), "--rotate", sized("16KiB", "64KiB"), "--compress", "--checkpoint-adds", sized("60", "1000"))
+	c := newCrawl(t, append(flags, web.Seeds()...)...)
+	r := newRelayed(t, seed, c.bin, "--dir", c.dir)
+	kills := drawKills(rng)[:sized(3, 20)]
+	c.runAndKill(web, kills[0]) // there is a crawl
+	r.beside(func() {
+		for _, k := range kills[1:] {
+			c.runAndKill(web, k)
+		}
+		c.finish()
+	})
+	figure(t, "kills", "%d of the crawl", len(kills))
+	r.judge(ids(parse(t, records(t, c.dir))), eventsIn(t, c.dir))
+}
+
+// TestRelayOfWorkers: the same with workers on Redis that die, each with records of
+// its own. The events of a host come in the order of the worker's journal, but for
+// those that a death left in doubt: each of these is delivered when the queue has
+// decided, perhaps behind later ones (docs/reference/events.md).
+func TestRelayOfWorkers(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	web := hardWeb(t, seed)
+	m := newTeam(t, server.URL(), rand.New(rand.NewPCG(seed, 33)), sharedFlags(web, "--partitions", "32", "--compress")...)
+	m.points = drawPoints(m.rng)
+	m.killEvery, m.mostKills = 2*time.Second, sized(2, 100)
+	r := newRelayed(t, seed, m.bin, slices.Concat(m.name, []string{"--dir", m.workersDir})...)
+	r.beside(func() { m.run(sized(2, 4)) })
+	dirs, err := filepath.Glob(filepath.Join(m.workersDir, "*"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatal(dirs, err)
+	}
+	var journals [][]event
+	judged, inDoubt := 0, 0
+	for _, dir := range dirs {
+		journal := journalOf(t, dir)
+		for _, e := range journal {
+			if judged++; e.inDoubt {
+				inDoubt++
+			}
+		}
+		journals = append(journals, journal)
+	}
+	figure(t, "journals", "%d, with %d lines, %d of them in doubt", len(dirs), judged, inDoubt)
+	if inDoubt == judged {
+		t.Errorf("all %d lines are in doubt: the order of none is judged", judged)
+	}
+	r.judge(ids(parse(t, m.export())), journals...)
+}
+
+// TestRelayOfRows: the same with records in Postgres, which is killed, too. A worker
+// that begins while it is away gives up, and another one is tried.
+func TestRelayOfRows(t *testing.T) {
+	t.Parallel()
+	seed := newSeed(t)
+	web := hardWeb(t, seed)
+	m := hardExactCrawl(t, web, rand.New(rand.NewPCG(seed, 35)), "postgres")
+	m.points = drawPoints(m.rng)
+	m.killEvery, m.mostKills = 2*time.Second, sized(2, 30)
+	m.mayFail, m.tryAgain = func(stderr string) bool { return strings.Contains(stderr, "pgstore: read the schema's version") }, 100
+	m.strike(web, sized(1, 10), sized(300, 700), func() error {
+		if err := m.database.Kill(); err != nil {
+			return err
+		}
+		return m.database.Restart()
+	})
+	r := newRelayed(t, seed, m.bin, m.name...)
+	r.beside(func() { m.work(sized(2, 3)) })
+	var order []event
+	for line := range strings.Lines(r.ask("relay", "--to", "-", "--drain", "--relay", "fresh").stdout) {
+		var e event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, e)
+	}
+	r.judge(ids(parse(t, m.export())), order)
+}
+
+// ids returns the ids of the events of records.
+func ids(lines []line) map[string]bool {
+	all := make(map[string]bool)
+	for _, l := range lines {
+		all[l.id()] = true
+	}
+	return all
+}

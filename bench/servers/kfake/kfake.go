@@ -1,0 +1,107 @@
+// Package kfake runs kfake, the Kafka broker that franz-go brings for tests, in a
+// process of its own with its data in files, so that it can be killed like a
+// server.
+//
+// The process is the test's own program, started a second time: TestMain calls
+// Main before anything else.
+package kfake
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// The environment of a process that runs a broker.
+const (
+	envPort = "CRAWLER_TEST_KFAKE_PORT"
+	envDir  = "CRAWLER_TEST_KFAKE_DIR"
+	envSASL = "CRAWLER_TEST_KFAKE_PASSWORD"
+	envTLS  = "CRAWLER_TEST_KFAKE_TLS"
+)
+
+// Options says how a broker is set up.
+type Options struct {
+	Password string // of the user "relay", by PLAIN or SCRAM; empty lets all clients in
+	TLS      bool   // clients connect over TLS only, as Trust says
+}
+
+// Start starts a broker that ends with the test.
+func Start(t servers.TB, opt Options) *servers.KafkaServer {
+	t.Helper()
+	return servers.Kafka(t, func(port int, dir string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), envPort+"="+strconv.Itoa(port), envDir+"="+dir, envSASL+"="+opt.Password, envTLS+"="+strconv.FormatBool(opt.TLS))
+		return cmd
+	})
+}
+
+// Main serves, and does not return, if this process was started as a broker.
+// Otherwise it does nothing.
+func Main() {
+	text := os.Getenv(envPort)
+	if text == "" {
+		return
+	}
+	if err := serve(text); err != nil {
+		fmt.Fprintln(os.Stderr, "kfake:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serve(text string) error {
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	opt := []kfake.Opt{
+		kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(os.Getenv(envDir)), kfake.DefaultNumPartitions(3),
+		kfake.WithLogger(kfake.BasicLogger(os.Stderr, kfake.LogLevelWarn)),
+	}
+	if password := os.Getenv(envSASL); password != "" {
+		opt = append(opt, kfake.EnableSASL())
+		for _, method := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+			opt = append(opt, kfake.Superuser(method, "relay", password))
+		}
+	}
+	if os.Getenv(envTLS) == "true" {
+		opt = append(opt, kfake.TLS(certified()))
+	}
+	cluster, err := kfake.NewCluster(opt...)
+	if err != nil {
+		return err
+	}
+	<-ended
+	cluster.Close()
+	return nil
+}
+
+// Trust returns the configuration of clients of a broker with TLS.
+func Trust() *tls.Config {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	return &tls.Config{RootCAs: pool}
+}
+
+// certified returns the certificate of 127.0.0.1 that package httptest has, which
+// is the same in each process.
+func certified() *tls.Config {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	return &tls.Config{Certificates: server.TLS.Certificates}
+}

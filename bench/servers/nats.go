@@ -1,0 +1,146 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// NATSOptions says how a NATS server is set up. JetStream is on.
+type NATSOptions struct {
+	TLS    bool   // clients reach it over TLS only; see NATSServer.CACert
+	Config string // more lines of its configuration file
+}
+
+// NATSServer is a running NATS server. Its methods are safe for concurrent use.
+type NATSServer struct {
+	process
+	opt  NATSOptions
+	port int
+	run  string // configuration, log, data
+}
+
+// NATS starts a NATS server that ends with the test. Without nats-server the test
+// is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
+func NATS(t TB, opt NATSOptions) *NATSServer {
+	t.Helper()
+	server, err := StartNATS(t.Context(), opt)
+	return started(t, server, err)
+}
+
+// StartNATS starts a NATS server and returns when its JetStream answers; ctx
+// bounds the start. The caller calls Close. The error is ErrMissing when the
+// program is not there.
+//
+// What JetStream acknowledged survives Kill. It would not survive a power failure:
+// the server leaves it to the system for two minutes when data reach the disk.
+func StartNATS(ctx context.Context, opt NATSOptions) (*NATSServer, error) {
+	path, err := program("nats-server")
+	if err != nil {
+		return nil, err
+	}
+	run, err := os.MkdirTemp("", "nats-")
+	if err != nil {
+		return nil, err
+	}
+	n := &NATSServer{opt: opt, run: run}
+	n.process = process{
+		command: func() *exec.Cmd { return exec.Command(path, "-c", n.configPath()) },
+		ready:   n.ping,
+		stop:    syscall.SIGTERM,
+		log:     filepath.Join(run, "log"),
+	}
+	if opt.TLS {
+		if err := writeCertificates(n.CACert(), n.certPath(), n.keyPath()); err != nil {
+			return nil, errors.Join(err, n.Close())
+		}
+	}
+	err = startOnFreePort(func(port int) error {
+		n.port = port
+		if err := os.WriteFile(n.configPath(), []byte(n.config()), 0o600); err != nil {
+			return err
+		}
+		return n.start(ctx)
+	})
+	if err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+func (n *NATSServer) configPath() string { return filepath.Join(n.run, "nats.conf") }
+func (n *NATSServer) certPath() string   { return filepath.Join(n.run, "cert.pem") }
+func (n *NATSServer) keyPath() string    { return filepath.Join(n.run, "key.pem") }
+
+// config is the text of nats.conf.
+func (n *NATSServer) config() string {
+	text := fmt.Sprintf("listen: %q\nserver_name: %q\njetstream { store_dir: %q }\n", n.Addr(), n.name(),
+		filepath.Join(n.run, "data"))
+	if n.opt.TLS {
+		text += fmt.Sprintf("tls { cert_file: %q, key_file: %q }\n", n.certPath(), n.keyPath())
+	}
+	return text + n.opt.Config + "\n"
+}
+
+// name is what the server calls itself, by which ping knows it from another that
+// took its port.
+func (n *NATSServer) name() string { return filepath.Base(n.run) + "-" + strconv.Itoa(n.port) }
+
+// ping is nil when the server is ours and answers. Its greeting comes before a
+// client is asked who it is, so that this works with any options.
+func (n *NATSServer) ping(ctx context.Context) error {
+	client, err := nats.Connect(n.URL(), n.trust(), nats.Timeout(time.Second))
+	if errors.Is(err, nats.ErrAuthorization) {
+		return nil // a server that asks for a password has a JetStream by now
+	}
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if name := client.ConnectedServerName(); name != n.name() {
+		return fmt.Errorf("%s is another server, %q", n.Addr(), name)
+	}
+	stream, err := jetstream.New(client)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err = stream.AccountInfo(ctx)
+	return err
+}
+
+// trust is the option of clients that trust the server's certificate, if it has one.
+func (n *NATSServer) trust() nats.Option {
+	if n.opt.TLS {
+		return nats.RootCAs(n.CACert())
+	}
+	return func(*nats.Options) error { return nil }
+}
+
+// Close kills the server and removes its files. A second Close does nothing.
+func (n *NATSServer) Close() error { return errors.Join(n.Kill(), os.RemoveAll(n.run)) }
+
+// Addr returns the TCP address, "127.0.0.1:port".
+func (n *NATSServer) Addr() string { return loopback(n.port) }
+
+// URL returns the URL that clients connect to.
+func (n *NATSServer) URL() string {
+	if n.opt.TLS {
+		return "tls://" + n.Addr()
+	}
+	return "nats://" + n.Addr()
+}
+
+// CACert returns the path of the certificate of the authority that a client of a
+// server with TLS has to trust.
+func (n *NATSServer) CACert() string { return filepath.Join(n.run, "ca.pem") }

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/pflag"
+
+	"github.com/bloomfrontier/crawler/cmd/crawler/internal/restrict"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/filter"
+	"github.com/bloomfrontier/crawler/events/sinks"
+)
+
+// defaultRelay is the name of a relay that was not given one.
+const defaultRelay = "default"
+
+// eventFlags say which events of a crawl are delivered, and where.
+type eventFlags struct {
+	prefix string // of the names of the flags: empty, or "events-" for a crawl
+	flags  *pflag.FlagSet
+
+	to     string // may have a secret: see shown
+	sink   sinks.Config
+	secret string // file
+
+	relay events.Config
+	from  string
+	types []string
+	where []string
+}
+
+// name returns the name of a flag here.
+func (f *eventFlags) name(plain string) string {
+	if f.prefix != "" && plain == "to" {
+		return strings.TrimSuffix(f.prefix, "-")
+	}
+	return f.prefix + plain
+}
+
+// declare returns flags of a command that is about events alone.
+func (f *eventFlags) declare(add func(flags *pflag.FlagSet, prefix string)) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("events", pflag.ContinueOnError)
+	add(flags, "")
+	return flags
+}
+
+// addTo declares all flags.
+func (f *eventFlags) addTo(flags *pflag.FlagSet, prefix string) {
+	f.addSink(flags, prefix)
+	flags.StringVar(&f.relay.Name, f.name("relay"), defaultRelay, "keep the place in the crawl under this `NAME`")
+	restrict.Check(flags, f.name("relay"), func(text string) error {
+		if events.CheckName(text) != nil {
+			return errors.New("want " + crawlNameWords + ", no dot first")
+		}
+		return nil
+	})
+	flags.StringVar(&f.from, f.name("from"), "", "`WHERE` a new name begins: now, a time such as 2026-01-02T15:04:05Z, or a cursor (default the beginning)")
+	flags.StringSliceVar(&f.types, f.name("types"), nil, "deliver events of these `TYPES` only: page.done, page.failed")
+	restrict.Check(flags, f.name("types"), func(text string) error {
+		_, err := filter.Parse([]string{text}, nil)
+		return err
+	})
+	flags.StringArrayVar(&f.where, f.name("filter"), nil, "deliver events of this `CONDITION` only (repeatable; docs/reference/events.md)")
+	restrict.Check(flags, f.name("filter"), func(text string) error {
+		_, err := filter.Parse(nil, []string{text})
+		return err
+	})
+}
+
+// addSink declares the flags that say where events go.
+func (f *eventFlags) addSink(flags *pflag.FlagSet, prefix string) {
+	f.prefix, f.flags = prefix, flags
+	help := "deliver to `URL`: https:// (webhook), nats:// (JetStream), kafka://, or - for lines of JSON on stdout"
+	if prefix != "" {
+		help = "deliver events of pages, beside the crawl, to `URL`: https:// (webhook), nats:// (JetStream), kafka://, or - for stdout"
+	}
+	flags.StringVar(&f.to, f.name("to"), "", help)
+	restrict.Check(flags, f.name("to"), checkSink)
+	flags.StringVar(&f.secret, f.name("webhook-secret-file"), "", "sign requests of a webhook with the secret in `FILE`")
+	flags.BoolVar(&f.sink.Batch, f.name("batch"), false, "send a webhook many events in one request")
+	flags.StringVar(&f.sink.CredentialsFile, f.name("credentials-file"), "", "log in to NATS with the credentials in `FILE`")
+	flags.BoolVar(&f.sink.Create, f.name("create"), false, "make the stream of NATS, or the topic of Kafka, if there is none")
+	number(flags, &f.sink.Window, 0, f.name("duplicate-window"), 0, "how long a stream of NATS that is made drops repeats (default 1h)", time.Second, forever, "a time of 1s or more with its unit, such as 10m or 1h")
+	flags.StringVar(&f.sink.TransactionalID, f.name("transactional-id"), "", "deliver to Kafka in transactions of this `ID`, which have the place in the crawl, too")
+	checkText(flags, f.name("transactional-id"), "printable characters without spaces", func(text string) error {
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+			return errors.New("not an id")
+		}
+		return nil
+	})
+	flags.StringVar(&f.sink.CAFile, f.name("ca"), "", "trust the certificates in `FILE` (PEM) too, beside the system's")
+	number(flags, &f.sink.Timeout, 0, f.name("timeout"), 0, "how long an acknowledgement may take (default 30s)", time.Millisecond, forever, timeFromMsec)
+}
+
+// adoptEnvironment gives flags that are not on the command line the values of
+// CRAWLER_EVENTS and CRAWLER_EVENTS_NAME, which the flags of a crawl have, too.
+func (f *eventFlags) adoptEnvironment() (err error) {
+	like := eventFlags{prefix: "events-"}
+	f.flags.VisitAll(func(flag *pflag.Flag) {
+		text := os.Getenv(envName(like.name(flag.Name)))
+		if flag.Changed || text == "" || err != nil {
+			return
+		}
+		if setErr := flag.Value.Set(text); setErr != nil {
+			err = badValue(envName(like.name(flag.Name)), flag, text, setErr)
+		}
+	})
+	return err
+}
+
+// checkEvents returns the faults of flags about events: those that want --events,
+// and a stdout that gets records, too.
+func (p *plan) checkEvents() error {
+	if p.events.to == "-" && p.out == "-" {
+		return errors.New("--out - and --events - both write to stdout: want one of them")
+	}
+	if p.events.to != "" {
+		return nil
+	}
+	var errs []error
+	p.flags.VisitAll(func(f *pflag.Flag) {
+		if _, given := p.from[f.Name]; given && strings.HasPrefix(f.Name, p.events.prefix) {
+			errs = append(errs, fmt.Errorf("%s is given without --events URL", p.layers.where(f.Name)))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// checkSink refuses what is not the URL of a sink. It makes no connection.
+func checkSink(to string) error {
+	sink, err := sinks.Open(context.Background(), to, sinks.Config{Stdout: io.Discard})
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "sink: "))
+	}
+	return sink.Close()
+}
+
+// config returns the config of the relay, with its sink open.
+func (f *eventFlags) config(ctx context.Context, stdout io.Writer) (config events.Config, err error) {
+	config = f.relay
+	config.From = fromOf(f.from)
+	if config.Keep, err = filter.Parse(f.types, f.where); err != nil {
+		return config, usage(err)
+	}
+	config.Sink, err = f.open(ctx, stdout)
+	return config, err
+}
+
+// open opens the sink.
+func (f *eventFlags) open(ctx context.Context, stdout io.Writer) (events.Sink, error) {
+	if f.prefix == "" {
+		if err := f.adoptEnvironment(); err != nil {
+			return nil, usage(err)
+		}
+	}
+	if f.to == "" {
+		return nil, usage(fmt.Errorf("deliver where? Name it with --%s URL, or - for stdout", f.name("to")))
+	}
+	secret, err := readPassword(f.name("webhook-secret-file"), f.secret)
+	if err != nil {
+		return nil, usage(err)
+	}
+	config := f.sink
+	config.Stdout, config.Secret = stdout, []byte(secret)
+	sink, err := sinks.Open(ctx, f.to, config)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--%s: %w", f.name("to"), err))
+	}
+	return sink, nil
+}
+
+// shown names the sink without secrets.
+func (f *eventFlags) shown() string {
+	if f.to == "-" {
+		return "stdout"
+	}
+	shown, _ := shownSink(f.to)
+	return shown
+}
+
+// shownSink returns the URL of a sink without its password and its query, which
+// may be a secret, and whether it has one.
+func shownSink(raw string) (shown string, secret bool) {
+	bare, query, _ := strings.Cut(raw, "?")
+	shown, secret = shownRedis(bare)
+	return shown, secret || query != ""
+}
+
+// fromOf parses where a relay begins.
+func fromOf(text string) events.From {
+	if text == "now" {
+		return events.From{Now: true}
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return events.From{Time: at}
+		}
+	}
+	return events.From{Cursor: events.Cursor(text)}
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// location is where a crawl is kept, with the flags that name it.
+type location struct {
+	crawl.Location
+	names *sharedFlags // flags that name a crawl in Redis; nil if the command has none
+}
+
+func inDirectory(dir string) location { return location{Location: crawl.Location{Dir: dir}} }
+
+// missing returns the message that there is no crawl.
+func (at location) missing() string {
+	if at.Redis == nil {
+		return "no crawl in " + at.Dir
+	}
+	return "no crawl " + at.String()
+}
+
+// keeper names where the settings are stored, as the source of a value.
+func (at location) keeper() string {
+	if at.Redis != nil {
+		return "redis"
+	}
+	return crawlFile
+}
+
+// arguments returns the flags that name the crawl, without secrets and without those
+// that the command finds in the environment or, if it reads that, in the config file.
+func (at location) arguments(readsConfig bool) (line []string) {
+	if at.Redis == nil {
+		line = append(line, "--dir", shellQuote(at.Dir))
+	} else {
+		shown, _ := shownRedis(at.names.redis)
+		for _, flag := range []struct{ name, value string }{
+			{"redis", shown}, {"name", at.names.name}, {"redis-ca", at.names.redisCA}, {"redis-password-file", at.names.passwordFile},
+		} {
+			if flag.value != "" && at.names.repeated(flag.name, readsConfig) {
+				line = append(line, "--"+flag.name, shellQuote(flag.value))
+			}
+		}
+	}
+	if at.Postgres == nil || at.names == nil {
+		return line
+	}
+	return append(line, at.names.postgresFlags.arguments(readsConfig)...)
+}
+
+// command returns the command line of a command about this crawl.
+func (at location) command(name string) string {
+	line := program() + " " + name
+	for _, argument := range at.arguments(name == "crawl") {
+		line += " " + argument
+	}
+	return line
+}
+
+// explain adds the exit code to an error of package crawl, and the flags that would
+// help.
+func (at location) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if exit := new(exitError); errors.As(err, &exit) {
+		return err
+	}
+	failed := func(format string, args ...any) error {
+		return &exitError{exitFailed, fmt.Errorf(format, args...)}
+	}
+	if lost, is := errors.AsType[*crawl.LostError](err); is {
+		rebuild := at.command("rebuild")
+		if at.Dir == "" {
+			rebuild += " [--dir DIR]"
+		} else {
+			rebuild += " --dir " + shellQuote(at.Dir)
+		}
+		return failed("%w\n'%s' makes the crawl again of what Postgres and the records in its workers' directories, which are in DIR, have.\n"+
+			"'%s' removes it, so that it can begin anew.", lost, rebuild, at.command("delete"))
+	}
+	if settings, is := errors.AsType[*frontier.SettingsError](err); is {
+		goOn, other := "resume", "--dir"
+		if at.Redis != nil {
+			goOn, other = "join it", "--name"
+		}
+		return usage(fmt.Errorf("%s was created with other settings, which are fixed:\n%s\n"+
+			"leave them out to %s, or begin another crawl with another %s", at, differences(settings), goOn, other))
+	}
+	if location, is := errors.AsType[*crawl.LocationError](err); is {
+		if location.Postgres {
+			return usage(fmt.Errorf("%w: name it with --postgres", location))
+		}
+		return usage(location)
+	}
+	if worker, is := errors.AsType[*crawl.WorkerError](err); is {
+		return usage(fmt.Errorf("%w: name the crawl with --redis and --name", worker))
+	}
+	if missing, is := errors.AsType[*record.MissingError](err); is && missing.Name == crawl.RecordsFile(at.Dir) {
+		return failed("%w\nput the file back, or '%s' says how many and goes on without them", err, at.command("rebuild --accept-loss"))
+	}
+	switch {
+	case errors.Is(err, crawl.ErrNoCrawl):
+		return usage(errors.New(at.missing()))
+	case errors.Is(err, frontier.ErrFilterLost):
+		return failed("%w\n'%s' makes it anew", err, at.command("rebuild"))
+	}
+	return &exitError{exitFailed, err}
+}
+
+// differences lists what differs, both values of each.
+func differences(settings *frontier.SettingsError) string {
+	var lines []string
+	form := ""
+	for _, d := range settings.Differ {
+		switch d.Name {
+		case formSetting:
+			form = fmt.Sprintf("  the canonical form of URLs is %q there, %q here", d.Stored, d.Given)
+		case "exact-set":
+			lines = append(lines, "  exact keys "+keeperOf(d.Stored)+" there, "+keeperOf(d.Given)+" here")
+		case hostsSetting:
+			lines = append(lines, fmt.Sprintf("  hosts in the config file are %s there, %s here", d.Stored, d.Given))
+		default:
+			lines = append(lines, fmt.Sprintf("  --%s is %s there, %s here", d.Name, d.Stored, d.Given))
+		}
+	}
+	if lines == nil { // no setting differs, so a flag does
+		lines = append(lines, form)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// keeperOf returns in words where the exact keys are.
+func keeperOf(exactSet string) string {
+	if exactSet == "" {
+		return "are in Redis (no --postgres)"
+	}
+	return "are in Postgres (--postgres)"
+}
+
+func addDir(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "dir", "", "the crawl's `DIR` (default CRAWLER_DIR, or the crawl in the current directory)")
+	complete(cmd)
+}
+
+// directoryOf returns the location of the crawl in dir or, if dir is empty, of the one
+// in the current directory.
+func directoryOf(dir string) (location, error) {
+	if dir == "" {
+		dir = os.Getenv(envName("dir"))
+	}
+	if dir == "" {
+		var err error
+		if dir, err = findDir(); errors.Is(err, errNoCrawl) {
+			return location{}, usage(errors.New("no crawl in this directory: name one with --dir"))
+		} else if err != nil {
+			return location{}, usage(err)
+		}
+	}
+	return inDirectory(dir), nil
+}
+
+// attached is the crawl that a command inspects or controls.
+type attached struct {
+	at location
+	*crawl.Handle
+}
+
+// attach returns the crawl in a location.
+func (at location) attach(ctx context.Context) (*attached, error) {
+	h, err := crawl.Attach(ctx, at.Location)
+	if err != nil {
+		return nil, at.explain(err)
+	}
+	return &attached{at, h}, nil
+}

@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+)
+
+// Every fault of the Postgres flags is reported in one clear line, without the
+// secret.
+func TestPostgresFlagFaults(t *testing.T) {
+	const shared = "--redis=redis://127.0.0.1:1"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"crawl", "--postgres", "postgres://u:hush@127.0.0.1:1/d", "http://a.test/"}, "--postgres without --redis needs --sink postgres"},
+		{[]string{"crawl", "--cdc", "http://a.test/"}, "--cdc needs --sink postgres"},
+		{[]string{"crawl", "--sink", "postgres", "http://a.test/"}, "--sink postgres needs --postgres"},
+		{[]string{"crawl", "--sink", "kafka", "http://a.test/"}, "want one of jsonl, postgres"},
+		{[]string{"crawl", "--postgres-password-file", "none", "http://a.test/"}, "--postgres-password-file needs --postgres"},
+		{[]string{"crawl", "--sink", "postgres", "--postgres", "postgres://u@h/d", "--postgres-password-file", "none", "http://a.test/"}, "--postgres-password-file: open none"},
+		{[]string{"migrate"}, "no database is named: want --postgres"},
+		{[]string{"migrate", "--postgres", "mysql://u:hush@h/d"}, "--postgres is malformed, want postgres://"},
+		{[]string{"migrate", "--postgres", "hush"}, "--postgres is malformed, want postgres://"},
+		{[]string{"reconcile", shared, "--name", "a"}, "want --redis, --name and --postgres"},
+		{[]string{"reconcile"}, "want --redis, --name and --postgres"},
+	} {
+		t.Chdir(t.TempDir())
+		code, out, errs := run(t, "", test.args...)
+		if code != exitUsage || !strings.Contains(errs, test.want) || strings.Contains(out+errs, "hush") {
+			t.Errorf("%q: exit code %d, want %d and %q, got %s%s", test.args, code, exitUsage, test.want, out, errs)
+		}
+	}
+	code, out, errs := run(t, "", "migrate", "--postgres", "postgres://u:hush@127.0.0.1:1/d")
+	if code != exitFailed || !strings.Contains(errs, "postgres://127.0.0.1:1/d: ") || strings.Contains(out+errs, "hush") {
+		t.Errorf("no server: exit code %d: %s%s", code, out, errs)
+	}
+}
+
+// The name of a database does not show a password from a file.
+func TestPostgresPasswordFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "p")
+	if err := os.WriteFile(name, []byte("it's /\\@\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dsn := range []string{"postgres://u:other@h:1/d?sslmode=disable", "host=h user=u password=other"} {
+		f := &postgresFlags{postgres: dsn, postgresPassword: name}
+		db, err := f.database()
+		if err != nil || db.URL != dsn || db.Password != `it's /\@` {
+			t.Errorf("%s becomes %+v (%v)", dsn, db, err)
+		}
+		if line := strings.Join(f.arguments(false), " "); strings.Contains(line, "other") {
+			t.Errorf("%s is shown as %q", dsn, line)
+		}
+	}
+}
+
+// No output about a crawl shows the password of its database.
+func TestPostgresIsShownWithoutSecrets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("CRAWLER_POSTGRES", "postgres://u:hush@127.0.0.1:1/d?password=hush")
+	for _, form := range [][]string{nil, {"--json"}} {
+		out := must(t, append([]string{"config", "--sink", "postgres", "http://a.test/"}, form...)...)
+		if strings.Contains(out, "hush") || !strings.Contains(out, "postgres://127.0.0.1:1/d") {
+			t.Errorf("config: %s", out)
+		}
+	}
+	code, out, errs := run(t, "", "crawl", "--sink", "postgres", "http://a.test/")
+	if code != exitFailed || strings.Contains(out+errs, "hush") || !strings.Contains(errs, "postgres://127.0.0.1:1/d: ") {
+		t.Errorf("crawl: exit code %d: %s%s", code, out, errs)
+	}
+}
+
+// postgresCrawl is a crawl with its own servers: the flags that name it, and
+// those that crawl it.
+func postgresCrawl(t *testing.T, more ...string) (named, crawl []string, queue *servers.RedisServer) {
+	t.Helper()
+	queue = servers.Redis(t, servers.RedisOptions{})
+	database := servers.Postgres(t, servers.PostgresOptions{})
+	t.Chdir(t.TempDir())
+	named = []string{"--redis", queue.URL(), "--name", "tier", "--postgres", database.DSN()}
+	crawl = slices.Concat([]string{"crawl"}, named, []string{"--urls", "1000", "--partitions", "4", "--delay", "5ms", "--latency-factor", "0",
+		"--retries", "0", "--scope", "any", "--max-depth", "1", "--connect-to", "*.test=" + site(t)}, more)
+	return named, crawl, queue
+}
+
+// must runs a command and fails the test if the command fails.
+func must(t *testing.T, args ...string) (stdout string) {
+	t.Helper()
+	code, out, errs := run(t, "", args...)
+	if code != exitOK {
+		t.Fatalf("%q: exit code %d: %s%s", args[0], code, out, errs)
+	}
+	return out
+}
+
+// recordsOf counts records by URL.
+func recordsOf(lines string) map[string]int {
+	records := make(map[string]int)
+	for line := range strings.Lines(lines) {
+		_, rest, _ := strings.Cut(line, `"url":"`)
+		url, _, _ := strings.Cut(rest, `"`)
+		records[url]++
+	}
+	return records
+}
+
+// sameOutput checks that output has the records of export, and that tables can
+// be made of it.
+func sameOutput(t *testing.T, exported string, named []string) {
+	t.Helper()
+	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
+	if out := must(t, append([]string{"output"}, named...)...); !slices.Equal(sorted(out), sorted(exported)) {
+		t.Errorf("output prints\n%s, export\n%s", out, exported)
+	}
+	rows := must(t, append([]string{"output", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...)
+	if got, want := strings.Count(rows, "\n"), 1+strings.Count(exported, `"status":200,`); got != want || want < 2 {
+		t.Errorf("CSV of answers with status 200 has %d lines, want %d", got, want)
+	}
+	if again := must(t, append([]string{"export", "--format", "csv", "--columns", "url", "--where", "status = 200"}, named...)...); !slices.Equal(sorted(again), sorted(rows)) {
+		t.Errorf("export prints CSV\n%s, output\n%s", again, rows)
+	}
+	if out := must(t, append([]string{"output", "--format", "parquet"}, named...)...); !strings.HasPrefix(out, "PAR1") || !strings.Contains(out, "fingerprint") != !strings.Contains(exported, `"fingerprint"`) {
+		t.Errorf("Parquet begins with %.10q, or lacks columns", out)
+	}
+}
+
+// Two workers share a crawl whose keys are all in Postgres: each page is in the
+// output once, and everything that is reported about the crawl agrees.
+func TestTwoWorkersWithPostgres(t *testing.T) {
+	for _, sink := range []string{"jsonl", "postgres"} {
+		t.Run(sink, func(t *testing.T) {
+			named, crawl, _ := postgresCrawl(t, "--exact", "all", "--sink", sink, "http://a.test/", "http://b.test/", "http://c.test/")
+			var first, second bytes.Buffer
+			one, two := started(&first, crawl...), started(&second, crawl...)
+			if a, b := <-one, <-two; a != exitOK || b != exitOK {
+				t.Fatalf("exit codes %d and %d: %s%s", a, b, &first, &second)
+			}
+			exported := must(t, append([]string{"export"}, named...)...)
+			sameOutput(t, exported, named)
+			records := recordsOf(exported)
+			if want := 3*9 + 2; len(records) != want {
+				t.Errorf("%d URLs have records, want %d: %v", len(records), want, records)
+			}
+			for url, n := range records {
+				if n != 1 {
+					t.Errorf("%s has %d records", url, n)
+				}
+			}
+			if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") ||
+				!strings.Contains(out, "keys in Postgres that wait") || !strings.Contains(out, "done ") {
+				t.Errorf("audit: %s", out)
+			}
+			if out := must(t, append([]string{"status"}, named...)...); !strings.Contains(out, "29 keys = 0 pending + 0 queued + ") ||
+				!strings.Contains(out, "recovered") {
+				t.Errorf("status: %s", out)
+			}
+			if out := must(t, append([]string{"report", "--json", "--probe", "10ms"}, named...)...); !strings.Contains(out, `"cleanup_lag_s": 0`) {
+				t.Errorf("report: %s", out)
+			}
+			if out := must(t, append([]string{"explain", "http://a.test/ok"}, named...)...); !strings.Contains(out, "yes: all") ||
+				!strings.Contains(out, "done: ok, status 200") {
+				t.Errorf("explain: %s", out)
+			}
+			if out := must(t, append([]string{"reconcile"}, named...)...); out != "0 notes from the outbox, 0 keys offered: 0 queued again, 0 refused\n" {
+				t.Errorf("reconcile: %s", out)
+			}
+			must(t, append([]string{"rebuild"}, named...)...)
+			if out := must(t, append([]string{"delete", "--yes"}, named...)...); !strings.Contains(out, "is removed") {
+				t.Errorf("delete: %s", out)
+			}
+			if code, _, errs := run(t, "", append([]string{"delete", "--yes"}, named...)...); code != exitUsage || !strings.Contains(errs, "no crawl tier") {
+				t.Errorf("delete again: exit code %d: %s", code, errs)
+			}
+		})
+	}
+}
+
+// A command without the Postgres of a crawl that has one can inspect the crawl,
+// but neither crawl nor add seeds.
+func TestPostgresForgotten(t *testing.T) {
+	named, crawl, _ := postgresCrawl(t, "http://a.test/ok")
+	if code, _, errs := run(t, "", crawl...); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	queueOnly := named[:4]
+	if out := must(t, append([]string{"status"}, queueOnly...)...); strings.Contains(out, "pending") {
+		t.Errorf("status: %s", out)
+	}
+	if out := must(t, append([]string{"status", "--audit"}, queueOnly...)...); !strings.Contains(out, "exact keys are not counted") {
+		t.Errorf("audit: %s", out)
+	}
+	for _, command := range [][]string{{"crawl"}, {"seed", "http://a.test/x"}, {"rebuild"}, {"delete", "--yes"}} {
+		code, _, errs := run(t, "", append(command, queueOnly...)...)
+		if code == exitOK || !strings.Contains(errs, "name it with --postgres") {
+			t.Errorf("%s: exit code %d: %s", command[0], code, errs)
+		}
+	}
+	if out := must(t, append([]string{"seed", "http://a.test/a"}, named...)...); !strings.Contains(out, "1 added") {
+		t.Errorf("seed: %s", out)
+	}
+	plain := slices.Concat([]string{"crawl", "--redis", named[1], "--name", "plain"}, crawl[7:])
+	if code, _, errs := run(t, "", plain...); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	code, _, errs := run(t, "", "crawl", "--redis", named[1], "--name", "plain", "--postgres", named[5])
+	if code != exitUsage || !strings.Contains(errs, "exact keys are in Redis (no --postgres) there, are in Postgres (--postgres) here") {
+		t.Errorf("a crawl without Postgres: exit code %d: %s", code, errs)
+	}
+}
+
+// A crawl in a directory has its records in Postgres, each once, and does not
+// run without it.
+func TestPostgresSinkOfADirectory(t *testing.T) {
+	database := servers.Postgres(t, servers.PostgresOptions{})
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	crawl := []string{"crawl", "--dir", dir, "--delay", "0", "--retries", "0", "--urls", "1000", "--connect-to", "*.test=" + site(t),
+		"--sink", "postgres", "--postgres", database.DSN(), "--max-depth", "1", "--save", "all", "--field", "links[]=a@href"}
+	code, _, errs := run(t, "", append(crawl, "--no-migrate", "http://a.test/")...)
+	if code != exitFailed || !strings.Contains(errs, `run "crawler migrate"`) {
+		t.Errorf("without a schema: exit code %d: %s", code, errs)
+	}
+	for _, want := range []string{"has schema 2, had 0\n", "has schema 2 already\n"} {
+		if out := must(t, "migrate", "--postgres", database.DSN()); !strings.HasSuffix(out, want) {
+			t.Errorf("migrate: %s, want %s", out, want)
+		}
+	}
+	if code, _, errs := run(t, "", append(crawl, "--no-migrate", "http://a.test/")...); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	beside := []string{"--dir", dir, "--postgres", database.DSN()}
+	out := must(t, append([]string{"output"}, beside...)...)
+	for url, n := range recordsOf(out) {
+		if n != 1 {
+			t.Errorf("%s has %d records", url, n)
+		}
+	}
+	if len(recordsOf(out)) < 9 || !strings.Contains(out, `"warc":"`) || !strings.Contains(out, `"fields":{"links":["http://a.test/`) {
+		t.Errorf("records: %s", out)
+	}
+	if out := must(t, append([]string{"status", "--audit"}, beside...)...); !strings.Contains(out, "the books balance\n") {
+		t.Errorf("audit: %s", out)
+	}
+	if out := must(t, append([]string{"explain", "http://a.test/ok"}, beside...)...); !strings.Contains(out, "named by") {
+		t.Errorf("explain: %s", out)
+	}
+	for _, command := range []string{"output", "crawl"} {
+		code, _, errs := run(t, "", command, "--dir", dir)
+		if code != exitUsage || !strings.Contains(errs, "--postgres") {
+			t.Errorf("%s without --postgres: exit code %d: %s", command, code, errs)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "pages.jsonl")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a file of records too (%v)", err)
+	}
+}
+
+// While Postgres is unreachable, a crawl with its records there completes
+// nothing. Stopping it does not wait for Postgres, and nothing is lost.
+func TestPostgresSinkAway(t *testing.T) {
+	database := servers.Postgres(t, servers.PostgresOptions{})
+	connectTo, held, release := heldSite(t)
+	dir := filepath.Join(t.TempDir(), "c.crawl")
+	crawl := []string{"crawl", "--dir", dir, "--delay", "0", "--urls", "1000", "--sink", "postgres", "--postgres", database.DSN(),
+		"--connect-to", connectTo}
+	var errs bytes.Buffer
+	ended := started(&errs, append(crawl, "http://a.test/")...)
+	<-held
+	if err := database.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if code, out, errs := run(t, "", "stop", "--dir", dir); code != exitOK {
+		t.Fatalf("stop: exit code %d: %s%s", code, out, errs)
+	}
+	if code := <-ended; code != exitFailed || !strings.Contains(errs.String(), "what was committed is safe") {
+		t.Errorf("exit code %d: %s", code, &errs)
+	}
+	if err := database.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "", crawl...); code != exitOK {
+		t.Fatalf("resumed: exit code %d: %s", code, errs)
+	}
+	records := recordsOf(must(t, "output", "--dir", dir, "--postgres", database.DSN()))
+	for url, n := range records {
+		if n != 1 {
+			t.Errorf("%s has %d records", url, n)
+		}
+	}
+	if len(records) == 0 {
+		t.Error("no records")
+	}
+	must(t, "status", "--audit", "--dir", dir, "--postgres", database.DSN())
+}
+
+// A window applies to the whole crawl: a worker that joins adopts it, and one
+// with another window is refused.
+func TestPostgresWindow(t *testing.T) {
+	named, crawl, _ := postgresCrawl(t, "--max-depth", "0", "http://a.test/ok")
+	code, _, errs := run(t, "", append(crawl, "--window", "seeds=1s")...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if code, _, errs := run(t, "", crawl...); code != exitOK {
+			t.Fatalf("joined: exit code %d: %s", code, errs)
+		}
+		if strings.Contains(must(t, append([]string{"export"}, named...)...), `"round":1`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the seed never became new again")
+		}
+	}
+	code, _, errs = run(t, "", append(crawl, "--window", "seeds=2s")...)
+	if code != exitUsage || !strings.Contains(errs, `--window is ["seeds=1s"] there, ["seeds=2s"] here`) {
+		t.Errorf("with another window: exit code %d: %s", code, errs)
+	}
+	if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") {
+		t.Errorf("audit: %s", out)
+	}
+}
+
+// While Postgres is unreachable, a shared crawl continues. The exact links that
+// it finds meanwhile are stored there later, and fetched.
+func TestPostgresAway(t *testing.T) {
+	queue, database := servers.Redis(t, servers.RedisOptions{}), servers.Postgres(t, servers.PostgresOptions{})
+	t.Chdir(t.TempDir())
+	connectTo, held, release := heldSite(t)
+	named := []string{"--redis", queue.URL(), "--name", "away", "--postgres", database.DSN()}
+	var errs bytes.Buffer
+	ended := started(&errs, slices.Concat([]string{"crawl"}, named, []string{"--dir", "w", "--urls", "1000", "--partitions", "2",
+		"--delay", "0", "--exact", "seeds,depth<=1", "--connect-to", connectTo, "http://a.test/"})...)
+	<-held
+	if err := database.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		st := statusOf(t, "w")
+		if st.Stats.Outbox > 0 {
+			if st.Exact == nil || st.Exact.Fault == "" {
+				t.Errorf("exact keys are %+v while Postgres is away", st.Exact)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is in the outbox: %+v", st)
+		}
+	}
+	if err := database.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-ended; code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &errs)
+	}
+	if out := must(t, append([]string{"status", "--audit"}, named...)...); !strings.Contains(out, "the books balance\n") {
+		t.Errorf("audit: %s", out)
+	}
+	if records := recordsOf(must(t, append([]string{"export", "w"}, named...)...)); len(records) < 3 {
+		t.Errorf("records of %v, want the links too", records)
+	}
+}

@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+)
+
+// hook is a webhook. It counts how often it took each event.
+type hook struct {
+	server *httptest.Server
+	more   chan struct{} // an event came
+
+	mu     sync.Mutex
+	answer func(subject string) (status int, why string) // nil takes all
+	took   map[string]int                                // by id
+}
+
+func newHook(t *testing.T) *hook {
+	h := &hook{took: make(map[string]int), more: make(chan struct{}, 1)}
+	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var e struct{ ID, Subject string }
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+			t.Error(err)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		defer func() {
+			select {
+			case h.more <- struct{}{}:
+			default:
+			}
+		}()
+		if h.answer != nil {
+			if status, why := h.answer(e.Subject); status != http.StatusOK {
+				w.Header().Set("Retry-After", "0")
+				http.Error(w, why, status)
+				return
+			}
+		}
+		h.took[e.ID]++
+	}))
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+func (h *hook) answers(answer func(subject string) (status int, why string)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = answer
+}
+
+// taken returns the ids of the events that h took, and fails for one that it took
+// twice.
+func (h *hook) taken(t *testing.T) []string {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, times := range h.took {
+		if times != 1 {
+			t.Errorf("event %s was taken %d times", id, times)
+		}
+	}
+	return slices.Sorted(maps.Keys(h.took))
+}
+
+// deadOf returns the reasons of the dead letters of the default relay, by id.
+func deadOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	code, out, errs := run(t, "", "relay", "dead", "list", "--dir", dir, "--json")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	reasons := make(map[string]string)
+	for line := range strings.Lines(out) {
+		var letter struct {
+			Event  struct{ ID string }
+			Reason string
+		}
+		if err := json.Unmarshal([]byte(line), &letter); err != nil {
+			t.Fatal(err)
+		}
+		reasons[letter.Event.ID] = letter.Reason
+	}
+	return reasons
+}
+
+// TestDeadLetters: what a webhook refuses is kept with the newest reason, until it
+// takes it, once, or until it is discarded.
+func TestDeadLetters(t *testing.T) {
+	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
+	refuse := func(why string) func(string) (int, string) {
+		return func(subject string) (int, string) {
+			if subject != "http://a.test/" && subject != "http://a.test/ok" {
+				return http.StatusUnprocessableEntity, why
+			}
+			return http.StatusOK, ""
+		}
+	}
+	expect := func(code int, want string, args ...string) {
+		t.Helper()
+		got, out, errs := run(t, "", append([]string{"relay"}, append(args, "--dir", dir)...)...)
+		if got != code || !strings.Contains(out+errs, want) {
+			t.Errorf("relay %q: exit code %d, %s%s\nwant %d and %s", args, got, out, errs, code, want)
+		}
+	}
+	left := func(n int, reason string) (ids []string) {
+		t.Helper()
+		dead := deadOf(t, dir)
+		for id, why := range dead {
+			if !strings.HasSuffix(why, reason) {
+				t.Errorf("%s was refused because %q, want %q", id, why, reason)
+			}
+		}
+		if len(dead) != n {
+			t.Fatalf("%d dead letters are left, want %d", len(dead), n)
+		}
+		return slices.Sorted(maps.Keys(dead))
+	}
+	to.answers(refuse("no such page"))
+	expect(exitOK, "2 events delivered, 0 behind", "--to", to.server.URL, "--drain")
+	all := len(deadOf(t, dir))
+	if all < 4 {
+		t.Fatalf("%d dead letters, want 4 or more", all)
+	}
+	left(all, "no such page")
+	to.answers(refuse("not today"))
+	expect(exitOK, "0 events accepted, "+strconv.Itoa(all)+" refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
+	ids := left(all, "not today")
+	to.answers(func(string) (int, string) { return http.StatusServiceUnavailable, "closed" })
+	expect(exitFailed, "the other program is away: ", "dead", "retry", "--to", to.server.URL)
+	left(all, "not today")
+	to.answers(nil)
+	expect(exitOK, "1 event accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL, ids[0])
+	expect(exitOK, "1 dead letter discarded", "dead", "discard", ids[1])
+	left(all-2, "not today")
+	expect(exitUsage, "--to is malformed, want ", "dead", "retry", "--to", "ftp://127.0.0.1/")
+	expect(exitUsage, "http to example.org is readable by others", "dead", "retry", "--to", "http://example.org/")
+	expect(exitUsage, dir+` has no relay "other", it has default`, "dead", "retry", "--to", to.server.URL, "--relay", "other")
+	left(all-2, "not today")
+	expect(exitOK, "accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
+	left(0, "")
+	if taken := to.taken(t); len(taken) != all+1 || slices.Contains(taken, ids[1]) {
+		t.Errorf("%d events were taken, want the 2 that were delivered and all but %s of %q", len(taken), ids[1], ids)
+	}
+	expect(exitOK, "0 events accepted, 0 refused again, 0 not sent", "dead", "retry", "--to", to.server.URL)
+}
+
+// TestSecondRelay: a second relay of a name says that another process runs it. When
+// that has ended it goes on where the other was.
+func TestSecondRelay(t *testing.T) {
+	dir, to := crawled(t, site(t), "--max-depth", "1", "http://a.test/"), newHook(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(ctx, []string{"relay", "--dir", dir, "--to", to.server.URL}, strings.NewReader(""), io.Discard, io.Discard)
+	}()
+	<-to.more
+	code, _, errs := run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain")
+	if code != exitFailed || !strings.Contains(errs, "relay default of "+dir+": another process runs it. Stop that one, or ") {
+		t.Errorf("the second relay: exit code %d, %s", code, errs)
+	}
+	stop()
+	<-ended
+	if code, _, errs = run(t, "", "relay", "--dir", dir, "--to", to.server.URL, "--drain"); code != exitOK {
+		t.Errorf("the relay that took over: exit code %d, %s", code, errs)
+	}
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if len(to.took) < 6 {
+		t.Errorf("%d events were taken, want 6 or more", len(to.took))
+	}
+}
+
+// TestRelayFigures: metrics, status and report have how far relays are behind:
+// the one within a crawl, while its sink is away and then not, and one at rest.
+func TestRelayFigures(t *testing.T) {
+	dir, to := filepath.Join(t.TempDir(), "c.crawl"), newHook(t)
+	to.answers(func(subject string) (int, string) {
+		if subject == "http://a.test/" {
+			return http.StatusUnprocessableEntity, "no"
+		}
+		return http.StatusServiceUnavailable, "closed"
+	})
+	seeds, feed := io.Pipe()
+	errs := &said{more: make(chan struct{}, 1)}
+	ended := make(chan int, 1)
+	began := time.Now()
+	go func() {
+		ended <- Run(t.Context(), []string{"crawl", "--dir", dir, "--seeds", "-", "--delay", "0", "--retries", "0", "--max-depth", "1",
+			"--urls", "1000", "--admin", "0", "--events", to.server.URL, "--connect-to", "*.test=" + site(t)}, seeds, io.Discard, errs)
+	}()
+	base := "http://" + errs.await(t, regexp.MustCompile(`metrics on http://(127\.0\.0\.1:\d+)/metrics\n`))[1]
+	_, _ = io.WriteString(feed, "http://a.test/\n")
+	for idle := false; !idle; {
+		st := statusOf(t, dir)
+		idle = st.Stats.Done+st.Stats.Failed > 1 && st.Stats.Queued+st.Stats.Leased == 0
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "pages.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, behind, _ := bytes.Cut(text, []byte("\n")) // the first record is refused
+	await := func(events, size int, away float64) {
+		t.Helper()
+		metric := func(name string) string { return "crawler_relay_" + name + `{relay="default",worker=""}` }
+		for until := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got := scrape(t, base)
+			seconds, right := got[metric("seconds")], got[metric("events")] == float64(events) && got[metric("bytes")] == float64(size) &&
+				got[metric("dead_letters")] == 1 && got[metric("away")] == away
+			if right && (seconds > 0) == (events > 0) && seconds <= time.Since(began).Seconds() {
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("metrics after 20 s, want %d events, %d bytes, 1 dead letter and %g away:\n%v", events, size, away, got)
+			}
+		}
+	}
+	await(bytes.Count(behind, []byte("\n")), len(behind), 1)
+	if st := statusOf(t, dir); len(st.Relays) != 1 || st.Relays[0].Events == 0 || !strings.Contains(st.Relays[0].Words(), "1 dead letter; the sink is away: ") {
+		t.Errorf("the status has the relays %+v", st.Relays)
+	}
+	if code, out, errs := run(t, "", "relay", "--dir", dir, "--to", "-", "--relay", "other", "--drain"); code != exitOK || strings.Count(out, "\n") != bytes.Count(text, []byte("\n")) {
+		t.Errorf("the other relay: exit code %d, %s%s", code, out, errs)
+	}
+	to.answers(nil)
+	await(0, 0, 0)
+	_, _ = io.WriteString(feed, "http://b.test/missing\n")
+	<-to.more
+	for out, until := "", time.Now().Add(20*time.Second); !strings.Contains(out, "relay other: 1 event behind ("); {
+		if _, out, _ = run(t, "", "relay", "status", "--dir", dir); time.Now().After(until) {
+			t.Fatalf("relay status after 20 s: %s", out)
+		}
+	}
+	_ = feed.Close()
+	if code := <-ended; code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	var end report.Report
+	if text, err = os.ReadFile(filepath.Join(dir, "report.json")); err == nil {
+		err = json.Unmarshal(text, &end)
+	}
+	var words []string
+	for i := range end.Relays {
+		words = append(words, end.Relays[i].Title()+": "+end.Relays[i].Words())
+	}
+	if err != nil || len(words) != 2 || words[0] != "default: all delivered, 1 dead letter" || !strings.HasPrefix(words[1], "other: 1 event behind (") {
+		t.Errorf("the report has the relays %q, %v", words, err)
+	}
+}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// newDead is about what sinks refused for good.
+func newDead(s streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead",
+		Short: "List, send again or discard events that were refused for good",
+		Long: `List, send again or discard the dead letters of a relay: events that the other
+program refused for good, such as a webhook with status 400, 413 or 422. They are
+kept with the reason until they are discarded, or accepted by a retry.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(newDeadList(s), newDeadRetry(s), newDeadDiscard(s))
+	return cmd
+}
+
+// deadFlags say which relay's dead letters a command is about.
+type deadFlags struct {
+	target
+	relay string
+}
+
+func (f *deadFlags) addTo(cmd *cobra.Command) {
+	f.target.addTo(cmd)
+	cmd.Flags().StringVar(&f.relay, "relay", defaultRelay, "the relay of this `NAME`")
+	cmd.DisableFlagsInUseLine = true
+}
+
+// each calls do with each outbox that the relay has read. A relay that has read
+// none is an error that names those that have.
+func (f *deadFlags) each(ctx context.Context, do func(box crawl.Outbox) error) error {
+	return f.withOutboxes(ctx, func(at location, boxes *crawl.Outboxes) error {
+		all, err := boxes.List(ctx)
+		if err != nil {
+			return err
+		}
+		var known []string
+		for _, box := range all {
+			names, err := box.Names(ctx)
+			if err != nil {
+				return err
+			}
+			known = append(known, names...)
+			if slices.Contains(names, f.relay) {
+				if err := do(box); err != nil {
+					return err
+				}
+			}
+		}
+		if !slices.Contains(known, f.relay) {
+			slices.Sort(known)
+			return usage(fmt.Errorf("%s has no relay %q, %s", at, f.relay, relaysThere(slices.Compact(known))))
+		}
+		return nil
+	})
+}
+
+// relaysThere names the relays of a crawl.
+func relaysThere(names []string) string {
+	if len(names) == 0 {
+		return "nor any other"
+	}
+	return "it has " + strings.Join(names, ", ")
+}
+
+func newDeadList(s streams) *cobra.Command {
+	var f deadFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [--relay NAME] [--dir DIR | --redis URL --name NAME] [--json]",
+		Short: "List events that were refused for good, oldest first",
+		Args:  cobra.NoArgs,
+	}
+	f.addTo(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each with its event as a line of JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return f.each(cmd.Context(), func(box crawl.Outbox) error {
+			letters, err := box.Dead(cmd.Context(), f.relay)
+			if err != nil {
+				return err
+			}
+			for i := range letters {
+				if err := printLetter(s, &letters[i], asJSON); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+func printLetter(s streams, letter *events.DeadLetter, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(s.out).Encode(letter)
+	}
+	_, err := fmt.Fprintf(s.out, "%s  %s  %s\n    %s\n", letter.At.Format("2006-01-02 15:04:05"), letter.Event.ID,
+		human.Printable(letter.Event.Subject), human.Printable(letter.Reason))
+	return err
+}
+
+func newDeadDiscard(s streams) *cobra.Command {
+	var f deadFlags
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "discard [--relay NAME] [--dir DIR | --redis URL --name NAME] --all | ID...",
+		Short: "Forget events that were refused for good",
+	}
+	f.addTo(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "all of them")
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if all == (len(ids) > 0) {
+			return usage(errors.New("want the ids of events, or --all"))
+		}
+		removed := 0
+		err := f.each(cmd.Context(), func(box crawl.Outbox) error {
+			n, err := box.Discard(cmd.Context(), f.relay, ids...)
+			removed += n
+			return err
+		})
+		if err == nil {
+			_, err = fmt.Fprintf(s.out, "%s discarded\n", human.Plural(uint64(removed), "dead letter"))
+		}
+		return err
+	}
+	return cmd
+}
+
+func newDeadRetry(s streams) *cobra.Command {
+	var f deadFlags
+	var to eventFlags
+	cmd := &cobra.Command{
+		Use:   "retry --to URL [--relay NAME] [--dir DIR | --redis URL --name NAME] [flags] [ID...]",
+		Short: "Send events again that were refused for good; all, or those of the ids",
+		Long: `Send events again that were refused for good: all, or those of the ids. What is
+accepted is no dead letter any more. They are sent at once, whatever the relay is
+doing: behind newer events of their hosts.`,
+	}
+	f.addTo(cmd)
+	cmd.Flags().AddFlagSet(to.declare(to.addSink))
+	cmd.RunE = func(cmd *cobra.Command, ids []string) (err error) {
+		ctx := cmd.Context()
+		sink, err := to.open(ctx, s.out)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, sink.Close()) }()
+		var sums events.Retried
+		var away error
+		err = f.each(ctx, func(box crawl.Outbox) error {
+			done, err := events.Retry(ctx, box, sink, f.relay, ids...)
+			sums.Accepted, sums.Refused, sums.Left = sums.Accepted+done.Accepted, sums.Refused+done.Refused, sums.Left+done.Left
+			if _, is := errors.AsType[*events.AwayError](err); is {
+				away = err
+				return nil // other outboxes have dead letters of other hosts
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.err, "%s accepted, %s refused again, %s not sent\n", human.Plural(uint64(sums.Accepted), "event"),
+			human.Commas(uint64(sums.Refused)), human.Commas(uint64(sums.Left)))
+		if away != nil {
+			return &exitError{exitFailed, fmt.Errorf("the other program is away: %w", away)}
+		}
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,156 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// deliver runs the relay of Config.Events beside a run. finish delivers what is
+// left until its ctx ends, and returns when the relay has ended.
+func (m *monitor) deliver(ctx context.Context) (finish func(ctx context.Context)) {
+	if m.Events == nil {
+		return func(context.Context) {}
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { m.relay(ctx, false) })
+	return func(ctx context.Context) {
+		stop()
+		running.Wait()
+		m.relay(ctx, true)
+	}
+}
+
+// finishDelivery gives the relay the grace of the run to deliver what is left. If
+// ctx ends it is left to the next run, or to another relay of the name.
+func (m *monitor) finishDelivery(ctx context.Context, finish func(context.Context), ending *deadline) {
+	limited, cancel := context.WithTimeout(ctx, max(m.Grace, 0))
+	defer cancel()
+	within, release := ending.limit(ctx)
+	defer release()
+	defer context.AfterFunc(within, cancel)()
+	finish(limited)
+}
+
+// How long the relay within a worker pauses before it tries again.
+const (
+	relayPause  = time.Second
+	relayPauses = 30 * time.Second
+)
+
+// relay delivers the events of this process. Whatever is wrong with it, the crawl
+// goes on: it tries again. Of workers that share an outbox and name their relays
+// alike, one delivers and the others stand by.
+func (m *monitor) relay(ctx context.Context, drain bool) {
+	said := ""
+	for pause := relayPause; ; pause = min(2*pause, relayPauses) {
+		err := m.relayOnce(ctx, drain)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		standby := errors.Is(err, events.ErrLocked)
+		if standby && drain {
+			return // the other process delivers what is left
+		}
+		if text := err.Error(); text != said {
+			said = text
+			if standby {
+				m.Logger.Info("the relay stands by: another process runs it", slog.String("relay", m.Events.Name))
+			} else {
+				m.Logger.Error("the relay does not deliver", slog.String("relay", m.Events.Name), slog.Any("err", err))
+			}
+		}
+		if standby {
+			pause = relayPause
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (m *monitor) relayOnce(ctx context.Context, drain bool) error {
+	boxes, err := m.engine.Outboxes(ctx)
+	if err != nil {
+		return err
+	}
+	box := boxes[0] // a process that crawls has one
+	config := of(box, *m.Events)
+	config.OnState = func(s events.State) {
+		m.mu.Lock()
+		m.ownRelay = &report.Relay{Name: s.Name, Worker: box.Worker, Events: s.Lag.Events, Bytes: s.Lag.Bytes, More: s.Lag.More,
+			Seconds: ageOf(s.Lag, time.Now()), Dead: s.Dead, Away: s.Away}
+		m.mu.Unlock()
+		if m.Events.OnState != nil {
+			m.Events.OnState(s)
+		}
+	}
+	return events.Run(ctx, config, drain)
+}
+
+// relaysEvery is how often the lag of all relays is read.
+const relaysEvery = 5 * time.Second
+
+// watchRelays reads the lag of all relays until ctx ends.
+func (m *monitor) watchRelays(ctx context.Context) {
+	for {
+		begun := time.Now()
+		m.readRelays(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(relaysEvery, 20*time.Since(begun))): // it may be much to count
+		}
+	}
+}
+
+// readRelays reads the lag of all relays. If they cannot be asked, the lag that
+// was read last stays.
+func (m *monitor) readRelays(ctx context.Context) {
+	relays, err := (&Outboxes{list: m.engine.Outboxes}).Relays(ctx)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.relays = relays
+}
+
+// lags returns the lag of all relays as it was read last, and that of the relay of
+// this process as of now.
+func (m *monitor) lags() []report.Relay {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	relays := slices.Clone(m.relays)
+	if m.ownRelay == nil {
+		return relays
+	}
+	own := func(r report.Relay) bool { return r.Title() == m.ownRelay.Title() }
+	if i := slices.IndexFunc(relays, own); i >= 0 {
+		relays[i] = *m.ownRelay
+		return relays
+	}
+	return append(relays, *m.ownRelay)
+}
+
+// lags returns the lag of all relays. A crawl whose relays cannot be asked, such
+// as one whose records are in a Postgres that was not named, shows none.
+func (ses *session) lags(ctx context.Context) []report.Relay {
+	if ses.monitor != nil {
+		return ses.monitor.lags()
+	}
+	relays, err := (&Outboxes{list: ses.engine.Outboxes}).Relays(ctx)
+	if err != nil {
+		ses.Logger.Debug("the lag of relays is not known", slog.Any("err", err))
+	}
+	return relays
+}

@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/redisstore"
+	"github.com/bloomfrontier/crawler/internal/exact"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
+)
+
+// exactSetting is the setting of a crawl whose exact keys are in Postgres.
+const exactSetting = "exact-set"
+
+// exactStore is the frontier of a crawl in Redis whose exact keys are in Postgres.
+type exactStore struct {
+	*exact.Store
+	set *pgstore.Store
+}
+
+// newExactStore returns a frontier in which keys decides about the exact items of
+// queue. output is that of the queue; nil means that nothing is completed here.
+func newExactStore(c *Config, queue *redisstore.Store, keys *pgstore.Store, set *exact.Breaker, output *exact.Output) (*exactStore, error) {
+	store, err := exact.New(exact.Config{
+		Queue: queue, Set: set, Rules: c.Exact, Hasher: queue.Hasher(), Output: output, Logger: c.Logger,
+		Host: func(url string) (string, error) {
+			parsed, err := c.Canon.Parse(url)
+			if err != nil {
+				return "", err
+			}
+			return c.Canon.HostKey(parsed), nil
+		},
+	})
+	return &exactStore{store, keys}, err
+}
+
+// Add implements frontier.Store.
+func (e *sharedEngine) Add(ctx context.Context, offers []frontier.Offer) ([]frontier.Verdict, error) {
+	switch {
+	case e.exact != nil:
+		return e.exact.Add(ctx, offers)
+	case e.exactElsewhere:
+		return nil, errExactElsewhere(e.server.String())
+	}
+	return e.Store.Add(ctx, offers)
+}
+
+// Lease implements frontier.Store.
+func (e *sharedEngine) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
+	if e.exact != nil {
+		return e.exact.Lease(ctx, request)
+	}
+	return e.Store.Lease(ctx, request)
+}
+
+// Extend implements frontier.Store.
+func (e *sharedEngine) Extend(ctx context.Context, id frontier.LeaseID, topUp frontier.TopUp) (frontier.Extension, error) {
+	if e.exact != nil {
+		return e.exact.Extend(ctx, id, topUp)
+	}
+	return e.Store.Extend(ctx, id, topUp)
+}
+
+// Complete implements frontier.Store.
+func (e *sharedEngine) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, host frontier.HostUpdate) error {
+	if e.exact != nil {
+		return e.exact.Complete(ctx, id, done, host)
+	}
+	return e.Store.Complete(ctx, id, done, host)
+}
+
+// closeExact closes the connections to Postgres.
+func (e *sharedEngine) closeExact() error {
+	if e.exact != nil {
+		e.exact.set.Close()
+	}
+	return nil
+}
+
+// addStatus adds to the status of a URL how it ended, which the exact set knows. It
+// does nothing if t is nil.
+func (t *exactStore) addStatus(ctx context.Context, url string, status *frontier.Status) error {
+	if t == nil || status.State != frontier.Done && status.State != frontier.Unknown {
+		return nil
+	}
+	key, err := t.Where(ctx, url)
+	if errors.Is(err, frontier.ErrUnavailable) {
+		return nil
+	}
+	if key.State == exact.Done || key.State == exact.Failed {
+		status.State, status.Outcome, status.Status, status.Round = key.Outcome.State(), key.Outcome, key.HTTP, key.Round
+	}
+	return err
+}
+
+// ExactKeys implements Upkeep.
+func (e *sharedEngine) ExactKeys(ctx context.Context) (*report.ExactKeys, error) {
+	if e.exact == nil {
+		return nil, nil
+	}
+	stats, err := e.exact.set.Stats(ctx)
+	if errors.Is(err, frontier.ErrUnavailable) {
+		return &report.ExactKeys{Fault: err.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &report.ExactKeys{Pending: stats.Pending, Queued: stats.Queued, Done: stats.Done, Failed: stats.Failed, Lag: stats.Lag.Seconds()}, nil
+}
+
+// CancelWait implements Upkeep. It does nothing: a call that waits for Redis ends
+// with its context.
+func (*sharedEngine) CancelWait() {}
+
+// Relay implements Upkeep.
+func (e *sharedEngine) Relay(ctx context.Context) (stop func()) {
+	if e.exact == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { _ = exact.NewRelay(e.exact.Store, exact.RelayConfig{}).Run(ctx) }) // it ends with ctx only
+	running.Go(func() { e.keep(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// How often a crawl's workers note in Postgres how much waits in Redis.
+const (
+	keepEvery = 15 * time.Second
+	keepLast  = 2 * time.Second // timeout of a worker's last note
+)
+
+// keep stores how much waits again and again until ctx ends, and then once more.
+func (e *sharedEngine) keep(ctx context.Context) {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		if err := e.keepOnce(ctx, keepEvery/2); err != nil && ctx.Err() == nil {
+			e.log.LogAttrs(ctx, slog.LevelDebug, "number of waiting keys not stored", slog.Any("err", err))
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-ctx.Done():
+		}
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLast)
+		defer cancel()
+		_ = e.keepOnce(last, 0) // the earlier figure stays
+		return
+	}
+}
+
+func (e *sharedEngine) keepOnce(ctx context.Context, age time.Duration) (err error) {
+	var waits pgstore.Waited
+	if waits.All, waits.Exact, err = e.Waiting(ctx); err != nil {
+		return err
+	}
+	return e.exact.set.Keep(ctx, waits, age)
+}

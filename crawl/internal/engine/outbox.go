@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/files"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/frontier/localstore"
+	"github.com/bloomfrontier/crawler/internal/pgoutbox"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
+)
+
+// Outbox has the events of a crawl, or those of one worker of a crawl in Redis,
+// and the progress of the relays that deliver them.
+type Outbox struct {
+	Crawl string // id of the crawl
+	// Worker is the name of the worker's directory. It is empty for the outbox of
+	// the whole crawl.
+	Worker string
+	events.Outbox
+	events.Progress
+}
+
+// StoredPosition returns where the records end that the last process committed to
+// the crawl in dir. It returns frontier.ErrLocked while a process has it open.
+func StoredPosition(dir string) (frontier.Position, error) {
+	return localstore.StoredPosition(nil, dir)
+}
+
+// outboxes are the outboxes over files that were opened, by their directories. They
+// are used again, for they remember where they have read. The zero value has none.
+type outboxes struct {
+	mu   sync.Mutex
+	open map[string]*files.Outbox
+}
+
+// of returns the outbox over the files of config.Dir.
+func (o *outboxes) of(crawl, worker string, config files.Config) Outbox {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	box := o.open[config.Dir]
+	if box == nil {
+		config.Source = events.Source(crawl)
+		box = files.New(config)
+		if o.open == nil {
+			o.open = make(map[string]*files.Outbox)
+		}
+		o.open[config.Dir] = box
+	}
+	return Outbox{Crawl: crawl, Worker: worker, Outbox: box, Progress: files.NewProgress(config.Dir)}
+}
+
+// close closes the files.
+func (o *outboxes) close() (err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, box := range o.open {
+		err = errors.Join(err, box.Close())
+	}
+	return err
+}
+
+// Outbox opens the outbox of an embedded crawl without the crawl. end returns
+// where the committed records end.
+func (d Directory) Outbox(ctx context.Context, inRows bool, end func(context.Context) (frontier.Position, error)) (box Outbox, release func() error, err error) {
+	id, err := localstore.StoredID(nil, d.Path)
+	if err != nil {
+		return box, nil, err
+	}
+	if !inRows {
+		boxes := new(outboxes)
+		return boxes.of(hex.EncodeToString(id[:]), "", files.Config{Dir: d.Path, End: end}), boxes.close, nil
+	}
+	if d.DB == nil {
+		return box, nil, errRowsElsewhere(d.Path)
+	}
+	set, err := d.DB.inspect(ctx, rowsName(id))
+	if err != nil {
+		return box, nil, err
+	}
+	return rowsOf(set), func() error { set.Close(); return nil }, nil
+}
+
+// Outboxes implements Books.
+func (l *localEngine) Outboxes(context.Context) ([]Outbox, error) {
+	if l.rows == nil {
+		id := l.ID()
+		return []Outbox{l.boxes.of(hex.EncodeToString(id[:]), "", files.Config{Dir: l.dir, End: l.Position})}, nil
+	}
+	if l.rows.set == nil {
+		return nil, errRowsElsewhere(l.dir)
+	}
+	return []Outbox{rowsOf(l.rows.set)}, nil
+}
+
+// Outboxes implements Books. A worker has the outbox of its own records, a process
+// that only looks has one for each worker's directory that is here.
+func (e *sharedEngine) Outboxes(context.Context) (boxes []Outbox, err error) {
+	switch {
+	case e.rows && e.exact == nil && e.server.DB != nil: // as when the crawl was opened
+		return nil, e.server.DB.explain(fmt.Errorf("its records are there: %w", frontier.ErrUnavailable))
+	case e.rows && e.exact == nil:
+		return nil, errRowsElsewhere(e.server.String())
+	case e.rows:
+		return []Outbox{rowsOf(e.exact.set)}, nil
+	case e.dir != "":
+		return []Outbox{e.journalOf(e.dir)}, nil
+	}
+	dirs, err := FindJournals([]string{e.server.Workers()})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoJournal) {
+		return nil, nil // no worker has begun yet
+	}
+	if err == nil {
+		err = e.ownsAll(dirs)
+	}
+	for _, dir := range dirs {
+		boxes = append(boxes, e.journalOf(dir))
+	}
+	return boxes, err
+}
+
+// journalOf returns the outbox of a worker's directory.
+func (e *sharedEngine) journalOf(dir string) Outbox {
+	config := files.Config{Dir: dir, Journal: true, Pending: e.pending, End: e.Position}
+	if dir != e.dir {
+		config.End = func(ctx context.Context) (frontier.Position, error) { return e.workerEnd(ctx, dir) }
+	}
+	return e.boxes.of(e.id, filepath.Base(dir), config)
+}
+
+// pending reports whether an item has still to be completed in a round: its record
+// may not count.
+func (e *sharedEngine) pending(ctx context.Context, host, url string, _ bloomstore.Fingerprint, round uint32) (bool, error) {
+	at, waits, err := e.Pending(ctx, host, url)
+	return waits && at <= round, err
+}
+
+// rowsOf returns the outbox of a crawl whose records are rows.
+func rowsOf(set *pgstore.Store) Outbox {
+	box := pgoutbox.New(set)
+	return Outbox{Crawl: set.Identity(), Outbox: box, Progress: box}
+}

@@ -1,0 +1,184 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/crawl/internal/engine"
+	"github.com/bloomfrontier/crawler/crawl/report"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Outbox has the events of a crawl, or those of one worker of a crawl in Redis,
+// and the progress of the relays that deliver them.
+type Outbox = engine.Outbox
+
+// Outboxes are the outboxes of a crawl: one for each directory of a worker if the
+// crawl is in Redis and its records are in files, otherwise one. They are safe for
+// concurrent use.
+type Outboxes struct {
+	list    func(ctx context.Context) ([]Outbox, error)
+	release func() error
+}
+
+// Outboxes opens the outboxes of the crawl, whether a process runs it or not. With
+// Redis and records in files they are those of the workers whose directories are
+// in Location.Dir.
+func (h *Handle) Outboxes(ctx context.Context) (*Outboxes, error) {
+	none := func() error { return nil }
+	if h.own != nil {
+		return &Outboxes{h.own.engine.Outboxes, none}, nil
+	}
+	if directory, embedded := h.backend.(engine.Directory); embedded {
+		stored, err := h.backend.Stored(ctx)
+		if err != nil {
+			return nil, err
+		}
+		end := &committedEnd{dir: h.location.Dir}
+		box, release, err := directory.Outbox(ctx, stored["sink"] == sinkPostgres, end.position)
+		if err != nil {
+			return nil, err
+		}
+		return &Outboxes{func(context.Context) ([]Outbox, error) { return []Outbox{box}, nil }, release}, nil
+	}
+	ses, err := openStored(ctx, h.location, h.backend, engine.Look, Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &Outboxes{ses.engine.Outboxes, ses.close}, nil
+}
+
+// List returns the outboxes that there are now: a new worker brings a new one.
+func (o *Outboxes) List(ctx context.Context) ([]Outbox, error) { return o.list(ctx) }
+
+// Close releases what the outboxes hold. No relay may run.
+func (o *Outboxes) Close() error { return o.release() }
+
+// Relays returns how far each registered relay is behind, by name.
+func (o *Outboxes) Relays(ctx context.Context) (relays []report.Relay, err error) {
+	boxes, err := o.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	for _, box := range boxes {
+		names, err := box.Names(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			relays = append(relays, lagOf(ctx, box, name, now))
+		}
+	}
+	return relays, nil
+}
+
+// lagOf returns how far one relay is behind.
+func lagOf(ctx context.Context, box Outbox, name string, now time.Time) report.Relay {
+	r := report.Relay{Name: name, Worker: box.Worker}
+	saved, _, err := box.Load(ctx, name)
+	var lag events.Lag
+	if err == nil {
+		r.Dead = saved.Dead
+		lag, err = box.Lag(ctx, saved.Cursor)
+	}
+	if err != nil {
+		r.Fault = err.Error()
+		return r
+	}
+	r.Events, r.Bytes, r.More, r.Seconds = lag.Events, lag.Bytes, lag.More, ageOf(lag, now)
+	return r
+}
+
+// ageOf returns the age of the oldest event that was not delivered, in seconds.
+func ageOf(lag events.Lag, now time.Time) float64 {
+	if lag.Oldest.IsZero() {
+		return 0
+	}
+	return max(now.Sub(lag.Oldest).Seconds(), 0)
+}
+
+// committedEnd says where the committed records of an embedded crawl end that
+// another process runs, or none. A crawl at rest is opened once for that, not each
+// time: who opens it has its lock meanwhile.
+type committedEnd struct {
+	dir string
+
+	mu      sync.Mutex
+	known   frontier.Position // nil: not known
+	changed time.Time         // of the directory, when known was read at rest; zero: read while a process ran the crawl
+}
+
+// position returns the end. While a process opens or closes the crawl, or dies, it
+// returns what it knows from before. Without that it waits, or returns an error
+// that wraps frontier.ErrUnavailable.
+func (e *committedEnd) position(ctx context.Context) (frontier.Position, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		err := e.read(ctx)
+		passes := errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrUnavailable)
+		if err == nil || e.known != nil && passes {
+			return e.known, nil
+		}
+		if !errors.Is(err, frontier.ErrLocked) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (e *committedEnd) read(ctx context.Context) error {
+	if listens(ctx, e.dir) {
+		var end frontier.Position
+		err := askPosition(ctx, e.dir, &end)
+		if err == nil {
+			e.known, e.changed = end, time.Time{}
+		}
+		if err == nil || listens(ctx, e.dir) {
+			return err
+		} // it has just ended
+	}
+	// A run leaves its trace in the directory: the socket, at least.
+	info, err := os.Stat(e.dir)
+	if err != nil || e.known != nil && info.ModTime().Equal(e.changed) {
+		return err
+	}
+	end, err := engine.StoredPosition(e.dir)
+	if err == nil {
+		e.known, e.changed = end, info.ModTime()
+	}
+	return err
+}
+
+// workerEnd returns where the records of the worker in dir end that it has
+// completed; nil if no process works there.
+func workerEnd(ctx context.Context, dir string) (end frontier.Position, err error) {
+	if !listens(ctx, dir) {
+		return nil, nil
+	}
+	if err = askPosition(ctx, dir, &end); err != nil && !listens(ctx, dir) {
+		return nil, nil // it has just ended
+	}
+	return end, err
+}
+
+// askPosition asks the crawl that runs in dir where its records end. A process that
+// is killed meanwhile may still seem to listen: a broken call is an error that wraps
+// frontier.ErrUnavailable, so that relays ask again.
+func askPosition(ctx context.Context, dir string, end *frontier.Position) error {
+	err := callControl(ctx, dir, verbPosition.name, nothing{}, end)
+	if broken, is := errors.AsType[*brokenCallError](err); is {
+		return fmt.Errorf("%w (%w)", broken, frontier.ErrUnavailable)
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package crawl
+
+import (
+	"context"
+	"path"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// listEvery is how often a relay looks for directories of new workers.
+const listEvery = 5 * time.Second
+
+// Relay delivers the events of all outboxes to config.Sink until ctx ends, or with
+// drain until there are no more, and returns nil then. It is events.Run for each
+// outbox, and begins another one for a worker that is new. Relay sets Outbox,
+// Progress and CursorKey; config.OnState gets the sum of all outboxes. An error of one ends all.
+func (o *Outboxes) Relay(ctx context.Context, config events.Config, drain bool) error {
+	group, ctx := errgroup.WithContext(ctx)
+	sums := &stateSums{onState: config.OnState, states: make(map[string]events.State)}
+	group.Go(func() error {
+		running := make(map[string]bool)
+		for {
+			boxes, err := o.list(ctx)
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			for _, box := range boxes {
+				if running[box.Worker] {
+					continue
+				}
+				running[box.Worker] = true
+				config := of(box, config)
+				if config.OnState != nil {
+					config.OnState = func(s events.State) { sums.note(box.Worker, s) }
+				}
+				group.Go(func() error { return events.Run(ctx, config, drain) })
+			}
+			if drain {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(listEvery):
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// of returns the config of a relay that reads box.
+func of(box Outbox, config events.Config) events.Config {
+	config.Outbox, config.Progress = box.Outbox, box.Progress
+	config.CursorKey = path.Join(config.Name, box.Crawl, box.Worker)
+	return config
+}
+
+// stateSums sums the states of the relays of several outboxes.
+type stateSums struct {
+	onState func(events.State)
+
+	mu     sync.Mutex
+	states map[string]events.State // by the worker of the outbox
+}
+
+func (s *stateSums) note(worker string, state events.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.states[worker] = state
+	sum := events.State{Name: state.Name}
+	if len(s.states) == 1 {
+		sum.Cursor = state.Cursor
+	}
+	for _, of := range s.states {
+		sum.Delivered += of.Delivered
+		sum.Dead += of.Dead
+		sum.Lag.Events += of.Lag.Events
+		sum.Lag.Bytes += of.Lag.Bytes
+		sum.Lag.More = sum.Lag.More || of.Lag.More
+		if oldest := of.Lag.Oldest; !oldest.IsZero() && (sum.Lag.Oldest.IsZero() || oldest.Before(sum.Lag.Oldest)) {
+			sum.Lag.Oldest = oldest
+		}
+		if of.Away != "" {
+			sum.Away, sum.AwayFor = of.Away, max(sum.AwayFor, of.AwayFor)
+		}
+	}
+	s.onState(sum)
+}

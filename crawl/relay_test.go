@@ -1,0 +1,273 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/crawl"
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// memorySink keeps the ids of events, or is unavailable.
+type memorySink struct {
+	mu   sync.Mutex
+	away bool
+	got  map[string]int
+}
+
+func newMemorySink() *memorySink { return &memorySink{got: make(map[string]int)} }
+
+// Send implements events.Sink.
+func (s *memorySink) Send(_ context.Context, all []events.Event) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := make([]error, len(all))
+	for i, e := range all {
+		if s.away {
+			errs[i] = errors.New("connection refused")
+		} else {
+			s.got[e.ID]++
+		}
+	}
+	return errs
+}
+
+// Close implements events.Sink.
+func (s *memorySink) Close() error { return nil }
+
+// ids returns the ids of the events that arrived, each once.
+func (s *memorySink) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.got))
+}
+
+// idsOf returns the ids of the events of the crawl's records.
+func idsOf(t *testing.T, h *crawl.Handle) (all []string) {
+	t.Helper()
+	for line, err := range h.Records(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := events.FromRecord("", line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e.ID)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// attach returns a Handle on the crawl that c describes.
+func attach(t *testing.T, c crawl.Config) *crawl.Handle {
+	t.Helper()
+	h, err := crawl.Attach(t.Context(), c.Location())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestRunDeliversItsEvents: a run delivers the events of its pages before it
+// ends, and its report says so.
+func TestRunDeliversItsEvents(t *testing.T) {
+	sink := newMemorySink()
+	c := config(t, site(t))
+	c.Events = &events.Config{Sink: sink}
+	opened, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := opened.Run(t.Context())
+	if err = errors.Join(err, opened.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := sink.ids(), idsOf(t, attach(t, c)); !slices.Equal(got, want) || len(got) == 0 {
+		t.Errorf("delivered %q, want %q", got, want)
+	}
+	if r := result.Report.Relays; len(r) != 1 || r[0].Name != "default" || r[0].Words() != "all delivered" {
+		t.Errorf("the report has the relays %+v, want default, all delivered", r)
+	}
+}
+
+// TestEventsAway: a crawl ends although its sink is unavailable. A separate
+// relay delivers the rest, from where the crawl's relay stopped.
+func TestEventsAway(t *testing.T) {
+	sink := newMemorySink()
+	sink.away = true
+	c := config(t, site(t))
+	c.Events, c.Grace = &events.Config{Sink: sink, Name: "index"}, 100*time.Millisecond
+	opened, err := crawl.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := opened.Run(t.Context())
+	if err = errors.Join(err, opened.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want := idsOf(t, attach(t, c))
+	if r := result.Report.Relays; len(r) != 1 || r[0].Events != uint64(len(want)) || r[0].Bytes == 0 || !strings.Contains(r[0].Away, "connection refused") {
+		t.Errorf("the report has the relays %+v, want index, %d events behind and away", r, len(want))
+	}
+	sink.away = false
+	boxes, err := attach(t, c).Outboxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boxes.Close()
+	if err := boxes.Relay(t.Context(), events.Config{Sink: sink, Name: "index"}, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := sink.ids(); !slices.Equal(got, want) {
+		t.Errorf("delivered %q, want %q", got, want)
+	}
+	if relays, err := boxes.Relays(t.Context()); err != nil || len(relays) != 1 || relays[0].Words() != "all delivered" {
+		t.Errorf("the relays are %+v, %v, want index, all delivered", relays, err)
+	}
+	st, err := attach(t, c).Status(t.Context())
+	if err != nil || len(st.Relays) != 1 || st.Relays[0].Name != "index" {
+		t.Errorf("the status has the relays %+v, %v, want index", st.Relays, err)
+	}
+}
+
+// TestRelayFollows: a relay that started before a run delivers what that run
+// and the next one commit. A second relay of its name is refused.
+func TestRelayFollows(t *testing.T) {
+	web := site(t)
+	c := config(t, web)
+	c.MaxPages = 1
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	boxes, err := attach(t, c).Outboxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boxes.Close()
+	sink := newMemorySink()
+	relay := events.Config{Sink: sink, Name: "a", Poll: 10 * time.Millisecond}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- boxes.Relay(ctx, relay, false) }()
+	await := func(want int) {
+		t.Helper()
+		for until := time.Now().Add(20 * time.Second); len(sink.ids()) < want; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("%d events after 20 s, want %d", len(sink.ids()), want)
+			}
+		}
+	}
+	await(1)
+	if err := boxes.Relay(t.Context(), relay, false); !errors.Is(err, events.ErrLocked) {
+		t.Errorf("a second relay of the name: %v, want ErrLocked", err)
+	}
+	c.MaxPages = 0
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	want := idsOf(t, attach(t, c))
+	await(len(want))
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := sink.ids(); !slices.Equal(got, want) || len(want) < 2 {
+		t.Errorf("delivered %q, want %q", got, want)
+	}
+}
+
+// saying closes a channel when the log has a word.
+type saying struct {
+	word string
+	once sync.Once
+	said chan struct{}
+}
+
+// Write implements io.Writer.
+func (s *saying) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), s.word) {
+		s.once.Do(func() { close(s.said) })
+	}
+	return len(p), nil
+}
+
+// TestEventsStandBy: while another process runs the relay, a crawl with Events
+// stands by. When that has ended, it delivers what is left.
+func TestEventsStandBy(t *testing.T) {
+	c := config(t, site(t))
+	c.MaxPages = 1
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	boxes, err := attach(t, c).Outboxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boxes.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	other, own, log := newMemorySink(), newMemorySink(), &saying{word: "the relay stands by: another process runs it", said: make(chan struct{})}
+	locked, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var once sync.Once
+		ended <- boxes.Relay(ctx, events.Config{Sink: other, Name: "a", OnState: func(s events.State) {
+			if s.Delivered > 0 {
+				once.Do(func() { close(locked) })
+			}
+		}}, false)
+	}()
+	<-locked
+	c.MaxPages, c.Events, c.Logger = 0, &events.Config{Sink: own, Name: "a"}, slog.New(slog.NewTextHandler(log, nil))
+	var pages atomic.Int32
+	c.OnPage = func(context.Context, *crawl.Page) error {
+		if pages.Add(1) == 2 { // the last
+			select {
+			case <-log.said:
+			case <-time.After(20 * time.Second):
+				t.Error("the crawl does not stand by")
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	want, both := idsOf(t, attach(t, c)), slices.Concat(other.ids(), own.ids())
+	slices.Sort(both)
+	if !slices.Equal(slices.Compact(both), want) || len(want) != 3 || len(own.ids()) == 0 {
+		t.Errorf("the other delivered %q and the crawl %q, want %q, the last by the crawl", other.ids(), own.ids(), want)
+	}
+}
+
+// TestOpenWaits: a run waits for the lock of a process that only looks at the crawl.
+func TestOpenWaits(t *testing.T) {
+	c := config(t, site(t))
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := vfs.Default.Lock(filepath.Join(c.Dir, "LOCK"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { _ = lock.Close() })
+	if err := crawl.Run(t.Context(), c); err != nil {
+		t.Errorf("a run beside a lock that was held for 100 ms: %v", err)
+	}
+}

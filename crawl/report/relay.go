@@ -1,0 +1,63 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/bloomfrontier/crawler/internal/human"
+)
+
+// Relay is how far a named relay is behind its crawl, whichever process runs it.
+type Relay struct {
+	Name    string  `json:"name"`
+	Worker  string  `json:"worker,omitempty"` // the directory of records that it reads; empty: those of the whole crawl
+	Events  uint64  `json:"events"`           // committed and not delivered
+	Bytes   uint64  `json:"bytes"`            // of their records
+	More    bool    `json:"more,omitempty"`   // there are more than Events, which were not counted yet
+	Seconds float64 `json:"seconds"`          // age of the oldest of them
+	Dead    uint64  `json:"dead"`             // events that the sink refused for good, not discarded yet
+	// Away says why the sink accepts nothing now. It is known of a relay within the
+	// process that crawls. It is empty if the sink accepts events.
+	Away  string `json:"away,omitempty"`
+	Fault string `json:"fault,omitempty"` // why the figures are not known
+}
+
+// Words says how far r is behind: "12 events behind (3.4 KiB, 2s)".
+func (r *Relay) Words() string {
+	if r.Fault != "" {
+		return human.Printable(r.Fault)
+	}
+	words := "all delivered"
+	if r.Events > 0 {
+		words = fmt.Sprintf("%s behind (%s, %s)", human.Plural(r.Events, "event"), humanize.IBytes(r.Bytes),
+			human.Span(time.Duration(r.Seconds*float64(time.Second))))
+		if r.More {
+			words = "more than " + words
+		}
+	}
+	if r.Dead > 0 {
+		words += ", " + human.Plural(r.Dead, "dead letter")
+	}
+	if r.Away != "" {
+		words += "; the sink is away: " + human.Printable(r.Away)
+	}
+	return words
+}
+
+// Title returns the name of r, with the worker whose records it reads.
+func (r *Relay) Title() string {
+	if r.Worker == "" {
+		return r.Name
+	}
+	return r.Name + " of " + r.Worker
+}
+
+// writeRelays prints a line for each relay.
+func writeRelays(b *strings.Builder, relays []Relay) {
+	for i := range relays {
+		fact(b, "relay", human.Printable(relays[i].Title())+": "+relays[i].Words())
+	}
+}

@@ -1,0 +1,95 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Retried counts what became of dead letters that were to be sent again.
+type Retried struct {
+	Accepted int // by the sink, and removed
+	Refused  int // again; they are kept with the new reason
+	Left     int // not sent, because the sink is away, or ctx ended
+}
+
+// Retry sends dead letters of a relay to a sink again, one after the other: those
+// of events with the given ids, or all without ids. It stops at the first event for
+// which the sink is away, with an error that wraps an *AwayError.
+//
+// A relay of the name may be running: what it sends meanwhile is not in order with
+// them. What the sink answered is saved once a second. If the process dies, events
+// of the last second stay dead letters although they were accepted.
+func Retry(ctx context.Context, progress Progress, sink Sink, name string, ids ...string) (done Retried, err error) {
+	letters, err := progress.Dead(ctx, name)
+	if err != nil {
+		return done, fmt.Errorf("events: read the dead letters of relay %q: %w", name, err)
+	}
+	if len(ids) > 0 {
+		letters = slices.DeleteFunc(letters, func(l DeadLetter) bool { return !slices.Contains(ids, l.Event.ID) })
+	}
+	r := retry{progress: progress, name: name, saved: time.Now()}
+	sent := 0
+	for ; sent < len(letters) && err == nil; sent++ {
+		if err = r.send(ctx, sink, letters[sent]); err != nil {
+			break
+		}
+		if time.Since(r.saved) >= time.Second {
+			err = r.save(ctx)
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+	defer cancel()
+	err = errors.Join(err, r.save(last))
+	r.done.Left = len(letters) - sent
+	return r.done, err
+}
+
+// retry keeps what a sink answered and Progress does not have yet.
+type retry struct {
+	progress Progress
+	name     string
+	done     Retried
+	accepted []string
+	refused  []DeadLetter
+	saved    time.Time
+}
+
+func (r *retry) send(ctx context.Context, sink Sink, letter DeadLetter) error {
+	errs := sink.Send(ctx, []Event{letter.Event})
+	if len(errs) != 1 {
+		return fmt.Errorf("events: the sink answered %d of 1 events", len(errs))
+	}
+	if refusal, refused := errors.AsType[*RefusedError](errs[0]); refused {
+		letter.Reason, letter.At = refusal.Reason, time.Now().UTC()
+		r.refused = append(r.refused, letter)
+		r.done.Refused++
+		return nil
+	}
+	if err := errs[0]; err != nil {
+		if _, away := errors.AsType[*AwayError](err); !away {
+			err = &AwayError{Err: err}
+		}
+		return fmt.Errorf("events: send %s again: %w", letter.Event.ID, err)
+	}
+	r.accepted = append(r.accepted, letter.Event.ID)
+	r.done.Accepted++
+	return nil
+}
+
+func (r *retry) save(ctx context.Context) error {
+	if len(r.accepted) > 0 {
+		if _, err := r.progress.Discard(ctx, r.name, r.accepted...); err != nil {
+			return fmt.Errorf("events: remove dead letters of relay %q: %w", r.name, err)
+		}
+	}
+	if len(r.refused) > 0 {
+		if err := r.progress.Revise(ctx, r.name, r.refused); err != nil {
+			return fmt.Errorf("events: keep why relay %q was refused again: %w", r.name, err)
+		}
+	}
+	r.accepted, r.refused, r.saved = nil, nil, time.Now()
+	return nil
+}

@@ -1,0 +1,320 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
+)
+
+const (
+	windowEvents = 16 // times Outstanding: read and not passed by the cursor; hosts alternate in them
+	windowBytes  = 32 << 20
+	saveEvery    = 100 * time.Millisecond // the cursor, at most; a crash repeats what was acknowledged since
+	lastSave     = 5 * time.Second        // what saving the cursor may take when the relay ends
+)
+
+// delivery is a run with a sink whose acknowledgements move the cursor. One
+// goroutine, that of run, has all fields; reads and sends have their own.
+type delivery struct {
+	*relay
+	at     Cursor // the end of what is acknowledged
+	saved  Cursor // what Progress has
+	read   Cursor // the end of what was read
+	window []*entry
+	bytes  int // of the data in the window and in letters that were not saved
+	lanes  map[string]*lane
+	ready  []*lane // with an event to send and none under way
+	letter []DeadLetter
+
+	sending, calls int // events under way, and in how many calls
+	reading        bool
+	atEnd          bool      // the last read found nothing
+	nextRead       time.Time // not before: the outbox does not answer
+	nextSend       time.Time
+	nextSave       time.Time
+
+	sends chan sent
+	reads chan batch
+}
+
+// entry is an event that was read and that the cursor has not passed.
+type entry struct {
+	event   Event
+	settled bool // acknowledged, refused or not wanted
+	letter  *DeadLetter
+}
+
+// lane has the events of one host, in order. The first may be under way.
+type lane struct {
+	queue []*entry
+	busy  bool
+}
+
+// sent is the answer of one call of Send.
+type sent struct {
+	lanes []*lane
+	errs  []error
+}
+
+// batch is the answer of one call of Read.
+type batch struct {
+	events []Event
+	next   Cursor
+	err    error
+}
+
+func (d *delivery) run(ctx context.Context) error {
+	d.saved, d.sends, d.reads = d.at, make(chan sent), make(chan batch)
+	work, cancel := context.WithCancel(ctx)
+	err := d.loop(ctx, work)
+	cancel()
+	for d.calls > 0 || d.reading {
+		select {
+		case s := <-d.sends:
+			d.settle(s)
+		case <-d.reads:
+			d.reading = false
+		}
+	}
+	d.pass()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+	defer cancel()
+	if saving := d.save(last); err == nil && !errors.Is(saving, frontier.ErrUnavailable) {
+		err = saving
+	}
+	return err
+}
+
+// loop returns nil when ctx has ended, or all was delivered that there is.
+func (d *delivery) loop(ctx, work context.Context) error {
+	for ctx.Err() == nil {
+		d.pass()
+		now := time.Now()
+		if !now.Before(d.nextSave) {
+			if err := d.save(ctx); errors.Is(err, frontier.ErrUnavailable) {
+				d.nextSave = now.Add(d.awayFrom(err))
+			} else if err != nil {
+				return err
+			}
+		}
+		if d.drain && d.atEnd && len(d.window) == 0 && d.at == d.saved {
+			return nil
+		}
+		d.startRead(work, now)
+		d.startSends(work, now)
+		select {
+		case <-ctx.Done():
+		case <-time.After(d.wait(now)):
+		case s := <-d.sends:
+			d.settle(s)
+		case b := <-d.reads:
+			if err := d.take(b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wait returns how long nothing is due, if nothing happens.
+func (d *delivery) wait(now time.Time) time.Duration {
+	next := now.Add(d.Poll)
+	for _, at := range []struct {
+		due  time.Time
+		does bool
+	}{
+		{d.nextRead, !d.reading && d.hasRoom()},
+		{d.nextSend, len(d.ready) > 0 && d.calls == 0},
+		{d.nextSave, d.at != d.saved},
+	} {
+		if at.does && at.due.Before(next) {
+			next = at.due
+		}
+	}
+	return next.Sub(now)
+}
+
+func (d *delivery) hasRoom() bool {
+	return len(d.window) < windowEvents*d.Outstanding && d.bytes < windowBytes
+}
+
+func (d *delivery) startRead(ctx context.Context, now time.Time) {
+	if d.reading || !d.hasRoom() || now.Before(d.nextRead) {
+		return
+	}
+	d.reading = true
+	after, limit, wait := d.read, d.Outstanding, d.atEnd
+	go func() {
+		if wait {
+			d.pause(ctx)
+		}
+		events, next, err := d.Outbox.Read(ctx, after, limit)
+		d.reads <- batch{events, next, err}
+	}()
+}
+
+// take adds what was read to the window.
+func (d *delivery) take(b batch) error {
+	d.reading = false
+	if errors.Is(b.err, frontier.ErrUnavailable) {
+		d.nextRead = time.Now().Add(d.awayFrom(b.err))
+		return nil
+	}
+	if b.err != nil {
+		return fmt.Errorf("events: relay %q: %w", d.Name, b.err)
+	}
+	if d.atEnd = len(b.events) == 0 && b.next == d.read; d.atEnd {
+		return nil
+	}
+	d.read = b.next
+	for i := range b.events {
+		d.add(&entry{event: b.events[i]})
+	}
+	if n := len(b.events); n == 0 || b.events[n-1].Cursor != b.next {
+		d.add(&entry{event: Event{Cursor: b.next}, settled: true}) // lines that are no events
+	}
+	return nil
+}
+
+func (d *delivery) add(e *entry) {
+	d.window = append(d.window, e)
+	if e.settled || d.Keep != nil && !d.Keep(&e.event) {
+		e.settled, e.event.Data = true, nil
+		return
+	}
+	d.bytes += len(e.event.Data)
+	l := d.lanes[e.event.Host]
+	if l == nil {
+		l = new(lane)
+		d.lanes[e.event.Host] = l
+	}
+	l.queue = append(l.queue, e)
+	if !l.busy && len(l.queue) == 1 {
+		d.ready = append(d.ready, l)
+	}
+}
+
+// startSends hands events to the sink: none during a pause, then one call until
+// that is answered, then as many as there may be.
+func (d *delivery) startSends(ctx context.Context, now time.Time) {
+	for len(d.ready) > 0 && d.sending < d.Outstanding && !now.Before(d.nextSend) {
+		if d.away.last > 0 && d.calls > 0 {
+			return
+		}
+		n := min(len(d.ready), d.Batch, d.Outstanding-d.sending)
+		lanes := d.ready[:n:n]
+		d.ready = d.ready[n:]
+		events := make([]Event, n)
+		for i, l := range lanes {
+			l.busy = true
+			events[i] = l.queue[0].event
+		}
+		d.sending += n
+		d.calls++
+		go func() {
+			crash.Point("publish")
+			errs := d.Sink.Send(ctx, events)
+			crash.Point("acknowledgement")
+			d.sends <- sent{lanes, errs}
+		}()
+	}
+}
+
+// settle takes the answers of a call. Events that are to be sent again keep their
+// place.
+func (d *delivery) settle(s sent) {
+	d.calls--
+	d.sending -= len(s.lanes)
+	delivered, refused := uint64(0), uint64(0)
+	var away error
+	var again []*lane
+	for i, l := range s.lanes {
+		e := l.queue[0]
+		l.busy = false
+		var err error
+		if i < len(s.errs) {
+			err = s.errs[i]
+		} else {
+			err = fmt.Errorf("the sink answered %d of %d events", len(s.errs), len(s.lanes))
+		}
+		if refusal, ok := errors.AsType[*RefusedError](err); ok {
+			e.letter = &DeadLetter{Event: e.event, Reason: refusal.Reason, At: time.Now().UTC()}
+			refused++
+		} else if err != nil {
+			away = moreAway(away, err)
+			again = append(again, l)
+			continue
+		} else {
+			delivered++
+		}
+		e.settled = true
+		if e.letter == nil {
+			d.bytes -= len(e.event.Data)
+		}
+		e.event.Data = nil
+		if l.queue = l.queue[1:]; len(l.queue) > 0 {
+			d.ready = append(d.ready, l)
+		} else {
+			delete(d.lanes, e.event.Host)
+		}
+	}
+	if delivered+refused > 0 {
+		d.back()
+		d.nextSend = time.Time{}
+	}
+	if away != nil {
+		d.ready = append(again, d.ready...)
+		if pause := time.Now().Add(d.awayFrom(away)); pause.After(d.nextSend) {
+			d.nextSend = pause
+		}
+	}
+	d.note(func(s *State) { s.Delivered += delivered })
+}
+
+// moreAway returns the error that asks for the longer pause.
+func moreAway(a, b error) error {
+	x, _ := errors.AsType[*AwayError](a)
+	y, _ := errors.AsType[*AwayError](b)
+	if a == nil || y != nil && (x == nil || y.After > x.After) {
+		return b
+	}
+	return a
+}
+
+// pass moves the cursor over what is settled.
+func (d *delivery) pass() {
+	n := 0
+	for n < len(d.window) && d.window[n].settled {
+		if l := d.window[n].letter; l != nil {
+			d.letter = append(d.letter, *l)
+		}
+		d.at = d.window[n].event.Cursor
+		d.window[n] = nil
+		n++
+	}
+	d.window = d.window[n:]
+}
+
+// save saves the cursor, with the letters of events that it has passed.
+func (d *delivery) save(ctx context.Context) error {
+	if d.at == d.saved && len(d.letter) == 0 {
+		return nil
+	}
+	if err := d.Progress.Save(ctx, d.Name, d.at, d.letter); err != nil {
+		return fmt.Errorf("events: save the cursor of relay %q: %w", d.Name, err)
+	}
+	crash.Point("cursor")
+	for _, l := range d.letter {
+		d.bytes -= len(l.Event.Data)
+		d.Logger.Warn("refused for good", slog.String("relay", d.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
+	}
+	at, letters := d.at, uint64(len(d.letter))
+	d.saved, d.letter, d.nextSave = d.at, nil, time.Now().Add(saveEvery)
+	d.note(func(s *State) { s.Cursor = at; s.Dead += letters })
+	return nil
+}

@@ -1,0 +1,139 @@
+package events
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// The types of events.
+const (
+	PageDone   = "page.done"   // the URL is done: see docs/reference/url-states.md
+	PageFailed = "page.failed" // the URL failed, and can be retried
+)
+
+// Event is a record as other programs receive it: a CloudEvent of version 1.0.
+// Its JSON form is the structured mode of the CloudEvents JSON format, which
+// docs/reference/events.md describes.
+type Event struct {
+	ID      string          // fingerprint and round, "FINGERPRINT-ROUND": equal for every repeat, by any worker
+	Source  string          // names the crawl: see Source
+	Type    string          // PageDone or PageFailed
+	Subject string          // canonical URL
+	Time    time.Time       // when the record's last request started, UTC
+	Host    string          // host key: the unit of order, sent as the extension attribute partitionkey
+	Data    json.RawMessage // the record, as it was written
+
+	// Cursor is the position behind this event in the outbox that returned it. It
+	// is not part of the event's JSON.
+	Cursor Cursor
+}
+
+// Source returns the source of the events of a crawl, by the id that the crawl
+// got when it was created.
+func Source(crawl string) string { return "urn:crawler:" + crawl }
+
+// ID returns the id of the event of an item's round.
+func ID(item bloomstore.Fingerprint, round uint32) string {
+	return record.EventID(item, int(round))
+}
+
+// ErrNoFingerprint reports a record that an early version wrote, whose line does
+// not have the fingerprint that the event's id is made of.
+var ErrNoFingerprint = errors.New("events: the record has no fingerprint: it was written before records had one, and cannot be sent")
+
+// FromRecord returns the event of a record, a line of JSON with or without its
+// line feed. It keeps no reference to line. An error is ErrNoFingerprint, or says
+// why line is not a record.
+func FromRecord(source string, line []byte) (Event, error) {
+	var r struct {
+		URL         string           `json:"url"`
+		Host        string           `json:"host"`
+		Outcome     frontier.Outcome `json:"outcome"`
+		Round       uint32           `json:"round"`
+		FetchedAt   time.Time        `json:"fetched_at"`
+		Fingerprint string           `json:"fingerprint"`
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return Event{}, fmt.Errorf("events: not a record: %w", err)
+	}
+	e := Event{
+		Source: source, Subject: r.URL, Time: r.FetchedAt.UTC(), Host: r.Host,
+		Data: bytes.Clone(bytes.TrimSuffix(line, []byte("\n"))),
+	}
+	switch r.Outcome.State() {
+	case frontier.Done:
+		e.Type = PageDone
+	case frontier.Failed:
+		e.Type = PageFailed
+	default:
+		return Event{}, fmt.Errorf("events: not a record: its outcome is %q", r.Outcome)
+	}
+	if r.Fingerprint == "" {
+		return Event{}, ErrNoFingerprint
+	}
+	var item bloomstore.Fingerprint
+	if n, err := hex.Decode(item[:], []byte(r.Fingerprint[:min(len(r.Fingerprint), 2*len(item))])); err != nil || n != len(item) ||
+		len(r.Fingerprint) != 2*len(item) {
+		return Event{}, fmt.Errorf("events: not a record: its fingerprint is %q, want 32 hex digits", r.Fingerprint)
+	}
+	e.ID = ID(item, r.Round)
+	return e, nil
+}
+
+// specVersion is the version of CloudEvents that an Event is in.
+const specVersion = "1.0"
+
+// cloudEvent is the JSON form of an Event.
+type cloudEvent struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject"`
+	Time            time.Time       `json:"time"`
+	PartitionKey    string          `json:"partitionkey"`
+	DataContentType string          `json:"datacontenttype"`
+	Data            json.RawMessage `json:"data,omitempty"` // in AppendJSON's result it stands last
+}
+
+// AppendJSON appends the JSON form of the event, without a line feed. Data, which
+// is JSON already, is copied as it is.
+func (e *Event) AppendJSON(b []byte) ([]byte, error) {
+	if len(e.Data) == 0 {
+		return b, fmt.Errorf("events: event %s has no data", e.ID)
+	}
+	head, err := json.Marshal(cloudEvent{
+		SpecVersion: specVersion, ID: e.ID, Source: e.Source, Type: e.Type, Subject: e.Subject,
+		Time: e.Time, PartitionKey: e.Host, DataContentType: "application/json",
+	})
+	if err != nil {
+		return b, fmt.Errorf("events: event %s: %w", e.ID, err)
+	}
+	b = append(append(b, head[:len(head)-len("}")]...), `,"data":`...)
+	return append(append(b, e.Data...), '}'), nil
+}
+
+// MarshalJSON implements json.Marshaler, as AppendJSON.
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// UnmarshalJSON implements json.Unmarshaler. It refuses other versions of
+// CloudEvents, and leaves Cursor as it is.
+func (e *Event) UnmarshalJSON(text []byte) error {
+	var c cloudEvent
+	if err := json.Unmarshal(text, &c); err != nil {
+		return err
+	}
+	if c.SpecVersion != specVersion {
+		return fmt.Errorf("events: specversion is %q, want %q", c.SpecVersion, specVersion)
+	}
+	e.ID, e.Source, e.Type, e.Subject, e.Time, e.Host, e.Data = c.ID, c.Source, c.Type, c.Subject, c.Time, c.PartitionKey, c.Data
+	return nil
+}

@@ -1,0 +1,228 @@
+// Package eventstest has what every outbox, progress and sink of package events
+// must pass, and an outbox and a progress in memory for tests of those who use
+// them.
+//
+// It knows no backend: a test hands it a function that opens one.
+package eventstest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Record returns the n-th record of a made-up crawl of some hosts. Its outcome is
+// "ok", or "network" for every seventh.
+func Record(n, hosts int) *record.Record {
+	host := fmt.Sprintf("h%d.example.org", n%hosts)
+	r := &record.Record{
+		URL: fmt.Sprintf("http://%s/page?n=%d&x=<ü>", host, n), Host: host, Outcome: string(frontier.OK), Attempts: 1,
+		FetchedAt: time.UnixMilli(1_800_000_000_000 + int64(n)*10).UTC(), Title: strings.Repeat("Title ", n%9),
+		Item: bloomstore.Fingerprint{0: byte(n >> 16), 1: byte(n >> 8), 2: byte(n), 15: 0xff},
+	}
+	r.ID = fmt.Sprintf("%x", r.Item[:8])
+	if n%7 == 6 {
+		r.Outcome = string(frontier.Network)
+	}
+	return r
+}
+
+// Event returns the event of Record.
+func Event(n, hosts int) events.Event {
+	r := Record(n, hosts)
+	line, err := r.AppendLine(nil)
+	if err != nil {
+		panic(err)
+	}
+	kind := events.PageDone
+	if r.Outcome != string(frontier.OK) {
+		kind = events.PageFailed
+	}
+	return events.Event{
+		ID: events.ID(r.Item, uint32(r.Round)), Source: events.Source("eventstest"), Type: kind, Subject: r.URL,
+		Time: r.FetchedAt, Host: r.Host, Data: json.RawMessage(line[:len(line)-1]),
+	}
+}
+
+// IDs returns the ids of events, in order.
+func IDs(all []events.Event) []string {
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	return ids
+}
+
+// Outbox is an outbox in memory. Its zero value is empty. It is safe for
+// concurrent use.
+type Outbox struct {
+	mu  sync.Mutex
+	all []events.Event
+}
+
+var _ events.Outbox = (*Outbox)(nil)
+
+// Append commits events.
+func (o *Outbox) Append(all ...events.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range all {
+		e.Cursor = events.Cursor(strconv.Itoa(len(o.all) + 1))
+		o.all = append(o.all, e)
+	}
+}
+
+func (o *Outbox) behind(after events.Cursor) ([]events.Event, error) {
+	n, err := strconv.Atoi("0" + string(after))
+	if err != nil || n > len(o.all) {
+		return nil, fmt.Errorf("eventstest: %q is no cursor of this outbox", after)
+	}
+	return o.all[n:], nil
+}
+
+// Read implements events.Outbox.
+func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) ([]events.Event, events.Cursor, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rest, err := o.behind(after)
+	rest = slices.Clone(rest[:min(limit, len(rest))])
+	if len(rest) > 0 {
+		after = rest[len(rest)-1].Cursor
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return rest, after, err
+}
+
+// Find implements events.Outbox. It takes an event's time for that of its commit.
+func (o *Outbox) Find(_ context.Context, t time.Time) (at events.Cursor, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.all {
+		if !t.IsZero() && !e.Time.Before(t) {
+			break
+		}
+		at = e.Cursor
+	}
+	return at, nil
+}
+
+// Lag implements events.Outbox.
+func (o *Outbox) Lag(_ context.Context, after events.Cursor) (lag events.Lag, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rest, err := o.behind(after)
+	for i := range rest {
+		lag.Events++
+		lag.Bytes += uint64(len(rest[i].Data))
+		if i == 0 {
+			lag.Oldest = rest[i].Time
+		}
+	}
+	return lag, err
+}
+
+// Progress is a progress in memory. Its zero value knows no relays. It is safe
+// for concurrent use.
+type Progress struct {
+	mu     sync.Mutex
+	saved  map[string]events.Saved
+	dead   map[string][]events.DeadLetter
+	locked map[string]bool
+}
+
+var _ events.Progress = (*Progress)(nil)
+
+// Lock implements events.Progress.
+func (p *Progress) Lock(_ context.Context, name string) (func() error, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.locked[name] {
+		return nil, events.ErrLocked
+	}
+	if p.locked == nil {
+		p.locked = make(map[string]bool)
+	}
+	p.locked[name] = true
+	return func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.locked, name)
+		return nil
+	}, nil
+}
+
+// Names implements events.Progress.
+func (p *Progress) Names(context.Context) (names []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.saved {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Load implements events.Progress.
+func (p *Progress) Load(_ context.Context, name string) (events.Saved, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	saved, known := p.saved[name]
+	saved.Dead = uint64(len(p.dead[name]))
+	return saved, known, nil
+}
+
+// Save implements events.Progress.
+func (p *Progress) Save(_ context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.saved == nil {
+		p.saved, p.dead = make(map[string]events.Saved), make(map[string][]events.DeadLetter)
+	}
+	p.saved[name] = events.Saved{Cursor: cursor, At: time.Now().UTC()}
+	p.dead[name] = append(p.dead[name], letters...)
+	return nil
+}
+
+// Dead implements events.Progress.
+func (p *Progress) Dead(_ context.Context, name string) ([]events.DeadLetter, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.dead[name]), nil
+}
+
+// Revise implements events.Progress.
+func (p *Progress) Revise(_ context.Context, name string, letters []events.DeadLetter) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, old := range p.dead[name] {
+		for _, l := range letters {
+			if l.Event.ID == old.Event.ID {
+				p.dead[name][i].Reason, p.dead[name][i].At = l.Reason, l.At
+			}
+		}
+	}
+	return nil
+}
+
+// Discard implements events.Progress.
+func (p *Progress) Discard(_ context.Context, name string, ids ...string) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.dead[name])
+	p.dead[name] = slices.DeleteFunc(p.dead[name], func(l events.DeadLetter) bool {
+		return len(ids) == 0 || slices.Contains(ids, l.Event.ID)
+	})
+	return before - len(p.dead[name]), nil
+}

@@ -1,0 +1,226 @@
+package eventstest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+// OutboxUnderTest is an outbox that RunOutbox can fill.
+type OutboxUnderTest struct {
+	Outbox events.Outbox
+	// Commit commits records, as the crawl does: they are in the outbox when it
+	// returns. It is not called concurrently.
+	Commit func(records ...*record.Record) error
+	// Reopen returns the outbox as another process opens it.
+	Reopen func() events.Outbox
+}
+
+// RunOutbox tests the contract of events.Outbox. Each call of open must return a new,
+// empty outbox.
+func RunOutbox(t *testing.T, open func(t *testing.T) OutboxUnderTest) {
+	t.Run("Empty", func(t *testing.T) { emptyOutbox(t, open(t)) })
+	t.Run("Order", func(t *testing.T) { outboxOrder(t, open(t)) })
+	t.Run("AnyCursor", func(t *testing.T) { anyCursor(t, open(t)) })
+	t.Run("Tail", func(t *testing.T) { outboxTail(t, open(t)) })
+	t.Run("Find", func(t *testing.T) { outboxFind(t, open(t)) })
+	t.Run("Lag", func(t *testing.T) { outboxLag(t, open(t)) })
+	t.Run("ForeignCursor", func(t *testing.T) {
+		if _, _, err := open(t).Outbox.Read(t.Context(), "no cursor of anyone", 1); err == nil {
+			t.Error("Read behind a cursor that no outbox made: no error")
+		}
+	})
+}
+
+const hosts = 5
+
+func records(from, to int) (all []*record.Record) {
+	for n := from; n < to; n++ {
+		all = append(all, Record(n, hosts))
+	}
+	return all
+}
+
+func commit(t *testing.T, o OutboxUnderTest, from, to int) {
+	t.Helper()
+	if err := o.Commit(records(from, to)...); err != nil {
+		t.Fatalf("commit records %d to %d: %v", from, to, err)
+	}
+}
+
+// readAll reads to the end, limit events at a time.
+func readAll(t *testing.T, o events.Outbox, after events.Cursor, limit int) (all []events.Event, end events.Cursor) {
+	t.Helper()
+	for {
+		got, next, err := o.Read(t.Context(), after, limit)
+		if err != nil {
+			t.Fatalf("Read behind %q: %v", after, err)
+		}
+		if len(got) > limit {
+			t.Fatalf("Read returned %d events, want %d at most", len(got), limit)
+		}
+		if len(got) == 0 && next == after {
+			return all, next
+		}
+		all, after = append(all, got...), next
+	}
+}
+
+// same compares events with those of records from to to, of each host in order.
+func same(t *testing.T, got []events.Event, from, to int) {
+	t.Helper()
+	byHost := make(map[string][]string)
+	for _, e := range got {
+		byHost[e.Host] = append(byHost[e.Host], e.ID)
+	}
+	want := make(map[string][]string)
+	for n := from; n < to; n++ {
+		e := Event(n, hosts)
+		want[e.Host] = append(want[e.Host], e.ID)
+	}
+	for host := range want {
+		if !slices.Equal(byHost[host], want[host]) {
+			t.Errorf("events of %s:\n%v, want\n%v", host, byHost[host], want[host])
+		}
+		delete(byHost, host)
+	}
+	if len(byHost) > 0 {
+		t.Errorf("events of other hosts: %v", byHost)
+	}
+}
+
+func emptyOutbox(t *testing.T, o OutboxUnderTest) {
+	if got, _ := readAll(t, o.Outbox, "", 10); len(got) > 0 {
+		t.Errorf("an empty outbox has %v", IDs(got))
+	}
+	lag, err := o.Outbox.Lag(t.Context(), "")
+	if err != nil || lag != (events.Lag{}) {
+		t.Errorf("Lag of an empty outbox: %+v, %v", lag, err)
+	}
+}
+
+// outboxOrder checks that the outbox returns the event of each record, and the events of
+// a host in order.
+func outboxOrder(t *testing.T, o OutboxUnderTest) {
+	commit(t, o, 0, 100)
+	got, _ := readAll(t, o.Outbox, "", 7)
+	same(t, got, 0, 100)
+	want := make(map[string]events.Event)
+	for n := range 100 {
+		e := Event(n, hosts)
+		want[e.ID] = e
+	}
+	for _, e := range got {
+		w := want[e.ID]
+		if e.Type != w.Type || e.Subject != w.Subject || !e.Time.Equal(w.Time) || e.Host != w.Host || len(e.Source) == 0 {
+			t.Errorf("event %+v, want %+v", e, w)
+		}
+		if back, err := events.FromRecord(e.Source, e.Data); err != nil || back.ID != e.ID || back.Subject != e.Subject {
+			t.Errorf("Data of %s is not its record: %v\n%s", e.ID, err, e.Data)
+		}
+	}
+}
+
+// anyCursor checks that reading can continue after each event, also in another process.
+func anyCursor(t *testing.T, o OutboxUnderTest) {
+	commit(t, o, 0, 40)
+	all, end := readAll(t, o.Outbox, "", 1000)
+	for i, e := range all {
+		again := o.Outbox
+		if i%3 == 0 {
+			again = o.Reopen()
+		}
+		if rest, _ := readAll(t, again, e.Cursor, 1+i%9); !slices.Equal(IDs(rest), IDs(all[i+1:])) {
+			t.Fatalf("behind event %d (%q):\n%v, want\n%v", i, e.Cursor, IDs(rest), IDs(all[i+1:]))
+		}
+	}
+	if rest, _ := readAll(t, o.Reopen(), end, 10); len(rest) > 0 {
+		t.Errorf("behind the end: %v", IDs(rest))
+	}
+}
+
+// outboxTail checks that records committed later are returned later, and none twice.
+func outboxTail(t *testing.T, o OutboxUnderTest) {
+	var all []events.Event
+	at := events.Cursor("")
+	for n := 0; n < 60; n += 6 {
+		commit(t, o, n, n+6)
+		got, next := readAll(t, o.Outbox, at, 4)
+		all, at = append(all, got...), next
+		same(t, all, 0, n+6)
+	}
+}
+
+func outboxFind(t *testing.T, o OutboxUnderTest) {
+	commit(t, o, 0, 20)
+	end, err := o.Outbox.Find(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, err := o.Outbox.Find(t.Context(), time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, o, 20, 30)
+	got, _ := readAll(t, o.Outbox, end, 100)
+	same(t, got, 20, 30)
+	got, _ = readAll(t, o.Outbox, begin, 100)
+	same(t, got, 0, 30)
+}
+
+func outboxLag(t *testing.T, o OutboxUnderTest) {
+	commit(t, o, 0, 50)
+	all, _ := readAll(t, o.Outbox, "", 1000)
+	last := events.Lag{Events: 51, Bytes: 1 << 60}
+	for i := -1; i < len(all); i += 10 {
+		at, rest := events.Cursor(""), all
+		if i >= 0 {
+			at, rest = all[i].Cursor, all[i+1:]
+		}
+		lag, err := o.Outbox.Lag(t.Context(), at)
+		if err != nil || lag.Events != uint64(len(rest)) || lag.Bytes >= last.Bytes || (lag.Bytes == 0) != (len(rest) == 0) {
+			t.Errorf("Lag behind event %d: %+v, %v; want %d events and less bytes than %d", i, lag, err, len(rest), last.Bytes)
+		}
+		if len(rest) > 0 && !lag.Oldest.Equal(rest[0].Time) {
+			t.Errorf("Lag behind event %d: oldest %v, want %v", i, lag.Oldest, rest[0].Time)
+		}
+		last = lag
+	}
+	if lag, err := o.Outbox.Lag(t.Context(), all[len(all)-1].Cursor); err != nil || lag != (events.Lag{}) {
+		t.Errorf("Lag at the end: %+v, %v", lag, err)
+	}
+}
+
+// BenchOutbox reads an outbox of n records from its beginning to its end, again
+// and again, and reports events and bytes a second.
+func BenchOutbox(b *testing.B, o OutboxUnderTest, n int) {
+	for from := 0; from < n; from += 1000 {
+		if err := o.Commit(records(from, min(n, from+1000))...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	total, bytes := 0, 0
+	for b.Loop() {
+		for at, outbox := events.Cursor(""), o.Reopen(); ; {
+			got, next, err := outbox.Read(b.Context(), at, 256)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if len(got) == 0 && next == at {
+				break
+			}
+			at, total = next, total+len(got)
+			for i := range got {
+				bytes += len(got[i].Data)
+			}
+		}
+	}
+	if want := n * b.N; total != want {
+		b.Fatalf("read %d events, want %d", total, want)
+	}
+	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "events/s")
+	b.SetBytes(int64(bytes / b.N))
+}

@@ -1,0 +1,170 @@
+package eventstest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// RunProgress holds progresses to the contract of events.Progress. open returns an
+// empty one each time, and a function that opens it again, as another process.
+func RunProgress(t *testing.T, open func(t *testing.T) (p events.Progress, reopen func() events.Progress)) {
+	t.Run("Saved", func(t *testing.T) {
+		p, reopen := open(t)
+		savedProgress(t, p, reopen)
+	})
+	t.Run("Letters", func(t *testing.T) {
+		p, reopen := open(t)
+		savedLetters(t, p, reopen)
+	})
+	t.Run("Lock", func(t *testing.T) {
+		p, reopen := open(t)
+		lockedProgress(t, p, reopen)
+	})
+}
+
+func cursorOf(t *testing.T, p events.Progress, name string) (events.Saved, bool) {
+	t.Helper()
+	saved, known, err := p.Load(t.Context(), name)
+	if err != nil {
+		t.Fatalf("Load %q: %v", name, err)
+	}
+	return saved, known
+}
+
+func savedProgress(t *testing.T, p events.Progress, reopen func() events.Progress) {
+	if names, err := p.Names(t.Context()); err != nil || len(names) > 0 {
+		t.Errorf("names of an empty progress: %q, %v", names, err)
+	}
+	if saved, known := cursorOf(t, p, "a"); known || saved.Cursor != "" {
+		t.Errorf("a new name is known: %+v", saved)
+	}
+	for _, cursor := range []events.Cursor{"", "1", "1:22", "1:9"} {
+		for _, name := range []string{"a", "b.c-D_1"} {
+			if err := p.Save(t.Context(), name, cursor+events.Cursor(name), nil); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []events.Progress{p, reopen()} {
+				if saved, known := cursorOf(t, p, name); !known || saved.Cursor != cursor+events.Cursor(name) || saved.Dead != 0 || saved.At.IsZero() {
+					t.Errorf("%q: %+v, known %v, want cursor %q", name, saved, known, cursor)
+				}
+			}
+		}
+	}
+	if names, err := reopen().Names(t.Context()); err != nil || !slices.Equal(names, []string{"a", "b.c-D_1"}) {
+		t.Errorf("names: %q, %v, want a and b.c-D_1", names, err)
+	}
+}
+
+func savedLetters(t *testing.T, p events.Progress, reopen func() events.Progress) {
+	var want []string
+	for n := range 10 {
+		e := Event(n, hosts)
+		letters := []events.DeadLetter{{Event: e, Reason: "no\nthanks", At: e.Time}}
+		want = append(want, e.ID)
+		if n%3 == 0 {
+			e2 := Event(100+n, hosts)
+			letters = append(letters, events.DeadLetter{Event: e2, Reason: "nor this", At: e2.Time})
+			want = append(want, e2.ID)
+		}
+		if err := p.Save(t.Context(), "a", "c", letters); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Save(t.Context(), "b", "c", letters[:1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want []string) {
+		t.Helper()
+		for _, p := range []events.Progress{p, reopen()} {
+			letters, err := p.Dead(t.Context(), "a")
+			var got []string
+			for _, l := range letters {
+				got = append(got, l.Event.ID)
+				back, err := events.FromRecord(l.Event.Source, l.Event.Data)
+				if err != nil || back.ID != l.Event.ID || l.Reason == "" || !l.At.Equal(l.Event.Time) {
+					t.Errorf("letter %+v: %v", l, err)
+				}
+			}
+			if saved, known := cursorOf(t, p, "a"); err != nil || !slices.Equal(got, want) || !known || saved.Dead != uint64(len(want)) || saved.Cursor != "c" {
+				t.Errorf("letters %q (%+v), %v, want %q", got, saved, err, want)
+			}
+		}
+	}
+	check(want)
+	before, _ := cursorOf(t, p, "a")
+	if n, err := reopen().Discard(t.Context(), "a", want[0], want[4], "unknown"); err != nil || n != 2 {
+		t.Errorf("Discard of two: %d, %v", n, err)
+	}
+	discarded := want[0]
+	want = append(want[1:4:4], want[5:]...)
+	check(want)
+	reviseLetters(t, p, want[1], discarded)
+	check(want)
+	if after, _ := cursorOf(t, p, "a"); !after.At.Equal(before.At) {
+		t.Errorf("dead letters were changed, and the cursor was saved at %v instead of %v", after.At, before.At)
+	}
+	more := Event(50, hosts)
+	if err := p.Save(t.Context(), "a", "c", []events.DeadLetter{{Event: more, Reason: "x", At: more.Time}}); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, more.ID)
+	check(want)
+	if n, err := p.Discard(t.Context(), "a"); err != nil || n != len(want) {
+		t.Errorf("Discard of all: %d, %v, want %d", n, err, len(want))
+	}
+	check(nil)
+	if letters, err := p.Dead(t.Context(), "b"); err != nil || len(letters) != 10 {
+		t.Errorf("letters of the other relay: %d, %v, want 10", len(letters), err)
+	}
+}
+
+// reviseLetters gives a letter another reason, and one that was discarded, too.
+func reviseLetters(t *testing.T, p events.Progress, id, discarded string) {
+	t.Helper()
+	letters, err := p.Dead(t.Context(), "a")
+	i := slices.IndexFunc(letters, func(l events.DeadLetter) bool { return l.Event.ID == id })
+	if err != nil || i < 0 {
+		t.Fatalf("letter %s of %d: %v", id, len(letters), err)
+	}
+	letters[i].Reason = "still\x00not"
+	gone := letters[i]
+	gone.Event.ID = discarded
+	if err := p.Revise(t.Context(), "a", []events.DeadLetter{letters[i], gone}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.Dead(t.Context(), "a")
+	if err != nil || len(again) != len(letters) || strings.ReplaceAll(again[i].Reason, "\x00", "") != "stillnot" {
+		t.Errorf("Revise left %d letters of %d, %v, %+v", len(again), len(letters), err, again[i])
+	}
+}
+
+func lockedProgress(t *testing.T, p events.Progress, reopen func() events.Progress) {
+	unlock, err := p.Lock(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []events.Progress{p, reopen()} {
+		if _, err := p.Lock(t.Context(), "a"); !errors.Is(err, events.ErrLocked) {
+			t.Errorf("Lock of a locked name: %v, want ErrLocked", err)
+		}
+	}
+	other, err := reopen().Lock(t.Context(), "b")
+	if err != nil {
+		t.Errorf("Lock of another name: %v", err)
+	} else if err := other(); err != nil {
+		t.Error(err)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if unlock, err = reopen().Lock(t.Context(), "a"); err != nil {
+		t.Fatalf("Lock after unlock: %v", err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+}

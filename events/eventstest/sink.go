@@ -1,0 +1,112 @@
+package eventstest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// SinkUnderTest is a sink whose receiver a suite can look at.
+type SinkUnderTest struct {
+	Sink events.Sink
+	// Received returns what the receiver has got so far, in its order. It may wait
+	// for what was acknowledged.
+	Received func() []events.Event
+}
+
+// RunSink holds sinks to the contract of events.Sink: with a receiver that takes
+// everything, each event arrives whole, those of a host in order. What a sink does
+// when it is refused or away is a test of its own package.
+func RunSink(t *testing.T, open func(t *testing.T) SinkUnderTest) {
+	t.Run("Whole", func(t *testing.T) {
+		s := open(t)
+		var sent []events.Event
+		for n := 0; n < 12; n += hosts {
+			var batch []events.Event
+			for i := range hosts {
+				batch = append(batch, Event(n+i, hosts))
+			}
+			errs := s.Sink.Send(t.Context(), batch)
+			if len(errs) != len(batch) || slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+				t.Fatalf("Send of %d events: %v", len(batch), errs)
+			}
+			sent = append(sent, batch...)
+		}
+		got := make(map[string]events.Event)
+		for _, e := range s.Received() {
+			got[e.ID] = e
+		}
+		for _, want := range sent {
+			e := got[want.ID]
+			if e.Source != want.Source || e.Type != want.Type || e.Subject != want.Subject || !e.Time.Equal(want.Time) ||
+				e.Host != want.Host || string(e.Data) != string(want.Data) {
+				t.Errorf("received %+v\nwant %+v", e, want)
+			}
+		}
+		if len(got) != len(sent) {
+			t.Errorf("received %d events, want %d", len(got), len(sent))
+		}
+		closeSink(t, s.Sink)
+	})
+	t.Run("Run", func(t *testing.T) {
+		s := open(t)
+		outbox := new(Outbox)
+		for n := range 500 {
+			outbox.Append(Event(n, hosts))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := events.Run(ctx, events.Config{Name: "r", Outbox: outbox, Sink: s.Sink, Progress: new(Progress)}, true); err != nil || ctx.Err() != nil {
+			t.Fatal(err, ctx.Err())
+		}
+		same(t, firsts(s.Received()), 0, 500)
+		closeSink(t, s.Sink)
+	})
+	t.Run("Ended", func(t *testing.T) {
+		s := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i, err := range s.Sink.Send(ctx, []events.Event{Event(0, hosts), Event(1, hosts)}) {
+			if err == nil { // it may have been acknowledged before the sink looked
+				continue
+			}
+			if _, refused := err.(*events.RefusedError); refused {
+				t.Errorf("event %d was refused for good because the context had ended: %v", i, err)
+			}
+		}
+		closeSink(t, s.Sink)
+	})
+}
+
+func closeSink(t *testing.T, s events.Sink) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// firsts returns each event once, as it came first.
+func firsts(all []events.Event) []events.Event {
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(slices.Clone(all), func(e events.Event) bool {
+		was := seen[e.ID]
+		seen[e.ID] = true
+		return was
+	})
+}
+
+// Missing returns the ids of want that are not in got, sorted.
+func Missing(got, want []string) []string {
+	left := make(map[string]bool)
+	for _, id := range want {
+		left[id] = true
+	}
+	for _, id := range got {
+		delete(left, id)
+	}
+	return slices.Sorted(maps.Keys(left))
+}

@@ -1,0 +1,118 @@
+package files
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+)
+
+// lag counts the lines between a cursor, which moves on, and the end, which grows.
+// It reads each line once at either side.
+type lag struct {
+	reader record.Reader
+	most   uint64 // bytes that one call counts; 0 means countBytes
+
+	mu           sync.Mutex
+	front, back  *record.Tail // at the cursor, and at the end
+	lines, bytes uint64       // between them
+}
+
+// countBytes is how much one call of Lag counts: about a second.
+const countBytes = 128 << 20
+
+// Lag implements events.Outbox. It reads what is behind the cursor and was not
+// counted, 128 MiB at most, and says if there is More. Later calls read what has
+// come, and what was delivered. Lines of a journal count although they may not
+// become events. When ctx ends, the next call goes on.
+func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, error) {
+	c, err := parseCursor(after)
+	if err != nil {
+		return events.Lag{}, err
+	}
+	b, err := o.bounds(ctx)
+	if err != nil {
+		return events.Lag{}, err
+	}
+	l, err := o.lag.count(ctx, c.at, b.end)
+	l.Events += uint64(len(c.held))
+	return l, o.explain(err)
+}
+
+func (l *lag) count(ctx context.Context, from, end record.Place) (events.Lag, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.front == nil || from.Before(l.front.At()) || end.Before(l.back.At()) || l.back.At().Before(from) {
+		if err := l.reset(); err != nil {
+			return events.Lag{}, err
+		}
+		l.front, l.back = l.reader.Tail(from), l.reader.Tail(from)
+	}
+	counted, most := uint64(0), cmp.Or(l.most, countBytes)
+	err := each(ctx, l.back, end, func(n uint64) (more bool) {
+		l.lines, l.bytes, counted = l.lines+1, l.bytes+n, counted+n
+		return counted < most
+	})
+	if err != nil {
+		return events.Lag{}, err
+	}
+	err = each(ctx, l.front, from, func(n uint64) bool { l.lines, l.bytes = l.lines-1, l.bytes-n; return true })
+	if err != nil {
+		return events.Lag{}, err
+	}
+	answer := events.Lag{Events: l.lines, Bytes: l.bytes, More: counted >= most && l.back.At().Before(end)}
+	first := l.reader.Tail(from)
+	defer func() { _ = first.Close() }() // it was only read
+	for answer.Oldest.IsZero() {
+		line, err := first.Next(end)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return answer, err
+		}
+		if fetched, ok := fetchedAt(line); ok {
+			answer.Oldest = fetched
+		}
+	}
+	return answer, nil
+}
+
+// each calls visit with the bytes of each record from a tail to a place, until it
+// returns false.
+func each(ctx context.Context, tail *record.Tail, to record.Place, visit func(bytes uint64) (more bool)) error {
+	for ctx.Err() == nil {
+		line, err := tail.Next(to)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(line, []byte(`{"void":`)) && !visit(uint64(len(line))) {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+func (l *lag) reset() (err error) {
+	for _, tail := range []*record.Tail{l.front, l.back} {
+		if tail != nil {
+			err = errors.Join(err, tail.Close())
+		}
+	}
+	l.front, l.back, l.lines, l.bytes = nil, nil, 0, 0
+	return err
+}
+
+func (l *lag) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reset()
+}

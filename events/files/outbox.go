@@ -1,0 +1,328 @@
+// Package files has the outbox over the record files of one directory, and the
+// progress of its relays in the same directory: cursors, dead letters, locks.
+//
+// The files are those of an embedded crawl, whose store says where they end, or
+// the journal of one worker of many, of which a line may not count. The package
+// owns which lines are events. It does not own the files (package record), nor
+// the queue that it asks about lines in doubt.
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Config says which records an Outbox has.
+type Config struct {
+	Dir    string // of the files
+	Source string // of the events: events.Source of the crawl's id
+	// End returns where the records end that count now. Of an embedded crawl that
+	// is the position that its store has committed; of a worker that is running,
+	// what record.Journal.Answered returns. A nil position says that no process
+	// writes the journal: all whole lines count that are not in doubt.
+	End func(ctx context.Context) (frontier.Position, error)
+
+	Journal bool // the files are a worker's journal; else they are an embedded crawl's
+	// Pending reports whether the queue holds or leases an item in a round or an
+	// earlier one. A record in doubt waits for as long as it does. Only a Journal
+	// needs it.
+	Pending func(ctx context.Context, host, url string, item bloomstore.Fingerprint, round uint32) (bool, error)
+}
+
+// readBytes bounds the data of one Read, but for its last event.
+const readBytes = 8 << 20
+
+// heldEvery is how often lines that are held back are looked at again.
+const heldEvery = time.Second
+
+// Outbox has the events of the record files of one directory. A cursor of it is
+// text such as 3-1048576: the number of a file, and a byte in that, uncompressed.
+// It stays valid when files are closed, packed, or moved together. Lines of a
+// journal that are held back follow, each behind a plus.
+//
+// An Outbox is safe for concurrent use. It keeps at most two files open, until
+// Close.
+type Outbox struct {
+	cfg    Config
+	reader record.Reader
+
+	mu       sync.Mutex
+	tail     *record.Tail // where the last Read ended
+	voids    voids
+	lookHeld time.Time // not before
+
+	lag lag
+}
+
+var _ events.Outbox = (*Outbox)(nil)
+
+// New returns an outbox. It opens nothing until it is asked.
+func New(cfg Config) *Outbox {
+	reader := record.Reader{Dir: cfg.Dir}
+	return &Outbox{cfg: cfg, reader: reader, lag: lag{reader: reader}}
+}
+
+// Close closes the files that are open. The outbox can be used again.
+func (o *Outbox) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var err error
+	if o.tail != nil {
+		err = o.tail.Close()
+	}
+	return errors.Join(err, o.voids.close(), o.lag.close())
+}
+
+// bounds is what counts at one moment.
+type bounds struct {
+	end      record.Place
+	answered record.Place // of a journal: lines from here on are in doubt
+	doubt    record.Doubt // other lines that are
+}
+
+// bounds asks where the records end, and then what is in doubt before that.
+func (o *Outbox) bounds(ctx context.Context) (b bounds, err error) {
+	position, err := o.cfg.End(ctx)
+	if err != nil {
+		return b, fmt.Errorf("files: ask where the records in %s end: %w", o.cfg.Dir, err)
+	}
+	b.end = record.Pages.EndOf(position)
+	if !o.cfg.Journal {
+		return b, nil
+	}
+	b.doubt, err = o.reader.Doubt()
+	if b.answered = b.end; position == nil && err == nil {
+		b.answered = b.doubt.Answered
+		b.end, err = o.reader.WholeLines()
+	}
+	return b, err
+}
+
+// inDoubt reports whether a line of a journal may not count.
+func (b *bounds) inDoubt(at record.Place) bool {
+	return b.doubt.Has(at) || !at.Before(b.answered)
+}
+
+// Read implements events.Outbox. Events that were held back may come behind later
+// ones of their host.
+func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (all []events.Event, next events.Cursor, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c, err := parseCursor(after)
+	if err != nil {
+		return nil, after, err
+	}
+	b, err := o.bounds(ctx)
+	if err != nil {
+		return nil, after, err
+	}
+	if o.cfg.Journal {
+		if b.end.Before(c.at) { // lines were read while no process seemed to write the journal
+			b.end = c.at
+		}
+		if err := o.voids.gather(o.reader, c.first()); err != nil {
+			return nil, after, o.explain(err)
+		}
+		if all, err = o.readHeld(ctx, &c, b, limit); err != nil {
+			return nil, after, o.explain(err)
+		}
+	}
+	all, err = o.readOn(ctx, &c, b, all, limit)
+	if err != nil && len(all) == 0 {
+		return nil, after, o.explain(err)
+	}
+	return all, c.text(), nil // the error comes again when what is before it was read
+}
+
+// readOn reads on from the cursor, which it moves.
+func (o *Outbox) readOn(ctx context.Context, c *cursor, b bounds, all []events.Event, limit int) ([]events.Event, error) {
+	if o.tail == nil || o.tail.At() != c.at {
+		if err := o.seek(c.at); err != nil {
+			return all, err
+		}
+	}
+	for size := 0; len(all) < limit && size < readBytes && ctx.Err() == nil; {
+		line, err := o.tail.Next(b.end)
+		if errors.Is(err, io.EOF) {
+			c.at = o.tail.At()
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		at := o.tail.At()
+		at.Offset -= int64(len(line))
+		wanted, held, err := o.judge(ctx, line, at, b)
+		if held && len(c.held) == maxHeld {
+			return all, nil
+		}
+		var e events.Event
+		if err == nil && wanted {
+			if e, err = events.FromRecord(o.cfg.Source, line); err != nil {
+				err = fmt.Errorf("%s, file %d, byte %d: %w", o.cfg.Dir, at.File, at.Offset, err)
+			}
+		}
+		if err != nil {
+			return all, err
+		}
+		c.at = o.tail.At()
+		if held {
+			c.held = append(c.held, at)
+		}
+		if wanted {
+			e.Cursor = c.text()
+			all, size = append(all, e), size+len(line)
+		}
+	}
+	return all, ctx.Err()
+}
+
+func (o *Outbox) seek(to record.Place) error {
+	if o.tail == nil {
+		o.tail = o.reader.Tail(to)
+	}
+	return o.tail.Seek(to)
+}
+
+// judge says whether a line is an event, or may become one.
+func (o *Outbox) judge(ctx context.Context, line []byte, at record.Place, b bounds) (wanted, held bool, err error) {
+	if !o.cfg.Journal {
+		return true, false, nil
+	}
+	j, err := record.ParseJournalLine(line)
+	if err != nil || j.Void || o.voids.has(j) { // damage: no completion depends on it
+		return false, false, nil
+	}
+	if !b.inDoubt(at) {
+		return true, false, nil
+	}
+	var r struct{ Host, URL string }
+	if err := json.Unmarshal(line, &r); err != nil {
+		return false, false, nil
+	}
+	held, err = o.cfg.Pending(ctx, r.Host, r.URL, j.Item, j.Round)
+	if err != nil {
+		err = fmt.Errorf("files: ask the queue for %q: %w", r.URL, err)
+	}
+	return !held && err == nil, held, err
+}
+
+// readHeld reads lines that were held back and do count now, and forgets those
+// that never will.
+func (o *Outbox) readHeld(ctx context.Context, c *cursor, b bounds, limit int) (all []events.Event, err error) {
+	now := time.Now()
+	if len(c.held) == 0 || now.Before(o.lookHeld) {
+		return nil, nil
+	}
+	o.lookHeld = now.Add(heldEvery)
+	tail := o.reader.Tail(c.held[0])
+	defer func() { _ = tail.Close() }() // it was only read
+	for _, at := range slices.Clone(c.held) {
+		if tail.At() != at {
+			if err := tail.Seek(at); err != nil {
+				return nil, err
+			}
+		}
+		line, err := tail.Next(b.end)
+		if err != nil {
+			return nil, err
+		}
+		wanted, held, err := o.judge(ctx, line, at, b)
+		if err != nil || len(all) == limit {
+			return all, err
+		}
+		if held {
+			continue
+		}
+		c.held = slices.DeleteFunc(slices.Clone(c.held), func(p record.Place) bool { return p == at })
+		if wanted {
+			e, err := events.FromRecord(o.cfg.Source, line)
+			if err != nil {
+				return nil, err
+			}
+			e.Cursor = c.text()
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// explain makes a missing file an error of package events.
+func (o *Outbox) explain(err error) error {
+	if gone, ok := errors.AsType[*record.GoneError](err); ok {
+		return &events.GoneError{Range: filepath.Join(o.cfg.Dir, gone.Range())}
+	}
+	return err
+}
+
+// Find implements events.Outbox. It goes by fetched_at: every record that was
+// fetched at t or later is behind the cursor, and some that were fetched shortly
+// before may be.
+func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
+	b, err := o.bounds(ctx)
+	if err != nil {
+		return "", err
+	}
+	c := cursor{at: b.end}
+	if t.IsZero() {
+		return c.text(), nil
+	}
+	tail := o.reader.Tail(record.Place{File: 1})
+	defer func() { _ = tail.Close() }() // it was only read
+	for ctx.Err() == nil {
+		if at := tail.At(); at.Offset == 0 && at.File < b.end.File && o.before(at.File, t) {
+			if err := tail.Seek(record.Place{File: at.File + 1}); err != nil {
+				return "", err
+			}
+			continue
+		}
+		line, err := tail.Next(b.end)
+		if errors.Is(err, io.EOF) {
+			return c.text(), nil
+		}
+		if err != nil {
+			return "", o.explain(err)
+		}
+		if fetched, ok := fetchedAt(line); ok && !fetched.Before(t) {
+			c.at = tail.At()
+			c.at.Offset -= int64(len(line))
+			return c.text(), nil
+		}
+	}
+	return "", ctx.Err()
+}
+
+// before reports whether a closed file was finished before t, or was moved away.
+func (o *Outbox) before(number int, t time.Time) bool {
+	files, err := filepath.Glob(filepath.Join(o.cfg.Dir, fmt.Sprintf("%s-%06d.jsonl*", record.Pages, number)))
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil || !info.ModTime().Before(t) {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// fetchedAt returns when the page of a line was fetched; ok is false for lines
+// that do not say so.
+func fetchedAt(line []byte) (t time.Time, ok bool) {
+	_, rest, ok := bytes.Cut(line, []byte(`"fetched_at":"`))
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	t, err := time.Parse(time.RFC3339Nano, string(text))
+	return t, ok && err == nil
+}

@@ -1,0 +1,322 @@
+package files
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/internal/durable"
+)
+
+// The files of a relay, in DIR/relays/NAME.
+const (
+	relaysDir  = "relays"
+	cursorFile = "cursor.json"
+	runLock    = "run.lock"  // held while the relay runs
+	saveLock   = "save.lock" // held while a file is changed
+)
+
+// format is that of cursorFile and of the letters.
+const format = 1
+
+// state is what cursorFile has. It names the file of dead letters and how much of
+// it counts, so that both change in one step.
+type state struct {
+	Format      int           `json:"format"`
+	Cursor      events.Cursor `json:"cursor"`
+	At          time.Time     `json:"at"`
+	Dead        uint64        `json:"dead"`
+	Letters     int           `json:"letters"` // number of the file; 0: there is none
+	LetterBytes int64         `json:"letter_bytes"`
+}
+
+// Progress keeps the progress of relays in a directory. It is safe for concurrent
+// use, by several processes of one machine too.
+type Progress struct {
+	dir string
+	mu  sync.Mutex // one change at a time in this process
+}
+
+var _ events.Progress = (*Progress)(nil)
+
+// NewProgress returns the progress of the relays of the crawl, or the worker, whose
+// directory is dir. It creates nothing until a relay is locked or saved.
+func NewProgress(dir string) *Progress { return &Progress{dir: filepath.Join(dir, relaysDir)} }
+
+func (p *Progress) path(name, file string) string { return filepath.Join(p.dir, name, file) }
+
+// create makes the directory of a relay.
+func (p *Progress) create(name string) error {
+	if err := events.CheckName(name); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(p.dir, name), 0o700); err != nil {
+		return fmt.Errorf("files: %w", err)
+	}
+	return errors.Join(durable.SyncDir(vfs.Default, filepath.Dir(p.dir)), durable.SyncDir(vfs.Default, p.dir))
+}
+
+// Lock implements events.Progress.
+func (p *Progress) Lock(_ context.Context, name string) (unlock func() error, err error) {
+	if err := p.create(name); err != nil {
+		return nil, err
+	}
+	lock, err := vfs.Default.Lock(p.path(name, runLock))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", events.ErrLocked, filepath.Join(p.dir, name), err)
+	}
+	return lock.Close, nil
+}
+
+// Names implements events.Progress.
+func (p *Progress) Names(context.Context) (names []string, err error) {
+	found, err := filepath.Glob(p.path("*", cursorFile))
+	for _, name := range found {
+		names = append(names, filepath.Base(filepath.Dir(name)))
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// Load implements events.Progress.
+func (p *Progress) Load(_ context.Context, name string) (events.Saved, bool, error) {
+	s, known, err := p.load(name)
+	return events.Saved{Cursor: s.Cursor, Dead: s.Dead, At: s.At}, known, err
+}
+
+func (p *Progress) load(name string) (s state, known bool, err error) {
+	if err := events.CheckName(name); err != nil {
+		return s, false, err
+	}
+	text, err := os.ReadFile(p.path(name, cursorFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil && s.Format != format {
+		err = fmt.Errorf("format is %d, want %d", s.Format, format)
+	}
+	if err != nil {
+		return s, false, fmt.Errorf("files: %s: %w", p.path(name, cursorFile), err)
+	}
+	return s, true, nil
+}
+
+// Save implements events.Progress.
+func (p *Progress) Save(ctx context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
+	return p.change(ctx, name, func(s *state) error {
+		s.Cursor, s.At = cursor, time.Now().UTC()
+		if len(letters) == 0 {
+			return nil
+		}
+		text, err := appendLetters(nil, letters)
+		if err != nil {
+			return err
+		}
+		s.Letters = cmp.Or(s.Letters, 1)
+		file, err := durable.OpenAt(vfs.Default, p.letters(name, s.Letters), s.LetterBytes)
+		if err != nil {
+			return err
+		}
+		_, err = file.WriteAt(text, s.LetterBytes)
+		if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+			return err
+		}
+		s.Dead, s.LetterBytes = s.Dead+uint64(len(letters)), s.LetterBytes+int64(len(text))
+		return nil
+	})
+}
+
+func appendLetters(b []byte, letters []events.DeadLetter) ([]byte, error) {
+	for i := range letters {
+		line, err := json.Marshal(&letters[i])
+		if err != nil {
+			return b, err
+		}
+		b = append(append(b, line...), '\n')
+	}
+	return b, nil
+}
+
+func (p *Progress) letters(name string, number int) string {
+	return p.path(name, fmt.Sprintf("dead-%d.jsonl", number))
+}
+
+// change changes the state of a relay, in one step.
+func (p *Progress) change(ctx context.Context, name string, do func(*state) error) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := os.Stat(filepath.Join(p.dir, name)); err != nil {
+		if err := p.create(name); err != nil {
+			return err
+		}
+	}
+	unlock, err := p.lockFiles(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock.Close()) }()
+	s, _, err := p.load(name)
+	if err != nil {
+		return err
+	}
+	before := s.Letters
+	if err := do(&s); err != nil {
+		return fmt.Errorf("files: save relay %q: %w", name, err)
+	}
+	s.Format = format
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	err = durable.Replace(vfs.Default, p.path(name, cursorFile), func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("files: save relay %q: %w", name, err)
+	}
+	if before != 0 && before != s.Letters {
+		err = os.Remove(p.letters(name, before))
+	}
+	return err
+}
+
+// lockFiles waits for its turn to change the files of a relay.
+func (p *Progress) lockFiles(ctx context.Context, name string) (io.Closer, error) {
+	for {
+		lock, err := vfs.Default.Lock(p.path(name, saveLock))
+		if err == nil {
+			return lock, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("files: wait for %s: %w (%w)", p.path(name, saveLock), ctx.Err(), err)
+		case <-time.After(5 * time.Millisecond): // its holder has it for some milliseconds
+		}
+	}
+}
+
+// Dead implements events.Progress.
+func (p *Progress) Dead(ctx context.Context, name string) ([]events.DeadLetter, error) {
+	for {
+		s, _, err := p.load(name)
+		if err != nil {
+			return nil, err
+		}
+		letters, err := p.read(name, s)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return letters, err
+		}
+		if now, _, err := p.load(name); err != nil || now.Letters == s.Letters { // else letters were discarded meanwhile
+			return nil, errors.Join(err, fmt.Errorf("files: %s is gone: %d dead letters are lost", p.letters(name, s.Letters), s.Dead))
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (p *Progress) read(name string, s state) (letters []events.DeadLetter, err error) {
+	if s.Dead == 0 {
+		return nil, nil
+	}
+	file, err := os.Open(p.letters(name, s.Letters))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	in := bufio.NewReader(io.LimitReader(file, s.LetterBytes))
+	for {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(text) == 0 {
+			break
+		}
+		var l events.DeadLetter
+		if err == nil {
+			err = json.Unmarshal(bytes.TrimSpace(text), &l)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("files: %s: letter %d: %w", file.Name(), len(letters)+1, err)
+		}
+		letters = append(letters, l)
+	}
+	if uint64(len(letters)) != s.Dead {
+		return nil, fmt.Errorf("files: %s has %d letters, want %d", file.Name(), len(letters), s.Dead)
+	}
+	return letters, nil
+}
+
+// Revise implements events.Progress.
+func (p *Progress) Revise(ctx context.Context, name string, letters []events.DeadLetter) error {
+	revised := make(map[string]*events.DeadLetter)
+	for i := range letters {
+		revised[letters[i].Event.ID] = &letters[i]
+	}
+	return p.rewrite(ctx, name, func(all []events.DeadLetter) (left []events.DeadLetter, changed bool) {
+		for i := range all {
+			if l := revised[all[i].Event.ID]; l != nil {
+				all[i].Reason, all[i].At, changed = l.Reason, l.At, true
+			}
+		}
+		return all, changed
+	})
+}
+
+// Discard implements events.Progress.
+func (p *Progress) Discard(ctx context.Context, name string, ids ...string) (removed int, err error) {
+	unwanted := make(map[string]bool)
+	for _, id := range ids {
+		unwanted[id] = true
+	}
+	err = p.rewrite(ctx, name, func(all []events.DeadLetter) (left []events.DeadLetter, changed bool) {
+		left = slices.DeleteFunc(slices.Clone(all), func(l events.DeadLetter) bool { return len(ids) == 0 || unwanted[l.Event.ID] })
+		removed = len(all) - len(left)
+		return left, removed > 0
+	})
+	return removed, err
+}
+
+// rewrite changes the dead letters of a relay, in one step. Without letters edit is
+// not called.
+func (p *Progress) rewrite(ctx context.Context, name string, edit func(all []events.DeadLetter) (left []events.DeadLetter, changed bool)) error {
+	if s, _, err := p.load(name); err != nil || s.Dead == 0 {
+		return err
+	}
+	return p.change(ctx, name, func(s *state) error {
+		letters, err := p.read(name, *s)
+		if err != nil {
+			return err
+		}
+		left, changed := edit(letters)
+		if !changed {
+			return nil
+		}
+		text, err := appendLetters(nil, left)
+		if err != nil {
+			return err
+		}
+		s.Letters++
+		s.Dead, s.LetterBytes = uint64(len(left)), int64(len(text))
+		return durable.Replace(vfs.Default, p.letters(name, s.Letters), func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+	})
+}

@@ -1,0 +1,119 @@
+package files_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
+	"github.com/bloomfrontier/crawler/events/files"
+)
+
+func TestProgress(t *testing.T) {
+	eventstest.RunProgress(t, func(t *testing.T) (events.Progress, func() events.Progress) {
+		dir := t.TempDir()
+		return files.NewProgress(dir), func() events.Progress { return files.NewProgress(dir) }
+	})
+}
+
+// TestProgressNames: a name is no path.
+func TestProgressNames(t *testing.T) {
+	p := files.NewProgress(t.TempDir())
+	for _, name := range []string{"", "..", "../x", "a/b", ".x", strings.Repeat("x", 65)} {
+		if err := p.Save(t.Context(), name, "1-0", nil); err == nil {
+			t.Errorf("%q is saved", name)
+		}
+		if _, err := p.Lock(t.Context(), name); err == nil || errors.Is(err, events.ErrLocked) {
+			t.Errorf("Lock %q: %v", name, err)
+		}
+	}
+}
+
+// TestProgressForm: the form of the files changes on purpose only. What a crash
+// left behind the letters that count is overwritten.
+func TestProgressForm(t *testing.T) {
+	dir := t.TempDir()
+	p := files.NewProgress(dir)
+	e := eventstest.Event(1, 1)
+	letter := []events.DeadLetter{{Event: e, Reason: "422", At: e.Time}}
+	if err := p.Save(t.Context(), "r", "1-5", letter); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, "relays", "r", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	form := regexp.MustCompile(`^\{"format":1,"cursor":"1-5","at":"[^"]+Z","dead":1,"letters":1,"letter_bytes":(\d+)\}\n$`)
+	parts := form.FindStringSubmatch(read("cursor.json"))
+	text, err := e.AppendJSON(nil)
+	want := fmt.Sprintf(`{"event":%s,"reason":"422","at":"2027-01-15T08:00:00.01Z"}`+"\n", text)
+	if got := read("dead-1.jsonl"); err != nil || got != want || parts == nil || parts[1] != fmt.Sprint(len(want)) {
+		t.Fatalf("cursor.json %s\nletters %swant %s", read("cursor.json"), got, want)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "relays", "r", "dead-1.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(`{"event":{"spec`)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if letters, err := p.Dead(t.Context(), "r"); err != nil || len(letters) != 1 {
+		t.Errorf("%d letters, %v, want 1", len(letters), err)
+	}
+	if err := p.Save(t.Context(), "r", "1-6", letter); err != nil {
+		t.Fatal(err)
+	}
+	if letters, err := p.Dead(t.Context(), "r"); err != nil || len(letters) != 2 || read("dead-1.jsonl") != want+want {
+		t.Errorf("%d letters, %v, want 2", len(letters), err)
+	}
+}
+
+// TestProgressAtOnce: saves of a relay and discards of a command, which is another
+// process, lose no letter and no cursor.
+func TestProgressAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	relay, command := files.NewProgress(dir), files.NewProgress(dir)
+	const n = 60
+	var removed int
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for i := range n {
+			e := eventstest.Event(i, 3)
+			if err := relay.Save(t.Context(), "r", events.Cursor(fmt.Sprint(i)), []events.DeadLetter{{Event: e, At: e.Time}}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wait.Go(func() {
+		for i := 0; i < n; i += 2 {
+			one, err := command.Discard(t.Context(), "r", eventstest.Event(i, 3).ID)
+			if err != nil {
+				t.Error(err)
+			}
+			removed += one
+			if _, err := command.Dead(t.Context(), "r"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wait.Wait()
+	letters, err := files.NewProgress(dir).Dead(t.Context(), "r")
+	saved, _, _ := relay.Load(t.Context(), "r")
+	if err != nil || len(letters)+removed != n || saved.Cursor != events.Cursor(fmt.Sprint(n-1)) {
+		t.Errorf("%d letters are left, %d were removed, cursor %q: %v", len(letters), removed, saved.Cursor, err)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, "relays", "r", "dead-*"))
+	if len(left) != 1 {
+		t.Errorf("files of letters: %q, want one", left)
+	}
+}

@@ -1,0 +1,78 @@
+package filter_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/filter"
+)
+
+func TestParse(t *testing.T) {
+	event := func(kind, outcome, host, class string) *events.Event {
+		return &events.Event{Type: kind, Host: host, Data: json.RawMessage(fmt.Sprintf(`{"outcome":%q%s}`, outcome, class))}
+	}
+	page := event(events.PageDone, "ok", "www.example.org", "")
+	seed := event(events.PageDone, "redirect", "example.org", `,"class":"exact"`)
+	failed := event(events.PageFailed, "network", "b.test", "")
+	for _, tc := range []struct {
+		types, filters string // with spaces between them
+		want           string // which of page, seed and failed are kept
+	}{
+		{"", "", "psf"},
+		{"page.done", "", "ps"},
+		{"page.failed", "", "f"},
+		{"page.failed page.done", "", "psf"},
+		{"", "outcome=ok", "p"},
+		{"", "outcome=ok,network", "pf"},
+		{"", "outcome!=ok,network", "s"},
+		{"", "host=example.org", "s"},
+		{"", "host=*.example.org", "p"},
+		{"", "host=*.example.org,example.org", "ps"},
+		{"", "host!=b.test outcome!=redirect", "p"},
+		{"", "class=bulk", "pf"},
+		{"", "class=exact,sitemap", "s"},
+		{"page.done", "class=bulk", "p"},
+		{"page.failed", "class=exact", ""},
+	} {
+		keep, err := filter.Parse(strings.Fields(tc.types), strings.Fields(tc.filters))
+		if err != nil {
+			t.Errorf("%q, %q: %v", tc.types, tc.filters, err)
+			continue
+		}
+		if (keep == nil) != (tc.types+tc.filters == "") {
+			t.Errorf("%q, %q: the function is nil: %v", tc.types, tc.filters, keep == nil)
+		}
+		got := ""
+		for i, e := range []*events.Event{page, seed, failed} {
+			if keep == nil || keep(e) {
+				got += "psf"[i : i+1]
+			}
+		}
+		if got != tc.want {
+			t.Errorf("types %q and filters %q keep %q, want %q", tc.types, tc.filters, got, tc.want)
+		}
+	}
+	keep, err := filter.Parse(nil, []string{"outcome!=ok"})
+	if err != nil || keep(&events.Event{Data: json.RawMessage(`{`)}) {
+		t.Errorf("an event that is not readable is kept (%v)", err)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for _, tc := range []struct{ types, filters, want string }{
+		{"page.gone", "", `type of events is "page.gone", want page.done or page.failed`},
+		{"", "outcome", `filter is "outcome", want outcome=, host= or class=`},
+		{"", "colour=red", `filter is "colour=red", want outcome=, host= or class=`},
+		{"", "outcome=fine", `filter "outcome=fine": "fine" is no outcome`},
+		{"", "class=exact,", `filter "class=exact,": "" is no class`},
+		{"", "host=", `filter "host=": "" is no host`},
+	} {
+		_, err := filter.Parse(strings.Fields(tc.types), strings.Fields(tc.filters))
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q, %q: %v, want %s", tc.types, tc.filters, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/bloomfrontier/crawler/events/inbox"
+)
+
+// A handling is a way to handle an event once, as people write it.
+type handling func(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error
+
+// viaOnce is the way of this package.
+func viaOnce(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
+	i, err := inbox.Open(ctx, configOf(pool))
+	if err != nil {
+		return err
+	}
+	_, err = i.Once(ctx, id, handle)
+	return err
+}
+
+// known asks for a mark of the naive versions.
+func known(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, id string) (is bool, err error) {
+	err = db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM mark WHERE id = $1)", id).Scan(&is)
+	return is, err
+}
+
+const naiveMark = "INSERT INTO mark (id) VALUES ($1) ON CONFLICT DO NOTHING"
+
+// checkThenMark asks, handles and marks, each by itself.
+func checkThenMark(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
+	if is, err := known(ctx, pool, id); err != nil || is {
+		return err
+	}
+	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return handle(ctx, tx) }); err != nil {
+		return err
+	}
+	_, err := pool.Exec(ctx, naiveMark, id)
+	return err
+}
+
+// selectOutside asks before its transaction, which marks and handles.
+func selectOutside(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
+	if is, err := known(ctx, pool, id); err != nil || is {
+		return err
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		return errors.Join(handle(ctx, tx), func() error { _, err := tx.Exec(ctx, naiveMark, id); return err }())
+	})
+}
+
+// markFirst marks, commits and handles.
+func markFirst(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
+	tag, err := pool.Exec(ctx, naiveMark, id)
+	if err != nil || tag.RowsAffected() == 0 {
+		return err
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return handle(ctx, tx) })
+}
+
+// clockKey makes its key of the id and the time.
+func clockKey(ctx context.Context, pool *pgxpool.Pool, id string, handle func(context.Context, pgx.Tx) error) error {
+	return viaOnce(ctx, pool, fmt.Sprint(id, "-", time.Now().UnixNano()), handle)
+}
+
+// TestFaults: the faults that such code usually has, each in a naive version that
+// the test must see fail, and Once beside it.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []struct {
+		name     string
+		naive    handling
+		scenario func(t *testing.T, pool *pgxpool.Pool, way handling, child string)
+		effects  int // of the naive version
+	}{
+		{"check, then mark", checkThenMark, racingDeliveries, 2},
+		{"select outside the transaction", selectOutside, racingDeliveries, 2},
+		{"key from the clock", clockKey, repeatedDelivery, 2},
+		{"mark before processing, with a crash", markFirst, crashedDelivery, 0},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			for _, way := range []struct {
+				handling
+				child string // the same in another process
+				want  int
+			}{{fault.naive, "mark first", fault.effects}, {viaOnce, "once", 1}} {
+				pool := database(t)
+				_, err := pool.Exec(t.Context(), "CREATE TABLE mark (id text PRIMARY KEY)")
+				must(t, err)
+				fault.scenario(t, pool, way.handling, way.child)
+				wantEffects(t, pool, "k", way.want)
+			}
+		})
+	}
+}
+
+func handleK(ctx context.Context, tx pgx.Tx) error { return effect(ctx, tx, "k") }
+
+func repeatedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, _ string) {
+	for range 2 {
+		must(t, way(t.Context(), pool, "k", handleK))
+	}
+}
+
+// racingDeliveries: the second delivery begins while the first one handles, which
+// ends when the second has got as far as it can: to its handler, or to a lock.
+func racingDeliveries(t *testing.T, pool *pgxpool.Pool, way handling, _ string) {
+	entered, second := make(chan struct{}), make(chan struct{})
+	var over sync.WaitGroup
+	over.Go(func() {
+		err := way(t.Context(), pool, "k", func(ctx context.Context, tx pgx.Tx) error {
+			close(entered)
+			<-second
+			return handleK(ctx, tx)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-entered
+	handled := make(chan struct{})
+	over.Go(func() {
+		err := way(t.Context(), pool, "k", func(ctx context.Context, tx pgx.Tx) error { close(handled); return handleK(ctx, tx) })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	for waiting := false; !waiting; {
+		select {
+		case <-handled:
+			waiting = true
+		default:
+			must(t, pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE application_name = current_schema AND wait_event_type = 'Lock')`).Scan(&waiting))
+		}
+	}
+	close(second)
+	over.Wait()
+}
+
+// crashedDelivery: a process is killed by its handler, and the event is delivered
+// again.
+func crashedDelivery(t *testing.T, pool *pgxpool.Pool, way handling, child string) {
+	if !runChild(t, pool, child) {
+		t.Error("the handler did not run")
+	}
+	must(t, way(t.Context(), pool, "k", handleK))
+}
+
+// TestFaultGroup: a key without the group has the second group handle nothing.
+func TestFaultGroup(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	_, err := pool.Exec(t.Context(), "CREATE TABLE mark (id text PRIMARY KEY)")
+	must(t, err)
+	for range 2 { // groups
+		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(t.Context(), naiveMark, "k")
+			if err != nil || tag.RowsAffected() == 0 {
+				return err
+			}
+			return handleK(t.Context(), tx)
+		}))
+	}
+	wantEffects(t, pool, "k", 1) // of two groups: TestGroups has two
+}
+
+// TestFaultAttempts: attempts that are counted in the handler's transaction are
+// rolled back with it, so that the event is tried for ever.
+func TestFaultAttempts(t *testing.T) {
+	t.Parallel()
+	const deliveries = 5
+	pool := database(t)
+	_, err := pool.Exec(t.Context(), "CREATE TABLE naive (id text PRIMARY KEY, attempts int); INSERT INTO naive VALUES ('k', 0)")
+	must(t, err)
+	tried := 0
+	for range deliveries {
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(t.Context(), "UPDATE naive SET attempts = attempts + 1 WHERE id = 'k' AND attempts < 3")
+			if err != nil || tag.RowsAffected() == 0 {
+				return err
+			}
+			tried++
+			return errHandler
+		})
+		if !errors.Is(err, errHandler) {
+			t.Fatal(err)
+		}
+	}
+	if tried != deliveries {
+		t.Errorf("the naive version tried %d of %d times, want all", tried, deliveries)
+	}
+
+	i := open(t, pool)
+	_, err = i.Store(t.Context(), inbox.Event{ID: "k", Type: "mail"})
+	must(t, err)
+	tried = 0
+	for range deliveries {
+		_, err := i.Round(t.Context(), quick(func(context.Context, pgx.Tx, inbox.Event) error { tried++; return errHandler }))
+		must(t, err)
+	}
+	if tried != 3 {
+		t.Errorf("Work tried %d times, want 3", tried)
+	}
+}

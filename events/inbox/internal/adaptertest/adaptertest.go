@@ -1,0 +1,294 @@
+// Package adaptertest holds an adapter of the inbox to its promise: however an event
+// is delivered, and whatever its handler does, it has one effect, or it is a dead
+// letter.
+//
+// The suite knows no broker. Handlers that end their process do so in a child, which
+// is the adapter's test binary.
+package adaptertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/bloomfrontier/crawler/events/inbox"
+)
+
+// An Adapter is what is tested.
+type Adapter struct {
+	// Serve handles what the broker at address delivers until ctx ends. It gives an
+	// event so many attempts, and a handler Timeout.
+	Serve func(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, attempts int) error
+	// Open makes a broker that has no events yet.
+	Open func(t *testing.T) Broker
+	// Limits says that the adapter limits attempts, and LimitsKills that it does so
+	// for a handler that ends its process.
+	Limits, LimitsKills bool
+}
+
+// Timeout is the time that handlers have in the suite.
+const Timeout = 3 * time.Second
+
+// A Broker delivers events at least once.
+type Broker interface {
+	// Address is where Serve finds the broker, or the broker finds Serve.
+	Address() string
+	// Send has document, a CloudEvent, delivered so many times. It does not wait for
+	// deliveries. In parallel means that no delivery waits for another.
+	Send(t *testing.T, document []byte, copies int, parallel bool)
+	// Settled reports whether all that was sent is acknowledged, or given up.
+	Settled(t *testing.T) bool
+}
+
+// Run tests an adapter with the Postgres server at dsn.
+func Run(t *testing.T, dsn string, a Adapter) {
+	for _, test := range []struct {
+		name  string
+		fault string
+		run   func(w *world)
+	}{
+		{"Once", "", func(w *world) { w.send(1, false) }},
+		{"TenInARow", "", func(w *world) { w.send(10, false) }},
+		{"TenInParallel", "", func(w *world) { w.send(10, true) }},
+		{"AfterRestart", "", func(w *world) { w.send(1, false); w.serve(1000); w.send(1, false) }},
+		{"HandlerFails", "fails", func(w *world) { w.send(2, true) }},
+		{"HandlerPanics", "panics", func(w *world) { w.send(2, true) }},
+		{"HandlerHangs", "hangs", func(w *world) { w.send(2, true) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, dsn, a, test.fault)
+			test.run(w)
+			w.serve(1000)
+			w.want(1, 0)
+		})
+	}
+	t.Run("HandlerKillsItsProcess", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, dsn, a, "kills")
+		w.send(2, true)
+		if killed := w.serveChildren(1000); killed < faulty {
+			t.Errorf("%d processes were killed, want %d", killed, faulty)
+		}
+		w.want(1, 0)
+	})
+	t.Run("PermanentError", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, dsn, a, "permanent")
+		w.send(2, false)
+		w.serve(1000)
+		w.want(0, 1)
+	})
+	t.Run("DatabaseAway", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, dsn, a, "")
+		w.exec("ALTER TABLE " + w.schema + ".seen RENAME TO away")
+		w.send(1, false)
+		w.during(2, func() {
+			w.until("failed deliveries", func() bool { return w.failed.Load() >= 3 })
+			w.exec("ALTER TABLE " + w.schema + ".away RENAME TO seen")
+		})
+		w.want(1, 0)
+	})
+	if a.Limits {
+		t.Run("AttemptsUsedUp", func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, dsn, a, "always fails")
+			w.send(1, false)
+			w.serve(3)
+			w.want(0, 1)
+			if n := w.count("SELECT max(n) FROM attempt"); n != 3 {
+				t.Errorf("%d attempts, want 3", n)
+			}
+		})
+	}
+	if a.LimitsKills {
+		t.Run("KillsUsedUp", func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, dsn, a, "always kills")
+			w.send(1, false)
+			if killed := w.serveChildren(3); killed != 3 {
+				t.Errorf("%d processes were killed, want 3", killed)
+			}
+			w.want(0, 1)
+		})
+	}
+}
+
+// faulty is how many attempts of a handler go wrong before one succeeds.
+const faulty = 2
+
+// handler returns the handler of a test: it writes the effect, and then does what
+// fault says, in the first attempts or always.
+func handler(pool *pgxpool.Pool, fault string) inbox.Handler {
+	return func(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
+		attempt := 0
+		err := pool.QueryRow(ctx, `INSERT INTO attempt (id, n) VALUES ($1, 1)
+			ON CONFLICT (id) DO UPDATE SET n = attempt.n + 1 RETURNING n`, e.ID).Scan(&attempt)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO effect (id) VALUES ($1)", e.ID); err != nil {
+			return err
+		}
+		switch {
+		case fault == "permanent":
+			return inbox.ErrPermanent
+		case fault == "always fails", fault == "fails" && attempt <= faulty:
+			return errors.New("the handler fails")
+		case fault == "panics" && attempt <= faulty:
+			panic("the handler panics")
+		case fault == "hangs" && attempt == 1:
+			<-ctx.Done()
+			return ctx.Err()
+		case fault == "always kills", fault == "kills" && attempt <= faulty:
+			die()
+		}
+		return nil
+	}
+}
+
+// world is a database, a broker and what is sent.
+type world struct {
+	*testing.T
+	adapter     Adapter
+	broker      Broker
+	fault       string
+	dsn, schema string
+	pool        *pgxpool.Pool
+	failed      atomic.Int64 // calls of the inbox
+}
+
+var schemas atomic.Int32
+
+func newWorld(t *testing.T, dsn string, a Adapter, fault string) *world {
+	t.Helper()
+	w := &world{T: t, adapter: a, fault: fault, schema: fmt.Sprint("test", schemas.Add(1))}
+	w.dsn = dsn + "&pool_max_conns=12&search_path=" + w.schema
+	pool, err := pgxpool.New(t.Context(), w.dsn)
+	w.must(err)
+	t.Cleanup(pool.Close)
+	w.pool = pool
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	_, err = inbox.Migrate(t.Context(), db, w.schema+".")
+	w.must(err)
+	w.exec("CREATE TABLE effect (id text); CREATE TABLE attempt (id text PRIMARY KEY, n int)")
+	w.broker = a.Open(t)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) exec(statement string) {
+	w.Helper()
+	_, err := w.pool.Exec(w.Context(), statement)
+	w.must(err)
+}
+
+func (w *world) count(query string) (n int) {
+	w.Helper()
+	w.must(w.pool.QueryRow(w.Context(), query).Scan(&n))
+	return n
+}
+
+func (w *world) send(copies int, parallel bool) {
+	w.broker.Send(w.T, []byte(`{"specversion":"1.0","source":"urn:test","id":"k","type":"page.done","data":{}}`), copies, parallel)
+}
+
+// until returns when holds does.
+func (w *world) until(what string, holds func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatalf("no %s after two minutes", what)
+		}
+	}
+}
+
+// serve serves in this process until the broker is settled.
+func (w *world) serve(attempts int) { w.Helper(); w.during(attempts, func() {}) }
+
+// during serves, calls f, and ends when the broker is settled.
+func (w *world) during(attempts int, f func()) {
+	w.Helper()
+	box := open(w.Context(), w.T, w.pool, w.schema, w)
+	ctx, stop := context.WithCancel(w.Context())
+	defer stop()
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := w.adapter.Serve(ctx, w.broker.Address(), box, handler(w.pool, w.fault), attempts); err != nil {
+			w.Errorf("Serve: %v", err)
+		}
+	})
+	f()
+	w.until("settled broker", func() bool { return w.broker.Settled(w.T) })
+	stop()
+	served.Wait()
+}
+
+// want checks the effects, and the dead letters.
+func (w *world) want(effects, dead int) {
+	w.Helper()
+	if n := w.count("SELECT count(*) FROM effect"); n != effects {
+		w.Errorf("%d effects, want %d", n, effects)
+	}
+	if n := w.count("SELECT count(*) FROM stored WHERE dead IS NOT NULL"); n != dead {
+		w.Errorf("%d dead letters, want %d", n, dead)
+	}
+}
+
+// Handled implements inbox.Metrics.
+func (w *world) Handled(outcome inbox.Outcome, _ time.Duration) {
+	if outcome == inbox.OutcomeFailed {
+		w.failed.Add(1)
+	}
+}
+
+// Swept implements inbox.Metrics.
+func (w *world) Swept(int, time.Duration) {}
+
+// CacheFailed implements inbox.Metrics.
+func (w *world) CacheFailed(error) {}
+
+func open(ctx context.Context, t *testing.T, pool *pgxpool.Pool, schema string, metrics inbox.Metrics) *inbox.Inbox {
+	t.Helper()
+	box, err := inbox.Open(ctx, inbox.Config{DB: pool, Group: "test", Prefix: schema + ".", Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+// Open returns an inbox of its own in the database at dsn, for further tests of an
+// adapter.
+func Open(t *testing.T, dsn string) *inbox.Inbox {
+	t.Helper()
+	w := newWorld(t, dsn, Adapter{Open: func(*testing.T) Broker { return nil }}, "")
+	return open(t.Context(), t, w.pool, w.schema, nil)
+}
+
+// Slow returns a handler that takes so long.
+func Slow(d time.Duration) inbox.Handler {
+	return func(ctx context.Context, _ pgx.Tx, _ inbox.Event) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			return nil
+		}
+	}
+}

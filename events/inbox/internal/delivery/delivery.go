@@ -1,0 +1,126 @@
+// Package delivery hands one delivery of an event to an inbox and says what its
+// broker should be told. The adapters share it.
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/events/inbox"
+)
+
+// Outcome says what a delivery came to.
+type Outcome int
+
+const (
+	Handled     Outcome = iota + 1 // now or before: the broker can forget the event
+	Failed                         // the handler failed, and a later attempt may succeed
+	Final                          // the event is a dead letter now
+	Unavailable                    // the inbox failed before the handler ran, or could not keep the event
+)
+
+// Target is where deliveries go.
+type Target struct {
+	Inbox    *inbox.Inbox
+	Handle   inbox.Handler // nil: events are stored
+	Timeout  time.Duration // of one attempt
+	Attempts int           // of an event; 0: no limit
+}
+
+// Deliver makes an attempt with an event, or makes a dead letter of it: after its last
+// attempt, if no attempt can succeed, or if its message is unreadable. Where names the
+// message, and is the dead letter's id if there is none. The error is nil if the event
+// is Handled.
+func (t Target) Deliver(ctx context.Context, e inbox.Event, unreadable error, where string, attempt int) (Outcome, error) {
+	outcome, err := Final, unreadable
+	switch limited := t.Attempts > 0; {
+	case unreadable != nil:
+	case limited && attempt > t.Attempts: // the process ended during each of them
+		err = fmt.Errorf("inbox: none of %d attempts came to an end", t.Attempts)
+	default:
+		if outcome, err = t.try(ctx, e); outcome == Failed && limited && attempt == t.Attempts {
+			outcome = Final
+		}
+	}
+	if outcome == Final {
+		e.Attempt = attempt
+		if lost := t.bury(ctx, e, where, err); lost != nil {
+			return Unavailable, fmt.Errorf("%w; it could not become a dead letter: %w", err, lost)
+		}
+	}
+	return outcome, err
+}
+
+// try makes one attempt.
+func (t Target) try(ctx context.Context, e inbox.Event) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	ran := false
+	var err error
+	if t.Handle == nil {
+		_, err = t.Inbox.Store(ctx, e)
+	} else {
+		_, err = t.Inbox.Once(ctx, e.ID, func(ctx context.Context, tx pgx.Tx) error {
+			ran = true
+			return t.Handle(ctx, tx, e)
+		})
+	}
+	switch {
+	case err == nil:
+		return Handled, nil
+	case errors.Is(err, inbox.ErrPermanent), errors.Is(err, inbox.ErrInvalid):
+		return Final, err
+	case ran:
+		return Failed, err
+	}
+	return Unavailable, err
+}
+
+// bury makes a dead letter of an event, or of a message that is no event.
+func (t Target) bury(ctx context.Context, e inbox.Event, where string, reason error) error {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	_, err := t.Inbox.Bury(ctx, e, reason)
+	if errors.Is(err, inbox.ErrInvalid) {
+		_, err = t.Inbox.Bury(ctx, inbox.Event{ID: where, Type: "invalid", Data: e.Data, Attempt: e.Attempt}, reason)
+	}
+	return err
+}
+
+// Check returns what is wrong with the settings that all adapters have.
+func Check(box *inbox.Inbox, numbers map[string]int64) error {
+	var errs []error
+	if box == nil {
+		errs = append(errs, errors.New("inbox: Config.Inbox is nil"))
+	}
+	for name, number := range numbers {
+		if number < 0 {
+			errs = append(errs, fmt.Errorf("inbox: Config.%s is negative, want 0 or more", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Backoff is the pause after an attempt: first, doubled with each further one, at
+// most a minute unless first is longer.
+func Backoff(first time.Duration, attempt int) time.Duration {
+	longest := max(first, time.Minute)
+	for ; attempt > 1 && first < longest; attempt-- {
+		first *= 2
+	}
+	return min(first, longest)
+}
+
+// Sleep returns after d, or when ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,97 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/bloomfrontier/crawler/events/inbox"
+	"github.com/bloomfrontier/crawler/events/inbox/kafka"
+)
+
+// TestTransact: a consumer of committed records sees one result of each record,
+// although process fails in the middle of a batch, and sessions end in each batch.
+func TestTransact(t *testing.T) {
+	t.Parallel()
+	const records = 50
+	addr := cluster(t)
+	b := open(t, addr, "in")
+	for i := range records {
+		b.Send(t, fmt.Appendf(nil, "%d", i), 1, i%2 == 0)
+	}
+	var calls atomic.Int32
+	fault := errors.New("process fails")
+	process := func(_ context.Context, record *kgo.Record) ([]*kgo.Record, error) {
+		result := []*kgo.Record{{Topic: "out", Value: record.Value}}
+		if n := calls.Add(1); n%20 == 0 && n <= 60 {
+			return result, fault // behind results that were produced before
+		}
+		return result, nil
+	}
+	for failures := 0; !b.Settled(t); failures++ {
+		session, err := kgo.NewGroupTransactSession(append(options(addr, "in"),
+			kgo.TransactionalID(fmt.Sprint("t", failures)), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- kafka.Transact(ctx, session, process) }()
+		for err = nil; err == nil && !b.Settled(t); {
+			select {
+			case err = <-over:
+				if !errors.Is(err, fault) {
+					t.Fatalf("Transact: %v", err)
+				}
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		cancel()
+		if err == nil {
+			must(t, <-over)
+		}
+		session.Close()
+	}
+	if calls.Load() == records {
+		t.Error("no batch was repeated")
+	}
+	if counts := consume(t, addr, "out", records); len(counts) != records {
+		t.Errorf("%d results, want %d", len(counts), records)
+	}
+}
+
+// consume counts the committed records of a topic by their values: it reads on until
+// it has so many, and then for a second, in which no other may come.
+func consume(t *testing.T, addr, topic string, records int) map[string]int {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	must(t, err)
+	defer client.Close()
+	counts, total := map[string]int{}, 0
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		ctx, cancel := context.WithDeadline(t.Context(), deadline)
+		client.PollFetches(ctx).EachRecord(func(record *kgo.Record) {
+			if counts[string(record.Value)]++; counts[string(record.Value)] > 1 {
+				t.Errorf("result %s came %d times", record.Value, counts[string(record.Value)])
+			}
+			if total++; total == records {
+				deadline = time.Now().Add(time.Second)
+			}
+		})
+		cancel()
+	}
+	return counts
+}
+
+// TestOptions: a client that would lose or repeat records is refused.
+func TestOptions(t *testing.T) {
+	client, err := kgo.NewClient(kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"))
+	must(t, err)
+	defer client.Close()
+	if err := kafka.Run(t.Context(), client, kafka.Config{Inbox: new(inbox.Inbox)}); err == nil {
+		t.Error("a client that commits by itself was accepted")
+	}
+}

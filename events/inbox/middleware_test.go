@@ -1,0 +1,70 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/bloomfrontier/crawler/events/inbox"
+)
+
+// TestMiddleware: a handler below it runs once per event, and writes in the
+// transaction of the mark.
+func TestMiddleware(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	type order struct{ id string }
+	noKey := errors.New("no key")
+	once := inbox.Middleware(open(t, pool), func(o order) (string, error) {
+		if o.id == "" {
+			return "", noKey
+		}
+		return o.id, nil
+	})
+	calls := 0
+	handle := once(func(ctx context.Context, o order) error {
+		if err := effect(ctx, inbox.Tx(ctx), o.id); err != nil {
+			return err
+		}
+		if calls++; calls == 1 {
+			return errHandler
+		}
+		return nil
+	})
+	if err := handle(t.Context(), order{"k"}); !errors.Is(err, errHandler) {
+		t.Errorf("the handler failed, and its caller got %v", err)
+	}
+	for range 3 {
+		must(t, handle(t.Context(), order{"k"}))
+	}
+	wantEffects(t, pool, "k", 1)
+	if calls != 2 {
+		t.Errorf("%d calls, want 2", calls)
+	}
+	if err := handle(t.Context(), order{}); !errors.Is(err, noKey) {
+		t.Errorf("without a key: %v", err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("Tx outside of a handler did not panic")
+		}
+	}()
+	inbox.Tx(t.Context())
+}
+
+func TestCloudEvent(t *testing.T) {
+	const document = `{"specversion":"1.0","source":"urn:crawler:1","id":"0a-3","type":"page.done","data":{"url":"http://a/"}}`
+	e, err := inbox.CloudEvent([]byte(document))
+	if err != nil || e.ID != "urn:crawler:1 0a-3" || e.Type != "page.done" || string(e.Data) != document {
+		t.Errorf("CloudEvent = %+v, %v", e, err)
+	}
+	for _, document := range []string{
+		``, `[]`, `{}`, `{"specversion":"0.3","source":"s","id":"i","type":"t"}`, `{"specversion":"1.0","source":"s","id":"i"}`,
+		`{"specversion":"1.0","source":"s","id":"","type":"t"}`, `{"specversion":"1.0","source":"a b","id":"i","type":"t"}`,
+		`{"specversion":"1.0","source":"s","id":7,"type":"t"}`, `{"specversion":"1.0","source":"s","id":"\u0000","type":"t"}`,
+	} {
+		if e, err := inbox.CloudEvent([]byte(document)); !errors.Is(err, inbox.ErrInvalid) {
+			t.Errorf("CloudEvent(%s) = %+v, %v; want ErrInvalid", document, e, err)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+)
+
+// migrations are in order; a later one is added behind. They name tables as
+// "inbox.seen".
+var migrations = []string{inboxMigration}
+
+//go:embed migrations/00001_inbox.sql
+var inboxMigration string
+
+const schemaVersion = 1
+
+// Migrate brings the tables of prefix up to date and returns their version. It makes
+// the schema if it is missing. An empty prefix means "inbox.". Of several callers
+// one does it and the others wait. db needs two connections; with a pool of pgx, it
+// is stdlib.OpenDBFromPool(pool).
+func Migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err error) {
+	prefix = cmp.Or(prefix, "inbox.")
+	if err := checkPrefix(prefix); err != nil {
+		return 0, err
+	}
+	if version, err = migrate(ctx, db, prefix); err != nil {
+		return 0, fmt.Errorf("inbox: migrate %q: %w", prefix, err)
+	}
+	if version > schemaVersion {
+		return version, fmt.Errorf("%w: %q has version %d, this program knows %d: use a newer one",
+			ErrSchema, prefix, version, schemaVersion)
+	}
+	return version, nil
+}
+
+// migrate works under a lock that ends with its connection.
+func migrate(ctx context.Context, db *sql.DB, prefix string) (version int64, err error) {
+	lock, err := db.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	const key = "hashtextextended('inbox ' || $1, 0)"
+	if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_lock("+key+")", prefix); err != nil {
+		return 0, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_, unlock := lock.ExecContext(ctx, "SELECT pg_advisory_unlock("+key+")", prefix)
+		err = errors.Join(err, unlock)
+	}()
+	schema, _, _ := strings.Cut(prefix, ".")
+	var exists bool
+	if err := lock.QueryRowContext(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists); err != nil {
+		return 0, err
+	}
+	if !exists {
+		if _, err := lock.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+			return 0, err
+		}
+	}
+	var steps []*goose.Migration
+	for n, text := range migrations {
+		steps = append(steps, goose.NewGoMigration(int64(n+1), &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, withPrefix(text, prefix))
+			return err
+		}}, nil))
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, nil, goose.WithGoMigrations(steps...),
+		goose.WithTableName(prefix+"migration"), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return 0, err
+	}
+	return provider.GetDBVersion(ctx)
+}

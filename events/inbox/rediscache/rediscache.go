@@ -1,0 +1,102 @@
+// Package rediscache remembers in Redis which events an inbox has handled, so that
+// repeats are answered without Postgres.
+//
+// The inbox tells it of an event only after the commit. A Redis that is flushed,
+// evicts keys or is away changes speed only: Postgres decides then. It must not be
+// older than its database is, though: if the database is restored from a backup, or
+// a replica that misses commits takes its place, flush Redis, or it has events
+// skipped whose effects are gone.
+package rediscache
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/bloomfrontier/crawler/events/inbox"
+)
+
+// Config says which Redis is used. Redis must be set.
+type Config struct {
+	// Redis are the options of a client. The timeouts and retries of the cache take
+	// the place of theirs.
+	Redis *redis.UniversalOptions
+	// Prefix begins all keys; empty means "inbox:". Inboxes in several databases may
+	// share a prefix.
+	Prefix string
+	// Timeout bounds each command; 0 means 50 ms.
+	Timeout time.Duration
+	// Pause is how long Redis is not asked after an error; 0 means 1 s.
+	Pause time.Duration
+}
+
+// Cache is an inbox.Cache. It is safe for concurrent use.
+type Cache struct {
+	client  redis.UniversalClient
+	cfg     Config
+	resumes atomic.Int64 // until when Redis is not asked, as UnixNano
+}
+
+var _ inbox.Cache = (*Cache)(nil)
+
+// New returns a cache, without connecting: a Redis that is away is no error. The
+// caller calls Close.
+func New(cfg Config) (*Cache, error) {
+	if cfg.Redis == nil || cfg.Timeout < 0 || cfg.Pause < 0 {
+		return nil, errors.New("rediscache: want Config.Redis, and a Timeout and Pause of 0 or more")
+	}
+	cfg.Prefix = cmp.Or(cfg.Prefix, "inbox:")
+	cfg.Timeout, cfg.Pause = cmp.Or(cfg.Timeout, 50*time.Millisecond), cmp.Or(cfg.Pause, time.Second)
+	options := *cfg.Redis
+	options.ContextTimeoutEnabled, options.MaxRetries, options.DisableIdentity = true, -1, true
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = cfg.Timeout, cfg.Timeout, cfg.Timeout
+	options.PoolTimeout, options.DialerRetries = cfg.Timeout, 1
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &Cache{client: redis.NewUniversalClient(&options), cfg: cfg}, nil
+}
+
+// Close closes the connections.
+func (c *Cache) Close() error { return c.client.Close() }
+
+// Contains implements inbox.Cache. During the pause after an error it returns false.
+func (c *Cache) Contains(ctx context.Context, key string) (known bool, err error) {
+	err = c.ask(ctx, func(ctx context.Context) error {
+		n, err := c.client.Exists(ctx, c.cfg.Prefix+key).Result()
+		known = n == 1
+		return err
+	})
+	return known, err
+}
+
+// Add implements inbox.Cache. During the pause after an error it does nothing.
+func (c *Cache) Add(ctx context.Context, key string, ttl time.Duration) error {
+	if ttl < time.Millisecond {
+		return nil
+	}
+	return c.ask(ctx, func(ctx context.Context) error {
+		return c.client.Set(ctx, c.cfg.Prefix+key, "", ttl).Err()
+	})
+}
+
+// ask runs a command, unless Redis failed a moment ago.
+func (c *Cache) ask(ctx context.Context, command func(context.Context) error) error {
+	if time.Now().UnixNano() < c.resumes.Load() {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	err := command(bounded)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() == nil {
+		c.resumes.Store(time.Now().Add(c.cfg.Pause).UnixNano())
+	}
+	return fmt.Errorf("rediscache: %w", err)
+}

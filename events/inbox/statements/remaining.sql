@@ -1,0 +1,5 @@
+-- remaining.sql: how many microseconds a mark is still good for; null: for ever.
+-- $1  group   $2  id   $3  time, null for the server's
+SELECT (extract(epoch FROM expires - coalesce($3::timestamptz, now())) * 1000000)::bigint
+FROM inbox.seen
+WHERE grp = $1 AND id = $2 AND (expires IS NULL OR expires > coalesce($3, now()));

@@ -1,0 +1,19 @@
+-- sweep.sql: delete some expired marks of all groups, oldest first; how many, and when the first and the
+-- last of them expired.
+-- $1  how many at most   $2  time, null for the server's   $3  where to begin, null for the oldest
+-- Marks that another transaction renews just now are left alone. $3 is where the last batch ended: without it the
+-- index is read from its beginning each time, past all that was deleted before.
+WITH deleted AS (
+	DELETE FROM inbox.seen
+	WHERE ctid = ANY (ARRAY(
+		SELECT ctid
+		FROM inbox.seen
+		WHERE expires <= coalesce($2::timestamptz, now()) AND expires >= coalesce($3::timestamptz, '-infinity')
+		ORDER BY expires
+		LIMIT $1
+		FOR UPDATE SKIP LOCKED
+	))
+	RETURNING expires
+)
+SELECT count(*), (extract(epoch FROM coalesce($2, now()) - min(expires)) * 1000000)::bigint, max(expires)
+FROM deleted;

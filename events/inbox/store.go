@@ -1,0 +1,151 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Event is what Store keeps until a handler of Work has succeeded with it.
+type Event struct {
+	ID   string // as for Once
+	Type string // selects the handler
+	Data []byte // the event as it was received; the inbox does not read it
+
+	// Stored and Attempt are set by the inbox.
+	Stored  time.Time // when Store kept it
+	Attempt int       // 1 for the first attempt
+}
+
+// Store keeps an event to be handled by Work, in any process, and returns Done.
+// The broker may be acknowledged then. It returns Duplicate if the group has
+// handled or stored an event of this id within the window.
+//
+// The window begins with Store. An event that is still pending, or a dead letter,
+// is a Duplicate even behind its window.
+func (i *Inbox) Store(ctx context.Context, e Event) (Result, error) {
+	return i.keep(ctx, e, OutcomeStored, nil, 0)
+}
+
+// Bury keeps an event as a dead letter, as Work does after the last attempt. It is
+// for programs that call Once and count the deliveries in their broker. It returns
+// Duplicate if the group has handled or stored the event.
+func (i *Inbox) Bury(ctx context.Context, e Event, reason error) (Result, error) {
+	text := printable(reason)
+	return i.keep(ctx, e, OutcomeDead, &text, e.Attempt)
+}
+
+// keep stores an event: as a dead letter, if there is a reason.
+func (i *Inbox) keep(ctx context.Context, e Event, outcome Outcome, reason *string, attempts int) (result Result, err error) {
+	started := time.Now()
+	if err := errors.Join(checkID(e.ID), checkText("type", e.Type)); err != nil {
+		return 0, err
+	}
+	if i.cached(ctx, e.ID) {
+		i.count(OutcomeCached, started)
+		return Duplicate, nil
+	}
+	if e.Data == nil {
+		e.Data = []byte{}
+	}
+	var kept bool
+	err = i.cfg.DB.QueryRow(ctx, i.sql.store, i.cfg.Group, e.ID, e.Type, e.Data, i.window(), i.clock(), reason, attempts).Scan(&kept)
+	result, err = markedOr(err, pgx.ErrNoRows)
+	i.count(outcomeOf(result, outcome, err), started)
+	if err != nil {
+		return 0, fmt.Errorf("inbox: keep event %q of group %q: %w", e.ID, i.cfg.Group, err)
+	}
+	i.remember(ctx, e.ID, result, started)
+	select {
+	case i.wake <- struct{}{}:
+	default:
+	}
+	return result, nil
+}
+
+// printable returns the text of an error as Postgres can store it, at most 4 KiB.
+func printable(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), 4096)], "?"), "\x00", "?")
+}
+
+// A DeadLetter is an event that no worker tries any more.
+type DeadLetter struct {
+	Event  Event
+	Reason string    // why the last attempt failed
+	At     time.Time // when it became a dead letter
+}
+
+// Dead returns at most limit dead letters of the group, oldest first.
+func (i *Inbox) Dead(ctx context.Context, limit int) ([]DeadLetter, error) {
+	rows, err := i.cfg.DB.Query(ctx, i.sql.dead, i.cfg.Group, limit)
+	if err != nil {
+		return nil, fmt.Errorf("inbox: dead letters of group %q: %w", i.cfg.Group, err)
+	}
+	letters, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d DeadLetter, err error) {
+		e := &d.Event
+		err = row.Scan(&e.ID, &e.Type, &e.Data, &e.Stored, &e.Attempt, &d.At, &d.Reason)
+		return d, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inbox: dead letters of group %q: %w", i.cfg.Group, err)
+	}
+	return letters, nil
+}
+
+// Retry makes dead letters pending again, as if they had just been stored, and
+// returns how many. Without ids it retries all of the group.
+func (i *Inbox) Retry(ctx context.Context, ids ...string) (int, error) {
+	return i.change(ctx, "retry", i.sql.retry, ids, i.clock())
+}
+
+// Discard deletes dead letters and returns how many. Without ids it discards all of
+// the group. A repeat of a discarded event is still a Duplicate, until its window
+// ends.
+func (i *Inbox) Discard(ctx context.Context, ids ...string) (int, error) {
+	return i.change(ctx, "discard", i.sql.discard, ids)
+}
+
+func (i *Inbox) change(ctx context.Context, what, statement string, ids []string, more ...any) (int, error) {
+	if ids == nil {
+		ids = []string{}
+	}
+	tag, err := i.cfg.DB.Exec(ctx, statement, append([]any{i.cfg.Group, ids}, more...)...)
+	if err != nil {
+		return 0, fmt.Errorf("inbox: %s dead letters of group %q: %w", what, i.cfg.Group, err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// Stats is how much a group has stored.
+type Stats struct {
+	Pending  int64         // events that wait for a handler, or are being handled
+	Dead     int64         // dead letters
+	Oldest   time.Time     // when the oldest pending event was stored; zero if there is none
+	SweepLag time.Duration // how long the oldest expired mark of any group has waited for Sweep
+}
+
+// Stats counts the stored events of the group. It reads all of them.
+func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	var oldest *time.Time
+	var lag *int64
+	err := i.cfg.DB.QueryRow(ctx, i.sql.stats, i.cfg.Group, i.clock()).Scan(&s.Pending, &s.Dead, &oldest, &lag)
+	if err != nil {
+		return Stats{}, fmt.Errorf("inbox: count events of group %q: %w", i.cfg.Group, err)
+	}
+	if oldest != nil {
+		s.Oldest = *oldest
+	}
+	if lag != nil {
+		s.SweepLag = time.Duration(*lag) * time.Microsecond
+	}
+	return s, nil
+}

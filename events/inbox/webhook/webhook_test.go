@@ -1,0 +1,233 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/events/inbox"
+	"github.com/bloomfrontier/crawler/events/inbox/internal/adaptertest"
+	"github.com/bloomfrontier/crawler/events/inbox/webhook"
+	"github.com/bloomfrontier/crawler/events/signature"
+)
+
+var secret = []byte("secret")
+
+func TestMain(m *testing.M) { adaptertest.Main(m, adaptertest.Adapter{Serve: serve}) }
+
+func TestAdapter(t *testing.T) {
+	postgres := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"max_connections": "300"}})
+	t.Run("Suite", func(t *testing.T) {
+		t.Parallel()
+		adaptertest.Run(t, postgres.DSN(), adaptertest.Adapter{Serve: serve, Open: open})
+	})
+	t.Run("Answers", func(t *testing.T) {
+		t.Parallel()
+		testAnswers(t, adaptertest.Open(t, postgres.DSN()))
+	})
+}
+
+// serve listens at address. When it ends, requests under way are finished.
+func serve(ctx context.Context, address string, box *inbox.Inbox, handle inbox.Handler, _ int) error {
+	handler, err := webhook.New(webhook.Config{Inbox: box, Secrets: [][]byte{secret}, Handle: handle, Timeout: adaptertest.Timeout})
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Addr: address, Handler: handler}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		_ = server.Shutdown(context.WithoutCancel(ctx))
+	})
+	defer stop()
+	if err := server.ListenAndServe(); err != http.ErrServerClosed {
+		return err
+	}
+	<-ended
+	return nil
+}
+
+// broker is a sender that repeats each request until it is answered with 200.
+type broker struct {
+	address string
+	open    atomic.Int32 // requests without that answer
+	sending sync.WaitGroup
+}
+
+func open(t *testing.T) adaptertest.Broker {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, listener.Close())
+	b := &broker{address: listener.Addr().String()}
+	t.Cleanup(b.sending.Wait)
+	return b
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *broker) Address() string { return b.address }
+
+func (b *broker) Send(t *testing.T, document []byte, copies int, parallel bool) {
+	b.open.Add(int32(copies))
+	senders := 1
+	if parallel {
+		senders = copies
+	}
+	for range senders {
+		b.sending.Go(func() {
+			for range copies / senders {
+				for b.post(t, document) != http.StatusOK {
+					if t.Context().Err() != nil {
+						return
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+				b.open.Add(-1)
+			}
+		})
+	}
+}
+
+// post returns the status of one request, 0 if there was no answer.
+func (b *broker) post(t *testing.T, document []byte) int {
+	answer, err := http.DefaultClient.Do(signed(t, "http://"+b.address, document))
+	if err != nil {
+		return 0
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
+}
+
+func (b *broker) Settled(*testing.T) bool { return b.open.Load() == 0 }
+
+// signed is a request as our relay sends it.
+func signed(t *testing.T, url string, body []byte) *http.Request {
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+	}
+	request.Header.Set("Content-Type", "application/cloudevents+json")
+	signature.Sign(request.Header, secret, "k", time.Now(), body)
+	return request
+}
+
+// testAnswers: each fault of a request or a handler has its status, and no handler
+// runs for a request that is not signed.
+func testAnswers(t *testing.T, box *inbox.Inbox) {
+	document := func(id string) []byte {
+		return fmt.Appendf(nil, `{"specversion":"1.0","source":"urn:test","id":%q,"type":"x"}`, id)
+	}
+	handled := map[string]int{}
+	handler, err := webhook.New(webhook.Config{
+		Inbox: box, Secrets: [][]byte{[]byte("old"), secret}, MaxBytes: 1000,
+		Handle: func(_ context.Context, _ pgx.Tx, e inbox.Event) error {
+			handled[e.ID]++
+			switch e.ID {
+			case "urn:test fails":
+				return fmt.Errorf("not now")
+			case "urn:test refused":
+				return fmt.Errorf("never: %w", inbox.ErrPermanent)
+			}
+			return nil
+		},
+	})
+	must(t, err)
+	batch := func(ids ...string) []byte {
+		var all []json.RawMessage
+		for _, id := range ids {
+			all = append(all, document(id))
+		}
+		body, err := json.Marshal(all)
+		must(t, err)
+		return body
+	}
+	for _, test := range []struct {
+		name   string
+		body   []byte
+		change func(r *http.Request)
+		status int
+		runs   map[string]int // handlers that ran so far
+	}{
+		{"an event", document("a"), nil, 200, map[string]int{"urn:test a": 1}},
+		{"its repeat", document("a"), nil, 200, map[string]int{"urn:test a": 1}},
+		{"no signature", document("b"), func(r *http.Request) { r.Header.Del(signature.HeaderSignature) }, 401, nil},
+		{"another secret", document("b"), func(r *http.Request) {
+			signature.Sign(r.Header, []byte("other"), "b", time.Now(), document("b"))
+		}, 401, nil},
+		{"the old secret", document("b"), func(r *http.Request) {
+			signature.Sign(r.Header, []byte("old"), "b", time.Now(), document("b"))
+		}, 200, map[string]int{"urn:test b": 1}},
+		{"a replay", document("c"), func(r *http.Request) {
+			signature.Sign(r.Header, secret, "c", time.Now().Add(-time.Hour), document("c"))
+		}, 401, nil},
+		{"another body", document("c"), func(r *http.Request) {
+			signature.Sign(r.Header, secret, "c", time.Now(), document("d"))
+		}, 401, nil},
+		{"GET", nil, func(r *http.Request) { r.Method = http.MethodGet }, 405, nil},
+		{"too large", document(strings.Repeat("x", 1000)), nil, 413, nil},
+		{"no CloudEvent", []byte(`{"id":"a"}`), nil, 400, nil},
+		{"a handler that fails", document("fails"), nil, 500, map[string]int{"urn:test fails": 1}},
+		{"a handler that refuses", document("refused"), nil, 200, map[string]int{"urn:test refused": 1}},
+		{"its repeat", document("refused"), nil, 200, map[string]int{"urn:test refused": 1}},
+		{"a batch", batch("a", "fails", "d"), func(r *http.Request) {
+			r.Header.Set("Content-Type", "application/cloudevents-batch+json; charset=UTF-8")
+		}, 500, map[string]int{"urn:test a": 1, "urn:test fails": 2, "urn:test d": 1}},
+		{"a batch that is none", document("a"), func(r *http.Request) {
+			r.Header.Set("Content-Type", "application/cloudevents-batch+json")
+		}, 400, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			request := signed(t, "/", test.body)
+			if test.change != nil {
+				test.change(request)
+			}
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			if answer.Code != test.status {
+				t.Errorf("status %d (%s), want %d", answer.Code, answer.Body, test.status)
+			}
+			for id, want := range test.runs {
+				if handled[id] != want {
+					t.Errorf("the handler ran %d times for %q, want %d", handled[id], id, want)
+				}
+			}
+		})
+	}
+	if handled["urn:test c"] > 0 {
+		t.Error("the handler ran for a request whose signature is not valid")
+	}
+}
+
+// TestConfig: a handler that would accept every request is not made by accident.
+func TestConfig(t *testing.T) {
+	for _, cfg := range []webhook.Config{
+		{Inbox: new(inbox.Inbox)}, {Inbox: new(inbox.Inbox), Secrets: [][]byte{{}}},
+		{Inbox: new(inbox.Inbox), Secrets: [][]byte{secret}, Unsigned: true}, {Unsigned: true},
+		{Inbox: new(inbox.Inbox), Unsigned: true, MaxBytes: -1},
+	} {
+		if _, err := webhook.New(cfg); err == nil {
+			t.Errorf("%+v was accepted", cfg)
+		}
+	}
+	if _, err := webhook.New(webhook.Config{Inbox: new(inbox.Inbox), Unsigned: true}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,270 @@
+package inbox_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/bloomfrontier/crawler/events/inbox"
+)
+
+// A counter is Metrics that keep what they are told.
+type counter struct {
+	mu       sync.Mutex
+	outcomes map[inbox.Outcome]int
+	swept    int
+	lag      time.Duration // the longest
+	failures int           // of the cache
+}
+
+func (c *counter) Handled(outcome inbox.Outcome, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outcomes == nil {
+		c.outcomes = make(map[inbox.Outcome]int)
+	}
+	c.outcomes[outcome]++
+}
+
+func (c *counter) Swept(deleted int, lag time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.swept, c.lag = c.swept+deleted, max(c.lag, lag)
+}
+
+func (c *counter) CacheFailed(error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures++
+}
+
+func (c *counter) want(t *testing.T, outcome inbox.Outcome, n int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outcomes[outcome] != n {
+		t.Errorf("metrics count %d times %q, want %d", c.outcomes[outcome], outcome, n)
+	}
+}
+
+// withClock returns an inbox with a window, a clock that starts in 2030, and metrics.
+func withClock(t testing.TB, pool *pgxpool.Pool, window time.Duration) (*inbox.Inbox, *time.Time, *counter) {
+	t.Helper()
+	now, metrics := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), new(counter)
+	i := open(t, pool, func(c *inbox.Config) { c.Window, c.Metrics = window, metrics })
+	i.SetClock(func() time.Time { return now })
+	return i, &now, metrics
+}
+
+// TestWindow: an event is a duplicate until its window ends, and not any more from
+// then on, whether its mark was swept or not.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	for _, swept := range []bool{false, true} {
+		pool := database(t)
+		i, now, metrics := withClock(t, pool, time.Hour)
+		deliver(t, i, inbox.Done)
+		*now = now.Add(time.Hour - time.Microsecond)
+		if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
+			t.Errorf("SweepOnce within the window is %d (%v), want 0", n, err)
+		}
+		deliver(t, i, inbox.Duplicate)
+		*now = now.Add(time.Microsecond)
+		if swept {
+			*now = now.Add(time.Minute)
+			if stats, err := i.Stats(t.Context()); err != nil || stats.SweepLag != time.Minute {
+				t.Errorf("Stats is %+v (%v), want a lag of 1m", stats, err)
+			}
+			if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 1 || err != nil {
+				t.Errorf("SweepOnce is %d (%v), want 1", n, err)
+			}
+			if metrics.swept != 1 || metrics.lag != time.Minute {
+				t.Errorf("metrics: %d swept with a lag of %v, want 1 of 1m", metrics.swept, metrics.lag)
+			}
+		}
+		deliver(t, i, inbox.Done)
+		deliver(t, i, inbox.Duplicate)
+		metrics.want(t, inbox.OutcomeDone, 2)
+		metrics.want(t, inbox.OutcomeDuplicate, 2)
+	}
+}
+
+// TestExpiredRace: of ten deliveries behind the window one runs.
+func TestExpiredRace(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	i, now, _ := withClock(t, pool, time.Hour)
+	deliver(t, i, inbox.Done)
+	*now = now.Add(2 * time.Hour)
+	tenInParallel(t, i)
+	wantEffects(t, pool, "k", 2)
+}
+
+// TestForever: such marks are never swept. Stored events are duplicates while they
+// are stored, whatever their window.
+func TestForever(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	i, now, _ := withClock(t, pool, inbox.Forever)
+	deliver(t, i, inbox.Done)
+	*now = now.AddDate(200, 0, 0)
+	if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
+		t.Errorf("SweepOnce is %d (%v), want 0", n, err)
+	}
+	deliver(t, i, inbox.Duplicate)
+
+	pool = database(t)
+	i, now, _ = withClock(t, pool, time.Hour)
+	store(t, i, inbox.Done)
+	*now = now.Add(2 * time.Hour)
+	store(t, i, inbox.Duplicate)
+}
+
+// TestSweepBatches: all that has expired is deleted, in batches, and nothing else.
+func TestSweepBatches(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	i, now, metrics := withClock(t, pool, time.Hour)
+	_, err := pool.Exec(t.Context(), `INSERT INTO seen (grp, id, expires)
+		SELECT 'another', n, $1::timestamptz - n / 10 * interval '1 second' FROM generate_series(1, 1005) AS n`, *now)
+	must(t, err)
+	deliver(t, i, inbox.Done)
+	n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{Batch: 100, Share: 1})
+	if n != 1005 || err != nil || metrics.swept != n {
+		t.Errorf("SweepOnce is %d (%v), metrics say %d, want 1005", n, err, metrics.swept)
+	}
+	if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
+		t.Errorf("the second SweepOnce is %d (%v), want 0", n, err)
+	}
+	deliver(t, i, inbox.Duplicate)
+	if err := i.Sweep(t.Context(), inbox.SweepConfig{Share: 2}); err == nil {
+		t.Error("Sweep with a Share of 2 has no error")
+	}
+}
+
+// TestSweepWithLocked: a mark that a delivery renews just now does not hold up Sweep.
+func TestSweepWithLocked(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	i, now, _ := withClock(t, pool, time.Hour)
+	deliver(t, i, inbox.Done)
+	*now = now.Add(2 * time.Hour)
+	tx, err := pool.Begin(t.Context())
+	must(t, err)
+	result, err := i.Mark(t.Context(), tx, "k")
+	if result != inbox.Done || err != nil {
+		t.Errorf("Mark behind the window is %v (%v), want done", result, err)
+	}
+	if n, err := i.SweepOnce(t.Context(), inbox.SweepConfig{}); n != 0 || err != nil {
+		t.Errorf("SweepOnce is %d (%v), want 0: the mark is locked", n, err)
+	}
+	must(t, tx.Commit(t.Context()))
+	deliver(t, i, inbox.Duplicate)
+}
+
+// TestMigrate: of many callers one makes the tables, and a second call changes
+// nothing; prefixes are independent.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	mine := pool.Config().ConnConfig.RuntimeParams["search_path"]
+	for _, prefix := range []string{mine + "_b.", mine + ".other_"} {
+		cfg := inbox.Config{DB: pool, Group: "mail", Prefix: prefix}
+		if _, err := inbox.Open(t.Context(), cfg); !errors.Is(err, inbox.ErrSchema) {
+			t.Errorf("Open before Migrate is %v, want ErrSchema", err)
+		}
+		var over sync.WaitGroup
+		for range 4 {
+			over.Go(func() {
+				if version, err := inbox.Migrate(t.Context(), db, prefix); err != nil || version != 1 {
+					t.Errorf("Migrate of %q is %d (%v), want 1", prefix, version, err)
+				}
+			})
+		}
+		over.Wait()
+		deliver(t, open(t, pool, func(c *inbox.Config) { c.Prefix = prefix }), inbox.Done)
+	}
+	deliver(t, open(t, pool), inbox.Done)
+
+	_, err := pool.Exec(t.Context(), "INSERT INTO migration (version_id, is_applied) VALUES (2, true)")
+	must(t, err)
+	if _, err := inbox.Open(t.Context(), configOf(pool)); !errors.Is(err, inbox.ErrSchema) {
+		t.Errorf("Open of a newer schema is %v, want ErrSchema", err)
+	}
+	if _, err := inbox.Migrate(t.Context(), db, mine+"."); !errors.Is(err, inbox.ErrSchema) {
+		t.Errorf("Migrate of a newer schema is %v, want ErrSchema", err)
+	}
+	for _, prefix := range []string{"inbox", "Inbox.", "a.b.c", "a;b.", ".", "a.B"} {
+		if _, err := inbox.Migrate(t.Context(), db, prefix); err == nil {
+			t.Errorf("Migrate takes the prefix %q", prefix)
+		}
+	}
+}
+
+// TestConfig: all faults are reported at once.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	_, err := inbox.Open(t.Context(), inbox.Config{Group: "a b", Window: -1, CacheTTL: -1, Prefix: "x"})
+	for _, want := range []string{"DB", "Group", "Window", "CacheTTL", "prefix"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not name %s", err, want)
+		}
+	}
+}
+
+// TestStatements: the server understands each statement, and each file is one.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	conn, err := pool.Acquire(t.Context())
+	must(t, err)
+	defer conn.Release()
+	statements := inbox.Statements(configOf(pool).Prefix)
+	for n, text := range statements {
+		if _, err := conn.Conn().Prepare(t.Context(), fmt.Sprint("statement", n), text); err != nil {
+			t.Errorf("%v in:\n%s", err, text)
+		}
+	}
+	files, err := filepath.Glob("statements/*.sql")
+	must(t, err)
+	if len(files) != len(statements) {
+		t.Errorf("%d files, but %d statements", len(files), len(statements))
+	}
+}
+
+// TestPendingIndex: a worker finds the next event by an index of pending events alone,
+// past any number of dead letters, events of other types and events that are not due.
+func TestPendingIndex(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	i := open(t, pool)
+	store(t, i, inbox.Done)
+	_, err := pool.Exec(t.Context(), `INSERT INTO stored (grp, id, type, data, stored, due, dead)
+		SELECT 'mail', n, CASE WHEN n % 3 = 0 THEN 'mail.v2' ELSE 'mail' END, '', now(),
+			now() + CASE WHEN n % 3 = 1 THEN 1 ELSE -1 END * interval '1 hour', CASE WHEN n % 3 = 2 THEN now() END
+		FROM generate_series(1, 30000) AS n`)
+	must(t, err)
+	_, err = pool.Exec(t.Context(), "ANALYZE stored")
+	must(t, err)
+	rows, err := pool.Query(t.Context(), "EXPLAIN "+inbox.Claim(configOf(pool).Prefix), "mail", "mail", 3, 1, 1, nil, 1)
+	must(t, err)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	if text := strings.Join(plan, "\n"); !strings.Contains(text, "Index Scan using stored_grp_type_due_idx") || strings.Contains(text, "Sort") {
+		t.Errorf("a worker does not find events by the index of pending ones:\n%s", text)
+	}
+	if found, err := i.Round(t.Context(), quick(effectOf)); !found || err != nil {
+		t.Errorf("the event was not found (%v)", err)
+	}
+	wantEffects(t, pool, "k", 1)
+}

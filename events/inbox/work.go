@@ -1,0 +1,239 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Handler handles one event. What it writes through tx is committed together with
+// the end of the event, or not at all. It must return when ctx ends.
+type Handler func(ctx context.Context, tx pgx.Tx, e Event) error
+
+// WorkConfig says how Work handles stored events. Handlers must be set.
+type WorkConfig struct {
+	// Handlers are the handlers by the type of event. Events of other types wait
+	// until a worker that knows their type comes.
+	Handlers map[string]Handler
+	// Workers is how many events are handled at a time; 0 means 4. Each needs one
+	// connection of the DB.
+	Workers int
+	// Attempts is how many attempts an event has; 0 means 10.
+	Attempts int
+	// Backoff is the time between the first attempt and the second; 0 means 1 s. It
+	// doubles with each attempt up to MaxBackoff, where 0 means 1 hour. Up to a
+	// quarter is added at random.
+	Backoff, MaxBackoff time.Duration
+	// Timeout is after what time the context of a handler ends; 0 means 1 minute. An
+	// attempt whose process ended is repeated after the Timeout, or after the back-off
+	// if that is longer.
+	Timeout time.Duration
+	// Grace is how long handlers may run on when Work is told to end; 0 means 10 s.
+	Grace time.Duration
+	// Poll is how often the database is asked when no event is due; 0 means 1 s.
+	Poll time.Duration
+	// Logger is told of failed attempts; nil discards.
+	Logger *slog.Logger
+}
+
+// Work handles stored events until ctx ends. It returns nil when its workers have
+// ended, and an error only for a faulty cfg: if the database is away, it waits.
+// Several processes may work for one group.
+//
+// Each attempt is counted in a transaction of its own before the handler starts, so
+// that an event whose handler ends the process is not tried for ever. The handler's
+// writes and the removal of the event are a second transaction. An event whose
+// attempt failed is due again after the back-off. After the last attempt, or an error
+// that is ErrPermanent, it becomes a dead letter.
+//
+// An event that is being handled is locked. If a handler does not return when its
+// context ends, its worker and its event are stuck until the process ends.
+//
+// Events are tried in the order of their due times, with no order between workers.
+func (i *Inbox) Work(ctx context.Context, cfg WorkConfig) error {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	// Handlers outlive ctx by the grace.
+	handlers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var grace sync.WaitGroup
+	grace.Go(func() {
+		select {
+		case <-handlers.Done():
+		case <-ctx.Done():
+			sleep(handlers, cfg.Grace)
+			cancel(errors.New("inbox: the worker was told to end"))
+		}
+	})
+	var workers sync.WaitGroup
+	types := slices.Sorted(maps.Keys(cfg.Handlers))
+	for n := range cfg.Workers {
+		w := worker{i, cfg, slices.Concat(types[n%len(types):], types[:n%len(types)])}
+		workers.Go(func() { w.run(ctx, handlers) })
+	}
+	workers.Wait()
+	cancel(nil)
+	grace.Wait()
+	return nil
+}
+
+// withDefaults returns cfg with its defaults, or all its faults.
+func (c WorkConfig) withDefaults() (WorkConfig, error) {
+	var errs []error
+	if len(c.Handlers) == 0 {
+		errs = append(errs, errors.New("inbox: WorkConfig.Handlers is empty"))
+	}
+	for name, handler := range c.Handlers {
+		if err := checkText("type", name); err != nil || handler == nil {
+			errs = append(errs, fmt.Errorf("inbox: WorkConfig.Handlers[%q] is no handler of a type", name))
+		}
+	}
+	for _, number := range []struct {
+		name  string
+		value int64
+	}{
+		{"Workers", int64(c.Workers)}, {"Attempts", int64(c.Attempts)}, {"Backoff", int64(c.Backoff)},
+		{"MaxBackoff", int64(c.MaxBackoff)}, {"Timeout", int64(c.Timeout)}, {"Grace", int64(c.Grace)}, {"Poll", int64(c.Poll)},
+	} {
+		if number.value < 0 {
+			errs = append(errs, fmt.Errorf("inbox: WorkConfig.%s is negative, want 0 or more", number.name))
+		}
+	}
+	c.Workers, c.Attempts = cmp.Or(c.Workers, 4), cmp.Or(c.Attempts, 10)
+	c.Backoff, c.MaxBackoff = cmp.Or(c.Backoff, time.Second), cmp.Or(c.MaxBackoff, time.Hour)
+	c.Timeout, c.Grace = cmp.Or(c.Timeout, time.Minute), cmp.Or(c.Grace, 10*time.Second)
+	c.Poll = cmp.Or(c.Poll, time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	return c, errors.Join(errs...)
+}
+
+// A worker handles one event at a time.
+type worker struct {
+	inbox *Inbox
+	cfg   WorkConfig
+	types []string // in the order in which they are asked for
+}
+
+// run handles events until stop ends, under handlers.
+func (w worker) run(stop, handlers context.Context) {
+	for stop.Err() == nil {
+		if w.round(stop, handlers) {
+			continue
+		}
+		timer := time.NewTimer(w.cfg.Poll)
+		select {
+		case <-stop.Done():
+		case <-w.inbox.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// round handles one event of each type, so that a type with many events does not
+// hold up the others. It reports whether there was any.
+func (w worker) round(stop, handlers context.Context) (found bool) {
+	for _, kind := range w.types {
+		if stop.Err() != nil {
+			return false
+		}
+		e, dead, err := w.claim(stop, kind)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows) || stop.Err() != nil && err != nil:
+			continue
+		case err != nil:
+			w.cfg.Logger.LogAttrs(stop, slog.LevelWarn, "events cannot be claimed", slog.String("type", kind), slog.Any("err", err))
+			return false
+		}
+		found = true
+		if dead {
+			w.inbox.count(OutcomeDead, time.Now())
+			w.report(stop, e, dead, errors.New("its last attempt did not end"))
+			continue
+		}
+		w.handle(handlers, e)
+	}
+	return found
+}
+
+// claim begins the next attempt of an event. If dead, there is none left.
+func (w worker) claim(ctx context.Context, kind string) (e Event, dead bool, err error) {
+	e.Type = kind
+	err = w.inbox.cfg.DB.QueryRow(ctx, w.inbox.sql.claim, w.inbox.cfg.Group, kind, w.cfg.Attempts,
+		w.cfg.Backoff.Microseconds(), w.cfg.MaxBackoff.Microseconds(), w.inbox.clock(), w.cfg.Timeout.Microseconds()).
+		Scan(&e.ID, &e.Data, &e.Stored, &e.Attempt, &dead)
+	return e, dead, err
+}
+
+// errLost reports an event that another worker has claimed or ended since.
+var errLost = errors.New("inbox: the event is another worker's")
+
+// handle runs the handler of an event that was claimed.
+func (w worker) handle(handlers context.Context, e Event) {
+	started := time.Now()
+	ctx, cancel := context.WithTimeoutCause(handlers, w.cfg.Timeout,
+		fmt.Errorf("inbox: the handler took longer than %v", w.cfg.Timeout))
+	defer cancel()
+	err := w.inbox.inTransaction(ctx, func(tx pgx.Tx) error {
+		var locked bool
+		err := tx.QueryRow(ctx, w.inbox.sql.lock, w.inbox.cfg.Group, e.ID, e.Attempt).Scan(&locked)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errLost
+		}
+		if err != nil {
+			return fmt.Errorf("lock event %q: %w", e.ID, err)
+		}
+		if err := call(func() error { return w.cfg.Handlers[e.Type](ctx, handlersTx{tx}, e) }); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, w.inbox.sql.finish, w.inbox.cfg.Group, e.ID)
+		return err
+	})
+	switch {
+	case err == nil:
+		w.inbox.count(OutcomeDone, started)
+	case !errors.Is(err, errLost):
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		w.fail(context.WithoutCancel(handlers), e, started, err)
+	}
+}
+
+// fail notes a failed attempt. If that is impossible, the event is due again all the
+// same, after the back-off that claim set.
+func (w worker) fail(ctx context.Context, e Event, started time.Time, failure error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var dead bool
+	err := w.inbox.cfg.DB.QueryRow(ctx, w.inbox.sql.fail, w.inbox.cfg.Group, e.ID, e.Attempt, w.cfg.Attempts,
+		w.cfg.Backoff.Microseconds(), w.cfg.MaxBackoff.Microseconds(), w.inbox.clock(),
+		printable(failure), errors.Is(failure, ErrPermanent)).Scan(&dead)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no rows: the commit succeeded, or another worker took over
+		failure = fmt.Errorf("%w (and it cannot be noted: %w)", failure, err)
+	}
+	outcome := OutcomeFailed
+	if dead {
+		outcome = OutcomeDead
+	}
+	w.inbox.count(outcome, started)
+	w.report(ctx, e, dead, failure)
+}
+
+func (w worker) report(ctx context.Context, e Event, dead bool, err error) {
+	message := "attempt failed"
+	if dead {
+		message = "event is a dead letter"
+	}
+	w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, message, slog.String("group", w.inbox.cfg.Group), slog.String("id", e.ID),
+		slog.String("type", e.Type), slog.Int("attempt", e.Attempt), slog.Any("err", err))
+}

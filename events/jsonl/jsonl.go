@@ -1,0 +1,98 @@
+// Package jsonl delivers events as JSON lines to a writer, such as standard
+// output.
+//
+// It owns the lines. It does not open or close the writer.
+package jsonl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// Sink writes events, one in a line, in the order of their outbox. Each line has
+// the CloudEvents extension attribute cursor: the position behind the event. A
+// reader that has lost its place begins a relay of another name there.
+//
+// An event counts as acknowledged when it was written. After a write that failed
+// in the middle of a line, that line is ended and stays as it is.
+type Sink struct {
+	mu     sync.Mutex
+	w      io.Writer
+	broken bool // the last write ended in the middle of a line
+}
+
+var _ events.TransactionalSink = (*Sink)(nil)
+
+// New returns a sink that writes to w. Each call of w.Write has whole lines.
+func New(w io.Writer) *Sink { return &Sink{w: w} }
+
+// Send implements events.Sink.
+func (s *Sink) Send(_ context.Context, batch []events.Event) []error {
+	errs := make([]error, len(batch))
+	if err := s.write(batch); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// Committed implements events.TransactionalSink: a writer remembers no cursor, so
+// that the relay's Progress keeps it.
+func (s *Sink) Committed(context.Context, string) (cursor events.Cursor, known bool, err error) {
+	return "", false, nil
+}
+
+// Commit implements events.TransactionalSink, but for its promise: what was
+// written before an error is written again.
+func (s *Sink) Commit(_ context.Context, _ string, batch []events.Event, _ events.Cursor) error {
+	return s.write(batch)
+}
+
+// Close implements events.Sink.
+func (s *Sink) Close() error { return nil }
+
+func (s *Sink) write(batch []events.Event) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []byte
+	if s.broken {
+		lines = append(lines, '\n')
+	}
+	for i := range batch {
+		var err error
+		if lines, err = appendLine(lines, &batch[i]); err != nil {
+			return err
+		}
+	}
+	n, err := s.w.Write(lines)
+	if n > 0 {
+		s.broken = lines[n-1] != '\n'
+	}
+	if err != nil {
+		return fmt.Errorf("write %d events: %w", len(batch), err)
+	}
+	return nil
+}
+
+// appendLine appends the event's JSON with its cursor as the first attribute.
+func appendLine(b []byte, e *events.Event) ([]byte, error) {
+	cursor, err := json.Marshal(e.Cursor)
+	if err != nil {
+		return b, err
+	}
+	text, err := e.MarshalJSON()
+	if err != nil {
+		return b, err
+	}
+	b = append(append(b, `{"cursor":`...), cursor...)
+	return append(append(append(b, ','), text[len("{"):]...), '\n'), nil
+}

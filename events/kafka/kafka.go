@@ -1,0 +1,205 @@
+// Package kafka delivers events to a topic of Kafka, or of a broker that speaks
+// its protocol.
+//
+// It owns producers and what the brokers' answers mean. Without a transactional id
+// a crash of the relay can repeat events. With one, each transaction has events and
+// the relay's cursor, and consumers that read committed records see each event
+// once. When a delivery is tried again is the relay's matter.
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// Config says where events are produced. Brokers must be set.
+type Config struct {
+	Brokers []string // addresses, HOST:PORT, of some brokers
+	Topic   string   // empty means "crawler"
+	// Create has topics made that are missing: Topic with the brokers' own number of
+	// partitions and replicas, and the topic of cursors.
+	Create bool
+	// TransactionalID, if it is set, is that of one relay process alone. Another
+	// process with the same id ends its transactions.
+	TransactionalID string
+	// CursorTopic is the compacted topic of cursors, which only a relay with a
+	// TransactionalID has; empty means Topic and "-cursors".
+	CursorTopic string
+	TLS         *tls.Config   // nil: connections are not encrypted
+	User        *url.Userinfo // nil: none
+	// SASL is how User logs in: "plain", which needs TLS, "scram-sha-256" or
+	// "scram-sha-512", which is also what empty means.
+	SASL string
+	// Timeout bounds a transaction, or the time until an acknowledgement; 0 means
+	// 30 s.
+	Timeout time.Duration
+}
+
+// New returns a sink: an events.TransactionalSink if cfg has a TransactionalID. It
+// makes no connection. An error says what is wrong with cfg.
+func New(cfg Config) (events.Sink, error) {
+	cfg.Topic, cfg.Timeout = cmp.Or(cfg.Topic, "crawler"), cmp.Or(cfg.Timeout, 30*time.Second)
+	cfg.CursorTopic = cmp.Or(cfg.CursorTopic, cfg.Topic+"-cursors")
+	if cfg.Timeout < 0 {
+		return nil, fmt.Errorf("kafka: Timeout is %v, want 0 or more", cfg.Timeout)
+	}
+	c := &cluster{Config: cfg}
+	if err := c.options(); err != nil {
+		return nil, err
+	}
+	if cfg.TransactionalID != "" {
+		return &transactions{cluster: c, last: make(map[string]position), doubt: make(map[string]bool)}, nil
+	}
+	client, err := kgo.NewClient(c.opt...)
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	return &producer{cluster: c, client: client, pending: make(map[string]*delivery)}, nil
+}
+
+// cluster is what both kinds of sinks know of the brokers.
+type cluster struct {
+	Config
+	opt []kgo.Opt // of each client
+
+	mu     sync.Mutex
+	made   bool  // the topics are there
+	failed error // of the last attempt to connect; nil if that succeeded
+}
+
+// options checks the settings and makes the options of clients.
+func (c *cluster) options() error {
+	if len(c.Brokers) == 0 {
+		return errors.New("kafka: no broker is named")
+	}
+	for _, broker := range c.Brokers {
+		if _, _, err := net.SplitHostPort(broker); err != nil {
+			return fmt.Errorf("kafka: address of a broker: %w", err)
+		}
+	}
+	c.opt = []kgo.Opt{
+		kgo.SeedBrokers(c.Brokers...), kgo.ClientID("crawler-relay"), kgo.DefaultProduceTopic(c.Topic),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RetryBackoffFn(backoff), kgo.WithHooks(c),
+	}
+	if c.TLS != nil {
+		c.opt = append(c.opt, kgo.DialTLSConfig(c.TLS))
+	}
+	if c.User == nil {
+		return nil
+	}
+	password, _ := c.User.Password()
+	login := scram.Auth{User: c.User.Username(), Pass: password}
+	switch c.SASL {
+	case "plain":
+		if c.TLS == nil {
+			return errors.New("kafka: SASL plain without TLS shows the password to others: use TLS or scram-sha-512")
+		}
+		c.opt = append(c.opt, kgo.SASL(plain.Auth{User: login.User, Pass: login.Pass}.AsMechanism()))
+	case "scram-sha-256":
+		c.opt = append(c.opt, kgo.SASL(login.AsSha256Mechanism()))
+	case "", "scram-sha-512":
+		c.opt = append(c.opt, kgo.SASL(login.AsSha512Mechanism()))
+	default:
+		return fmt.Errorf("kafka: SASL is %q, want plain, scram-sha-256 or scram-sha-512", c.SASL)
+	}
+	return nil
+}
+
+// backoff is how long the client waits before its n-th attempt. The relay's own
+// pauses come on top, once the client has given up.
+func backoff(n int) time.Duration {
+	return min(100*time.Millisecond<<min(n, 10), 2*time.Second)
+}
+
+// OnBrokerConnect implements kgo.HookBrokerConnect: it keeps the reason why no
+// broker answers.
+func (c *cluster) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = err
+}
+
+// away returns the error of events that were not acknowledged because of err.
+func (c *cluster) away(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		err = fmt.Errorf("%w: %w", err, c.failed)
+	}
+	return &events.AwayError{Err: err}
+}
+
+// verdict returns what an error of producing means for the event.
+func (c *cluster) verdict(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return &events.RefusedError{Reason: fmt.Sprintf("the event is larger than topic %s allows (max.message.bytes), or than 1 MB", c.Topic)}
+	case errors.Is(err, kerr.InvalidRecord):
+		return &events.RefusedError{Reason: fmt.Sprintf("topic %s refuses the event: %v", c.Topic, err)}
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		err = fmt.Errorf("topic %s is missing: create it: %w", c.Topic, err)
+	}
+	return c.away(err)
+}
+
+// ensure makes the topics if that is asked for and was not done.
+func (c *cluster) ensure(ctx context.Context, client *kgo.Client) error {
+	c.mu.Lock()
+	made := c.made || !c.Create
+	c.mu.Unlock()
+	if made {
+		return nil
+	}
+	admin := kadm.NewClient(client)
+	if err := c.make(ctx, admin, c.Topic, -1, nil); err != nil {
+		return err
+	}
+	if c.TransactionalID != "" {
+		compact := "compact"
+		if err := c.make(ctx, admin, c.CursorTopic, 1, map[string]*string{"cleanup.policy": &compact}); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made = true
+	return nil
+}
+
+func (c *cluster) make(ctx context.Context, admin *kadm.Client, topic string, partitions int32, config map[string]*string) error {
+	_, err := admin.CreateTopic(ctx, partitions, -1, config, topic)
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return c.away(fmt.Errorf("make topic %s: %w", topic, err))
+	}
+	return nil
+}
+
+// record returns an event as a record. The key keeps the events of a host in one
+// partition, in order.
+func record(e *events.Event) (*kgo.Record, error) {
+	text, err := e.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return &kgo.Record{
+		Key: []byte(e.Host), Value: text,
+		Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte("application/cloudevents+json")}},
+	}, nil
+}

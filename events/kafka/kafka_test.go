@@ -1,0 +1,469 @@
+package kafka_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/servers/kfake"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
+	"github.com/bloomfrontier/crawler/events/kafka"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "run random tests with this seed")
+
+func TestMain(m *testing.M) {
+	kfake.Main()
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := *seedFlag
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed %d runs it again", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func open(t *testing.T, cfg kafka.Config) events.Sink {
+	t.Helper()
+	sink, err := kafka.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sink.Close() })
+	return sink
+}
+
+// consumed returns the events of a topic as a consumer of committed records sees
+// them: those of a partition in order.
+func consumed(t *testing.T, server *servers.KafkaServer, topic string) []events.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(server.Addr()), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	topics, err := kadm.NewClient(client).ListTopics(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(map[int32]bool) // partitions whose mark is not read yet
+	for partition := range topics[topic].Partitions {
+		mark := &kgo.Record{Topic: topic, Partition: partition, Value: []byte("mark")}
+		if err := client.ProduceSync(ctx, mark).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		left[partition] = true
+	}
+	var all []events.Event
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := errors.Join(fetches.Err(), ctx.Err()); err != nil {
+			t.Fatalf("%v; %v are left", err, left)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if string(r.Value) == "mark" {
+				delete(left, r.Partition)
+				return
+			}
+			var e events.Event
+			if err := json.Unmarshal(r.Value, &e); err != nil {
+				t.Fatal(err)
+			}
+			if string(r.Key) != e.Host || len(r.Headers) != 1 || string(r.Headers[0].Value) != "application/cloudevents+json" {
+				t.Errorf("event %s has key %s and headers %v", e.ID, r.Key, r.Headers)
+			}
+			all = append(all, e)
+		})
+	}
+	return all
+}
+
+func TestContract(t *testing.T) {
+	for _, id := range []string{"", "relay-1"} {
+		t.Run("id="+id, func(t *testing.T) {
+			eventstest.RunSink(t, func(t *testing.T) eventstest.SinkUnderTest {
+				server := kfake.Start(t, kfake.Options{})
+				return eventstest.SinkUnderTest{
+					Sink:     open(t, kafka.Config{Brokers: []string{server.Addr()}, Create: true, TransactionalID: id}),
+					Received: func() []events.Event { return consumed(t, server, "crawler") },
+				}
+			})
+		})
+	}
+}
+
+// check: got has each of the first events once, those of each host in order.
+func check(t *testing.T, got []events.Event, all, hosts int) {
+	t.Helper()
+	seen, last := make(map[string]bool), make(map[string]time.Time)
+	for _, e := range got {
+		if seen[e.ID] {
+			t.Errorf("event %s is there twice", e.ID)
+		}
+		if !e.Time.After(last[e.Host]) {
+			t.Errorf("event %s of %s stands behind a later one", e.ID, e.Host)
+		}
+		seen[e.ID], last[e.Host] = true, e.Time
+	}
+	for n := range all {
+		if e := eventstest.Event(n, hosts); !seen[e.ID] {
+			t.Errorf("event %d, %s, is missing", n, e.ID)
+		}
+	}
+}
+
+// between calls a function before each commit: between two transactions.
+type between struct {
+	events.TransactionalSink
+	call func()
+}
+
+func (s between) Commit(ctx context.Context, key string, batch []events.Event, cursor events.Cursor) error {
+	s.call()
+	return s.TransactionalSink.Commit(ctx, key, batch, cursor)
+}
+
+// plain tells a test of each call of Send.
+type plain struct {
+	events.Sink
+	called chan<- struct{}
+}
+
+func (s plain) Send(ctx context.Context, batch []events.Event) []error {
+	select {
+	case s.called <- struct{}{}:
+	default:
+	}
+	return s.Sink.Send(ctx, batch)
+}
+
+// TestKilledBroker: through a broker that is killed again and again every event
+// arrives once, and the events of each host in order.
+func TestKilledBroker(t *testing.T) {
+	const all, hosts, kills = 2000, 20, 3
+	random := newRandom(t)
+	server := kfake.Start(t, kfake.Options{})
+	outbox := filled(all, hosts)
+	sink := open(t, kafka.Config{Brokers: []string{server.Addr()}, Create: true, Timeout: 2 * time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	called, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- events.Run(ctx, events.Config{
+			Name: "r", Outbox: outbox, Sink: plain{sink, called}, Progress: new(eventstest.Progress), Outstanding: 50,
+		}, true)
+	}()
+	for range kills {
+		await(called, done, 1+random.IntN(10))
+		restart(t, server)
+	}
+	if err := <-done; err != nil || ctx.Err() != nil {
+		t.Fatal(err, ctx.Err())
+	}
+	check(t, consumed(t, server, "crawler"), all, hosts)
+}
+
+func filled(all, hosts int) *eventstest.Outbox {
+	outbox := new(eventstest.Outbox)
+	for n := range all {
+		outbox.Append(eventstest.Event(n, hosts))
+	}
+	return outbox
+}
+
+func restart(t *testing.T, server *servers.KafkaServer) {
+	t.Helper()
+	if err := errors.Join(server.Kill(), server.Restart()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKilledTransactions: the relay ends in the middle of transactions and forgets
+// its cursor, the broker is killed between transactions, and yet who reads
+// committed records sees every event once and in order.
+//
+// The broker is not killed in the middle of a transaction: kfake then aborts it
+// without the mark in the log that a Kafka broker writes, and consumers skip all
+// that the producer writes later.
+func TestKilledTransactions(t *testing.T) {
+	const all, hosts, lives = 1500, 20, 8
+	random := newRandom(t)
+	server := kfake.Start(t, kfake.Options{})
+	outbox := filled(all, hosts)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	kills := 0
+	for life := range lives {
+		sink, err := kafka.New(kafka.Config{
+			Brokers: []string{server.Addr()}, Create: true, TransactionalID: "relay-1", Timeout: 10 * time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, stop := context.WithCancel(ctx)
+		commits, kill, end := 0, random.IntN(8), 1+random.IntN(12)
+		later := time.Duration(random.IntN(5000)) * time.Microsecond
+		call := func() {
+			if commits++; commits == kill {
+				kills++
+				restart(t, server)
+			}
+			if commits == end && life < lives-1 {
+				time.AfterFunc(later, stop) // anywhere in a transaction, or behind it
+			}
+		}
+		err = events.Run(run, events.Config{
+			Name: "r", Outbox: outbox, Sink: between{sink.(events.TransactionalSink), call},
+			Progress: new(eventstest.Progress), Outstanding: 10,
+		}, true)
+		stop()
+		if err := errors.Join(err, sink.Close()); err != nil || ctx.Err() != nil {
+			t.Fatal(err, ctx.Err())
+		}
+	}
+	t.Logf("the broker was killed %d times", kills)
+	check(t, consumed(t, server, "crawler"), all, hosts)
+}
+
+// await returns after n calls, or when the relay has ended.
+func await(called <-chan struct{}, done chan error, n int) {
+	for range n {
+		select {
+		case <-called:
+		case err := <-done:
+			done <- err
+			return
+		}
+	}
+}
+
+// TestCommitInDoubt: commits whose caller leaves at any moment of them are repeated,
+// and yet each event is there once.
+func TestCommitInDoubt(t *testing.T) {
+	const all = 60
+	server := kfake.Start(t, kfake.Options{})
+	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true, TransactionalID: "relay-1", Timeout: 20 * time.Second}
+	sink := open(t, cfg).(events.TransactionalSink)
+	if _, known, err := sink.Committed(t.Context(), "r"); err != nil || known {
+		t.Fatalf("Committed of a new key: %v, %v", known, err)
+	}
+	commit := func(ctx context.Context, n int) error {
+		return sink.Commit(ctx, "r", []events.Event{eventstest.Event(n, 1)}, events.Cursor(strconv.Itoa(n+1)))
+	}
+	takes := time.Duration(0) // a commit
+	left := 0
+	for n := range all {
+		if n%2 == 0 {
+			begun := time.Now()
+			if err := commit(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			takes = time.Since(begun)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), takes*time.Duration(n)/all)
+		err := commit(ctx, n)
+		for cancel(); err != nil; err = commit(t.Context(), n) {
+			left++
+		}
+	}
+	t.Logf("%d commits failed", left)
+	check(t, consumed(t, server, "crawler"), all, 1)
+	if at, known, err := sink.Committed(t.Context(), "r"); at != events.Cursor(strconv.Itoa(all)) || !known || err != nil {
+		t.Errorf("Committed is %q, %v, %v", at, known, err)
+	}
+	if at, known, err := sink.Committed(t.Context(), "other"); known || err != nil {
+		t.Errorf("Committed of another key is %q, %v, %v", at, known, err)
+	}
+}
+
+// TestMoved: a relay whose cursor another process has moved commits nothing more.
+func TestMoved(t *testing.T) {
+	server := kfake.Start(t, kfake.Options{})
+	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true, TransactionalID: "relay-1", Timeout: 20 * time.Second}
+	first, second := open(t, cfg).(events.TransactionalSink), open(t, cfg).(events.TransactionalSink)
+	commit := func(sink events.TransactionalSink, n int, cursor events.Cursor) error {
+		return sink.Commit(t.Context(), "r", []events.Event{eventstest.Event(n, 1)}, cursor)
+	}
+	if _, _, err := first.Committed(t.Context(), "r"); err != nil {
+		t.Fatal(err)
+	}
+	if err := commit(first, 0, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if at, _, err := second.Committed(t.Context(), "r"); err != nil || at != "1" {
+		t.Fatalf("Committed is %q, %v", at, err)
+	}
+	if err := commit(second, 1, "2"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		err := commit(first, 1, "2b")
+		if _, away := errors.AsType[*events.AwayError](err); !away {
+			t.Fatalf("the first relay commits: %v", err)
+		}
+		if n == 0 && !strings.Contains(err.Error(), `another process uses the transactional id "relay-1": give each process its own`) {
+			t.Errorf("the first relay says %v", err)
+		}
+	}
+	if err := commit(first, 1, "2b"); err == nil || !strings.Contains(err.Error(), "another process has moved") {
+		t.Errorf("the first relay says %v", err)
+	}
+	if got := len(consumed(t, server, "crawler")); got != 2 {
+		t.Errorf("the topic has %d events, want 2", got)
+	}
+}
+
+// TestRefused: an event that is too large is refused for good, alone.
+func TestRefused(t *testing.T) {
+	server := kfake.Start(t, kfake.Options{})
+	batch := []events.Event{eventstest.Event(0, 2), eventstest.Event(1, 2)}
+	batch[1].Data = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
+	cfg := kafka.Config{Brokers: []string{server.Addr()}, Create: true}
+	errs := open(t, cfg).Send(t.Context(), batch)
+	if _, refused := errors.AsType[*events.RefusedError](errs[1]); !refused || errs[0] != nil {
+		t.Errorf("%v, want only the second event refused", errs)
+	}
+	cfg.TransactionalID, cfg.Topic = "relay-1", "t"
+	sink := open(t, cfg).(events.TransactionalSink)
+	err := sink.Commit(t.Context(), "r", batch, "2")
+	if _, refused := errors.AsType[*events.RefusedError](err); !refused {
+		t.Errorf("%v, want a refused transaction", err)
+	}
+	if err := sink.Commit(t.Context(), "r", batch[:1], "1"); err != nil {
+		t.Error(err)
+	}
+	if got := consumed(t, server, "t"); len(got) != 1 || got[0].ID != batch[0].ID {
+		t.Errorf("the topic has %v", eventstest.IDs(got))
+	}
+}
+
+// TestAway: a broker that is down, and topics that are missing, are waited for.
+func TestAway(t *testing.T) {
+	server := kfake.Start(t, kfake.Options{})
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	batch := []events.Event{eventstest.Event(0, 1)}
+	cfg := kafka.Config{Brokers: []string{server.Addr()}, Timeout: 500 * time.Millisecond}
+	sink := open(t, cfg)
+	expect := func(err error, want string) {
+		t.Helper()
+		if _, away := errors.AsType[*events.AwayError](err); !away || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an AwayError with %q", err, want)
+		}
+	}
+	expect(sink.Send(t.Context(), batch)[0], "connection refused")
+	cfg.TransactionalID = "relay-1"
+	transactional := open(t, cfg).(events.TransactionalSink)
+	_, _, err := transactional.Committed(t.Context(), "r")
+	expect(err, "connection refused")
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Create, cfg.Timeout = true, time.Minute
+	if _, known, err := open(t, cfg).(events.TransactionalSink).Committed(t.Context(), "r"); known || err != nil {
+		t.Fatal(known, err)
+	}
+	for ends := time.Now().Add(time.Minute); sink.Send(t.Context(), batch)[0] != nil; {
+		if time.Now().After(ends) {
+			t.Fatal("the event does not arrive")
+		}
+	}
+	if got := consumed(t, server, "crawler"); len(got) != 1 {
+		t.Errorf("the topic has %d events, want 1", len(got))
+	}
+}
+
+func TestMissingTopic(t *testing.T) {
+	server := kfake.Start(t, kfake.Options{})
+	sink := open(t, kafka.Config{Brokers: []string{server.Addr()}})
+	err := sink.Send(t.Context(), []events.Event{eventstest.Event(0, 1)})[0]
+	if _, away := errors.AsType[*events.AwayError](err); !away || !strings.Contains(err.Error(), "topic crawler is missing: create it") {
+		t.Error(err)
+	}
+}
+
+// TestStopped: the error of an event that was under way when the relay was stopped
+// says why the brokers did not take it.
+func TestStopped(t *testing.T) {
+	server := kfake.Start(t, kfake.Options{})
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	time.AfterFunc(time.Second, func() { stop(errors.New("terminated signal received")) })
+	err := open(t, kafka.Config{Brokers: []string{server.Addr()}}).Send(ctx, []events.Event{eventstest.Event(0, 1)})[0]
+	if err == nil || strings.Contains(err.Error(), "signal") || !strings.Contains(err.Error(), "connection refused") {
+		t.Error(err)
+	}
+}
+
+// TestConnections: brokers with TLS and passwords take events of clients that trust
+// them and log in, by each method, and of no others.
+func TestConnections(t *testing.T) {
+	batch, user := []events.Event{eventstest.Event(0, 1)}, url.UserPassword("relay", "s3cret")
+	for name, tc := range map[string]struct {
+		server kfake.Options
+		cfg    kafka.Config
+		away   string // what the error says; empty: the event is taken
+	}{
+		"scram":        {kfake.Options{Password: "s3cret"}, kafka.Config{User: user, SASL: "scram-sha-256"}, ""},
+		"wrong":        {kfake.Options{Password: "s3cret"}, kafka.Config{User: url.UserPassword("relay", "wr0ng")}, "make topic crawler: "},
+		"tls":          {kfake.Options{TLS: true}, kafka.Config{TLS: kfake.Trust()}, ""},
+		"not trusted":  {kfake.Options{TLS: true}, kafka.Config{TLS: new(tls.Config)}, "certificate signed by unknown authority"},
+		"plain":        {kfake.Options{TLS: true, Password: "s3cret"}, kafka.Config{TLS: kfake.Trust(), User: user, SASL: "plain"}, ""},
+		"wrong plain":  {kfake.Options{TLS: true, Password: "s3cret"}, kafka.Config{TLS: kfake.Trust(), User: url.UserPassword("relay", "wr0ng"), SASL: "plain"}, "make topic crawler: "},
+		"scram by tls": {kfake.Options{TLS: true, Password: "s3cret"}, kafka.Config{TLS: kfake.Trust(), User: user}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := tc.cfg
+			cfg.Brokers, cfg.Create, cfg.Timeout = []string{kfake.Start(t, tc.server).Addr()}, true, 20*time.Second
+			if tc.away != "" {
+				cfg.Timeout = time.Second
+			}
+			err := open(t, cfg).Send(t.Context(), batch)[0]
+			_, away := errors.AsType[*events.AwayError](err)
+			if away != (tc.away != "") || away && (!strings.Contains(err.Error(), tc.away) || strings.Contains(err.Error(), "wr0ng")) {
+				t.Errorf("%v, want %q, and no password", err, tc.away)
+			}
+		})
+	}
+}
+
+func TestNew(t *testing.T) {
+	user := url.UserPassword("relay", "s3cret")
+	for want, cfg := range map[string]kafka.Config{
+		"no broker is named": {},
+		"missing port":       {Brokers: []string{"127.0.0.1"}},
+		"SASL plain without": {Brokers: []string{"127.0.0.1:1"}, User: user, SASL: "plain"},
+		`SASL is "gssapi"`:   {Brokers: []string{"127.0.0.1:1"}, User: user, SASL: "gssapi"},
+		"Timeout is -1s":     {Brokers: []string{"127.0.0.1:1"}, Timeout: -time.Second},
+	} {
+		if _, err := kafka.New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

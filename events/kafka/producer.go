@@ -1,0 +1,101 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// errNoAnswer reports events that the brokers did not answer in time.
+var errNoAnswer = errors.New("no acknowledgement in time")
+
+// producer is a sink without transactions. Its client is idempotent: what it sends
+// again because an answer was lost is not stored twice.
+type producer struct {
+	*cluster
+	client *kgo.Client
+
+	mu      sync.Mutex
+	pending map[string]*delivery // by the event's source and id
+}
+
+var _ events.Sink = (*producer)(nil)
+
+// delivery is a record in the client's hands. It stays there when Send has given
+// it up, because only the client knows the record as a repeat; the next Send of the
+// event waits for it again.
+type delivery struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// Send implements events.Sink.
+func (p *producer) Send(ctx context.Context, batch []events.Event) []error {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, errNoAnswer)
+	defer cancel()
+	errs := make([]error, len(batch))
+	if err := p.ensure(ctx, p.client); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	deliveries := make([]*delivery, len(batch))
+	for i := range batch {
+		deliveries[i], errs[i] = p.produce(&batch[i])
+	}
+	for i, d := range deliveries {
+		if d == nil {
+			continue
+		}
+		select {
+		case <-d.done:
+			errs[i] = p.verdict(d.err)
+			p.forget(&batch[i])
+		case <-ctx.Done():
+			errs[i] = p.away(errNoAnswer)
+		}
+	}
+	return errs
+}
+
+func key(e *events.Event) string { return e.Source + " " + e.ID }
+
+// produce hands an event to the client, unless the client has it.
+func (p *producer) produce(e *events.Event) (*delivery, error) {
+	r, err := record(e)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	d, known := p.pending[key(e)]
+	if !known {
+		d = &delivery{done: make(chan struct{})}
+		p.pending[key(e)] = d
+	}
+	p.mu.Unlock()
+	if !known {
+		// The record must outlive this call of Send, and its context.
+		p.client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
+			d.err = err
+			close(d.done)
+		})
+	}
+	return d, nil
+}
+
+func (p *producer) forget(e *events.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pending, key(e))
+}
+
+// Close implements events.Sink. It does not wait for records that were given up.
+func (p *producer) Close() error {
+	p.client.Close()
+	return nil
+}

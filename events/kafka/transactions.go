@@ -1,0 +1,182 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// errMoved reports that the cursor is not where this relay left it.
+var errMoved = errors.New("another process has moved this relay's cursor: end one of them")
+
+// transactions is a sink whose every transaction has events and a cursor.
+//
+// A transaction that failed may have been committed all the same. Then the client
+// is given up; the next one ends what is open under the transactional id, and the
+// topic of cursors tells what was committed.
+type transactions struct {
+	*cluster
+
+	turn   sync.Mutex  // one transaction at a time
+	client *kgo.Client // nil: to be opened
+	last   map[string]position
+	doubt  map[string]bool // keys whose last transaction failed
+}
+
+var _ events.TransactionalSink = (*transactions)(nil)
+
+// Send implements events.Sink, in a transaction without a cursor.
+func (t *transactions) Send(ctx context.Context, batch []events.Event) []error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	err := t.transact(ctx, batch)
+	errs := make([]error, len(batch))
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+// Committed implements events.TransactionalSink.
+func (t *transactions) Committed(ctx context.Context, key string) (events.Cursor, bool, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	at, err := t.look(ctx, key)
+	if err != nil {
+		return "", false, err
+	}
+	t.last[key] = at
+	delete(t.doubt, key)
+	return at.cursor, at.known, nil
+}
+
+// Commit implements events.TransactionalSink.
+func (t *transactions) Commit(ctx context.Context, key string, batch []events.Event, cursor events.Cursor) error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if t.doubt[key] {
+		at, err := t.look(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case at == position{cursor, true}:
+			t.last[key] = at
+			delete(t.doubt, key)
+			return nil
+		case at != t.last[key]:
+			return &events.AwayError{Err: errMoved}
+		}
+		delete(t.doubt, key)
+	}
+	note := &kgo.Record{Topic: t.CursorTopic, Key: []byte(key), Value: []byte(cursor)}
+	if err := t.transact(ctx, batch, note); err != nil {
+		t.doubt[key] = true
+		return err
+	}
+	t.last[key] = position{cursor, true}
+	return nil
+}
+
+// Close implements events.Sink.
+func (t *transactions) Close() error {
+	t.drop()
+	return nil
+}
+
+// open returns a client that no older one of the transactional id can disturb.
+func (t *transactions) open(ctx context.Context) (*kgo.Client, error) {
+	if t.client != nil {
+		return t.client, nil
+	}
+	opt := append([]kgo.Opt{kgo.TransactionalID(t.TransactionalID), kgo.TransactionTimeout(t.Timeout + 10*time.Second)}, t.opt...)
+	client, err := kgo.NewClient(opt...)
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	if err := t.ensure(ctx, client); err != nil {
+		client.Close()
+		return nil, err
+	}
+	if _, _, err := client.ProducerID(ctx); err != nil {
+		client.Close()
+		return nil, t.away(fmt.Errorf("begin as transactional id %q: %w", t.TransactionalID, err))
+	}
+	t.client = client
+	return client, nil
+}
+
+// drop gives up the client, with what it has under way.
+func (t *transactions) drop() {
+	if t.client != nil {
+		t.client.Close()
+		t.client = nil
+	}
+}
+
+// transact commits a transaction. After an error the client is given up.
+func (t *transactions) transact(ctx context.Context, batch []events.Event, notes ...*kgo.Record) error {
+	records := notes
+	for i := range batch {
+		r, err := record(&batch[i])
+		if err != nil {
+			return err
+		}
+		records = append(records, r)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, errNoAnswer)
+	defer cancel()
+	client, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.BeginTransaction(); err != nil {
+		t.drop()
+		return t.away(err)
+	}
+	if err := produce(ctx, client, records); err != nil {
+		t.drop()
+		return t.verdict(t.explain(err))
+	}
+	if err := client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		t.drop()
+		return t.away(fmt.Errorf("commit: %w", t.explain(err)))
+	}
+	return nil
+}
+
+// explain adds to the error of a client that another one with its transactional id
+// has replaced what to do about it.
+func (t *transactions) explain(err error) error {
+	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
+		return fmt.Errorf("another process uses the transactional id %q: give each process its own: %w", t.TransactionalID, err)
+	}
+	return err
+}
+
+// produce returns nil when the brokers have all records. When ctx ends, it closes
+// the client: that has no other way to give up a record that may have been stored.
+func produce(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		client.Close()
+		close(closed)
+	})
+	results := client.ProduceSync(context.WithoutCancel(ctx), records...)
+	if !stop() {
+		<-closed
+		return errNoAnswer
+	}
+	for _, r := range results { // the one that says the most
+		if errors.Is(r.Err, kerr.MessageTooLarge) || errors.Is(r.Err, kerr.RecordListTooLarge) || errors.Is(r.Err, kerr.InvalidRecord) {
+			return r.Err
+		}
+	}
+	return results.FirstErr()
+}

@@ -1,0 +1,217 @@
+// Package nats delivers events to a stream of NATS JetStream.
+//
+// It owns the connection and what the server's answers mean. Each message has the
+// event's id as its Nats-Msg-Id, by which the stream leaves out repeats within its
+// duplicate window. When a delivery is tried again is the relay's matter.
+package nats
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"sync"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bloomfrontier/crawler/events"
+)
+
+// Config says where events are published. Servers must be set.
+type Config struct {
+	Servers []string      // addresses, HOST:PORT, of one server or several of a cluster
+	User    *url.Userinfo // nil: none
+	// Stream is the stream's name; empty means "crawler". The subject of an event
+	// is the stream's name, a dot and the event's type, as in crawler.page.done.
+	Stream string
+	// Create has the stream made, with the subjects STREAM.>, when it is missing.
+	// One that is there stays as it is.
+	Create bool
+	// Window is how long a stream that is made recognizes repeats; 0 means 1 h.
+	Window time.Duration
+	// CredentialsFile has the user's token and key, as nsc writes them; empty: none.
+	CredentialsFile string
+	TLS             *tls.Config // nil: the connection is not encrypted unless the server asks for it
+	// Outstanding is how many messages may wait for their acknowledgement; 0 means
+	// 256.
+	Outstanding int
+	Timeout     time.Duration // until an acknowledgement; 0 means 30 s
+}
+
+// Sink publishes events to one stream. It is safe for concurrent use.
+type Sink struct {
+	cfg    Config
+	conn   *client.Conn
+	stream jetstream.JetStream
+
+	mu     sync.Mutex
+	made   bool  // the stream was there, or was made
+	failed error // of the last attempt to connect
+}
+
+var _ events.Sink = (*Sink)(nil)
+
+var validStream = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// New returns a sink. It returns also while no server answers, and goes on trying
+// to connect. An error says what is wrong with cfg.
+func New(cfg Config) (*Sink, error) {
+	cfg.Stream, cfg.Window = cmp.Or(cfg.Stream, "crawler"), cmp.Or(cfg.Window, time.Hour)
+	cfg.Outstanding, cfg.Timeout = cmp.Or(cfg.Outstanding, 256), cmp.Or(cfg.Timeout, 30*time.Second)
+	switch {
+	case len(cfg.Servers) == 0:
+		return nil, errors.New("nats: no server is named")
+	case !validStream.MatchString(cfg.Stream):
+		return nil, fmt.Errorf("nats: the stream's name is %q, want letters, digits, dashes and underscores", cfg.Stream)
+	case cfg.Window < 0 || cfg.Outstanding < 0 || cfg.Timeout < 0:
+		return nil, fmt.Errorf("nats: Window is %v, Outstanding %d, Timeout %v, want 0 or more", cfg.Window, cfg.Outstanding, cfg.Timeout)
+	}
+	opt := client.GetDefaultOptions()
+	opt.Name, opt.Timeout, opt.PingInterval = "crawler relay", 5*time.Second, 20*time.Second
+	opt.MaxReconnect, opt.ReconnectWait = -1, 250*time.Millisecond
+	opt.RetryOnFailedConnect, opt.IgnoreAuthErrorAbort = true, true
+	opt.ReconnectBufSize = -1 // what cannot be sent at once fails at once: the relay keeps it
+	opt.Secure, opt.TLSConfig = cfg.TLS != nil, cfg.TLS
+	for _, server := range cfg.Servers {
+		if _, _, err := net.SplitHostPort(server); err != nil {
+			return nil, fmt.Errorf("nats: address of a server: %w", err)
+		}
+		opt.Servers = append(opt.Servers, "nats://"+server)
+	}
+	if cfg.User != nil {
+		opt.User = cfg.User.Username()
+		opt.Password, _ = cfg.User.Password()
+	}
+	if cfg.CredentialsFile != "" {
+		if _, err := os.Stat(cfg.CredentialsFile); err != nil {
+			return nil, fmt.Errorf("nats: credentials: %w", err)
+		}
+		if err := client.UserCredentials(cfg.CredentialsFile)(&opt); err != nil {
+			return nil, fmt.Errorf("nats: credentials: %w", err)
+		}
+	}
+	s := &Sink{cfg: cfg}
+	opt.ReconnectErrCB = func(_ *client.Conn, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failed = err
+	}
+	var err error
+	if s.conn, err = opt.Connect(); err != nil {
+		return nil, fmt.Errorf("nats: connect: %w", err)
+	}
+	s.stream, err = jetstream.New(s.conn, jetstream.WithPublishAsyncMaxPending(cfg.Outstanding), jetstream.WithPublishAsyncTimeout(cfg.Timeout))
+	if err != nil {
+		s.conn.Close()
+		return nil, fmt.Errorf("nats: %w", err)
+	}
+	return s, nil
+}
+
+// Close implements events.Sink.
+func (s *Sink) Close() error {
+	s.conn.Close()
+	return nil
+}
+
+// Send implements events.Sink.
+func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
+	errs := make([]error, len(batch))
+	if err := s.ensure(ctx); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	answers := make([]jetstream.PubAckFuture, len(batch))
+	for i := range batch {
+		answers[i], errs[i] = s.publish(&batch[i])
+	}
+	for i, answer := range answers {
+		if errs[i] != nil {
+			errs[i] = s.verdict(errs[i])
+			continue
+		}
+		select {
+		case <-answer.Ok():
+		case err := <-answer.Err():
+			errs[i] = s.verdict(err)
+		case <-ctx.Done():
+			errs[i] = ctx.Err()
+		}
+	}
+	return errs
+}
+
+func (s *Sink) publish(e *events.Event) (jetstream.PubAckFuture, error) {
+	text, err := e.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	m := &client.Msg{
+		Subject: s.cfg.Stream + "." + e.Type, Data: text,
+		Header: client.Header{"Content-Type": {"application/cloudevents+json"}},
+	}
+	return s.stream.PublishMsgAsync(m, jetstream.WithMsgID(e.ID), jetstream.WithExpectStream(s.cfg.Stream),
+		jetstream.WithStallWait(s.cfg.Timeout))
+}
+
+// ensure makes the stream if that is asked for and was not done. It returns an
+// error while there is no connection.
+func (s *Sink) ensure(ctx context.Context) error {
+	if !s.conn.IsConnected() {
+		return s.disconnected()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made || !s.cfg.Create {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	_, err := s.stream.CreateStream(ctx, jetstream.StreamConfig{
+		Name: s.cfg.Stream, Subjects: []string{s.cfg.Stream + ".>"}, Duplicates: s.cfg.Window,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return &events.AwayError{Err: fmt.Errorf("make stream %s: %w", s.cfg.Stream, err)}
+	}
+	s.made = true
+	return nil
+}
+
+// verdict returns what an error of a publish means for its event.
+func (s *Sink) verdict(err error) error {
+	answer, _ := errors.AsType[jetstream.JetStreamError](err)
+	switch {
+	case errors.Is(err, client.ErrMaxPayload):
+		return &events.RefusedError{Reason: fmt.Sprintf("the event is larger than the server's limit of %d bytes (max_payload)", s.conn.MaxPayload())}
+	case answer != nil && answer.APIError() != nil && answer.APIError().ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum:
+		return &events.RefusedError{Reason: "the event is larger than the stream's limit (max_msg_size)"}
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, client.ErrNoResponders):
+		s.mu.Lock()
+		s.made = false
+		s.mu.Unlock()
+		err = fmt.Errorf("no stream takes %[1]s.page.done: create stream %[1]s with the subjects %[1]s.>: %[2]w", s.cfg.Stream, err)
+	case errors.Is(err, client.ErrReconnectBufExceeded), errors.Is(err, client.ErrConnectionReconnecting), errors.Is(err, client.ErrDisconnected):
+		return s.disconnected()
+	}
+	return &events.AwayError{Err: err}
+}
+
+// disconnected returns the error of an event that met no connection.
+func (s *Sink) disconnected() error {
+	err := errors.New("no connection to a server")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		err = fmt.Errorf("%w: %w", err, s.failed)
+	}
+	return &events.AwayError{Err: err}
+}

@@ -1,0 +1,375 @@
+package nats_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
+	"github.com/bloomfrontier/crawler/events/nats"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "run random tests with this seed")
+
+func newSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := *seedFlag
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed %d runs it again", seed)
+	return seed
+}
+
+func open(t *testing.T, cfg nats.Config) *nats.Sink {
+	t.Helper()
+	sink, err := nats.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sink.Close() })
+	return sink
+}
+
+// look returns a client for the test's own eyes.
+func look(t *testing.T, server *servers.NATSServer, opt ...client.Option) jetstream.JetStream {
+	t.Helper()
+	conn, err := client.Connect(server.URL(), append(opt, client.MaxReconnects(-1), client.ReconnectWait(50*time.Millisecond))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	stream, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// stored returns the events of a stream, in its order.
+func stored(t *testing.T, js jetstream.JetStream, name string) []events.Event {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]events.Event, info.State.Msgs)
+	for i := range all {
+		m, err := stream.GetMsg(t.Context(), info.State.FirstSeq+uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(m.Data, &all[i]); err != nil {
+			t.Fatal(err)
+		}
+		if m.Subject != name+"."+all[i].Type || m.Header.Get("Nats-Msg-Id") != all[i].ID || m.Header.Get("Content-Type") != "application/cloudevents+json" {
+			t.Errorf("message %d has subject %s and header %v", i, m.Subject, m.Header)
+		}
+	}
+	return all
+}
+
+func TestContract(t *testing.T) {
+	eventstest.RunSink(t, func(t *testing.T) eventstest.SinkUnderTest {
+		server := servers.NATS(t, servers.NATSOptions{})
+		return eventstest.SinkUnderTest{
+			Sink:     open(t, nats.Config{Servers: []string{server.Addr()}, Create: true, Outstanding: 2}),
+			Received: func() []events.Event { return stored(t, look(t, server), "crawler") },
+		}
+	})
+}
+
+// TestKilledServer: through a server that is killed again and again every event
+// arrives once, and the events of each host in order.
+func TestKilledServer(t *testing.T) {
+	random := rand.New(rand.NewPCG(newSeed(t), 0))
+	server := servers.NATS(t, servers.NATSOptions{})
+	const all, hosts, kills = 3000, 20, 4
+	outbox := new(eventstest.Outbox)
+	for n := range all {
+		outbox.Append(eventstest.Event(n, hosts))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	sink := open(t, nats.Config{Servers: []string{server.Addr()}, Create: true, Timeout: 5 * time.Second})
+	sent := make(chan int, all) // a value for each call of Send
+	done := make(chan error, 1)
+	go func() {
+		done <- events.Run(ctx, events.Config{
+			Name: "r", Outbox: outbox, Sink: counted{sink, sent}, Progress: new(eventstest.Progress),
+		}, true)
+		close(sent)
+	}()
+	for range kills {
+		for range 1 + random.IntN(20) {
+			<-sent
+		}
+		if err := server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-done; err != nil || ctx.Err() != nil {
+		t.Fatal(err, ctx.Err())
+	}
+	got := stored(t, look(t, server), "crawler")
+	check(t, got, all, hosts)
+}
+
+// check: got has each of the first events once, those of each host in order.
+func check(t *testing.T, got []events.Event, all, hosts int) {
+	t.Helper()
+	seen, last := make(map[string]bool), make(map[string]time.Time)
+	for _, e := range got {
+		if seen[e.ID] {
+			t.Errorf("event %s is there twice", e.ID)
+		}
+		if !e.Time.After(last[e.Host]) {
+			t.Errorf("event %s of %s stands behind a later one", e.ID, e.Host)
+		}
+		seen[e.ID], last[e.Host] = true, e.Time
+	}
+	for n := range all {
+		if e := eventstest.Event(n, hosts); !seen[e.ID] {
+			t.Errorf("event %d, %s, is missing", n, e.ID)
+		}
+	}
+}
+
+// counted tells a test of each call of Send.
+type counted struct {
+	events.Sink
+	sent chan<- int
+}
+
+func (c counted) Send(ctx context.Context, batch []events.Event) []error {
+	c.sent <- len(batch)
+	return c.Sink.Send(ctx, batch)
+}
+
+// TestWindow: the stream that is made leaves out repeats for as long as was asked
+// for, by default an hour.
+func TestWindow(t *testing.T) {
+	server := servers.NATS(t, servers.NATSOptions{})
+	js := look(t, server)
+	e := []events.Event{eventstest.Event(0, 1)}
+	send := func(sink *nats.Sink) {
+		t.Helper()
+		if err := sink.Send(t.Context(), e)[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := open(t, nats.Config{Servers: []string{server.Addr()}, Stream: "long", Create: true})
+	send(long)
+	send(long)
+	stream, err := js.Stream(t.Context(), "long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := stream.CachedInfo().Config.Duplicates; got != time.Hour || len(stored(t, js, "long")) != 1 {
+		t.Errorf("the window is %v and the stream has %d events, want %v and 1", got, len(stored(t, js, "long")), time.Hour)
+	}
+	short := open(t, nats.Config{Servers: []string{server.Addr()}, Stream: "short", Create: true, Window: 100 * time.Millisecond})
+	for ends := time.Now().Add(time.Minute); ; {
+		send(short)
+		if len(stored(t, js, "short")) == 2 {
+			break // the window passed
+		}
+		if time.Now().After(ends) {
+			t.Fatal("a window of 100 ms lasts longer than a minute")
+		}
+	}
+}
+
+// expect sends an event until the sink answers as wanted: an error that says that
+// it is away and why, or nil if want is empty.
+func expect(t *testing.T, sink *nats.Sink, e []events.Event, want string) {
+	t.Helper()
+	for ends := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		err := sink.Send(t.Context(), e)[0]
+		if _, away := errors.AsType[*events.AwayError](err); want != "" && !away {
+			t.Fatalf("%v, want an AwayError with %q", err, want)
+		}
+		if want == "" && err == nil || want != "" && strings.Contains(err.Error(), want) {
+			return
+		}
+		if time.Now().After(ends) {
+			t.Fatalf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestAway: a server that is not there yet, and a stream that is missing, are
+// waited for.
+func TestAway(t *testing.T) {
+	server := servers.NATS(t, servers.NATSOptions{})
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	sink := open(t, nats.Config{Servers: []string{server.Addr()}, Timeout: 5 * time.Second})
+	e := []events.Event{eventstest.Event(0, 1)}
+	expect(t, sink, e, "no connection to a server")
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, sink, e, "create stream crawler with the subjects crawler.>")
+	made := open(t, nats.Config{Servers: []string{server.Addr()}, Create: true})
+	if err := made.Send(t.Context(), e)[0]; err != nil {
+		t.Fatal(err)
+	}
+	expect(t, sink, e, "")
+	if got := stored(t, look(t, server), "crawler"); len(got) != 1 {
+		t.Errorf("the stream has %d events, want 1", len(got))
+	}
+	// The stream is removed: it is made again.
+	if err := look(t, server).DeleteStream(t.Context(), "crawler"); err != nil {
+		t.Fatal(err)
+	}
+	for ends := time.Now().Add(time.Minute); ; {
+		err := made.Send(t.Context(), e)[0]
+		if err == nil {
+			break
+		}
+		if time.Now().After(ends) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRefused: events that are too large for the server or for the stream are
+// refused for good, and others of the same call arrive.
+func TestRefused(t *testing.T) {
+	server := servers.NATS(t, servers.NATSOptions{Config: "max_payload: 100KB"})
+	js := look(t, server)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "small", Subjects: []string{"small.>"}, MaxMsgSize: 10_000}); err != nil {
+		t.Fatal(err)
+	}
+	sink := open(t, nats.Config{Servers: []string{server.Addr()}, Stream: "small", Create: true})
+	batch := []events.Event{eventstest.Event(0, 3), eventstest.Event(1, 3), eventstest.Event(2, 3)}
+	for i, size := range []int{20_000, 0, 200_000} {
+		batch[i].Data = json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
+	}
+	errs := sink.Send(t.Context(), batch)
+	for i, want := range []string{"the stream's limit (max_msg_size)", "", "limit of 102400 bytes (max_payload)"} {
+		refusal, _ := errors.AsType[*events.RefusedError](errs[i])
+		if want == "" && errs[i] != nil || want != "" && (refusal == nil || !strings.Contains(refusal.Reason, want)) {
+			t.Errorf("event %d: %v, want %q", i, errs[i], want)
+		}
+	}
+	if got := stored(t, js, "small"); len(got) != 1 || got[0].ID != batch[1].ID {
+		t.Errorf("the stream has %v", eventstest.IDs(got))
+	}
+}
+
+func TestTLSAndPassword(t *testing.T) {
+	server := servers.NATS(t, servers.NATSOptions{TLS: true, Config: `authorization { user: relay, password: "s3cret" }`})
+	pem, err := os.ReadFile(server.CACert())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	cfg := nats.Config{
+		Servers: []string{server.Addr()}, User: url.UserPassword("relay", "s3cret"), Create: true,
+		TLS: &tls.Config{RootCAs: pool},
+	}
+	batch := []events.Event{eventstest.Event(0, 1)}
+	if err := open(t, cfg).Send(t.Context(), batch)[0]; err != nil {
+		t.Error(err)
+	}
+	cfg.User = url.UserPassword("relay", "wr0ng")
+	if err := open(t, cfg).Send(t.Context(), batch)[0]; err == nil || strings.Contains(err.Error(), "wr0ng") {
+		t.Errorf("with a wrong password: %v, want an error without it", err)
+	}
+	cfg.User, cfg.TLS = url.UserPassword("relay", "s3cret"), &tls.Config{RootCAs: x509.NewCertPool()}
+	expect(t, open(t, cfg), batch, "certificate")
+}
+
+// TestCredentialsFile: the server knows users by a token that their account has
+// signed, and the file has token and key.
+func TestCredentialsFile(t *testing.T) {
+	operator, operatorKey := key(t, nkeys.CreateOperator)
+	account, accountKey := key(t, nkeys.CreateAccount)
+	user, userKey := key(t, nkeys.CreateUser)
+	system, _ := key(t, nkeys.CreateAccount)
+	systemToken, err0 := jwt.NewAccountClaims(system).Encode(operatorKey)
+	operates := jwt.NewOperatorClaims(operator)
+	operates.SystemAccount = system
+	limits := jwt.NewAccountClaims(account)
+	limits.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1, Consumer: -1}
+	accountToken, err1 := limits.Encode(operatorKey)
+	operatorToken, err2 := operates.Encode(operatorKey)
+	userToken, err3 := jwt.NewUserClaims(user).Encode(accountKey)
+	seed, err4 := userKey.Seed()
+	text, err5 := jwt.FormatUserConfig(userToken, seed)
+	path := filepath.Join(t.TempDir(), "relay.creds")
+	if err := errors.Join(err0, err1, err2, err3, err4, err5, os.WriteFile(path, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	server := servers.NATS(t, servers.NATSOptions{
+		Config: fmt.Sprintf("operator: %s\nresolver: MEMORY\nresolver_preload: { %s: %s, %s: %s }\n",
+			operatorToken, system, systemToken, account, accountToken),
+	})
+	batch := []events.Event{eventstest.Event(0, 1)}
+	sink := open(t, nats.Config{Servers: []string{server.Addr()}, Create: true, CredentialsFile: path})
+	if err := sink.Send(t.Context(), batch)[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got := stored(t, look(t, server, client.UserCredentials(path)), "crawler"); len(got) != 1 {
+		t.Errorf("the stream has %d events, want 1", len(got))
+	}
+	if err := open(t, nats.Config{Servers: []string{server.Addr()}}).Send(t.Context(), batch)[0]; err == nil {
+		t.Error("the server lets in a relay without credentials")
+	}
+}
+
+// key returns a new public key with its pair.
+func key(t *testing.T, create func() (nkeys.KeyPair, error)) (public string, pair nkeys.KeyPair) {
+	t.Helper()
+	pair, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err = pair.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	return public, pair
+}
+
+func TestNew(t *testing.T) {
+	for want, cfg := range map[string]nats.Config{
+		"no server is named": {},
+		"missing port":       {Servers: []string{"127.0.0.1"}},
+		`name is "a.b"`:      {Servers: []string{"127.0.0.1:1"}, Stream: "a.b"},
+		"Window is -1s":      {Servers: []string{"127.0.0.1:1"}, Window: -time.Second},
+		"credentials: stat":  {Servers: []string{"127.0.0.1:1"}, CredentialsFile: filepath.Join(t.TempDir(), "none")},
+	} {
+		if _, err := nats.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+)
+
+// Config says what a relay delivers, and where. Fields that are not marked
+// optional must be set.
+type Config struct {
+	Name        string // of the relay: 1 to 64 letters, digits, dots, underscores and dashes, no dot first
+	Outbox      Outbox
+	Sink        Sink
+	Progress    Progress
+	CursorKey   string              // names the cursor in a TransactionalSink; empty means Name
+	From        From                // where a new name starts; the zero value is the beginning
+	Keep        func(e *Event) bool // optional: events to deliver; the others are passed over
+	Outstanding int                 // unacknowledged events at most; 0 means 256
+	Batch       int                 // events in one call of Send at most; 0 means 64
+	Poll        time.Duration       // how often the outbox is read when nothing is new; 0 means 1 s
+	OnState     func(state State)   // optional: called each second from one goroutine, and when Run ends
+	Logger      *slog.Logger        // nil discards
+}
+
+// From is where a relay with a new name starts. At most one field is set; the
+// zero value is the beginning.
+type From struct {
+	Now    bool
+	Time   time.Time
+	Cursor Cursor
+}
+
+// State is what a relay is doing.
+type State struct {
+	Name      string        `json:"name"`
+	Cursor    Cursor        `json:"cursor"`
+	Lag       Lag           `json:"lag"`
+	Delivered uint64        `json:"delivered"`      // acknowledged in this run
+	Dead      uint64        `json:"dead"`           // refused for good, of all runs, and not discarded
+	Away      string        `json:"away,omitempty"` // why sink or outbox do not answer now
+	AwayFor   time.Duration `json:"away_for,omitempty"`
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName refuses names that no relay can have.
+func CheckName(name string) error {
+	if !validName.MatchString(name) {
+		return fmt.Errorf("events: the name of a relay is %q, want 1 to 64 letters, digits, dots, underscores and dashes, no dot first", name)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	errs := []error{CheckName(c.Name)}
+	if c.Outbox == nil || c.Sink == nil || c.Progress == nil {
+		errs = append(errs, errors.New("events: a relay needs an Outbox, a Sink and a Progress"))
+	}
+	if c.Outstanding < 0 || c.Batch < 0 || c.Poll < 0 {
+		errs = append(errs, fmt.Errorf("events: Outstanding is %d, Batch %d, Poll %v, want 0 or more", c.Outstanding, c.Batch, c.Poll))
+	}
+	set := 0
+	for _, is := range []bool{c.From.Now, !c.From.Time.IsZero(), c.From.Cursor != ""} {
+		if is {
+			set++
+		}
+	}
+	if set > 1 {
+		errs = append(errs, errors.New("events: From has several places to start at, want one"))
+	}
+	c.Outstanding, c.Batch, c.Poll = cmp.Or(c.Outstanding, 256), cmp.Or(c.Batch, 64), cmp.Or(c.Poll, time.Second)
+	c.Batch, c.CursorKey = min(c.Batch, c.Outstanding), cmp.Or(c.CursorKey, c.Name)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, errors.Join(errs...)
+}
+
+// Run delivers events until ctx ends, or with drain until the outbox has no more,
+// and returns nil then. It sends the events of one host in order, one at a time,
+// and others at the same time. Events that were sent and not acknowledged when it
+// ends are sent again by the next run.
+//
+// The cursor is the end of the events that are all acknowledged or dead letters,
+// and is saved soon after it moved. A sink that is away, and an outbox or a
+// progress with an error that wraps frontier.ErrUnavailable, are tried again
+// after a pause that grows to half a minute. Every other error of outbox and
+// progress ends Run: ErrLocked if another process runs a relay of the name, a
+// *GoneError if events are missing. Run does not close the sink.
+func Run(ctx context.Context, cfg Config, drain bool) (err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	r := &relay{Config: cfg, drain: drain}
+	unlock, err := patient(ctx, r, func() (func() error, error) { return cfg.Progress.Lock(ctx, cfg.Name) })
+	if err != nil {
+		return endOf(ctx, err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	start, err := r.start(ctx)
+	if err != nil {
+		return endOf(ctx, err)
+	}
+	r.note(func(s *State) { s.Name, s.Cursor = cfg.Name, start })
+	watch, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(watch) })
+	defer watching.Wait()
+	defer stop()
+	if sink, ok := cfg.Sink.(TransactionalSink); ok {
+		return endOf(ctx, (&transactions{relay: r, sink: sink, at: start}).run(ctx))
+	}
+	return endOf(ctx, (&delivery{relay: r, at: start, read: start, lanes: make(map[string]*lane)}).run(ctx))
+}
+
+// endOf returns nil for an error that only says that ctx has ended.
+func endOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// relay is what both ways of delivery share.
+type relay struct {
+	Config
+	drain bool
+
+	mu      sync.Mutex
+	state   State
+	away    backoff
+	awaying time.Time // since when Away is set
+}
+
+// start returns where delivery begins. It registers a new name, so that nothing
+// that it will need is deleted.
+func (r *relay) start(ctx context.Context) (Cursor, error) {
+	type found struct {
+		Saved
+		known bool
+	}
+	got, err := patient(ctx, r, func() (f found, err error) {
+		f.Saved, f.known, err = r.Progress.Load(ctx, r.Name)
+		return f, err
+	})
+	if err != nil {
+		return "", fmt.Errorf("events: load the cursor of relay %q: %w", r.Name, err)
+	}
+	r.note(func(s *State) { s.Dead = got.Dead })
+	if sink, ok := r.Sink.(TransactionalSink); ok {
+		committed, err := r.committed(ctx, sink)
+		if err != nil {
+			return "", err
+		}
+		if committed.known {
+			return committed.Cursor, nil
+		}
+	}
+	if got.known {
+		return got.Cursor, nil
+	}
+	at := r.From.Cursor
+	if r.From.Now || !r.From.Time.IsZero() {
+		at, err = patient(ctx, r, func() (Cursor, error) { return r.Outbox.Find(ctx, r.From.Time) })
+		if err != nil {
+			return "", fmt.Errorf("events: find where relay %q begins: %w", r.Name, err)
+		}
+	} else if at != "" { // a cursor that the outbox cannot read is not worth a name
+		_, err = patient(ctx, r, func() (Cursor, error) {
+			_, next, err := r.Outbox.Read(ctx, at, 1)
+			return next, err
+		})
+		if err != nil {
+			return "", fmt.Errorf("events: begin relay %q at %q: %w", r.Name, at, err)
+		}
+	}
+	_, err = patient(ctx, r, func() (bool, error) { return true, r.Progress.Save(ctx, r.Name, at, nil) })
+	if err != nil {
+		return "", fmt.Errorf("events: register relay %q: %w", r.Name, err)
+	}
+	return at, nil
+}
+
+// note changes the state that OnState is told.
+func (r *relay) note(change func(*State)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.state)
+}
+
+// awayFrom notes that something does not answer, and returns how long to leave it
+// alone.
+func (r *relay) awayFrom(err error) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.Away == "" {
+		r.awaying = time.Now()
+		r.Logger.Warn("the relay waits", slog.String("relay", r.Name), slog.Any("err", err))
+	}
+	r.state.Away = err.Error()
+	pause := r.away.next()
+	if away, ok := errors.AsType[*AwayError](err); ok && away.After > 0 {
+		pause = away.After
+	}
+	return pause
+}
+
+// back notes that everything answers.
+func (r *relay) back() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.Away != "" {
+		r.Logger.Info("the relay goes on", slog.String("relay", r.Name), slog.Duration("after", time.Since(r.awaying)))
+	}
+	r.state.Away, r.away = "", backoff{}
+}
+
+// pause waits for new events, at most for Poll.
+func (r *relay) pause(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.Poll)
+	defer cancel()
+	if outbox, ok := r.Outbox.(Waiter); ok {
+		outbox.Wait(ctx)
+		return
+	}
+	<-ctx.Done()
+}
+
+// watch tells OnState the state each second, and once more at the end. An outbox
+// that counts its lag slowly is asked for it less often.
+func (r *relay) watch(ctx context.Context) {
+	if r.OnState == nil {
+		return
+	}
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var lag Lag
+	var nextLag time.Time
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+		case <-ticker.C:
+		}
+		r.mu.Lock()
+		state := r.state
+		if state.Away != "" {
+			state.AwayFor = time.Since(r.awaying)
+		}
+		r.mu.Unlock()
+		if began := time.Now(); ended || !began.Before(nextLag) {
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+			if got, err := r.Outbox.Lag(last, state.Cursor); err == nil {
+				lag = got
+			}
+			cancel()
+			nextLag = time.Now().Add(20 * time.Since(began))
+		}
+		state.Lag = lag // the last that is known
+		r.OnState(state)
+	}
+}

@@ -1,0 +1,559 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "repeat a random test with this seed")
+	proof    = flag.Bool("proof", false, "random tests at full size")
+)
+
+func TestReferences(t *testing.T) {
+	eventstest.RunOutbox(t, func(*testing.T) eventstest.OutboxUnderTest { return memoryOutbox() })
+	eventstest.RunProgress(t, func(*testing.T) (events.Progress, func() events.Progress) {
+		p := new(eventstest.Progress)
+		return p, func() events.Progress { return p }
+	})
+	eventstest.RunSink(t, func(*testing.T) eventstest.SinkUnderTest {
+		s := new(sink)
+		return eventstest.SinkUnderTest{Sink: s, Received: s.received}
+	})
+}
+
+func memoryOutbox() eventstest.OutboxUnderTest {
+	o := new(eventstest.Outbox)
+	return eventstest.OutboxUnderTest{
+		Outbox: o, Reopen: func() events.Outbox { return o },
+		Commit: commitTo(o),
+	}
+}
+
+// sink takes everything that answer does not have an error for.
+type sink struct {
+	answer func(e *events.Event) error // nil: takes all
+	delay  time.Duration               // of an answer
+
+	mu     sync.Mutex
+	got    []events.Event
+	at     []time.Time
+	under  map[string]bool // hosts under way
+	calls  int             // under way
+	most   int             // events under way, at most
+	faults []string
+}
+
+func (s *sink) Send(ctx context.Context, all []events.Event) []error {
+	s.mu.Lock()
+	if s.under == nil {
+		s.under = make(map[string]bool)
+	}
+	for _, e := range all {
+		if s.under[e.Host] {
+			s.faults = append(s.faults, "two events of "+e.Host+" are under way")
+		}
+		s.under[e.Host] = true
+	}
+	s.most = max(s.most, len(s.under))
+	s.calls++
+	s.mu.Unlock()
+	errs := make([]error, len(all))
+	select {
+	case <-time.After(s.delay):
+	case <-ctx.Done():
+		for i := range errs {
+			errs[i] = ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls--
+	for i := range all {
+		delete(s.under, all[i].Host)
+		if errs[i] == nil && s.answer != nil {
+			errs[i] = s.answer(&all[i])
+		}
+		if errs[i] == nil {
+			s.got, s.at = append(s.got, all[i]), append(s.at, time.Now())
+		}
+	}
+	return errs
+}
+
+func (s *sink) Close() error { return nil }
+
+func (s *sink) received() []events.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
+}
+
+func filled(n, hosts int) *eventstest.Outbox {
+	o := new(eventstest.Outbox)
+	for i := range n {
+		o.Append(eventstest.Event(i, hosts))
+	}
+	return o
+}
+
+// inOrder checks that the events of each host came in the order of the outbox.
+func inOrder(t *testing.T, got []events.Event) {
+	t.Helper()
+	last := make(map[string]time.Time)
+	for _, e := range got {
+		if !e.Time.After(last[e.Host]) {
+			t.Errorf("%s of %s came after a later one", e.ID, e.Host)
+		}
+		last[e.Host] = e.Time
+	}
+}
+
+// TestRun: all is delivered once, in order per host, as many at the same time as
+// may be, and the cursor is at the end.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, s, p := filled(1000, 50), &sink{delay: 10 * time.Millisecond}, new(eventstest.Progress)
+		began := time.Now()
+		cfg := events.Config{Name: "r", Outbox: o, Sink: s, Progress: p, Outstanding: 40, Batch: 8}
+		if err := events.Run(t.Context(), cfg, true); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.got) != 1000 || len(s.faults) > 0 {
+			t.Errorf("%d events, want 1000; %v", len(s.got), s.faults)
+		}
+		inOrder(t, s.got)
+		if s.most > 40 || s.most < 35 {
+			t.Errorf("%d events under way at most, want 40", s.most)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("took %v: not enough events are under way", took)
+		}
+		if saved, _, _ := p.Load(t.Context(), "r"); saved.Cursor != "1000" {
+			t.Errorf("the cursor is %q, want 1000", saved.Cursor)
+		}
+		s.got = nil
+		if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) > 0 {
+			t.Errorf("the second run delivered %d events, %v", len(s.got), err)
+		}
+	})
+}
+
+// TestTail: without drain the relay waits for more, until it is stopped.
+func TestTail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, s, p := filled(3, 3), new(sink), new(eventstest.Progress)
+		ctx, cancel := context.WithCancel(t.Context())
+		var states []events.State
+		done := make(chan error)
+		go func() {
+			done <- events.Run(ctx, events.Config{Name: "r", Outbox: o, Sink: s, Progress: p, OnState: func(s events.State) { states = append(states, s) }}, false)
+		}()
+		time.Sleep(time.Minute)
+		o.Append(eventstest.Event(3, 3), eventstest.Event(4, 3))
+		time.Sleep(1500 * time.Millisecond)
+		if len(s.received()) != 5 {
+			t.Errorf("%d events 1.5 s after the last was committed, want 5", len(s.received()))
+		}
+		if _, err := p.Lock(t.Context(), "r"); !errors.Is(err, events.ErrLocked) {
+			t.Errorf("a running relay is not locked: %v", err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("a relay that was stopped: %v", err)
+		}
+		last := states[len(states)-1]
+		if len(states) < 60 || last.Cursor != "5" || last.Delivered != 5 || last.Lag != (events.Lag{}) || last.Name != "r" {
+			t.Errorf("%d states, the last %+v", len(states), last)
+		}
+		if saved, _, _ := p.Load(t.Context(), "r"); saved.Cursor != "5" {
+			t.Errorf("the cursor is %q, want 5", saved.Cursor)
+		}
+	})
+}
+
+// TestRefused: a refused event is a dead letter, does not hold up its host, and is
+// retried on request.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, p := filled(30, 3), new(eventstest.Progress)
+		bad := []string{eventstest.Event(4, 3).ID, eventstest.Event(7, 3).ID}
+		s := &sink{answer: func(e *events.Event) error {
+			if slices.Contains(bad, e.ID) {
+				return fmt.Errorf("status 422: %w", &events.RefusedError{Reason: "no such page"})
+			}
+			return nil
+		}}
+		if err := events.Run(t.Context(), events.Config{Name: "r", Outbox: o, Sink: s, Progress: p}, true); err != nil {
+			t.Fatal(err)
+		}
+		letters, _ := p.Dead(t.Context(), "r")
+		if len(s.got) != 28 || len(letters) != 2 || letters[0].Event.ID != bad[0] || letters[0].Reason != "no such page" || len(letters[0].Event.Data) == 0 {
+			t.Errorf("%d delivered, letters %+v", len(s.got), letters)
+		}
+		bad = bad[:1]
+		refuse := s.answer
+		s.answer = func(e *events.Event) error {
+			if err := refuse(e); err != nil {
+				return &events.RefusedError{Reason: "still no such page"}
+			}
+			return nil
+		}
+		if done, err := events.Retry(t.Context(), p, s, "r"); done != (events.Retried{Accepted: 1, Refused: 1}) || err != nil {
+			t.Errorf("Retry: %+v, %v, want 1 accepted and 1 refused", done, err)
+		}
+		s.answer = func(*events.Event) error { return errors.New("away") }
+		done, err := events.Retry(t.Context(), p, s, "r", bad[0])
+		if _, away := errors.AsType[*events.AwayError](err); !away || done != (events.Retried{Left: 1}) {
+			t.Errorf("Retry while the sink is away: %+v, %v", done, err)
+		}
+		if letters, _ := p.Dead(t.Context(), "r"); len(letters) != 1 || letters[0].Event.ID != bad[0] || letters[0].Reason != "still no such page" {
+			t.Errorf("letters left: %+v", letters)
+		}
+	})
+}
+
+// TestRefusedBytes: what was refused counts against the bytes of the window until it
+// is saved, which waits here for an event that is not answered.
+func TestRefusedBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, refused := new(eventstest.Outbox), 0
+		for i := range 100 {
+			e := eventstest.Event(i, 100)
+			e.Data = []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+			o.Append(e)
+		}
+		s := sendFunc(func(ctx context.Context, all []events.Event) []error {
+			if all[0].ID == eventstest.Event(0, 100).ID {
+				<-ctx.Done()
+				return []error{ctx.Err()}
+			}
+			refused++
+			return []error{&events.RefusedError{Reason: "too large"}}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := events.Run(ctx, events.Config{Name: "r", Outbox: o, Sink: s, Progress: new(eventstest.Progress), Outstanding: 10, Batch: 1}, true); err != nil {
+			t.Fatal(err)
+		}
+		if refused < 25 || refused > 40 { // 32 MiB, and one read more
+			t.Errorf("%d letters of 1 MiB are in memory, want about 32", refused)
+		}
+	})
+}
+
+// sendFunc is a sink with this Send.
+type sendFunc func(ctx context.Context, all []events.Event) []error
+
+func (s sendFunc) Send(ctx context.Context, all []events.Event) []error { return s(ctx, all) }
+func (s sendFunc) Close() error                                         { return nil }
+
+// TestAway: the relay leaves a sink that is away alone for as long as that asks,
+// or for pauses that grow; what was sent is sent again, and the state says so.
+func TestAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, p := filled(100, 10), new(eventstest.Progress)
+		var tries []time.Duration
+		began := time.Now()
+		s := &sink{answer: func(*events.Event) error {
+			switch since := time.Since(began); {
+			case since < time.Minute:
+				tries = append(tries, since)
+				return &events.AwayError{Err: errors.New("connection refused")}
+			case since < time.Hour:
+				return &events.AwayError{After: time.Hour, Err: errors.New("429")}
+			}
+			return nil
+		}}
+		var away events.State
+		err := events.Run(t.Context(), events.Config{
+			Name: "r", Outbox: o, Sink: s, Progress: p, Outstanding: 1,
+			OnState: func(s events.State) {
+				if s.AwayFor > away.AwayFor {
+					away = s
+				}
+			},
+		}, true)
+		if err != nil || len(s.got) != 100 {
+			t.Fatalf("%d events, %v", len(s.got), err)
+		}
+		inOrder(t, s.got)
+		if len(tries) < 6 || len(tries) > 12 || tries[0] > time.Second {
+			t.Errorf("%d tries within a minute: %v", len(tries), tries)
+		}
+		if took := time.Since(began); took < time.Hour || took > time.Hour+2*time.Minute {
+			t.Errorf("took %v, want the hour that the sink asked for", took)
+		}
+		if !strings.Contains(away.Away, "429") || away.AwayFor < time.Hour-time.Minute || away.Lag.Events != 100 {
+			t.Errorf("state while the sink was away: %+v", away)
+		}
+	})
+}
+
+// flaky fails with a passing error at times.
+type flaky struct {
+	events.Outbox
+	events.Progress
+	fail func() error
+}
+
+func (f *flaky) Read(ctx context.Context, after events.Cursor, limit int) ([]events.Event, events.Cursor, error) {
+	if err := f.fail(); err != nil {
+		return nil, after, err
+	}
+	return f.Outbox.Read(ctx, after, limit)
+}
+
+func (f *flaky) Save(ctx context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
+	if err := f.fail(); err != nil {
+		return err
+	}
+	return f.Progress.Save(ctx, name, cursor, letters)
+}
+
+// TestUnavailable: an outbox and a progress that do not answer are tried again;
+// another error of theirs ends the run.
+func TestUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int64
+		f := &flaky{Outbox: filled(500, 20), Progress: new(eventstest.Progress), fail: func() error {
+			if n.Add(1)%3 > 0 {
+				return fmt.Errorf("postgres: %w", frontier.ErrUnavailable)
+			}
+			return nil
+		}}
+		s := new(sink)
+		cfg := events.Config{Name: "r", Outbox: f, Sink: s, Progress: f}
+		if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) != 500 {
+			t.Fatalf("%d events, %v", len(s.got), err)
+		}
+		if saved, _, _ := f.Progress.Load(t.Context(), "r"); saved.Cursor != "500" {
+			t.Errorf("the cursor is %q, want 500", saved.Cursor)
+		}
+		gone := &events.GoneError{Range: "pages-000002.jsonl"}
+		f.fail = func() error { return gone }
+		if err := events.Run(t.Context(), cfg, true); !errors.Is(err, gone) || !strings.Contains(err.Error(), "pages-000002.jsonl") {
+			t.Errorf("a file is missing: %v", err)
+		}
+	})
+}
+
+// TestFrom: a new name starts where it is told to, an old one where it was.
+func TestFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, p := filled(20, 3), new(eventstest.Progress)
+		for name, test := range map[string]struct {
+			from events.From
+			want int
+		}{
+			"begin":  {events.From{}, 20},
+			"now":    {events.From{Now: true}, 0},
+			"time":   {events.From{Time: eventstest.Event(15, 3).Time}, 5},
+			"cursor": {events.From{Cursor: "18"}, 2},
+		} {
+			s := new(sink)
+			cfg := events.Config{Name: name, Outbox: o, Sink: s, Progress: p, From: test.from}
+			if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) != test.want {
+				t.Errorf("%s: %d events, %v, want %d", name, len(s.got), err, test.want)
+			}
+			cfg.From = events.From{}
+			if err := events.Run(t.Context(), cfg, true); err != nil || len(s.got) != test.want {
+				t.Errorf("%s, again: %d events, %v, want %d", name, len(s.got), err, test.want)
+			}
+		}
+		bad := events.Config{Name: "bad", Outbox: o, Sink: new(sink), Progress: p, From: events.From{Cursor: "x"}}
+		if err := events.Run(t.Context(), bad, true); err == nil {
+			t.Error("a cursor that is none: no error")
+		}
+		if names, _ := p.Names(t.Context()); slices.Contains(names, "bad") {
+			t.Error("a relay that could not begin is registered")
+		}
+		for _, cfg := range []events.Config{{}, {Name: "../x"}, {Name: "a", From: events.From{Now: true, Cursor: "1"}}} {
+			if err := events.Run(t.Context(), cfg, true); err == nil {
+				t.Errorf("%+v: no error", cfg)
+			}
+		}
+	})
+}
+
+// TestKeep: events that are not wanted are passed over, and the cursor with them.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, sink := range []interface {
+			events.Sink
+			received() []events.Event
+		}{new(sink), new(transactional)} {
+			p := new(eventstest.Progress)
+			err := events.Run(t.Context(), events.Config{
+				Name: "r", Outbox: filled(70, 3), Sink: sink, Progress: p,
+				Keep: func(e *events.Event) bool { return e.Type == events.PageFailed },
+			}, true)
+			saved, _, _ := p.Load(t.Context(), "r")
+			if err != nil || len(sink.received()) != 10 || saved.Cursor != "70" {
+				t.Errorf("%d events, cursor %q, %v; want 10 and 70", len(sink.received()), saved.Cursor, err)
+			}
+		}
+	})
+}
+
+// world counts the effects of a relay, and ends it in the middle: after the last
+// effect that is left nothing more has any, as after a kill.
+type world struct {
+	mu   sync.Mutex
+	left int
+	end  context.CancelFunc
+}
+
+var errKilled = errors.New("killed")
+
+// effect does something, unless the process is dead.
+func (w *world) effect(do func()) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left == 0 {
+		w.end()
+		return errKilled
+	}
+	w.left--
+	do()
+	return nil
+}
+
+// mortal is a sink and a progress of a process that can be killed at each step:
+// before an event is published, before it is acknowledged, before and after the
+// cursor is saved.
+type mortal struct {
+	*eventstest.Progress
+	*world
+	to interface{ take(e events.Event) error }
+}
+
+func (m *mortal) Send(ctx context.Context, all []events.Event) []error {
+	errs := make([]error, len(all))
+	for i, e := range all {
+		var answer error
+		if errs[i] = m.effect(func() { answer = m.to.take(e) }); errs[i] == nil {
+			errs[i] = answer
+		}
+	}
+	if err := m.effect(func() {}); err != nil { // the answers are lost
+		<-ctx.Done()
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+func (*mortal) Close() error { return nil }
+
+func (m *mortal) Lock(context.Context, string) (func() error, error) {
+	return func() error { return nil }, nil // the end of a process ends its locks
+}
+
+func (m *mortal) Save(ctx context.Context, name string, cursor events.Cursor, letters []events.DeadLetter) error {
+	var err error
+	return errors.Join(m.effect(func() { err = m.Progress.Save(ctx, name, cursor, letters) }), err)
+}
+
+// receiver takes events, refuses some for good, and is away at times.
+type receiver struct {
+	rng *rand.Rand
+	got []events.Event
+}
+
+func (r *receiver) take(e events.Event) error {
+	switch {
+	case strings.HasPrefix(e.ID, "0000") && e.ID[5] == '3' && e.Type == events.PageFailed:
+		return &events.RefusedError{Reason: "not this"}
+	case r.rng.IntN(20) == 0:
+		return &events.AwayError{Err: errors.New("503")}
+	}
+	r.got = append(r.got, e)
+	return nil
+}
+
+// TestCrash kills a relay at random steps, again and again, while the outbox
+// grows. In the end each event was delivered or is a dead letter, and the first
+// deliveries of each host's events are in order.
+func TestCrash(t *testing.T) {
+	runs := 30
+	if *proof {
+		runs = 3000
+	}
+	for seed := range uint64(runs) {
+		if *seedFlag != 0 {
+			seed = *seedFlag
+		}
+		synctest.Test(t, func(t *testing.T) { crashes(t, seed) })
+		if t.Failed() {
+			t.Fatalf("replay with -args -seed=%d", seed)
+		}
+	}
+}
+
+func crashes(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 19))
+	o, p, to := new(eventstest.Outbox), new(eventstest.Progress), &receiver{rng: rng}
+	n, hosts := 200+rng.IntN(400), 1+rng.IntN(30)
+	committed, killed := 0, 0
+	for done := false; !done; {
+		more := min(n-committed, rng.IntN(100))
+		for range more {
+			o.Append(eventstest.Event(committed, hosts))
+			committed++
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &mortal{Progress: p, world: &world{left: rng.IntN(150), end: cancel}, to: to}
+		if committed == n && rng.IntN(4) == 0 {
+			m.left = -1
+		}
+		err := events.Run(ctx, events.Config{
+			Name: "r", Outbox: o, Sink: m, Progress: m, Outstanding: 1 + rng.IntN(40), Batch: 1 + rng.IntN(20),
+		}, true)
+		if err != nil && !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		if ctx.Err() != nil {
+			killed++
+		}
+		done = committed == n && err == nil && ctx.Err() == nil
+		cancel()
+	}
+	letters, err := p.Dead(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handled := eventstest.IDs(to.got)
+	for _, l := range letters {
+		handled = append(handled, l.Event.ID)
+	}
+	all, _, _ := o.Read(t.Context(), "", n)
+	if missing := eventstest.Missing(handled, eventstest.IDs(all)); len(missing) > 0 {
+		t.Errorf("%d of %d events were lost after %d kills: %v", len(missing), n, killed, missing)
+	}
+	seen, last := make(map[string]bool), make(map[string]time.Time)
+	for _, e := range to.got {
+		if !seen[e.ID] && !e.Time.After(last[e.Host]) {
+			t.Errorf("%s of %s came first after a later one", e.ID, e.Host)
+		}
+		if !seen[e.ID] {
+			last[e.Host] = e.Time
+		}
+		seen[e.ID] = true
+	}
+}

@@ -1,0 +1,204 @@
+// Package sinks opens the sink that a URL names. It owns the form of these URLs and
+// which setting is of which sink.
+package sinks
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/jsonl"
+	"github.com/bloomfrontier/crawler/events/kafka"
+	"github.com/bloomfrontier/crawler/events/nats"
+	"github.com/bloomfrontier/crawler/events/webhook"
+)
+
+// Config has the settings of all sinks. Its zero value works. A setting that the
+// sink of the URL does not know is an error.
+type Config struct {
+	Stdout          io.Writer     // of "-", which needs it
+	Secret          []byte        // webhook: signs requests
+	Batch           bool          // webhook: many events in a request
+	CAFile          string        // webhook, NATS, Kafka: certificates of authorities (PEM), beside the system's
+	Create          bool          // NATS, Kafka: make the stream or topic if it is missing
+	Window          time.Duration // NATS: how long a stream that is made recognizes repeats; 0 means 1 h
+	CredentialsFile string        // NATS: the user's token and key
+	TransactionalID string        // Kafka: commit the cursor with the events
+	Timeout         time.Duration // webhook, NATS, Kafka: until an acknowledgement; 0 means 30 s
+}
+
+// Open returns the sink that to names:
+//
+//   - JSON lines on standard output
+//     https://HOST/PATH                    a webhook; http on a loopback address
+//     nats://[USER:PASSWORD@]HOST[,HOST]/STREAM   a stream of NATS JetStream; tls: over TLS
+//     kafka://[USER:PASSWORD@]HOST[,HOST]/TOPIC   a topic of Kafka; kafka+tls: over TLS
+//
+// HOST can have a port. STREAM and TOPIC are "crawler" if they are missing. Kafka
+// has the option ?sasl=plain, scram-sha-256 or scram-sha-512.
+//
+// Open makes no connection: a sink that does not answer is away, which its Send
+// reports. No error contains the URL, which may have a password or a token.
+func Open(_ context.Context, to string, cfg Config) (events.Sink, error) {
+	scheme, rest, _ := strings.Cut(to, "://")
+	if to == "-" {
+		scheme = "-"
+	}
+	if err := cfg.check(scheme); err != nil {
+		return nil, err
+	}
+	var trust *tls.Config
+	if cfg.CAFile != "" {
+		var err error
+		if trust, err = authorities(cfg.CAFile); err != nil {
+			return nil, err
+		}
+	}
+	switch scheme {
+	case "-":
+		if cfg.Stdout == nil {
+			return nil, errors.New("sink: there is no standard output (Stdout)")
+		}
+		return jsonl.New(cfg.Stdout), nil
+	case "https", "http":
+		return webhook.New(webhook.Config{URL: to, Secret: cfg.Secret, Batch: cfg.Batch, Timeout: cfg.Timeout, TLS: trust})
+	case "nats", "tls":
+		at, err := parse(rest, "4222")
+		if err != nil {
+			return nil, err
+		}
+		if len(at.options) > 0 {
+			return nil, errors.New("sink: the URL of a NATS stream has no options")
+		}
+		return nats.New(nats.Config{
+			Servers: at.hosts, User: at.user, Stream: at.path, Create: cfg.Create, Window: cfg.Window,
+			CredentialsFile: cfg.CredentialsFile, TLS: over(scheme == "tls", trust), Timeout: cfg.Timeout,
+		})
+	default: // check lets nothing else pass
+		at, err := parse(rest, "9092")
+		if err != nil {
+			return nil, err
+		}
+		sasl := at.options.Get("sasl")
+		if at.options.Del("sasl"); len(at.options) > 0 {
+			return nil, errors.New("sink: the URL of a Kafka topic has no option but sasl")
+		}
+		return kafka.New(kafka.Config{
+			Brokers: at.hosts, User: at.user, SASL: sasl, Topic: at.path, Create: cfg.Create,
+			TransactionalID: cfg.TransactionalID, TLS: over(scheme == "kafka+tls", trust), Timeout: cfg.Timeout,
+		})
+	}
+}
+
+// check refuses settings that the sink of a scheme does not know.
+func (c Config) check(scheme string) error {
+	var known string
+	switch scheme {
+	case "-":
+	case "https", "http":
+		known = "Secret Batch CAFile Timeout"
+	case "nats", "tls":
+		known = "CAFile Create Window CredentialsFile Timeout"
+	case "kafka", "kafka+tls":
+		known = "CAFile Create TransactionalID Timeout"
+	default:
+		return errors.New("sink: want -, https://HOST/PATH, nats://HOST/STREAM or kafka://HOST/TOPIC (tls:// and kafka+tls:// over TLS)")
+	}
+	if c.CAFile != "" && (scheme == "http" || scheme == "nats" || scheme == "kafka") {
+		return fmt.Errorf("sink: %s:// is without TLS: there is no certificate to verify", scheme)
+	}
+	for _, setting := range []struct {
+		name, words string
+		set         bool
+	}{
+		{"Secret", "secret for signatures", len(c.Secret) > 0},
+		{"Batch", "batches", c.Batch},
+		{"CAFile", "certificates", c.CAFile != ""},
+		{"Create", "request to make it", c.Create},
+		{"Window", "duplicate window", c.Window != 0},
+		{"CredentialsFile", "credentials file", c.CredentialsFile != ""},
+		{"TransactionalID", "transactional id", c.TransactionalID != ""},
+		{"Timeout", "timeout", c.Timeout != 0},
+	} {
+		if setting.set && !strings.Contains(known, setting.name) {
+			return fmt.Errorf("sink: %s takes no %s", kind(scheme), setting.words)
+		}
+	}
+	return nil
+}
+
+func kind(scheme string) string {
+	if scheme == "-" {
+		return "standard output"
+	}
+	return "a sink of " + scheme + "://"
+}
+
+// address is what the URL of a broker says. Package net/url does not parse
+// several hosts with ports.
+type address struct {
+	user    *url.Userinfo
+	hosts   []string // HOST:PORT
+	path    string
+	options url.Values
+}
+
+func parse(rest, port string) (at address, err error) {
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, path, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {
+		u, err := url.Parse("user://" + hosts[:i+1] + "host")
+		if err != nil {
+			return at, errors.New("sink: user and password of the URL are malformed: write %XX for special characters")
+		}
+		at.user, hosts = u.User, hosts[i+1:]
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+		if strings.HasPrefix(host, ":") {
+			return at, errors.New("sink: the URL names no host")
+		}
+		at.hosts = append(at.hosts, host)
+	}
+	if at.options, err = url.ParseQuery(query); err != nil {
+		return at, errors.New("sink: the options of the URL are malformed")
+	}
+	at.path = path
+	return at, nil
+}
+
+// over returns the configuration of a connection over TLS, nil for one without.
+func over(encrypted bool, trust *tls.Config) *tls.Config {
+	if encrypted && trust == nil {
+		return new(tls.Config)
+	}
+	return trust
+}
+
+// authorities returns a configuration that trusts the certificates of a file,
+// beside the system's.
+func authorities(path string) (*tls.Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("sink: certificates of authorities: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a system without authorities of its own
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("sink: %s has no certificate", path)
+	}
+	return &tls.Config{RootCAs: pool}, nil
+}

@@ -1,0 +1,96 @@
+package sinks_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
+	"github.com/bloomfrontier/crawler/events/sinks"
+)
+
+func TestOpen(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for _, tc := range []struct {
+		to   string
+		cfg  sinks.Config
+		want string // part of the error; empty: none
+	}{
+		{to: "https://hooks.example.org/x?token=s3cret", cfg: sinks.Config{Secret: []byte("x"), Batch: true, Timeout: time.Second}},
+		{to: "http://127.0.0.1:1/x"},
+		{to: "http://hooks.example.org/s3cret", want: "readable by others"},
+		{to: "nats://127.0.0.1:1,127.0.0.1:2/stream", cfg: sinks.Config{Create: true, Window: time.Hour}},
+		{to: "nats://[::1]/"},
+		{to: "nats://us%20er:s3cret@127.0.0.1:1"},
+		{to: "nats://us er:s3cret%@127.0.0.1:1", want: "user and password of the URL are malformed"},
+		{to: "nats:///stream", want: "names no host"},
+		{to: "nats://127.0.0.1:1/s3cret.x", want: "stream's name"},
+		{to: "nats://127.0.0.1:1/x?tls=1", want: "has no options"},
+		{to: "nats://127.0.0.1:1/x", cfg: sinks.Config{CredentialsFile: none}, want: "credentials"},
+		{to: "kafka://127.0.0.1:1,127.0.0.1:2/topic", cfg: sinks.Config{Create: true, TransactionalID: "x"}},
+		{to: "kafka+tls://u:s3cret@127.0.0.1/topic?sasl=plain"},
+		{to: "kafka://u:s3cret@127.0.0.1/topic?sasl=plain", want: "without TLS"},
+		{to: "kafka://127.0.0.1/topic?acks=0", want: "no option but sasl"},
+		{to: "-", want: "no standard output"},
+		{to: "-", cfg: sinks.Config{Secret: []byte("x")}, want: "standard output takes no secret for signatures"},
+		{to: "nats://127.0.0.1:1", cfg: sinks.Config{TransactionalID: "x"}, want: "a sink of nats:// takes no transactional id"},
+		{to: "kafka://127.0.0.1:1", cfg: sinks.Config{Batch: true}, want: "takes no batches"},
+		{to: "nats://127.0.0.1:1", cfg: sinks.Config{CAFile: none}, want: "without TLS"},
+		{to: "tls://127.0.0.1:1", cfg: sinks.Config{CAFile: none}, want: "certificates of authorities"},
+		{to: "amqp://u:s3cret@h/", want: "want -, https://HOST/PATH"},
+		{to: "s3cret", want: "want -, https://HOST/PATH"},
+	} {
+		sink, err := sinks.Open(t.Context(), tc.to, tc.cfg)
+		if tc.want == "" && err == nil {
+			err = sink.Close()
+		}
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%s: %v", tc.to, err)
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s: %v, want %s", tc.to, err, tc.want)
+		case err != nil && strings.Contains(err.Error(), "s3cret@"):
+			t.Errorf("%s: the error has the password: %v", tc.to, err)
+		}
+	}
+}
+
+func TestStandardOutput(t *testing.T) {
+	var out bytes.Buffer
+	sink, err := sinks.Open(t.Context(), "-", sinks.Config{Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := sink.(events.TransactionalSink); !ok {
+		t.Error("lines would not come in order")
+	}
+	if err := sink.Send(t.Context(), []events.Event{eventstest.Event(0, 1)})[0]; err != nil || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// TestTLS: the authority's file is what the connection is verified with.
+func TestTLS(t *testing.T) {
+	server := servers.NATS(t, servers.NATSOptions{TLS: true})
+	batch := []events.Event{eventstest.Event(0, 1)}
+	sink, err := sinks.Open(t.Context(), server.URL()+"/s", sinks.Config{CAFile: server.CACert(), Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	if err := sink.Send(t.Context(), batch)[0]; err != nil {
+		t.Error(err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sinks.Open(t.Context(), server.URL(), sinks.Config{CAFile: empty}); err == nil || !strings.Contains(err.Error(), "has no certificate") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,165 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/crash"
+)
+
+// transactions is a run with a sink that commits the cursor with the events, one
+// transaction after the other. Progress gets the cursor too, so that others see
+// the relay there, and what it refused.
+type transactions struct {
+	*relay
+	sink    TransactionalSink
+	at      Cursor
+	saved   Cursor
+	savedAt time.Time
+}
+
+type committed struct {
+	Cursor
+	known bool
+}
+
+func (r *relay) committed(ctx context.Context, sink TransactionalSink) (c committed, err error) {
+	err = r.untilBack(ctx, func() (err error) {
+		c.Cursor, c.known, err = sink.Committed(ctx, r.CursorKey)
+		return err
+	})
+	return c, err
+}
+
+// untilBack calls do until it succeeds, the sink refuses for good, or ctx ends.
+func (r *relay) untilBack(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if _, refused := errors.AsType[*RefusedError](err); refused {
+			return err
+		}
+		if err == nil {
+			r.back()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := sleep(ctx, r.awayFrom(err)); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *transactions) run(ctx context.Context) error {
+	t.saved = t.at
+	err := t.loop(ctx)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+	defer cancel()
+	if saving := t.save(last, nil); err == nil && !errors.Is(saving, frontier.ErrUnavailable) {
+		err = saving
+	}
+	return err
+}
+
+func (t *transactions) loop(ctx context.Context) error {
+	for {
+		b, err := patient(ctx, t.relay, func() (b batch, err error) {
+			b.events, b.next, err = t.Outbox.Read(ctx, t.at, t.Outstanding)
+			return b, err
+		})
+		if err != nil {
+			return fmt.Errorf("events: relay %q: %w", t.Name, err)
+		}
+		if len(b.events) > 0 || b.next != t.at {
+			if err := t.commit(ctx, b); err != nil {
+				return err
+			}
+			continue
+		}
+		if t.drain {
+			return nil
+		}
+		if t.pause(ctx); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// commit delivers what was read. If the sink refuses it, each event is tried
+// alone, to find those that it refuses.
+func (t *transactions) commit(ctx context.Context, b batch) error {
+	kept := b.events[:0:0]
+	for i := range b.events {
+		if t.Keep == nil || t.Keep(&b.events[i]) {
+			kept = append(kept, b.events[i])
+		}
+	}
+	if len(kept) == 0 {
+		t.at = b.next
+		return t.saveSoon(ctx)
+	}
+	err := t.send(ctx, kept, b.next)
+	if _, refused := errors.AsType[*RefusedError](err); !refused {
+		return err
+	}
+	for i := range kept {
+		e := &kept[i]
+		err := t.send(ctx, kept[i:i+1], e.Cursor)
+		if refusal, refused := errors.AsType[*RefusedError](err); refused {
+			t.at = e.Cursor
+			err = t.save(ctx, []DeadLetter{{Event: *e, Reason: refusal.Reason, At: time.Now().UTC()}})
+			if err == nil {
+				err = t.send(ctx, nil, e.Cursor)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.at = b.next
+	return nil
+}
+
+// send commits events and a cursor, however long the sink is away.
+func (t *transactions) send(ctx context.Context, events []Event, at Cursor) error {
+	crash.Point("publish")
+	err := t.untilBack(ctx, func() error { return t.sink.Commit(ctx, t.CursorKey, events, at) })
+	if err != nil {
+		return err
+	}
+	crash.Point("acknowledgement")
+	t.at = at
+	t.note(func(s *State) { s.Cursor = at; s.Delivered += uint64(len(events)) })
+	return t.saveSoon(ctx)
+}
+
+// saveSoon saves the cursor in Progress once a second.
+func (t *transactions) saveSoon(ctx context.Context) error {
+	if time.Since(t.savedAt) < time.Second {
+		return nil
+	}
+	return t.save(ctx, nil)
+}
+
+func (t *transactions) save(ctx context.Context, letters []DeadLetter) error {
+	if t.at == t.saved && len(letters) == 0 {
+		return nil
+	}
+	_, err := patient(ctx, t.relay, func() (bool, error) { return true, t.Progress.Save(ctx, t.Name, t.at, letters) })
+	if err != nil {
+		return fmt.Errorf("events: save the cursor of relay %q: %w", t.Name, err)
+	}
+	crash.Point("cursor")
+	for _, l := range letters {
+		t.Logger.Warn("refused for good", slog.String("relay", t.Name), slog.String("url", l.Event.Subject), slog.String("reason", l.Reason))
+	}
+	at := t.at
+	t.saved, t.savedAt = t.at, time.Now()
+	t.note(func(s *State) { s.Cursor = at; s.Dead += uint64(len(letters)) })
+	return nil
+}

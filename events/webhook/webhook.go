@@ -1,0 +1,248 @@
+// Package webhook delivers events by HTTP POST.
+//
+// It owns requests and what their answers mean. Signatures are of package
+// signature; when a delivery is tried again is the relay's matter.
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/signature"
+)
+
+// Config says where events are sent. URL must be set.
+type Config struct {
+	// URL is where requests are sent: https, or http on a loopback address.
+	URL string
+	// Secret signs each request (package signature). Empty: requests are not signed.
+	Secret []byte
+	// Batch sends the events of one call of Send in one request. The body is then
+	// an array of events, application/cloudevents-batch+json. Otherwise each
+	// request has one event, application/cloudevents+json, and the header
+	// Idempotency-Key with its id.
+	Batch bool
+	// Requests is how many may be under way; 0 means 16.
+	Requests int
+	// Timeout bounds a request with its answer; 0 means 30 s.
+	Timeout time.Duration
+	// TLS is the configuration of https; nil means the system's authorities.
+	TLS *tls.Config
+}
+
+const (
+	// longestPause bounds the Retry-After that is obeyed.
+	longestPause = time.Hour
+	// answerBytes is how much of an answer's body is read, and reasonBytes how much
+	// of it a dead letter keeps.
+	answerBytes, reasonBytes = 64 << 10, 200
+)
+
+// Sink sends events to one URL. It is safe for concurrent use.
+//
+// An event is acknowledged by a status of the 200s. The statuses 400, 413 and 422
+// refuse it for good. A batch that is refused is sent again event by event, so
+// that one event does not condemn the others. Every other answer, a redirect too,
+// means that the receiver is away; its Retry-After is obeyed up to one hour.
+type Sink struct {
+	cfg    Config
+	client *http.Client
+	turns  chan struct{} // a value for each request under way
+}
+
+var _ events.Sink = (*Sink)(nil)
+
+// New returns a sink. It makes no request. An error says what is wrong with cfg;
+// it does not contain the URL, which may have a password or a token.
+func New(cfg Config) (*Sink, error) {
+	u, err := url.Parse(cfg.URL)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, errors.New("webhook: the URL is malformed, want https://HOST/PATH")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return nil, fmt.Errorf("webhook: http to %s is readable by others: use https, which only loopback addresses can do without", u.Host)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("webhook: the URL's scheme is %q, want https", u.Scheme)
+	case cfg.Requests < 0 || cfg.Timeout < 0:
+		return nil, fmt.Errorf("webhook: Requests is %d and Timeout %v, want 0 or more", cfg.Requests, cfg.Timeout)
+	}
+	cfg.Requests = cmp.Or(cfg.Requests, 16)
+	return &Sink{
+		cfg: cfg,
+		client: &http.Client{
+			Timeout: cmp.Or(cfg.Timeout, 30*time.Second),
+			Transport: &http.Transport{
+				TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: cfg.Requests,
+				IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: answerBytes,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		turns: make(chan struct{}, cfg.Requests),
+	}, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Send implements events.Sink.
+func (s *Sink) Send(ctx context.Context, batch []events.Event) []error {
+	if !s.cfg.Batch || len(batch) == 1 {
+		return s.each(ctx, batch)
+	}
+	err := s.post(ctx, batch)
+	if _, refused := errors.AsType[*events.RefusedError](err); refused {
+		return s.each(ctx, batch)
+	}
+	errs := make([]error, len(batch))
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+// each sends a request for each event.
+func (s *Sink) each(ctx context.Context, batch []events.Event) []error {
+	errs := make([]error, len(batch))
+	var requests sync.WaitGroup
+	for i := range batch {
+		requests.Go(func() { errs[i] = s.post(ctx, batch[i:i+1]) })
+	}
+	requests.Wait()
+	return errs
+}
+
+// Close implements events.Sink.
+func (s *Sink) Close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// post sends one request with events.
+func (s *Sink) post(ctx context.Context, batch []events.Event) error {
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	request, err := s.request(ctx, batch)
+	if err != nil {
+		return err
+	}
+	answer, err := s.client.Do(request)
+	if err != nil {
+		return &events.AwayError{Err: withoutURL(err)}
+	}
+	defer answer.Body.Close()
+	// A connection is used again only if its answer was read to the end. An error
+	// here changes nothing: the status is known.
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
+	return verdict(answer, text, time.Now())
+}
+
+// request returns the signed request for events.
+func (s *Sink) request(ctx context.Context, batch []events.Event) (*http.Request, error) {
+	var body []byte
+	var err error
+	id, kind := batch[0].ID, "application/cloudevents+json"
+	if s.cfg.Batch {
+		id, kind = batchID(batch), "application/cloudevents-batch+json"
+		body, err = appendBatch(nil, batch)
+	} else {
+		body, err = batch[0].MarshalJSON()
+	}
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.cfg.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	request.Header.Set("Content-Type", kind+"; charset=utf-8")
+	request.Header.Set("User-Agent", "crawler-relay")
+	if !s.cfg.Batch {
+		request.Header.Set("Idempotency-Key", id)
+	}
+	if len(s.cfg.Secret) > 0 {
+		signature.Sign(request.Header, s.cfg.Secret, id, time.Now(), body)
+	}
+	return request, nil
+}
+
+func appendBatch(b []byte, batch []events.Event) ([]byte, error) {
+	for i := range batch {
+		text, err := batch[i].MarshalJSON()
+		if err != nil {
+			return b, err
+		}
+		b = append(append(b, "[,"[min(i, 1)]), text...)
+	}
+	return append(b, ']'), nil
+}
+
+// batchID returns an id that every repeat of the same batch has.
+func batchID(batch []events.Event) string {
+	sum := sha256.New()
+	for i := range batch {
+		io.WriteString(sum, batch[i].ID+"\n")
+	}
+	return "batch-" + hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// verdict returns what an answer means for the events of its request.
+func verdict(answer *http.Response, text []byte, now time.Time) error {
+	said := "the receiver answers " + answer.Status
+	switch status := answer.StatusCode; {
+	case status >= 200 && status <= 299:
+		return nil
+	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
+		if reason := strings.TrimSpace(strings.ToValidUTF8(string(text[:min(len(text), reasonBytes)]), "")); reason != "" {
+			said += ": " + reason
+		}
+		return &events.RefusedError{Reason: said}
+	case status >= 300 && status <= 399:
+		said += ": redirects are not followed, use the URL that it leads to"
+	case status == http.StatusUnauthorized:
+		said += ": check the secret, and the clocks of both machines"
+	}
+	return &events.AwayError{After: retryAfter(answer.Header.Get("Retry-After"), now), Err: errors.New(said)}
+}
+
+// retryAfter returns the pause that a header Retry-After asks for, in seconds or
+// as a date; 0 if it asks for none.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(longestPause/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), longestPause)
+}
+
+// withoutURL returns the cause of an error of package net/http, which names the
+// URL, and that may have a token.
+func withoutURL(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err
+	}
+	return err
+}

@@ -1,0 +1,255 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/durable"
+)
+
+// Settler is a Voider that keeps account of which records count for certain.
+type Settler interface {
+	Voider
+	// Settle says that the worker hears no more of the completion of an item that
+	// it had under a lease. took reports that the completion was answered;
+	// otherwise it is not known whether it took effect, unless Void was called. It
+	// ignores records that were not appended, and may be called at any time.
+	Settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool)
+}
+
+// Doubt says which lines of a journal may not count: their completion was not
+// answered, because the worker died or the store could not be reached.
+type Doubt struct {
+	// Answered is the end of the lines of which that is known. A running worker
+	// saves it every ten seconds and at its end.
+	Answered Place  `json:"answered"`
+	Spans    []Span `json:"in_doubt"` // in ascending order, before Answered
+}
+
+// Span is the lines from one place up to another.
+type Span struct {
+	From Place `json:"from"`
+	To   Place `json:"to"`
+}
+
+// Has reports whether the line at a place is in doubt, of those before Answered.
+func (d *Doubt) Has(at Place) bool {
+	i := sort.Search(len(d.Spans), func(i int) bool { return at.Before(d.Spans[i].To) })
+	return i < len(d.Spans) && !at.Before(d.Spans[i].From)
+}
+
+func (d *Doubt) add(s Span) {
+	if n := len(d.Spans); n > 0 && d.Spans[n-1].To == s.From {
+		d.Spans[n-1].To = s.To
+		return
+	}
+	d.Spans = append(d.Spans, s)
+}
+
+// Doubt reads what a journal has saved of the lines of the reader's directory. A
+// file that is missing or damaged says that all are in doubt, which is always
+// safe.
+func (r Reader) Doubt() (Doubt, error) { return readDoubt(vfs.Default, r.Dir, r.Series) }
+
+// answered returns the name of the file that has a journal's Doubt.
+func (s Series) answered() string { return s.name() + ".answered" }
+
+func readDoubt(filesystem vfs.FS, dir string, series Series) (d Doubt, err error) {
+	file, err := filesystem.Open(filesystem.PathJoin(dir, series.answered()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Doubt{}, nil
+	}
+	if err != nil {
+		return d, fmt.Errorf("record: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return d, fmt.Errorf("record: %w", err)
+	}
+	var saved savedDoubt
+	if json.Unmarshal(text, &saved) != nil || saved.Format != doubtFormat {
+		return Doubt{}, nil
+	}
+	return saved.Doubt, nil
+}
+
+// savedDoubt is the file.
+type savedDoubt struct {
+	Format int `json:"format"`
+	Doubt
+}
+
+const doubtFormat = 1
+
+// saveAnsweredEvery is how often a running journal saves its Doubt.
+const saveAnsweredEvery = 10 * time.Second
+
+// account keeps what became of the records of a journal.
+type account struct {
+	fs   vfs.FS
+	dir  string
+	name string
+
+	mu    sync.Mutex
+	open  []*openLine // oldest first; the others are settled
+	of    map[lineKey]*openLine
+	end   Place // of what is on disk
+	doubt Doubt
+	saved time.Time
+}
+
+type lineKey struct {
+	item  bloomstore.Fingerprint
+	lease frontier.LeaseID
+}
+
+// openLine is a record that may not be settled.
+type openLine struct {
+	at, end Place // until it is on disk: offsets in the buffer
+	synced  bool
+	state   lineState
+}
+
+type lineState byte
+
+const (
+	waiting  lineState = iota
+	counts             // its completion was answered
+	voided             // a line will take it back
+	doubtful           // not known
+)
+
+// openAccount goes on with the account of a journal, whose lines end at end. What
+// was not known to be answered when its last process ended is in doubt for good.
+func openAccount(cfg Config, end Place) (*account, error) {
+	doubt, err := readDoubt(cfg.FS, cfg.Dir, cfg.Series)
+	if err != nil {
+		return nil, err
+	}
+	if from := maxPlace(doubt.Answered, Place{File: 1}); from.Before(end) {
+		doubt.add(Span{from, end})
+	}
+	doubt.Answered = end
+	a := &account{fs: cfg.FS, dir: cfg.Dir, name: cfg.Series.answered(), of: make(map[lineKey]*openLine), end: end, doubt: doubt}
+	return a, a.save()
+}
+
+func maxPlace(a, b Place) Place {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// append notes a record that stands from one offset to another in the buffer.
+func (a *account) append(r *Record, from, to int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l, key := &openLine{at: Place{Offset: int64(from)}, end: Place{Offset: int64(to)}}, lineKey{r.Item, r.Lease}
+	if first := a.of[key]; first != nil {
+		first.state = doubtful
+	}
+	a.open, a.of[key] = append(a.open, l), l
+}
+
+// void notes that the line which takes r back is in the buffer.
+func (a *account) void(r *Record) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.of[lineKey{r.Item, r.Lease}]; l != nil {
+		l.state, l.synced = voided, false // until that line is on disk
+	}
+}
+
+// settle is Settler's.
+func (a *account) settle(item bloomstore.Fingerprint, lease frontier.LeaseID, took bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := lineKey{item, lease}
+	l := a.of[key]
+	delete(a.of, key)
+	switch {
+	case l == nil || l.state == voided:
+	case took:
+		l.state = counts
+	default:
+		l.state = doubtful
+	}
+}
+
+// sync notes that the buffer is on disk, from one place to another.
+func (a *account) sync(from, to Place) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end = to
+	for _, l := range a.open {
+		if l.at.File == 0 {
+			l.at = Place{from.File, from.Offset + l.at.Offset}
+			l.end = Place{from.File, from.Offset + l.end.Offset}
+		}
+		l.synced = true
+	}
+	if !a.pass() && time.Since(a.saved) < saveAnsweredEvery {
+		return nil
+	}
+	return a.save()
+}
+
+// answered returns where the lines end that are settled, once what is in doubt
+// before it is saved.
+func (a *account) answered() (Place, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.pass() {
+		return a.doubt.Answered, nil
+	}
+	err := a.save()
+	return a.doubt.Answered, err
+}
+
+// pass takes away what is settled, and reports whether something of that is in
+// doubt. a.mu is held.
+func (a *account) pass() (doubts bool) {
+	n := 0
+	for n < len(a.open) && a.open[n].synced && a.open[n].state != waiting {
+		if l := a.open[n]; l.state == doubtful {
+			a.doubt.add(Span{l.at, l.end})
+			doubts = true
+		}
+		n++
+	}
+	a.open = slices.Delete(a.open, 0, n)
+	a.doubt.Answered = a.end
+	if len(a.open) > 0 && a.open[0].at.File > 0 {
+		a.doubt.Answered = a.open[0].at
+	}
+	return doubts
+}
+
+// save writes the file. The caller must hold a.mu, unless the account is new and not shared yet.
+func (a *account) save() error {
+	text, err := json.Marshal(savedDoubt{doubtFormat, a.doubt})
+	if err == nil {
+		err = durable.Replace(a.fs, a.fs.PathJoin(a.dir, a.name), func(w io.Writer) error {
+			_, err := w.Write(append(text, '\n'))
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("record: save %s: %w", a.name, err)
+	}
+	a.saved = time.Now()
+	return nil
+}

@@ -1,0 +1,173 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+)
+
+// Tail reads lines from a place on, and goes on when there are more. It has one
+// file open, and reads a packed file up to its place first. It is not safe for
+// concurrent use.
+type Tail struct {
+	reader Reader
+	at     Place
+	file   *source // nil: none is open
+	in     limited
+	lines  lineReader
+	run    []byte // lines that were read and not returned, at at
+}
+
+// Tail returns a Tail that begins at a place. The reader's End has no meaning for
+// it.
+func (r Reader) Tail(from Place) *Tail { return &Tail{reader: r, at: from} }
+
+// At returns where the next line begins.
+func (t *Tail) At() Place { return t.at }
+
+// Seek moves the tail to a place.
+func (t *Tail) Seek(to Place) error {
+	err := t.Close()
+	t.at = to
+	return err
+}
+
+// Next returns the next line before end, where the lines end that count now. The
+// line is valid until the next call. It returns io.EOF if there is none, and a
+// *GoneError if a file is missing, or is shorter than its place or than end.
+func (t *Tail) Next(end Place) (line []byte, err error) {
+	for len(t.run) == 0 {
+		switch {
+		case end.Before(t.at):
+			return nil, t.gone(t.at.File, end.Offset, t.at.Offset, end)
+		case t.at == end:
+			return nil, io.EOF
+		}
+		if err := t.fill(end); err != nil {
+			_ = t.Close() // it was only read; another call begins anew
+			return nil, err
+		}
+	}
+	n := bytes.IndexByte(t.run, '\n') + 1
+	line, t.run = t.run[:n], t.run[n:]
+	t.at.Offset += int64(n)
+	return line, nil
+}
+
+// fill reads the next run of lines, or goes on to the next file.
+func (t *Tail) fill(end Place) error {
+	if t.file == nil {
+		if err := t.open(end); err != nil {
+			return err
+		}
+	}
+	last := t.at.File == end.File
+	t.in.left = math.MaxInt64
+	if last {
+		t.in.left = end.Offset - t.at.Offset - int64(t.lines.rest())
+	}
+	run, err := t.lines.next()
+	read := t.at.Offset + int64(t.lines.rest())
+	switch {
+	case err == nil:
+		t.run = run
+		return nil
+	case !errors.Is(err, errEnd):
+		return fault(t.file.name, t.at.Offset, err)
+	case last && read < end.Offset:
+		return t.gone(t.at.File, read, end.Offset, end)
+	case t.lines.rest() > 0:
+		return fault(t.file.name, t.at.Offset, errors.New("the file ends within a line"))
+	}
+	err = t.Close()
+	t.at = Place{File: t.at.File + 1}
+	return err
+}
+
+// open opens the file of the tail's place, there.
+func (t *Tail) open(end Place) (err error) {
+	if t.file, err = t.reader.open(t.at.File); err != nil {
+		return err
+	}
+	if t.file == nil || !t.file.closed && t.at.File < end.File {
+		return t.gone(t.at.File, t.at.Offset, -1, end)
+	}
+	if t.at.Offset > 0 {
+		skipped := t.at.Offset
+		if file, plain := t.file.ReadCloser.(*os.File); plain {
+			info, err := file.Stat()
+			if err == nil {
+				_, err = file.Seek(t.at.Offset, io.SeekStart)
+			}
+			if err != nil {
+				return fault(t.file.name, t.at.Offset, err)
+			}
+			skipped = min(skipped, info.Size())
+		} else if skipped, err = io.CopyN(io.Discard, t.file, t.at.Offset); err != nil && !errors.Is(err, io.EOF) {
+			return fault(t.file.name, skipped, err)
+		}
+		if skipped < t.at.Offset {
+			return t.gone(t.at.File, skipped, t.at.Offset, end)
+		}
+	}
+	t.in = limited{in: t.file}
+	t.lines.reset(&t.in)
+	return nil
+}
+
+// gone returns the error that names what is missing from a file on.
+func (t *Tail) gone(file int, from, to int64, end Place) error {
+	name := func(n int) string {
+		if n >= end.File {
+			return t.reader.Series.active()
+		}
+		return t.reader.Series.closed(n)
+	}
+	e := &GoneError{File: name(file), From: max(from, 0), To: to}
+	if to >= 0 {
+		return e
+	}
+	numbers, err := t.reader.closedNumbers()
+	if err != nil {
+		return e
+	}
+	next := end.File
+	for _, n := range numbers {
+		if n > file {
+			next = min(next, n)
+		}
+	}
+	if next > file+1 {
+		e.Last = name(next - 1)
+	}
+	return e
+}
+
+// Close closes the file that is open. The Tail can be used again.
+func (t *Tail) Close() error {
+	t.run = nil
+	if t.file == nil {
+		return nil
+	}
+	file := t.file
+	t.file = nil
+	return file.Close()
+}
+
+// limited reads up to a limit that can be raised.
+type limited struct {
+	in   io.Reader
+	left int64
+}
+
+// Read implements io.Reader.
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := l.in.Read(b[:min(int64(len(b)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}

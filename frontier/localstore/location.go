@@ -1,0 +1,123 @@
+package localstore
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// Location is the state of one URL, its queue and its host, at one moment.
+type Location struct {
+	frontier.Status
+
+	// Ahead of Waiting items of its host are leased before it, or all of them if it does
+	// not wait itself. Leased items are not counted.
+	Ahead, Waiting uint64
+	Delay          time.Duration // until it joins the queue; 0 means that it is not delayed
+
+	HostAdded uint64 // items ever added to its host
+	HostMost  uint64 // maximum of HostAdded; 0 means no limit
+	HostBlob  []byte // of the last HostUpdate; nil means none
+
+	Claims   []bool            // which layers of the filter claim it, oldest first
+	Known    uint64            // keys of the filter that were never added: see MarkSeen
+	Position frontier.Position // where the records end; never nil
+}
+
+// Locate returns the location of a canonical URL of host. It reads its host's queue.
+func (s *Store) Locate(ctx context.Context, key, url string) (Location, error) {
+	v, err := s.look(ctx)
+	if err != nil {
+		return Location{}, err
+	}
+	defer v.Close()
+	l := Location{Known: v.meta.Known, Position: append(frontier.Position{}, v.meta.Position...)}
+	l.Claims = s.filter.Claims(s.hasher.Fingerprint(url))
+	if l.Status, err = s.lookup(v, key, url); err != nil {
+		return l, err
+	}
+	row, err := getRow(v, hostKey(key))
+	if err != nil || row == nil {
+		return l, err
+	}
+	var h host
+	if err := decodeHost(row, &h); err != nil {
+		return l, fatal("read host "+key, err)
+	}
+	_, l.HostMost = s.cfg.limits(key)
+	l.HostAdded = h.added
+	if l.HostBlob, err = getRow(v, blobKey(key)); err != nil {
+		return l, err
+	}
+	err = s.countAhead(v, key, &l)
+	if err == nil && h.delayed > 0 {
+		err = s.countDelayedAhead(v, key, &l)
+	}
+	if l.State != frontier.Queued {
+		l.Ahead = l.Waiting
+	}
+	return l, err
+}
+
+// Position returns where the records end. Without an error it is never nil.
+func (s *Store) Position(ctx context.Context) (frontier.Position, error) {
+	position := frontier.Position{}
+	err := s.ask(ctx, func(g *group) { position = append(position, g.meta.Position...) })
+	if err != nil { // the committer may still use position
+		return nil, err
+	}
+	return position, nil
+}
+
+// countAhead counts the items ahead of a URL in its host's queue. A delayed item comes after
+// those of its priority.
+func (s *Store) countAhead(v view, key string, l *Location) error {
+	held := map[queuePos]bool{}
+	if lease := v.leased[key]; lease != nil {
+		held = lease.places
+	}
+	passed := false
+	return s.scanQueue(v, key, func(at queuePos, item frontier.Item) bool {
+		if held[at] {
+			return true
+		}
+		l.Waiting++
+		if item.Fingerprint == l.Item.Fingerprint {
+			passed = true
+		}
+		if !passed && at.priority <= l.Item.Priority {
+			l.Ahead++
+		}
+		return true
+	})
+}
+
+// countDelayedAhead counts the delayed items of a host, in the order of their times.
+func (s *Store) countDelayedAhead(v view, key string, l *Location) error {
+	lower, upper := table(tableDelayed)
+	earlier := uint64(0)
+	return s.scanRange(v, lower, upper, func(row, value []byte) (bool, error) {
+		name, entry, ok := bytes.Cut(value, []byte{0})
+		if !ok {
+			return false, fatal("read a delayed item", errRow)
+		}
+		if string(name) != key {
+			return true, nil
+		}
+		item, err := decodeEntry(entry, key, s.hasher)
+		if err != nil {
+			return false, fatal("read a delayed item", err)
+		}
+		l.Waiting++
+		if item.Fingerprint == l.Item.Fingerprint {
+			due, _ := splitDueKey(row)
+			l.Delay = time.Duration(max(due-v.now, 0)) * time.Microsecond
+			l.Ahead += earlier
+		} else if item.Priority <= l.Item.Priority {
+			earlier++
+		}
+		return true, nil
+	})
+}

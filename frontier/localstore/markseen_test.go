@@ -1,0 +1,191 @@
+package localstore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/bloomstore/membits"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// knowPages marks the pages numbered from up to, but not including, to as
+// known.
+func knowPages(t *testing.T, s *Store, from, to int) (fresh int) {
+	t.Helper()
+	var prints []bloomstore.Fingerprint
+	for i := from; i < to; i++ {
+		prints = append(prints, s.Hasher().Fingerprint(knownPage(i, 0).URL))
+	}
+	fresh, err := s.MarkSeen(t.Context(), prints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fresh
+}
+
+func knownPage(i int, class frontier.Class) frontier.Offer {
+	return frontier.Offer{URL: fmt.Sprintf("https://a.test/%d", i), Host: "a.test", Class: class, Priority: frontier.PriorityPage}
+}
+
+// answers counts the verdicts for the pages numbered from up to, but not
+// including, to.
+func answers(t *testing.T, s *Store, class frontier.Class, from, to int) map[frontier.Answer]int {
+	t.Helper()
+	var items []frontier.Offer
+	for i := from; i < to; i++ {
+		items = append(items, knownPage(i, class))
+	}
+	verdicts, err := s.Add(t.Context(), items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[frontier.Answer]int)
+	for _, v := range verdicts {
+		counts[v.Answer]++
+	}
+	return counts
+}
+
+func stats(t *testing.T, s *Store) frontier.Stats {
+	t.Helper()
+	st, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Balance(); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// Known URLs are answered seen, for every class, and no other count includes
+// them. This holds after a crash, a restart from a checkpoint, and a rebuild.
+func TestMarkSeen(t *testing.T) {
+	const known, all = 15_000, 20_000 // more than a group takes
+	cfg := Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: all}}
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := knowPages(t, s, 0, known); n < known-1 || n > known { // p = 1e-6
+		t.Errorf("%d of %d URLs were new to the crawl", n, known)
+	}
+	if st := stats(t, s); st.Found != 0 || st.Added != 0 || st.Queued != 0 || st.Shadow.New != 0 {
+		t.Errorf("known URLs are in the books: %+v", st)
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, class := range []frontier.Class{frontier.Bulk, frontier.Exact} {
+			if got := answers(t, s, class, 0, known); got[frontier.Seen] != known {
+				t.Errorf("%s: class %d of %d known URLs is answered %v", when, class, known, got)
+			}
+		}
+		if n := knowPages(t, s, 0, known); n != 0 {
+			t.Errorf("%s: %d known URLs are new to MarkSeen", when, n)
+		}
+		if st := stats(t, s); st.Shadow.Lost != 0 || st.Shadow.Forgotten != 0 || st.Recovered != 0 {
+			t.Errorf("%s: the filter is said to err: %+v, %d recovered", when, st.Shadow, st.Recovered)
+		}
+		for _, fault := range checkTables(s) {
+			t.Errorf("%s: %s", when, fault)
+		}
+	}
+	check("at once")
+	s = killed(t, s, cfg)
+	check("after a crash")
+	s = closed(t, s, cfg, Open)
+	check("after a restart")
+	s = closed(t, s, cfg, Rebuild)
+	check("after a rebuild")
+
+	if got := answers(t, s, frontier.Bulk, known, all); got[frontier.Added] < all-known-1 {
+		t.Errorf("%d URLs that are not known are answered %v", all-known, got)
+	}
+	audit, err := s.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if added := float64(stats(t, s).Added); math.Abs(audit.Added-added) > 5*audit.AddedErr+1 { // 5σ
+		t.Errorf("the audit estimates %.0f ± %.0f added, want %.0f", audit.Added, audit.AddedErr, added)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// URLs that the crawl already has do not change.
+func TestKnowWhatWaits(t *testing.T) {
+	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(), Filter: membits.Config{Capacity: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := answers(t, s, frontier.Bulk, 0, 100); got[frontier.Added] != 100 {
+		t.Fatal(got)
+	}
+	if n := knowPages(t, s, 0, 100); n != 0 {
+		t.Errorf("%d URLs that wait are new to the crawl", n)
+	}
+	if st := stats(t, s); st.Queued != 100 {
+		t.Errorf("%d URLs wait, want 100", st.Queued)
+	}
+}
+
+// A URL that the filter wrongly claims is known within the same group.
+func TestKnowFalsePositive(t *testing.T) {
+	s, err := Open(Config{Dir: "crawl", FS: vfs.NewMem(),
+		Filter: membits.Config{Capacity: 1, Growth: membits.GrowthOff, Shards: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n := knowPages(t, s, 0, 1000); n > 100 {
+		t.Fatalf("a filter for one URL found %d new, want it full", n)
+	}
+	page := knownPage(1000, frontier.Exact)
+	err = s.do(t.Context(), &op{change: func(g *group) error {
+		offer := s.offers([]frontier.Offer{page})[0]
+		if added, err := g.markSeen(offer.print); err != nil || added {
+			t.Errorf("know: added %t, %v, want a false positive", added, err)
+		}
+		verdict, err := g.add(&offer)
+		if verdict.Answer != frontier.Seen {
+			t.Errorf("the URL is answered %v, want seen", verdict)
+		}
+		return err
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func killed(t *testing.T, s *Store, cfg Config) *Store {
+	t.Helper()
+	s.guard.fail(errKilled)
+	if err := s.Close(); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	return opened(t, cfg, Open)
+}
+
+func closed(t *testing.T, s *Store, cfg Config, open func(Config) (*Store, error)) *Store {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, cfg, open)
+}
+
+func opened(t *testing.T, cfg Config, open func(Config) (*Store, error)) *Store {
+	t.Helper()
+	s, err := open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,91 @@
+package localstore
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/bloomfrontier/crawler/bloomstore"
+	"github.com/bloomfrontier/crawler/frontier"
+)
+
+// compareSample compares the filter's claim about an offered URL with the exact sample. Its
+// errors are fatal.
+func (g *group) compareSample(print bloomstore.Fingerprint, claimed bool) error {
+	if !print.Sampled() {
+		return nil
+	}
+	known := g.sampled[print]
+	if !known {
+		row, err := g.get(shadowKey(print))
+		if err != nil {
+			return err
+		}
+		known = row != nil
+	}
+	stats := &g.meta.Stats.Shadow
+	switch {
+	case known && !claimed:
+		stats.Forgotten++
+	case !known && claimed:
+		stats.Lost++
+	case !known:
+		stats.New++
+	}
+	if !known {
+		g.set(shadowKey(print), nil)
+		if g.sampled == nil {
+			g.sampled = make(map[bloomstore.Fingerprint]bool)
+		}
+		g.sampled[print] = true
+	}
+	return nil
+}
+
+// Counters returns Stats without the filter, whose bits take time to count.
+func (s *Store) Counters(ctx context.Context) (frontier.Stats, error) {
+	var stats frontier.Stats
+	err := s.ask(ctx, func(g *group) { stats = g.counters() })
+	if err != nil { // the committer may still use stats
+		return frontier.Stats{}, err
+	}
+	return stats, nil
+}
+
+// Probe asks the filter for up to n random fingerprints and returns how many of them it
+// claimed. A random fingerprint is like that of a URL never offered, because fingerprints
+// are keyed and uniform. It stops early when ctx ends, and changes nothing.
+func (s *Store) Probe(ctx context.Context, n uint64) (claimed, probes uint64, err error) {
+	if err := s.Err(); err != nil {
+		return 0, 0, err
+	}
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(rand.Uint32())
+	}
+	random := rand.NewChaCha8(seed)
+	var print bloomstore.Fingerprint
+	for ; probes < n; probes++ {
+		if probes%4096 == 0 && ctx.Err() != nil {
+			break
+		}
+		_, _ = random.Read(print[:])
+		if s.filter.Has(print) {
+			claimed++
+		}
+	}
+	return claimed, probes, nil
+}
+
+// FilterBytes returns the memory of the filter's layers.
+func (s *Store) FilterBytes() uint64 { return s.filter.Bytes() }
+
+// FilterLayers returns the sizes and fill of the filter's layers, oldest first.
+func (s *Store) FilterLayers() []frontier.FilterLayer {
+	stats := s.filter.Stats()
+	layers := make([]frontier.FilterLayer, len(stats.Layers))
+	for i, l := range stats.Layers {
+		layers[i] = frontier.FilterLayer{Keys: l.Keys, Capacity: l.Capacity, Bits: l.Bits, Hashes: l.Hashes,
+			Fill: l.Fill, FPR: l.FPR, Target: l.Target}
+	}
+	return layers
+}

@@ -1,0 +1,260 @@
+package pgoutbox_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/events"
+	"github.com/bloomfrontier/crawler/events/eventstest"
+	"github.com/bloomfrontier/crawler/fetcher/record"
+	"github.com/bloomfrontier/crawler/internal/pgoutbox"
+	"github.com/bloomfrontier/crawler/internal/pgstore"
+)
+
+var proof = flag.Bool("proof", false, "run the tests at full size")
+
+// guide returns the SQL blocks of docs/guide/cdc.md.
+func guide(t *testing.T) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/guide/cdc.md")
+	must(t, err)
+	for _, block := range strings.Split(string(text), "```sql\n")[1:] {
+		statements, _, _ := strings.Cut(block, "```")
+		blocks = append(blocks, statements)
+	}
+	return blocks
+}
+
+func execute(t *testing.T, dsn, statements string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	must(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), statements, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatalf("%s: %v", statements, err)
+	}
+}
+
+// captured is a row of crawler.outbox as it is in the write-ahead log.
+type captured struct{ id, aggregateType, host, kind, payload string }
+
+// follow reads the slot of the guide as Debezium does, and passes each insert
+// to take, until take returns false or an error occurs. It acknowledges with
+// some delay, so that a reader that restarts gets some inserts again.
+func follow(ctx context.Context, dsn string, take func(captured) bool) error {
+	conn, err := pgconn.Connect(ctx, dsn+"&replication=database")
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	conn.Frontend().SendQuery(&pgproto3.Query{
+		String: `START_REPLICATION SLOT crawler_outbox LOGICAL 0/0 (proto_version '1', publication_names 'crawler_outbox')`,
+	})
+	if err := conn.Frontend().Flush(); err != nil {
+		return err
+	}
+	var ends []uint64 // of transactions that were taken
+	for {
+		message, err := conn.ReceiveMessage(ctx)
+		if err != nil {
+			return err
+		}
+		switch m := message.(type) {
+		case *pgproto3.ErrorResponse:
+			return pgconn.ErrorResponseToPgError(m)
+		case *pgproto3.CopyData:
+			switch body := m.Data[1:]; m.Data[0] {
+			case 'k': // keepalive
+				if body[16] == 0 || len(ends) < 3 {
+					continue
+				}
+			case 'w': // a part of the log, behind its place and time
+				switch body = body[24:]; body[0] {
+				case 'I':
+					if !take(insert(body)) {
+						return nil
+					}
+					continue
+				case 'C': // commit: flags, its place, and that of its end
+					ends = append(ends, binary.BigEndian.Uint64(body[10:]))
+				default:
+					continue
+				}
+			}
+			if len(ends) < 3 {
+				continue
+			}
+			status := []byte{'r'}
+			for range 3 { // written, flushed, applied
+				status = binary.BigEndian.AppendUint64(status, ends[len(ends)-3])
+			}
+			status = append(binary.BigEndian.AppendUint64(status, 0), 0)
+			conn.Frontend().Send(&pgproto3.CopyData{Data: status})
+			if err := conn.Frontend().Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// insert decodes an insert of pgoutput: 'I', the table, 'N', how many columns, and
+// for each 't', its length and text.
+func insert(body []byte) captured {
+	columns := make([]string, binary.BigEndian.Uint16(body[6:]))
+	rest := body[8:]
+	for i := range columns {
+		n := 5 + binary.BigEndian.Uint32(rest[1:])
+		columns[i], rest = string(rest[5:n]), rest[n:]
+	}
+	return captured{columns[0], columns[1], columns[2], columns[3], columns[4]}
+}
+
+// TestCaptureYieldsRelayedEvents: two workers finish the same records while the
+// reader of the write-ahead log restarts and the server is killed. The reader
+// gets one event for each record that was kept, equal to the one that relays
+// send. The events of a host come in order, and repeats have the same id and
+// content. After the slot is lost, the events can be read from the records.
+func TestCaptureYieldsRelayedEvents(t *testing.T) {
+	records, kills := 300, 2
+	if *proof {
+		records, kills = 20_000, 40
+	}
+	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"wal_level": "logical"}})
+	cfg := pgstore.Config{DSN: server.DSN(), Crawl: "crawl", Identity: "x7Yz01", Capture: pgoutbox.Capture("x7Yz01")}
+	_, _, err := pgstore.Migrate(t.Context(), cfg)
+	must(t, err)
+	blocks := guide(t)
+	for _, statements := range blocks[:4] { // role and publication, slot, limit, progress
+		for statement := range strings.SplitSeq(strings.TrimSpace(statements), ";\n") {
+			execute(t, cfg.DSN, statement)
+		}
+	}
+	reader := strings.Replace(server.DSN(), "postgres@", "debezium@", 1)
+	set := open(t, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	defer cancel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+
+	var writing sync.WaitGroup
+	for w := range 2 {
+		random := rand.New(rand.NewPCG(seed, uint64(w)))
+		writing.Go(func() {
+			for n := 0; n < records; {
+				var batch []*record.Record
+				for range min(1+random.IntN(4), records-n) {
+					r := eventstest.Record(n, 5)
+					r.Attempts = 1 + w // distinguishes the workers' versions
+					batch = append(batch, r)
+					n++
+				}
+				for all := rows(t, batch...); set.Finish(ctx, nil, all) != nil && ctx.Err() == nil; { // the server is down
+				}
+			}
+		})
+	}
+	killing := make(chan error, 1)
+	go func() {
+		random := rand.New(rand.NewPCG(seed, 9))
+		var faults []error
+		for range kills {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Duration(100+random.IntN(300)) * time.Millisecond):
+			}
+			faults = append(faults, server.Kill(), server.Restart())
+		}
+		killing <- errors.Join(faults...)
+	}()
+
+	got, last := make(map[string]captured), make(map[string]string)
+	repeats, readers := 0, 0
+	random := rand.New(rand.NewPCG(seed, 10))
+	for len(got) < records && ctx.Err() == nil {
+		left := 20 + random.IntN(records) // until this reader dies
+		before := len(got) + repeats
+		err := follow(ctx, reader, func(c captured) bool {
+			if before, again := got[c.id]; again {
+				repeats++
+				if c != before {
+					t.Errorf("%s came again as %+v, want %+v", c.id, c, before)
+				}
+			} else {
+				if before := last[c.host]; c.id < before { // ids of these records are in the order of their numbers
+					t.Errorf("%s of %s follows %s", c.id, c.host, before)
+				}
+				got[c.id], last[c.host] = c, c.id
+			}
+			left--
+			return left > 0 && len(got) < records
+		})
+		if len(got)+repeats > before {
+			readers++
+		}
+		if reply, ok := errors.AsType[*pgconn.PgError](err); ok && !strings.HasPrefix(reply.Code, "57P") && reply.Code != "55006" {
+			t.Fatal(err) // other errors: the server stops or starts, or the last reader still has the slot
+		}
+	}
+	must(t, <-killing)
+	writing.Wait()
+	t.Logf("%d events, %d readers, %d repeats, %d kills", len(got), readers, repeats, kills)
+
+	relayed, _, err := pgoutbox.New(set).Read(t.Context(), "", records+1)
+	must(t, err)
+	if len(relayed) != len(got) || len(got) != records {
+		t.Fatalf("%d events were captured and %d are relayed, want %d", len(got), len(relayed), records)
+	}
+	same := func(e events.Event, c captured) {
+		t.Helper()
+		want, err := e.MarshalJSON()
+		must(t, err)
+		var a, b any
+		must(t, errors.Join(json.Unmarshal(want, &a), json.Unmarshal([]byte(c.payload), &b)))
+		if !reflect.DeepEqual(a, b) || c.host != e.Host || c.kind != e.Type || c.aggregateType != "page" {
+			t.Errorf("captured %+v, want %s", c, want)
+		}
+	}
+	for _, e := range relayed {
+		same(e, got[e.ID])
+	}
+	conn, err := pgx.Connect(t.Context(), server.DSN())
+	must(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	var left int
+	if must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM crawler.outbox").Scan(&left)); left > 0 {
+		t.Errorf("%d events are left in the table", left)
+	}
+
+	// The slot is lost, with all events that the reader has not acknowledged.
+	again := make(map[string]captured)
+	for {
+		if _, err = conn.Exec(t.Context(), "SELECT pg_drop_replication_slot('crawler_outbox')"); err == nil {
+			break
+		} // the last reader still has it
+	}
+	execute(t, cfg.DSN, blocks[1])
+	execute(t, cfg.DSN, strings.NewReplacer("_12", "_1", "= 12", "= 1").Replace(blocks[4]))
+	must(t, follow(ctx, reader, func(c captured) bool {
+		again[c.id] = c
+		return len(again) < records
+	}))
+	for _, e := range relayed {
+		same(e, again[e.ID])
+	}
+}

@@ -1,0 +1,48 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// Event is a record as change data capture gets it.
+type Event struct {
+	ID      string
+	Host    string // host key
+	Type    string
+	Payload []byte // JSON
+}
+
+// capture runs batch, whose last statement inserts records, and writes the events
+// of those that were kept, in one transaction. The rows of events are gone again
+// when it ends: what reads the write-ahead log sees them inserted.
+func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.QueuedQuery, records []exact.Row) error {
+	var kept []int32
+	insert.Query(func(rows pgx.Rows) (err error) {
+		kept, err = pgx.CollectRows(rows, pgx.RowTo[int32])
+		return err
+	})
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(kept) == 0 {
+			return err
+		}
+		var ids, hosts, types, payloads []string
+		for _, sequence := range kept {
+			row := &records[sequence-1]
+			event, err := s.cfg.Capture(row)
+			if err != nil {
+				return fmt.Errorf("event of %q: %w", row.URL, err)
+			}
+			ids, hosts = append(ids, event.ID), append(hosts, event.Host)
+			types, payloads = append(types, event.Type), append(payloads, string(event.Payload))
+		}
+		var events pgx.Batch
+		events.Queue(captureSQL, ids, hosts, types, payloads)
+		events.Queue(capturedSQL, ids)
+		return tx.SendBatch(ctx, &events).Close()
+	})
+}

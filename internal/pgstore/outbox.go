@@ -1,0 +1,128 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
+)
+
+// Cursor is the position of a record in the outbox, whose records are ordered by
+// transaction. The zero Cursor is before the first record.
+type Cursor struct {
+	XID      uint64 // of the transaction that inserted the record
+	Sequence uint32 // among the records of that transaction, from 1
+}
+
+// Compare returns -1 if p is before q, 1 if it is after q, and else 0.
+func (p Cursor) Compare(q Cursor) int {
+	return cmp.Or(cmp.Compare(p.XID, q.XID), cmp.Compare(p.Sequence, q.Sequence))
+}
+
+// Committed is a record with its cursor.
+type Committed struct {
+	exact.Row
+	Cursor Cursor
+}
+
+// ErrForeign reports records, or a relay's cursor, of transactions that the
+// server has not begun: the database was restored from a dump of another server.
+// They have to be numbered anew, or new records would be placed before old ones.
+var ErrForeign = errors.New("pgstore: the crawl's records were dumped from another server: number them anew, " +
+	"as docs/reference/postgres.md says under \"After a restore\"")
+
+// Committed returns at most n records behind after, in order. A record that a
+// later call returns has a cursor after all of them: the call stops at the oldest
+// transaction that still runs, whatever it is about.
+//
+// ErrForeign: the order does not hold.
+func (s *Store) Committed(ctx context.Context, after Cursor, n int) (page []Committed, err error) {
+	err = s.try(ctx, "read the outbox", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, s.sql.committed, after.XID, after.Sequence, n)
+		if err != nil {
+			return err
+		}
+		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Committed, err error) {
+			var print pgtype.UUID
+			var outcome, record string
+			err = row.Scan(&c.Cursor.XID, &c.Cursor.Sequence, &print, &c.Round, &c.Fetched, &c.Status, &outcome, &c.URL, &record)
+			c.Fingerprint, c.Fetched, c.Outcome, c.Record = print.Bytes, c.Fetched.UTC(), frontier.Outcome(outcome), []byte(record)
+			return c, err
+		})
+		return err
+	})
+	if err == nil && len(page) == 0 {
+		err = s.checkOrder(ctx, after)
+	}
+	return page, err
+}
+
+// checkOrder returns ErrForeign if the server has not begun the transactions of
+// the records, or that of a cursor.
+func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
+	var foreign bool
+	err := s.try(ctx, "check the outbox", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, s.sql.foreign, at.XID).Scan(&foreign)
+	})
+	if err == nil && foreign {
+		err = ErrForeign
+	}
+	return err
+}
+
+// Since returns a cursor before all records fetched at t or later. The zero time
+// means now: the cursor is before all records that are committed later. Since reads
+// all records that were fetched before t.
+func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
+	var from *time.Time
+	if !t.IsZero() {
+		from = &t
+	}
+	err = s.tryLong(ctx, "find a cursor of the outbox", func(ctx context.Context, tx pgx.Tx) error {
+		var oldest uint64
+		var xid *uint64
+		var sequence *uint32
+		if err := tx.QueryRow(ctx, s.sql.committedSince, from).Scan(&oldest, &xid, &sequence); err != nil {
+			return err
+		}
+		at = Cursor{XID: oldest}
+		if xid != nil && *xid < oldest {
+			at = Cursor{*xid, *sequence - 1}
+		}
+		return nil
+	})
+	return at, err
+}
+
+// Behind is the part of an outbox after a cursor.
+type Behind struct {
+	Records uint64
+	Bytes   uint64    // of these, by the average of the first 1000
+	Oldest  time.Time // of the first 1000; zero if there is none
+}
+
+// Behind returns the size of the outbox after a cursor. It includes records that
+// Committed does not return yet because an older transaction runs. It counts rows:
+// a million take about 0.1 s.
+func (s *Store) Behind(ctx context.Context, after Cursor) (b Behind, err error) {
+	err = s.tryLong(ctx, "count the outbox", func(ctx context.Context, tx pgx.Tx) error {
+		var average float64
+		var oldest *time.Time
+		if err := tx.QueryRow(ctx, s.sql.committedLag, after.XID, after.Sequence).Scan(&b.Records, &average, &oldest); err != nil {
+			return err
+		}
+		b.Bytes = uint64(math.Round(average * float64(b.Records)))
+		if oldest != nil {
+			b.Oldest = oldest.UTC()
+		}
+		return nil
+	})
+	return b, err
+}

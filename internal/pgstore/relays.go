@@ -1,0 +1,161 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrRelayInUse reports a relay that another process runs.
+var ErrRelayInUse = errors.New("pgstore: another process runs this relay")
+
+// Letter is an event that the sink of a relay refused for good.
+type Letter struct {
+	ID     string // of the event
+	Event  []byte // JSON
+	Reason string
+	At     time.Time // when it was refused, UTC
+}
+
+// Relay is how far a relay has delivered the records of a crawl.
+type Relay struct {
+	Cursor string
+	Moved  time.Time // when Cursor was saved, UTC
+	Dead   uint64    // letters
+}
+
+// Relay returns what is saved of a relay; known is false if nothing is.
+func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, err error) {
+	err = s.try(ctx, "read a relay's cursor", func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, relaySQL, s.crawl, name).Scan(&r.Cursor, &r.Moved, &r.Dead)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Relay{}, false, nil
+	}
+	r.Moved = r.Moved.UTC()
+	return r, err == nil, err
+}
+
+// SaveRelay moves the cursor of a relay and adds letters, in one transaction. The
+// first letter of an event stays. ErrNoCrawl: the crawl was deleted.
+func (s *Store) SaveRelay(ctx context.Context, name, cursor string, letters []Letter) error {
+	ids, events, reasons, times := []string{}, []string{}, []string{}, []time.Time{}
+	for _, l := range letters {
+		if slices.Contains(ids, l.ID) {
+			continue
+		}
+		ids, events = append(ids, l.ID), append(events, string(l.Event))
+		reasons, times = append(reasons, storable(l.Reason)), append(times, l.At)
+	}
+	return s.try(ctx, "save a relay's cursor", func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, saveRelaySQL, s.crawl, name, cursor, ids, events, reasons, times)
+		return err
+	})
+}
+
+// storable returns text without what a column of the type text cannot have.
+func storable(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd")
+}
+
+// Relays returns the names of the relays that have a cursor, sorted.
+func (s *Store) Relays(ctx context.Context) (names []string, err error) {
+	err = s.try(ctx, "list relays", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, relayNamesSQL, s.crawl)
+		if err != nil {
+			return err
+		}
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	slices.Sort(names) // as Go does, whatever the database's collation is
+	return names, err
+}
+
+// Letters returns the dead letters of a relay, oldest first.
+func (s *Store) Letters(ctx context.Context, name string) (letters []Letter, err error) {
+	err = s.try(ctx, "read dead letters", func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, deadLettersSQL, s.crawl, name)
+		if err != nil {
+			return err
+		}
+		letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Letter, err error) {
+			var event string
+			err = row.Scan(&l.ID, &event, &l.Reason, &l.At)
+			l.Event, l.At = []byte(event), l.At.UTC()
+			return l, err
+		})
+		return err
+	})
+	return letters, err
+}
+
+// ReviseLetters changes why and when events were refused that are dead letters.
+func (s *Store) ReviseLetters(ctx context.Context, name string, letters []Letter) error {
+	ids, reasons, times := make([]string, len(letters)), make([]string, len(letters)), make([]time.Time, len(letters))
+	for i, l := range letters {
+		ids[i], reasons[i], times[i] = l.ID, storable(l.Reason), l.At
+	}
+	return s.try(ctx, "revise dead letters", func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, reviseLettersSQL, s.crawl, name, ids, reasons, times)
+		return err
+	})
+}
+
+// DiscardLetters removes dead letters of a relay by the ids of their events; nil
+// means all.
+func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (removed int, err error) {
+	err = s.try(ctx, "discard dead letters", func(ctx context.Context) error {
+		done, err := s.pool.Exec(ctx, discardLettersSQL, s.crawl, name, ids)
+		removed = int(done.RowsAffected())
+		return err
+	})
+	return removed, err
+}
+
+// LockRelay has a relay for this process until release is called, which must
+// happen before Close, or until its connection to the server breaks.
+// ErrRelayInUse: another has it.
+func (s *Store) LockRelay(ctx context.Context, name string) (release func(), err error) {
+	var conn *pgx.Conn
+	err = s.try(ctx, "lock a relay", func(ctx context.Context) error {
+		var err error
+		if conn, err = s.dial(ctx); err != nil {
+			return err
+		}
+		var locked bool
+		err = conn.QueryRow(ctx, lockRelaySQL, s.crawl, name).Scan(&locked)
+		if err == nil && locked {
+			return nil
+		}
+		hangUp(conn)
+		if err == nil {
+			err = fmt.Errorf("%w: %q", ErrRelayInUse, name)
+		}
+		return err
+	})
+	if errors.Is(err, ErrRelayInUse) {
+		return nil, fmt.Errorf("%w: %q", ErrRelayInUse, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { hangUp(conn) }, nil
+}
+
+// dial returns a connection that is not of the pool.
+func (s *Store) dial(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
+}
+
+// hangUp closes a connection that was dialled.
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // the server ends the session, whatever becomes of the goodbye
+}

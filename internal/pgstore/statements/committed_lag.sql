@@ -1,0 +1,11 @@
+-- committed_lag.sql: how many records are after a cursor and, of the first 1000 of them, the size and when the oldest was fetched.
+-- $1, $2  xid and sequence
+WITH next AS (
+	SELECT fetched, octet_length(record::text) AS bytes
+	FROM crawler.record
+	WHERE (xid, sequence) > ($1::xid8, $2::int)
+	ORDER BY xid, sequence
+	LIMIT 1000
+)
+SELECT (SELECT count(*) FROM crawler.record WHERE (xid, sequence) > ($1, $2)), coalesce(avg(bytes), 0)::float8, min(fetched)
+FROM next;
