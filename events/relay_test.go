@@ -231,7 +231,8 @@ func TestRefused(t *testing.T) {
 // is saved, which waits here for an event that is not answered.
 func TestRefusedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, refused := new(eventstest.Outbox), 0
+		var refused atomic.Int32
+		o := new(eventstest.Outbox)
 		for i := range 100 {
 			e := eventstest.Event(i, 100)
 			e.Data = []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
@@ -242,7 +243,7 @@ func TestRefusedBytes(t *testing.T) {
 				<-ctx.Done()
 				return []error{ctx.Err()}
 			}
-			refused++
+			refused.Add(1)
 			return []error{&events.RefusedError{Reason: "too large"}}
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -250,8 +251,8 @@ func TestRefusedBytes(t *testing.T) {
 		if err := events.Run(ctx, events.Config{Name: "r", Outbox: o, Sink: s, Progress: new(eventstest.Progress), Outstanding: 10, Batch: 1}, true); err != nil {
 			t.Fatal(err)
 		}
-		if refused < 25 || refused > 40 { // 32 MiB, and one read more
-			t.Errorf("%d letters of 1 MiB are in memory, want about 32", refused)
+		if n := refused.Load(); n < 25 || n > 40 { // 32 MiB, and one read more
+			t.Errorf("%d letters of 1 MiB are in memory, want about 32", n)
 		}
 	})
 }
