@@ -1,0 +1,74 @@
+package proofs
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bloomfrontier/crawler/bench/servers"
+	"github.com/bloomfrontier/crawler/bench/testweb"
+)
+
+// TestRelaySpeed measures what an outbox and its relay cost a crawl: how many pages
+// a second two workers fetch with their records in files, with them in Postgres, and
+// with a relay that reads them there and prints them. The three run by turns, five
+// times. It judges nothing: a rate is no promise.
+func TestRelaySpeed(t *testing.T) {
+	if !*proof {
+		t.Skip("a rate, measured with -proof only")
+	}
+	cfg := testweb.Config{Seed: newSeed(t), Hosts: 400, Pages: 40_000, Hardships: testweb.None, LargestShare: 0.01}
+	var table, relay []float64
+	for range 5 {
+		files := outboxRate(t, cfg, "jsonl", false)
+		rows := outboxRate(t, cfg, "postgres", false)
+		table = append(table, rows/files)
+		relay = append(relay, outboxRate(t, cfg, "postgres", true)/rows)
+	}
+	slices.Sort(table)
+	slices.Sort(relay)
+	figure(t, "table", "%.2f of the pages with files, %.2f", table[len(table)/2], table)
+	figure(t, "relay", "%.2f of the pages without a relay, %.2f", relay[len(relay)/2], relay)
+}
+
+func outboxRate(t *testing.T, cfg testweb.Config, sink string, relay bool) float64 {
+	web := serveSite(t, cfg, nil)
+	queue := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
+	database := servers.Postgres(t, servers.PostgresOptions{FSync: true})
+	m := newTeam(t, queue.URL(), rand.New(rand.NewPCG(cfg.Seed, 28)), append(speedFlags(web), "--sink", sink)...)
+	m.name = append(m.name, "--postgres", database.DSN())
+	ctx, cancel := context.WithCancel(t.Context())
+	var printed lineCount
+	var relaying sync.WaitGroup
+	if relay {
+		relaying.Go(func() {
+			for ctx.Err() == nil { // until there is a crawl, it ends at once
+				cmd := exec.CommandContext(ctx, m.bin, slices.Concat([]string{"relay", "--to", "-", "--relay", "speed"}, m.name)...)
+				cmd.Stdout = &printed
+				_ = cmd.Run()
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+	m.run(2)
+	cancel()
+	relaying.Wait()
+	checkOnce(t, web)
+	if relay {
+		t.Logf("%d of %d events were printed when the crawl ended", printed, cfg.Pages)
+	}
+	return pageRate(web)
+}
+
+// lineCount is an io.Writer that counts lines.
+type lineCount int
+
+func (n *lineCount) Write(text []byte) (int, error) {
+	*n += lineCount(bytes.Count(text, []byte("\n")))
+	return len(text), nil
+}
