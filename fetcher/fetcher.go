@@ -257,6 +257,7 @@ type Crawl struct {
 	once  sync.Once
 
 	storeAway, storeFull, machineDown outage
+	awaitingMachine                   atomic.Int64 // hosts in awaitMachine
 }
 
 // Ends of a Run.

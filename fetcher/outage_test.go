@@ -333,3 +333,31 @@ func TestMachineOutageIsLoggedOnce(t *testing.T) {
 		log.wants(t, map[string]int{`msg="this machine cannot make requests"`: 1, `msg="this machine can make requests again"`: 1, `msg="robots.txt failed"`: 0})
 	})
 }
+
+// TestMachineStaysDown: an answer over a connection that was made before an outage of
+// the machine does not end the outage for the hosts that wait.
+func TestMachineStaysDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		w := newWorld(t, &wire{answer: func(r *http.Request, _ string, _ int) (reply, bool) {
+			if r.URL.Host == "c.test" {
+				time.Sleep(time.Second)
+				return reply{}, false
+			}
+			return reply{broken: fmt.Errorf("%w: 127.0.0.1:3128: connection refused", get.ErrProxy)}, time.Since(begun) < time.Minute
+		}})
+		cfg := w.config()
+		cfg.Hosts = func(string) fetcher.HostRules { return fetcher.HostRules{IgnoreRobots: true} }
+		c := w.worker(cfg)
+		w.seed(c, "http://a.test/", "http://b.test/", "http://c.test/")
+		wait := inBackground(t, c)
+		time.Sleep(3 * time.Second)
+		if p := c.Progress(); p.Pages != 1 || !strings.Contains(p.Down, "3128") {
+			t.Errorf("%d pages, down because of %q, want 1 page and the proxy", p.Pages, p.Down)
+		}
+		wait()
+		if p := c.Progress(); p.Down != "" {
+			t.Errorf("down at the end: %s", p.Down)
+		}
+	})
+}

@@ -209,7 +209,10 @@ func (c *Crawl) Progress() Progress {
 	last := c.tally.last
 	c.tally.mu.Unlock()
 	down := ""
-	if c.machineDown.began.Load() != 0 && last != nil {
+	// A host that was connected before the outage may still answer. This does not end
+	// the outage for the hosts that wait.
+	mostWait := 2*c.awaitingMachine.Load() > int64(asking+late)
+	if last != nil && (mostWait || c.machineDown.began.Load() != 0) {
 		down = last.Error
 	}
 	return Progress{

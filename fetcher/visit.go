@@ -181,6 +181,8 @@ const localPause = 5 * time.Second
 func (h *holding) awaitMachine(err error) {
 	h.tally.failed("", causeOf(err))
 	h.noteMachine(err)
+	h.awaitingMachine.Add(1)
+	defer h.awaitingMachine.Add(-1)
 	pause(h.hard, localPause)
 }
 
