@@ -61,13 +61,14 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 	@go test ./internal/archtest
 
 # The race detector needs cgo. It sees nothing of bench/proofs, whose tests run the
-# product in processes of its own: plain has them. Three packages at a time: many tests
-# wait for servers and delays.
+# product in processes of its own; bench/fpr, memory and speed measure, and what they
+# call has race tests of its own. plain has these four. Three packages at a time: many
+# tests wait for servers and delays.
 .PHONY: race
 race: build ## all tests under the race detector
 	$(call step,go test $(RACE)$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CGO_ENABLED=$(if $(RACE),1,0) CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
-	packages=$$(go list ./... | grep -v '/bench/proofs$$'); \
+	packages=$$(go list ./... | grep -vE '/bench/(proofs|fpr|memory|speed)$$'); \
 	go test -p 3 $(RACE) -vet=off -short $$packages; \
 	for module in $(NESTED); do (cd $$module && go test $(RACE) -vet=off -short ./...); done
 
@@ -79,6 +80,7 @@ plain: build ## the statistics, memory and crawls that the race detector gets in
 	$(call step,go test without -race$(if $(MISSING), (skipped: what needs $(MISSING))))
 	@export CRAWLER_TEST_SERVERS=$(REQUIRE) CRAWLER_BIN=$(CURDIR)/bin/crawler; \
 	go test -vet=off ./bloomstore/... ./bench/dedup; \
+	go test -vet=off -short ./bench/fpr ./bench/memory ./bench/speed; \
 	go test -vet=off -short ./bench/proofs; \
 	go test -vet=off -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
 
