@@ -5,15 +5,16 @@ import (
 	"strconv"
 )
 
-// addresses: URLs, redirects, robots.txt and sitemaps that lead to private
-// addresses, written in many ways or behind names, some of which change their
-// address between two look-ups. No connection may be made to any of them: where
-// they can be had there are Canaries, and the names are Web.ServeDNS's.
+// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead
+// to private addresses. The addresses are spelled in many ways, or belong to
+// names, some of which change their address between two look-ups. A crawler must
+// not connect to any of them. Canaries listen on the loopback addresses among
+// them, and Web.ServeDNS resolves the names.
 //
-// The crawler must not be told to connect to the server for these names and
-// addresses, so it is given the others only (--connect-to '*.test=ADDR', and
-// '*.example'), and the name server. A few names have a harmless address as
-// well, which the crawler may be allowed.
+// The crawler's --connect-to must not cover these names and addresses, so it
+// covers the other names only ('*.test=ADDR' and '*.example=ADDR'), and the
+// crawler uses Web.ServeDNS as its name server. A few names also have a harmless
+// address, which the crawler may be allowed to connect to.
 var addresses = hardship{
 	bit: Addresses, name: "addresses",
 	doc: "private addresses, names for them, redirects to them, names that change",
@@ -24,7 +25,7 @@ var addresses = hardship{
 			p := s.add("/", closed).html().fares("address", 0)
 			if name.mayBeHad() {
 				p.role = sought
-				p.also("ok", "network", "robots").with("Connection", "close") // each page is a look-up, or a decision
+				p.also("ok", "network", "robots").with("Connection", "close") // so that the next page needs a new connection
 				for _, path := range []string{"/2", "/3", "/4"} {
 					c.entry(s.at(path))
 					s.page(path).fares("address", 0).also("ok", "network", "robots").with("Connection", "close")
@@ -56,7 +57,7 @@ var addresses = hardship{
 		literal.add("/secret", closed).html().fares("address", 0)
 		named.add("/secret", closed).html().fares("address", 0)
 
-		robots := c.site("robots-inward.corner.test") // what cannot be had allows nothing
+		robots := c.site("robots-inward.corner.test") // its robots.txt cannot be fetched, so no page may be
 		robots.movedRobots("/robots.txt", literal.at("/robots.txt"))
 		c.entry(robots.at("/"))
 		robots.add("/", closed).html().fares("address", 0).also("robots", "network", "host_dead")
@@ -71,7 +72,8 @@ var addresses = hardship{
 	},
 }
 
-// portOf returns the end of a host with that port.
+// portOf returns the suffix of a host in a URL with that port: ":PORT", or
+// nothing for port 80.
 func portOf(port int) string {
 	if port == 80 {
 		return ""
@@ -82,16 +84,16 @@ func portOf(port int) string {
 // nameSuffix ends the names that ServeDNS knows.
 const nameSuffix = ".addresses.invalid"
 
-// A name is one that ServeDNS knows.
+// A name is a host name that ServeDNS resolves.
 type name struct {
-	host string
-	// turns are the addresses that the first look-up finds, the second one and
-	// so on; the last ones hold for all that follow.
+	host string // without nameSuffix
+	// turns[i] are the addresses that look-up number i returns. The last element
+	// is also for all look-ups after it.
 	turns [][]netip.Addr
 }
 
-// harmless is an address without a machine, where no service can be: the
-// canaries leave it to the web.
+// harmless is a loopback address at which no service listens. No canary listens
+// there: it may be given to the web (Canaries.Harmless).
 var harmless = netip.MustParseAddr("127.8.0.1")
 
 var names = []name{
@@ -119,7 +121,7 @@ func ips(all ...string) (addrs []netip.Addr) {
 	return addrs
 }
 
-// mayBeHad reports whether the name ever has the harmless address.
+// mayBeHad reports whether some look-up of the name returns the harmless address.
 func (n *name) mayBeHad() bool {
 	for _, turn := range n.turns {
 		for _, ip := range turn {

@@ -5,8 +5,9 @@ import (
 	"net/http"
 )
 
-// movedRobots: five redirects in a row lead to the rules of the host that was
-// asked, wherever they end; after more there are none (RFC 9309, 2.3.1.2).
+// movedRobots is a hardship: a robots.txt behind redirects. The file after at
+// most five redirects has the rules of the host that was asked first, even if it
+// is on another host. After more redirects there are no rules (RFC 9309, 2.3.1.2).
 var movedRobots = hardship{
 	bit: MovedRobots, name: "moved-robots",
 	doc: "robots.txt that redirects, up to six times, in a circle, or to another host",
@@ -50,7 +51,7 @@ var movedRobots = hardship{
 	},
 }
 
-// robotsPlace returns where the robots.txt is after so many redirects.
+// robotsPlace returns the path of a robots.txt after hop redirects.
 func robotsPlace(hop int) string {
 	if hop == 0 {
 		return "/robots.txt"
@@ -58,7 +59,7 @@ func robotsPlace(hop int) string {
 	return fmt.Sprintf("/robots-%d.txt", hop)
 }
 
-// movedRobots puts a redirect on the way to a robots.txt at path.
+// movedRobots adds a redirect to a robots.txt at path.
 func (s *site) movedRobots(path, location string) {
 	p := s.robotsAt(path, "Moved.\n")
 	p.status, p.location = http.StatusMovedPermanently, location
