@@ -14,19 +14,19 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// A misfortune is something wrong that a user or a machine does to a crawl.
+// A misfortune is a mistake of a user or a fault of a machine that makes a crawl fail.
 type misfortune struct {
 	name string
-	// befall makes a run of the crawl fail, and returns how it did. What it does
-	// to the directory it takes back, unless the crawler can.
+	// befall makes a run of the crawl fail, and returns how the run ended. It then
+	// repairs the directory, unless the crawler can do that itself.
 	befall func(t *testing.T, c *crawl, web *site) end
-	code   int
-	says   []string // expressions: each is said by a line of the message, each line says one
+	code   int      // the exit code
+	says   []string // regular expressions; each must match a line of the message, and each line one of them
 }
 
-// TestBadInput: whatever is wrong, the crawler says so once and clearly, with the
-// exit code that was promised; nothing is lost, so that the crawl then ends with
-// the exact set.
+// TestBadInput checks that the crawler reports each misfortune with one clear message
+// and the documented exit code. Nothing is lost: the crawl can be resumed and ends
+// with the exact set.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -51,10 +51,10 @@ func TestBadInput(t *testing.T) {
 		len(names), strings.Join(names, ", "))
 }
 
-// beside are the lines of stderr that are no message about what went wrong.
+// beside matches the lines of stderr that are not about the fault.
 var beside = regexp.MustCompile(`^(crawling into|resuming|Try 'crawler) `)
 
-// check holds what a failed run said to what it should say.
+// check compares the exit code and the message of a failed run with the expected ones.
 func (m misfortune) check(t *testing.T, e end) {
 	t.Helper()
 	if e.code != m.code {
@@ -91,7 +91,8 @@ func (m misfortune) check(t *testing.T, e end) {
 	}
 }
 
-// checkExact holds a crawl that ended to the web it crawled.
+// checkExact checks that a finished crawl has the exact set of its web, and balanced
+// books.
 func checkExact(t *testing.T, c *crawl, web *site) {
 	t.Helper()
 	written := records(t, c.dir)
@@ -102,16 +103,17 @@ func checkExact(t *testing.T, c *crawl, web *site) {
 	if err := report.Err(); err != nil {
 		t.Error(err)
 	}
-	const runs = 4 // at most
+	const runs = 4 // the maximum number of runs of one crawl
 	checkBooks(t, c.stats(), parse(t, written), len(web.Seeds()), runs)
 }
 
-// begin crawls a part and stops.
+// begin crawls some pages and stops.
 func (c *crawl) begin() { c.finish("--max-pages", "60") }
 
 func (c *crawl) path(name string) string { return filepath.Join(c.dir, name) }
 
-// swapped runs the crawl with other content in one of its files.
+// swapped runs the crawl after a change of one of its files, and then restores the
+// file.
 func (c *crawl) swapped(name string, change func(content []byte) []byte) end {
 	c.t.Helper()
 	content, err := os.ReadFile(name)
@@ -128,7 +130,7 @@ func (c *crawl) swapped(name string, change func(content []byte) []byte) end {
 	return c.start().wait()
 }
 
-// file makes a file of its own for a test.
+// file makes a file in a new folder, and returns its path.
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
@@ -138,7 +140,7 @@ func file(t *testing.T, name, content string) string {
 	return name
 }
 
-// On the command line.
+// Misfortunes on the command line.
 var (
 	missingSeeds = misfortune{
 		name: "missing seed file", code: 2, says: []string{`--seeds is ".*absent\.txt", want .*: no such file`},
@@ -187,7 +189,7 @@ var (
 	}
 )
 
-// In the directory.
+// Misfortunes in the directory.
 var (
 	corruptCheckpoint = misfortune{
 		name: "corrupt checkpoint", code: 1, says: []string{`filter-\d+\.bits.*damaged`, `crawler rebuild`},
@@ -196,7 +198,7 @@ var (
 			name := checkpoint(t, c.dir)
 			flipped := func(bits []byte) []byte { bits[len(bits)/2] ^= 1; return bits }
 			e := c.swapped(name, flipped)
-			if err := os.Truncate(name, 100); err != nil { // and for good: the crawler makes it anew
+			if err := os.Truncate(name, 100); err != nil { // crawler rebuild makes the file again
 				t.Fatal(err)
 			}
 			if rebuilt := command(t, c.bin, "rebuild", "--dir", c.dir).wait(); rebuilt.code != 0 {
@@ -262,7 +264,7 @@ var (
 	}
 )
 
-// checkpoint returns the file with the bits of a crawl's filter.
+// checkpoint returns the path of the file with the bits of a crawl's filter.
 func checkpoint(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
@@ -274,7 +276,7 @@ func checkpoint(t *testing.T, dir string) string {
 
 const safe = `what was committed is safe`
 
-// On the machine.
+// Misfortunes of the machine.
 var (
 	recordsUnwritable = misfortune{
 		name: "record file that cannot be opened", code: 1, says: []string{`pages\.jsonl: is a directory`},
@@ -341,12 +343,12 @@ var (
 			c.args = append(c.args, "--delay", "150ms")
 			p := c.underWay(web)
 			must(t, os.RemoveAll(c.dir))
-			return p.wait() // the crawl begins anew
+			return p.wait() // the next run starts a new crawl
 		},
 	}
 )
 
-// must ends a test that cannot set its scene.
+// must ends the test if one of errs is not nil.
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
@@ -356,14 +358,14 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// shell runs the crawl by a line of shell, in which it is "$@".
+// shell runs a line of shell, in which "$@" is the command that runs the crawl.
 func (c *crawl) shell(line string) end {
 	c.t.Helper()
 	args := append([]string{"-c", line, "sh", c.bin, "crawl", "--dir", c.dir}, c.args...)
 	return command(c.t, "/bin/sh", args...).wait()
 }
 
-// underWay starts the crawl and waits until it has asked for some pages.
+// underWay starts the crawl and waits until it has requested some pages.
 func (c *crawl) underWay(web *site) *process {
 	c.t.Helper()
 	asked := make(chan struct{})
@@ -377,8 +379,8 @@ func (c *crawl) underWay(web *site) *process {
 	return p
 }
 
-// smallDisk mounts a file system that a crawl fills; where that is not allowed, as in most
-// containers, the test is skipped.
+// smallDisk mounts a file system that is too small for a crawl, and returns its path. If
+// that is not allowed, as in most containers, it skips the test.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
