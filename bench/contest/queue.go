@@ -67,8 +67,8 @@ func (q *queue) add(found []string) {
 	}
 }
 
-// schedule makes the next page of a host due, now or when its delay is over,
-// unless another one is.
+// schedule makes the next page of a host due, now or when its delay is over. It does
+// nothing if another page of the host is due, scheduled, or with a worker.
 func (q *queue) schedule(h *host) {
 	if h.busy || len(h.pages) == 0 {
 		return

@@ -28,7 +28,7 @@ type Kind struct {
 
 // Plan is the configuration of a filter. Exact sets ignore it.
 type Plan struct {
-	Capacity   uint64  // 0 means the set's own default, as with FPR and Partitions
+	Capacity   uint64  // 0 means the set's own default, as for FPR and Partitions
 	FPR        float64 // of new links
 	Growth     bloomstore.Growth
 	Partitions int // of a set in Redis
