@@ -15,7 +15,7 @@ type queue struct {
 	mu     sync.Mutex
 	more   *sync.Cond
 	seen   map[string]struct{}
-	hosts  map[string]*host // nil without a delay
+	hosts  map[string]*host // by name; empty without a delay
 	due    []string
 	open   int // pages that wait, or were taken and not put back yet
 	closed bool

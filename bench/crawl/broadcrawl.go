@@ -62,7 +62,7 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	// In the environment, which only this user can read: the URL may have a password.
+	// The URL may have a password, so it is in the environment, which only this user can read.
 	cmd.Env = append(os.Environ(), "CRAWLER_REDIS="+server.URL, fmt.Sprintf("CRAWLER_NAME=bench-broad-%d", os.Getpid()))
 	defer func() {
 		remove := c.Program(context.WithoutCancel(ctx), "delete", "--yes")

@@ -88,11 +88,11 @@ type mutant struct {
 }
 
 func (m *mutant) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	return m.filter.AddIfAbsent(ctx, m.stand(prints))
+	return m.filter.AddIfAbsent(ctx, m.replaced(prints))
 }
 
 func (m *mutant) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	known, err := m.filter.Contains(ctx, m.stand(prints))
+	known, err := m.filter.Contains(ctx, m.replaced(prints))
 	for i, fp := range prints {
 		claims, denies := m.lies(fp)
 		known[i] = (known[i] || claims) && !denies
@@ -114,15 +114,15 @@ func set(f bloomstore.Filter) *sets.Set {
 	}
 }
 
-func (m *mutant) stand(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
-	stands := make([]bloomstore.Fingerprint, len(prints))
+func (m *mutant) replaced(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
+	all := make([]bloomstore.Fingerprint, len(prints))
 	for i, fp := range prints {
-		stands[i] = m.seen(fp)
+		all[i] = m.seen(fp)
 	}
-	return stands
+	return all
 }
 
-// smaller has a set made for fewer keys, or for another rate, than it should be.
+// smaller returns quick with a set that is made for a changed plan.
 func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open
@@ -130,7 +130,7 @@ func smaller(change func(*sets.Plan)) Subject {
 	return s
 }
 
-// mutated has a set with a fault.
+// mutated returns quick with a mutant.
 func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
 	s := quick()
 	open := s.Open

@@ -28,7 +28,7 @@ func references(body *bytes.Buffer, found []string) ([]string, error) {
 	if err != nil {
 		return found, err
 	}
-	known := make(map[string]bool) // most references are on a page many times
+	known := make(map[string]bool) // most links are on a page several times
 	for _, node := range document.FindMatcher(links).Nodes {
 		for _, attribute := range node.Attr {
 			if attribute.Key != "href" {

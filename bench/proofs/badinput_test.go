@@ -17,11 +17,11 @@ import (
 // A misfortune is a mistake of a user or a fault of a machine that makes a crawl fail.
 type misfortune struct {
 	name string
-	// befall makes a run of the crawl fail, and returns how the run ended. It then
+	// provoke makes a run of the crawl fail, and returns how the run ended. It then
 	// repairs the directory, unless the crawler can do that itself.
-	befall func(t *testing.T, c *crawl, web *site) end
-	code   int      // the exit code
-	says   []string // regular expressions; each must match a line of the message, and each line one of them
+	provoke func(t *testing.T, c *crawl, web *site) end
+	code    int      // the exit code
+	says    []string // regular expressions; each must match a line of the message, and each line one of them
 }
 
 // TestBadInput checks that the crawler reports each misfortune with one clear message
@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 			web := serveSite(t, testweb.Config{Seed: seed, Hosts: 10, Pages: 300, MeanBytes: 2 << 10, MaxBodyBytes: maxBody, Hardships: testweb.Spellings}, nil)
 			flags := append(web.flags(), "--delay", "10ms", "--urls", "10000", "--log-level", "warn")
 			c := newCrawl(t, append(flags, web.Seeds()...)...)
-			m.check(t, m.befall(t, c, web))
+			m.check(t, m.provoke(t, c, web))
 			c.finish()
 			checkExact(t, c, web)
 		})
@@ -144,19 +144,19 @@ func file(t *testing.T, name, content string) string {
 var (
 	missingSeeds = misfortune{
 		name: "missing seed file", code: 2, says: []string{`--seeds is ".*absent\.txt", want .*: no such file`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			return c.start("--seeds", filepath.Join(t.TempDir(), "absent.txt")).wait()
 		},
 	}
 	binarySeeds = misfortune{
 		name: "binary seed file", code: 2, says: []string{`seeds: .*photo\.jpg is a binary file`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			return c.start("--seeds", file(t, "photo.jpg", "\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01")).wait()
 		},
 	}
 	directoryAsSeeds = misfortune{
 		name: "directory as seed file", code: 2, says: []string{`--seeds is ".*", want .*: it is a directory`},
-		befall: func(t *testing.T, c *crawl, _ *site) end { return c.start("--seeds", t.TempDir()).wait() },
+		provoke: func(t *testing.T, c *crawl, _ *site) end { return c.start("--seeds", t.TempDir()).wait() },
 	}
 	outOfRange = misfortune{
 		name: "values out of range", code: 2,
@@ -164,7 +164,7 @@ var (
 			`--concurrency is "0", want`, `--timeout is "-1s", want`, `--retries is "1000", want`, `--max-depth is "-5", want`,
 			`--robots is "perhaps", want`, `--include is "\(", want .*missing closing`, `--connect-to is "nowhere", want`,
 		},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			return c.start("--concurrency", "0", "--timeout", "-1s", "--retries", "1000", "--max-depth", "-5",
 				"--robots", "perhaps", "--include", "(", "--connect-to", "nowhere").wait()
 		},
@@ -172,7 +172,7 @@ var (
 	unknownKeys = misfortune{
 		name: "unknown keys in the config file", code: 2,
 		says: []string{`crawl\.yaml:2: unknown key "speed"`, `crawl\.yaml:4: unknown key "warp"`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			return c.start("--config", file(t, "crawl.yaml", "timeout: 10s\nspeed: 3\nretries: 2\nwarp: 9\n")).wait()
 		},
 	}
@@ -182,7 +182,7 @@ var (
 			`created with other settings`, `--delay is 10ms there, 3s here`, `--max-depth is -1 there, 7 here`,
 			`leave them out`,
 		},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.start("--delay", "3s", "--max-depth", "7").wait()
 		},
@@ -193,7 +193,7 @@ var (
 var (
 	corruptCheckpoint = misfortune{
 		name: "corrupt checkpoint", code: 1, says: []string{`filter-\d+\.bits.*damaged`, `crawler rebuild`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			name := checkpoint(t, c.dir)
 			flipped := func(bits []byte) []byte { bits[len(bits)/2] ^= 1; return bits }
@@ -209,7 +209,7 @@ var (
 	}
 	lostCheckpoint = misfortune{
 		name: "lost checkpoint", code: 1, says: []string{`filter-\d+\.bits: no such file`, `crawler rebuild`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			if err := os.Remove(checkpoint(t, c.dir)); err != nil {
 				t.Fatal(err)
@@ -223,7 +223,7 @@ var (
 	}
 	foreignCheckpoint = misfortune{
 		name: "foreign checkpoint", code: 1, says: []string{`filter-\d+\.bits.*other parameters: .*tag is`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			other := &crawl{t: t, bin: c.bin, dir: filepath.Join(t.TempDir(), "other.crawl"), args: c.args}
 			other.begin()
@@ -236,7 +236,7 @@ var (
 	}
 	otherVersion = misfortune{
 		name: "directory of another version", code: 1, says: []string{`crawl\.json has format 7, this program reads format 1`},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.swapped(c.path("crawl.json"), func(card []byte) []byte {
 				return bytes.Replace(card, []byte(`"format": 1`), []byte(`"format": 7`), 1)
@@ -245,7 +245,7 @@ var (
 	}
 	foreignDirectory = misfortune{
 		name: "directory of something else", code: 1, says: []string{`not empty .*thesis\.tex.* holds no crawl`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			full := *c
 			full.dir = filepath.Dir(file(t, "thesis.tex", "years of work"))
 			e := full.start().wait()
@@ -257,7 +257,7 @@ var (
 	}
 	lostRecords = misfortune{
 		name: "records cut off", code: 1, says: []string{`pages\.jsonl has \d+ bytes, but \d+ were committed`, `rebuild --accept-loss`},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.swapped(c.path("pages.jsonl"), func(all []byte) []byte { return all[:len(all)-1] })
 		},
@@ -280,7 +280,7 @@ const safe = `what was committed is safe`
 var (
 	recordsUnwritable = misfortune{
 		name: "record file that cannot be opened", code: 1, says: []string{`pages\.jsonl: is a directory`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			kept := c.path("pages.jsonl")
 			aside := filepath.Join(t.TempDir(), "aside")
@@ -292,7 +292,7 @@ var (
 	}
 	directoryUnwritable = misfortune{
 		name: "directory that cannot be made", code: 1, says: []string{`not a directory`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			below := *c
 			below.dir = filepath.Join(file(t, "file", ""), "proof.crawl")
 			return below.start().wait()
@@ -300,7 +300,7 @@ var (
 	}
 	outputFull = misfortune{
 		name: "stdout that takes nothing", code: 1, says: []string{`/dev/stdout: no space left`, safe},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			if _, err := os.Stat("/dev/full"); err != nil {
 				if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
 					t.Fatal(err)
@@ -312,11 +312,11 @@ var (
 	}
 	fileTooLarge = misfortune{
 		name: "limit of file sizes", code: 1, says: []string{`file too large`, safe},
-		befall: func(_ *testing.T, c *crawl, _ *site) end { return c.shell(`ulimit -f 100; exec "$@"`) },
+		provoke: func(_ *testing.T, c *crawl, _ *site) end { return c.shell(`ulimit -f 100; exec "$@"`) },
 	}
 	diskFull = misfortune{
 		name: "full disk", code: 1, says: []string{`no space left on device`, safe},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.dir = filepath.Join(smallDisk(t), "proof.crawl")
 			e := c.start().wait()
 			if out, err := exec.Command("mount", "-o", "remount,size=32m", filepath.Dir(c.dir)).CombinedOutput(); err != nil {
@@ -327,7 +327,7 @@ var (
 	}
 	secondProcess = misfortune{
 		name: "second process", code: 1, says: []string{`is in use by another crawler`},
-		befall: func(_ *testing.T, c *crawl, web *site) end {
+		provoke: func(_ *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "100ms")
 			first := c.underWay(web)
 			e := c.start().wait()
@@ -339,7 +339,7 @@ var (
 	}
 	directoryRemoved = misfortune{
 		name: "directory removed under a crawl", code: 1, says: []string{`removed while it was in use`},
-		befall: func(t *testing.T, c *crawl, web *site) end {
+		provoke: func(t *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "150ms")
 			p := c.underWay(web)
 			must(t, os.RemoveAll(c.dir))

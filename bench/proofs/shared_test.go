@@ -136,15 +136,15 @@ func (m *team) run(n int) {
 				m.t.Fatal(err)
 			}
 		case w := <-m.ended:
-			m.bury(w)
+			m.reap(w)
 		case <-kills:
 			m.killOne()
 		}
 	}
 }
 
-// bury handles the end of a worker.
-func (m *team) bury(w *worker) {
+// reap handles the end of a worker.
+func (m *team) reap(w *worker) {
 	m.t.Helper()
 	m.working = slices.DeleteFunc(m.working, func(other *worker) bool { return other == w })
 	state := w.cmd.ProcessState
@@ -177,10 +177,10 @@ func (m *team) bury(w *worker) {
 
 // killOne kills a random worker of those that do not kill themselves.
 func (m *team) killOne() {
-	mortal := slices.DeleteFunc(slices.Clone(m.working), func(w *worker) bool { return w.kill.point != "" })
-	if len(mortal) > 0 && !m.over && m.mostKills > 0 {
+	others := slices.DeleteFunc(slices.Clone(m.working), func(w *worker) bool { return w.kill.point != "" })
+	if len(others) > 0 && !m.over && m.mostKills > 0 {
 		m.mostKills--
-		_ = mortal[m.rng.IntN(len(mortal))].cmd.Process.Kill()
+		_ = others[m.rng.IntN(len(others))].cmd.Process.Kill()
 	}
 }
 

@@ -106,7 +106,7 @@ func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var cuts []int64
-	befallCluster(t, seed, rng, 0, func(cluster *servers.Cluster, node *servers.RedisServer) error {
+	crawlOnFailingCluster(t, seed, rng, 0, func(cluster *servers.Cluster, node *servers.RedisServer) error {
 		cut, err := powerCut(node, rng, time.Second)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func TestSharedClusterLoss(t *testing.T) {
 // ones.
 func TestSharedFailover(t *testing.T) {
 	seed := newClusterSeed(t)
-	befallCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
+	crawlOnFailingCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
 		return failOver(t.Context(), cluster, primary)
 	})
 }
@@ -137,10 +137,10 @@ func newClusterSeed(t *testing.T) uint64 {
 	return newSeed(t)
 }
 
-// befallCluster runs a crawl of three workers on a cluster and judges it. Each primary has
-// so many replicas, and each completion waits for all of them. Meanwhile it calls happens
+// crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. Each primary has
+// so many replicas, and each completion waits for all of them. Meanwhile it calls fail
 // for one primary after the other.
-func befallCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, happens func(*servers.Cluster, *servers.RedisServer) error) {
+func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})
 	web := hardWeb(t, seed)
@@ -150,7 +150,7 @@ func befallCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, happ
 			if err := await(t.Context(), reached(web, sized(200, 4000))); err != nil {
 				return err
 			}
-			if err := happens(cluster, primary); err != nil {
+			if err := fail(cluster, primary); err != nil {
 				return err
 			}
 		}

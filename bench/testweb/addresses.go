@@ -22,20 +22,20 @@ var addresses = hardship{
 		for _, name := range names {
 			s := c.site(name.host + nameSuffix + c.canary)
 			c.entry(s.at("/"))
-			p := s.add("/", closed).html().fares("address", 0)
-			if name.mayBeHad() {
+			p := s.add("/", closed).html().expects("address", 0)
+			if name.canBeHarmless() {
 				p.role = sought
 				p.also("ok", "network", "robots").with("Connection", "close") // so that the next page needs a new connection
 				for _, path := range []string{"/2", "/3", "/4"} {
 					c.entry(s.at(path))
-					s.page(path).fares("address", 0).also("ok", "network", "robots").with("Connection", "close")
+					s.page(path).expects("address", 0).also("ok", "network", "robots").with("Connection", "close")
 				}
 			}
 		}
 		for _, host := range []string{"127.0.0.1", "[::1]", "0.0.0.0", "127.9.9.9", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
 			s := c.site(host + c.canary)
 			c.entry(s.at("/"))
-			s.add("/", closed).html().fares("address", 0)
+			s.add("/", closed).html().expects("address", 0)
 		}
 		for _, spelled := range []string{"2130706433", "0x7f.1", "127.1", "0177.0.0.01", "127.0.0.1.", "%31%32%37.0.0.1", "１２７.0.0.1"} {
 			c.entry("http://" + spelled + c.canary + "/")
@@ -43,31 +43,31 @@ var addresses = hardship{
 		for _, host := range []string{"169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]"} {
 			s := c.site(host)
 			c.entry(s.at("/latest/meta-data/"))
-			s.add("/latest/meta-data/", closed).html().fares("address", 0)
+			s.add("/latest/meta-data/", closed).html().expects("address", 0)
 		}
 		local := c.site("localhost" + c.canary)
 		c.entry(local.at("/"))
-		local.add("/", closed).html().fares("address", 0).also("network", "host_dead", "robots") // not everywhere a name
+		local.add("/", closed).html().expects("address", 0).also("network", "host_dead", "robots") // some systems do not resolve it
 
 		inward := c.site("inward.corner.test")
 		literal, named := c.site("127.0.0.1"+c.canary), c.site("loopback"+nameSuffix+c.canary)
 		inward.enter("/", "/literal", "/named")
 		inward.redirect("/literal", literal.at("/secret"), literal.at("/secret"))
 		inward.redirect("/named", "//"+named.host+"/secret", named.at("/secret"))
-		literal.add("/secret", closed).html().fares("address", 0)
-		named.add("/secret", closed).html().fares("address", 0)
+		literal.add("/secret", closed).html().expects("address", 0)
+		named.add("/secret", closed).html().expects("address", 0)
 
 		robots := c.site("robots-inward.corner.test") // its robots.txt cannot be fetched, so no page may be
 		robots.movedRobots("/robots.txt", literal.at("/robots.txt"))
 		c.entry(robots.at("/"))
-		robots.add("/", closed).html().fares("address", 0).also("robots", "network", "host_dead")
+		robots.add("/", closed).html().expects("address", 0).also("robots", "network", "host_dead")
 
 		maps := c.site("maps-inward.corner.test")
 		maps.robots("Sitemap: " + literal.at("/sitemap.xml") + "\nSitemap: " + named.at("/sitemap.xml") + "\n")
 		maps.enter("/")
 		if c.sitemaps {
-			literal.add("/sitemap.xml", closed).html().fares("address", 0)
-			named.add("/sitemap.xml", closed).html().fares("address", 0)
+			literal.add("/sitemap.xml", closed).html().expects("address", 0)
+			named.add("/sitemap.xml", closed).html().expects("address", 0)
 		}
 	},
 }
@@ -121,8 +121,8 @@ func ips(all ...string) (addrs []netip.Addr) {
 	return addrs
 }
 
-// mayBeHad reports whether some look-up of the name returns the harmless address.
-func (n *name) mayBeHad() bool {
+// canBeHarmless reports whether some look-up of the name returns the harmless address.
+func (n *name) canBeHarmless() bool {
 	for _, turn := range n.turns {
 		for _, ip := range turn {
 			if ip == harmless {

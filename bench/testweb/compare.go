@@ -165,8 +165,8 @@ func (c *comparison) observe(line []byte) error {
 		c.report.Outcomes[*r.Outcome]++
 	}
 	t := c.web.targetOf(r.URL)
-	if t.kind == aPlace {
-		c.observePlace(&r)
+	if t.kind == noSitemap {
+		c.observeNoSitemap(&r)
 		return nil
 	}
 	ordinal, isExpected := c.web.ordinal(t)
@@ -191,9 +191,9 @@ func (c *comparison) observe(line []byte) error {
 	return nil
 }
 
-// observePlace judges the record of a usual path of sitemaps at which there is none. Any
-// outcome except ok is right.
-func (c *comparison) observePlace(r *record) {
+// observeNoSitemap judges the record of a usual path of sitemaps at which there is none. Any
+// outcome except ok and redirect is right.
+func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
 	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {
 		c.report.WrongOutcome++

@@ -17,7 +17,7 @@ import (
 // their URLs is written by hand, with the result that a correct crawl has for it. All are
 // found from one page, http://corners.test/.
 type corners struct {
-	agent    string // the product token that robots.txt knows
+	agent    string // the product token of the crawler
 	year     int    // of the crawl
 	canary   string // suffix of a host with the port of the canaries; see portOf
 	sitemaps bool   // whether the crawl reads sitemaps
@@ -109,7 +109,7 @@ func newCorners(cfg *Config) *corners {
 	return c
 }
 
-// site returns the site of that name.
+// site returns the site of a host, and adds it if it is new.
 func (c *corners) site(host string) *site {
 	name := bareHost(host)
 	if c.sites[name] == nil {
@@ -148,7 +148,7 @@ func (c *corners) find(host, path string) (t target, known bool) {
 	return target{}, true
 }
 
-// add puts a new resource at path, answered with 200.
+// add adds a resource with status 200 and no body at path.
 func (s *site) add(path string, as role) *resource {
 	if s.resources[path] != nil {
 		panic("testweb: " + s.host + path + " is there already")
@@ -190,7 +190,7 @@ func (s *site) enter(path string, links ...string) *resource {
 // the judge reports these requests.
 func (s *site) closed(paths ...string) {
 	for _, path := range paths {
-		s.add(path, closed).html().fares("robots", 0)
+		s.add(path, closed).html().expects("robots", 0)
 	}
 }
 
@@ -206,14 +206,14 @@ func (s *site) robotsAt(path, text string) *resource {
 
 // redirect adds a redirect at path. canonical is the canonical form of location.
 func (s *site) redirect(path, location, canonical string) *resource {
-	p := s.add(path, sought).html().fares("redirect", http.StatusFound)
+	p := s.add(path, sought).html().expects("redirect", http.StatusFound)
 	p.status, p.location, p.want.RedirectTo = http.StatusFound, location, canonical
 	return p
 }
 
 // missing adds a 404 at path.
 func (s *site) missing(path string) *resource {
-	p := s.add(path, sought).html().fares("client_error", http.StatusNotFound)
+	p := s.add(path, sought).html().expects("client_error", http.StatusNotFound)
 	p.status = http.StatusNotFound
 	return p
 }
@@ -263,8 +263,8 @@ func (p *resource) stream(write func(out io.Writer) error) *resource {
 	return p
 }
 
-// fares sets the expected outcome of p and its last status; 0 means no status.
-func (p *resource) fares(outcome string, status int) *resource {
+// expects sets the expected outcome of p and its last status; 0 means no status.
+func (p *resource) expects(outcome string, status int) *resource {
 	p.want.Outcome, p.want.Status = outcome, status
 	if outcome != "ok" {
 		p.want.Title, p.want.isRead = "", false

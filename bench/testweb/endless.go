@@ -28,7 +28,7 @@ var endless = hardship{
 			s := c.site(name + ".corner.test")
 			s.enter("/", "/body", "/open")
 			s.pages("/open")
-			p := s.page("/body").stream(dripping(name == "drip")).fares("network", 0)
+			p := s.page("/body").stream(dripping(name == "drip")).expects("network", 0)
 			p.failing(forever, asGood)
 		}
 	},

@@ -27,7 +27,7 @@ var headers = hardship{
 			s := c.site("headers-" + name + ".corner.test")
 			s.enter("/", "/body", "/open")
 			s.pages("/open")
-			p := s.page("/body").fares("network", 0)
+			p := s.page("/body").expects("network", 0)
 			if name == "long" {
 				p.with("X-Long", strings.Repeat("x", flood))
 			} else {

@@ -26,15 +26,16 @@ type Manners struct {
 	IgnoreRobots bool
 }
 
-// tolerance returns how much a gap may fall short of delay.
+// tolerance returns how much shorter than delay a gap may be.
 func (m Manners) tolerance(delay time.Duration) time.Duration {
 	return cmp.Or(m.Tolerance, max(25*time.Millisecond, delay/10)) + m.Lag
 }
 
 // Gap is the time between the starts of two requests to one host.
 type Gap struct {
-	Host, Before, After string // paths of the two requests
-	Gap, Want           time.Duration
+	Host          string
+	Before, After string // paths of the two requests
+	Gap, Want     time.Duration
 }
 
 func (g Gap) String() string {

@@ -38,6 +38,6 @@ var failingRobots = hardship{
 		s := c.site("robots-never.corner.test")
 		s.robots("").failing(forever, http.StatusBadGateway)
 		c.entry("http://robots-never.corner.test/")
-		s.add("/", closed).html("/more").fares("network", 0).also("robots", "host_dead")
+		s.add("/", closed).html("/more").expects("network", 0).also("robots", "host_dead")
 	},
 }

@@ -16,9 +16,9 @@ var movedRobots = hardship{
 		for hops := 1; hops <= 6; hops++ {
 			s := c.site(fmt.Sprintf("robots-moved-%d.corner.test", hops))
 			for hop := range hops {
-				s.movedRobots(robotsPlace(hop), robotsPlace(hop+1))
+				s.movedRobots(robotsPath(hop), robotsPath(hop+1))
 			}
-			s.robotsAt(robotsPlace(hops), rules)
+			s.robotsAt(robotsPath(hops), rules)
 			s.enter("/", "/open", "/closed")
 			s.pages("/open")
 			if hops <= 5 {
@@ -51,8 +51,8 @@ var movedRobots = hardship{
 	},
 }
 
-// robotsPlace returns the path of a robots.txt after hop redirects.
-func robotsPlace(hop int) string {
+// robotsPath returns the path of a robots.txt after hop redirects.
+func robotsPath(hop int) string {
 	if hop == 0 {
 		return "/robots.txt"
 	}

@@ -42,7 +42,7 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          log.New(io.Discard, "", 0),                        // crawlers may abort requests
 	}
 	closed := make(chan struct{})
-	goOn := context.AfterFunc(ctx, func() {
+	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -62,7 +62,7 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	} else {
 		err = server.Serve(listener)
 	}
-	if !goOn() {
+	if !stop() {
 		<-closed
 		err = nil
 	}

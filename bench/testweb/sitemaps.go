@@ -17,7 +17,7 @@ var sitemaps = hardship{
 	bit: Sitemaps, name: "sitemaps",
 	doc: "sitemaps of all kinds, and pages that only they name: for crawls with --sitemaps",
 	corner: func(c *corners) {
-		c.site("sitemaps.test").add("/all.xml", optional).html().fares("client_error", 404).status = 404 // two robots.txt name it
+		c.site("sitemaps.test").add("/all.xml", optional).html().expects("client_error", 404).status = 404 // two robots.txt name it
 
 		s := c.siteWithMaps("maps-named.corner.test", "/maps/index.xml", "/list.txt")
 		s.sitemap("/maps/index.xml", indexOf(s.at("/maps/inner.xml"), s.at("/maps/b.xml.gz")))
@@ -73,8 +73,8 @@ const (
 	maxSitemapEntries = 50_000
 )
 
-// isSitemapPlace reports whether path is one at which crawlers look for sitemaps.
-func isSitemapPlace(path string) bool {
+// isSitemapPath reports whether path is one at which crawlers look for sitemaps.
+func isSitemapPath(path string) bool {
 	return slices.Contains([]string{"/sitemap.xml", "/sitemap_index.xml", "/sitemap.xml.gz", "/sitemap.txt"}, path)
 }
 

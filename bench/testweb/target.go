@@ -12,7 +12,7 @@ const (
 	aRobots                       // robots.txt of page.host
 	aDeadRobots                   // robots.txt of the dead host page.host
 	aResource                     // a URL of a corner: resource
-	aPlace                        // a usual path of sitemaps at which there is none
+	noSitemap                     // a usual path of sitemaps at which there is none
 )
 
 // A target is the meaning of one canonical URL. Its kind says which of the other
@@ -31,8 +31,8 @@ func (w *Web) target(host, path string) target {
 	if t.kind == unknown {
 		t, known = w.corners.find(host, path)
 	}
-	if t.kind == unknown && w.has(Sitemaps) && isSitemapPlace(path) && (known || w.isHost(host)) {
-		t.kind = aPlace
+	if t.kind == unknown && w.has(Sitemaps) && isSitemapPath(path) && (known || w.isHost(host)) {
+		t.kind = noSitemap
 	}
 	return t
 }
