@@ -21,9 +21,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestArchiveKilled kills a crawl that keeps all answers many times, and resumes it.
-// At the end, its WARC files contain the answer of each record once, at the place
-// that the record names and as it was served. All other answers in them are those of
+// TestArchiveKilled repeatedly kills and resumes a crawl that keeps all answers. At the
+// end, its WARC files contain the answer of each record once, at the place that the
+// record names and as it was served. All other answers in them are those of
 // robots.txt.
 func TestArchiveKilled(t *testing.T) {
 	t.Parallel()

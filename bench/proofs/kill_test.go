@@ -13,7 +13,7 @@ import (
 // A kill ends a run of the crawler with SIGKILL.
 type kill struct {
 	point    string // the crash point at which the crawler kills itself; empty means that this process kills it
-	times    int    // the crawler dies when it reaches point for this time, counted from 1
+	times    int    // which visit of point kills the crawler, counted from 1
 	requests int    // this process kills the crawler after so many more requests
 }
 
@@ -74,7 +74,7 @@ func early(k kill) int {
 	return 1
 }
 
-// TestKilled kills a crawl of a hard web many times, and resumes it with the same
+// TestKilled repeatedly kills a crawl of a hard web and resumes it with the same
 // command. Its records are exactly those of a crawl that was never killed.
 func TestKilled(t *testing.T) {
 	t.Parallel()

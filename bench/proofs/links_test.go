@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestLinksKilled kills a crawl that keeps links many times, and resumes it. At the
-// end it has exactly the links of the pages with records, each once.
+// TestLinksKilled repeatedly kills and resumes a crawl that keeps links. At the end it
+// has exactly the links of the pages with records, each once.
 func TestLinksKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

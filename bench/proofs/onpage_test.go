@@ -35,8 +35,8 @@ const (
 	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": in call N of OnPage, inside or after the transaction
 )
 
-// TestOnPageKilled kills a program whose OnPage calls inbox.Once many times, inside the
-// transaction, and between its commit and the completion of the page. At the end the
+// TestOnPageKilled repeatedly kills a program whose OnPage calls inbox.Once: inside the
+// transaction, or between its commit and the completion of the page. At the end the
 // program's table has each record of the crawl once, with the id of the record's
 // event.
 func TestOnPageKilled(t *testing.T) {

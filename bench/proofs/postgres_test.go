@@ -41,9 +41,9 @@ func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more .
 	return newExactCrawl(t, rng, sharedFlags(web, append(exact, more...)...)...)
 }
 
-// strike makes the crawl call blow n times while it runs, each time after a random
-// number of requests between 1 and most. It stops when the crawl ends. blows counts the
-// calls.
+// strike sets up calls of blow during the next run of the crawl: n calls, each after a
+// random number of requests between 1 and most. There are fewer if the crawl finishes
+// first. blows counts the calls.
 func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *atomic.Int32) {
 	blows = new(atomic.Int32)
 	crawling, over := context.WithCancel(r.t.Context())
@@ -100,10 +100,10 @@ func (r *exactCrawl) keys() exactKeys {
 	return *status.Exact
 }
 
-// hasten makes pending keys older, so that a small run is short. A relay offers the
-// pending keys of other workers only after a minute, and with hasten after ten seconds:
-// so long the worker that was told that a key is new may still offer it. hasten works
-// until stop is called.
+// hasten makes small runs shorter until stop is called. A relay waits a minute before it
+// offers the pending keys of other workers. With hasten it waits ten seconds, because
+// hasten makes these keys older. Within ten seconds, the worker that decided about a key
+// may still offer it.
 func (r *exactCrawl) hasten() (stop func()) {
 	if *proof {
 		return func() {}

@@ -45,7 +45,7 @@ func quickWeb(t *testing.T, seed uint64) *testweb.Web {
 	return web
 }
 
-// wire is a http.RoundTripper that sends requests to a web without a network.
+// wire is an http.RoundTripper that sends requests to a web without a network.
 type wire struct {
 	web      http.Handler
 	requests atomic.Int64 // so far
@@ -218,7 +218,7 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 	defer cut()
 	kept := vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}
 	lost := make(chan struct{})
-	// A goroutine of its own clones the disk, while those of the crawl go on: so the loss can
+	// A separate goroutine clones the disk while those of the crawl go on. So the loss can
 	// come at any point of their work.
 	cloned := make(chan *vfs.MemFS, 1)
 	go func() {

@@ -327,7 +327,7 @@ func journalOf(t *testing.T, dir string) (all []event) {
 	}
 }
 
-// TestRelayBesideCrawl kills a crawl and its relay many times, the relay also at each of
+// TestRelayBesideCrawl repeatedly kills a crawl and its relay, the relay also at each of
 // its crash points, and the receiver is unreliable. The receiver gets exactly the events
 // of the records, and those of a host in order.
 func TestRelayBesideCrawl(t *testing.T) {

@@ -67,7 +67,7 @@ func (s *served) times(url string) int {
 	return len(s.answers[url])
 }
 
-// noting is a http.ResponseWriter that remembers what is written.
+// noting is an http.ResponseWriter that remembers what is written.
 type noting struct {
 	http.ResponseWriter
 	body bodyServed

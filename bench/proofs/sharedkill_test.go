@@ -28,8 +28,8 @@ func drawPoints(rng *rand.Rand) []kill {
 
 // TestSharedKilled kills and replaces workers of one crawl every two seconds, and at
 // crash points before and after a completion. The merged records are exactly those of a
-// crawl that was not killed. No host is requested too early, and no URL is lost whose
-// addition a worker was told.
+// crawl that was not killed. No host is requested too early, and no URL is lost after a
+// worker was told that it is added.
 func TestSharedKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -50,8 +50,8 @@ func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration)
 	return cut, server.CutAOF(func(size int64) int64 { return size - cut })
 }
 
-// judgeLoss is judge for a crawl whose servers lost data. The audit may name lost URLs,
-// because a crawl can lose URLs whose addition a worker was told and find them again.
+// judgeLoss is judge for a crawl whose servers lost data. The audit may name lost URLs: a
+// URL may be lost after a worker was told that it is added, and be found again later.
 func (m *team) judgeLoss(web *site) {
 	m.t.Helper()
 	audit := m.judge(web)
@@ -137,9 +137,9 @@ func newClusterSeed(t *testing.T) uint64 {
 	return newSeed(t)
 }
 
-// crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. Each primary has
-// so many replicas, and each completion waits for all of them. Meanwhile it calls fail
-// for one primary after the other.
+// crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
+// is the number of replicas of each primary, for all of which each completion waits.
+// During the crawl it calls fail for one primary after the other.
 func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})

@@ -70,14 +70,15 @@ type style struct {
 	other          []string // spellings of prefix that have prefix as their canonical form
 }
 
-// The styles of a page's path. The last six match, or nearly match, rules of
+// The styles of a page's path. Those from styleTilde to styleSemicolon occur only
+// with the hardship Spellings. The last six match, or nearly match, rules of
 // robots.txt.
 const (
 	styleHTML = iota
 	styleArticle
 	styleQuery
 	styleFolder
-	styleTilde // this one and those below only with the hardship Spellings
+	styleTilde
 	styleAccent
 	styleSpace
 	styleParens
