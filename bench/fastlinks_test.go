@@ -14,8 +14,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/extract"
 )
 
-// TestFastLinksOnRealHTML compares the links that are read from tokens with those
-// of the parsed document on pages that people wrote.
+// TestFastLinksOnRealHTML compares the links that FastLinks reads from tokens with those of
+// the parsed document, on pages that people wrote.
 func TestFastLinksOnRealHTML(t *testing.T) {
 	trees, err := realhtml.Installed()
 	switch {
@@ -56,7 +56,8 @@ func TestFastLinksOnRealHTML(t *testing.T) {
 	}
 }
 
-// sameLinks reads a page both ways and returns how many links it has.
+// sameLinks compares the links of a page from its parsed document and from its tokens, and
+// returns their number.
 func sameLinks(t *testing.T, name string, body []byte, base canon.URL, opt extract.Options) int {
 	t.Helper()
 	parsed, err := extract.HTML(body, "text/html", base, opt)

@@ -22,10 +22,11 @@ var (
 	longEvery = flag.Duration("long.every", time.Second, "between two samples of BenchmarkLongCrawl")
 )
 
-// BenchmarkLongCrawl crawls the test web without delay by the real binary, the
-// web served by another process, and samples the crawler's rate and memory. It
-// reports pages/s, the largest RSS, that of the second half over that at one
-// fifth, and the rate of the last whole interval over that of the first. The long one:
+// BenchmarkLongCrawl crawls the test web without delay with the real binary, and samples
+// the crawler's rate and memory. Another process serves the web. It reports pages/s and the
+// largest RSS. It also reports two ratios: the largest RSS in the second half to that
+// around one fifth of the time, and the rate of the last whole interval to that of the
+// first. A long crawl:
 //
 //	go test ./bench -run '^$' -bench LongCrawl -benchtime 1x -timeout 0 -long.pages 1000000 -long.every 1m
 func BenchmarkLongCrawl(b *testing.B) {
@@ -117,7 +118,7 @@ func longCrawl(b *testing.B, pages int) []moment {
 	}
 }
 
-// pagesSoFar asks the running crawl; 0 when it does not answer.
+// pagesSoFar returns the number of pages of the running crawl, or 0 if it does not answer.
 func pagesSoFar(ctx context.Context, bin, dir string) uint64 {
 	out, err := exec.CommandContext(ctx, bin, "status", "--json", "--dir", dir).Output()
 	var status struct {

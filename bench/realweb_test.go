@@ -23,19 +23,18 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// justified are the pages that one crawler gets and the other does not, by
-// tree and by path, with the reason why ours is right.
+// justified has the pages that only one of the two crawlers gets, by tree and path, with
+// the reason why ours is right.
 var justified = map[string]map[string]string{
 	"sqlite": {
 		"/": `lang_expr.html has <a href="\">: to the URL standard a backslash is a slash, wget asks for /%5C`,
 	},
 }
 
-// TestRealWeb crawls documentation that people wrote with wget -r and with
-// crawler, both from index.html and without delay. The sets of HTML pages that
-// were answered 200 are equal but for the differences that are justified above.
-// Of crawler's own records each is there once, is for a page that the server
-// sent, and has the digest of its bytes.
+// TestRealWeb crawls documentation that people wrote with wget -r and with crawler, both
+// from index.html and without delay. Both get the same HTML pages with status 200, except
+// for the justified differences. The crawler has one record for each page that the server
+// sent, with the digest of its bytes.
 func TestRealWeb(t *testing.T) {
 	trees, err := realhtml.Installed()
 	if err != nil {
@@ -76,7 +75,8 @@ func TestRealWeb(t *testing.T) {
 	}
 }
 
-// missing ends a test that lacks something which make deps installs.
+// missing skips a test that needs something that make deps installs, or fails it if
+// CRAWLER_TEST_SERVERS is "require".
 func missing(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
@@ -105,7 +105,7 @@ func crawlerBinary(t testing.TB) string {
 type recordedSite struct {
 	*httptest.Server
 	mu    sync.Mutex
-	pages map[string]int // by path: how often it was answered 200 with HTML
+	pages map[string]int // number of HTML answers with status 200, by path
 }
 
 func serveRecorded(t *testing.T, dir string) *recordedSite {
@@ -140,7 +140,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// runWget crawls the host of start as deep as it goes and keeps nothing.
+// runWget crawls the host of start without a limit of depth, and keeps no pages.
 func runWget(t *testing.T, wget, start string) {
 	t.Helper()
 	crawl := exec.Command(wget, "--no-config", "--no-verbose", "--recursive", "--level=inf",
@@ -151,7 +151,7 @@ func runWget(t *testing.T, wget, start string) {
 	}
 }
 
-// crawlRecord is what this test reads of a line of pages.jsonl.
+// crawlRecord has the fields of a record that this test uses.
 type crawlRecord struct {
 	URL         string
 	Status      int
@@ -182,7 +182,7 @@ func runCrawl(t *testing.T, crawler, start string) []crawlRecord {
 	}
 }
 
-// checkRecords compares crawler's records with what the server sent it.
+// checkRecords compares crawler's records with the pages that the server sent.
 func checkRecords(t *testing.T, dir string, records []crawlRecord, sent map[string]int) {
 	t.Helper()
 	recorded := make(map[string]bool)
@@ -223,7 +223,7 @@ func checkRecords(t *testing.T, dir string, records []crawlRecord, sent map[stri
 	}
 }
 
-// tail is the end of a program's output: what it says when it fails.
+// tail returns the end of a program's output, which has the reason of a failure.
 func tail(out []byte) []byte {
 	const most = 4 << 10
 	return out[max(0, len(out)-most):]

@@ -18,17 +18,16 @@ import (
 
 var filterKeys = flag.Uint64("filter.keys", 100_000, "keys of BenchmarkRedisFilter")
 
-// BenchmarkRedisFilter fills a filter for one error in a million, in a Redis that
-// logs what it does, probes it with 100/p keys, or as many as it has if those are
-// fewer, and restarts the server: as it is then, with what its log has since it
-// last rewrote it, and with one just rewritten. It reports keys/s,
-// errors in a million probes with the ends of their 95 % interval, and for both
-// starts how long Redis loads and from how many bytes. What the filter takes of
-// memory is weighed by `crawler bench memory`. The long one:
+// BenchmarkRedisFilter fills a filter with an error rate of one in a million, in a Redis
+// with an append-only file. It probes the filter with 100/p keys, or with as many as were
+// added (at least a million) if that is less. Then it restarts the server twice: with the
+// log as it is, and with a log that was just rewritten. It reports keys/s, errors in a
+// million probes with their 95 % interval, and for both restarts the time and the size of
+// the log. The memory of the filter is measured by `crawler bench memory`. A long run:
 //
 //	go test ./bench -run '^$' -bench RedisFilter -benchtime 1x -timeout 0 -filter.keys 100000000
 //
-// The embedded store's starts are package localstore's BenchmarkRestart.
+// BenchmarkRestart of package localstore measures restarts of the embedded store.
 func BenchmarkRedisFilter(b *testing.B) {
 	for b.Loop() {
 		redisFilter(b, *filterKeys)
@@ -75,17 +74,17 @@ func redisFilter(b *testing.B, n uint64) {
 	}
 }
 
-// fillers are the callers that fill the filter at once.
+// fillers is the number of concurrent callers that fill the filter.
 const fillers = 4
 
-// drawn returns random keys, the same for the same seed.
+// drawn returns random keys, which depend only on the seed.
 func drawn(seed uint64) bloomrate.Keys { return bloomrate.RandomKeys(rand.New(rand.NewPCG(seed, 0))) }
 
-// openFilter joins the filter, or creates it, by a client of its own: the
-// server's own does not survive its restart.
+// openFilter opens or creates the filter with a new client, because the server's own
+// client does not work after a restart.
 func openFilter(b *testing.B, server *servers.RedisServer, config redisbits.Config) bloomstore.Filter {
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.Socket(), ReadTimeout: time.Minute})
-	b.Cleanup(func() { _ = client.Close() }) // a client that is closed has nothing to lose
+	b.Cleanup(func() { _ = client.Close() })
 	filter, err := redisbits.Open(b.Context(), client, config)
 	if err != nil {
 		b.Fatal(err)
@@ -93,8 +92,8 @@ func openFilter(b *testing.B, server *servers.RedisServer, config redisbits.Conf
 	return filter
 }
 
-// restart stops the server in good order and reports how long it takes from its
-// start to its first answer.
+// restart stops the server gracefully, and reports the time from its new start to its
+// first answer.
 func restart(b *testing.B, server *servers.RedisServer, what string) {
 	size, err := server.AOFSize()
 	if err != nil {
@@ -111,7 +110,7 @@ func restart(b *testing.B, server *servers.RedisServer, what string) {
 	b.ReportMetric(float64(size)/1e6, "MB-log-"+what)
 }
 
-// rewriteLog has the server write its log anew, and waits for that.
+// rewriteLog makes the server rewrite its log, and waits until it has.
 func rewriteLog(b *testing.B, server *servers.RedisServer) {
 	if err := server.Client().BgRewriteAOF(b.Context()).Err(); err != nil {
 		b.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/report"
 )
 
-// diary is a Watcher that writes down what it is told.
+// diary is a Watcher that records its calls.
 type diary struct {
 	told   []string
 	shares []float64
@@ -33,7 +33,7 @@ func words(s *report.Section) (all []string) {
 	return all
 }
 
-// sleeper returns a step that takes so long.
+// sleeper returns a step that sleeps for the duration takes.
 func sleeper(s *report.Section, name string, cost, takes time.Duration) *Step {
 	return &Step{Section: s, Name: name, Cost: cost, Run: func(ctx context.Context, turn *Turn) error {
 		turn.Found("slept")
@@ -71,7 +71,8 @@ func TestRunsInOrder(t *testing.T) {
 	}
 }
 
-// TestFailedStep: the others go on, and the report says why one is missing.
+// TestFailedStep checks that the other steps run after one has failed, and that the report
+// names the failed one with the reason.
 func TestFailedStep(t *testing.T) {
 	s, d, trouble := section(), new(diary), errors.New("trouble")
 	failing := &Step{Section: s, Name: "a", Cost: 1, Run: func(context.Context, *Turn) error { return trouble }}
@@ -81,8 +82,8 @@ func TestFailedStep(t *testing.T) {
 	}
 }
 
-// TestInterruptedAgenda: what is under way and what comes after is named, and the
-// error is the context's.
+// TestInterruptedAgenda checks that the report names the interrupted step and the steps
+// after it, and that the error is the context's.
 func TestInterruptedAgenda(t *testing.T) {
 	s, d := section(), new(diary)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,7 +96,8 @@ func TestInterruptedAgenda(t *testing.T) {
 	}
 }
 
-// TestBudgetIsKept: it is kept, whatever a step asks for, and is no failure.
+// TestBudgetIsKept checks that Run ends with the budget even if a step would take longer,
+// and that this is no error.
 func TestBudgetIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, begun := section(), time.Now()
@@ -106,7 +108,8 @@ func TestBudgetIsKept(t *testing.T) {
 	})
 }
 
-// TestSharesOfBudget: each step gets its part of what the ones before it left.
+// TestSharesOfBudget checks that each step gets its share of the budget that the steps
+// before it left.
 func TestSharesOfBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, left := section(), make(map[string]time.Duration)

@@ -31,7 +31,7 @@ import (
 type Endpoint struct {
 	Addr  string   // of the server
 	Seeds []string // where a crawl begins
-	Any   bool     // the server answers for all hosts, and all of them are the site
+	Any   bool     // the server answers for all hosts, and all of them belong to the site
 	CA    string   // certificate to trust, as PEM; empty means the URLs are http
 }
 
@@ -41,8 +41,8 @@ type Order struct {
 	Workers int           // requests at once
 	Delay   time.Duration // between the starts of two requests to a host; 0 means a host can be asked many times at once
 	Time    time.Duration // when to end; 0 means when nothing is left
-	// Links appends the references of a page's links to found, each once and
-	// without fragment. It is not part of an order to a process.
+	// Links appends the links of a page to found, each once and without fragment. It is
+	// not part of an order to another process.
 	Links func(body *bytes.Buffer, found []string) ([]string, error) `json:"-"`
 }
 
@@ -183,7 +183,7 @@ func (l *loop) fetch(ctx context.Context, page *url.URL, body *bytes.Buffer) (is
 	return isHTML, target, nil
 }
 
-// follow appends a URL if it is of the site.
+// follow appends target to found if it belongs to the site.
 func (l *loop) follow(found []string, target *url.URL) []string {
 	target.Fragment = ""
 	scheme := "http"

@@ -15,7 +15,7 @@ type queue struct {
 	mu     sync.Mutex
 	more   *sync.Cond
 	seen   map[string]struct{}
-	hosts  map[string]*host // nil without a delay
+	hosts  map[string]*host // by name; empty without a delay
 	due    []string
 	open   int // pages that wait, or were taken and not put back yet
 	closed bool
@@ -67,8 +67,8 @@ func (q *queue) add(found []string) {
 	}
 }
 
-// schedule makes the next page of a host due, now or when its delay is over,
-// unless another one is.
+// schedule makes the next page of a host due, now or when its delay is over. It does
+// nothing if another page of the host is due, scheduled, or with a worker.
 func (q *queue) schedule(h *host) {
 	if h.busy || len(h.pages) == 0 {
 		return

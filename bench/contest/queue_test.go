@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestQueueWithDelay: each page comes once, those of a host a delay apart, and the
-// queue knows its end.
+// TestQueueWithDelay checks that each page is handed out once, that the pages of a host
+// come with the delay between them, and that workers are told when no page is left.
 func TestQueueWithDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = time.Second
@@ -59,7 +59,8 @@ func TestQueueWithDelay(t *testing.T) {
 	})
 }
 
-// TestQueueWithoutDelay: without a delay the pages of a host are handed out at once.
+// TestQueueWithoutDelay checks that without a delay several pages of a host are handed out
+// at once.
 func TestQueueWithoutDelay(t *testing.T) {
 	q := newQueue([]string{"http://a.test/", "http://a.test/1", "http://a.test/"}, 0)
 	first, _ := q.take()

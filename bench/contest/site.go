@@ -16,29 +16,29 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// PageBytes is the mean size of made-up pages.
+// PageBytes is the mean size of the pages of a synthetic web.
 const PageBytes = 4 << 10
 
-// Site is what is crawled: a made-up web, or a folder of files as one host.
+// Site describes a site: a synthetic web of package testweb, or a folder of files as one
+// host.
 type Site struct {
-	Pages, Hosts uint64
-	Folder       string // empty means a made-up web
-	Packed       bool   // a folder's files are sent with gzip
+	Pages, Hosts uint64 // of a synthetic web
+	Folder       string // empty means a synthetic web
+	Packed       bool   // whether a folder's files are sent with gzip
 
-	// Of made-up webs. Zero values are those of package testweb.
-	Latency time.Duration // mean until hosts answer, which have LateSpread
-	Links   int           // of a page, on average
-	Seeds   int           // roots of hosts that a crawl begins with
+	// The following fields are for synthetic webs. Zero values are those of package testweb.
+	Latency time.Duration // mean latency of the hosts, with the spread LateSpread
+	Links   int           // mean number of links of a page
+	Seeds   int           // number of hosts whose root pages are the seeds
 	TLS     bool
 }
 
-// LateSpread is the spread of the log-normal latencies of late hosts.
+// LateSpread is the spread of the log-normal latencies of hosts.
 const LateSpread = 0.8
 
-// Serve serves the site that order describes on loopback, prints its Endpoint on
-// out, and goes on until in or ctx ends: it is the part of a process of its own,
-// whose parent holds in. At the end it prints the testweb.Traffic of a made-up
-// web.
+// Serve serves the site that order describes on loopback and prints its Endpoint on out.
+// It serves until in or ctx ends, so that a process of its own ends with the parent that
+// holds in open. At the end it prints the testweb.Traffic of a synthetic web.
 func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error {
 	var what Site
 	if err := json.Unmarshal([]byte(order), &what); err != nil {
@@ -53,7 +53,7 @@ func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Ends with the process at the latest: a read takes no context.
+	// This goroutine may run until the process ends, because a read cannot be cancelled.
 	go func() { _, _ = io.Copy(io.Discard, in); cancel() }()
 	endpoint := Endpoint{Addr: listener.Addr().String()}
 	if what.Folder != "" {
@@ -70,7 +70,7 @@ func Serve(ctx context.Context, order string, in io.Reader, out io.Writer) error
 	return errors.Join(lines.Encode(endpoint), web.Serve(ctx, listener), lines.Encode(web.Traffic()))
 }
 
-// seeds returns where a crawl of a made-up web begins.
+// seeds returns the seeds of a crawl of a synthetic web.
 func (s Site) seeds(web *testweb.Web) (seeds []string) {
 	if s.Seeds == 0 {
 		return web.Seeds()
@@ -104,10 +104,10 @@ func (s Site) serveFolder(ctx context.Context, listener net.Listener) error {
 // Served is a site that another process serves.
 type Served struct {
 	Endpoint
-	Stop func() testweb.Traffic // of a made-up web, else zero
+	Stop func() testweb.Traffic // ends the process; returns zero for a folder
 }
 
-// Serve starts a process that serves a site.
+// Serve starts a process that serves a site. The caller must call Served.Stop.
 func (run Program) Serve(ctx context.Context, what Site) (*Served, error) {
 	order, err := json.Marshal(what)
 	if err != nil {
@@ -130,7 +130,7 @@ func (run Program) Serve(ctx context.Context, what Site) (*Served, error) {
 	s := &Served{Stop: sync.OnceValue(func() (traffic testweb.Traffic) {
 		_ = in.Close()
 		_ = lines.Decode(&traffic)
-		_ = cmd.Wait() // its complaints went to stderr
+		_ = cmd.Wait() // its errors went to stderr
 		return traffic
 	})}
 	if err := lines.Decode(&s.Endpoint); err != nil {

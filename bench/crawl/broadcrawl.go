@@ -62,7 +62,7 @@ func (c *BroadConfig) crawlOnRedis(ctx context.Context, cmd *exec.Cmd, took *bro
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	// In the environment, which only this user can read: the URL may have a password.
+	// The URL may have a password, so it is in the environment, which only this user can read.
 	cmd.Env = append(os.Environ(), "CRAWLER_REDIS="+server.URL, fmt.Sprintf("CRAWLER_NAME=bench-broad-%d", os.Getpid()))
 	defer func() {
 		remove := c.Program(context.WithoutCancel(ctx), "delete", "--yes")
@@ -99,7 +99,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 	ended := make(chan struct{})
 	var result error
 	go func() { defer close(ended); result = cmd.Wait() }()
-	defer func() { _ = cmd.Process.Kill(); <-ended }() // after an error; else it has ended
+	defer func() { _ = cmd.Process.Kill(); <-ended }() // only matters after an error
 	var addr string
 	select {
 	case addr = <-said.serving:
@@ -124,7 +124,7 @@ func (t *broadTook) crawl(ctx context.Context, cmd *exec.Cmd, dir string, long t
 		return fmt.Errorf("the crawl did not end as an interrupted one does: %w\n%s", result, said)
 	}
 	t.Used(cmd)
-	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // without what was under way at the end
+	if seconds := end.value["process_cpu_seconds_total"]; seconds > 0 { // without the requests in flight at the end
 		t.CPU = time.Duration(seconds * float64(time.Second))
 	}
 	const finished = "crawler_finished_total"

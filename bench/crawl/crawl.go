@@ -25,7 +25,7 @@ import (
 
 // Config describes the measurement.
 type Config struct {
-	Pages   uint64          // of the largest made-up web; 0 means 100,000
+	Pages   uint64          // of the largest synthetic web; 0 means 100,000
 	HTML    string          // a folder of HTML files that is crawled as well; empty means none
 	Dir     string          // parent of the temporary directories of crawls
 	Program contest.Program // required

@@ -92,7 +92,7 @@ func TestSitesAreCrawled(t *testing.T) {
 	}
 }
 
-// countsDiffer: a crawler that finds less than the loop is not measured.
+// countsDiffer checks that it is an error if the crawler finds fewer pages than the loop.
 func countsDiffer(t *testing.T, whole contest.Program) {
 	_, steps := Steps(Config{Pages: 100, Dir: t.TempDir(), Program: func(ctx context.Context, args ...string) *exec.Cmd {
 		if args[0] == "crawl" {

@@ -10,7 +10,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/stage"
 )
 
-// TestStageTimes profiles this process at work in two stages and in none.
+// TestStageTimes profiles this process while it works in two stages and in none.
 func TestStageTimes(t *testing.T) {
 	var profile bytes.Buffer
 	if err := pprof.StartCPUProfile(&profile); err != nil {
@@ -38,7 +38,7 @@ func TestStageTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"parse", "record", other} {
-		if times[name] < 10*time.Millisecond { // on a loaded machine it gets less than it spins
+		if times[name] < 10*time.Millisecond { // on a loaded machine it gets less processor time than spin takes
 			t.Errorf("%s has %v, want more: %v", name, times[name], times)
 		}
 	}

@@ -1,6 +1,5 @@
-// Package dedup compares `crawler dedup` with what people use instead: sort -u,
-// and a program with a map. Each runs as a process of its own, from a file to a
-// file, on one core:
+// Package dedup compares `crawler dedup` with alternatives: sort -u, and a small program
+// with a map. Each runs in a process of its own, on one core, and reads and writes a file:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./bench/dedup -urls 10000000
 package dedup
@@ -25,7 +24,8 @@ import (
 
 var lines = flag.Int("urls", 300_000, "lines of the benchmark's input; three quarters of them are new URLs")
 
-// mapEnv makes the test binary the program with a map.
+// mapEnv is an environment variable. If it is set, the test binary is the program with a
+// map.
 const mapEnv = "CRAWLER_BENCH_MAP"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// dedupByMap is what one writes in five minutes. It knows no canonical form.
+// dedupByMap copies each different line of r to w once. It does not bring URLs to a
+// canonical form.
 func dedupByMap(r io.Reader, w io.Writer) error {
 	seen := make(map[string]struct{})
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -58,9 +59,10 @@ func dedupByMap(r io.Reader, w io.Writer) error {
 	return errors.Join(in.Err(), out.Flush())
 }
 
-var built string // the binary that crawlerBinary built
+var built string // the path of the binary that crawlerBinary built, or empty
 
-// crawlerBinary returns $CRAWLER_BIN, or one that is built as the product is.
+// crawlerBinary returns the path of the crawler: $CRAWLER_BIN, or one that it builds as for
+// a release.
 func crawlerBinary(tb testing.TB) string {
 	tb.Helper()
 	if path := os.Getenv("CRAWLER_BIN"); path != "" {
@@ -87,8 +89,8 @@ var build = sync.OnceValues(func() (string, error) {
 	return built, nil
 })
 
-// writeURLs writes n lines of canonical URLs of some 85 bytes, a quarter
-// of them seen before, and returns the name of the file and how many are new.
+// writeURLs writes a file with n canonical URLs of about 85 bytes, a quarter of which are
+// repetitions. It returns the name of the file and the number of different URLs.
 func writeURLs(tb testing.TB, n int) (name string, fresh int) {
 	tb.Helper()
 	name = filepath.Join(tb.TempDir(), "urls.txt")
@@ -134,20 +136,21 @@ func contestants(tb testing.TB, urls int) []contestant {
 		{"dedup-exact", crawler, []string{"dedup", "--exact"}, ""},
 		{"go-map", self, nil, mapEnv + "=1"},
 	}
-	if sort, err := exec.LookPath("sort"); err == nil { // it has no order of arrival to keep
+	if sort, err := exec.LookPath("sort"); err == nil { // unlike the others, it does not keep the order
 		all = append(all, contestant{"sort-u", sort, []string{"-u"}, "LC_ALL=C"})
 	}
 	return all
 }
 
-// usage is what a process took.
+// usage is the result of a process and the resources that it took.
 type usage struct {
 	took, cpu time.Duration
-	rss       int64 // bytes; a process has at least what this one has
-	lines     int   // that it wrote
+	rss       int64 // bytes; at least the RSS of this process, which started it
+	lines     int   // number of lines that it wrote
 }
 
-// run runs a contestant from a file to a file, on one core if it is ours.
+// run runs a contestant with the given input and a file for its output. Go programs run on
+// one core.
 func (c contestant) run(tb testing.TB, input string) usage {
 	tb.Helper()
 	in, err := os.Open(input)
@@ -201,7 +204,7 @@ func BenchmarkDedup(b *testing.B) {
 			var all usage
 			for b.Loop() {
 				u := c.run(b, input)
-				// A filter may take some new URLs for known ones: one in a million at most.
+				// A filter may claim a few new URLs, at most one in a million.
 				if u.lines > fresh || u.lines < fresh-fresh/1000 {
 					b.Fatalf("%d lines are new, want %d", u.lines, fresh)
 				}
@@ -216,17 +219,17 @@ func BenchmarkDedup(b *testing.B) {
 	}
 }
 
-// baseBytes is what the process takes beside the set (docs/reference/dedup.md): mostly the
-// program itself, of whose file the system maps more or less around what is used.
+// baseBytes is the memory of the process without the set (docs/reference/dedup.md). Most of
+// it is the program file, of which systems keep different amounts in memory.
 const baseBytes = 40 << 20
 
-// TestMemory holds the process to what `crawler size` says of the filter.
+// TestMemory compares the memory of the process with the filter's size from `crawler size`.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures memory: without -short")
 	}
 	const urls = 20_000_000
-	input, _ := writeURLs(t, 300_000) // every page of the filter gets some 300 bits, so all of it is in memory
+	input, _ := writeURLs(t, 300_000) // they set about 300 bits in every page of the filter, so all pages are in memory
 	crawler := crawlerBinary(t)
 	text, err := exec.Command(crawler, "size", "--json", fmt.Sprint("--urls=", urls)).Output()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// label is the first cell of a row.
+// label returns the first cell of a row.
 func (c Case) label(s Subject) report.Cell {
 	switch {
 	case c.Hosts > 0:
@@ -86,7 +86,7 @@ func (m *measurement) reportFull(turn *agenda.Turn, s Subject, c Case, claimed, 
 	turn.Found("%.4g in %s probes, %.3f of the theory", n.rate(), report.Count(probes).Text, n.rate()/mean)
 }
 
-// reportLost adds the row of what a set lost while it was filled.
+// reportLost adds the row of the keys that a set lost while it was filled.
 func (m *measurement) reportLost(s Subject, c Case, lost uint64, theory Theory) {
 	n, what, mean := counted{lost, c.Keys, theory.Lost}, s.Name+", "+c.Name()+", while filling", theory.Lost.Mean
 	m.filling.Row(append([]report.Cell{c.label(s), report.Count(c.Keys), report.Number(c.FPR, 3)}, n.cells()...)...)

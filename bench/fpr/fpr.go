@@ -46,24 +46,25 @@ type Subject struct {
 	Theory func(c Case, loads []uint64) Theory // nil for an exact one
 }
 
-// Memory is package membits. Hosts do not matter to it: it spreads keys by
-// fingerprint.
+// Memory returns the subject for package membits. Its rate does not depend on hosts, because
+// it spreads keys by fingerprint.
 func Memory() Subject {
 	return Subject{Kind: sets.Memory(), Add: 250 * time.Nanosecond, Probe: 100 * time.Nanosecond, Probes: 20_000_000, Theory: memoryTheory}
 }
 
-// Redis is package redisbits.
+// Redis returns the subject for package redisbits.
 func Redis(open sets.OpenRedis) Subject {
 	return Subject{Kind: sets.RedisFilter(open), Add: 40 * time.Microsecond, Probe: 3 * time.Microsecond, Probes: 2_000_000, Hosts: true, Theory: redisTheory}
 }
 
-// Exact returns the subject for a set that never errs and takes so long for a key.
+// Exact returns the subject for a set that never errs. add is the approximate time for one
+// key.
 func Exact(kind sets.Kind, add time.Duration) Subject {
 	kind.Name += ", exact keys"
 	return Subject{Kind: kind, Add: add, Exact: true}
 }
 
-// filter makes a Set a bloomstore.Filter.
+// filter is a Set as a bloomstore.Filter.
 type filter struct{ *sets.Set }
 
 // AddIfAbsent implements bloomstore.Filter.
@@ -82,8 +83,8 @@ type Case struct {
 	Capacity   uint64  // keys that the set is sized for
 	FPR        float64 // target rate
 	Growth     bool
-	Partitions int    // that the keys are spread over, in Redis
-	Hosts      uint64 // over which Zipf's law spreads the keys; 0 means even
+	Partitions int    // number of partitions of a set in Redis
+	Hosts      uint64 // number of hosts, over which Zipf's law spreads the keys; 0 means an even distribution
 }
 
 // Name returns the name of the case, which is unique within its subject.
@@ -158,11 +159,11 @@ func (config Config) cases(s Subject) (all []Case) {
 // exactShare is the ratio of the keys of filters to those of stores, which are slower.
 const exactShare = 10
 
-// Partitions of a filter in Redis: those of a crawl by default, and fewer where
-// keys are spread by fingerprint.
+// Numbers of partitions of a filter in Redis: zipfPartitions is the default of a crawl,
+// and evenPartitions is for keys that are spread by fingerprint.
 const zipfPartitions, evenPartitions = 256, 16
 
-// measurement is a run under way.
+// measurement is a running measurement.
 type measurement struct {
 	section        *report.Section
 	full, filling  *report.Table
@@ -204,7 +205,7 @@ func (m *measurement) step(s Subject, c Case, seed uint64) *agenda.Step {
 
 // goal returns the number of probes if the budget suffices.
 func (s Subject) goal(c Case) uint64 {
-	const narrow = 1e5 // so many errors leave a relative σ of 0.3 %
+	const narrow = 1e5 // with so many errors, σ is 0.3 % of the rate
 	return max(c.probes(), min(uint64(narrow/c.FPR), s.Probes))
 }
 
@@ -253,7 +254,7 @@ func (m *measurement) run(ctx context.Context, turn *agenda.Turn, s Subject, c C
 	if probes < c.probes() {
 		m.section.Miss(s.Name+", "+c.Name(), fmt.Sprintf("the budget was enough for %.2g/p probes only, not 100/p", float64(probes)*c.FPR))
 	}
-	if probes > 0 && (err == nil || ctx.Err() != nil) { // what was probed until then counts
+	if probes > 0 && (err == nil || ctx.Err() != nil) { // after an interruption, the probes until then count
 		m.reportFull(turn, s, c, claimed, probes, theory)
 	}
 	return err

@@ -47,7 +47,7 @@ func measure(t *testing.T, config Config) *report.Section {
 	return section
 }
 
-// broken returns what of a section's promises does not hold, a line each.
+// broken returns the broken promises of a section, one on each line.
 func broken(s *report.Section) string {
 	var all []string
 	for _, p := range s.Promises {
@@ -56,14 +56,15 @@ func broken(s *report.Section) string {
 	return strings.Join(all, "\n")
 }
 
-// quick is Memory for fewer probes.
+// quick returns Memory with fewer probes.
 func quick() Subject {
 	s := Memory()
 	s.Probes = 400_000
 	return s
 }
 
-// TestMemoryKeepsPromises: at 5σ a sound filter is refused once in a million runs.
+// TestMemoryKeepsPromises measures a sound filter. By chance it fails about once in a million
+// runs.
 func TestMemoryKeepsPromises(t *testing.T) {
 	s := measure(t, Config{Keys: 50_000, Rates: []float64{0.05, 0.01, 1e-3}, Subjects: []Subject{quick()}})
 	if faults := broken(s); faults != "" {
@@ -79,19 +80,19 @@ func TestMemoryKeepsPromises(t *testing.T) {
 	}
 }
 
-// mutant is a set with a fault in how it is told of, or asks for, a key.
+// mutant is a filter with a fault.
 type mutant struct {
 	filter
-	seen func(bloomstore.Fingerprint) bloomstore.Fingerprint // what stands for a key
-	lies func(bloomstore.Fingerprint) (claims, denies bool)
+	seen func(bloomstore.Fingerprint) bloomstore.Fingerprint // the fingerprint that it uses for a key
+	lies func(bloomstore.Fingerprint) (claims, denies bool)  // whether Contains always claims, or never claims, a key
 }
 
 func (m *mutant) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	return m.filter.AddIfAbsent(ctx, m.stand(prints))
+	return m.filter.AddIfAbsent(ctx, m.replaced(prints))
 }
 
 func (m *mutant) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
-	known, err := m.filter.Contains(ctx, m.stand(prints))
+	known, err := m.filter.Contains(ctx, m.replaced(prints))
 	for i, fp := range prints {
 		claims, denies := m.lies(fp)
 		known[i] = (known[i] || claims) && !denies
@@ -99,7 +100,7 @@ func (m *mutant) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, err
 }
 
-// set returns the set that a filter in a test's hands is.
+// set returns a filter as a Set.
 func set(f bloomstore.Filter) *sets.Set {
 	return &sets.Set{
 		Add: func(ctx context.Context, links sets.Links) ([]bool, error) {
@@ -113,15 +114,15 @@ func set(f bloomstore.Filter) *sets.Set {
 	}
 }
 
-func (m *mutant) stand(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
-	stands := make([]bloomstore.Fingerprint, len(prints))
+func (m *mutant) replaced(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint {
+	all := make([]bloomstore.Fingerprint, len(prints))
 	for i, fp := range prints {
-		stands[i] = m.seen(fp)
+		all[i] = m.seen(fp)
 	}
-	return stands
+	return all
 }
 
-// smaller has a set made for fewer keys, or for another rate, than it should be.
+// smaller returns quick with a set that is made for a changed plan.
 func smaller(change func(*sets.Plan)) Subject {
 	s := quick()
 	open := s.Open
@@ -129,7 +130,7 @@ func smaller(change func(*sets.Plan)) Subject {
 	return s
 }
 
-// mutated has a set with a fault.
+// mutated returns quick with a mutant.
 func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
 	s := quick()
 	open := s.Open
@@ -143,12 +144,12 @@ func mutated(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func
 func itself(fp bloomstore.Fingerprint) bloomstore.Fingerprint { return fp }
 func honest(bloomstore.Fingerprint) (claims, denies bool)     { return false, false }
 
-// own is a filter in a test's own hands.
+// own is a simple Bloom filter of this test.
 type own struct {
 	bits   []uint64
-	m      uint64
+	m      uint64 // number of bits
 	hashes uint
-	at     func(fp bloomstore.Fingerprint, i uint, m uint64) uint64
+	at     func(fp bloomstore.Fingerprint, i uint, m uint64) uint64 // position i of a fingerprint
 }
 
 func (o *own) AddIfAbsent(_ context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
@@ -180,8 +181,8 @@ func (o *own) claims(fp bloomstore.Fingerprint) bool {
 	return true
 }
 
-// textbook has a filter of one piece, with so many hash functions fewer than is
-// best, and positions that at chooses.
+// textbook returns a subject with a filter of one part. It has fewer hash functions than
+// the optimum, as many as fewer says, and its positions are those of at.
 func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) uint64) Subject {
 	s := quick()
 	s.Open = func(_ context.Context, plan sets.Plan) (*sets.Set, error) {
@@ -199,7 +200,7 @@ func textbook(fewer uint, at func(fp bloomstore.Fingerprint, i uint, m uint64) u
 	return s
 }
 
-// apart draws each position by itself.
+// apart returns independent positions.
 func apart(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	x := half(fp, 0) + uint64(i)*(half(fp, 8)|1)
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
@@ -207,7 +208,7 @@ func apart(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (x ^ x>>32) % m
 }
 
-// together takes each second position from beside the one before.
+// together returns positions of which every second one follows the one before.
 func together(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (apart(fp, i/2, m) + uint64(i%2)) % m
 }
@@ -219,8 +220,8 @@ func half(fp bloomstore.Fingerprint, from int) (x uint64) {
 	return x
 }
 
-// TestFindsFaults: sets with one fault each break the promise that is named,
-// and one that has none in the same hands breaks none.
+// TestFindsFaults checks that sets with one fault each break the given promises, and that a
+// set of this test without a fault breaks none.
 func TestFindsFaults(t *testing.T) {
 	const bound, theory, known = 0, 1, 3 // the promises, in the order of the section
 	for _, c := range []struct {
@@ -265,7 +266,8 @@ func TestFindsFaults(t *testing.T) {
 	}
 }
 
-// TestFindsLostExactKeys: one key in a thousand is enough.
+// TestFindsLostExactKeys checks that an exact set that loses one key in a thousand, or claims
+// keys that were not added, breaks a promise.
 func TestFindsLostExactKeys(t *testing.T) {
 	exact := func(seen func(bloomstore.Fingerprint) bloomstore.Fingerprint, lies func(bloomstore.Fingerprint) (claims, denies bool)) Subject {
 		return Exact(sets.Kind{Name: "in memory", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
@@ -291,7 +293,8 @@ func TestFindsLostExactKeys(t *testing.T) {
 	}
 }
 
-// TestPostgresSetIsExact: the exact set loses and claims nothing, and no crawl is left.
+// TestPostgresSetIsExact checks that the exact set loses no key and claims no other, and that
+// the measurement leaves no crawl behind.
 func TestPostgresSetIsExact(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	s := measure(t, Config{Keys: 50_000, Subjects: []Subject{Exact(sets.Postgres(func(context.Context) (string, func() error, error) {
@@ -316,8 +319,8 @@ func TestPostgresSetIsExact(t *testing.T) {
 	}
 }
 
-// TestRedisSetsKeepPromises: the filter of even and of Zipf hosts and the exact keys of both
-// stores keep what is promised, and nothing is left behind.
+// TestRedisSetsKeepPromises checks that the filter, with even and with Zipf hosts, and the
+// exact keys of both stores keep the promises, and that no keys are left in Redis.
 func TestRedisSetsKeepPromises(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*sets.Redis, error) {
@@ -341,7 +344,8 @@ func TestRedisSetsKeepPromises(t *testing.T) {
 	}
 }
 
-// TestZipfDraws: partitions get keys in proportion to what their hosts have.
+// TestZipfDraws checks that the numbers of keys of partitions are proportional to their
+// weights.
 func TestZipfDraws(t *testing.T) {
 	c := Case{Keys: 100_000, Hosts: 1000, Partitions: 16}
 	d := newDraws(c, rand.New(rand.NewPCG(1, 1)))
@@ -354,7 +358,8 @@ func TestZipfDraws(t *testing.T) {
 	}
 }
 
-// TestBudgetIsStated: a rate without its hundred errors is named as missing.
+// TestBudgetIsStated checks that the report names a rate as missing if the budget did not
+// suffice for 100/p probes.
 func TestBudgetIsStated(t *testing.T) {
 	section, steps := Steps(Config{Keys: 1000, Rates: []float64{1e-9}, Subjects: []Subject{Memory()}})
 	if err := agenda.Run(t.Context(), 200*time.Millisecond, steps, silent{}); err != nil {
@@ -365,10 +370,9 @@ func TestBudgetIsStated(t *testing.T) {
 	}
 }
 
-// TestSmallLayers: the first layer of this filter has 39 keys in each part, and
-// by the chance of this seed a rate 1.7 times that of the theory. Such a rate is
-// no broken promise, and is not called a kept one either; a grown filter of more
-// keys is judged.
+// TestSmallLayers measures a grown filter whose first layer has only 39 keys in each part.
+// With this seed its rate is by chance 1.7 times that of the theory. Such a rate neither
+// breaks a promise nor counts as a kept one. A grown filter with more keys is judged.
 func TestSmallLayers(t *testing.T) {
 	small := Case{Keys: 20_000, Capacity: 2500, FPR: 1e-4, Growth: true}
 	large := Case{Keys: 160_000, Capacity: 20_000, FPR: 1e-4, Growth: true}

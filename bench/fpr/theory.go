@@ -31,7 +31,7 @@ func (r *Rate) add(weight, mean, deviation, skewness float64) {
 	r.Asymmetry += skewness * sigma * sigma * sigma
 }
 
-// spread is the standard deviation of the sets' rates, relative to their mean.
+// spread returns the standard deviation of the sets' rates, relative to their mean.
 func (r Rate) spread() float64 {
 	if r.Mean == 0 {
 		return 0

@@ -1,7 +1,7 @@
-// Command library crawls with package crawl alone, as a program of a user does.
-// It prints the title of each page, resumes killed crawls, and inspects crawls that
-// other processes run. Its tests prove that package crawl suffices for that: the command
-// imports no other package of the module.
+// Command library is a crawler like one that a user of package crawl may write. It prints
+// the title of each page, resumes killed crawls, and inspects crawls that other processes
+// run. It imports no other package of the crawler's module, so its tests prove that
+// package crawl suffices.
 package main
 
 import (

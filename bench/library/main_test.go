@@ -22,7 +22,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// asProgram is set in processes that are the program instead of its tests.
+// asProgram is an environment variable. If it is set, the test binary runs the program
+// instead of the tests.
 const asProgram = "LIBRARY_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ type process struct {
 	stderr bytes.Buffer
 }
 
-// start runs the program, which ends with the test.
+// start starts the program. It is killed at the end of the test.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
@@ -58,8 +59,8 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// rest reads what the program still prints until it ends, which must be without
-// an error.
+// rest returns the lines that the program still prints. It fails the test if the program
+// ends with an error.
 func (p *process) rest(t *testing.T) (lines []string) {
 	t.Helper()
 	for p.lines.Scan() {
@@ -71,8 +72,9 @@ func (p *process) rest(t *testing.T) (lines []string) {
 	return lines
 }
 
-// site serves pages, which link to the next two, on some hosts of one port, and
-// returns the URLs of all pages, the first host's first page first.
+// site serves pages on several loopback addresses with the same port. Each page links to
+// the first page and the next two pages of every host. site returns the URLs of all
+// pages, beginning with the first page of the first host.
 func site(t *testing.T, hosts, pages int) (urls []string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -108,7 +110,7 @@ func site(t *testing.T, hosts, pages int) (urls []string) {
 	return urls
 }
 
-// recorded returns how often each URL is in lines of records.
+// recorded returns the number of records of each URL.
 func recorded(t *testing.T, lines []string) map[string]int {
 	t.Helper()
 	times := make(map[string]int)
@@ -122,7 +124,7 @@ func recorded(t *testing.T, lines []string) map[string]int {
 	return times
 }
 
-// holdsEach fails the test unless each URL is there once.
+// holdsEach fails the test unless times contains each of urls once, and no other URL.
 func holdsEach(t *testing.T, times map[string]int, urls []string) {
 	t.Helper()
 	want := make(map[string]int)
@@ -134,7 +136,7 @@ func holdsEach(t *testing.T, times map[string]int, urls []string) {
 	}
 }
 
-// TestImportsCrawlOnly: the program needs nothing of the module but package crawl.
+// TestImportsCrawlOnly checks that the program imports only package crawl of the module.
 func TestImportsCrawlOnly(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ImportsOnly)
 	if err != nil {
@@ -151,7 +153,7 @@ func TestImportsCrawlOnly(t *testing.T) {
 	}
 }
 
-// TestCrawl crawls with a callback, which sees each page.
+// TestCrawl checks that a crawl calls OnPage for each page and writes a record of it.
 func TestCrawl(t *testing.T) {
 	urls := site(t, 1, 20)
 	dir := filepath.Join(t.TempDir(), "site.crawl")
@@ -168,8 +170,8 @@ func TestCrawl(t *testing.T) {
 	holdsEach(t, recorded(t, start(t, "records", "-dir", dir).rest(t)), urls)
 }
 
-// TestResume kills a crawl, looks at it from other processes before and after, and
-// goes on with it: each page has one record.
+// TestResume kills a crawl, inspects it from other processes before and after, and
+// resumes it twice. Each page has one record.
 func TestResume(t *testing.T) {
 	urls := site(t, 1, 60)
 	dir := filepath.Join(t.TempDir(), "site.crawl")
@@ -203,7 +205,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestWorkers has three processes share a crawl: together they have each page once.
+// TestWorkers makes three processes share a crawl. Together they fetch each page once.
 func TestWorkers(t *testing.T) {
 	redis := servers.Redis(t, servers.RedisOptions{})
 	urls := site(t, 8, 15)
@@ -228,7 +230,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestNoCrawl: looking at nothing is one clear error.
+// TestNoCrawl checks the error of a status of a crawl that does not exist, and that it
+// makes no directory.
 func TestNoCrawl(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none.crawl")
 	cmd := exec.Command(os.Args[0], "status", "-dir", dir)

@@ -128,7 +128,7 @@ func (t postgresFill) weigh(ctx context.Context, conn *pgx.Conn, n uint64, progr
 				return Weight{}, err
 			}
 		}
-		// The server does so by itself in the hours that a crawl takes.
+		// In the hours of a real crawl the server does this by itself.
 		if _, err := conn.Exec(ctx, fmt.Sprintf("VACUUM crawler.exact_key_%d, crawler.exact_waiting_%[1]d, crawler.exact_pending_%[1]d", id)); err != nil {
 			return Weight{}, err
 		}

@@ -31,12 +31,12 @@ type Config struct {
 // Subject is one way to keep URLs.
 type Subject struct {
 	Name   string
-	Family string        // in the plot, where several rates of one store are one set of marks
-	Ours   bool          // what it takes is promised: within tolerance of Predict
-	FPR    float64       // with which it takes a new URL for a known one; 0 means that it is exact
-	Most   uint64        // items that it is measured with; 0 means any number
-	Usual  bool          // what people use instead of a filter: a level in the plot
-	Add    time.Duration // roughly what an item costs: decides the share of the budget
+	Family string        // name in the plot, which several rates of one store share
+	Ours   bool          // its size is a promise: within tolerance of Predict
+	FPR    float64       // false-positive rate; 0 means that it is exact
+	Most   uint64        // the maximum number of items that are measured; 0 means no limit
+	Usual  bool          // a usual alternative to a filter, and a level in the plot
+	Add    time.Duration // approximate time for an item; determines the share of the budget
 	// Weigh stores n items, returns their size, and removes them.
 	Weigh weigh
 	// Predict returns the least and the most bytes of n items according to package
@@ -46,8 +46,8 @@ type Subject struct {
 
 // Weight is the size of items.
 type Weight struct {
-	Bytes float64 // of all of them together
-	By    string  // what says so
+	Bytes float64 // of all items together
+	By    string  // the method of measurement
 }
 
 type weigh func(ctx context.Context, n uint64, progress func(share float64)) (Weight, error)
@@ -84,8 +84,8 @@ func urls(n, hosts uint64) sets.Range { return sets.Range{N: n, Hosts: hosts, Ru
 // most is the maximum number of items in a store that takes a few hundred bytes for each.
 const most = 10_000_000
 
-// smallest is the number of items of the first measurement; each is ten times
-// as large as the one before.
+// smallest is the number of items of the first measurement. Each next one has ten times as
+// many.
 const smallest = 100_000
 
 // Steps returns the steps of the whole measurement, and their section.
@@ -174,7 +174,7 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 			predicted = report.Words(fmt.Sprintf("%.4g to %.4g", low/float64(n), high/float64(n)))
 		}
 		turn.Found("%.4g bytes each by %s, predicted %s", each, weight.By, predicted.Text)
-		of := min(max(weight.Bytes, low), high) // what is nearest
+		of := min(max(weight.Bytes, low), high) // the predicted value that is nearest
 		share = report.Fixed(weight.Bytes/of, 3)
 		if s.Ours {
 			off := weight.Bytes/of - 1
@@ -186,8 +186,8 @@ func (m *measurement) report(turn *agenda.Turn, table *report.Table, s Subject, 
 	m.draw(s, each)
 }
 
-// draw puts a store into the plot, a filter as a mark and what people use as a
-// level. The last of several sizes stays.
+// draw adds a store to the plot: a filter as a mark, and a usual alternative as a level. Of
+// several sizes of a store the plot shows the last one.
 func (m *measurement) draw(s Subject, each float64) {
 	const least, most = 1e-9, 0.1
 	name := cmp.Or(s.Family, s.Name)

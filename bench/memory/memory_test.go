@@ -33,15 +33,15 @@ func weighAll(t *testing.T, config Config) *report.Section {
 	return section
 }
 
-// scale weighs nothing, but says so.
+// scale returns a Weigh that measures nothing and returns the given bytes.
 func scale(bytes func(n uint64) float64) func(context.Context, uint64, func(float64)) (Weight, error) {
 	return func(_ context.Context, n uint64, _ func(float64)) (Weight, error) {
 		return Weight{Bytes: bytes(n), By: "hand"}, nil
 	}
 }
 
-// TestHoldsToPrediction: 10 % off is kept, more is not, and what is not ours is
-// only shown.
+// TestHoldsToPrediction checks that a difference of up to 10 % keeps the promise, that a
+// larger one breaks it, and that there is no promise about stores that are not ours.
 func TestHoldsToPrediction(t *testing.T) {
 	ten := func(n uint64) (float64, float64) { return 10 * float64(n), 12 * float64(n) }
 	for _, c := range []struct {
@@ -64,7 +64,8 @@ func TestHoldsToPrediction(t *testing.T) {
 	}
 }
 
-// TestSizesInMemory: a table for each power of ten, and what is too large is named.
+// TestSizesInMemory checks that there is a table for each power of ten, and that the report
+// names sizes that are too large for a store.
 func TestSizesInMemory(t *testing.T) {
 	subject := Subject{Name: "store", Most: smallest, Weigh: scale(func(n uint64) float64 { return float64(n) })}
 	s := weighAll(t, Config{Keys: 3_000_000, Subjects: []Subject{subject}})
@@ -76,7 +77,7 @@ func TestSizesInMemory(t *testing.T) {
 	}
 }
 
-// TestInHeap weighs a filter and a map.
+// TestInHeap measures a filter and a map.
 func TestInHeap(t *testing.T) {
 	all := InHeap([]float64{1e-6})
 	s := weighAll(t, Config{Keys: smallest, Subjects: []Subject{all[0], all[2]}})
@@ -88,7 +89,8 @@ func TestInHeap(t *testing.T) {
 	}
 }
 
-// TestRedisIsWeighed weighs what is small and quick, and leaves nothing behind.
+// TestRedisIsWeighed measures subjects in Redis with few items, and checks that they leave no
+// keys behind.
 func TestRedisIsWeighed(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	options := &redis.UniversalOptions{Addrs: []string{server.Socket()}}
@@ -97,7 +99,7 @@ func TestRedisIsWeighed(t *testing.T) {
 	}
 	for i, subject := range InRedis(open, []float64{1e-6}, false) {
 		if i == 2 || i == 3 {
-			continue // queues of other shapes
+			continue // queues with other numbers of hosts
 		}
 		weight, err := subject.Weigh(t.Context(), 2000, func(float64) {})
 		if err != nil {
@@ -112,8 +114,8 @@ func TestRedisIsWeighed(t *testing.T) {
 	}
 }
 
-// TestModuleIsWeighed weighs what stands in for a Bloom module: two commands of its names
-// that take what its commands take, and keep nothing.
+// TestModuleIsWeighed measures a substitute for a Bloom module: two renamed commands that
+// accept the arguments of the module's commands, and store nothing.
 func TestModuleIsWeighed(t *testing.T) {
 	plain, bloom := servers.Redis(t, servers.RedisOptions{}), servers.Redis(t, servers.RedisOptions{
 		Config: map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"},
@@ -138,7 +140,8 @@ func TestModuleIsWeighed(t *testing.T) {
 func TestPostgresIsWeighed(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	const n = 5000
-	least, most := []float64{sets.URLBytes + 80, 60, sets.URLBytes}, []float64{600, 200, 400} // of the subjects, each
+	// Bytes per key of each subject.
+	least, most := []float64{sets.URLBytes + 80, 60, sets.URLBytes}, []float64{600, 200, 400}
 	for i, subject := range InPostgres(server.DSN()) {
 		weight, err := subject.Weigh(t.Context(), n, func(float64) {})
 		if each := weight.Bytes / n; err != nil || each < least[i] || each > most[i] {

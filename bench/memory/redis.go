@@ -50,7 +50,7 @@ func weighRedis(open sets.OpenRedis, by string, fill func(ctx context.Context, i
 			return err
 		}
 		kept := *r
-		kept.Close = func() error { return nil } // the server goes on when the set has ended
+		kept.Close = func() error { return nil } // the set must not close the server
 		set, err := fill(ctx, func(context.Context) (*sets.Redis, error) { return &kept, nil }, n, base, progress)
 		if err != nil {
 			return Weight{}, err
@@ -172,21 +172,21 @@ func filterBytes(ctx context.Context, in sets.OpenRedis) (sum float64, err error
 	return sum, err
 }
 
-// usedMemory asks a Redis how much memory it uses once it is idle: background frees
-// have ended, and our other clients are gone with their buffers. Clients of others
-// still count. The connection that asks does not count:
-// its buffers shrink while it waits, by as much as a small filter's tolerance.
+// usedMemory returns the memory of a Redis once it is idle: it has freed memory in the
+// background, and our other clients and their buffers are gone. Clients of other programs
+// count. The connection that asks does not count, because its buffers shrink while it waits,
+// by as much as the tolerance of a small filter.
 func usedMemory(ctx context.Context, options *redis.UniversalOptions) (bytes float64, err error) {
 	client := sets.NewClient(options)
 	defer func() { err = errors.Join(err, client.Close()) }()
 	const (
 		pause   = 150 * time.Millisecond
-		patient = 8  // tries until others may keep their connections
-		tries   = 80 // until it is weighed as it is
+		patient = 8  // tries after which it no longer waits for other connections to end
+		tries   = 80 // tries after which it returns the last value
 	)
 	var last, clients float64
 	for try := range tries {
-		info, err := sets.Info(ctx, client, "memory", "clients") // short: a long answer takes a buffer of its own
+		info, err := sets.Info(ctx, client, "memory", "clients") // few sections: a long answer needs a buffer of its own
 		if err != nil {
 			return 0, err
 		}

@@ -1,6 +1,6 @@
-// Package pagedata has the proofs and benchmarks of what a crawl takes from pages:
-// fields of a made-up shop whose truth is known, and the text of pages that people
-// wrote. It has tests only.
+// Package pagedata contains the proofs and benchmarks of the data that a crawl extracts from
+// pages: the fields of a synthetic shop, whose right values are known, and the main text of
+// pages that people wrote. It contains only tests.
 package pagedata
 
 import (
@@ -26,8 +26,8 @@ var (
 	proof = flag.Bool("proof", false, "the shop at full size")
 )
 
-// TestShop crawls a shop of 1,000 product pages in ten templates: broken HTML, all
-// charsets, values that are missing. Each field of each record is exact.
+// TestShop crawls a shop of 1,000 product pages from ten templates, with broken HTML, several
+// charsets and missing values. Each field of each record is exact.
 func TestShop(t *testing.T) {
 	n := 1000
 	if *proof {

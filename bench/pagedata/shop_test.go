@@ -15,10 +15,10 @@ import (
 	"github.com/bloomfrontier/crawler/crawl"
 )
 
-// product is what a page of the shop is about. Empty fields are not on the page.
+// product is a product of the shop. Each has a page, which lacks the empty fields.
 type product struct {
-	name, sku, date string // date: 2006-01-02
-	cents           int    // 0: there is no price
+	name, sku, date string // date has the format 2006-01-02
+	cents           int    // 0 means that there is no price
 	images          []string
 }
 
@@ -40,7 +40,8 @@ func newProduct(dice *rand.Rand, n int) product {
 	return p
 }
 
-// fields returns what the record of the page must have, byte for byte.
+// fields returns the fields that the record of the page must have, byte for byte. Relative
+// URLs of images follow base.
 func (p *product) fields(base string) string {
 	var members []string
 	add := func(name, value string) { members = append(members, fmt.Sprintf("%q:%s", name, value)) }
@@ -68,7 +69,7 @@ func (p *product) fields(base string) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// amount writes the price with other signs between groups and before the cents.
+// amount returns the price with the given separators of thousands and decimals.
 func (p *product) amount(group, decimal string) string {
 	whole := fmt.Sprint(p.cents / 100)
 	if n := len(whole); n > 3 {
@@ -77,7 +78,8 @@ func (p *product) amount(group, decimal string) string {
 	return fmt.Sprintf("%s%s%02d", whole, decimal, p.cents%100)
 }
 
-// day writes the date as day, month, year with these texts between.
+// day returns the date in a layout, in which Y is the year, MM the month with two digits, B
+// its name, and D the day.
 func (p *product) day(layout string) string {
 	months := []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
 	var y, m, d int
@@ -85,19 +87,19 @@ func (p *product) day(layout string) string {
 	return strings.NewReplacer("Y", fmt.Sprint(y), "MM", fmt.Sprintf("%02d", m), "D", fmt.Sprint(d), "B", months[max(m-1, 0)]).Replace(layout)
 }
 
-// template is how some pages of the shop are made, and where their fields are.
+// template makes some of the pages of the shop.
 type template struct {
-	fields []string // name, price, sku, date, images
+	fields []string // the rules for name, price, sku, date and images
 	write  func(w *writer, p *product)
 }
 
-// writer writes a page. Its methods leave out what the product does not have.
+// writer writes a page.
 type writer struct {
 	strings.Builder
-	ascii bool // the charset of the page cannot have all letters of JSON
+	ascii bool // write JSON in ASCII, because the charset of the page does not have all characters
 }
 
-// f writes HTML; texts are escaped.
+// f writes HTML; it escapes texts.
 func (w *writer) f(format string, texts ...string) {
 	args := make([]any, len(texts))
 	for i, text := range texts {
@@ -106,7 +108,7 @@ func (w *writer) f(format string, texts ...string) {
 	fmt.Fprintf(w, format, args...)
 }
 
-// if_ is f if has is true.
+// if_ is f if has is true, and otherwise does nothing.
 func (w *writer) if_(has bool, format string, texts ...string) {
 	if has {
 		w.f(format, texts...)
@@ -157,7 +159,7 @@ var templates = []template{
 			w.f("<h1>not this</h1>")
 		},
 	},
-	{ // JSON-LD in comment marks with a line break in a string, and a damaged one before it
+	{ // JSON-LD in comment marks with a line break in a string, after a damaged script
 		[]string{"name=jsonld:Product.name", "price=jsonld:Product.offers.price | number | required", "sku=jsonld:Product.sku", "date=jsonld:Product.releaseDate | date", "images[]=jsonld:Product.image | url"},
 		func(w *writer, p *product) {
 			w.WriteString(`<script type="application/ld+json">{"@type":"Product","name":</script>`)
@@ -228,7 +230,7 @@ var templates = []template{
 			w.f("</table></table>")
 		},
 	},
-	{ // the second source has what the first lacks
+	{ // fields with several sources, of which the first lack the value
 		[]string{"name=jsonld:Product.name || article h1", "price=meta:price || article .amount | number | required", "sku=.none || article footer@data-sku || .sku", "date=article .none | date", "images[]=article source@srcset || article img@src"},
 		func(w *writer, p *product) {
 			w.f("<article><h1>%s</h1>", p.name)
@@ -236,12 +238,12 @@ var templates = []template{
 			w.if_(p.sku != "", "<footer data-sku='%s'>x</footer>", p.sku)
 			w.images(p, "<img src='%s'>")
 			w.f("</article>")
-			p.date = "" // it has none
+			p.date = "" // the page has no date
 		},
 	},
 }
 
-// linked is the product as JSON-LD.
+// linked returns the product as JSON-LD.
 func (p *product) linked(offers any) map[string]any {
 	m := map[string]any{"@type": []string{"Thing", "Product"}, "name": p.name, "image": p.images, "offers": offers, "brand": map[string]any{"@type": "Brand", "name": "no"}}
 	if p.sku != "" {
@@ -274,12 +276,12 @@ func (w *writer) json(value any) string {
 type page struct {
 	path, contentType string
 	body              []byte
-	want              string // fields of its record
-	incomplete        bool
+	want              string // the fields of its record
+	incomplete        bool   // it lacks the required price
 }
 
-// charsets are how pages say what they are written in: by the header, by a meta
-// tag, or by a byte order mark against a wrong header.
+// charsets are the ways in which pages declare their charset: in the header, in a meta
+// element, or by a byte order mark, which overrides a wrong header.
 var charsets = []struct {
 	header, meta string
 	code         encoding.Encoding
@@ -288,7 +290,7 @@ var charsets = []struct {
 	{header: "text/html", meta: "utf-8"},
 	{header: "text/html; charset=windows-1252", code: charmap.Windows1252},
 	{header: "text/html", meta: "windows-1252", code: charmap.Windows1252},
-	{header: "text/html; charset=iso-8859-1", meta: "utf-8", code: charmap.Windows1252}, // the header counts
+	{header: "text/html; charset=iso-8859-1", meta: "utf-8", code: charmap.Windows1252}, // the header is right
 	{header: "text/html; charset=iso-8859-1", code: unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)},
 	{header: "text/html; charset=utf-8", code: unicode.UTF16(unicode.BigEndian, unicode.UseBOM)},
 	{header: "text/html; charset=Shift_JIS", code: japanese.ShiftJIS},
@@ -303,7 +305,7 @@ func newPage(dice *rand.Rand, n int) page {
 	w.f("<!DOCTYPE html>")
 	w.if_(charset.meta != "", "<meta charset=%s>", charset.meta)
 	w.f("<title>%s</title>", p.name)
-	for range dice.IntN(4) { // what is wrong with pages
+	for range dice.IntN(4) { // faults of HTML
 		w.WriteString([]string{"</div>", "<b><i>x</b></i>", "<p><font color=red>", "<!-- a -- b -->", "<a href=x", "<br/><br/>", "</p>", "<unknown x=1 x=2>", "&nosuch;&#xfffff;", "<div class='a\" b'>"}[dice.IntN(10)] + ">")
 	}
 	templates[t].write(w, &p)
@@ -316,7 +318,7 @@ func newPage(dice *rand.Rand, n int) page {
 	return page{path: path, contentType: charset.header, body: []byte(text), want: p.fields(""), incomplete: p.cents == 0}
 }
 
-// groups are the fields of all templates, each by the URLs of its pages.
+// groups returns the fields of all templates. Each template has its own URLs.
 func groups() (all []crawl.FieldGroup) {
 	for i, t := range templates {
 		all = append(all, crawl.FieldGroup{URL: fmt.Sprintf("/t%d/", i), Fields: t.fields})

@@ -17,15 +17,15 @@ import (
 	"github.com/bloomfrontier/crawler/internal/maintext"
 )
 
-// frames are what is no content in each documentation.
+// frames has selectors of the elements of each tree that are not content.
 var frames = map[string]string{
 	"git":    "head, script, style, #footer, #header",
 	"sqlite": "head, script, style, .nosearch, #toc_sub",
 }
 
-// TestRealText: of the documentation of Debian packages the main text is what
-// stands within the frame that all its pages share. Words are counted that are in
-// both; 93 of 100 words at least are found, and 97 of 100 that are found belong.
+// TestRealText compares the extracted main text of pages of Debian packages with their text
+// without frames. It counts the words that are in both. The recall must be at least 0.93 and
+// the precision at least 0.97.
 func TestRealText(t *testing.T) {
 	trees, err := realhtml.Installed()
 	if errors.Is(err, realhtml.ErrMissing) && os.Getenv("CRAWLER_TEST_SERVERS") != "require" {
@@ -40,7 +40,7 @@ func TestRealText(t *testing.T) {
 			document := goquery.CloneDocument(goquery.NewDocumentFromNode(root))
 			document.Find(frames[tree.Name]).Remove()
 			want := words(textOf(t, document.Nodes[0]))
-			if total(want) < 100 { // redirects and drawings
+			if total(want) < 100 { // pages with only a redirect or a drawing
 				continue
 			}
 			got := words(maintext.Extract(root, nil).Text)
@@ -81,7 +81,7 @@ func documents(t testing.TB, dir string) (all []*html.Node) {
 	return all
 }
 
-// textOf returns all text of a document, as a field has it.
+// textOf returns all text of a document, as a field extracts it.
 func textOf(t testing.TB, root *html.Node) string {
 	t.Helper()
 	rules, err := fields.New(fields.Group{Fields: []string{"text=body | raw"}})
@@ -110,7 +110,7 @@ func total(words map[string]int) (n int) {
 	return n
 }
 
-// BenchmarkText takes the main text of real pages that are parsed already.
+// BenchmarkText extracts the main text of real pages, without parsing.
 func BenchmarkText(b *testing.B) {
 	trees, err := realhtml.Installed()
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// peers are crawlers that carry out an order in a process of their own.
+// peers are the crawlers, by subcommand. Each carries out an order in a process of its own.
 var peers = map[string]func(ctx context.Context, order contest.Order) (contest.Took, error){"bare": bare, "colly": viaColly}
 
-// bare is the bare loop with whole documents of goquery, as colly has them.
+// bare is the bare loop, with links from whole documents of goquery, as in colly.
 func bare(ctx context.Context, order contest.Order) (contest.Took, error) {
 	order.Links = references
 	return contest.Loop(ctx, order)
@@ -22,13 +22,13 @@ func bare(ctx context.Context, order contest.Order) (contest.Took, error) {
 
 var links = cascadia.MustCompile("a[href]")
 
-// references returns each of a page's references once.
+// references appends each different link of a page to found, without its fragment.
 func references(body *bytes.Buffer, found []string) ([]string, error) {
 	document, err := goquery.NewDocumentFromReader(body)
 	if err != nil {
 		return found, err
 	}
-	known := make(map[string]bool) // most references are on a page many times
+	known := make(map[string]bool) // most links are on a page several times
 	for _, node := range document.FindMatcher(links).Nodes {
 		for _, attribute := range node.Attr {
 			if attribute.Key != "href" {

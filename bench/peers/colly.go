@@ -12,13 +12,14 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// viaColly is the crawler that colly's documentation shows: asynchronous, one
-// host, so many requests at once, and otherwise colly's own settings. It keeps
-// nothing of a page; its visited set is in memory.
+// viaColly is the crawler that colly's documentation shows. It is asynchronous,
+// stays on one host, makes order.Workers requests at once, and has otherwise
+// colly's default settings. It stores nothing of a page, and its visited set is in
+// memory.
 //
-// Fragments are cut off, because colly takes each for a page of its own. Pages
-// are counted by URL, because colly looks whether a page was visited before it
-// marks it, so that two links at once fetch it twice.
+// Fragments are cut off, because for colly each one makes another page. Pages are
+// counted by URL, because colly does not check and mark a page as visited in one
+// step: two links at once can fetch it twice.
 func viaColly(ctx context.Context, order contest.Order) (took contest.Took, err error) {
 	start, began := order.Seeds[0], time.Now()
 	base, err := url.Parse(start)

@@ -14,14 +14,14 @@ import (
 	"github.com/bloomfrontier/crawler/bench/contest"
 )
 
-// measure is what one crawl took.
+// measure is the result of one crawl.
 type measure struct {
 	peer string
 	contest.Took
 }
 
-// cpu is the processor time in seconds: what the rate does not tell when others
-// use the machine too.
+// cpu returns the processor time in seconds. Unlike the rate, it hardly depends on
+// other processes of the machine.
 func (m measure) cpu() float64 { return m.CPU.Seconds() }
 
 func (m measure) String() string {
@@ -29,16 +29,16 @@ func (m measure) String() string {
 		m.peer, m.Pages, m.Seconds, m.Rate(), float64(m.Resident)/(1<<20), m.cpu())
 }
 
-// contestants of compare, in the order of a round. Archiving is crawler with
-// --save all.
+// contestants are the crawlers of compare, in the order of a round. "archiving" is
+// crawler with --save all.
 var contestants = []string{"bare", "crawler", "archiving", "colly"}
 
-// workers is how many requests each contestant makes at once.
+// workers is the number of requests that each contestant makes at once.
 const workers = 16
 
-// compare crawls one site with all contestants in turn, each in a process of
-// its own, for some rounds, and prints every measure, the medians and their
-// ratios to the bare loop's.
+// compare crawls one site with all contestants in turn, for several rounds. Each
+// crawl has a process of its own. compare prints every measure, and the medians with
+// their ratios to those of the bare loop.
 func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("peers compare", flag.ContinueOnError)
 	dir := flags.String("dir", "", "the folder of HTML files")
@@ -91,12 +91,13 @@ func compare(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// program makes commands of a binary.
+// program returns a function that makes commands of a binary.
 func program(name string) contest.Program {
 	return func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, name, args...) }
 }
 
-// median returns the measure with the median rate (the lower of two).
+// median returns the measure with the median rate. Of two in the middle, it returns
+// the lower one.
 func median(measures []measure) measure {
 	sorted := slices.SortedFunc(slices.Values(measures), func(a, b measure) int { return cmp.Compare(a.Rate(), b.Rate()) })
 	return sorted[(len(sorted)-1)/2]

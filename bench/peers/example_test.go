@@ -14,11 +14,11 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 )
 
-// The filter alone, in front of colly: colly's own visited set is switched off,
-// and of all the pages that link to a URL only one is told to visit it. Ten
-// million URLs take 36 MB.
+// A program can use the filter alone, in front of colly. Colly's own visited set is
+// switched off. Of all pages that link to a URL, only one visits it. Ten million URLs
+// take 36 MB.
 func Example_filterInFrontOfColly() {
-	// A home page and four pages, all of which link to the four.
+	// The site has a home page and four other pages. All five link to the four.
 	var fetched atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fetched.Add(1)
@@ -31,7 +31,7 @@ func Example_filterInFrontOfColly() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	hasher := bloomstore.NewHasher(bloomstore.NewKey()) // random: no site can guess what collides
+	hasher := bloomstore.NewHasher(bloomstore.NewKey()) // a random key: no site can make URLs that collide
 
 	collector := colly.NewCollector(colly.Async(), colly.AllowURLRevisit())
 	collector.OnHTML("html", func(page *colly.HTMLElement) {
@@ -49,7 +49,7 @@ func Example_filterInFrontOfColly() {
 		}
 		for i, link := range links {
 			if added[i] {
-				_ = page.Request.Visit(link) // its faults come to OnError
+				_ = page.Request.Visit(link) // collector.OnError reports errors
 			}
 		}
 	})

@@ -1,11 +1,11 @@
-// Command peers measures what others need for the work that crawler does: a
-// bare loop without any promise, and colly.
+// Command peers compares the speed and the cost of crawler with those of two others:
+// a bare loop, which makes none of crawler's promises, and colly.
 //
 //	peers layout -dir DIR                 make DIR a site of the installed documentation of Debian packages
 //	peers compare -dir DIR -crawler BIN   crawl the site in DIR with both and with crawler itself, and print the ratios
 //
-// Each crawl is a line: peer, HTML pages, seconds, pages per second, the largest
-// resident memory of the process in MiB and its processor time.
+// It prints a line for each crawl: peer, HTML pages, seconds, pages per second, the
+// largest resident memory of the process in MiB, and its processor time.
 package main
 
 import (
@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// run runs a subcommand. Those that take an order are for processes that compare
-// starts.
+// run runs a subcommand. The subcommands bench, bare and colly are for the processes
+// that compare starts.
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("want a command: layout or compare")
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return layout(args[1:])
 	case "compare":
 		return compare(ctx, args[1:], stdout)
-	case "bench": // as contest.Program.Serve calls it
+	case "bench": // contest.Program.Serve calls it
 		return contest.Serve(ctx, last, os.Stdin, stdout)
 	case "bare", "colly":
 		return contest.Obey(ctx, last, stdout, peers[verb])

@@ -16,8 +16,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// TestMain lets the test binary be the processes that crawl and compare start:
-// itself as server or peer, and a crawler that finds seven pages.
+// TestMain makes the test binary also the program of the processes that compare
+// starts: the server, the peers, and a fake crawler.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && slices.Contains([]string{"bench", "bare", "colly"}, os.Args[1]):
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// fakeCrawler writes records as crawler does, for a crawl of web.
+// fakeCrawler writes records like those of a crawl of web, with as many HTML pages.
 func fakeCrawler(args []string) int {
 	dir := args[slices.Index(args, "--dir")+1]
 	var records strings.Builder
@@ -43,11 +43,12 @@ func fakeCrawler(args []string) int {
 	return 0
 }
 
-// pagesOfWeb are the five pages of web, where / and /index.html are two URLs.
+// pagesOfWeb is the number of HTML pages that a crawl of web finds: five files, one of
+// which has the two URLs / and /index.html.
 const pagesOfWeb = 6
 
-// web is pages that link to each other in many ways, to a picture, a missing
-// page and another host.
+// web returns the files of a site. Its pages link to each other in many ways, to a
+// picture, to a missing page and to another host.
 func web() map[string]string {
 	return map[string]string{
 		"index.html": `<a href="a.html">1</a><a href="a.html#x">2</a><a href="/sub/b.html">3</a><a href="none.html">4</a>` +
@@ -75,14 +76,15 @@ func layOut(t *testing.T) string {
 	return dir
 }
 
-// crawlOf returns how many pages a peer finds of a server's site.
+// crawlOf returns the number of pages that a peer finds on a server's site.
 func crawlOf(ctx context.Context, name string, server *httptest.Server) (pages uint64, err error) {
 	site := contest.Endpoint{Addr: server.Listener.Addr().String(), Seeds: []string{server.URL + "/"}}
 	took, err := peers[name](ctx, contest.Order{Endpoint: site, Workers: 4})
 	return took.Pages, err
 }
 
-// TestPeersFindTheSamePages: a peer that crawls less is no measure.
+// TestPeersFindTheSamePages checks that each peer finds all pages, so that their rates
+// can be compared.
 func TestPeersFindTheSamePages(t *testing.T) {
 	server := httptest.NewServer(site.Handler(layOut(t)))
 	defer server.Close()

@@ -21,15 +21,17 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestArchiveKilled: a crawl that keeps all answers, killed again and again
-// and resumed, ends with each answer that has a record in its WARC files once,
-// where the record says, as it was served, and with no other but those of robots.txt.
+// TestArchiveKilled repeatedly kills and resumes a crawl that keeps all answers. At the
+// end, its WARC files contain the answer of each record once, at the place that the
+// record names and as it was served. All other answers in them are those of
+// robots.txt.
 func TestArchiveKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 5))
 	saw := &served{answers: make(map[string][]bodyServed)}
-	waits := testweb.Dead | sized(testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None) // for retries, 20 s
+	// A small run has no hardships with retries, for which a crawl waits 20 s.
+	waits := testweb.Dead | sized(testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None)
 	web := serveSite(t, testweb.Config{
 		Seed: seed, Hosts: sized(12, 100), Pages: sized(400, 20_000), Hardships: testweb.All &^ waits,
 		MeanBytes: sized(4<<10, 14<<10), MaxBodyBytes: maxBody, CrawlDelay: archiveDelay, LargestShare: sized(0.1, 0.02),
@@ -60,17 +62,19 @@ func TestArchiveKilled(t *testing.T) {
 	}
 }
 
-const archiveDelay = 20 * time.Millisecond // manners are proved elsewhere
+// archiveDelay is short, because other proofs test the delay.
+const archiveDelay = 20 * time.Millisecond
 
-// drawArchiveKills returns kills within all that writes answers, in random order.
+// drawArchiveKills returns kills in random order. Some are at each step that writes
+// answers, the others after a random number of requests.
 func drawArchiveKills(rng *rand.Rand) []kill {
 	most := sized(6, 100)
 	kills := []kill{
-		{point: "warc append", times: 1 + rng.IntN(most)}, // half of the answers written
-		{point: "warc rotate", times: 1 + rng.IntN(2)},    // a file that no commit names
-		{point: "append", times: 1 + rng.IntN(most)},      // answers on disk, half of their records
-		{point: "commit", times: 1 + rng.IntN(most)},      // both on disk, not committed
-		{point: "open", times: 1},                         // files cut
+		{point: "warc append", times: 1 + rng.IntN(most)}, // half of the answers are written
+		{point: "warc rotate", times: 1 + rng.IntN(2)},    // there is a new file that no commit names
+		{point: "append", times: 1 + rng.IntN(most)},      // the answers are on disk, and half of their records
+		{point: "commit", times: 1 + rng.IntN(most)},      // both are on disk, and not committed
+		{point: "open", times: 1},                         // files are truncated
 	}
 	if *proof {
 		for range 4 {
@@ -87,8 +91,8 @@ func drawArchiveKills(rng *rand.Rand) []kill {
 	return kills
 }
 
-// checkArchive holds the WARC files in dir to the records and to what was
-// served, and returns their names.
+// checkArchive compares the WARC files in dir with the records and with the answers
+// that the web sent. It returns the names of the files.
 func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []string) {
 	t.Helper()
 	wanted, cut := make(map[place]line), 0
@@ -110,7 +114,7 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	ids, answers, robots := make(map[string]bool), 0, []warcRecord(nil)
 	for _, file := range files {
 		name := filepath.ToSlash(filepath.Join("warc", filepath.Base(file)))
-		answer := "" // the id of the last one
+		answer := "" // the id of the last answer, if its request has not come yet
 		all := readWARC(t, file)
 		if len(all) < 2 {
 			t.Errorf("%s has %d records: a file that was not committed?", name, len(all))
@@ -157,11 +161,12 @@ func checkArchive(t *testing.T, dir string, lines []line, saw *served) (files []
 	return files
 }
 
-// checkRobots holds answers that no record points to: they must be those of a
-// robots.txt, or of where one redirects to, as they were served and no more often.
+// checkRobots checks the answers that no record points to. They must be answers for a
+// robots.txt, or for the target of its redirects, as they were served and no more
+// often.
 func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 	t.Helper()
-	asked := make(map[string]bool) // where a robots.txt redirects to
+	asked := make(map[string]bool) // targets of redirects
 	for _, r := range answers {
 		response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(r.block)), nil)
 		if err != nil {
@@ -193,20 +198,21 @@ func checkRobots(t *testing.T, answers []warcRecord, saw *served) {
 	}
 }
 
-// place is where an answer is.
+// place is the place of an answer in the WARC files.
 type place struct {
 	file   string
 	offset int64
 }
 
-// warcRecord is a record as any gzip reader finds it.
+// warcRecord is a record of a WARC file.
 type warcRecord struct {
-	offset int64
+	offset int64 // in the compressed file
 	fields map[string]string
 	block  []byte
 }
 
-// readWARC reads a file: each record a gzip member, nothing else in it.
+// readWARC returns the records of a file. The file must consist of gzip members with
+// one record each.
 func readWARC(t *testing.T, file string) (all []warcRecord) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -254,7 +260,8 @@ func (r *warcRecord) read(member io.Reader) error {
 	return nil
 }
 
-// answers returns how the record is not the answer of a line, as it was served.
+// answers returns nil if the record contains the answer for a line as it was served,
+// and otherwise an error with the difference.
 func (r *warcRecord) answers(l line, saw *served) error {
 	if r.target() != l.URL {
 		return fmt.Errorf("it is one of %s", r.target())
@@ -281,7 +288,7 @@ func (r *warcRecord) answers(l line, saw *served) error {
 	return nil
 }
 
-// gowarc has the files read by bench/warccheck, a module of its own.
+// gowarc validates the files with bench/warccheck, which is a module of its own.
 func gowarc(t *testing.T, files []string) {
 	t.Helper()
 	checker := filepath.Join(t.TempDir(), "warccheck")

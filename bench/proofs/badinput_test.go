@@ -14,19 +14,19 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// A misfortune is something wrong that a user or a machine does to a crawl.
+// A misfortune is a mistake of a user or a fault of a machine that makes a crawl fail.
 type misfortune struct {
 	name string
-	// befall makes a run of the crawl fail, and returns how it did. What it does
-	// to the directory it takes back, unless the crawler can.
-	befall func(t *testing.T, c *crawl, web *site) end
-	code   int
-	says   []string // expressions: each is said by a line of the message, each line says one
+	// provoke makes a run of the crawl fail, and returns how the run ended. It then
+	// repairs the directory, unless the crawler can do that itself.
+	provoke func(t *testing.T, c *crawl, web *site) end
+	code    int      // the exit code
+	says    []string // regular expressions; each must match a line of the message, and each line one of them
 }
 
-// TestBadInput: whatever is wrong, the crawler says so once and clearly, with the
-// exit code that was promised; nothing is lost, so that the crawl then ends with
-// the exact set.
+// TestBadInput checks that the crawler reports each misfortune with one clear message
+// and the documented exit code. Nothing is lost: the crawl can be resumed and ends
+// with the exact set.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 			web := serveSite(t, testweb.Config{Seed: seed, Hosts: 10, Pages: 300, MeanBytes: 2 << 10, MaxBodyBytes: maxBody, Hardships: testweb.Spellings}, nil)
 			flags := append(web.flags(), "--delay", "10ms", "--urls", "10000", "--log-level", "warn")
 			c := newCrawl(t, append(flags, web.Seeds()...)...)
-			m.check(t, m.befall(t, c, web))
+			m.check(t, m.provoke(t, c, web))
 			c.finish()
 			checkExact(t, c, web)
 		})
@@ -51,10 +51,10 @@ func TestBadInput(t *testing.T) {
 		len(names), strings.Join(names, ", "))
 }
 
-// beside are the lines of stderr that are no message about what went wrong.
+// beside matches the lines of stderr that are not about the fault.
 var beside = regexp.MustCompile(`^(crawling into|resuming|Try 'crawler) `)
 
-// check holds what a failed run said to what it should say.
+// check compares the exit code and the message of a failed run with the expected ones.
 func (m misfortune) check(t *testing.T, e end) {
 	t.Helper()
 	if e.code != m.code {
@@ -91,7 +91,8 @@ func (m misfortune) check(t *testing.T, e end) {
 	}
 }
 
-// checkExact holds a crawl that ended to the web it crawled.
+// checkExact checks that a finished crawl has the exact set of its web, and balanced
+// books.
 func checkExact(t *testing.T, c *crawl, web *site) {
 	t.Helper()
 	written := records(t, c.dir)
@@ -102,16 +103,17 @@ func checkExact(t *testing.T, c *crawl, web *site) {
 	if err := report.Err(); err != nil {
 		t.Error(err)
 	}
-	const runs = 4 // at most
+	const runs = 4 // the maximum number of runs of one crawl
 	checkBooks(t, c.stats(), parse(t, written), len(web.Seeds()), runs)
 }
 
-// begin crawls a part and stops.
+// begin crawls some pages and stops.
 func (c *crawl) begin() { c.finish("--max-pages", "60") }
 
 func (c *crawl) path(name string) string { return filepath.Join(c.dir, name) }
 
-// swapped runs the crawl with other content in one of its files.
+// swapped runs the crawl after a change of one of its files, and then restores the
+// file.
 func (c *crawl) swapped(name string, change func(content []byte) []byte) end {
 	c.t.Helper()
 	content, err := os.ReadFile(name)
@@ -128,7 +130,7 @@ func (c *crawl) swapped(name string, change func(content []byte) []byte) end {
 	return c.start().wait()
 }
 
-// file makes a file of its own for a test.
+// file makes a file in a new folder, and returns its path.
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
@@ -138,23 +140,23 @@ func file(t *testing.T, name, content string) string {
 	return name
 }
 
-// On the command line.
+// Misfortunes on the command line.
 var (
 	missingSeeds = misfortune{
 		name: "missing seed file", code: 2, says: []string{`--seeds is ".*absent\.txt", want .*: no such file`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			return c.start("--seeds", filepath.Join(t.TempDir(), "absent.txt")).wait()
 		},
 	}
 	binarySeeds = misfortune{
 		name: "binary seed file", code: 2, says: []string{`seeds: .*photo\.jpg is a binary file`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			return c.start("--seeds", file(t, "photo.jpg", "\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01")).wait()
 		},
 	}
 	directoryAsSeeds = misfortune{
 		name: "directory as seed file", code: 2, says: []string{`--seeds is ".*", want .*: it is a directory`},
-		befall: func(t *testing.T, c *crawl, _ *site) end { return c.start("--seeds", t.TempDir()).wait() },
+		provoke: func(t *testing.T, c *crawl, _ *site) end { return c.start("--seeds", t.TempDir()).wait() },
 	}
 	outOfRange = misfortune{
 		name: "values out of range", code: 2,
@@ -162,7 +164,7 @@ var (
 			`--concurrency is "0", want`, `--timeout is "-1s", want`, `--retries is "1000", want`, `--max-depth is "-5", want`,
 			`--robots is "perhaps", want`, `--include is "\(", want .*missing closing`, `--connect-to is "nowhere", want`,
 		},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			return c.start("--concurrency", "0", "--timeout", "-1s", "--retries", "1000", "--max-depth", "-5",
 				"--robots", "perhaps", "--include", "(", "--connect-to", "nowhere").wait()
 		},
@@ -170,7 +172,7 @@ var (
 	unknownKeys = misfortune{
 		name: "unknown keys in the config file", code: 2,
 		says: []string{`crawl\.yaml:2: unknown key "speed"`, `crawl\.yaml:4: unknown key "warp"`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			return c.start("--config", file(t, "crawl.yaml", "timeout: 10s\nspeed: 3\nretries: 2\nwarp: 9\n")).wait()
 		},
 	}
@@ -180,23 +182,23 @@ var (
 			`created with other settings`, `--delay is 10ms there, 3s here`, `--max-depth is -1 there, 7 here`,
 			`leave them out`,
 		},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.start("--delay", "3s", "--max-depth", "7").wait()
 		},
 	}
 )
 
-// In the directory.
+// Misfortunes in the directory.
 var (
 	corruptCheckpoint = misfortune{
 		name: "corrupt checkpoint", code: 1, says: []string{`filter-\d+\.bits.*damaged`, `crawler rebuild`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			name := checkpoint(t, c.dir)
 			flipped := func(bits []byte) []byte { bits[len(bits)/2] ^= 1; return bits }
 			e := c.swapped(name, flipped)
-			if err := os.Truncate(name, 100); err != nil { // and for good: the crawler makes it anew
+			if err := os.Truncate(name, 100); err != nil { // crawler rebuild makes the file again
 				t.Fatal(err)
 			}
 			if rebuilt := command(t, c.bin, "rebuild", "--dir", c.dir).wait(); rebuilt.code != 0 {
@@ -207,7 +209,7 @@ var (
 	}
 	lostCheckpoint = misfortune{
 		name: "lost checkpoint", code: 1, says: []string{`filter-\d+\.bits: no such file`, `crawler rebuild`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			if err := os.Remove(checkpoint(t, c.dir)); err != nil {
 				t.Fatal(err)
@@ -221,7 +223,7 @@ var (
 	}
 	foreignCheckpoint = misfortune{
 		name: "foreign checkpoint", code: 1, says: []string{`filter-\d+\.bits.*other parameters: .*tag is`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			other := &crawl{t: t, bin: c.bin, dir: filepath.Join(t.TempDir(), "other.crawl"), args: c.args}
 			other.begin()
@@ -234,7 +236,7 @@ var (
 	}
 	otherVersion = misfortune{
 		name: "directory of another version", code: 1, says: []string{`crawl\.json has format 7, this program reads format 1`},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.swapped(c.path("crawl.json"), func(card []byte) []byte {
 				return bytes.Replace(card, []byte(`"format": 1`), []byte(`"format": 7`), 1)
@@ -243,7 +245,7 @@ var (
 	}
 	foreignDirectory = misfortune{
 		name: "directory of something else", code: 1, says: []string{`not empty .*thesis\.tex.* holds no crawl`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			full := *c
 			full.dir = filepath.Dir(file(t, "thesis.tex", "years of work"))
 			e := full.start().wait()
@@ -255,14 +257,14 @@ var (
 	}
 	lostRecords = misfortune{
 		name: "records cut off", code: 1, says: []string{`pages\.jsonl has \d+ bytes, but \d+ were committed`, `rebuild --accept-loss`},
-		befall: func(_ *testing.T, c *crawl, _ *site) end {
+		provoke: func(_ *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			return c.swapped(c.path("pages.jsonl"), func(all []byte) []byte { return all[:len(all)-1] })
 		},
 	}
 )
 
-// checkpoint returns the file with the bits of a crawl's filter.
+// checkpoint returns the path of the file with the bits of a crawl's filter.
 func checkpoint(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "filter-*.bits"))
@@ -274,11 +276,11 @@ func checkpoint(t *testing.T, dir string) string {
 
 const safe = `what was committed is safe`
 
-// On the machine.
+// Misfortunes of the machine.
 var (
 	recordsUnwritable = misfortune{
 		name: "record file that cannot be opened", code: 1, says: []string{`pages\.jsonl: is a directory`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.begin()
 			kept := c.path("pages.jsonl")
 			aside := filepath.Join(t.TempDir(), "aside")
@@ -290,7 +292,7 @@ var (
 	}
 	directoryUnwritable = misfortune{
 		name: "directory that cannot be made", code: 1, says: []string{`not a directory`},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			below := *c
 			below.dir = filepath.Join(file(t, "file", ""), "proof.crawl")
 			return below.start().wait()
@@ -298,7 +300,7 @@ var (
 	}
 	outputFull = misfortune{
 		name: "stdout that takes nothing", code: 1, says: []string{`/dev/stdout: no space left`, safe},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			if _, err := os.Stat("/dev/full"); err != nil {
 				if os.Getenv("CRAWLER_TEST_SERVERS") == "require" {
 					t.Fatal(err)
@@ -310,11 +312,11 @@ var (
 	}
 	fileTooLarge = misfortune{
 		name: "limit of file sizes", code: 1, says: []string{`file too large`, safe},
-		befall: func(_ *testing.T, c *crawl, _ *site) end { return c.shell(`ulimit -f 100; exec "$@"`) },
+		provoke: func(_ *testing.T, c *crawl, _ *site) end { return c.shell(`ulimit -f 100; exec "$@"`) },
 	}
 	diskFull = misfortune{
 		name: "full disk", code: 1, says: []string{`no space left on device`, safe},
-		befall: func(t *testing.T, c *crawl, _ *site) end {
+		provoke: func(t *testing.T, c *crawl, _ *site) end {
 			c.dir = filepath.Join(smallDisk(t), "proof.crawl")
 			e := c.start().wait()
 			if out, err := exec.Command("mount", "-o", "remount,size=32m", filepath.Dir(c.dir)).CombinedOutput(); err != nil {
@@ -325,7 +327,7 @@ var (
 	}
 	secondProcess = misfortune{
 		name: "second process", code: 1, says: []string{`is in use by another crawler`},
-		befall: func(_ *testing.T, c *crawl, web *site) end {
+		provoke: func(_ *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "100ms")
 			first := c.underWay(web)
 			e := c.start().wait()
@@ -337,16 +339,16 @@ var (
 	}
 	directoryRemoved = misfortune{
 		name: "directory removed under a crawl", code: 1, says: []string{`removed while it was in use`},
-		befall: func(t *testing.T, c *crawl, web *site) end {
+		provoke: func(t *testing.T, c *crawl, web *site) end {
 			c.args = append(c.args, "--delay", "150ms")
 			p := c.underWay(web)
 			must(t, os.RemoveAll(c.dir))
-			return p.wait() // the crawl begins anew
+			return p.wait() // the next run starts a new crawl
 		},
 	}
 )
 
-// must ends a test that cannot set its scene.
+// must ends the test if one of errs is not nil.
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
@@ -356,14 +358,14 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// shell runs the crawl by a line of shell, in which it is "$@".
+// shell runs a line of shell, in which "$@" is the command that runs the crawl.
 func (c *crawl) shell(line string) end {
 	c.t.Helper()
 	args := append([]string{"-c", line, "sh", c.bin, "crawl", "--dir", c.dir}, c.args...)
 	return command(c.t, "/bin/sh", args...).wait()
 }
 
-// underWay starts the crawl and waits until it has asked for some pages.
+// underWay starts the crawl and waits until it has requested some pages.
 func (c *crawl) underWay(web *site) *process {
 	c.t.Helper()
 	asked := make(chan struct{})
@@ -377,8 +379,8 @@ func (c *crawl) underWay(web *site) *process {
 	return p
 }
 
-// smallDisk mounts a file system that a crawl fills; where that is not allowed, as in most
-// containers, the test is skipped.
+// smallDisk mounts a file system that is too small for a crawl, and returns its path. If
+// that is not allowed, as in most containers, it skips the test.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

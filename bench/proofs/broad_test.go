@@ -10,10 +10,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestBroad: a crawl that asks thousands of late hosts at once, with everything
-// that is hard about a web, is killed and resumed, and ends with the exact set. It
-// is polite to every host and stays within its memory, also where the kernel kills
-// what takes a tenth more.
+// TestBroad crawls thousands of late hosts with all hardships at once, and kills and
+// resumes the crawl. It ends with the exact set, is polite to every host, and does not
+// exceed its memory by more than a tenth. If this process may make a control group,
+// the kernel kills a crawl that does.
 func TestBroad(t *testing.T) {
 	t.Parallel()
 	const memory = 512 << 20

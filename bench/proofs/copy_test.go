@@ -16,14 +16,14 @@ import (
 // filterSize is the --urls of the proofs.
 const filterSize = 200_000
 
-// page is what a crawl knows of a URL.
+// page is the state of a URL in a crawl.
 type page struct {
 	done     bool // it has a committed record
-	attempts int  // requests that it counts
+	attempts int  // number of its requests, as the crawl counts them
 }
 
-// openCopy opens a copy of a killed crawl's directory, holds its books to an
-// audit, and returns all its URLs.
+// openCopy opens a copy of a killed crawl's directory, audits it, and returns all
+// its URLs.
 func openCopy(t *testing.T, dir, when string) map[string]page {
 	t.Helper()
 	twin := t.TempDir()
@@ -69,8 +69,8 @@ func openCopy(t *testing.T, dir, when string) map[string]page {
 	return pages
 }
 
-// copyFiles copies the regular files below a folder: the socket of a killed
-// crawl is none.
+// copyFiles copies the regular files below a folder. It leaves out the socket of a
+// killed crawl.
 func copyFiles(t *testing.T, to, from string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
@@ -99,8 +99,8 @@ func copyFiles(t *testing.T, to, from string) {
 	}
 }
 
-// audit holds the counters of a store to a count of what is in its tables, its
-// filter, and its records.
+// audit compares the counters of a store with counts of its tables, its filter and
+// its records.
 func audit(t *testing.T, store *localstore.Store, records int, when string) {
 	t.Helper()
 	a, err := store.Audit(t.Context())

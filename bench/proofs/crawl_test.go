@@ -21,15 +21,15 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// patience is how long one run of the crawler may take before it counts as hung.
+// patience returns the time after which a run of the crawler counts as hung.
 func patience() time.Duration { return sized(2*time.Minute, 30*time.Minute) }
 
-// crawl is a crawl in a directory, run by the real binary.
+// crawl is a crawl in a directory that the real binary runs.
 type crawl struct {
 	t    *testing.T
 	bin  string
 	dir  string
-	args []string // of crawler crawl, beside --dir
+	args []string // of crawler crawl, in addition to --dir
 }
 
 func newCrawl(t *testing.T, args ...string) *crawl {
@@ -45,12 +45,12 @@ type process struct {
 	hung           func() bool
 }
 
-// command starts the binary with args.
+// command starts the binary with args. It kills the process at the end of the test.
 func command(t *testing.T, bin string, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience())
 	p := &process{t: t, cmd: exec.CommandContext(ctx, bin, args...), hung: func() bool { return ctx.Err() != nil }}
-	t.Cleanup(func() { // whatever ends the test ends the crawler
+	t.Cleanup(func() { // also if the test fails
 		cancel()
 		_ = p.cmd.Wait()
 	})
@@ -62,19 +62,20 @@ func command(t *testing.T, bin string, args ...string) *process {
 	return p
 }
 
-// start runs the crawl, with more arguments than it always has.
+// start starts the crawl with its arguments and more.
 func (c *crawl) start(more ...string) *process {
 	c.t.Helper()
 	return command(c.t, c.bin, slices.Concat([]string{"crawl", "--dir", c.dir}, c.args, more)...)
 }
 
-// end is how a process ended.
+// end describes how a process ended.
 type end struct {
-	code           int // -1: by a signal
-	killed         bool
+	code           int  // exit code; -1 after a signal
+	killed         bool // by SIGKILL
 	stdout, stderr string
 }
 
+// wait waits until the process has ended.
 func (p *process) wait() end {
 	p.t.Helper()
 	err := p.cmd.Wait()
@@ -92,7 +93,7 @@ func (p *process) wait() end {
 	}
 }
 
-// finish runs the crawl to its end, which must be a good one.
+// finish runs the crawl to its end. Its exit code must be 0.
 func (c *crawl) finish(more ...string) end {
 	c.t.Helper()
 	e := c.start(more...).wait()
@@ -102,7 +103,7 @@ func (c *crawl) finish(more ...string) end {
 	return e
 }
 
-// stats asks for the books of the crawl.
+// stats returns the books of the crawl, as crawler status prints them.
 func (c *crawl) stats() frontier.Stats {
 	c.t.Helper()
 	e := command(c.t, c.bin, "status", "--json", "--dir", c.dir).wait()
@@ -149,7 +150,7 @@ func appendFile(all *bytes.Buffer, name string) error {
 	return err
 }
 
-// line is what the proofs read of a record.
+// line has the fields of a record that the proofs use.
 type line struct {
 	URL, Host   string
 	Fingerprint string
@@ -181,8 +182,8 @@ func parse(t *testing.T, records []byte) []line {
 	}
 }
 
-// checkBooks holds the books of a crawl that ended to its records, of which
-// seeds came from the command line so often and the rest from pages.
+// checkBooks compares the books of a finished crawl with its records. seeds is the
+// number of seeds, and offers the largest number of runs that may have offered them.
 func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers int) {
 	t.Helper()
 	checkOutcomes(t, stats, lines)
@@ -190,7 +191,8 @@ func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers 
 	for _, l := range lines {
 		found, added = found+l.LinksFound, added+l.LinksAdded
 	}
-	// What was found is in the records, but for the seeds: each run offers them.
+	// The records contain the number of links that were found. Each run found the seeds
+	// in addition.
 	if low, high := found+uint64(seeds), found+uint64(seeds*offers); stats.Found < low || stats.Found > high {
 		t.Errorf("found %d, want %d to %d: the links of all records and the seeds", stats.Found, low, high)
 	}
@@ -199,7 +201,7 @@ func checkBooks(t *testing.T, stats frontier.Stats, lines []line, seeds, offers 
 	}
 }
 
-// checkOutcomes holds what the books say of finished URLs to the records.
+// checkOutcomes compares the numbers of finished URLs in the books with the records.
 func checkOutcomes(t *testing.T, stats frontier.Stats, lines []line) {
 	t.Helper()
 	if err := stats.Balance(); err != nil {
@@ -221,5 +223,5 @@ func checkOutcomes(t *testing.T, stats frontier.Stats, lines []line) {
 	}
 }
 
-// ms is a duration as a flag has it.
+// ms formats a duration for a flag, in whole milliseconds.
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }

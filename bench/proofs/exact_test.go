@@ -9,16 +9,16 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// hardWeb is the web of the proofs: everything that is hard about a web, but
-// in a small run no dead hosts, of which a crawler takes its time to despair:
-// that robots.txt cannot be had is tried for 70 s.
+// hardWeb serves the web of most proofs, with all hardships of generated pages. At
+// the small size it has no dead hosts, because a crawler takes 70 s to give up the
+// robots.txt of a dead host.
 func hardWeb(t *testing.T, seed uint64) *site {
 	t.Helper()
 	return serveSite(t, testweb.Config{
 		Seed: seed, Hosts: sized(20, 200), Pages: sized(600, 20_000),
 		Hardships: sized(testweb.All&^testweb.Dead, testweb.All),
 		MeanBytes: sized(4<<10, 14<<10), MaxBodyBytes: maxBody, CrawlDelay: hostDelay() * 3 / 2,
-		LargestShare: sized(0.02, 0.01), // of 20,000 pages it is the largest host that takes longest
+		LargestShare: sized(0.02, 0.01), // the largest host decides how long a crawl of 20,000 pages takes
 	}, nil)
 }
 
@@ -27,19 +27,19 @@ const (
 	concurrency = 64
 )
 
-// hostDelay is the delay between two requests to one host.
+// hostDelay returns the delay between two requests to one host.
 func hostDelay() time.Duration { return sized(200*time.Millisecond, time.Second) }
 
-// hardFlags are the flags of a crawl of hardWeb, beside its seeds.
+// hardFlags returns the flags of a crawl of hardWeb, without its seeds.
 func hardFlags(web *site) []string {
 	return append(web.flags(), "--delay", ms(hostDelay()), "--concurrency", strconv.Itoa(concurrency), "--max-body", strconv.Itoa(maxBody)+"B",
-		// Short back-offs: what is proved is that they are kept, not how long they are.
+		// The back-offs are short, because the proofs do not depend on their length.
 		"--backoff", "200ms", "--backoff-max", "400ms", "--dead-after", "10", "--retries", "3",
 		"--urls", strconv.Itoa(filterSize), "--log-level", "warn")
 }
 
-// TestExactSet: a crawl of a hard web records exactly what a correct crawl
-// finds, each URL once, with balanced books, and is polite to every host.
+// TestExactSet checks a crawl of a hard web: it records exactly the expected URLs, each
+// once, has balanced books, and is polite to every host.
 func TestExactSet(t *testing.T) {
 	t.Parallel()
 	web := hardWeb(t, newSeed(t))

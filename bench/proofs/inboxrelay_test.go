@@ -29,22 +29,22 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// The environment of the programs that TestInboxKilled kills.
+// Environment variables of the programs that TestInboxKilled kills.
 const (
 	chainRole  = "PROOFS_CHAIN_ROLE" // "relay" or "consumer"
 	chainName  = "PROOFS_CHAIN_NAME" // of the relay
 	chainDir   = "PROOFS_CHAIN_DIR"
 	chainNATS  = "PROOFS_CHAIN_NATS"
 	chainDSN   = "PROOFS_CHAIN_DSN"
-	chainDeath = "PROOFS_CHAIN_DEATH" // the consumer dies in the Nth call of its handler, before the commit
-	chainWhere = "urn:crawler:proof"
+	chainDeath = "PROOFS_CHAIN_DEATH" // number of the call of its handler in which the consumer dies, before the commit
+	chainWhere = "urn:crawler:proof"  // no variable: the source of the events
 )
 
-// TestInboxKilled: relay, broker, consumer and database are killed at random while
-// records go from a crawl's files through JetStream and an inbox into a table. The
-// consumer also dies between its handler's write and the commit. Relays of new names
-// send everything again, beyond the duplicate window of the stream. The table has each
-// record once.
+// TestInboxKilled kills relay, broker, consumer and database at random while records
+// go from a crawl's files through JetStream and an inbox into a table. The consumer
+// also dies between its handler's write and the commit. Relays with new names send
+// everything again after the duplicate window of the stream. At the end the table has
+// each record once.
 func TestInboxKilled(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
@@ -105,7 +105,7 @@ func TestInboxKilled(t *testing.T) {
 		}
 	}
 	consumer.kill()
-	consumer = startProgram(t, env, chainRole+"=consumer") // which lives
+	consumer = startProgram(t, env, chainRole+"=consumer") // it is not killed before it has handled everything
 	sent := awaitHandled(t, broker.URL())
 	consumer.kill()
 	figure(t, "kills", "%d", killed)
@@ -119,7 +119,7 @@ func TestInboxKilled(t *testing.T) {
 	compareEffects(t, pool, chainWhere+" ", want)
 }
 
-// killServer kills a server and starts it again.
+// killServer kills and restarts a server.
 func killServer(t *testing.T, server interface {
 	Kill() error
 	Restart() error
@@ -133,14 +133,14 @@ func killServer(t *testing.T, server interface {
 	}
 }
 
-// program is a process that a proof may kill.
+// program is a process that runs TestChainProgram.
 type program struct {
 	cmd   *exec.Cmd
-	said  bytes.Buffer
-	ended chan struct{} // closed when it ended
+	said  bytes.Buffer  // its output
+	ended chan struct{} // closed when it has ended
 }
 
-// startProgram runs TestChainProgram in a process of its own.
+// startProgram starts TestChainProgram in a process of its own.
 func startProgram(t *testing.T, env []string, more ...string) *program {
 	t.Helper()
 	p := &program{cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestChainProgram$"), ended: make(chan struct{})}
@@ -159,7 +159,7 @@ func (p *program) kill() {
 }
 
 // awaitHandled waits until the consumer has handled all messages of the stream, and
-// returns how many it has.
+// returns the number of messages.
 func awaitHandled(t *testing.T, url string) uint64 {
 	t.Helper()
 	client, err := nats.Connect(url)
@@ -182,7 +182,8 @@ func awaitHandled(t *testing.T, url string) uint64 {
 	}
 }
 
-// TestChainProgram is no test: it is the relay and the consumer of TestInboxKilled.
+// TestChainProgram is not a test. In a process of TestInboxKilled it is the relay or the
+// consumer.
 func TestChainProgram(t *testing.T) {
 	var err error
 	switch role := os.Getenv(chainRole); role {
@@ -208,7 +209,7 @@ func runRelay(ctx context.Context, dir, name, url string) error {
 	if err != nil {
 		return err
 	}
-	end := frontier.Position{{File: info.Name(), Length: info.Size()}} // the crawl is over
+	end := frontier.Position{{File: info.Name(), Length: info.Size()}} // the crawl has finished
 	outbox := files.New(files.Config{Dir: dir, Source: chainWhere,
 		End: func(context.Context) (frontier.Position, error) { return end, nil }})
 	defer outbox.Close()
@@ -216,16 +217,17 @@ func runRelay(ctx context.Context, dir, name, url string) error {
 }
 
 func runConsumer(ctx context.Context, dsn, url string) error {
-	pool, err := pgxpool.New(ctx, dsn+"&pool_max_conns=8") // also for a faulty handler, which writes past its transaction
+	// Enough connections also for a handler that is broken on purpose and writes outside its transaction.
+	pool, err := pgxpool.New(ctx, dsn+"&pool_max_conns=8")
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
 	var calls atomic.Int32
-	death, _ := strconv.Atoi(os.Getenv(chainDeath)) // 0: none
+	death, _ := strconv.Atoi(os.Getenv(chainDeath)) // 0 if the consumer shall not die
 	var box *inbox.Inbox
 	var consumer jetstream.Consumer
-	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) { // until database, broker and stream are there
+	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) { // until database, broker and stream are available
 		if box, err = inbox.Open(ctx, inbox.Config{DB: pool, Group: "pages"}); err != nil {
 			continue
 		}

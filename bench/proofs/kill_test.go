@@ -12,9 +12,9 @@ import (
 
 // A kill ends a run of the crawler with SIGKILL.
 type kill struct {
-	point    string // where the crawler kills itself; empty: this process kills it
-	times    int    // at the so-manieth time
-	requests int    // when the web has got so many more requests
+	point    string // the crash point at which the crawler kills itself; empty means that this process kills it
+	times    int    // which visit of point kills the crawler, counted from 1
+	requests int    // this process kills the crawler after so many more requests
 }
 
 func (k kill) String() string {
@@ -24,7 +24,7 @@ func (k kill) String() string {
 	return fmt.Sprintf("%s:%d", k.point, k.times)
 }
 
-// flags make the crawler kill itself.
+// flags returns the flags that make the crawler kill itself.
 func (k kill) flags() []string {
 	if k.point == "" {
 		return nil
@@ -32,23 +32,23 @@ func (k kill) flags() []string {
 	return []string{"--crash-at", k.String()}
 }
 
-// drawKills returns the kills of a proof in random order: one at each point at
-// least, each after something was done, and the rest at random requests.
+// drawKills returns the kills of a proof in random order: at least one at each of
+// some crash points, and the others after a random number of requests.
 func drawKills(rng *rand.Rand) []kill {
-	most := sized(12, 200) // of commits, leases and appends in one run
+	most := sized(12, 200) // the maximum number of commits, leases or appends before a kill
 	kills := []kill{
-		{point: "commit", times: 1 + rng.IntN(most)},   // changes gathered, nothing written
-		{point: "lease", times: 1 + rng.IntN(most)},    // hosts chosen, nothing handed out
-		{point: "append", times: 1 + rng.IntN(2*most)}, // half of the records written
-		{point: "checkpoint", times: 1 + rng.IntN(2)},  // half of the filter written
-		{point: "rotate", times: 1 + rng.IntN(2)},      // record file closed, not committed
-		{point: "open", times: 1},                      // files cut, leases not given back
+		{point: "commit", times: 1 + rng.IntN(most)},   // a batch is collected, and nothing written
+		{point: "lease", times: 1 + rng.IntN(most)},    // hosts are chosen, and no lease returned
+		{point: "append", times: 1 + rng.IntN(2*most)}, // half of the records are written
+		{point: "checkpoint", times: 1 + rng.IntN(2)},  // half of the filter is written
+		{point: "rotate", times: 1 + rng.IntN(2)},      // a record file is closed, and that not committed
+		{point: "open", times: 1},                      // files are truncated, and leases not released
 	}
 	if *proof {
 		for range 2 {
 			kills = append(kills,
-				kill{point: "committed", times: 1 + rng.IntN(most)}, // on disk, no caller was told
-				kill{point: "recover", times: 1},                    // leases of the killed one found
+				kill{point: "committed", times: 1 + rng.IntN(most)}, // the batch is on disk, and no caller has its answer
+				kill{point: "recover", times: 1},                    // the leases of the killed process are found
 				kill{point: "open", times: 1}, kill{point: "rotate", times: 1},
 			)
 		}
@@ -57,11 +57,13 @@ func drawKills(rng *rand.Rand) []kill {
 		kills = append(kills, kill{requests: 1 + rng.IntN(sized(60, 600))})
 	}
 	rng.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
-	// Most URLs are found early, and only what was killed leaves leases to recover.
+	// Checkpoints come first, because most URLs are added early. Recoveries come last,
+	// because only a run after a kill finds leases to recover.
 	slices.SortStableFunc(kills, func(a, b kill) int { return early(a) - early(b) })
 	return kills
 }
 
+// early returns the place of a kill in the order of drawKills.
 func early(k kill) int {
 	switch k.point {
 	case "checkpoint":
@@ -72,8 +74,8 @@ func early(k kill) int {
 	return 1
 }
 
-// TestKilled: a crawl of a hard web that is killed again and again, and resumed
-// by the same command, ends with exactly the records of one that never was.
+// TestKilled repeatedly kills a crawl of a hard web and resumes it with the same
+// command. Its records are exactly those of a crawl that was never killed.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -99,9 +101,9 @@ func TestKilled(t *testing.T) {
 	w.finalJudge(c, len(kills))
 }
 
-// finalJudge holds a crawl that ended after some kills to the web: its records are
-// the exact set, the books balance, no request was repeated in vain, and no host was
-// asked too early.
+// finalJudge checks a crawl that finished after some kills: its records are the exact
+// set, the books balance, no request was repeated without need, and no host was
+// requested too early.
 func (w *witness) finalJudge(c *crawl, kills int) {
 	w.t.Helper()
 	written := records(w.t, c.dir)
@@ -120,7 +122,7 @@ func (w *witness) finalJudge(c *crawl, kills int) {
 	judgeManners(w.t, w.web, lines, w.unheard)
 }
 
-// runAndKill runs the crawl until it is killed.
+// runAndKill starts the crawl and waits until k kills it.
 func (c *crawl) runAndKill(web *site, k kill) {
 	c.t.Helper()
 	p := c.start(k.flags()...)
@@ -132,27 +134,29 @@ func (c *crawl) runAndKill(web *site, k kill) {
 	}
 }
 
-// witness compares what a killed crawl had on disk with what the web saw before
-// and after.
+// witness compares the directories of a killed crawl with the requests that the web
+// got before and after each kill.
 type witness struct {
 	t   *testing.T
 	web *site
 
-	concurrency int // of the crawl; 0: as of hardFlags
+	concurrency int // of the crawl; 0 means the one in hardFlags
 
-	done map[string]int // pages with a committed record to how many requests the log had by then
+	// done has the URLs that were done at a kill, each with the length of the web's
+	// log at the first such kill.
+	done map[string]int
 
-	lost     int // requests whose outcome a kill took: what was in flight
-	mostLost int // by one kill
-	unheard  int // answers with Retry-After for URLs of those
+	lost     int // requests in flight at the kills, whose outcome was lost
+	mostLost int // the most that one kill lost
+	unheard  int // answers with Retry-After for URLs with lost requests
 }
 
 func newWitness(t *testing.T, web *site) *witness {
 	return &witness{t: t, web: web, done: make(map[string]int)}
 }
 
-// examine opens a copy of the directory that a kill left: its books balance
-// already, it knows every page that was asked for, and what was done stays done.
+// examine checks a copy of the directory after a kill: its books balance, it has
+// every URL that was requested, and every URL that was done before is still done.
 func (w *witness) examine(dir string, k kill) {
 	w.t.Helper()
 	books := openCopy(w.t, dir, k.String())
@@ -172,8 +176,8 @@ func (w *witness) examine(dir string, k kill) {
 	}
 }
 
-// countLost returns how many requests of log the books do not know of as an
-// attempt.
+// countLost returns the number of requests in log that are not among the attempts of
+// books, and sets w.unheard.
 func (w *witness) countLost(log []asked, books map[string]page, when string) (lost int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range log {
@@ -196,7 +200,7 @@ func (w *witness) countLost(log []asked, books map[string]page, when string) (lo
 	return lost
 }
 
-// judge says whether the web was asked for more than what was in flight.
+// judge checks that the crawl repeated only requests that were in flight at a kill.
 func (w *witness) judge(lines []line) {
 	w.t.Helper()
 	books := make(map[string]page, len(lines))

@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestLinksKilled: a crawl that keeps links, killed again and again and resumed,
-// ends with exactly the links of the pages that have records, each once.
+// TestLinksKilled repeatedly kills and resumes a crawl that keeps links. At the end it
+// has exactly the links of the pages with records, each once.
 func TestLinksKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -33,8 +33,8 @@ func TestLinksKilled(t *testing.T) {
 	checkLinks(t, web, parse(t, records(t, c.dir)), []byte(links.stdout))
 }
 
-// TestSharedLinksKilled: the same of workers that share a crawl and die at both
-// sides of a completion: the links are those of the records that export chooses.
+// TestSharedLinksKilled does the same with workers that share a crawl and die before
+// and after a completion. The links are those of the records that export chooses.
 func TestSharedLinksKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -53,10 +53,10 @@ func TestSharedLinksKilled(t *testing.T) {
 	checkLinks(t, web, parse(t, written), []byte(links.stdout))
 }
 
-// checkLinks holds links to the pages of a web that have records.
+// checkLinks compares links with those that the web has on the pages with records.
 func checkLinks(t *testing.T, web *site, lines []line, links []byte) {
 	t.Helper()
-	type page struct { // that is fetched; a URL may be, in several rounds
+	type page struct { // a URL may be fetched in several rounds
 		url   string
 		round uint32
 	}

@@ -7,14 +7,15 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// judgeManners says how the crawl that wrote lines treated the hosts, by the
-// web's log: with the judge's tolerance of 25 ms, or a tenth of the delay. A
-// crawler that was killed may have died with up to unheard Retry-Afters.
+// judgeManners judges the politeness of the crawl that wrote lines, by the web's log
+// and with the judge's tolerance of 25 ms or a tenth of the delay. If the crawler was
+// killed, up to unheard answers with Retry-After may have been lost.
 //
-// The web sees a request later than it started, and on a busy machine much
-// later: then the gap behind it looks too short. So when gaps do, they are
-// judged again with the worst lateness of all requests on top, and the longest
-// stall of the web's process: the lateness of a robots.txt is in no record.
+// The web reads a request later than the crawler starts it, and on a busy machine
+// much later. Then the gap after this request looks too short. If some gaps look too
+// short, judgeManners judges again with a larger tolerance: it adds the worst lateness
+// of all requests and the longest stall of the web's process. The stall covers
+// requests for robots.txt, whose lateness is in no record.
 func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	t.Helper()
 	log := web.Log()
@@ -45,9 +46,9 @@ func judgeManners(t *testing.T, web *site, lines []line, unheard int) {
 	}
 }
 
-// lagOf returns how long after their start requests were read, as far as a record
-// has it: the crawler notes the start of a URL's last request right before it
-// writes it.
+// lagOf returns how long after their start the web read the requests. It uses the last
+// request of each URL with a record, which contains its start: the time right before
+// the crawler sends the request.
 func lagOf(t *testing.T, log []testweb.Request, lines []line) testweb.LagFigures {
 	t.Helper()
 	lag := testweb.NewLag()

@@ -27,17 +27,18 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// The environment of the program that TestOnPageKilled kills.
+// Environment variables of the program that TestOnPageKilled kills.
 const (
 	onPageSite  = "PROOFS_ONPAGE_SITE"
 	onPageDSN   = "PROOFS_ONPAGE_DSN"
 	onPageDir   = "PROOFS_ONPAGE_DIR"
-	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": at the Nth call, in or behind the transaction
+	onPageDeath = "PROOFS_ONPAGE_DEATH" // "inside:N" or "behind:N": in call N of OnPage, inside or after the transaction
 )
 
-// TestOnPageKilled: a program whose OnPage calls inbox.Once is killed again and again,
-// in the transaction and between its commit and the end of the page. Its table has
-// each record of the crawl once, under the id that the record has as an event.
+// TestOnPageKilled repeatedly kills a program whose OnPage calls inbox.Once: inside the
+// transaction, or between its commit and the completion of the page. At the end the
+// program's table has each record of the crawl once, with the id of the record's
+// event.
 func TestOnPageKilled(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
@@ -78,7 +79,7 @@ func TestOnPageKilled(t *testing.T) {
 	compareEffects(t, pool, "", want)
 }
 
-// treeSite serves so many pages, each with links to two others.
+// treeSite serves pages that form a binary tree.
 func treeSite(pages int) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := 0
@@ -92,7 +93,8 @@ func treeSite(pages int) *httptest.Server {
 	}))
 }
 
-// effectTable makes the tables of an inbox, and one for what its handler writes.
+// effectTable makes the tables of an inbox, and the table effect for the rows of its
+// handler.
 func effectTable(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), dsn)
@@ -111,13 +113,13 @@ func effectTable(t *testing.T, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// compareEffects compares the table with the URLs of all events, whose ids begin with
-// prefix there: each must be in it once.
+// compareEffects compares the table effect with want, which has the URLs by the ids of
+// their events. Each event must be in the table once. The ids there begin with prefix.
 func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[string]string) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), "SELECT event, url FROM effect")
 	if err != nil {
-		rows, err = pool.Query(t.Context(), "SELECT event, url FROM effect") // a connection from before a kill
+		rows, err = pool.Query(t.Context(), "SELECT event, url FROM effect") // the first connection was older than a kill
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +141,7 @@ func compareEffects(t *testing.T, pool *pgxpool.Pool, prefix string, want map[st
 	}
 }
 
-// eventsOf returns the URLs of records by the ids of their events.
+// eventsOf returns the URLs of the records in a file by the ids of their events.
 func eventsOf(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -161,7 +163,8 @@ func eventsOf(t *testing.T, path string) map[string]string {
 	return urls
 }
 
-// TestOnPageProgram is no test: it is the program that TestOnPageKilled runs.
+// TestOnPageProgram is not a test. In a process of TestOnPageKilled it is the program
+// that is killed.
 func TestOnPageProgram(t *testing.T) {
 	if os.Getenv(onPageSite) == "" {
 		t.Skip("this is the program of TestOnPageKilled")
@@ -205,7 +208,7 @@ func TestOnPageProgram(t *testing.T) {
 	}
 }
 
-// dieHere ends the process as a crash does.
+// dieHere ends the process with SIGKILL.
 func dieHere() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}

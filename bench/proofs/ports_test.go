@@ -15,11 +15,11 @@ import (
 	"github.com/bloomfrontier/crawler/crawl/report"
 )
 
-// insideNamespace marks the process that TestPortsShort starts.
+// insideNamespace is an environment variable of the process that TestPortsShort starts.
 const insideNamespace = "CRAWLER_PROOF_PORTS"
 
-// TestPortsShort: on a machine with 200 ports for connections a crawl of late hosts
-// says that the machine limits it, and fetches every page.
+// TestPortsShort crawls late hosts on a machine with only 200 ports for connections. The
+// crawl fetches every page, and its report names the machine as a limit.
 func TestPortsShort(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(insideNamespace) == "" {
@@ -41,8 +41,8 @@ func TestPortsShort(t *testing.T) {
 	figure(t, "ports", "200; they limited %.0f %% of a run of %v", 100*share, time.Since(began).Round(100*time.Millisecond))
 }
 
-// rerunInNamespace runs the test in another process, in a network of its own, so
-// that other processes keep their ports.
+// rerunInNamespace runs the test in another process with a network namespace of its
+// own, so that other processes keep their ports.
 func rerunInNamespace(t *testing.T) {
 	t.Helper()
 	args := []string{"-test.run=^" + t.Name() + "$", "-test.v"}

@@ -16,16 +16,15 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// exactCrawl is a crawl that workers share, whose exact keys are in a Postgres.
+// exactCrawl is a crawl that workers share. Its exact keys are in Postgres.
 type exactCrawl struct {
 	*team
 	queue    *servers.RedisServer
 	database *servers.PostgresServer
-	queueDir string // has the files of Redis
+	queueDir string // the folder of Redis's files
 }
 
-// newExactCrawl returns an exactCrawl on servers of its own, of which Postgres syncs what it
-// commits.
+// newExactCrawl returns an exactCrawl on servers of its own. Postgres syncs its commits.
 func newExactCrawl(t *testing.T, rng *rand.Rand, flags ...string) *exactCrawl {
 	t.Helper()
 	r := &exactCrawl{queueDir: t.TempDir(), database: servers.Postgres(t, servers.PostgresOptions{FSync: true})}
@@ -35,16 +34,16 @@ func newExactCrawl(t *testing.T, rng *rand.Rand, flags ...string) *exactCrawl {
 	return r
 }
 
-// hardExactCrawl is an exactCrawl whose workers crawl a hard web, all of whose URLs are exact.
+// hardExactCrawl returns an exactCrawl of a hard web. All URLs are exact.
 func hardExactCrawl(t *testing.T, web *site, rng *rand.Rand, sink string, more ...string) *exactCrawl {
 	t.Helper()
 	exact := []string{"--partitions", strconv.Itoa(sized(32, 256)), "--exact", "all", "--sink", sink}
 	return newExactCrawl(t, rng, sharedFlags(web, append(exact, more...)...)...)
 }
 
-// strike does something to a server or a worker n times, each after a random
-// number of requests, on average half of most, unless the crawl ends before. It
-// returns how often it did.
+// strike sets up calls of blow during the next run of the crawl: n calls, each after a
+// random number of requests between 1 and most. There are fewer if the crawl finishes
+// first. blows counts the calls.
 func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *atomic.Int32) {
 	blows = new(atomic.Int32)
 	crawling, over := context.WithCancel(r.t.Context())
@@ -65,7 +64,7 @@ func (r *exactCrawl) strike(web *site, n, most int, blow func() error) (blows *a
 	return blows
 }
 
-// eachSink runs a proof with the records in files and with them in Postgres.
+// eachSink runs a proof twice: with the records in files and in Postgres.
 func eachSink(t *testing.T, prove func(t *testing.T, sink string)) {
 	t.Parallel()
 	for _, sink := range []string{"jsonl", "postgres"} {
@@ -76,7 +75,7 @@ func eachSink(t *testing.T, prove func(t *testing.T, sink string)) {
 	}
 }
 
-// reconciled is what crawler reconcile says that it did.
+// reconciled is the output of crawler reconcile.
 type reconciled struct{ Notes, Offered, Added, Refused uint64 }
 
 func (r *exactCrawl) reconcile() (done reconciled) {
@@ -88,7 +87,7 @@ func (r *exactCrawl) reconcile() (done reconciled) {
 	return done
 }
 
-// exactKeys are the keys of a crawl in Postgres.
+// exactKeys are the numbers of keys of a crawl in Postgres, by state.
 type exactKeys struct{ Pending, Queued, Done, Failed uint64 }
 
 func (r *exactCrawl) keys() exactKeys {
@@ -101,9 +100,10 @@ func (r *exactCrawl) keys() exactKeys {
 	return *status.Exact
 }
 
-// hasten has a small run not wait for the minute after which a relay offers what
-// no other worker did: a worker that was told that a key is new may offer it for ten seconds.
-// It ends with stop.
+// hasten makes small runs shorter until stop is called. A relay waits a minute before it
+// offers the pending keys of other workers. With hasten it waits ten seconds, because
+// hasten makes these keys older. Within ten seconds, the worker that decided about a key
+// may still offer it.
 func (r *exactCrawl) hasten() (stop func()) {
 	if *proof {
 		return func() {}
@@ -112,7 +112,7 @@ func (r *exactCrawl) hasten() (stop func()) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for ctx.Err() == nil {
-			_ = r.agePending(ctx) // Postgres may be down, or have no such table yet
+			_ = r.agePending(ctx) // Postgres may be down, or may not have the table yet
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -125,6 +125,7 @@ func (r *exactCrawl) hasten() (stop func()) {
 	}
 }
 
+// agePending makes pending keys that are older than ten seconds a minute older.
 func (r *exactCrawl) agePending(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -137,7 +138,7 @@ func (r *exactCrawl) agePending(ctx context.Context) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// work has n workers crawl to the end.
+// work runs n workers until the crawl has finished.
 func (r *exactCrawl) work(n int) {
 	r.t.Helper()
 	defer r.hasten()()
@@ -147,9 +148,9 @@ func (r *exactCrawl) work(n int) {
 	figure(r.t, "workers", "%d, of whom %d died: %s", r.started, r.dead(), counts(r.deaths))
 }
 
-// judgeExact holds a crawl that ended, and all of whose keys are exact, to the
-// web: its records are exactly the expected ones, each key has one, both stores
-// say so, and nothing is left to reconcile.
+// judgeExact checks a finished crawl whose keys are all exact: its records are exactly
+// the expected ones, the books of both stores agree with them, each key has one
+// record, and nothing is left to reconcile.
 func (r *exactCrawl) judgeExact(web *site) {
 	r.t.Helper()
 	if left := r.reconcile(); left != (reconciled{}) {
@@ -166,8 +167,8 @@ func (r *exactCrawl) judgeExact(web *site) {
 	}
 }
 
-// exactPoints returns where workers of an exactCrawl kill themselves, those of
-// docs/design/exact-urls.md among them, in random order.
+// exactPoints returns the kills of workers of an exactCrawl at crash points, in random
+// order. Among the points are those in docs/design/exact-urls.md.
 func exactPoints(rng *rand.Rand) []kill {
 	points := []string{"decided", "offered", "marked", "recorded", "finished", "completed"}
 	var kills []kill
@@ -180,8 +181,8 @@ func exactPoints(rng *rand.Rand) []kill {
 	return kills[:sized(2, len(kills))]
 }
 
-// TestPostgresWorkersKilled: workers die at any moment and at each of the points
-// between the steps of the two stores. Every exact key has one record.
+// TestPostgresWorkersKilled kills workers at any moment, and at each crash point between
+// the steps of the two stores. Every exact key has one record.
 func TestPostgresWorkersKilled(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)
@@ -194,9 +195,9 @@ func TestPostgresWorkersKilled(t *testing.T) {
 	})
 }
 
-// TestPostgresKilled: Postgres dies at random moments and is back after a
-// while, in which the crawl goes on or, with its records there, holds. Every
-// exact key has one record.
+// TestPostgresKilled kills Postgres at random moments and restarts it after a while.
+// Meanwhile the crawl goes on, or pauses if its records are in Postgres. Every exact
+// key has one record.
 func TestPostgresKilled(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)
@@ -216,7 +217,7 @@ func TestPostgresKilled(t *testing.T) {
 	})
 }
 
-// judgeBlows holds how often something happened to how often it was to.
+// judgeBlows checks that there were at least want blows.
 func judgeBlows(t *testing.T, blows *atomic.Int32, want int) {
 	t.Helper()
 	figure(t, "blows", "%d", blows.Load())

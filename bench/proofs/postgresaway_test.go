@@ -17,16 +17,17 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// chains is a web whose every page links to the next one of its host, and every
-// tenth to a leaf too: links are found all the time, each on one page.
+// chains is a web of hosts with a chain of pages each. Every page links to the next one,
+// and every tenth page also to a leaf. So a crawl finds links all the time, each on only
+// one page.
 type chains struct {
 	addr          string
 	hosts, length int
-	enough        func(requests int) // is told how many requests have come
+	enough        func(requests int) // called after each request with the number of requests so far
 
 	mu     sync.Mutex
-	bulk   []time.Time // when pages were asked for that are no leaves
-	leaves int         // requests for leaves
+	bulk   []time.Time // times of the requests for pages that are not leaves
+	leaves int         // number of requests for leaves
 }
 
 func serveChains(t *testing.T, hosts, length int, enough func(requests int)) *chains {
@@ -68,7 +69,7 @@ func (c *chains) note(leaf bool) {
 	c.enough(requests)
 }
 
-// rate returns how many pages that are no leaves were asked for each second.
+// rate returns how many pages a second, without leaves, were requested between two times.
 func (c *chains) rate(from, to time.Time) (pages float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +81,8 @@ func (c *chains) rate(from, to time.Time) (pages float64) {
 	return pages / to.Sub(from).Seconds()
 }
 
-// compare says which pages have no record or several.
+// compare returns an error that names pages without exactly one record, and records of
+// other URLs.
 func (c *chains) compare(lines []line) error {
 	records := make(map[string]int)
 	for _, l := range lines {
@@ -107,15 +109,16 @@ func (c *chains) compare(lines []line) error {
 	return errors.Join(faults[:min(len(faults), 10)]...)
 }
 
-// TestPostgresAway: Postgres is away for a while in the middle of a crawl. Pages that
-// are not exact are fetched as fast as before meanwhile; then all links that are
-// come in, and each page has one record.
+// TestPostgresAway takes Postgres away for a while in the middle of a crawl. Meanwhile
+// the crawl fetches bulk URLs as fast as before. After that it also fetches all exact
+// URLs, and each page has one record.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	delay, away := sized(150*time.Millisecond, 300*time.Millisecond), sized(4*time.Second, time.Minute)
 	begun := make(chan struct{})
 	first := sync.OnceFunc(func() { close(begun) })
-	// By the hosts' delays 15 s and 200 s of work.
+	// By the delays of the hosts, the crawl takes at least 15 s at the small and 200 s at
+	// the full size.
 	web := serveChains(t, sized(25, 60), sized(90, 600), func(requests int) {
 		if requests > sized(150, 1500) {
 			first()
@@ -147,7 +150,7 @@ func TestPostgresAway(t *testing.T) {
 	before, meanwhile := web.rate(gone.Add(-away), gone), web.rate(gone, back)
 	figure(t, "bulk", "%.1f pages/s before, %.1f while Postgres was away for %v: %.3f of that; %d notes waited then",
 		before, meanwhile, back.Sub(gone).Round(time.Millisecond), meanwhile/before, waited)
-	if least := sized(0.6, 0.9); meanwhile < least*before { // a small run is over before a busy machine evens out
+	if least := sized(0.6, 0.9); meanwhile < least*before { // the rates of a short run vary more on a busy machine
 		t.Errorf("%.1f pages/s while Postgres was away, %.1f before, want %.1f of that", meanwhile, before, least)
 	}
 	if waited == 0 {
@@ -163,15 +166,16 @@ func TestPostgresAway(t *testing.T) {
 	}
 }
 
-// hundredth matches all URLs of four of 400 hosts. An expression that any link may
-// match to its end would cost the crawl more than its exact keys.
+// hundredth matches all URLs of four of 400 hosts. It has patterns for hosts, because a
+// regular expression that must be tried on every link would cost the crawl more than
+// its exact keys.
 const hundredth = "host=*h000100.*,host=*h000101.*,host=*h000102.*,host=*h000103.*"
 
-// TestPostgresSpeed measures what exact keys cost a crawl: how many pages two workers
-// fetch in the time in which they fetch as many with none of the URLs exact, when
-// a hundredth is, by turns. What others do on the machine is more than what the
-// keys cost, so the best runs count, and the middle pair. It judges nothing: a rate
-// is no promise.
+// TestPostgresSpeed measures what exact keys cost: it compares the rates of two workers
+// when a hundredth of all URLs is exact and when none is. The runs take turns. The load
+// of other processes makes a larger difference than the keys, so the figures are the
+// ratio of the best runs and the median of the ratios of all pairs. It checks no limit,
+// because a rate is not a promise.
 func TestPostgresSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")
@@ -191,6 +195,7 @@ func TestPostgresSpeed(t *testing.T) {
 	figure(t, "ratio", "%.3f of the best runs; run by run %.3f in the middle, %.3f", some/none, ratios[len(ratios)/2], ratios)
 }
 
+// exactRate returns the pages a second of two workers with these rules for --exact.
 func exactRate(t *testing.T, cfg testweb.Config, rules string) float64 {
 	web := serveSite(t, cfg, nil)
 	queue := servers.Redis(t, servers.RedisOptions{AppendOnly: true})

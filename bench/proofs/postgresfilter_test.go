@@ -14,15 +14,16 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// A filter that is made for a sixth of what comes: at its end nine tenths of the
-// new URLs are false positives.
+// The parameters of a weak filter: its capacity is a sixth of the URLs of the crawl. At
+// the end nine tenths of the new URLs are false positives.
 const (
 	overfill = 6
 	weakRate = 0.01
 )
 
-// TestPostgresWeakFilter: beside such a filter a crawl all of whose URLs are exact
-// finds each of them; those that the filter would have swallowed are counted.
+// TestPostgresWeakFilter checks that a crawl whose URLs are all exact finds each of them
+// although its filter is weak. The crawl counts the URLs that the filter alone would
+// have lost.
 func TestPostgresWeakFilter(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -51,16 +52,16 @@ func TestPostgresWeakFilter(t *testing.T) {
 	}
 	promised := swallowed(layers[0], stats.Added)
 	figure(t, "recovered", "%d of %d, the filter promises %.0f; its rate is %.2f at the end", stats.Recovered, stats.Added, promised, stats.Filter.FPR)
-	// How the keys fall into some dozen blocks is chance too, beside that of each
-	// key: a small filter has few.
+	// The distribution of keys among blocks is random too. This adds to the deviation,
+	// above all in a small filter, which has only some dozen blocks.
 	deviation := 5*math.Sqrt(promised) + promised*sized(0.3, 0.05)
 	if math.Abs(float64(stats.Recovered)-promised) > deviation {
 		t.Errorf("%d keys were recovered, want %.0f ± %.0f", stats.Recovered, promised, deviation)
 	}
 }
 
-// swallowed returns how many of n URLs that are new one after the other a layer
-// claims to know, on average.
+// swallowed returns the expected number of false positives of a layer to which n new
+// URLs are added one by one.
 func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
 	for i := range n {
 		if i > 0 {
@@ -70,10 +71,10 @@ func swallowed(layer frontier.FilterLayer, n uint64) (sum float64) {
 	return sum
 }
 
-// TestPostgresBulkLoss: beside such a filter bulk URLs are lost, and so many as it
-// says: of those that are offered for the first time as many are answered seen as
-// the sum of the rates that its fill has at these moments. URLs that are offered
-// in one call are decided on by what was there before it.
+// TestPostgresBulkLoss checks that a weak filter loses as many bulk URLs as its stated
+// false-positive rates predict. The number of new URLs that are answered seen must be
+// near the sum of the rates at the calls that offer them. All URLs of a call are looked
+// up before any of them is added.
 func TestPostgresBulkLoss(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -104,7 +105,7 @@ func TestPostgresBulkLoss(t *testing.T) {
 		promised, variance = promised+float64(batch)*p, variance+float64(batch)*p*(1-p)
 		items := make([]frontier.Offer, batch)
 		for i := range items {
-			host := fmt.Sprintf("%x-%d.test", seed, first+i) // its own, so that the partitions fill evenly
+			host := fmt.Sprintf("%x-%d.test", seed, first+i) // a new host for each URL, so that the partitions fill evenly
 			items[i] = frontier.Offer{URL: "http://" + host + "/", Host: host, Priority: frontier.PriorityPage}
 		}
 		verdicts, err := store.Add(t.Context(), items)
@@ -119,10 +120,10 @@ func TestPostgresBulkLoss(t *testing.T) {
 	}
 	sigma, last := math.Sqrt(variance), rate()
 	figure(t, "seen", "%d of %d, the fill says %.0f: %+.2f sigma; the rate is %.2f at the end", seen, total, promised, (float64(seen)-promised)/sigma, last)
-	if math.Abs(float64(seen)-promised) > 5*sigma { // an accident once in some million runs
+	if math.Abs(float64(seen)-promised) > 5*sigma { // happens by chance once in some million runs
 		t.Errorf("%d URLs that were new are answered seen, want %.0f ± %.0f", seen, promised, 5*sigma)
 	}
-	if last < 0.7 { // partitions are made for some more than their part
+	if last < 0.7 { // partitions are a little larger than their share
 		t.Errorf("the rate is %.2f at the end, want more than 0.7: the filter was not filled", last)
 	}
 }

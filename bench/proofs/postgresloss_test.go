@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// lossLease is the lease time of crawls that wait for the end of many leases.
+// lossLease is the lease time of crawls in which many leases expire.
 const lossLease = 3 * time.Second
 
-// TestPostgresFrozen: workers are stopped where they are (SIGSTOP) for longer than
-// their leases last, and go on then: what they held is with others by now. Every
-// exact key has one record.
+// TestPostgresFrozen pauses workers (SIGSTOP) for longer than their leases last, and then
+// continues them. By then other workers have their URLs. Every exact key has one record.
 func TestPostgresFrozen(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)
@@ -24,7 +23,7 @@ func TestPostgresFrozen(t *testing.T) {
 		times := sized(1, 20)
 		blows := r.strike(web, times, sized(200, 400), func() error {
 			w := <-workers
-			workers <- w // by turns
+			workers <- w // workers take turns
 			if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 				return err
 			}

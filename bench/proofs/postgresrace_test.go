@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestPostgresRace: workers, each with a relay of its own, share a crawl beside four
-// crawler reconcile at a time, while Postgres comes and goes, so that the outbox
-// has something too. Nothing is fetched into the output twice, nothing is left.
+// TestPostgresRace runs workers, each with its own relay, and four processes of crawler
+// reconcile at once. Meanwhile Postgres is killed and restarted, so that the outbox gets
+// notes. Each URL has one record, and nothing is left to reconcile.
 func TestPostgresRace(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -40,9 +40,8 @@ func TestPostgresRace(t *testing.T) {
 	r.judgeExact(web)
 }
 
-// reconcilers runs crawler reconcile again and again, n at a time, until over is
-// closed. It returns how many there were, and how many of them met a Postgres that
-// was away.
+// reconcilers runs crawler reconcile repeatedly, n at a time, until over is closed. It
+// returns the number of runs, and of those that failed because Postgres was away.
 func (r *exactCrawl) reconcilers(n int, over <-chan struct{}) (runs, unanswered int) {
 	var mu sync.Mutex
 	var running sync.WaitGroup

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// lose has Redis lose all that it has: by a command or by a death that leaves no
-// files.
+// lose makes Redis lose all its data: by a command, or by a kill and the removal of the
+// files in dir.
 func (r *exactCrawl) lose(dir string) error {
 	if r.rng.IntN(2) == 0 {
 		return r.queue.Client().FlushAll(r.t.Context()).Err()
@@ -29,10 +29,9 @@ func (r *exactCrawl) lose(dir string) error {
 	return r.queue.Restart()
 }
 
-// TestPostgresRedisLost: Redis loses everything in the middle of a crawl. The workers
-// say so and end; crawler rebuild makes the crawl again from what Postgres and the
-// records have, and reconcile finds nothing that is not queued. Every exact key has
-// one record.
+// TestPostgresRedisLost makes Redis lose everything in the middle of a crawl. The workers
+// report that and end. Crawler rebuild restores the crawl from Postgres and the records,
+// and after that reconcile has nothing to add. Every exact key has one record.
 func TestPostgresRedisLost(t *testing.T) {
 	eachSink(t, func(t *testing.T, sink string) {
 		seed := newSeed(t)

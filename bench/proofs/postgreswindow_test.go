@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// window is how long finished seeds count as seen in TestPostgresWindow.
+// window is the time for which finished seeds count as seen in TestPostgresWindow.
 const window = 2 * time.Second
 
 const (
@@ -20,14 +20,14 @@ const (
 	slowURL = "http://slow.test/"
 )
 
-// slowSite is a web of two pages, one of which is answered when it is let go.
+// slowSite is a web of two pages. The slow one is answered only after free is closed.
 type slowSite struct {
 	addr  string
-	begun chan struct{} // closed: the slow page is asked for
-	free  chan struct{} // closed: it is answered
+	begun chan struct{} // closed when the slow page is requested
+	free  chan struct{} // closed by the test
 
 	mu    sync.Mutex
-	asked map[string][]time.Time // by URL
+	asked map[string][]time.Time // times of the requests, by URL
 }
 
 func serveSlow(t *testing.T) *slowSite {
@@ -57,22 +57,23 @@ func serveSlow(t *testing.T) *slowSite {
 	return s
 }
 
-// requests returns when a URL was asked for.
+// requests returns the times of the requests for a URL.
 func (s *slowSite) requests(url string) []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]time.Time(nil), s.asked[url]...)
 }
 
-// TestPostgresWindow: seeds with a window of seconds are offered all the time. One is
-// fetched again when its window is over, and not before, each time in a round of
-// its own; the other, which is fetched for longer than that, is not new meanwhile.
+// TestPostgresWindow offers two seeds with a short window all the time. One of them is
+// fetched again each time its window is over, and not before, in a new round. The
+// request for the other takes longer than the window; until its end this seed is not
+// new.
 func TestPostgresWindow(t *testing.T) {
 	t.Parallel()
 	web := serveSlow(t)
 	r := newExactCrawl(t, rand.New(rand.NewPCG(1, 1)), "--scope", "any", "--connect-to", "*="+web.addr, "--partitions", "16", "--urls", "1000",
 		"--delay", "10ms", "--header-timeout", "1h", "--timeout", "1h", "--lease-time", ms(lossLease), "--log-level", "warn", "--exact", "seeds", "--window", "seeds="+ms(window), pageURL, slowURL)
-	before := 0 // requests for the slow one until it was answered
+	before := 0 // requests for the slow page until it was answered
 	r.trouble = func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience())
 		defer cancel()
@@ -94,7 +95,7 @@ func TestPostgresWindow(t *testing.T) {
 	}
 	r.run(1)
 	r.trouble = nil
-	for until := time.Now().Add(patience()); len(web.requests(slowURL)) < 2; r.run(1) { // each run offers it
+	for until := time.Now().Add(patience()); len(web.requests(slowURL)) < 2; r.run(1) { // each run offers the seeds
 		if time.Now().After(until) {
 			t.Fatalf("%s is not new again", slowURL)
 		}

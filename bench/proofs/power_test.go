@@ -30,8 +30,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/follow"
 )
 
-// quickWeb is a web that a crawl without delay is through with in no time:
-// nothing of it takes its time, all else is hard.
+// quickWeb returns a small web that a crawl without delay finishes quickly. It has all
+// hardships except those that make a crawl wait.
 func quickWeb(t *testing.T, seed uint64) *testweb.Web {
 	t.Helper()
 	web, err := testweb.New(testweb.Config{
@@ -45,15 +45,15 @@ func quickWeb(t *testing.T, seed uint64) *testweb.Web {
 	return web
 }
 
-// wire carries requests to a web without a network.
+// wire is an http.RoundTripper that sends requests to a web without a network.
 type wire struct {
 	web      http.Handler
-	requests atomic.Int64
-	alarmAt  atomic.Int64
+	requests atomic.Int64 // so far
+	alarmAt  atomic.Int64 // the number of the request that calls alarm
 	alarm    func()
 }
 
-// RoundTrip implements http.RoundTripper. The alarm rings before the answer.
+// RoundTrip implements http.RoundTripper. It calls the alarm before the web answers.
 func (w *wire) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	if w.requests.Add(1) == w.alarmAt.Load() {
 		w.alarm()
@@ -72,15 +72,15 @@ func (w *wire) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	return recorder.Result(), nil
 }
 
-// machine is one life of a computer with a disk: a crawl in this process whose
-// store and records are on it.
+// machine is a crawl in this process whose store and records are on one simulated disk.
+// It stands for a computer between its start and a power loss.
 type machine struct {
 	store *localstore.Store
 	files *record.Files
 	crawl *fetcher.Crawl
 }
 
-// boot opens the crawl on a disk, as the last life left it.
+// boot opens the crawl on a disk.
 func boot(disk vfs.FS, w *wire) (*machine, error) {
 	m := new(machine)
 	var err error
@@ -113,7 +113,7 @@ func boot(disk vfs.FS, w *wire) (*machine, error) {
 	return m, nil
 }
 
-// run feeds the seeds and crawls until nothing is left or stop ends.
+// run adds the seeds and crawls until no URL is left or stop ends.
 func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error) {
 	if _, err := m.crawl.Seeds(stop, seeds); err != nil {
 		return "", err
@@ -121,7 +121,7 @@ func (m *machine) run(stop context.Context, seeds []string) (fetcher.End, error)
 	return m.crawl.Run(stop)
 }
 
-// read returns all records of a disk.
+// read returns all records on a disk.
 func read(t *testing.T, disk vfs.FS) []byte {
 	t.Helper()
 	var all bytes.Buffer
@@ -145,7 +145,8 @@ func read(t *testing.T, disk vfs.FS) []byte {
 	}
 }
 
-// checkWhole holds a crawl that ended to the web it crawled.
+// checkWhole closes a finished crawl and checks that it has the exact set of its web.
+// lives is the number of runs that offered the seeds.
 func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives int) {
 	t.Helper()
 	stats, err := m.store.Stats(t.Context())
@@ -167,9 +168,9 @@ func checkWhole(t *testing.T, web *testweb.Web, m *machine, disk vfs.FS, lives i
 	checkBooks(t, stats, parse(t, written), len(web.Seeds()), lives)
 }
 
-// TestPowerLoss: store and records are on one disk that loses what was not
-// synced, at random moments, again and again: the crawl that goes on from
-// what is left ends with exactly the records of one that lost nothing.
+// TestPowerLoss runs crawls whose store and records are on one disk. Several times, at
+// random moments, the disk loses data that were not synced, and the crawl is resumed.
+// It ends with exactly the records of a crawl without a loss.
 func TestPowerLoss(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -184,7 +185,7 @@ func TestPowerLoss(t *testing.T) {
 	figure(t, "crawls", "%d crawls over %d power losses: the exact set each, every URL once, the books audited", crawls, losses)
 }
 
-// losePower crawls web over some power losses, and returns how many.
+// losePower crawls web with some power losses, and returns their number.
 func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
@@ -192,7 +193,7 @@ func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 	for range 1 + rng.IntN(5) {
 		next := lifeUntilLoss(t, web, w, disk, rng)
 		if next == nil {
-			break // it ended first
+			break // the crawl finished first
 		}
 		disk = next
 		losses++
@@ -209,16 +210,16 @@ func losePower(t *testing.T, web *testweb.Web, rng *rand.Rand) (losses int) {
 	return losses
 }
 
-// lifeUntilLoss crawls until the power goes, and returns what the disk then
-// holds; nil when the crawl ended first.
+// lifeUntilLoss crawls until a power loss, and returns the disk as it is after the loss.
+// It returns nil if the crawl finished first.
 func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng *rand.Rand) (left *vfs.MemFS) {
 	t.Helper()
 	stop, cut := context.WithCancel(t.Context())
 	defer cut()
 	kept := vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}
 	lost := make(chan struct{})
-	// The clone is taken by one goroutine; it may happen anywhere in what the
-	// others do meanwhile.
+	// A separate goroutine clones the disk while those of the crawl go on. So the loss can
+	// come at any point of their work.
 	cloned := make(chan *vfs.MemFS, 1)
 	go func() {
 		select {
@@ -236,7 +237,7 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 			close(lost)
 		}
 	}
-	if rng.IntN(2) == 0 { // at a request or at a point of the store
+	if rng.IntN(2) == 0 { // the loss is at a request, or at a crash point of the store
 		w.alarm = loss
 		w.alarmAt.Store(w.requests.Load() + points)
 	} else {
@@ -263,9 +264,9 @@ func lifeUntilLoss(t *testing.T, web *testweb.Web, w *wire, disk *vfs.MemFS, rng
 	return <-cloned
 }
 
-// TestDiskErrors: a random write fails, and with it all that follow or none. The
-// crawl ends with that error instead of going on, and on a disk that works
-// again, after a power loss for good measure, it ends with the exact set.
+// TestDiskErrors makes a random write to the disk fail, and in half of the crawls also
+// all writes after it. The crawl ends with that error. Then there is a power loss, the
+// disk works again, and the resumed crawl ends with the exact set.
 func TestDiskErrors(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -280,19 +281,19 @@ func TestDiskErrors(t *testing.T) {
 	figure(t, "crawls", "%d crawls, of which the disk failed %d at a random write: one error each, then the exact set", crawls, failed)
 }
 
-// failDisk crawls web over one failure of its disk; it returns 0 when the crawl
-// ended before.
+// failDisk crawls web with one failure of its disk. It returns 1, or 0 if the crawl
+// finished before the failure.
 func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
 	w := &wire{web: web.Handler()}
 	var writes atomic.Int64
-	at, forGood := int64(1+rng.IntN(1500)), rng.IntN(2) == 0
+	at, permanent := int64(1+rng.IntN(1500)), rng.IntN(2) == 0
 	broken := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
 			return nil
 		}
-		if n := writes.Add(1); n == at || n > at && forGood {
+		if n := writes.Add(1); n == at || n > at && permanent {
 			return syscall.ENOSPC
 		}
 		return nil
@@ -318,8 +319,7 @@ func failDisk(t *testing.T, web *testweb.Web, rng *rand.Rand) (failed int) {
 	return 1
 }
 
-// live crawls on a disk until the end and closes everything; it returns the
-// first error.
+// live crawls on a disk to the end and closes everything. It returns the first error.
 func live(t *testing.T, disk vfs.FS, w *wire, seeds []string) error {
 	t.Helper()
 	m, err := boot(disk, w)

@@ -1,9 +1,10 @@
-// Package proofs holds the crawler to its promises from outside: the real
-// binary crawls a synthetic web that this process serves, is killed, starved of
-// disk and given nonsense, and its records and books must be exact all the same.
+// Package proofs tests the promises of the crawler from outside. The real binary
+// crawls a synthetic web that this process serves. It is killed, gets no more disk
+// space, or gets wrong input, and its records and books must still be exact.
 //
-// Every proof runs small by default and at full size with -proof; `make proof`
-// runs those of all packages and writes docs/proofs.md (see package ledger).
+// Every proof runs at a small size by default, and at full size with -proof.
+// `make proof` runs the proofs of all packages and writes docs/proofs.md (see
+// package ledger).
 package proofs
 
 import (
@@ -23,11 +24,11 @@ var (
 	proof    = flag.Bool("proof", false, "run the proofs at full size")
 )
 
-// TestMain removes the binary that the tests built, if they did.
+// TestMain runs the tests and removes the binary that they built.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !*proof {
-		_ = flag.Set("test.parallel", "6") // what waits for delays may wait together
+		_ = flag.Set("test.parallel", "6") // more than the cores, because most crawls wait for delays
 	}
 	code := m.Run()
 	if built != "" {
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newSeed returns the seed of a test, and prints it.
+// newSeed returns the seed of a test, and logs it.
 func newSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed := *seedFlag
@@ -48,12 +49,12 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// figure files a result of a proof for docs/proofs.md; name has no spaces.
+// figure adds a result of a proof to docs/proofs.md. name must not contain spaces.
 func figure(t *testing.T, name, format string, args ...any) {
 	t.Attr(name, fmt.Sprintf(format, args...))
 }
 
-// sized returns the value for the size of this run.
+// sized returns full if the proofs run at full size, and otherwise small.
 func sized[T any](small, full T) T {
 	if *proof {
 		return full
@@ -61,14 +62,14 @@ func sized[T any](small, full T) T {
 	return small
 }
 
-var built string // the binary that crawlerBinary built
+var built string // the path of the binary that crawlerBinary built, or empty
 
-// crawlerBinary returns the crawler to prove: $CRAWLER_BIN, or one that is
-// built as the product is.
+// crawlerBinary returns the path of the crawler that is tested: $CRAWLER_BIN, or one
+// that it builds as for a release.
 func crawlerBinary(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("CRAWLER_BIN"); path != "" {
-		if _, err := os.Stat(path); err != nil { // also how go test knows that it changed
+		if _, err := os.Stat(path); err != nil { // also makes go test's cache depend on the file
 			t.Fatal(err)
 		}
 		return path
@@ -80,9 +81,11 @@ func crawlerBinary(t *testing.T) string {
 	return path
 }
 
+// build builds the crawler, and returns its path.
 var build = sync.OnceValues(func() (string, error) {
-	// What the go command reads below is not what go test sees this test read:
-	// without this look at the folders it would take old results for new ones.
+	// The cache of go test notes the files that this process reads, but not those that
+	// the go command below reads. Without this walk, it would reuse old results after
+	// a change of the crawler.
 	nothing := func(string, fs.DirEntry, error) error { return nil }
 	if err := filepath.WalkDir("../../cmd/crawler", nothing); err != nil {
 		return "", err

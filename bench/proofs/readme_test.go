@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestReadmeWorkers runs the workers of README's section "Many machines",
-// with its limit of pages and from one seed: each of them has pages.
+// TestReadmeWorkers runs the workers of the section "Many machines" of README.md, with
+// its limit of pages and from one seed. Each worker fetches some pages.
 func TestReadmeWorkers(t *testing.T) {
 	redis := servers.Redis(t, servers.RedisOptions{})
 	web := serveSite(t, testweb.Config{Seed: 1, Hosts: 40, Pages: 2000}, nil)

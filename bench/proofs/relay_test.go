@@ -25,26 +25,26 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/record"
 )
 
-// receiver is a webhook that is often in trouble: it is away, answers after it
-// took an event, or refuses one for good.
+// receiver is an unreliable webhook. It is sometimes unavailable, breaks connections, also
+// after it took an event, and refuses some events permanently.
 type receiver struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	away    time.Time           // until then
-	settled map[string]int      // how often it answered for good, by the id of the event
-	order   map[string][]string // ids by host, in the order in which they were settled first
-	refused map[string]bool     // ids
-	faults  map[string]int      // what else it did
-	source  map[string]bool     // sources of events
+	away    time.Time           // the end of its unavailability
+	settled map[string]int      // how often it took or refused an event, by the event's id
+	order   map[string][]string // ids by host, in the order in which they were first settled
+	refused map[string]bool     // ids of the events that it refuses permanently
+	faults  map[string]int      // number of other answers, by name
+	source  map[string]bool     // sources of the events
 }
 
-// event is what the proofs read of an event.
+// event has the fields of an event that the proofs use.
 type event struct {
 	ID, Source, Type, Subject string
 	Host                      string `json:"partitionkey"`
-	inDoubt                   bool   // in a journal: it may come later
+	inDoubt                   bool   // in a journal: it may be delivered after later ones
 }
 
 func newReceiver(t *testing.T, seed uint64) *receiver {
@@ -61,7 +61,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	var e event
 	if err != nil || json.Unmarshal(body, &e) != nil {
-		return // the relay died meanwhile
+		return // the relay died while it sent the request
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,16 +100,16 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// relayed keeps a relay of a crawl at work, which is killed again and again.
+// relayed runs relays of a crawl, one after the other, and kills them.
 type relayed struct {
 	t      *testing.T
 	bin    string
-	name   []string // of the crawl, as flags
+	name   []string // flags that name the crawl
 	to     *receiver
 	rng    *rand.Rand
-	kills  int // how often it is killed, at most
-	deaths map[string]int
-	faults []string // runs that ended otherwise
+	kills  int            // the maximum number of kills
+	deaths map[string]int // number of kills, by crash point
+	faults []string       // errors of runs that were not killed
 }
 
 func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayed {
@@ -118,12 +118,13 @@ func newRelayed(t *testing.T, seed uint64, bin string, name ...string) *relayed 
 		kills: sized(12, 300), deaths: make(map[string]int)}
 }
 
-// run starts a relay and returns how it ended, and what it printed on stderr.
+// run runs a relay until it ends or ctx does. It returns how the relay ended, and its
+// stderr.
 func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitStatus, stderr string) {
 	cmd := exec.CommandContext(ctx, r.bin, slices.Concat([]string{"relay", "--to", r.to.server.URL, "--relay", "index"}, r.name, more)...)
 	var text bytes.Buffer
 	cmd.Stderr = &text
-	_ = cmd.Run() // how it ended is in its state
+	_ = cmd.Run() // ProcessState says how it ended
 	if cmd.ProcessState == nil {
 		return nil, text.String()
 	}
@@ -131,7 +132,7 @@ func (r *relayed) run(ctx context.Context, more ...string) (state *syscall.WaitS
 	return &status, text.String()
 }
 
-// ending says how a process ended.
+// ending describes how a process ended.
 func ending(state *syscall.WaitStatus) string {
 	switch {
 	case state == nil:
@@ -142,8 +143,8 @@ func ending(state *syscall.WaitStatus) string {
 	return fmt.Sprint("exit code ", state.ExitStatus())
 }
 
-// keep runs relays until ctx ends. Each is killed: after a while, or at a crash
-// point of the relay.
+// keep runs relays until ctx ends. It kills each of them, after some time or at a crash
+// point, until there were r.kills.
 func (r *relayed) keep(ctx context.Context) {
 	points := []string{"publish", "acknowledgement", "cursor"}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -165,7 +166,8 @@ func (r *relayed) keep(ctx context.Context) {
 		case ctx.Err() != nil:
 		case state != nil && state.Signaled() && state.Signal() == syscall.SIGKILL:
 			r.deaths[why]++
-		case strings.Contains(stderr, "no crawl"), strings.Contains(stderr, "no such crawl"), strings.Contains(stderr, "crawler migrate"): // it is created just now
+		// The crawl is not yet created.
+		case strings.Contains(stderr, "no crawl"), strings.Contains(stderr, "no such crawl"), strings.Contains(stderr, "crawler migrate"):
 			n--
 			time.Sleep(50 * time.Millisecond)
 		default:
@@ -175,7 +177,7 @@ func (r *relayed) keep(ctx context.Context) {
 	}
 }
 
-// beside runs relays beside crawl, and then delivers what is left.
+// beside runs relays while crawl runs, and then delivers the remaining events.
 func (r *relayed) beside(crawl func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -206,9 +208,9 @@ func (r *relayed) ask(args ...string) end {
 	return e
 }
 
-// judge holds what was delivered to the records: each event at least once, none
-// that is no record's, those that were refused among the dead letters, and the
-// events of each host in the order of each of orders.
+// judge compares the delivered events with want, the ids of the events of all records.
+// Each of these was delivered at least once, and no others. The dead letters are the
+// refused events. The events of each host were delivered in the order of each of orders.
 func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 	r.t.Helper()
 	to := r.to
@@ -243,7 +245,7 @@ func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 	if !maps.Equal(dead, to.refused) {
 		r.t.Errorf("%d dead letters, want the %d that were refused", len(dead), len(to.refused))
 	}
-	in := make(map[string]int) // how many orders
+	in := make(map[string]int) // the number of orders that contain an event
 	for _, order := range orders {
 		for _, e := range order {
 			in[e.ID]++
@@ -257,8 +259,8 @@ func (r *relayed) judge(want map[string]bool, orders ...[]event) {
 	figure(r.t, "faults", "%s", counts(to.faults))
 }
 
-// judgeOrder holds the order of delivery to one order. Events that are in several
-// orders are in none of them alone.
+// judgeOrder compares the order of delivery with one order. It ignores events that are
+// in several orders, or in doubt.
 func (r *relayed) judgeOrder(order []event, in map[string]int) {
 	r.t.Helper()
 	at := make(map[string]int)
@@ -283,21 +285,21 @@ func (r *relayed) judgeOrder(order []event, in map[string]int) {
 	}
 }
 
-// eventsIn returns the events of the records in dir, in their order. A worker that
-// died may have left half a line.
+// eventsIn returns the events of the records in dir, in their order. It ignores an
+// incomplete last line, which a killed worker may leave.
 func eventsIn(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	text := records(t, dir)
 	for _, l := range parse(t, text[:bytes.LastIndexByte(text, '\n')+1]) {
-		if l.URL != "" { // else it takes one back
+		if l.URL != "" { // otherwise it is a void line
 			all = append(all, event{ID: l.id(), Host: l.Host})
 		}
 	}
 	return all
 }
 
-// journalOf returns the events of a worker's journal, in their order, and which of
-// them the deaths of its workers left in doubt, as the journal says.
+// journalOf returns the events of a worker's journal, in their order. Those whose
+// completion is unknown after the death of a worker, by the journal, are in doubt.
 func journalOf(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	reader := record.Reader{Dir: dir}
@@ -319,15 +321,15 @@ func journalOf(t *testing.T, dir string) (all []event) {
 		}
 		at := tail.At()
 		at.Offset -= int64(len(text))
-		if l.URL != "" { // else it takes one back
+		if l.URL != "" { // otherwise it is a void line
 			all = append(all, event{ID: l.id(), Host: l.Host, inDoubt: doubt.Has(at) || !at.Before(doubt.Answered)})
 		}
 	}
 }
 
-// TestRelayBesideCrawl: a crawl and its relay are killed again and again, the relay at
-// each of its crash points, and the receiver misbehaves. The receiver gets exactly
-// the events of the records, those of a host in order.
+// TestRelayBesideCrawl repeatedly kills a crawl and its relay, the relay also at each of
+// its crash points, and the receiver is unreliable. The receiver gets exactly the events
+// of the records, and those of a host in order.
 func TestRelayBesideCrawl(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -337,7 +339,7 @@ func TestRelayBesideCrawl(t *testing.T) {
 	c := newCrawl(t, append(flags, web.Seeds()...)...)
 	r := newRelayed(t, seed, c.bin, "--dir", c.dir)
 	kills := drawKills(rng)[:sized(3, 20)]
-	c.runAndKill(web, kills[0]) // there is a crawl
+	c.runAndKill(web, kills[0]) // now the crawl exists
 	r.beside(func() {
 		for _, k := range kills[1:] {
 			c.runAndKill(web, k)
@@ -348,10 +350,10 @@ func TestRelayBesideCrawl(t *testing.T) {
 	r.judge(ids(parse(t, records(t, c.dir))), eventsIn(t, c.dir))
 }
 
-// TestRelayOfWorkers: the same with workers on Redis that die, each with records of
-// its own. The events of a host come in the order of the worker's journal, but for
-// those that a death left in doubt: each of these is delivered when the queue has
-// decided, perhaps behind later ones (docs/reference/events.md).
+// TestRelayOfWorkers does the same with workers on Redis, which have their own records
+// and are killed. The events of a host come in the order of the worker's journal, except
+// for those that a death left in doubt. Each of these is delivered once the queue has
+// decided, perhaps after later ones (docs/reference/events.md).
 func TestRelayOfWorkers(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -384,8 +386,8 @@ func TestRelayOfWorkers(t *testing.T) {
 	r.judge(ids(parse(t, m.export())), journals...)
 }
 
-// TestRelayOfRows: the same with records in Postgres, which is killed, too. A worker
-// that begins while it is away gives up, and another one is tried.
+// TestRelayOfRows does the same with records in Postgres, which is killed too. A worker
+// that starts while Postgres is down fails, and is replaced.
 func TestRelayOfRows(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -16,11 +16,11 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestRelayToBroker delivers a crawl to a stream of a real NATS server, again and
-// again by relays of new names, while relays are killed at any moment and at each
-// crash point, and the server too, with a pause longer than the stream's duplicate
-// window in the middle. The stream has the events of all records and no others,
-// none twice within its window, and those of each host in order.
+// TestRelayToBroker delivers the events of a crawl to a stream of a real NATS server.
+// Relays with new names deliver them several times. Relays are killed at any moment and
+// at each crash point, and the server is killed too. In the middle there is a pause that
+// is longer than the stream's duplicate window. The stream has the events of all records
+// and no others, none twice within its window, and those of each host in order.
 func TestRelayToBroker(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -35,18 +35,18 @@ func TestRelayToBroker(t *testing.T) {
 	for b.killed < kills/2 {
 		b.life()
 	}
-	time.Sleep(b.window + time.Second) // what comes again now is stored again
+	time.Sleep(b.window + time.Second) // from now on the stream stores repeated events again
 	for b.killed < kills {
 		b.life()
 	}
-	for done := b.name; b.name == done; { // the last name delivers everything
+	for done := b.name; b.name == done; { // until the relay of the last name has delivered everything
 		b.run(nil)
 	}
 	figure(t, "killed", "%s; %d names delivered everything", counts(b.deaths), b.name)
 	b.judge(ids(parse(t, records(t, c.dir))), eventsIn(t, c.dir))
 }
 
-// brokered is a crawl at rest whose relays deliver to a broker.
+// brokered is a finished crawl whose relays deliver to a broker.
 type brokered struct {
 	t      *testing.T
 	crawl  *crawl
@@ -54,20 +54,20 @@ type brokered struct {
 	rng    *rand.Rand
 	window time.Duration
 
-	name   int // of the relay; the next one when everything was delivered
-	killed int
-	deaths map[string]int
+	name   int            // number in the relay's name; grows when the relay has delivered everything
+	killed int            // number of kills, of relays and of the server
+	deaths map[string]int // number of kills, by crash point or by what was killed
 }
 
-// life runs a relay until it is killed or has delivered everything; or kills the
-// server meanwhile.
+// life runs a relay until it is killed or has delivered everything. In one of five cases
+// it kills and restarts the server meanwhile.
 func (b *brokered) life() {
 	after := time.Duration(b.rng.IntN(400)) * time.Millisecond
 	switch draw := b.rng.IntN(5); draw {
 	case 0:
 		killed := b.run(func(pid int) {
 			time.Sleep(after)
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			_ = syscall.Kill(pid, syscall.SIGKILL) // the relay may have ended
 		})
 		if killed {
 			b.deaths["any moment"]++
@@ -92,7 +92,8 @@ func (b *brokered) life() {
 	}
 }
 
-// run runs a relay, with beside while it runs, and reports whether it was killed.
+// run runs a relay, calls beside (if not nil) meanwhile, and reports whether the relay was
+// killed.
 func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience())
@@ -129,7 +130,8 @@ func (b *brokered) run(beside func(pid int), more ...string) (killed bool) {
 	return false
 }
 
-// judge holds the stream to the records.
+// judge compares the events in the stream with those of the records. order has the latter
+// in their order.
 func (b *brokered) judge(want map[string]bool, order []event) {
 	t := b.t
 	t.Helper()
@@ -151,7 +153,7 @@ func (b *brokered) judge(want map[string]bool, order []event) {
 		hosts[e.ID], place[e.ID] = e.Host, i
 	}
 	stored := make(map[string]time.Time) // when an event was stored last
-	last := make(map[string]int)         // place of the host's last event that was new
+	last := make(map[string]int)         // place of the last event of a host that was stored for the first time
 	within, again := 0, 0
 	for seq := uint64(1); seq <= stream.CachedInfo().State.LastSeq; seq++ {
 		m, err := stream.GetMsg(t.Context(), seq)

@@ -8,16 +8,17 @@ import (
 	"sync"
 )
 
-// served notes what a web answered, by URL: what archives are held to.
+// served remembers the answers of a web by URL, to compare them with archives.
 type served struct {
 	mu      sync.Mutex
 	answers map[string][]bodyServed
 }
 
-// prefixBytes is how much of a body is kept for answers that are cut.
+// prefixBytes is the length of the prefix of a body that is kept, to compare it with
+// truncated answers.
 const prefixBytes = 1 << 10
 
-// bodyServed is a body as it was sent, its content coding on.
+// bodyServed is a body as it was sent, with its content coding.
 type bodyServed struct {
 	status int
 	size   int64
@@ -25,10 +26,11 @@ type bodyServed struct {
 	prefix []byte
 }
 
+// around returns a handler that calls answer and remembers its answers.
 func (s *served) around(answer http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := &noting{ResponseWriter: w, body: bodyServed{status: http.StatusOK}, sum: sha256.New()}
-		defer func() { // also when the connection is broken off
+		defer func() { // also if answer panics to break the connection
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			n.sum.Sum(n.body.sum[:0])
@@ -39,7 +41,7 @@ func (s *served) around(answer http.Handler) http.Handler {
 	})
 }
 
-// has reports whether a URL was answered so. Of a body that was cut only the
+// has reports whether there was such an answer for a URL. If the body was cut, only its
 // beginning is compared.
 func (s *served) has(url string, status int, body []byte, cut bool) bool {
 	s.mu.Lock()
@@ -65,7 +67,7 @@ func (s *served) times(url string) int {
 	return len(s.answers[url])
 }
 
-// noting is a http.ResponseWriter that notes what is written.
+// noting is an http.ResponseWriter that remembers what is written.
 type noting struct {
 	http.ResponseWriter
 	body bodyServed

@@ -16,45 +16,46 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// team is workers that share a crawl, each a process of the binary.
+// A team is a group of workers that share a crawl. Each worker is a process of the
+// binary.
 type team struct {
 	t          *testing.T
 	bin        string
-	name       []string // the crawl's, as flags
-	flags      []string // of crawler crawl, beside those
-	workersDir string   // has the workers' directories
+	name       []string // flags that name the crawl
+	flags      []string // further flags of crawler crawl
+	workersDir string   // contains the workers' directories
 
 	rng     *rand.Rand
-	working []*worker
-	ended   chan *worker
-	started int
-	over    bool           // a worker found that nothing is left
-	deaths  map[string]int // workers that died, by what killed them
-	points  []kill         // where workers that come next kill themselves
-	gaveUp  int            // workers that said that they cannot go on
-	reused  int            // directories that a second worker went on with
+	working []*worker      // that have not ended
+	ended   chan *worker   // receives each worker that ends
+	started int            // number of workers so far
+	over    bool           // a worker has ended because no URL was left
+	deaths  map[string]int // number of killed workers, by crash point
+	points  []kill         // the crash points of the next workers
+	gaveUp  int            // number of workers whose failure mayFail accepted
+	reused  int            // number of workers that took over the directory of a killed one
 
-	killEvery time.Duration // this process kills a worker so often; 0: never
-	mostKills int           // and no more than so many
-	trouble   func() error  // what happens to the servers meanwhile; nil: nothing
+	killEvery time.Duration // interval at which this process kills a worker; 0 means never
+	mostKills int           // the maximum number of these kills
+	trouble   func() error  // runs while the workers run, to make servers fail; optional
 
-	joined   func(*worker)     // is told of each worker; optional
-	whenOver func()            // is called when a worker found that nothing is left; nil: nothing is
-	mayFail  func(string) bool // whether a worker may give up and say so; nil: none may
-	tryAgain int               // how often a worker that gave up is replaced
+	joined   func(*worker)     // called for each new worker; optional
+	whenOver func()            // called when a worker ends because no URL is left; optional
+	mayFail  func(string) bool // reports, by its stderr, whether a worker may fail; nil means that none may
+	tryAgain int               // the number of failed workers that are replaced
 }
 
-// worker is one of a team.
+// A worker is one worker of a team.
 type worker struct {
 	*process
 	dir  string
-	kill kill // what ends it; zero: nothing, or this process
+	kill kill // how it kills itself; the zero value means that it does not
 }
 
-// crawlName is the name of crawls that are shared.
+// crawlName is the name of shared crawls.
 const crawlName = "proof"
 
-// newTeam returns a team that will crawl on the Redis at url.
+// newTeam returns a team without workers whose crawl is on the Redis server at url.
 func newTeam(t *testing.T, url string, rng *rand.Rand, flags ...string) *team {
 	t.Helper()
 	return &team{
@@ -63,15 +64,15 @@ func newTeam(t *testing.T, url string, rng *rand.Rand, flags ...string) *team {
 	}
 }
 
-// leaseTime is how long a dead worker's hosts wait for another.
+// leaseTime returns the lease time, after which other workers get a dead worker's hosts.
 func leaseTime() time.Duration { return sized(3*time.Second, 10*time.Second) }
 
-// sharedFlags are those of a crawl of a hard web that is shared, with its seeds.
+// sharedFlags returns the flags and seeds of a shared crawl of a hard web.
 func sharedFlags(web *site, more ...string) []string {
 	return slices.Concat(hardFlags(web), []string{"--lease-time", ms(leaseTime()), "--rotate", sized("16KiB", "64KiB")}, more, web.Seeds())
 }
 
-// join starts a worker in dir; without one it gets a new one.
+// join starts a worker in dir, or in a new directory if dir is empty.
 func (m *team) join(dir string) {
 	m.t.Helper()
 	if m.started++; dir == "" {
@@ -91,18 +92,18 @@ func (m *team) join(dir string) {
 	}
 	waited := make(chan struct{})
 	go func() {
-		_ = w.cmd.Wait() // how it ended is in its state
+		_ = w.cmd.Wait() // ProcessState says how it ended
 		close(waited)
 		m.ended <- w
 	}()
-	m.t.Cleanup(func() { // before that of command, which would wait at the same time
+	m.t.Cleanup(func() { // runs before the cleanup of command, which would call Wait concurrently
 		_ = w.cmd.Process.Kill()
 		<-waited
 	})
 }
 
-// run has n workers crawl to the end of the crawl. A worker that dies is replaced, by
-// turns in a directory of its own and in that of the dead.
+// run runs n workers until the crawl has finished. A killed worker is replaced. The new
+// worker takes over its directory or gets a new one, at random.
 func (m *team) run(n int) {
 	m.t.Helper()
 	const most = 10_000 // workers in one run
@@ -135,15 +136,15 @@ func (m *team) run(n int) {
 				m.t.Fatal(err)
 			}
 		case w := <-m.ended:
-			m.bury(w)
+			m.reap(w)
 		case <-kills:
 			m.killOne()
 		}
 	}
 }
 
-// bury takes note of a worker that ended.
-func (m *team) bury(w *worker) {
+// reap handles the end of a worker.
+func (m *team) reap(w *worker) {
 	m.t.Helper()
 	m.working = slices.DeleteFunc(m.working, func(other *worker) bool { return other == w })
 	state := w.cmd.ProcessState
@@ -174,16 +175,16 @@ func (m *team) bury(w *worker) {
 	}
 }
 
-// killOne kills a worker that does not do so itself.
+// killOne kills a random worker of those that do not kill themselves.
 func (m *team) killOne() {
-	mortal := slices.DeleteFunc(slices.Clone(m.working), func(w *worker) bool { return w.kill.point != "" })
-	if len(mortal) > 0 && !m.over && m.mostKills > 0 {
+	others := slices.DeleteFunc(slices.Clone(m.working), func(w *worker) bool { return w.kill.point != "" })
+	if len(others) > 0 && !m.over && m.mostKills > 0 {
 		m.mostKills--
-		_ = mortal[m.rng.IntN(len(mortal))].cmd.Process.Kill()
+		_ = others[m.rng.IntN(len(others))].cmd.Process.Kill()
 	}
 }
 
-// dead returns how many workers died.
+// dead returns the number of killed workers.
 func (m *team) dead() (n int) {
 	for _, times := range m.deaths {
 		n += times
@@ -191,13 +192,13 @@ func (m *team) dead() (n int) {
 	return n
 }
 
-// ask runs a command about the crawl and returns how it ended.
+// ask runs a crawler command for the crawl and returns how it ended.
 func (m *team) ask(args ...string) end {
 	m.t.Helper()
 	return command(m.t, m.bin, slices.Concat(args[:1], m.name, args[1:])...).wait()
 }
 
-// export returns the records of all workers.
+// export returns the merged records of all workers.
 func (m *team) export() []byte {
 	m.t.Helper()
 	e := m.ask("export", m.workersDir)
@@ -208,7 +209,7 @@ func (m *team) export() []byte {
 	return []byte(e.stdout)
 }
 
-// stats asks for the books of the crawl.
+// stats returns the books of the crawl, as crawler status prints them.
 func (m *team) stats() frontier.Stats {
 	m.t.Helper()
 	e := m.ask("status", "--json")
@@ -219,20 +220,22 @@ func (m *team) stats() frontier.Stats {
 	return status.Stats
 }
 
-// lostTerm is the audit's term for what a worker was told and the crawl forgot.
+// lostTerm is the term of the audit for URLs whose addition was acknowledged to a worker
+// and that the crawl has lost.
 const lostTerm = "acknowledged and lost"
 
-// audited is what the proofs read of an audit.
+// audited has the parts of an audit that the proofs use.
 type audited struct {
 	code   int
 	text   string
 	lost   uint64
 	faults []string // terms that do not balance
-	noted  bool     // something was not counted
+	noted  bool     // the audit has notes: something was not counted
 }
 
-// audit counts the crawl anew, with its records: these are counted once no
-// worker, not even one that was killed, counts as at work.
+// audit runs an audit of the crawl with its records. The audit counts the records only
+// if no worker is registered as running, so it is repeated until killed workers no longer
+// are.
 func (m *team) audit() (a audited) {
 	m.t.Helper()
 	for until := time.Now().Add(patience()); ; {
@@ -269,8 +272,8 @@ func (m *team) auditOnce() audited {
 	return a
 }
 
-// judge holds what a crawl left to the web: its records are exactly the expected
-// ones, its books and its manners are in order.
+// judge checks a finished crawl: its records are exactly the expected ones, its books
+// balance, and it was polite. It returns an audit of the crawl.
 func (m *team) judge(web *site) audited {
 	m.t.Helper()
 	written := m.export()
@@ -294,10 +297,10 @@ func (m *team) judge(web *site) audited {
 	return audit
 }
 
-// fetchedOnce returns the records of URLs that were asked for no more often than
-// the records say; how many requests there were beyond what they say, whose
-// outcome a death took; and how many answers with Retry-After were among those
-// to URLs that were.
+// fetchedOnce compares the requests for each URL with the attempts in its record. once
+// has the records of URLs without further requests. again is the number of further
+// requests, whose outcome was lost with a killed worker. unheard is the number of answers
+// with Retry-After for the URLs of these requests.
 func fetchedOnce(web *site, lines []line) (once []line, again, unheard int) {
 	requests, retryAfters := make(map[string]int), make(map[string]int)
 	for _, r := range web.pages() {

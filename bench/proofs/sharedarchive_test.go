@@ -13,9 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestSharedArchive: two workers of one crawl keep all answers, each in files of
-// its own. Of the records that export merges each says where exactly one answer
-// is, in the files of whichever worker, as it was served.
+// TestSharedArchive runs two workers of one crawl that keep all answers, each in its own
+// files. Each record that export writes names the place of exactly one answer, in the
+// files of one of the workers and as it was served.
 func TestSharedArchive(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -56,8 +56,9 @@ func TestSharedArchive(t *testing.T) {
 	figure(t, "answers", "%d records point to theirs", pointed)
 }
 
-// withheld answers the first requests, by which the other hosts are found, and
-// then none before n more wait. Workers that make fewer at once are several then.
+// withheld returns a handler that answers the first requests at once, so that a crawl
+// finds the other hosts. It answers the later ones only when n of them have come. If a
+// worker makes fewer than n requests at once, at least two workers must crawl then.
 func withheld(first, n int64, answer http.Handler) http.Handler {
 	var requests atomic.Int64
 	enough := make(chan struct{})
@@ -73,8 +74,9 @@ func withheld(first, n int64, answer http.Handler) http.Handler {
 	})
 }
 
-// keptAnswers returns the answers in the WARC files of the workers in a dir, by
-// where a record says that they are. Each worker must have kept some.
+// keptAnswers returns the answers in the WARC files of the workers below dir, by their
+// places. Two workers may have answers at the same place of their files. Each worker must
+// have some files.
 func keptAnswers(t *testing.T, dir string) map[place][]warcRecord {
 	t.Helper()
 	workers, err := filepath.Glob(filepath.Join(dir, "*"))

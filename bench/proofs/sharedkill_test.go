@@ -9,27 +9,27 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// drawPoints returns where workers kill themselves: at each point once at least,
-// the first at those on both sides of a completion.
+// drawPoints returns the crash points at which workers kill themselves, each at least
+// once. The first two are before and after a completion.
 func drawPoints(rng *rand.Rand) []kill {
-	most := sized(20, 200) // completions of a worker before it dies
+	most := sized(20, 200) // the maximum number of completions of a worker before it dies
 	var points []kill
 	for range sized(1, 4) {
 		points = append(points,
-			kill{point: "recorded", times: 1 + rng.IntN(most)},  // the record is on disk, nothing is completed
-			kill{point: "completed", times: 1 + rng.IntN(most)}, // it is, and the worker was not told
-			kill{point: "offered", times: 1 + rng.IntN(most)},   // links are queued, the page has no record
-			kill{point: "append", times: 1 + rng.IntN(most)},    // half of the records written
-			kill{point: "leased", times: 1 + rng.IntN(5)},       // hosts are lent, the worker was not told
+			kill{point: "recorded", times: 1 + rng.IntN(most)},  // the record is on disk, and the page not completed
+			kill{point: "completed", times: 1 + rng.IntN(most)}, // the page is completed, and the worker does not know
+			kill{point: "offered", times: 1 + rng.IntN(most)},   // the links are queued, and the page has no record
+			kill{point: "append", times: 1 + rng.IntN(most)},    // half of the records are written
+			kill{point: "leased", times: 1 + rng.IntN(5)},       // hosts are leased, and the worker does not know
 		)
 	}
 	return points
 }
 
-// TestSharedKilled: workers of one crawl are killed every two seconds, and at
-// both sides of a completion, and replaced. The records of all of them, merged,
-// are exactly those of a crawl that was not killed; no host was asked too early;
-// and nothing that a worker was told is queued was forgotten.
+// TestSharedKilled kills and replaces workers of one crawl every two seconds, and at
+// crash points before and after a completion. The merged records are exactly those of a
+// crawl that was not killed. No host is requested too early, and no URL is lost after a
+// worker was told that it is added.
 func TestSharedKilled(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// reached returns a channel that is closed when a web has got n more requests.
+// reached returns a channel that is closed after n more requests to a web.
 func reached(web *site, n int) <-chan struct{} {
 	there := make(chan struct{})
 	web.ringAfter(n, func() { close(there) })
 	return there
 }
 
-// await returns when a channel is closed, or ctx ends.
+// await waits until a channel is closed. It returns the cause of ctx if ctx ends before.
 func await(ctx context.Context, there <-chan struct{}) error {
 	select {
 	case <-there:
@@ -29,9 +29,9 @@ func await(ctx context.Context, there <-chan struct{}) error {
 	}
 }
 
-// powerCut kills a server and takes from its log at least half of what it wrote
-// within a time before, at a random byte: what a power failure leaves of a log
-// that is synced every second. It returns how many bytes went.
+// powerCut kills a server and cuts its log at a random byte, as a power failure does with
+// a log that is synced every second. It removes at least half of the bytes that the
+// server wrote in the time within before the kill, and returns their number.
 func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration) (cut int64, err error) {
 	before, err := server.AOFSize()
 	if err != nil {
@@ -50,8 +50,8 @@ func powerCut(server *servers.RedisServer, rng *rand.Rand, within time.Duration)
 	return cut, server.CutAOF(func(size int64) int64 { return size - cut })
 }
 
-// judgeLoss is judge for a crawl whose servers forgot something: what a worker
-// was told may have been forgotten, and found again by another.
+// judgeLoss is judge for a crawl whose servers lost data. The audit may name lost URLs: a
+// URL may be lost after a worker was told that it is added, and be found again later.
 func (m *team) judgeLoss(web *site) {
 	m.t.Helper()
 	audit := m.judge(web)
@@ -65,9 +65,9 @@ func (m *team) judgeLoss(web *site) {
 	}
 }
 
-// TestSharedServerLoss: the one Redis of a crawl is killed in the middle, with the
-// end of its log gone. The crawl goes on by itself from what is left, and its
-// records are exactly the expected ones; no host is asked too early.
+// TestSharedServerLoss kills the Redis server of a crawl and removes the end of its log.
+// The crawl continues by itself with the remaining data. Its records are exactly the
+// expected ones, and no host is requested too early.
 func TestSharedServerLoss(t *testing.T) {
 	t.Parallel()
 	seed := newSeed(t)
@@ -99,14 +99,14 @@ func TestSharedServerLoss(t *testing.T) {
 	m.judgeLoss(web)
 }
 
-// TestSharedClusterLoss: each node of a cluster is killed in turn, with the end of
-// its log gone, and started again. Pages of other nodes were not completed before
-// what they linked to there was safe: the records are exactly the expected ones.
+// TestSharedClusterLoss kills each node of a cluster in turn, removes the end of its log,
+// and restarts it. The records are exactly the expected ones, because a page on another
+// node is completed only after its links to this node are safe.
 func TestSharedClusterLoss(t *testing.T) {
 	seed := newClusterSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var cuts []int64
-	befallCluster(t, seed, rng, 0, func(cluster *servers.Cluster, node *servers.RedisServer) error {
+	crawlOnFailingCluster(t, seed, rng, 0, func(cluster *servers.Cluster, node *servers.RedisServer) error {
 		cut, err := powerCut(node, rng, time.Second)
 		if err != nil {
 			return err
@@ -117,12 +117,12 @@ func TestSharedClusterLoss(t *testing.T) {
 	figure(t, "cut", "%d bytes of the nodes' logs", cuts)
 }
 
-// TestSharedFailover: primaries of a cluster die, and their replicas take over,
-// under a crawl whose pages wait for one replica: the records are exactly the
-// expected ones.
+// TestSharedFailover kills primaries of a cluster, so that their replicas take over. Each
+// completion of the crawl waits for one replica. The records are exactly the expected
+// ones.
 func TestSharedFailover(t *testing.T) {
 	seed := newClusterSeed(t)
-	befallCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
+	crawlOnFailingCluster(t, seed, rand.New(rand.NewPCG(seed, 8)), 1, func(cluster *servers.Cluster, primary *servers.RedisServer) error {
 		return failOver(t.Context(), cluster, primary)
 	})
 }
@@ -137,10 +137,10 @@ func newClusterSeed(t *testing.T) uint64 {
 	return newSeed(t)
 }
 
-// befallCluster has three workers crawl on a cluster, whose primaries have so many
-// replicas each that every page waits for all of them, and judges what they leave.
-// Meanwhile happens befalls one primary after the other.
-func befallCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, happens func(*servers.Cluster, *servers.RedisServer) error) {
+// crawlOnFailingCluster runs a crawl of three workers on a cluster and judges it. replicas
+// is the number of replicas of each primary, for all of which each completion waits.
+// During the crawl it calls fail for one primary after the other.
+func crawlOnFailingCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, fail func(*servers.Cluster, *servers.RedisServer) error) {
 	t.Helper()
 	cluster := servers.RedisCluster(t, servers.ClusterOptions{Replicas: replicas, Node: servers.RedisOptions{AppendOnly: true}})
 	web := hardWeb(t, seed)
@@ -150,7 +150,7 @@ func befallCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, happ
 			if err := await(t.Context(), reached(web, sized(200, 4000))); err != nil {
 				return err
 			}
-			if err := happens(cluster, primary); err != nil {
+			if err := fail(cluster, primary); err != nil {
 				return err
 			}
 		}
@@ -162,8 +162,8 @@ func befallCluster(t *testing.T, seed uint64, rng *rand.Rand, replicas int, happ
 	m.judgeLoss(web)
 }
 
-// failOver kills a primary, has its replica take over by itself, and starts the
-// old primary again, as a replica.
+// failOver kills a primary, waits until its replica has taken over, and restarts the old
+// primary, which then is a replica.
 func failOver(ctx context.Context, cluster *servers.Cluster, primary *servers.RedisServer) error {
 	replica, err := cluster.ReplicaOf(ctx, primary)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// hub is a web of one page, which links to one page on each of many hosts.
+// hub is a web with one page that links to one page on each of many hosts.
 type hub struct {
 	addr   string
-	leaves []string // URLs of the pages it links to
+	leaves []string // URLs of the pages that it links to
 
-	asked  chan struct{} // closed: the hub's page is asked for
-	answer chan struct{} // closed: that is answered
+	asked  chan struct{} // closed when the hub's page is requested
+	answer chan struct{} // closed by the test; then the hub's page is answered
 }
 
 const hubURL = "http://hub.test/"
@@ -49,7 +49,7 @@ func serveHub(t *testing.T, leaves int) *hub {
 			_, _ = io.WriteString(w, page.String())
 		}
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // who does not wait any more is nothing to report
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients may break off requests
 	server.Start()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -59,8 +59,9 @@ func serveHub(t *testing.T, leaves int) *hub {
 	return h
 }
 
-// withoutReplica stops the replica of a primary that has nothing of the hub's nor
-// of the crawl as a whole, once it has all that its primary has. It returns both.
+// withoutReplica chooses a primary that has no keys of the hub's host and none of the
+// crawl as a whole. It waits for the primary's replica, kills the replica, and returns
+// both.
 func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, replica *servers.RedisServer, err error) {
 	for _, node := range cluster.Nodes[:3] {
 		hub, err := node.Client().Keys(ctx, "*hub.test*").Result()
@@ -81,20 +82,21 @@ func withoutReplica(ctx context.Context, cluster *servers.Cluster) (primary, rep
 	if replica, err = cluster.ReplicaOf(ctx, primary); err != nil {
 		return nil, nil, err
 	}
-	// WAIT is about what its own connection wrote: with a key of this node's slots.
+	// WAIT waits only for writes of its own connection. This one has written nothing, so WAIT
+	// returns as soon as the replica is connected.
 	if err := primary.Client().Do(ctx, "wait", 1, 10_000).Err(); err != nil {
 		return nil, nil, err
 	}
 	return primary, replica, errors.Join(replica.FlushAOF(ctx), replica.Kill())
 }
 
-// TestSharedFailoverNames: a page is done whose links one primary took, before
-// that dies and a replica takes over that does not have them. What the audit
-// names as lost is as much as has no record in the end; with --redis-wait 1 the
-// page is not done before, and nothing is missing.
+// TestSharedFailoverNames kills a primary that has got links of a page, and lets a replica
+// without these links take over. With --redis-wait 0 the page is done before that, and
+// the audit names as many lost URLs as have no record at the end. With --redis-wait 1 the
+// page is not done before the replica has the links, and no record is missing.
 func TestSharedFailoverNames(t *testing.T) {
 	t.Parallel()
-	for wait := range sized(1, 2) { // what waits takes its time
+	for wait := range sized(1, 2) { // --redis-wait 1 takes longer
 		t.Run(fmt.Sprintf("redis-wait=%d", wait), func(t *testing.T) {
 			t.Parallel()
 			proveFailoverNames(t, wait)
@@ -123,13 +125,13 @@ func proveFailoverNames(t *testing.T, wait int) {
 		}
 		return err
 	}
-	if wait > 0 { // the page is not done before
+	if wait > 0 { // the page is not done before the failover
 		alone := m.trouble
 		m.trouble = func() error {
 			if err := alone(); err != nil {
 				return err
 			}
-			time.Sleep(3 * time.Second) // without waiting for a replica it would be
+			time.Sleep(3 * time.Second) // long enough for the page to be done with --redis-wait 0
 			return failOver()
 		}
 	}

@@ -9,11 +9,10 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestSharedSpeed measures how many of the pages that one crawler with the
-// embedded store fetches two workers on one Redis fetch in the same time on this
-// machine, which Redis and the web's server share with them. The better of three
-// runs of each counts, by turns: what else the machine does makes single ones
-// slower. It judges nothing: a rate is no promise.
+// TestSharedSpeed compares the rate of two workers on one Redis server with that of one
+// crawler with the embedded store. Redis and the web's server run on the same machine.
+// The runs take turns, and the best of three counts, because other load of the machine
+// makes single runs slower. The test checks no limit, because a rate is not a promise.
 func TestSharedSpeed(t *testing.T) {
 	if !*proof {
 		t.Skip("a rate, measured with -proof only")
@@ -30,8 +29,8 @@ func TestSharedSpeed(t *testing.T) {
 	figure(t, "ratio", "%.2f", shared/embedded)
 }
 
-// TestSharedOnce: workers find the same pages of a web without delays or hardships
-// at the same time. No worker dies, so each page is asked for once.
+// TestSharedOnce runs workers on a web without delays or hardships, so that they find the
+// same pages at the same time. No worker dies, so each page is requested only once.
 func TestSharedOnce(t *testing.T) {
 	seed := newSeed(t)
 	for i := range sized(2, 8) {
@@ -44,7 +43,7 @@ func TestSharedOnce(t *testing.T) {
 	}
 }
 
-// checkOnce wants no page of a web asked for twice.
+// checkOnce checks that no page of a web was requested twice.
 func checkOnce(t *testing.T, web *site) {
 	t.Helper()
 	asked := make(map[string]int)
@@ -75,8 +74,7 @@ func sharedRate(t *testing.T, cfg testweb.Config) float64 {
 	return pageRate(web)
 }
 
-// pageRate returns how many pages a second a web was asked for, from the first to
-// the last of them.
+// pageRate returns the requests for pages a second, from the first to the last one.
 func pageRate(web *site) float64 {
 	log := web.pages()
 	return float64(len(log)-1) / (log[len(log)-1].Start - log[0].Start).Seconds()

@@ -20,9 +20,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/resolve/resolvetest"
 )
 
-// TestNamesShort: while its name server is slow or refuses to answer a crawl of
-// many hosts says that this limits it. When that is over it goes on, and every
-// page is fetched.
+// TestNamesShort crawls many hosts while the name server is slow, or refuses to answer,
+// for some time. The crawl continues after that and fetches every page. Its report names
+// the limit.
 func TestNamesShort(t *testing.T) {
 	t.Parallel()
 	slow, lasts := sized(time.Second, 3*time.Second), sized(3*time.Second, 30*time.Second)
@@ -64,8 +64,8 @@ func TestNamesShort(t *testing.T) {
 	}
 }
 
-// TestLateNames: a name server that takes 100 ms for each answer delays each host
-// once, and not the others.
+// TestLateNames crawls many hosts with a name server that takes 100 ms for each answer. A
+// look-up delays only its own host, and only once.
 func TestLateNames(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(400, 10_000))
@@ -81,8 +81,8 @@ func TestLateNames(t *testing.T) {
 	figure(t, "late_names", "%d hosts in %v, %.0f/s", len(lines), took.Round(100*time.Millisecond), float64(len(lines))/took.Seconds())
 }
 
-// TestDescriptorsShort: a crawl that may open few files asks as many hosts at once
-// as that allows, says that this limits it, and fetches every page.
+// TestDescriptorsShort checks a crawl that may open only few files: it fetches every page,
+// and its report names the limit.
 func TestDescriptorsShort(t *testing.T) {
 	t.Parallel()
 	web := serveNamed(t, sized(600, 10_000))
@@ -96,8 +96,8 @@ func TestDescriptorsShort(t *testing.T) {
 	figure(t, "descriptors", "160; they limited %.0f %% of the run", 100*share)
 }
 
-// judge checks that c fetched every page, and returns for which share of its run
-// it was limited by limited.
+// judge checks that c fetched every page, and that its report names limited as a limit. It
+// returns the share of the run for which this was the limit.
 func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float64) {
 	t.Helper()
 	lines := parse(t, records(t, c.dir))
@@ -125,14 +125,14 @@ func (n *named) judge(t *testing.T, c *crawl, limited report.Kind) (share float6
 	return share
 }
 
-// named is a web of hosts with one page each, which are found by their names.
-// The page of a host links to those of two more.
+// named is a web of hosts with one page each. A name server of its own resolves their
+// names. The page of a host links to the pages of two other hosts.
 type named struct {
 	hosts    int
 	port     string
 	names    *resolvetest.Server
-	early    chan struct{} // closed when a quarter of the hosts were asked for a page
-	late     time.Duration // of each answer
+	early    chan struct{} // closed after requests for a quarter of the pages
+	late     time.Duration // the latency of each answer
 	requests atomic.Int64
 }
 

@@ -17,21 +17,22 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// site is a test web on a loopback port of this process, which outlives the
-// crawlers that are killed.
+// site is a test web on a loopback port of this process. It keeps serving when a crawler
+// is killed.
 type site struct {
 	*testweb.Web
 	addr string
 
-	stalled atomic.Int64 // the longest that this process did not get to run, in ns
+	stalled atomic.Int64 // the longest time for which this process did not run, in ns
 
 	mu       sync.Mutex
-	requests int
-	alarmAt  int
+	requests int // so far
+	alarmAt  int // the number of the request that calls alarm
 	alarm    func()
 }
 
-// serveSite serves a web; around, unless nil, stands before its answers.
+// serveSite serves a web until the end of the test. around is optional and may wrap the
+// web's handler.
 func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.Handler) *site {
 	t.Helper()
 	cfg.KeepLog = true
@@ -48,7 +49,7 @@ func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.
 		s.count()
 		answer.ServeHTTP(w, r)
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed crawler is nothing to report
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // killed crawlers break connections
 	server.Config.ReadHeaderTimeout = time.Minute
 	server.Start()
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -66,7 +67,8 @@ func serveSite(t *testing.T, cfg testweb.Config, around func(http.Handler) http.
 	return s
 }
 
-// watch notes how late this process is when it has something to do.
+// watch measures how much too long short sleeps of this process take. It keeps the
+// longest excess in s.stalled.
 func (s *site) watch(stop <-chan struct{}) {
 	const pause = 2 * time.Millisecond
 	for {
@@ -82,6 +84,7 @@ func (s *site) watch(stop <-chan struct{}) {
 	}
 }
 
+// count counts a request, and calls the alarm if it is due.
 func (s *site) count() {
 	s.mu.Lock()
 	s.requests++
@@ -95,21 +98,21 @@ func (s *site) count() {
 	}
 }
 
-// ringAfter calls alarm when n more requests have come, before the last of them
-// is answered. It forgets an earlier alarm.
+// ringAfter makes the site call alarm after n more requests, before the last of them is
+// answered. It replaces an earlier alarm.
 func (s *site) ringAfter(n int, alarm func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alarmAt, s.alarm = s.requests+n, alarm
 }
 
-// asked is a request of the log by the URL that it was for.
+// asked is a request of the log with its URL.
 type asked struct {
 	testweb.Request
 	url string
 }
 
-// pages returns the requests for pages so far; robots.txt is none.
+// pages returns the requests so far, except those for robots.txt.
 func (s *site) pages() []asked {
 	var all []asked
 	for _, r := range s.Log() {
@@ -120,12 +123,12 @@ func (s *site) pages() []asked {
 	return slices.Clip(all)
 }
 
-// flags are what tells a crawler of this process's web from one of the real web.
+// flags returns the flags that every crawl of this web needs.
 func (s *site) flags() []string {
 	return []string{"--scope", "any", "--connect-to", "*=" + s.addr}
 }
 
-// counts lists numbers by name.
+// counts formats numbers with their names, in the order of the names.
 func counts(byName map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(byName)) {

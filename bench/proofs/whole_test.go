@@ -11,14 +11,14 @@ import (
 	"github.com/bloomfrontier/crawler/bench/testweb"
 )
 
-// TestWholeWeb: a crawl of a web with every hardship records what a correct
-// crawl finds, refuses as many links for the same reasons, is polite to every
-// host, and dials nothing that it must not.
+// TestWholeWeb checks a crawl of a web with every hardship: it has the expected records,
+// refuses as many links as a correct crawl for each reason, is polite to every host, and
+// connects to no forbidden address.
 func TestWholeWeb(t *testing.T) {
 	t.Parallel()
-	// In a small run nothing that is waited for by design: robots.txt that
-	// cannot be had is tried for 70 s, a body that drips for 10 s, and retries
-	// of a page go on for 20 s.
+	// A small run has no hardships that make a crawl wait: it tries an unreachable
+	// robots.txt for 70 s, a body that comes a byte at a time for 10 s, and a page with
+	// retries for 20 s.
 	waits := sized(testweb.Dead|testweb.FailingRobots|testweb.Endless|testweb.ServerErrors|testweb.Throttling|testweb.Resets, testweb.None)
 	canaries, err := testweb.ListenCanaries()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestWholeWeb(t *testing.T) {
 	}, nil)
 	names := web.serveNames(t, canaries.Harmless)
 	flags := append(hardFlags(web), "--sitemaps", "--dns", names, "--allow-net", "127.8.0.1/32")
-	for i, flag := range flags { // addresses and names of the web's own are for the name server and the guard
+	for i, flag := range flags { // --connect-to must not cover the addresses hardship, which tests the address guard
 		if flag == "*="+web.addr {
 			flags[i] = "*.test=" + web.addr
 		}
@@ -57,7 +57,7 @@ func TestWholeWeb(t *testing.T) {
 		report.Records, report.Expected, report.Optional, report.Missing, report.Unexpected, report.Duplicates)
 	figure(t, "outcomes", "%s", counts(report.Outcomes))
 	lines, stats := parse(t, written), c.stats()
-	checkOutcomes(t, stats, lines) // sitemaps that robots.txt names are found on no page
+	checkOutcomes(t, stats, lines) // not checkBooks, because sitemaps in robots.txt are no links of a page
 	refused, byReason := make(map[string]uint64), make(map[string]int)
 	for reason, n := range stats.Refused {
 		refused[string(reason)], byReason[string(reason)] = n, int(n)
@@ -76,8 +76,8 @@ func TestWholeWeb(t *testing.T) {
 	}
 }
 
-// serveNames serves the names of a web, and the web at one more place; it
-// returns where the name server is.
+// serveNames serves the names of a web and returns the address of the name server. It also
+// serves the web on a second listener.
 func (s *site) serveNames(t *testing.T, more net.Listener) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,9 +1,9 @@
-// Package realhtml finds web pages that people wrote, for tests and
-// measurements that made-up pages would flatter: the HTML documentation that
-// Debian packages install.
+// Package realhtml finds web pages that people wrote: the HTML documentation that
+// Debian packages install. It is for tests and measurements whose results would be
+// too good with generated pages.
 //
-// It finds them and lays them out as one site. It does not install them
-// (make deps does) and does not serve them (package site).
+// It finds the pages and lays them out as one site. It does not install them (make
+// deps does) and does not serve them (package site does).
 package realhtml
 
 import (
@@ -15,16 +15,15 @@ import (
 	"strings"
 )
 
-// Tree is an installed documentation.
+// A Tree is a folder with the HTML documentation of a Debian package.
 type Tree struct {
-	Name string // "git": how LayOut calls its folder
-	Dir  string // where the package puts it
-	Deb  string // the package
+	Name string // a short name, such as "git", for the folders that LayOut makes
+	Dir  string // the folder in which the package installs it
+	Deb  string // the name of the package
 }
 
-// Trees are the documentations that this package knows. Both are sites of
-// relative links only, so that a copy is a site of its own, and begin with
-// index.html.
+// Trees returns the trees that this package knows. All their links are relative, so
+// that a copy of a tree links only to itself. The first page of each is index.html.
 func Trees() []Tree {
 	return []Tree{
 		{"git", "/usr/share/doc/git-doc", "git-doc"},        // 242 pages, 38 KB on average
@@ -35,8 +34,8 @@ func Trees() []Tree {
 // ErrMissing reports documentation that is not installed.
 var ErrMissing = errors.New("realhtml: documentation is not installed")
 
-// Installed returns the Trees. An error that wraps ErrMissing names every
-// package that has to be installed first.
+// Installed returns all Trees. If some are not installed, it returns an error that
+// wraps ErrMissing and names every missing package.
 func Installed() ([]Tree, error) {
 	return installed(Trees())
 }
@@ -56,10 +55,11 @@ func installed(trees []Tree) ([]Tree, error) {
 	return trees, nil
 }
 
-// LayOut makes dir the root of one site that holds every tree of trees copies
-// times and an index.html that links to each: one documentation alone is
-// fetched too fast to be measured. The copies are symbolic links, so that they
-// cost no disk, nor memory in package site. dir must not exist or be empty.
+// LayOut makes dir the root of one site. The site contains each tree as often as
+// copies says, and an index.html that links to each copy. Several copies are needed,
+// because a crawl of a single one is too short to be measured. They are symbolic
+// links, so that they take no disk space, and no memory in package site. dir must be
+// empty, or not exist.
 func LayOut(dir string, trees []Tree, copies int) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

@@ -16,12 +16,12 @@ type Cell struct {
 // Words returns a cell that has no value.
 func Words(text string) Cell { return Cell{Text: text} }
 
-// Number returns a cell with value, printed in digits significant digits.
+// Number returns a cell with value, printed with the given number of significant digits.
 func Number(value float64, digits int) Cell {
 	return Cell{fmt.Sprintf("%.*g", digits, value), finite(value)}
 }
 
-// Fixed returns a cell with value, printed with so many decimals.
+// Fixed returns a cell with value, printed with up to so many decimals.
 func Fixed(value float64, decimals int) Cell {
 	return Cell{humanize.CommafWithDigits(roundTo(value, decimals), decimals), finite(value)}
 }

@@ -32,7 +32,7 @@ func ThisMachine() Machine {
 		m.Kernel = strings.TrimSpace(string(kernel))
 	}
 	if kilobytes, isKB := strings.CutSuffix(field("/proc/meminfo", "MemTotal"), " kB"); isKB {
-		n, _ := strconv.ParseUint(kilobytes, 10, 64) // 0 where it is no number
+		n, _ := strconv.ParseUint(kilobytes, 10, 64) // 0 if it is no number
 		m.Memory = n << 10
 	}
 	return m
@@ -49,8 +49,8 @@ func (m Machine) String() string {
 	return strings.Join(append(parts, strings.TrimSpace(m.OS+" "+m.Kernel)+" "+m.Arch), ", ")
 }
 
-// field returns the first value of that name in a file of lines "name : value",
-// empty if there is none.
+// field returns the value of the first line with that name in a file of lines
+// "name : value", or "" if there is none.
 func field(file, name string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -65,8 +65,8 @@ func field(file, name string) string {
 	return ""
 }
 
-// Commit returns the commit that this program was built from, with "-dirty" when
-// the tree had other changes; empty if the build does not say.
+// Commit returns the commit that this program was built from, with "-dirty" if the tree had
+// uncommitted changes. It is empty if the program does not contain its commit.
 func Commit() string {
 	build, _ := debug.ReadBuildInfo()
 	if build == nil {

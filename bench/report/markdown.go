@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Markdown returns the report as a page, which a terminal shows as well. Plots
-// are files beside it, if they were written.
+// Markdown returns the report in Markdown, for a file or a terminal. If plots is true, it
+// refers to the files of the plots that Write creates.
 func (r *Report) Markdown(plots bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmark results\n\n```\n%s\n```\n\n", r.Command)
@@ -22,7 +22,7 @@ func (r *Report) Markdown(plots bool) string {
 	return b.String()
 }
 
-// facts say where the figures come from, a line each.
+// facts returns the origin of the figures, such as version and machine, one fact per line.
 func (r *Report) facts() []string {
 	version := r.Version
 	if r.Commit != "" {
@@ -77,7 +77,7 @@ func (s *Section) markdown(b *strings.Builder, plots bool) {
 	}
 }
 
-// markdown writes the table in columns, those of numbers set right.
+// markdown writes the table with aligned columns. Columns of numbers are right-aligned.
 func (t *Table) markdown(b *strings.Builder) {
 	lines := make([][]string, len(t.Rows)+2)
 	for column, name := range t.Columns {
@@ -109,7 +109,8 @@ func (t *Table) markdown(b *strings.Builder) {
 	}
 }
 
-// fold breaks text into lines of at most width letters, where a word is not longer.
+// fold breaks text into lines of at most width characters. A longer word has a line of its
+// own.
 func fold(text string, width int) string {
 	var b strings.Builder
 	column := 0

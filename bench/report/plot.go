@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Plot is a plot over two logarithmic axes, or one.
+// Plot is a plot with a logarithmic X axis, and a logarithmic or linear Y axis.
 type Plot struct {
 	Title   string  `json:"title"`
 	X       string  `json:"x"`
@@ -13,7 +13,7 @@ type Plot struct {
 	LinearY bool    `json:"linear_y,omitempty"`
 	Lines   []*Line `json:"lines"`
 
-	XRange [2]float64 `json:"x_range,omitzero"` // zero means as the points need it
+	XRange [2]float64 `json:"x_range,omitzero"` // zero means that the points determine it
 	YRange [2]float64 `json:"y_range,omitzero"`
 	XTicks []float64  `json:"x_ticks,omitempty"` // nil means powers of ten
 }
@@ -34,7 +34,7 @@ const (
 	Dashed Style = "dashed"
 	Dotted Style = "dotted"
 	Marks  Style = "marks" // points with their intervals, not joined
-	Level  Style = "level" // from the first point to the last, with its name on it
+	Level  Style = "level" // a horizontal line from the first point to the last, with its name on it
 )
 
 // Point is a value, with its 95 % interval unless Low and High are 0.
@@ -45,7 +45,7 @@ type Point struct {
 	High float64 `json:"high,omitempty"`
 }
 
-// Line returns the line of that name, which is added without points.
+// Line returns the line with that name. It adds an empty one if there is none.
 func (p *Plot) Line(name string, style Style) *Line {
 	if i := slices.IndexFunc(p.Lines, func(l *Line) bool { return l.Name == name }); i >= 0 {
 		return p.Lines[i]
@@ -62,7 +62,7 @@ func (l *Line) Add(at Point) {
 	}
 }
 
-// interval returns the 95 % interval of the point's Y.
+// interval returns the 95 % interval of the point, or Y twice if it has none.
 func (at Point) interval() (low, high float64) { return cmp.Or(at.Low, at.Y), cmp.Or(at.High, at.Y) }
 
 // drawable reports whether the plot has any points.

@@ -16,8 +16,8 @@ const (
 	legendRow                                        = 15
 )
 
-// SVG draws plots side by side. Lines differ by dashes and by lightness, so that
-// they can be told apart in grey print.
+// SVG draws plots side by side. Lines differ in dashes and lightness, so that they differ in
+// a print without colours too.
 func SVG(plots ...*Plot) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-family="sans-serif" font-size="11">`+"\n",
@@ -100,8 +100,8 @@ func (d *drawing) draw() {
 	d.levels(levels)
 }
 
-// levels draws horizontal lines with their names and values on them, those of
-// neighbours at the left and at the right by turns.
+// levels draws horizontal lines with their names and values on them. The texts are
+// alternately at the left and at the right, so that those of neighbours do not overlap.
 func (d *drawing) levels(lines []*Line) {
 	slices.SortFunc(lines, func(a, b *Line) int { return cmp.Compare(a.Points[0].Y, b.Points[0].Y) })
 	for i, l := range lines {
@@ -116,10 +116,10 @@ func (d *drawing) levels(lines []*Line) {
 	}
 }
 
-// marks draws points with their intervals. Those of several lines differ in
-// shape, and stand beside each other.
+// marks draws the points of a line with their intervals. The number of the line determines
+// the shape, and a shift to the right, so that the marks of several lines do not overlap.
 func (d *drawing) marks(l *Line, shade, number int, row float64) {
-	shapes := []string{ // in a square of 8 around 0
+	shapes := []string{ // within a square of 8×8 pixels around 0
 		`<circle r="4" fill="%s"/>`, `<circle r="3.4" fill="none" stroke="%s" stroke-width="1.4"/>`, `<path d="M0-4.5 4.2 3.5-4.2 3.5z" fill="%s"/>`,
 		`<path d="M-3.5-3.5h7v7h-7z" fill="%s"/>`, `<path d="M-4-4 4 4M-4 4 4-4" stroke="%s" stroke-width="1.6"/>`,
 	}
@@ -138,7 +138,7 @@ func (d *drawing) marks(l *Line, shade, number int, row float64) {
 
 func (d *drawing) line(x1, y1, x2, y2 float64, shade int) { d.curve(shade, "", 1, x1, y1, x2, y2) }
 
-// curve draws a line through points, x and y by turns.
+// curve draws a line through points, which are given as x and y alternately.
 func (d *drawing) curve(shade int, dashes string, width float64, points ...float64) {
 	fmt.Fprintf(d.out, `<polyline fill="none" stroke="%s" stroke-dasharray="%s" stroke-width="%g" points="`, grey(shade), cmp.Or(dashes, "none"), width)
 	for _, at := range points {
@@ -155,15 +155,16 @@ func grey(shade int) string { return fmt.Sprintf("#%02[1]x%02[1]x%02[1]x", shade
 
 // axis maps values to pixels.
 type axis struct {
-	from, to    float64 // pixels
-	least, most float64 // the values there
+	from, to    float64 // pixels of its ends
+	least, most float64 // values at its ends
 	linear      bool
 	ticks       []float64
-	every       int // tick that has a label
+	every       int // every so many ticks, one has a label
 }
 
-// newAxis returns an axis that has all values on it, or exactly a range. A
-// logarithmic one begins and ends with powers of ten, and marks those.
+// newAxis returns an axis that contains all values, or the range exactly if that is not
+// zero. A logarithmic axis without a range begins and ends with powers of ten. Its ticks are
+// the powers of ten, unless others are given.
 func newAxis(exactly [2]float64, values []float64, linear bool, from, to float64, ticks []float64) axis {
 	a := axis{from: from, to: to, least: math.Inf(1), linear: linear, ticks: ticks, every: 1}
 	for _, value := range values {

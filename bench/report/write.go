@@ -15,8 +15,8 @@ const (
 	MarkdownFile = "RESULTS.md"
 )
 
-// Write puts report.json, RESULTS.md and an SVG for each plot into dir, which it
-// makes if needed. Each file is written as a whole or not at all.
+// Write writes report.json, RESULTS.md and an SVG file for each plot to dir, which it makes
+// if needed. Each file is written as a whole or not at all.
 func (r *Report) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -39,10 +39,10 @@ func (r *Report) Write(dir string) error {
 	return errors.Join(errs...)
 }
 
-// plotFile names the SVG of a section's i-th plot.
+// plotFile returns the name of the SVG file of plot i of a section.
 func (s *Section) plotFile(i int) string { return s.Name + "-" + strconv.Itoa(i+1) + ".svg" }
 
-// Read returns the report that Write put into dir.
+// Read returns the report that Write wrote to dir.
 func Read(dir string) (*Report, error) {
 	name := filepath.Join(dir, JSONFile)
 	text, err := os.ReadFile(name)

@@ -13,9 +13,9 @@ import (
 // AOFDir returns the folder of the server's append-only files.
 func (r *RedisServer) AOFDir() string { return filepath.Join(r.data, "appendonlydir") }
 
-// FlushAOF returns when all that the server answered so far is in its append-only
-// file, though perhaps not yet on the disk. Redis keeps it back, for up to 2 s,
-// while it syncs what came before; Kill loses what is kept back.
+// FlushAOF returns when the server has written all acknowledged commands to its
+// append-only file, though perhaps not yet to the disk. Redis buffers new commands
+// for up to 2 s while it syncs earlier ones; Kill loses the buffer.
 func (r *RedisServer) FlushAOF(ctx context.Context) error {
 	for {
 		held, err := r.Info("persistence", "aof_buffer_length")
@@ -30,8 +30,8 @@ func (r *RedisServer) FlushAOF(ctx context.Context) error {
 	}
 }
 
-// AOFSize returns the bytes of all append-only files together, of a running
-// server after FlushAOF.
+// AOFSize returns the total size of all append-only files in bytes. If the server
+// runs, it calls FlushAOF first.
 func (r *RedisServer) AOFSize() (int64, error) {
 	if r.Pid() != 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -54,9 +54,9 @@ func (r *RedisServer) AOFSize() (int64, error) {
 	return total, err
 }
 
-// CutAOF makes the newest append-only file as long as the answer of keep, which
-// gets the size it has: what a power failure leaves of a log that is synced
-// every second. The server must be down.
+// CutAOF truncates the newest append-only file to the length that keep returns
+// for its size. So it simulates a power failure, which can take the end of a log
+// that is synced only every second. The server must be down.
 func (r *RedisServer) CutAOF(keep func(size int64) int64) error {
 	if pid := r.Pid(); pid != 0 {
 		return fmt.Errorf("cut the append-only file of a server that runs as process %d", pid)
@@ -76,8 +76,8 @@ func (r *RedisServer) CutAOF(keep func(size int64) int64) error {
 	return os.Truncate(path, length)
 }
 
-// newestAOF returns the path of the file that the server appends to: the last
-// of type i (incremental) in the manifest, whose lines are
+// newestAOF returns the path of the file that the server appends to. It is the
+// last file of type i (incremental) in the manifest, whose lines have the form
 // "file NAME seq NUMBER type LETTER".
 func (r *RedisServer) newestAOF() (string, error) {
 	manifests, err := filepath.Glob(filepath.Join(r.AOFDir(), "*.manifest"))

@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// writeCertificates makes an authority and a certificate that it gives to this
-// machine, and writes them as PEM files. The authority's own key is forgotten.
+// writeCertificates makes a certificate authority, and a certificate of it for
+// this machine, and writes both as PEM files. It does not keep the authority's
+// private key.
 func writeCertificates(caPath, certPath, keyPath string) error {
 	now := time.Now()
 	ca := &x509.Certificate{

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// slots is how many hash slots a Redis Cluster has.
+// slots is the number of hash slots of a Redis Cluster.
 const slots = 16_384
 
-// ClusterOptions says how a Redis Cluster is set up.
+// ClusterOptions is the configuration of a Redis Cluster.
 type ClusterOptions struct {
 	Primaries   int           // 0 means 3
 	Replicas    int           // of each primary
@@ -25,14 +25,16 @@ type ClusterOptions struct {
 
 // Cluster is a running Redis Cluster. Its methods are safe for concurrent use.
 type Cluster struct {
-	// Nodes are first the primaries, in the order of their slots, then the
-	// replicas: at first, node i replicates node i modulo the primaries.
+	// Nodes are first the primaries, in the order of their slots, and then the
+	// replicas. After the start, node i replicates node i modulo the number of
+	// primaries.
 	Nodes []*RedisServer
 
 	primaries int
 }
 
-// RedisCluster starts a Redis Cluster that ends with the test, like Redis.
+// RedisCluster starts a Redis Cluster that is closed at the end of the test. It
+// skips or fails the test like Redis.
 func RedisCluster(t TB, opt ClusterOptions) *Cluster {
 	t.Helper()
 	cluster, err := StartRedisCluster(t.Context(), opt)
@@ -40,8 +42,8 @@ func RedisCluster(t TB, opt ClusterOptions) *Cluster {
 }
 
 // StartRedisCluster starts a Redis Cluster and returns when all its nodes agree
-// that it works; ctx bounds the start. The caller calls Close. The error is
-// ErrMissing when the program is not there.
+// that it works; ctx bounds the start. The caller must call Close. The error is
+// ErrMissing if the program is not installed.
 //
 // It takes at least 2 s, because a primary refuses writes for 2 s after its start.
 func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error) {
@@ -74,10 +76,10 @@ func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*Cluster, error
 	return c, nil
 }
 
-// form makes one cluster of nodes that do not know each other.
+// form joins the nodes, which do not know each other yet, into one cluster.
 func (c *Cluster) form(ctx context.Context) error {
 	for i, node := range c.Nodes {
-		// Nodes with equal epochs would first have to agree on which one keeps it.
+		// Nodes with the same epoch would first have to resolve the conflict.
 		if err := node.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -134,7 +136,7 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// said returns the last lines of what each node said.
+// said returns the last lines of each node's output.
 func (c *Cluster) said() string {
 	var all []string
 	for _, node := range c.Nodes {
@@ -157,18 +159,20 @@ func (c *Cluster) Addrs() []string {
 func (c *Cluster) URL() string {
 	u, err := url.Parse(c.Nodes[0].URL())
 	if err != nil {
-		panic(err) // we made it
+		panic(err) // RedisServer.URL is valid
 	}
 	u.Host = strings.Join(c.Addrs(), ",")
 	return u.String()
 }
 
-// AwaitOK returns when all nodes that are neither down nor paused agree that
-// the cluster works: every slot has a primary that answers, and every replica
-// follows its own. It waits for nodes that were started again to be let in.
+// AwaitOK returns when all nodes that are neither down nor paused agree that the
+// cluster works: every slot has a primary that answers, and every replica is
+// connected to its primary. It also waits until nodes that were restarted have
+// joined the cluster again.
 func (c *Cluster) AwaitOK(ctx context.Context) error { return c.await(ctx, c.works) }
 
-// await checks all nodes that answer, repeatedly, until check returns nil for each.
+// await calls check for all nodes that answer, repeatedly, until it returns nil for
+// each.
 func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisServer) error) error {
 	for {
 		var wrong error
@@ -188,7 +192,7 @@ func (c *Cluster) await(ctx context.Context, check func(context.Context, *RedisS
 	}
 }
 
-// acquainted returns nil if a node knows all others.
+// acquainted returns nil if node knows all other nodes.
 func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
 	members, err := members(ctx, node)
 	if err != nil {
@@ -205,7 +209,7 @@ func (c *Cluster) acquainted(ctx context.Context, node *RedisServer) error {
 	return nil
 }
 
-// works returns nil if the cluster works according to a node.
+// works returns nil if the cluster works according to node.
 func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	info, err := node.admin.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -238,7 +242,8 @@ func (c *Cluster) works(ctx context.Context, node *RedisServer) error {
 	return follows(node)
 }
 
-// follows returns nil if a node is a primary, or a replica with its primary's data.
+// follows returns nil if node is a primary, or a replica that is connected to its
+// primary.
 func follows(node *RedisServer) error {
 	role, err := node.Info("replication", "role")
 	if err != nil || role == "master" {
@@ -251,7 +256,7 @@ func follows(node *RedisServer) error {
 	return err
 }
 
-// at returns the node with an address, or nil if it is not in this cluster.
+// at returns the node with an address, or nil if no node of c has it.
 func (c *Cluster) at(addr string) *RedisServer {
 	for _, node := range c.Nodes {
 		if node.Addr() == addr {

@@ -19,8 +19,8 @@ func dialCluster(t *testing.T, cluster *servers.Cluster) *redis.ClusterClient {
 	return client
 }
 
-// TestSlotMigratesUnderLoad: a slot goes to another primary while it is read
-// and written, and no key is lost.
+// TestSlotMigratesUnderLoad moves a slot to another primary while a client writes
+// to it. No key is lost.
 func TestSlotMigratesUnderLoad(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -39,7 +39,7 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 		to = cluster.Nodes[1]
 	}
 
-	// Half the keys are moved when the load begins, so that it meets both.
+	// Half of the keys are moved before the load begins, so that both primaries get commands.
 	must(t, cluster.OpenSlot(ctx, slot, from, to))
 	moved, err := cluster.MoveKeys(ctx, slot, 50, from, to)
 	must(t, err)
@@ -71,8 +71,8 @@ func TestSlotMigratesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailoverOfPrimary: a replica takes over when it is asked to, and when its primary
-// is killed; the killed one comes back as its replica.
+// TestFailoverOfPrimary checks that a replica takes over on request, and after its primary
+// is killed. The killed node comes back as its replica.
 func TestFailoverOfPrimary(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -105,7 +105,7 @@ func TestFailoverOfPrimary(t *testing.T) {
 		t.Errorf("the killed node is not the replica of the new primary (%v)", err)
 	}
 
-	// Of a primary that is down the replica takes over without agreement.
+	// If the primary is down, the replica takes over without its agreement.
 	must(t, first.Kill())
 	must(t, cluster.Failover(timeout, second))
 	if owner, err := cluster.PrimaryOf(ctx, "key"); err != nil || owner != second {

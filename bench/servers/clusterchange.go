@@ -18,8 +18,8 @@ func (c *Cluster) SlotOf(ctx context.Context, key string) (int, error) {
 	return 0, errors.New("no node of the cluster answers")
 }
 
-// PrimaryOf returns the node that owns the slot of a key, as the first node
-// that answers sees it.
+// PrimaryOf returns the node that owns the slot of a key, according to the first
+// node that answers.
 func (c *Cluster) PrimaryOf(ctx context.Context, key string) (*RedisServer, error) {
 	slot, err := c.SlotOf(ctx, key)
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Cluster) PrimaryOf(ctx context.Context, key string) (*RedisServer, erro
 	return owner, nil
 }
 
-// ReplicaOf returns a replica of a primary, which may be down.
+// ReplicaOf returns a replica of a primary. The primary may be down.
 func (c *Cluster) ReplicaOf(ctx context.Context, primary *RedisServer) (*RedisServer, error) {
 	leader := ""
 	_, err := c.find(ctx, func(m member) bool {
@@ -51,8 +51,8 @@ func (c *Cluster) ReplicaOf(ctx context.Context, primary *RedisServer) (*RedisSe
 	return replica, nil
 }
 
-// find returns the first member of which want is true, as the first node that
-// answers sees the cluster.
+// find returns the first member for which want returns true, according to the
+// first node that answers.
 func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServer, error) {
 	for _, node := range c.Nodes {
 		if !node.answers() {
@@ -74,9 +74,9 @@ func (c *Cluster) find(ctx context.Context, want func(member) bool) (*RedisServe
 	return nil, errors.New("no node of the cluster answers")
 }
 
-// Failover makes a replica the primary, in agreement with its primary when that
-// answers, and returns when all nodes know. Writes that the replica has not got
-// yet are lost when the primary is down.
+// Failover makes a replica the primary, and returns when all nodes know it. If the
+// old primary answers, the two agree on the change, and no write is lost. If not,
+// writes that the replica has not received are lost.
 func (c *Cluster) Failover(ctx context.Context, replica *RedisServer) error {
 	leader, err := replica.Info("replication", "master_port")
 	if err != nil {
@@ -92,8 +92,9 @@ func (c *Cluster) Failover(ctx context.Context, replica *RedisServer) error {
 	return c.AwaitPrimary(ctx, replica)
 }
 
-// AwaitPrimary returns when all nodes that answer see a node as a primary with
-// slots, as a replica becomes by itself some time after its primary fell silent.
+// AwaitPrimary returns when all nodes that answer see node as a primary with
+// slots. A replica becomes one by itself some time after its primary stops
+// answering.
 func (c *Cluster) AwaitPrimary(ctx context.Context, node *RedisServer) error {
 	return c.await(ctx, func(ctx context.Context, asked *RedisServer) error {
 		members, err := members(ctx, asked)
@@ -109,14 +110,15 @@ func (c *Cluster) AwaitPrimary(ctx context.Context, node *RedisServer) error {
 	})
 }
 
-// MigrateSlot moves a slot with its keys from one primary to another, while
-// clients may use it: OpenSlot, MoveKeys until none is left, CloseSlot.
+// MigrateSlot moves a slot with its keys from one primary to another: it calls
+// OpenSlot, MoveKeys until no key is left, and CloseSlot. Clients may use the slot
+// meanwhile.
 func (c *Cluster) MigrateSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	if err := c.OpenSlot(ctx, slot, from, to); err != nil {
 		return err
 	}
 	for {
-		const batch = 10 // small, for the servers do nothing else meanwhile
+		const batch = 10 // small, because both servers block while they move keys
 		moved, err := c.MoveKeys(ctx, slot, batch, from, to)
 		if err != nil {
 			return err
@@ -127,9 +129,9 @@ func (c *Cluster) MigrateSlot(ctx context.Context, slot int, from, to *RedisServ
 	}
 }
 
-// OpenSlot begins to move a slot: from now on the old primary sends clients
-// that ask for a key it has not to the new one (ASK), and refuses commands with
-// keys of which it has some only (TRYAGAIN).
+// OpenSlot begins to move a slot. From then on, the old primary redirects commands
+// to the new one if it has none of their keys (ASK), and refuses commands of whose
+// keys it has only some (TRYAGAIN).
 func (c *Cluster) OpenSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	source, err := from.id(ctx)
 	if err != nil {
@@ -145,8 +147,8 @@ func (c *Cluster) OpenSlot(ctx context.Context, slot int, from, to *RedisServer)
 	return from.do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
 }
 
-// MoveKeys moves up to n keys of an open slot, and returns how many it found:
-// 0 when all are moved.
+// MoveKeys moves up to n keys of an open slot, and returns the number of moved
+// keys. It is 0 if no key is left.
 func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServer) (moved int, err error) {
 	keys, err := from.admin.ClusterGetKeysInSlot(ctx, slot, n).Result()
 	if err != nil {
@@ -163,8 +165,8 @@ func (c *Cluster) MoveKeys(ctx context.Context, slot, n int, from, to *RedisServ
 	return len(keys), from.do(ctx, command...)
 }
 
-// CloseSlot gives an open slot without keys to its new primary, which learns it
-// first, so that no node ever believes that the slot has no owner.
+// CloseSlot gives an open slot without keys to its new primary. It tells the new
+// primary first, so that no node ever sees the slot without an owner.
 func (c *Cluster) CloseSlot(ctx context.Context, slot int, from, to *RedisServer) error {
 	target, err := to.id(ctx)
 	if err != nil {

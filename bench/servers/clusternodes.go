@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// member is a node of a cluster as another one sees it: a line of CLUSTER NODES.
+// member is a node of a cluster according to a node: one line of CLUSTER NODES.
 type member struct {
 	id     string
 	addr   string
 	flags  []string // "master", "slave", "fail", "fail?", "handshake", …
-	leader string   // the id of the primary that it replicates, "-" for none
-	ranges [][2]int // slots, first and last
+	leader string   // the id of the primary that it replicates; "-" if it is a primary
+	ranges [][2]int // the first and the last slot of each range that it owns
 }
 
 func (m member) is(flag string) bool { return slices.Contains(m.flags, flag) }
 
-// owned returns how many slots are the member's.
+// owned returns the number of slots that the member owns.
 func (m member) owned() int {
 	n := 0
 	for _, r := range m.ranges {
@@ -28,12 +28,12 @@ func (m member) owned() int {
 	return n
 }
 
-// owns reports whether a slot is the member's.
+// owns reports whether the member owns a slot.
 func (m member) owns(slot int) bool {
 	return slices.ContainsFunc(m.ranges, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
 }
 
-// members returns the cluster as a node sees it.
+// members returns the members of the cluster according to node.
 func members(ctx context.Context, node *RedisServer) ([]member, error) {
 	text, err := node.admin.ClusterNodes(ctx).Result()
 	if err != nil {
@@ -50,8 +50,9 @@ func members(ctx context.Context, node *RedisServer) ([]member, error) {
 	return all, nil
 }
 
-// parseMember reads "ID HOST:PORT@BUS[,NAME] FLAGS LEADER PING PONG EPOCH LINK
-// SLOTS…". Slots are "7" or "0-5460", in brackets while they migrate.
+// parseMember parses "ID HOST:PORT@BUS[,NAME] FLAGS LEADER PING PONG EPOCH LINK
+// SLOTS…". Slots are "7" or "0-5460". Slots in brackets are migrating; it ignores
+// these.
 func parseMember(line string) (member, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 8 {

@@ -18,9 +18,9 @@ type KafkaServer struct {
 	run  string // log, data
 }
 
-// StartKafka starts a broker and returns when it answers; ctx bounds the start.
-// The caller calls Close. Command returns how to start the broker on a loopback
-// port with its data in a folder, as package kfake does.
+// StartKafka starts a broker and returns when it accepts connections; ctx bounds
+// the start. The caller must call Close. command returns the command of a broker
+// that listens on a loopback port and has its data in dir; see package kfake.
 func StartKafka(ctx context.Context, command func(port int, dir string) *exec.Cmd) (*KafkaServer, error) {
 	run, err := os.MkdirTemp("", "kafka-")
 	if err != nil {
@@ -43,7 +43,7 @@ func StartKafka(ctx context.Context, command func(port int, dir string) *exec.Cm
 	return k, nil
 }
 
-// Kafka is StartKafka for a test, with which the broker ends.
+// Kafka starts a broker that is closed at the end of the test; see StartKafka.
 func Kafka(t TB, command func(port int, dir string) *exec.Cmd) *KafkaServer {
 	t.Helper()
 	server, err := StartKafka(t.Context(), command)

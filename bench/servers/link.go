@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// link is a client's connection and ours to the upstream.
+// link is a client's connection to the proxy with the proxy's connection to the
+// upstream.
 type link struct {
 	proxy            *ProxyServer
 	client, upstream net.Conn
@@ -15,10 +16,10 @@ type link struct {
 	end sync.Once
 
 	mu   sync.Mutex
-	lost map[int]drop // by the number of the request
+	lost map[int]drop // replies to lose, by the number of the request
 }
 
-// abort resets the link, finish closes it behind what was delivered.
+// abort resets both connections.
 func (l *link) abort() {
 	l.end.Do(func() {
 		reset(l.client)
@@ -26,6 +27,7 @@ func (l *link) abort() {
 	})
 }
 
+// finish closes both connections; the peers still get the data sent before.
 func (l *link) finish() {
 	l.end.Do(func() {
 		_ = l.client.Close()
@@ -33,7 +35,7 @@ func (l *link) finish() {
 	})
 }
 
-// run returns when the link is over.
+// run forwards requests and replies, and returns when the link has ended.
 func (l *link) run() {
 	var replying sync.WaitGroup
 	replying.Go(func() {
@@ -45,7 +47,7 @@ func (l *link) run() {
 	replying.Wait()
 }
 
-// send passes requests to the upstream, until one side ends.
+// send forwards requests to the upstream, until one side closes its connection.
 func (l *link) send() {
 	from, to := bufio.NewReader(l.client), bufio.NewWriter(l.upstream)
 	for number := 0; ; number++ {
@@ -55,7 +57,7 @@ func (l *link) send() {
 				l.lose(number, d)
 			}
 		}
-		_, _ = to.Write(request) // Flush has its error
+		_, _ = to.Write(request) // Flush returns its error
 		if from.Buffered() == 0 || err != nil {
 			err = errors.Join(err, to.Flush())
 		}
@@ -65,7 +67,7 @@ func (l *link) send() {
 	}
 }
 
-// lose marks the reply to a request as one that gets lost.
+// lose marks the reply to a request as one to lose.
 func (l *link) lose(number int, d drop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,6 +77,7 @@ func (l *link) lose(number int, d drop) {
 	l.lost[number] = d
 }
 
+// losing reports whether the reply to a request is one to lose.
 func (l *link) losing(number int) (drop, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +85,9 @@ func (l *link) losing(number int) (drop, bool) {
 	return d, ok
 }
 
-// receive passes replies to the client, until one side ends or a reply is lost.
-// Replies come in the order of requests; pushes (RESP3) answer none.
+// receive forwards replies to the client, until one side closes its connection or
+// a reply is lost. Replies come in the order of the requests. A push (RESP3) is
+// not a reply.
 func (l *link) receive() {
 	from, to := bufio.NewReader(l.upstream), bufio.NewWriter(l.client)
 	for number := 0; ; {
@@ -98,7 +102,7 @@ func (l *link) receive() {
 		if !push {
 			number++
 		}
-		_, _ = to.Write(reply) // Flush has its error
+		_, _ = to.Write(reply) // Flush returns its error
 		if from.Buffered() == 0 || err != nil {
 			err = errors.Join(err, to.Flush())
 		}
@@ -108,7 +112,8 @@ func (l *link) receive() {
 	}
 }
 
-// reset closes a connection so that its peer gets an error, not an end.
+// reset closes a connection so that its peer gets an error instead of an end of
+// file.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

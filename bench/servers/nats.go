@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// NATSOptions says how a NATS server is set up. JetStream is on.
+// NATSOptions is the configuration of a NATS server. JetStream is always on.
 type NATSOptions struct {
-	TLS    bool   // clients reach it over TLS only; see NATSServer.CACert
-	Config string // more lines of its configuration file
+	TLS    bool   // clients must use TLS; see NATSServer.CACert
+	Config string // further lines of the configuration file
 }
 
 // NATSServer is a running NATS server. Its methods are safe for concurrent use.
@@ -29,8 +29,9 @@ type NATSServer struct {
 	run  string // configuration, log, data
 }
 
-// NATS starts a NATS server that ends with the test. Without nats-server the test
-// is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
+// NATS starts a NATS server that is closed at the end of the test. If nats-server
+// is not installed, the test is skipped, or fails if CRAWLER_TEST_SERVERS is
+// "require".
 func NATS(t TB, opt NATSOptions) *NATSServer {
 	t.Helper()
 	server, err := StartNATS(t.Context(), opt)
@@ -38,11 +39,11 @@ func NATS(t TB, opt NATSOptions) *NATSServer {
 }
 
 // StartNATS starts a NATS server and returns when its JetStream answers; ctx
-// bounds the start. The caller calls Close. The error is ErrMissing when the
-// program is not there.
+// bounds the start. The caller must call Close. The error is ErrMissing if the
+// program is not installed.
 //
-// What JetStream acknowledged survives Kill. It would not survive a power failure:
-// the server leaves it to the system for two minutes when data reach the disk.
+// Messages that JetStream acknowledged survive Kill. They need not survive a power
+// failure, because the server syncs its files only every two minutes.
 func StartNATS(ctx context.Context, opt NATSOptions) (*NATSServer, error) {
 	path, err := program("nats-server")
 	if err != nil {
@@ -81,7 +82,7 @@ func (n *NATSServer) configPath() string { return filepath.Join(n.run, "nats.con
 func (n *NATSServer) certPath() string   { return filepath.Join(n.run, "cert.pem") }
 func (n *NATSServer) keyPath() string    { return filepath.Join(n.run, "key.pem") }
 
-// config is the text of nats.conf.
+// config returns the text of nats.conf.
 func (n *NATSServer) config() string {
 	text := fmt.Sprintf("listen: %q\nserver_name: %q\njetstream { store_dir: %q }\n", n.Addr(), n.name(),
 		filepath.Join(n.run, "data"))
@@ -91,16 +92,16 @@ func (n *NATSServer) config() string {
 	return text + n.opt.Config + "\n"
 }
 
-// name is what the server calls itself, by which ping knows it from another that
+// name returns the server's name, by which ping recognizes it if another server
 // took its port.
 func (n *NATSServer) name() string { return filepath.Base(n.run) + "-" + strconv.Itoa(n.port) }
 
-// ping is nil when the server is ours and answers. Its greeting comes before a
-// client is asked who it is, so that this works with any options.
+// ping returns nil if this server answers and its JetStream works. If the options
+// ask for a password, it only checks that a server refuses a client without one.
 func (n *NATSServer) ping(ctx context.Context) error {
 	client, err := nats.Connect(n.URL(), n.trust(), nats.Timeout(time.Second))
 	if errors.Is(err, nats.ErrAuthorization) {
-		return nil // a server that asks for a password has a JetStream by now
+		return nil // JetStream starts before the server accepts clients
 	}
 	if err != nil {
 		return err
@@ -119,7 +120,8 @@ func (n *NATSServer) ping(ctx context.Context) error {
 	return err
 }
 
-// trust is the option of clients that trust the server's certificate, if it has one.
+// trust returns the option of a client that trusts the server's certificate. It
+// does nothing without TLS.
 func (n *NATSServer) trust() nats.Option {
 	if n.opt.TLS {
 		return nats.RootCAs(n.CACert())
@@ -141,6 +143,6 @@ func (n *NATSServer) URL() string {
 	return "nats://" + n.Addr()
 }
 
-// CACert returns the path of the certificate of the authority that a client of a
-// server with TLS has to trust.
+// CACert returns the path of the certificate authority's certificate, in PEM. If
+// the server uses TLS, its clients must trust it.
 func (n *NATSServer) CACert() string { return filepath.Join(n.run, "ca.pem") }

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// TestKilledNATSKeepsItsStream: after SIGKILL and a restart on the same address
-// everything is there that was acknowledged.
+// TestKilledNATSKeepsItsStream checks that acknowledged messages survive SIGKILL and
+// a restart on the same address.
 func TestKilledNATSKeepsItsStream(t *testing.T) {
 	t.Parallel()
 	server := servers.NATS(t, servers.NATSOptions{})
@@ -26,7 +26,7 @@ func TestKilledNATSKeepsItsStream(t *testing.T) {
 	}
 }
 
-// TestNATSOverTLS: the server is reached over TLS, and not without.
+// TestNATSOverTLS checks that clients can connect with TLS and not without.
 func TestNATSOverTLS(t *testing.T) {
 	t.Parallel()
 	server := servers.NATS(t, servers.NATSOptions{TLS: true})
@@ -39,15 +39,15 @@ func TestNATSOverTLS(t *testing.T) {
 	}
 }
 
-// TestNATSWithPassword: more configuration counts, and the start does not wait for
-// a client that is let in.
+// TestNATSWithPassword checks that the server uses the additional configuration, and
+// that it starts although ping has no password.
 func TestNATSWithPassword(t *testing.T) {
 	t.Parallel()
 	server := servers.NATS(t, servers.NATSOptions{Config: `authorization { user: "a", password: "b" }`})
 	openStream(t, server, nats.UserInfo("a", "b"))
 }
 
-// openStream makes the stream "pages" unless it is there.
+// openStream makes the stream "pages" if it does not exist.
 func openStream(t *testing.T, server *servers.NATSServer, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	client, err := nats.Connect(server.URL(), options...)

@@ -23,18 +23,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PostgresOptions says how a Postgres server is set up. Without options it needs
-// no password, and the system decides when data reach the disk.
+// PostgresOptions is the configuration of a Postgres server. With the zero value,
+// clients need no password, and the server does not sync its files.
 type PostgresOptions struct {
-	// FSync has what is committed survive a power failure, as it does in
-	// production. Without it what is committed survives Kill all the same.
+	// FSync makes the server sync its files, as in production, so that commits
+	// survive a power failure. Commits survive Kill without it too.
 	FSync bool
-	// Password is what clients have to show; empty lets them in without.
+	// Password is the password of the user postgres; empty means that clients need
+	// none.
 	Password string
-	// WAL is an empty folder for the write-ahead log, which becomes the server's
-	// own: on a disk that a test can fill. Empty means beside the data.
+	// WAL is an empty folder for the write-ahead log; the server becomes its owner.
+	// A test can put it on a disk that it fills. Empty means a folder within the
+	// data.
 	WAL string
-	// Config are further settings of postgresql.conf, which win over ours.
+	// Config are further settings of postgresql.conf, which override those of this
+	// package.
 	Config map[string]string
 }
 
@@ -46,12 +49,13 @@ type PostgresServer struct {
 	port      int
 	run       string              // socket, log, data
 	bin       string              // folder of the programs
-	owner     *syscall.Credential // who it runs as; nil is who we are
-	databases atomic.Int32        // made by NewDatabase
+	owner     *syscall.Credential // the user that the server runs as; nil means the user of this process
+	databases atomic.Int32        // number of databases that NewDatabase made
 }
 
-// Postgres starts a Postgres server that ends with the test. Without its
-// programs the test is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
+// Postgres starts a Postgres server that is closed at the end of the test. If its
+// programs are not installed, the test is skipped, or fails if
+// CRAWLER_TEST_SERVERS is "require".
 func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 	t.Helper()
 	server, err := StartPostgres(t.Context(), opt)
@@ -59,11 +63,11 @@ func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 }
 
 // StartPostgres starts a Postgres server and returns when it answers; ctx bounds
-// the start. The caller calls Close. The error is ErrMissing when the programs
-// are neither in PATH nor where Debian keeps them.
+// the start. The caller must call Close. The error is ErrMissing if the programs
+// are neither in PATH nor where Debian installs them.
 //
-// Postgres refuses to run as root: then it runs as the user postgres or, without
-// one, as the system's user without rights.
+// Postgres refuses to run as root. If this process does, the server runs as the
+// user postgres or, if there is none, as nobody.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
 	bin, err := postgresPrograms()
 	if err != nil {
@@ -73,7 +77,7 @@ func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, e
 	if err != nil {
 		return nil, err
 	}
-	// Not below a test's folder: that is closed to others, and its path is too
+	// Not below a test's folder: other users cannot enter it, and its path is too
 	// long for a socket.
 	run, err := os.MkdirTemp("", "postgres-")
 	if err != nil {
@@ -83,7 +87,7 @@ func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, e
 	p.process = process{
 		command: func() *exec.Cmd { return p.as(exec.Command(filepath.Join(bin, "postgres"), "-D", p.data())) },
 		ready:   p.ping,
-		stop:    syscall.SIGINT, // fast: clients are sent away
+		stop:    syscall.SIGINT, // a fast shutdown: it disconnects the clients
 		log:     filepath.Join(run, "log"),
 	}
 	if err := p.initialise(ctx); err != nil {
@@ -106,19 +110,20 @@ func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, e
 	return p, nil
 }
 
-// FindPostgres returns nil if StartPostgres can find its programs, else ErrMissing.
-// Examples cannot skip themselves: TestMain asks whether there is a server for them.
+// FindPostgres returns nil if StartPostgres can find its programs, and otherwise
+// an error that wraps ErrMissing. It is for TestMain, because examples cannot skip
+// themselves.
 func FindPostgres() error {
 	_, err := postgresPrograms()
 	return err
 }
 
-// postgresPrograms returns the folder of the server's programs, of the newest
-// version when there are several.
+// postgresPrograms returns the folder of the server's programs: the one in PATH,
+// or that of the newest version where Debian installs them.
 func postgresPrograms() (string, error) {
 	path, missing := program("postgres")
 	if missing == nil {
-		path, err := filepath.EvalSymlinks(path) // initdb lies beside the real one
+		path, err := filepath.EvalSymlinks(path) // initdb is in the folder of the real file
 		return filepath.Dir(path), err
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -126,14 +131,15 @@ func postgresPrograms() (string, error) {
 		return "", errors.Join(missing, err)
 	}
 	version := func(path string) int {
-		v, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for what is none
+		v, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 if it is no number
 		return v
 	}
 	newest := slices.MaxFunc(found, func(a, b string) int { return cmp.Compare(version(a), version(b)) })
 	return filepath.Dir(newest), nil
 }
 
-// unprivileged returns who runs the server when we are root, else nil.
+// unprivileged returns the user that the server runs as if this process runs as
+// root, and otherwise nil.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -156,7 +162,8 @@ func unprivileged() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// as has a command run as the server's owner, in a folder that he may enter.
+// as makes a command run as the server's owner, in a folder that this user may
+// enter.
 func (p *PostgresServer) as(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = p.run
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.owner}
@@ -195,7 +202,7 @@ func (p *PostgresServer) initialise(ctx context.Context) error {
 func (p *PostgresServer) data() string       { return filepath.Join(p.run, "data") }
 func (p *PostgresServer) configPath() string { return filepath.Join(p.data(), "postgresql.conf") }
 
-// config is what postgresql.conf has beside what initdb wrote.
+// config returns the settings that are added to the postgresql.conf of initdb.
 func (p *PostgresServer) config() []byte {
 	settings := map[string]string{
 		"listen_addresses":        "127.0.0.1",
@@ -203,8 +210,8 @@ func (p *PostgresServer) config() []byte {
 		"unix_socket_directories": p.run,
 		"fsync":                   "off",
 		"full_page_writes":        "off",
-		// In files that go with the folder: the system's own shared memory
-		// would stay behind when the server is killed.
+		// Shared memory in files of the data folder, which Close removes. POSIX
+		// shared memory would remain when the server is killed.
 		"dynamic_shared_memory_type": "mmap",
 	}
 	if p.opt.FSync {
@@ -218,11 +225,11 @@ func (p *PostgresServer) config() []byte {
 	return text.Bytes()
 }
 
-// ping is nil when the server answers a statement.
+// ping returns nil if the server answers a statement.
 func (p *PostgresServer) ping(ctx context.Context) error { return p.exec(ctx, "SELECT 1") }
 
-// exec runs a statement over a connection of its own, through the socket, where no
-// other server can answer.
+// exec runs a statement over a new connection. It connects to the unix socket,
+// which no other server can have.
 func (p *PostgresServer) exec(ctx context.Context, statement string) error {
 	config, err := pgx.ParseConfig(p.DSN())
 	if err != nil {
@@ -242,13 +249,13 @@ func (p *PostgresServer) Close() error {
 	return errors.Join(p.Kill(), p.removeSharedMemory(), os.RemoveAll(p.run))
 }
 
-// removeSharedMemory removes the segment by which Postgres sees whether its
-// folder is in use. A killed server leaves it behind, and a system has room for
-// some thousands.
+// removeSharedMemory removes the System V segment that marks the data folder as in
+// use. A killed server does not remove it, and a system has room for only some
+// thousand segments.
 func (p *PostgresServer) removeSharedMemory() error {
 	pidFile, err := os.ReadFile(filepath.Join(p.data(), "postmaster.pid"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it ended in good order
+		return nil // the server stopped gracefully
 	}
 	if err != nil {
 		return err
@@ -256,7 +263,7 @@ func (p *PostgresServer) removeSharedMemory() error {
 	const line = 7 // "KEY ID" of the segment
 	lines := strings.Split(string(pidFile), "\n")
 	if len(lines) < line {
-		return nil // it got no further
+		return nil // the server was killed before it made the segment
 	}
 	fields := strings.Fields(lines[line-1])
 	if len(fields) != 2 {
@@ -268,7 +275,7 @@ func (p *PostgresServer) removeSharedMemory() error {
 	}
 	_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EIDRM) {
-		return nil // it is gone
+		return nil // the segment is already removed
 	}
 	return err
 }
@@ -276,12 +283,12 @@ func (p *PostgresServer) removeSharedMemory() error {
 // Addr returns the TCP address, "127.0.0.1:port".
 func (p *PostgresServer) Addr() string { return loopback(p.port) }
 
-// SocketDir returns the folder of the server's unix socket, which takes the
-// place of a host in a DSN.
+// SocketDir returns the folder of the server's unix socket. A DSN can have it
+// instead of a host.
 func (p *PostgresServer) SocketDir() string { return p.run }
 
-// DSN returns the URL of the database "postgres" over TCP, with the password of
-// the options.
+// DSN returns the URL of the database "postgres" over TCP. It contains the
+// password of the options.
 func (p *PostgresServer) DSN() string { return p.Database("postgres") }
 
 // Database returns the URL of a database over TCP.
@@ -293,8 +300,8 @@ func (p *PostgresServer) Database(name string) string {
 	return u.String()
 }
 
-// NewDatabase makes an empty database and returns its URL: many tests can share
-// a server, whose start costs more.
+// NewDatabase makes an empty database and returns its URL. With it many tests can
+// share a server, which is cheaper than a server for each.
 func (p *PostgresServer) NewDatabase(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("db%d", p.databases.Add(1))
 	if err := p.exec(ctx, "CREATE DATABASE "+name); err != nil {

@@ -28,8 +28,7 @@ func query[T any](t *testing.T, dsn, statement string) T {
 	return value
 }
 
-// TestKilledPostgresKeepsCommits: it starts under any user, and what was
-// committed survives SIGKILL.
+// TestKilledPostgresKeepsCommits checks that commits survive SIGKILL and a restart.
 func TestKilledPostgresKeepsCommits(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"application_name": "it's set"}})
@@ -51,14 +50,14 @@ func TestKilledPostgresKeepsCommits(t *testing.T) {
 	if server.Addr() != addr {
 		t.Errorf("restarted at %s, want %s", server.Addr(), addr)
 	}
-	must(t, server.Restart()) // in good order, too
+	must(t, server.Restart()) // gracefully this time
 	if n := query[int](t, dsn, "SELECT n FROM number"); n != 42 {
 		t.Errorf("the number is %d, want 42", n)
 	}
 }
 
-// TestKilledPostgresLeavesNothing: neither files nor shared memory, of which a
-// system has room for some thousand segments.
+// TestKilledPostgresLeavesNothing checks that Close removes the files and the shared
+// memory of a killed server.
 func TestKilledPostgresLeavesNothing(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
@@ -81,7 +80,7 @@ func TestKilledPostgresLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestPausedPostgresIsSilent: its backends are paused with it.
+// TestPausedPostgresIsSilent checks that Pause pauses the backends too.
 func TestPausedPostgresIsSilent(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
@@ -95,13 +94,13 @@ func TestPausedPostgresIsSilent(t *testing.T) {
 	select {
 	case err := <-answered:
 		t.Fatalf("a paused server answered (%v)", err)
-	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Resume
+	case <-time.After(50 * time.Millisecond): // the answer waits for Resume
 	}
 	must(t, server.Resume())
 	must(t, <-answered)
 }
 
-// TestPostgresPassword: a client without it is refused.
+// TestPostgresPassword checks that the server refuses a wrong password.
 func TestPostgresPassword(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{FSync: true, Password: "se/cret"})

@@ -19,7 +19,7 @@ var errPortTaken = errors.New("port is taken")
 // process runs the process of a server. Its methods are safe for concurrent use; those
 // that stop or start the server run one at a time.
 type process struct {
-	command func() *exec.Cmd                // how to start it
+	command func() *exec.Cmd                // returns the command that starts it
 	ready   func(ctx context.Context) error // nil once it answers
 	stop    os.Signal                       // signal for a graceful stop
 	log     string                          // file with its output
@@ -32,7 +32,7 @@ type process struct {
 type life struct {
 	cmd    *exec.Cmd
 	paused bool
-	ended  chan struct{} // closed when the process was waited for
+	ended  chan struct{} // closed when the process has ended and was waited for
 }
 
 func (l *life) over() bool {
@@ -133,7 +133,7 @@ func (p *process) Log() (string, error) {
 	return string(text), err
 }
 
-// said returns the last lines of what the server said since it was started.
+// said returns the last lines of the server's output since its last start.
 func (p *process) said() string {
 	log, err := os.ReadFile(p.log)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *process) said() string {
 	return string(tail(log))
 }
 
-// tail returns the last lines of what a program said.
+// tail returns the last lines of a program's output.
 func tail(said []byte) []byte {
 	const lines = 20
 	all := bytes.Split(bytes.TrimSpace(said), []byte("\n"))
@@ -171,9 +171,9 @@ func (p *process) Stop() error {
 	}
 }
 
-// Kill ends the server and its child processes by SIGKILL, and returns when
-// they are gone. What they wrote to files so far stays; what they held in memory
-// does not. It does nothing while the server is down.
+// Kill kills the server and its child processes with SIGKILL, and returns when
+// they have ended. Data that they wrote to files remain, and data in their memory
+// are lost. It does nothing if the server is down.
 func (p *process) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,20 +184,20 @@ func (p *process) kill() error {
 	if p.life.over() {
 		return nil
 	}
-	// A stopped parent has no new children, and keeps the ids of dead ones from
-	// being used again.
+	// A stopped parent starts no new children. It does not reap dead ones either, so that
+	// their ids are not used again.
 	pid := p.life.cmd.Process.Pid
 	if err := signal(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	brood := children(pid)
-	for _, pid := range append(brood, pid) {
+	spawned := children(pid)
+	for _, pid := range append(spawned, pid) {
 		if err := signal(pid, syscall.SIGKILL); err != nil {
 			return err
 		}
 	}
 	<-p.life.ended
-	for _, pid := range brood {
+	for _, pid := range spawned {
 		for runs(pid) {
 			time.Sleep(time.Millisecond)
 		}
@@ -247,7 +247,7 @@ func (p *process) resume() error {
 	return nil
 }
 
-// signal sends a signal to a process; one that ended meanwhile is no error.
+// signal sends a signal to a process. It is no error if the process has ended.
 func signal(pid int, sig syscall.Signal) error {
 	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("send %v to process %d: %w", sig, pid, err)

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// endWithParent has the kernel kill the server when we are killed, so that no
-// end of a test leaves one behind.
+// endWithParent makes the kernel kill the server when this process dies, so that
+// no server outlives a test, however the test ends.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// children returns the ids of the processes that pid started and that run.
+// children returns the ids of the running child processes of pid.
 func children(pid int) []int {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
 	var found []int
@@ -29,19 +29,20 @@ func children(pid int) []int {
 	return found
 }
 
-// runs reports whether a process is neither gone nor waits to be reaped.
+// runs reports whether a process exists and is not a zombie.
 func runs(pid int) bool {
 	state, _ := status(pid)
 	return state != 0 && state != 'Z'
 }
 
-// status returns the state of a process and its parent, zeros when it is gone.
+// status returns the state of a process and the id of its parent; zeros if it does
+// not exist.
 func status(pid int) (state byte, parent int) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0
 	}
-	// pid (name) state parent …, and the name may contain anything.
+	// The file is "pid (name) state parent …". The name may contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 || len(fields[0]) != 1 {
 		return 0, 0

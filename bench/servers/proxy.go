@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// ProxyServer is a TCP proxy in front of a Redis without TLS. It passes everything
-// until it is told otherwise. Its methods are safe for concurrent use.
+// ProxyServer is a TCP proxy in front of a Redis server without TLS. It forwards
+// everything, except for the faults that Down and DropReply make. Its methods are
+// safe for concurrent use.
 type ProxyServer struct {
 	upstream string
 	listener net.Listener
@@ -16,17 +17,17 @@ type ProxyServer struct {
 	mu    sync.Mutex
 	links map[*link]bool
 	down  bool
-	drops []drop
+	drops []drop // those whose request has not come yet, oldest first
 }
 
-// drop waits for the request whose reply gets lost.
+// drop is a call of DropReply.
 type drop struct {
 	match   func(request []byte) bool
-	dropped chan struct{}
+	dropped chan struct{} // closed when the reply was lost
 }
 
-// Proxy starts a proxy in front of the server at a TCP address. It ends with
-// the test.
+// Proxy starts a proxy in front of the server at a TCP address. It is closed at
+// the end of the test.
 func Proxy(t TB, upstream string) *ProxyServer {
 	t.Helper()
 	p, err := StartProxy(upstream)
@@ -34,7 +35,7 @@ func Proxy(t TB, upstream string) *ProxyServer {
 }
 
 // StartProxy starts a proxy in front of the server at a TCP address. The caller
-// calls Close.
+// must call Close.
 func StartProxy(upstream string) (*ProxyServer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +49,7 @@ func StartProxy(upstream string) (*ProxyServer, error) {
 // Addr returns the address of the proxy, "127.0.0.1:port".
 func (p *ProxyServer) Addr() string { return p.listener.Addr().String() }
 
-// Close cuts all connections and ends the proxy.
+// Close resets all connections and ends the proxy.
 func (p *ProxyServer) Close() error {
 	err := p.listener.Close()
 	p.Down()
@@ -56,7 +57,7 @@ func (p *ProxyServer) Close() error {
 	return err
 }
 
-// Down resets all connections, and every new one, until Up.
+// Down resets all connections, and until Up every new one.
 func (p *ProxyServer) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,21 +67,21 @@ func (p *ProxyServer) Down() {
 	}
 }
 
-// Up ends a Down.
+// Up makes the proxy forward new connections again after Down.
 func (p *ProxyServer) Up() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = false
 }
 
-// DropReply loses the reply to one request, the next one of which match says
-// true: the server gets the request and executes it, the replies to requests
-// before it are delivered, then the connection ends. The channel is closed when
-// that happened. Requests sent after it on the connection may be executed too.
+// DropReply loses the reply to the next request for which match returns true. The
+// server executes the request, and the client gets the replies to requests before
+// it. Then the proxy closes the connection, and the channel dropped. The server may
+// also execute later requests on the connection.
 //
-// A request is a command as it is on the wire. Each is shown to match once, one at
-// a time, until one matches; of several DropReply that wait the oldest is asked
-// first.
+// A request is a command as it is on the wire. match is called once for each
+// request, never concurrently, until it returns true. If several calls of DropReply
+// wait, the match of the oldest is called first.
 func (p *ProxyServer) DropReply(match func(request []byte) bool) (dropped <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +90,8 @@ func (p *ProxyServer) DropReply(match func(request []byte) bool) (dropped <-chan
 	return d.dropped
 }
 
-// matching returns the drop that a request is for, and forgets it.
+// matching returns the first drop whose match returns true for request, and removes
+// it from p.drops.
 func (p *ProxyServer) matching(request []byte) (drop, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +115,7 @@ func (p *ProxyServer) accept() {
 	}
 }
 
-// serve passes what a client and the upstream say to each other.
+// serve forwards between a client and the upstream until one of them ends.
 func (p *ProxyServer) serve(client net.Conn) {
 	upstream, err := net.Dial("tcp", p.upstream)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// through returns a client that reaches a server by way of a proxy.
+// through returns a client that connects to a proxy.
 func through(t *testing.T, proxy *servers.ProxyServer, protocol int) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), Protocol: protocol, MaxRetries: -1, ReadTimeout: 10 * time.Second})
@@ -21,7 +21,7 @@ func through(t *testing.T, proxy *servers.ProxyServer, protocol int) *redis.Clie
 	return client
 }
 
-// await fails the test when nothing happens for long.
+// await waits until a channel is closed, and fails the test after 20 s.
 func await(t *testing.T, happens <-chan struct{}) {
 	t.Helper()
 	select {
@@ -31,7 +31,8 @@ func await(t *testing.T, happens <-chan struct{}) {
 	}
 }
 
-// naming matches the nth request that contains name, counted from 1.
+// naming returns a function that matches the nth request that contains name, counted
+// from 1.
 func naming(name string, n int) func([]byte) bool {
 	return func(request []byte) bool {
 		if bytes.Contains(request, []byte(name)) {
@@ -41,8 +42,8 @@ func naming(name string, n int) func([]byte) bool {
 	}
 }
 
-// TestDropReply: the server executes what it was asked, the client never hears
-// of it, and no other reply is lost.
+// TestDropReply checks that the server executes the command whose reply is lost, and
+// that the client gets all other replies.
 func TestDropReply(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -69,8 +70,8 @@ func TestDropReply(t *testing.T) {
 	}
 }
 
-// TestDropReplyInPipeline: replies before the lost one arrive, whatever shape
-// they have; those after it go with the connection.
+// TestDropReplyInPipeline checks that replies of any type before the lost one arrive.
+// The replies after it are lost with the connection.
 func TestDropReplyInPipeline(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -98,8 +99,8 @@ func TestDropReplyInPipeline(t *testing.T) {
 			if err == nil {
 				t.Error("the pipeline reports no error")
 			}
-			// The client gives its error to all commands of the pipeline; values
-			// tell which were answered.
+			// The client sets its error in all commands of the pipeline, so the values
+			// show which commands were answered.
 			got := []any{
 				commands[0].(*redis.StatusCmd).Val(), commands[1].(*redis.StringCmd).Val() == value,
 				commands[3].(*redis.IntCmd).Val(), commands[4].(*redis.MapStringStringCmd).Val()["field"],
@@ -117,7 +118,8 @@ func TestDropReplyInPipeline(t *testing.T) {
 	}
 }
 
-// TestProxyBreaksConnections: down is seen by clients, and ends.
+// TestProxyBreaksConnections checks that clients get errors after Down until Up, and
+// when the server is down.
 func TestProxyBreaksConnections(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})

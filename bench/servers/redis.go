@@ -21,8 +21,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// RedisOptions says how a Redis server is set up. Without options it keeps
-// everything in memory and needs no password.
+// RedisOptions is the configuration of a Redis server. With the zero value, the
+// server keeps everything in memory, and clients need no password.
 type RedisOptions struct {
 	// AppendOnly makes the server write its append-only file, synced every second.
 	AppendOnly bool
@@ -32,8 +32,8 @@ type RedisOptions struct {
 	// Config are further directives of redis.conf, which override those of this
 	// package. A value of several lines repeats the directive ("user").
 	Config map[string]string
-	// Dir contains the data and is kept when the server is closed; empty means a
-	// temporary folder, which is removed.
+	// Dir is the folder of the data, which Close does not remove. Empty means a
+	// temporary folder, which Close removes.
 	Dir string
 	// Program is the name or path of redis-server or a compatible server; empty
 	// means "redis-server".
@@ -56,8 +56,9 @@ type RedisServer struct {
 // rights and no password, because only this machine can reach the server.
 const adminUser = "servers"
 
-// Redis starts a Redis server that ends with the test. Without redis-server the
-// test is skipped, or fails when CRAWLER_TEST_SERVERS is "require".
+// Redis starts a Redis server that is closed at the end of the test. If
+// redis-server is not installed, the test is skipped, or fails if
+// CRAWLER_TEST_SERVERS is "require".
 func Redis(t TB, opt RedisOptions) *RedisServer {
 	t.Helper()
 	server, err := StartRedis(t.Context(), opt)
@@ -65,8 +66,8 @@ func Redis(t TB, opt RedisOptions) *RedisServer {
 }
 
 // StartRedis starts a Redis server and returns when it answers; ctx bounds the
-// start. The caller calls Close. The error is ErrMissing when the program is
-// not there.
+// start. The caller must call Close. The error is ErrMissing if the program is not
+// installed.
 func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
 	if opt.Program == "" {
 		opt.Program = "redis-server"
@@ -75,8 +76,8 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The path of a socket must be short (108 bytes), so it cannot be below
-	// the folder of a test, which bears the test's name.
+	// The path of a socket must be short (108 bytes), so it cannot be below the
+	// folder of a test, whose path contains the test's name.
 	run, err := os.MkdirTemp("", "redis-")
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*RedisServer, error) {
 	return r, nil
 }
 
-// prepare makes what the configuration names.
+// prepare makes the data folder and the certificates that the configuration names.
 func (r *RedisServer) prepare() (err error) {
 	if r.data == "" {
 		r.data = filepath.Join(r.run, "data")
@@ -131,7 +132,7 @@ func (r *RedisServer) configPath() string { return filepath.Join(r.run, "redis.c
 func (r *RedisServer) certPath() string   { return filepath.Join(r.run, "cert.pem") }
 func (r *RedisServer) keyPath() string    { return filepath.Join(r.run, "key.pem") }
 
-// config is the text of redis.conf.
+// config returns the text of redis.conf.
 func (r *RedisServer) config() []byte {
 	var text bytes.Buffer
 	directive := func(name, value string) { fmt.Fprintf(&text, "%s %s\n", name, value) }
@@ -186,9 +187,9 @@ func (r *RedisServer) Close() error {
 	return errors.Join(err, os.RemoveAll(r.run))
 }
 
-// Client returns a client over the socket that may do everything, whatever
-// users the options make; it never repeats a command by itself. The server's
-// Close closes it.
+// Client returns a client over the socket with all rights, independently of the
+// users in the options. It never repeats a command by itself. The server's Close
+// closes it.
 func (r *RedisServer) Client() *redis.Client { return r.admin }
 
 // Addr returns the TCP address, "127.0.0.1:port".
@@ -197,8 +198,8 @@ func (r *RedisServer) Addr() string { return loopback(r.port) }
 // Socket returns the path of the server's unix socket.
 func (r *RedisServer) Socket() string { return filepath.Join(r.run, "socket") }
 
-// URL returns the URL of the TCP port, with the password when the options have
-// a "requirepass".
+// URL returns the URL of the TCP port. It contains the password if the options
+// have a "requirepass".
 func (r *RedisServer) URL() string {
 	u := url.URL{Scheme: "redis", Host: r.Addr()}
 	if r.opt.TLS {
@@ -214,7 +215,8 @@ func (r *RedisServer) URL() string {
 // without TLS.
 func (r *RedisServer) CACert() string { return r.caCert }
 
-// TLSConfig returns what a client needs for the TCP port, nil without TLS.
+// TLSConfig returns the TLS configuration of a client of the TCP port; nil without
+// TLS.
 func (r *RedisServer) TLSConfig() (*tls.Config, error) {
 	if r.caCert == "" {
 		return nil, nil
@@ -222,8 +224,8 @@ func (r *RedisServer) TLSConfig() (*tls.Config, error) {
 	return trust(r.caCert)
 }
 
-// CPU returns the processor time that the server's process used since its
-// start, all its threads together, without children.
+// CPU returns the processor time of the server's process since its start, of all
+// its threads and without its children.
 func (r *RedisServer) CPU() (time.Duration, error) {
 	var total time.Duration
 	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {

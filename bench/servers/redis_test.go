@@ -16,7 +16,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// dial returns a client of the server's TCP port, as its users have one.
+// dial returns a client of the server's TCP port.
 func dial(t *testing.T, server *servers.RedisServer) *redis.Client {
 	t.Helper()
 	opt, err := redis.ParseURL(server.URL())
@@ -65,8 +65,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestKilledRedisKeepsItsLog: after SIGKILL and a restart on the same address
-// everything is there that was written to the log.
+// TestKilledRedisKeepsItsLog checks that everything in the append-only file survives
+// SIGKILL and a restart on the same address.
 func TestKilledRedisKeepsItsLog(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
@@ -104,7 +104,7 @@ func TestRedisWithoutLogForgets(t *testing.T) {
 	}
 }
 
-// TestCutAOF: a log without its last bytes loses the last write and no other.
+// TestCutAOF checks that a log without its last byte loses only the last write.
 func TestCutAOF(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
@@ -130,7 +130,8 @@ func TestCutAOF(t *testing.T) {
 	}
 }
 
-// TestPausedRedisIsSilent: connections stay, answers wait for Resume.
+// TestPausedRedisIsSilent checks that connections to a paused server stay open, and
+// that it answers after Resume.
 func TestPausedRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{})
@@ -142,7 +143,7 @@ func TestPausedRedisIsSilent(t *testing.T) {
 	select {
 	case err := <-answered:
 		t.Fatalf("a paused server answered (%v)", err)
-	case <-time.After(50 * time.Millisecond): // it has nothing to wait for but Resume
+	case <-time.After(50 * time.Millisecond): // the answer waits for Resume
 	}
 	must(t, server.Resume())
 	must(t, <-answered)
@@ -153,7 +154,8 @@ func TestPausedRedisIsSilent(t *testing.T) {
 	}
 }
 
-// TestRedisOptions: directives arrive, users and passwords do not lock us out.
+// TestRedisOptions checks that the server uses the directives of the options, and that
+// users and passwords in them do not lock Client out.
 func TestRedisOptions(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{TLS: true, Config: map[string]string{
@@ -179,7 +181,7 @@ func TestRedisOptions(t *testing.T) {
 	}
 }
 
-// TestRedisCosts: what benchmarks read moves with the work.
+// TestRedisCosts checks that processor time, memory and log size grow with the work.
 func TestRedisCosts(t *testing.T) {
 	t.Parallel()
 	server := servers.Redis(t, servers.RedisOptions{AppendOnly: true})
@@ -201,7 +203,8 @@ func TestRedisCosts(t *testing.T) {
 	}
 }
 
-// TestStartRedis: a named folder outlives the server, everything else goes.
+// TestStartRedis checks the errors of StartRedis, and that Close keeps the folder of
+// the options and removes all else.
 func TestStartRedis(t *testing.T) {
 	t.Parallel()
 	if _, err := servers.StartRedis(t.Context(), servers.RedisOptions{Program: "no-such-program"}); !errors.Is(err, servers.ErrMissing) {

@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// longest is more bytes than Redis lets a string have.
+// longest is more than the length of a Redis string can be: 512 MiB.
 const longest = 1 << 30
 
-// appendRESP appends one value of RESP2 or RESP3 to message. A line begins with
-// the value's type and holds the value itself, or its length or the number of
-// values that follow.
+// appendRESP reads one value of RESP2 or RESP3 and appends it to message as it is
+// on the wire. A line begins with the type of a value. The rest of the line is the
+// value, its length, or the number of values that follow.
 func appendRESP(message []byte, from *bufio.Reader) ([]byte, error) {
 	for values := 1; values > 0; values-- {
 		line, err := from.ReadBytes('\n')
@@ -32,7 +32,7 @@ func appendRESP(message []byte, from *bufio.Reader) ([]byte, error) {
 			}
 		}
 		switch line[0] {
-		case '$', '=', '!': // so many bytes and a line end; -1 is null
+		case '$', '=', '!': // n bytes and a line end follow; -1 means null
 			if n >= 0 {
 				at := len(message)
 				message = append(message, make([]byte, n+2)...)
@@ -42,9 +42,9 @@ func appendRESP(message []byte, from *bufio.Reader) ([]byte, error) {
 			}
 		case '*', '~', '>':
 			values += max(n, 0)
-		case '%': // pairs
+		case '%': // n pairs follow
 			values += 2 * n
-		case '|': // pairs of attributes, and then the value they belong to
+		case '|': // n pairs of attributes follow, and then the value with these attributes
 			values += 2*n + 1
 		}
 	}

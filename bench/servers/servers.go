@@ -1,11 +1,12 @@
-// Package servers starts private Redis, Postgres and NATS servers, and breaks them
-// in the ways that servers break: killed, stopped in the middle, cut off, with the
-// last bytes of their log gone.
+// Package servers starts private Redis, Postgres, NATS and Kafka servers, and makes
+// them fail in the ways that servers fail: it kills them, pauses them, cuts their
+// connections, and removes the last bytes of their logs.
 //
-// It owns the processes, their files and the faults; each server is reached
-// only from this machine, keeps its data in a folder of its own and ends with
-// its owner. It does not depend on crawls and imports no other package of this
-// module, so that tests of all packages and the benchmarks can use it.
+// It owns the processes, their files and the faults. Only this machine can reach
+// the servers. Each has its data in a folder of its own and ends with the process
+// that started it. The package does not depend on crawls and imports no other
+// package of this module, so that the tests of all packages and the benchmarks can
+// use it.
 package servers
 
 import (
@@ -24,10 +25,10 @@ import (
 var ErrMissing = errors.New("servers: program not found")
 
 const (
-	// startTimeout bounds the time until a server answers, including the time to read
-	// its log, on a busy machine.
+	// startTimeout bounds the time until a server answers. On a busy machine a server may
+	// take long to read its log.
 	startTimeout = 60 * time.Second
-	// stopTimeout bounds a graceful end. Redis waits 10 s for its replicas.
+	// stopTimeout bounds a graceful stop. Redis alone waits up to 10 s for its replicas.
 	stopTimeout = 30 * time.Second
 )
 
@@ -44,9 +45,9 @@ type TB interface {
 	Skip(args ...any)
 }
 
-// started starts a server that is closed with the test. If the server's program is
-// missing, it skips the test, or fails it if CRAWLER_TEST_SERVERS is "require". After any
-// other error it fails the test.
+// started returns a server that was started, and closes it at the end of the test. err is
+// the error of the start. If the server's program is missing, it skips the test, or fails
+// it if CRAWLER_TEST_SERVERS is "require". After any other error it fails the test.
 func started[S interface{ Close() error }](t TB, server S, err error) S {
 	t.Helper()
 	switch {
@@ -80,10 +81,10 @@ func program(name string) (string, error) {
 // its cluster and its port for clients.
 const busDistance = 10_000
 
-// freePort returns a loopback port that is not in use, nor the one busDistance
-// above it. Both are below those that systems give to outgoing connections
-// (Linux: from 32768), one of which could otherwise take the port of a server
-// that is down for a moment.
+// freePort returns an unused loopback port. The port busDistance above it is unused
+// too. Both are below the ports that systems give to outgoing connections (Linux:
+// from 32768). Otherwise such a connection could take the port of a server that is
+// down for a moment.
 func freePort() (int, error) {
 	const lowest, highest = 10_240, 32_767 - busDistance
 	for range 100 {
@@ -105,12 +106,12 @@ func isFree(port int) bool {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// portTries is the maximum number of ports that are tried if other processes take them
-// before the server does.
+// portTries is the number of ports that startOnFreePort tries if other processes take
+// them before the server does.
 const portTries = 5
 
-// startOnFreePort calls start with free ports until it succeeds, or fails for another
-// reason than the port.
+// startOnFreePort calls start with a free port. If start fails because the port is taken
+// by then, it tries another one.
 func startOnFreePort(start func(port int) error) error {
 	var err error
 	for range portTries {

@@ -17,8 +17,9 @@ const Callers = 16
 // in which the schema of package pgstore is created.
 type OpenPostgres func(ctx context.Context) (dsn string, end func() error, err error)
 
-// Postgres is the exact set of package pgstore, which decides about a link before it is
-// offered to the queue. Its batches are as large as the links of one or several pages.
+// Postgres returns the kind of the exact set in package pgstore, which decides about a link
+// before it is offered to the queue. Its batches are as large as the links of one or several
+// pages.
 func Postgres(open OpenPostgres) Kind {
 	return Kind{Name: "pgstore", Batches: []uint64{4, 100, 500}, Open: func(ctx context.Context, _ Plan) (*Set, error) {
 		dsn, end, err := open(ctx)

@@ -114,7 +114,7 @@ type Used struct {
 // used returns the resources used so far, after everything that was answered is in the
 // log. Redis delays writes to its log for up to 2 s while it syncs earlier ones.
 func (r *Redis) used(ctx context.Context) (Used, error) {
-	const patience = 3 * time.Second // others may write, too
+	const patience = 3 * time.Second // bounded, because other clients may write all the time
 	for began := time.Now(); ; {
 		info, err := Info(ctx, r.Client)
 		if err != nil || info["aof_buffer_length"] == 0 || time.Since(began) > patience {
@@ -149,7 +149,7 @@ func inRedis(open OpenRedis, set func(ctx context.Context, r *Redis, plan Plan) 
 	}
 }
 
-// RedisFilter is package redisbits.
+// RedisFilter returns the kind of the filter in package redisbits.
 func RedisFilter(open OpenRedis) Kind {
 	return Kind{Name: "redisbits", Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
 		config := redisbits.Config{Name: newName(), Capacity: plan.Capacity, FPR: plan.FPR, Growth: plan.Growth, Partitions: plan.Partitions}
@@ -163,7 +163,7 @@ func RedisFilter(open OpenRedis) Kind {
 	})}
 }
 
-// RedisStore is package redisstore.
+// RedisStore returns the kind of the store in package redisstore.
 func RedisStore(open OpenRedis) Kind {
 	return Kind{Name: "redisstore", Queue: true, Open: inRedis(open, func(ctx context.Context, r *Redis, plan Plan) (*Set, error) {
 		config := redisstore.Config{
@@ -183,8 +183,8 @@ func RedisStore(open OpenRedis) Kind {
 	})}
 }
 
-// RedisSet is a SET of URLs, or of their 8-byte hashes. It sends one SADD for each link,
-// because each link needs an answer.
+// RedisSet returns the kind of a SET of URLs, or of their 8-byte hashes if hashed is true. A
+// set sends one SADD for each link, because each link needs an answer.
 func RedisSet(open OpenRedis, hashed bool) Kind {
 	kind := Kind{Name: "SADD of URLs"}
 	if hashed {
@@ -208,7 +208,7 @@ func RedisSet(open OpenRedis, hashed bool) Kind {
 	return kind
 }
 
-// RedisBloom is the filter of the server's Bloom module: see HasBloom.
+// RedisBloom returns the kind of the filter of the server's Bloom module; see HasBloom.
 func RedisBloom(open OpenRedis) Kind {
 	reserve := func(ctx context.Context, client redis.UniversalClient, key string, plan Plan) error {
 		return client.BFReserve(ctx, key, cmp.Or(plan.FPR, 1e-6), int64(plan.Capacity)).Err()

@@ -28,7 +28,7 @@ type Kind struct {
 
 // Plan is the configuration of a filter. Exact sets ignore it.
 type Plan struct {
-	Capacity   uint64  // 0 means the set's own default, as with FPR and Partitions
+	Capacity   uint64  // 0 means the set's own default, as for FPR and Partitions
 	FPR        float64 // of new links
 	Growth     bloomstore.Growth
 	Partitions int // of a set in Redis
@@ -60,7 +60,7 @@ func (p Plan) membits() membits.Config {
 	return membits.Config{Capacity: p.Capacity, FPR: p.FPR, Growth: p.Growth}
 }
 
-// Memory is the filter of package membits.
+// Memory returns the kind of the filter in package membits.
 func Memory() Kind {
 	return Kind{Name: "membits", Open: func(_ context.Context, plan Plan) (*Set, error) {
 		filter, err := membits.New(plan.membits())
@@ -71,7 +71,8 @@ func Memory() Kind {
 	}}
 }
 
-// Local is the store of package localstore, in a folder of its own below dir.
+// Local returns the kind of the store in package localstore. Each store has a folder of its
+// own below dir.
 func Local(dir string) Kind {
 	return Kind{Name: "localstore", Queue: true, Open: func(_ context.Context, plan Plan) (*Set, error) {
 		dir, err := os.MkdirTemp(dir, "set-")

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// TestSetsContainWhatWasAdded: each set says once that a link is new, knows it afterwards, and
-// leaves nothing behind.
+// TestSetsContainWhatWasAdded checks that each set reports a link as new once, contains it
+// afterwards, and leaves nothing behind.
 func TestSetsContainWhatWasAdded(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	open := func(context.Context) (*Redis, error) {
@@ -71,7 +71,8 @@ func contains(t *testing.T, set *Set, links Links) []bool {
 	return known
 }
 
-// TestRangeOfLinks: all URLs are different, and all as long as promised.
+// TestRangeOfLinks checks that all URLs of a Range are different and URLBytes long, and the
+// order of its hosts.
 func TestRangeOfLinks(t *testing.T) {
 	links, seen := Range{N: 5000, Hosts: 1000, Run: 3}, make(map[string]bool)
 	for i := range links.Len() {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPackedPages: the same answers with gzip for clients that accept it, the second time
-// too; others get them plain.
+// TestPackedPages checks that clients that accept gzip get the same answers with gzip,
+// also the second time, and that other clients get them without.
 func TestPackedPages(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("/ is here"), 0o600); err != nil {

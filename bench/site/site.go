@@ -1,10 +1,10 @@
-// Package site serves a folder of files as one web site, for measurements: it
-// reads each file once and then costs next to nothing beside the crawler that
+// Package site serves a folder of files as one web site, for measurements. It reads
+// each file once. After that it takes very little time compared to the crawler that
 // is measured.
 //
-// It serves plain files with the content type of their extension, and
-// index.html for a folder. It lists no folders, and does not look whether a file
-// changed. What a crawler must cope with is the business of package testweb.
+// It serves files with the content type of their extension, and index.html for a
+// folder. It lists no folders, and does not notice that a file changes. Sites that
+// are difficult to crawl are in package testweb.
 package site
 
 import (
@@ -22,9 +22,9 @@ import (
 	"sync"
 )
 
-// contentTypes are the types of what documentation trees hold. A table and not
-// package mime, whose answer depends on the machine's files, and without
-// charsets, so that a page's own meta element has its say.
+// contentTypes are the content types of files in documentation, by extension. The
+// answers of package mime would depend on files of the machine. The types have no
+// charset, so that the meta elements of pages decide about it.
 var contentTypes = map[string]string{
 	".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml",
 	".css": "text/css", ".js": "text/javascript", ".json": "application/json", ".xml": "text/xml",
@@ -33,8 +33,8 @@ var contentTypes = map[string]string{
 	".svg": "image/svg+xml", ".ico": "image/x-icon", ".gz": "application/gzip", ".zip": "application/zip",
 }
 
-// ContentType returns the media type of a file by its name,
-// application/octet-stream for an extension that the package does not know.
+// ContentType returns the media type of a file by the extension of its name. It
+// returns application/octet-stream for an unknown extension.
 func ContentType(name string) string {
 	if known := contentTypes[strings.ToLower(path.Ext(name))]; known != "" {
 		return known
@@ -42,29 +42,29 @@ func ContentType(name string) string {
 	return "application/octet-stream"
 }
 
-// Handler serves the files below dir. It follows symbolic links, also out of
-// dir, and keeps in memory what was asked for, each file once however many
-// links lead to it.
+// Handler returns a handler that serves the files below dir. It follows symbolic
+// links, also out of dir. It keeps requested files in memory, each file only once,
+// even if several links lead to it.
 func Handler(dir string) http.Handler { return &folder{dir: dir} }
 
-// Packed is a Handler that sends its answers with gzip, as most servers do, to
-// clients that take it. Each file is packed once.
+// Packed returns a handler like Handler's that sends answers with gzip, as most
+// servers do, to clients that accept it. It compresses the answer for each path once.
 func Packed(dir string) http.Handler { return &folder{dir: dir, packed: true} }
 
 // folder is a served directory.
 type folder struct {
 	dir    string
 	packed bool
-	answer sync.Map // path as requested -> *answer
-	body   sync.Map // file after symbolic links -> []byte
+	answer sync.Map // *answer by path as requested
+	body   sync.Map // []byte by file with symbolic links resolved
 }
 
-// answer is a response, ready to be written.
+// answer is a complete response.
 type answer struct {
 	status int
-	header http.Header // its values are shared between requests and never changed
+	header http.Header // shared between requests, never changed
 	body   []byte
-	packed func() *answer // the same with gzip
+	packed func() *answer // returns the same answer with gzip
 }
 
 func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -82,12 +82,13 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(a.status)
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(a.body) // an error means that the client went away
+		_, _ = w.Write(a.body) // an error means that the client has gone
 	}
 }
 
-// find returns the answer for a path, and remembers it unless nothing is
-// there: a client that makes up paths shall not fill the memory.
+// find returns the answer for a path. It remembers the answer if the path exists. It
+// does not remember missing paths, so that a client cannot fill the memory with
+// made-up ones.
 func (f *folder) find(name string) *answer {
 	if known, ok := f.answer.Load(name); ok {
 		return known.(*answer)
@@ -103,9 +104,9 @@ func (f *folder) find(name string) *answer {
 	return a
 }
 
-// read makes the answer for a path from the file system.
+// read makes the answer for a path.
 func (f *folder) read(name string) (*answer, error) {
-	// Clean of a rooted path cannot climb above the root.
+	// A path with a leading slash that path.Clean returns does not lead above the root.
 	file := filepath.Join(f.dir, filepath.FromSlash(path.Clean("/"+name)))
 	info, err := os.Stat(file)
 	if err != nil {
@@ -124,7 +125,7 @@ func (f *folder) read(name string) (*answer, error) {
 	return f.load(file)
 }
 
-// load reads a file, or takes it from those that were read.
+// load makes the answer with a file. It reads the file if it is not in memory.
 func (f *folder) load(file string) (*answer, error) {
 	linked := file
 	file, err := filepath.EvalSymlinks(file)
@@ -150,7 +151,7 @@ func newAnswer(status int, contentType string, body []byte) *answer {
 	a.packed = sync.OnceValue(func() *answer {
 		var small bytes.Buffer
 		z := gzip.NewWriter(&small)
-		_, _ = z.Write(body) // into memory
+		_, _ = z.Write(body) // writes to a buffer do not fail
 		_ = z.Close()
 		packed := &answer{status: status, header: a.header.Clone(), body: small.Bytes()}
 		packed.header.Set("Content-Encoding", "gzip")

@@ -11,7 +11,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/site"
 )
 
-// tree makes a folder with these files, and a file beside it that is not served.
+// tree makes a folder with these files, and a file outside it that must not be served.
 func tree(t testing.TB, files map[string]string) string {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "served")
@@ -47,7 +47,7 @@ func TestHandlerServesSite(t *testing.T) {
 		target      string
 		status      int
 		contentType string
-		body        string // not compared when empty
+		body        string // not compared if empty
 	}{
 		{"/", 200, "text/html", "<p>home"},
 		{"/index.html", 200, "text/html", "<p>home"},
@@ -79,15 +79,15 @@ func TestHandlerServesSite(t *testing.T) {
 	}
 }
 
-// nowhere is a ResponseWriter that keeps nothing.
+// nowhere is a ResponseWriter that discards all bodies.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }
 func (n nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n nowhere) WriteHeader(int)             {}
 
-// BenchmarkHandler shows that serving is cheap beside fetching: no file is
-// opened and no byte copied after the first request.
+// BenchmarkHandler shows that serving is cheap compared to fetching: after the first
+// request the handler opens no file and copies no bytes.
 func BenchmarkHandler(b *testing.B) {
 	page := string(bytes.Repeat([]byte("<p>text "), 14<<10/8))
 	handler := site.Handler(tree(b, map[string]string{"page.html": page}))

@@ -21,7 +21,7 @@ type work func(ctx context.Context, n uint64, timed timer) (items uint64, err er
 
 // measured is the result of a workload.
 type measured struct {
-	items, calls uint64 // that work was called
+	items, calls uint64 // processed items, and calls of work
 	took         time.Duration
 	own          time.Duration // processor time
 	server       sets.Used
@@ -49,7 +49,7 @@ const warmCalls = 3
 // call gets another number. The result is valid even if the time is over.
 func measure(ctx context.Context, set *sets.Set, n int, most uint64, span time.Duration, warm func(ctx context.Context, call uint64) error, do work) *measured {
 	m := new(measured)
-	for round := range warmCalls { // all together, so that each has a connection of its own
+	for round := range warmCalls { // all callers at once, so that each opens a connection
 		if err := together(ctx, n, func(ctx context.Context, i int) error { return warm(ctx, uint64(round*n+i)) }); err != nil {
 			return &measured{err: err}
 		}

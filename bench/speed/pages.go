@@ -12,10 +12,11 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// waiting is the constant number of queued items. Each host has 32 of them.
+// waiting is the number of queued items, which stays the same during the measurement. Each
+// host has 32 of them.
 const waiting = 32_000
 
-// pages is a workload.
+// pages is a workload that leases hosts and completes their items as pages.
 func pages(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
 	const filled = 1000
 	for first := uint64(0); first < waiting; first += filled {
@@ -55,7 +56,7 @@ func (q *queue) turn(ctx context.Context, links uint64, timed timer) (uint64, er
 	if err != nil {
 		return 0, err
 	}
-	if len(grant.Leases) == 0 { // others have what is due
+	if len(grant.Leases) == 0 { // other callers have all hosts that are due
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()

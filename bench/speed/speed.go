@@ -21,7 +21,7 @@ import (
 
 // Config describes the measurement. The zero value has no sets, so nothing is measured.
 type Config struct {
-	Keys uint64 // links that a set is made for, and offered at most; 0 means a million
+	Keys uint64 // capacity of each set, and the maximum number of offered links; 0 means a million
 	Sets []sets.Kind
 }
 
@@ -66,9 +66,10 @@ page. No page is fetched. `+fmt.Sprintf(units, "page"))
 // workload measures a set with n callers.
 type workload func(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error
 
-// steps are a workload of each set, or of those that have a queue.
+// steps returns the steps of a workload for each set, or, if queues is true, for each set with
+// a queue.
 func (config Config) steps(s *report.Section, load workload, table *report.Table, queues bool) (steps []*agenda.Step) {
-	const cost = 4 * time.Second // of the budget: a step takes what it gets
+	const cost = 4 * time.Second // only for the share of the budget, all of which a step takes
 	keys := cmp.Or(config.Keys, 1_000_000)
 	for _, kind := range config.Sets {
 		for _, n := range callers {
@@ -89,7 +90,7 @@ func (config Config) steps(s *report.Section, load workload, table *report.Table
 	return steps
 }
 
-// seen is a workload.
+// seen is a workload that offers links, first new ones and then the same again.
 func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets.Set, kind sets.Kind, n int, keys uint64) error {
 	batches := kind.Batches
 	if batches == nil {
@@ -104,9 +105,9 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 		}
 		return added, err
 	}
-	var from uint64  // the first link that was not offered yet
-	beyond := keys   // links from here on are for warming up
-	var fresh uint64 // calls with new links of this batch
+	var from uint64  // number of the first link that was not offered yet
+	beyond := keys   // links from this number on are for warming up
+	var fresh uint64 // number of calls with new links of this batch size
 	var rates []float64
 	parts := 2 * len(batches)
 	for part := range parts {
@@ -141,7 +142,8 @@ func seen(ctx context.Context, turn *agenda.Turn, table *report.Table, set *sets
 	return nil
 }
 
-// row adds the row of a workload: what was asked, some more, and what it took.
+// row adds the row of a workload: set, callers and batch size, the cells of more, and the
+// results.
 func (m *measured) row(table *report.Table, kind sets.Kind, n int, batch uint64, more ...report.Cell) {
 	each := func(sum float64, decimals int) report.Cell {
 		if m.items == 0 || sum == 0 {

@@ -24,13 +24,14 @@ func (silent) End(*agenda.Step, string) {}
 
 // privateRedis opens a server with a log.
 func privateRedis(t *testing.T, config map[string]string) sets.OpenRedis {
-	servers.Redis(t, servers.RedisOptions{}) // or the test is skipped
+	servers.Redis(t, servers.RedisOptions{}) // skips the test if there is no redis-server
 	return func(ctx context.Context) (*sets.Redis, error) {
 		return sets.StartRedis(ctx, servers.RedisOptions{AppendOnly: true, Config: config})
 	}
 }
 
-// measureAll runs steps in little time and returns the rows, column by column name.
+// measureAll runs steps and returns the rows of the first table. Each row has its cells by
+// the names of the columns.
 func measureAll(t *testing.T, section *report.Section, steps []*agenda.Step) []map[string]report.Cell {
 	t.Helper()
 	if err := agenda.Run(t.Context(), time.Minute, steps, silent{}); err != nil {
@@ -59,8 +60,8 @@ func positive(t *testing.T, row map[string]report.Cell, columns ...string) {
 
 func TestSeenRows(t *testing.T) {
 	open := privateRedis(t, nil)
-	// What stands in for a Bloom module: two commands of its names that take what
-	// its commands take, and answer as they do.
+	// A substitute for a Bloom module: two renamed commands that accept the arguments of the
+	// module's commands, and have the same types of answers.
 	bloom := privateRedis(t, map[string]string{"rename-command": "SUNIONSTORE BF.RESERVE\nSMISMEMBER BF.MADD"})
 	for _, kind := range []sets.Kind{
 		sets.Memory(), sets.Local(t.TempDir()), sets.RedisFilter(open), sets.RedisStore(open), sets.RedisSet(open, false), sets.RedisBloom(bloom),
@@ -105,7 +106,8 @@ func TestFrontierRows(t *testing.T) {
 	}
 }
 
-// TestPostgresRows: its calls have three sizes, and what is new is in its log.
+// TestPostgresRows checks that there are calls of three sizes, and that new links make the log
+// longer.
 func TestPostgresRows(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	kind := sets.Postgres(func(context.Context) (string, func() error, error) {
@@ -127,7 +129,7 @@ func TestPostgresRows(t *testing.T) {
 	}
 }
 
-// TestForgetfulSetIsFound: a set that forgets what it was told must not be measured.
+// TestForgetfulSetIsFound checks that it is an error if a set forgets links.
 func TestForgetfulSetIsFound(t *testing.T) {
 	_, steps := Seen(Config{Keys: 200, Sets: []sets.Kind{{
 		Name: "forgetful", Open: func(context.Context, sets.Plan) (*sets.Set, error) {
@@ -145,7 +147,8 @@ func TestForgetfulSetIsFound(t *testing.T) {
 	}
 }
 
-// TestMeasureRate: each caller has warmed up before anything counts.
+// TestMeasureRate checks that the measurement begins only after all calls for warming up, and
+// the counts of items and calls.
 func TestMeasureRate(t *testing.T) {
 	var used sets.Used
 	set := &sets.Set{Used: func(context.Context) (sets.Used, error) {

@@ -5,15 +5,16 @@ import (
 	"strconv"
 )
 
-// addresses: URLs, redirects, robots.txt and sitemaps that lead to private
-// addresses, written in many ways or behind names, some of which change their
-// address between two look-ups. No connection may be made to any of them: where
-// they can be had there are Canaries, and the names are Web.ServeDNS's.
+// addresses is a hardship: URLs, redirects, robots.txt files and sitemaps lead
+// to private addresses. The addresses are spelled in many ways, or belong to
+// names, some of which change their address between two look-ups. A crawler must
+// not connect to any of them. Canaries listen on the loopback addresses among
+// them, and Web.ServeDNS resolves the names.
 //
-// The crawler must not be told to connect to the server for these names and
-// addresses, so it is given the others only (--connect-to '*.test=ADDR', and
-// '*.example'), and the name server. A few names have a harmless address as
-// well, which the crawler may be allowed.
+// The crawler's --connect-to must not cover these names and addresses, so it
+// covers the other names only ('*.test=ADDR' and '*.example=ADDR'), and the
+// crawler uses Web.ServeDNS as its name server. A few names also have a harmless
+// address, which the crawler may be allowed to connect to.
 var addresses = hardship{
 	bit: Addresses, name: "addresses",
 	doc: "private addresses, names for them, redirects to them, names that change",
@@ -21,20 +22,20 @@ var addresses = hardship{
 		for _, name := range names {
 			s := c.site(name.host + nameSuffix + c.canary)
 			c.entry(s.at("/"))
-			p := s.add("/", closed).html().fares("address", 0)
-			if name.mayBeHad() {
+			p := s.add("/", closed).html().expects("address", 0)
+			if name.canBeHarmless() {
 				p.role = sought
-				p.also("ok", "network", "robots").with("Connection", "close") // each page is a look-up, or a decision
+				p.also("ok", "network", "robots").with("Connection", "close") // so that the next page needs a new connection
 				for _, path := range []string{"/2", "/3", "/4"} {
 					c.entry(s.at(path))
-					s.page(path).fares("address", 0).also("ok", "network", "robots").with("Connection", "close")
+					s.page(path).expects("address", 0).also("ok", "network", "robots").with("Connection", "close")
 				}
 			}
 		}
 		for _, host := range []string{"127.0.0.1", "[::1]", "0.0.0.0", "127.9.9.9", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
 			s := c.site(host + c.canary)
 			c.entry(s.at("/"))
-			s.add("/", closed).html().fares("address", 0)
+			s.add("/", closed).html().expects("address", 0)
 		}
 		for _, spelled := range []string{"2130706433", "0x7f.1", "127.1", "0177.0.0.01", "127.0.0.1.", "%31%32%37.0.0.1", "１２７.0.0.1"} {
 			c.entry("http://" + spelled + c.canary + "/")
@@ -42,36 +43,37 @@ var addresses = hardship{
 		for _, host := range []string{"169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]"} {
 			s := c.site(host)
 			c.entry(s.at("/latest/meta-data/"))
-			s.add("/latest/meta-data/", closed).html().fares("address", 0)
+			s.add("/latest/meta-data/", closed).html().expects("address", 0)
 		}
 		local := c.site("localhost" + c.canary)
 		c.entry(local.at("/"))
-		local.add("/", closed).html().fares("address", 0).also("network", "host_dead", "robots") // not everywhere a name
+		local.add("/", closed).html().expects("address", 0).also("network", "host_dead", "robots") // some systems do not resolve it
 
 		inward := c.site("inward.corner.test")
 		literal, named := c.site("127.0.0.1"+c.canary), c.site("loopback"+nameSuffix+c.canary)
 		inward.enter("/", "/literal", "/named")
 		inward.redirect("/literal", literal.at("/secret"), literal.at("/secret"))
 		inward.redirect("/named", "//"+named.host+"/secret", named.at("/secret"))
-		literal.add("/secret", closed).html().fares("address", 0)
-		named.add("/secret", closed).html().fares("address", 0)
+		literal.add("/secret", closed).html().expects("address", 0)
+		named.add("/secret", closed).html().expects("address", 0)
 
-		robots := c.site("robots-inward.corner.test") // what cannot be had allows nothing
+		robots := c.site("robots-inward.corner.test") // its robots.txt cannot be fetched, so no page may be
 		robots.movedRobots("/robots.txt", literal.at("/robots.txt"))
 		c.entry(robots.at("/"))
-		robots.add("/", closed).html().fares("address", 0).also("robots", "network", "host_dead")
+		robots.add("/", closed).html().expects("address", 0).also("robots", "network", "host_dead")
 
 		maps := c.site("maps-inward.corner.test")
 		maps.robots("Sitemap: " + literal.at("/sitemap.xml") + "\nSitemap: " + named.at("/sitemap.xml") + "\n")
 		maps.enter("/")
 		if c.sitemaps {
-			literal.add("/sitemap.xml", closed).html().fares("address", 0)
-			named.add("/sitemap.xml", closed).html().fares("address", 0)
+			literal.add("/sitemap.xml", closed).html().expects("address", 0)
+			named.add("/sitemap.xml", closed).html().expects("address", 0)
 		}
 	},
 }
 
-// portOf returns the end of a host with that port.
+// portOf returns the suffix of a host in a URL with that port: ":PORT", or
+// nothing for port 80.
 func portOf(port int) string {
 	if port == 80 {
 		return ""
@@ -82,16 +84,16 @@ func portOf(port int) string {
 // nameSuffix ends the names that ServeDNS knows.
 const nameSuffix = ".addresses.invalid"
 
-// A name is one that ServeDNS knows.
+// A name is a host name that ServeDNS resolves.
 type name struct {
-	host string
-	// turns are the addresses that the first look-up finds, the second one and
-	// so on; the last ones hold for all that follow.
+	host string // without nameSuffix
+	// turns[i] are the addresses that look-up number i returns. The last element
+	// is also for all look-ups after it.
 	turns [][]netip.Addr
 }
 
-// harmless is an address without a machine, where no service can be: the
-// canaries leave it to the web.
+// harmless is a loopback address at which no service listens. No canary listens
+// there: it may be given to the web (Canaries.Harmless).
 var harmless = netip.MustParseAddr("127.8.0.1")
 
 var names = []name{
@@ -119,8 +121,8 @@ func ips(all ...string) (addrs []netip.Addr) {
 	return addrs
 }
 
-// mayBeHad reports whether the name ever has the harmless address.
-func (n *name) mayBeHad() bool {
+// canBeHarmless reports whether some look-up of the name returns the harmless address.
+func (n *name) canBeHarmless() bool {
 	for _, turn := range n.turns {
 		for _, ip := range turn {
 			if ip == harmless {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cut says where an answer ends too early.
+// cut is the point at which an answer breaks off.
 type cut uint8
 
 const (
@@ -20,32 +20,33 @@ func (c cut) String() string {
 	return [...]string{"whole", "reset", "closed", "body cut"}[c]
 }
 
-// An answer is what a request gets. It is decided before anything is sent, so
-// that the log has it.
+// An answer is the answer to a request. It is complete before anything is sent,
+// so that the request log can contain it.
 type answer struct {
 	target      target
 	status      int
 	contentType string
 	location    string
-	body        func(dst []byte) []byte // appends the body; nil for none
-	size        int64                   // with filler text after body up to so many bytes; 0 for none
-	gzip        bool                    // for clients that accept it
+	body        func(dst []byte) []byte // appends the body; nil means an empty body
+	size        int64                   // filler text makes the body at least this long
+	gzip        bool                    // compress the body for clients that accept gzip
 
-	header http.Header               // more of them
-	stream func(out io.Writer) error // writes the body instead, until it fails
-	isLive bool                      // what stream writes is sent at once, its length not told
+	header http.Header               // further headers
+	stream func(out io.Writer) error // if not nil, writes the body instead of body and size
+	isLive bool                      // the output of stream is sent while it is written, without Content-Length
 
-	wait   time.Duration // before the headers
-	pieces int           // in which the body comes, pause apart; 0 means 1
-	pause  time.Duration
+	wait   time.Duration // time before the headers are sent
+	pieces int           // number of pieces in which the body is sent; 0 means 1
+	pause  time.Duration // time between two pieces
 	cut    cut
 
-	// askRetry returns the Retry-After header, and how long it means; nil for none.
+	// askRetry returns the Retry-After header and the wait that it asks for; nil
+	// means no such header.
 	askRetry    func(now time.Time) (header string, wait time.Duration)
-	retryHeader string // what it returned
+	retryHeader string // the header that askRetry returned
 }
 
-// refuse makes a an error without links.
+// refuse turns a into an error page without links.
 func (a *answer) refuse(status int) {
 	*a = answer{target: a.target, status: status, contentType: contentHTML, wait: a.wait}
 	a.body = func(dst []byte) []byte {
@@ -57,7 +58,8 @@ func (a *answer) refuse(status int) {
 
 const contentHTML = "text/html; charset=utf-8"
 
-// answer returns what a request for t gets that comes after try others.
+// answer returns the answer to a request for t; try is the number of requests
+// for t before it.
 func (w *Web) answer(t target, try int) *answer {
 	a := &answer{target: t, status: http.StatusOK, contentType: contentHTML}
 	switch t.kind {

@@ -9,9 +9,10 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// bombs: pages of a gigabyte and more that are small on the wire, a robots.txt
-// and a sitemap. What is read of them is like others, cut at the limit. They are put together from
-// pieces that were packed once, and are never anywhere as a whole.
+// bombs is a hardship: pages, a robots.txt and a sitemap that are small on the
+// wire and more than a gigabyte when they are unpacked. A correct crawl reads
+// them like others, up to the limit of a body. The server repeats pieces that it
+// compressed once, and never holds a whole bomb.
 var bombs = hardship{
 	bit: Bombs, name: "bombs",
 	doc: "pages of 1.1 GB that are a megabyte or less in gzip, brotli, zstd",
@@ -56,7 +57,7 @@ const (
 
 func blankPiece() []byte { return bytes.Repeat([]byte(" "), bombPiece) }
 
-// gzipBomb writes one gzip member after the other, which is gzip as well.
+// gzipBomb writes many gzip members. Several members in a row are valid gzip.
 func gzipBomb(begin []byte, out io.Writer) error {
 	if _, err := out.Write(gzipOf(begin)); err != nil {
 		return err
@@ -64,8 +65,9 @@ func gzipBomb(begin []byte, out io.Writer) error {
 	return repeat(out, gzipOf(blankPiece()), bombBytes/bombPiece)
 }
 
-// brotliBomb repeats what the compressor writes for one piece, flushed, behind
-// another: the second is the same as all after it.
+// brotliBomb compresses begin and a few blank pieces, and then repeats the
+// compressed form of the last piece. After the first blank pieces, the
+// compressor's output is the same for each further one.
 func brotliBomb(begin []byte, out io.Writer) error {
 	head, piece, tail := brotliPieces(begin)
 	if _, err := out.Write(head); err != nil {
@@ -82,7 +84,7 @@ func brotliPieces(begin []byte) (head, piece, tail []byte) {
 	var packed bytes.Buffer
 	z, blank := brotli.NewWriterLevel(&packed, 5), blankPiece()
 	next := func(write func() error) []byte {
-		_ = write() // a buffer takes everything
+		_ = write() // writes to a buffer do not fail
 		_ = z.Flush()
 		defer packed.Reset()
 		return bytes.Clone(packed.Bytes())
@@ -96,12 +98,12 @@ func brotliPieces(begin []byte) (head, piece, tail []byte) {
 	return head, piece, packed.Bytes()
 }
 
-// zstdBomb writes a frame (RFC 8878) of one raw block and many that say how
-// often a byte is repeated: four bytes for 128 KiB.
+// zstdBomb writes a frame (RFC 8878) of one raw block and many RLE blocks. An
+// RLE block is one byte with a count: four bytes for 128 KiB.
 func zstdBomb(begin []byte, out io.Writer) error {
 	const (
 		block    = 128 << 10
-		window   = 7 << 3 // of 2^(10+7) bytes: no block may be longer
+		window   = 7 << 3 // 2^(10+7) bytes, which is the longest block
 		raw, run = 0, 1 << 1
 		last     = 1
 	)

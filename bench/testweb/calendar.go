@@ -2,9 +2,10 @@ package testweb
 
 import "fmt"
 
-// calendar: each month links to the next one, for ever, in the path and in the
-// query. It begins near the last month that is followed, for to crawl years of
-// months takes long. One link leads to before 1900.
+// calendar is a hardship: each month links to the next one without end, in the
+// path and in the query. The calendar begins near the last month that a correct
+// crawl follows, because a crawl of many months takes long. One link leads to a
+// month before 1900.
 var calendar = hardship{
 	bit: Calendar, name: "calendar",
 	doc: "calendars whose next month never ends, in path and query",
@@ -39,6 +40,6 @@ var calendar = hardship{
 	},
 }
 
-// maxYearsAhead is how far ahead a date may lie (docs/reference/web-policy.md, as the limits
-// of the other traps).
+// maxYearsAhead is how many years ahead the date in a URL may be. This limit and
+// those of the other traps are in docs/reference/web-policy.md.
 const maxYearsAhead = 5

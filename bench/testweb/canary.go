@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// Canaries listen where no crawl may connect: on the loopback addresses, at the
-// port that Config.CanaryPort tells the web.
+// Canaries listen where no crawl may connect: on loopback addresses, at a port
+// that the URLs of the addresses hardship name (Config.CanaryPort).
 type Canaries struct {
-	// Harmless is at the same port of 127.8.0.1: the web must be served there,
-	// too, for crawlers that are allowed this address. nil where it cannot be
-	// listened to, on systems with one loopback address.
+	// Harmless listens on the same port of 127.8.0.1. The web must be served
+	// there too, for crawlers that are allowed to connect to this address. It is
+	// nil on systems with only one loopback address.
 	Harmless net.Listener
-	Port     int
+	Port     int // for Config.CanaryPort
 
 	listeners []net.Listener
 	accepting sync.WaitGroup
@@ -25,10 +25,10 @@ type Canaries struct {
 	dialled   []string
 }
 
-// ListenCanaries opens them, until Close.
+// ListenCanaries returns canaries that listen until Close, on a free port.
 func ListenCanaries() (*Canaries, error) {
 	var err error
-	for range 20 { // until one port is free on all addresses
+	for range 20 { // until a port is free on all addresses
 		var c *Canaries
 		if c, err = listenCanaries(); err == nil {
 			return c, nil
@@ -48,7 +48,7 @@ func listenCanaries() (*Canaries, error) {
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE): // by another process
 			return nil, errors.Join(err, c.Close())
-		case err != nil: // this machine has no such address, so no client can connect
+		case err != nil: // this machine does not have the address, so no client can connect to it
 		case host == harmless.String():
 			c.Harmless = l
 		default:
@@ -61,7 +61,7 @@ func listenCanaries() (*Canaries, error) {
 	return c, nil
 }
 
-// accept notes who connects, and hangs up.
+// accept notes each connection, and closes it.
 func (c *Canaries) accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -75,7 +75,8 @@ func (c *Canaries) accept(l net.Listener) {
 	}
 }
 
-// Err returns nil if no client ever connected, or an error that says where one did.
+// Err returns nil if no client has connected, or an error with the number of
+// connections and the address of the first.
 func (c *Canaries) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +86,7 @@ func (c *Canaries) Err() error {
 	return fmt.Errorf("%d connections to private addresses, the first to %s", len(c.dialled), c.dialled[0])
 }
 
-// Close closes all listeners, Harmless too.
+// Close closes all listeners, including Harmless.
 func (c *Canaries) Close() error {
 	var errs []error
 	for _, l := range c.listeners {

@@ -2,11 +2,11 @@ package testweb
 
 import "fmt"
 
-// charsets: pages whose links depend on what they are read as. A byte order mark
-// counts before the header, the header before a meta element (HTML, 13.2.3);
-// paths are written in UTF-8 whatever the page is in, queries in the page's
-// charset (URL, 4.4). A page that is announced wrongly leads to other URLs, the
-// same ones in every browser.
+// charsets is a hardship: pages whose links depend on the charset in which they
+// are decoded. A byte order mark takes precedence over the Content-Type header,
+// and the header over a meta element (HTML, 13.2.3). Paths are always encoded in
+// UTF-8, queries in the page's charset (URL, 4.4). A page with a wrong charset
+// has links to other URLs, which are the same in every browser.
 var charsets = hardship{
 	bit: Charsets, name: "charsets",
 	doc: "wrong, late and missing charsets, with links that depend on them",
@@ -16,10 +16,10 @@ var charsets = hardship{
 		var paths []string
 		for _, p := range []struct {
 			name, charset string // of the header
-			head          string // before the title
-			text          string // title and link, as bytes of the page
-			title         string
-			path, query   string // where the link leads
+			head          string // HTML before the title
+			text          string // in title and links, as bytes of the page
+			title         string // text, decoded
+			path, query   string // text in the URLs of the links
 		}{
 			{name: "latin1", charset: "iso-8859-1", text: "\xe9", title: "é", path: "%C3%A9", query: "%E9"},
 			{name: "latin1-meta", head: `<meta charset="iso-8859-1">`, text: "\xe9", title: "é", path: "%C3%A9", query: "%E9"},
@@ -57,7 +57,7 @@ var charsets = hardship{
 	},
 }
 
-// utf16Bytes encodes text whose characters are all in the first 64 Ki.
+// utf16Bytes encodes text in UTF-16. All its characters must be below U+10000.
 func utf16Bytes(text string, bigEndian bool) (b []byte) {
 	for _, r := range text {
 		high, low := byte(r>>8), byte(r)

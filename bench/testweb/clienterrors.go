@@ -2,7 +2,8 @@ package testweb
 
 import "net/http"
 
-// clientErrors: links that lead to nothing. The answers are final.
+// clientErrors is a hardship: links to pages that do not exist or are forbidden.
+// A crawl does not request them again.
 var clientErrors = hardship{
 	bit: ClientErrors, name: "4xx",
 	doc: "4 % of the pages are 404, 410 or 403",

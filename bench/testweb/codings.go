@@ -9,9 +9,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// codings: bodies in every content coding that a crawler may ask for, each sent
-// whatever it asks for; codings that are announced but not used; and codings that
-// were not asked for, one within the other, which a crawler may or may not decode.
+// codings is a hardship: bodies in every content coding that crawlers usually
+// accept, sent whatever the request accepts; bodies whose announced coding is not
+// used; and bodies with unusual or several codings, which a crawler may or may
+// not decode.
 var codings = hardship{
 	bit: Codings, name: "codings",
 	doc: "brotli, zstd and gzip, announced wrongly, stacked, damaged or unknown",
@@ -25,7 +26,7 @@ var codings = hardship{
 			p := s.page(path, "/from/"+name).with("Content-Encoding", coding)
 			p.packed = func(out io.Writer) error {
 				var plain bytes.Buffer
-				_ = p.plain(&plain) // a buffer takes everything
+				_ = p.plain(&plain) // writes to a buffer do not fail
 				_, err := out.Write(pack(plain.Bytes()))
 				return err
 			}
@@ -57,7 +58,7 @@ var codings = hardship{
 			p := s.page(path).with("Content-Encoding", coding)
 			plain := documentOf(p.titleOf(), nil)
 			p.packed = func(out io.Writer) error { _, err := out.Write(pack(plain)); return err }
-			p.want.Title, p.want.isRead = "", false // what it is read as is the crawler's business
+			p.want.Title, p.want.isRead = "", false // a crawler may decode it or not
 		}
 		leaf("stacked", "gzip, gzip", func(b []byte) []byte { return gzipOf(gzipOf(b)) })
 		leaf("mixed", "br, gzip", func(b []byte) []byte { return gzipOf(brotliOf(b)) })
@@ -69,13 +70,14 @@ var codings = hardship{
 
 func gzipOf(b []byte) []byte { return gzippedAt(gzip.BestCompression, b) }
 
-// storedGzip is gzip that does not compress: what is before a damage is there.
+// storedGzip returns b as gzip without compression, so that a decoder returns
+// all bytes before a damaged place.
 func storedGzip(b []byte) []byte { return gzippedAt(gzip.NoCompression, b) }
 
 func gzippedAt(level int, b []byte) []byte {
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, level) // the levels are valid
-	_, _ = z.Write(b)                        // a buffer takes everything
+	_, _ = z.Write(b)                        // writes to a buffer do not fail
 	_ = z.Close()
 	return out.Bytes()
 }

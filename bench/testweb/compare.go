@@ -25,8 +25,8 @@ type Report struct {
 	WrongDigest    int
 
 	Outcomes map[string]int // records by outcome
-	// OrderDependent counts by outcome the records of URLs whose outcome
-	// depends on the order of the crawl, all of them outcomes that are right.
+	// OrderDependent counts, by outcome, the records of URLs for which several
+	// outcomes are right, depending on the order of the crawl.
 	OrderDependent map[string]int
 	// Optional counts the records of URLs that a correct crawl may request, but need not.
 	Optional int
@@ -49,17 +49,18 @@ func (r *Report) faults() []namedCount {
 	}
 }
 
-// Err returns nil when the records are exactly the expected ones, or an error
-// with the count of each fault and examples.
+// Err returns nil if the records are the expected ones, or an error with the
+// number of each fault and examples.
 func (r *Report) Err() error { return faultError(r.faults(), r.Examples) }
 
-// namedCount is how often something happened that should not.
+// namedCount is the number of faults of one kind.
 type namedCount struct {
 	count int
 	what  string
 }
 
-// faultError returns nil when nothing is counted.
+// faultError returns an error that names each fault with its number, followed by
+// the examples; nil if all numbers are 0.
 func faultError(counts []namedCount, examples []string) error {
 	var faults []error
 	for _, c := range counts {
@@ -88,10 +89,11 @@ type record struct {
 	Digest     *string `json:"digest"` // sha256:HEX of the body
 }
 
-// Compare reads the records of a crawl, one JSON object a line with at least
-// url, and says how they differ from what a correct crawl records. A field that
-// no record has is not judged; once one has it, to leave it out means that it
-// is zero. Compare takes two bits of memory for each URL.
+// Compare reads the records of a crawl and returns how they differ from the
+// records of a correct crawl. Each line is a JSON object with at least the field
+// url. A field that no record has is not compared. If some record has a field, a
+// record without the field counts as one with the zero value. Compare takes two
+// bits of memory for each URL.
 func (w *Web) Compare(records io.Reader) (Report, error) {
 	c := w.newComparison()
 	if err := lines(records, c.observe); err != nil {
@@ -117,27 +119,27 @@ func (w *Web) Compare(records io.Reader) (Report, error) {
 type comparison struct {
 	web    *Web
 	seen   bitset              // expected URLs that have a record
-	round0 bitset              // and one of the first round
+	round0 bitset              // expected URLs that have a record of round 0
 	later  map[laterRound]bool // records of later rounds
-	shown  map[string]int      // examples of each fault
+	shown  map[string]int      // number of examples of each fault
 	report *Report
 
 	status, redirect, title, truncated, digest field
 }
 
-// laterRound is a URL that was offered again.
+// laterRound is a URL in a round after the first.
 type laterRound struct {
 	ordinal int
 	round   uint32
 }
 
-// A field of the records: what is wrong with it.
+// A field counts the faults of one field of the records.
 type field struct {
 	name      string
-	count     *int
-	isWritten bool   // some record has it
-	leftOut   int    // records that do not have it, but should
-	first     string // of these
+	count     *int   // records in which it is wrong
+	isWritten bool   // some record has the field
+	leftOut   int    // records that lack the field, but should have it
+	first     string // URL of the first of these
 }
 
 func (w *Web) newComparison() *comparison {
@@ -163,8 +165,8 @@ func (c *comparison) observe(line []byte) error {
 		c.report.Outcomes[*r.Outcome]++
 	}
 	t := c.web.targetOf(r.URL)
-	if t.kind == aPlace {
-		c.observePlace(&r)
+	if t.kind == noSitemap {
+		c.observeNoSitemap(&r)
 		return nil
 	}
 	ordinal, isExpected := c.web.ordinal(t)
@@ -189,9 +191,9 @@ func (c *comparison) observe(line []byte) error {
 	return nil
 }
 
-// observePlace judges the record of a usual path of sitemaps at which there is none. Any
-// outcome except ok is right.
-func (c *comparison) observePlace(r *record) {
+// observeNoSitemap judges the record of a usual path of sitemaps at which there is none. Any
+// outcome except ok and redirect is right.
+func (c *comparison) observeNoSitemap(r *record) {
 	c.report.Optional++
 	if r.Outcome != nil && (*r.Outcome == "ok" || *r.Outcome == "redirect") {
 		c.report.WrongOutcome++
@@ -226,14 +228,14 @@ func (c *comparison) judge(r *record, e *Expectation) {
 	c.compare(&c.status, r, text(r.Status, strconv.Itoa), strconv.Itoa(e.Status), e.Status == 0)
 	c.compare(&c.redirect, r, r.RedirectTo, e.RedirectTo, e.RedirectTo == "")
 	if !e.isRead {
-		return // its body is not that of a page
+		return // a correct crawl reads no body
 	}
 	c.compare(&c.title, r, r.Title, e.Title, e.Title == "")
 	c.compare(&c.truncated, r, text(r.Truncated, strconv.FormatBool), strconv.FormatBool(e.Truncated), !e.Truncated)
 	c.compare(&c.digest, r, r.Digest, "sha256:"+e.BodySHA256, false)
 }
 
-// text returns the text of a field, nil when it is left out.
+// text returns value as formatted by format, or nil if value is nil.
 func text[T any](value *T, format func(T) string) *string {
 	if value == nil {
 		return nil
@@ -242,8 +244,8 @@ func text[T any](value *T, format func(T) string) *string {
 	return &s
 }
 
-// compare judges a field of r. got is nil if the record does not have the field, which is
-// right for a zero value.
+// compare judges a field of r. got is nil if the record does not have the field.
+// That is right if the wanted value is zero (isZero).
 func (c *comparison) compare(f *field, r *record, got *string, want string, isZero bool) {
 	switch {
 	case got != nil && *got == want:
@@ -260,7 +262,7 @@ func (c *comparison) compare(f *field, r *record, got *string, want string, isZe
 	}
 }
 
-// example keeps up to ten examples of each fault.
+// example keeps an example, up to ten of each fault.
 func (c *comparison) example(fault, example string) {
 	if c.shown[fault]++; c.shown[fault] <= 10 {
 		c.report.Examples = append(c.report.Examples, fault+": "+example)

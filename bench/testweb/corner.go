@@ -17,10 +17,10 @@ import (
 // their URLs is written by hand, with the result that a correct crawl has for it. All are
 // found from one page, http://corners.test/.
 type corners struct {
-	agent    string // the product token that robots.txt knows
+	agent    string // the product token of the crawler
 	year     int    // of the crawl
-	canary   string // port of the canaries
-	sitemaps bool   // the crawl takes sitemaps
+	canary   string // suffix of a host with the port of the canaries; see portOf
+	sitemaps bool   // whether the crawl reads sitemaps
 
 	sites     map[string]*site // by host name
 	resources []*resource      // in the order in which they were made
@@ -43,10 +43,10 @@ type role uint8
 
 const (
 	sought   role = iota // found, and recorded
-	optional             // recorded or not: it depends on what the crawl takes for a link
-	closed               // recorded, but never asked for: robots.txt or the address forbids it
-	aside                // asked for, but never recorded: robots.txt and where it redirects to
-	trapped              // behind the limits of what a crawl follows
+	optional             // requested and recorded or not: crawlers may differ in what is a link
+	closed               // recorded, but never requested: robots.txt or the address forbids it
+	aside                // requested, but never recorded: robots.txt, and the targets of its redirects
+	trapped              // neither: beyond the limits of what a correct crawl follows
 )
 
 // A resource is one URL of a corner.
@@ -57,31 +57,31 @@ type resource struct {
 	path   string // and query
 
 	status      int
-	contentType string // empty means none is sent
+	contentType string // empty means that no Content-Type is sent
 	header      http.Header
 	location    string
-	plain       func(out io.Writer) error // writes the body before it is packed
-	packed      func(out io.Writer) error // writes it as it is sent; nil means as plain
-	isLive      bool                      // the body may have no end: it is sent while it is written
+	plain       func(out io.Writer) error // writes the body without its content coding
+	packed      func(out io.Writer) error // writes the body as it is sent; nil means plain
+	isLive      bool                      // the body is sent while it is written: it may be endless
 
-	fails     int // requests that are answered badly before a good answer; forever
-	badStatus int // of these, or one of those below
-	tries     int // so far; Web.mu guards it
+	fails     int // the number of requests that fail before a good answer, or forever
+	badStatus int // the status of the failures, or one of the values below
+	tries     int // requests so far; Web.mu guards it
 
-	limit   int64 // how much of the body is read; 0 means Config.MaxBodyBytes
+	limit   int64 // the number of bytes that a correct crawl reads; 0 means Config.MaxBodyBytes
 	want    Expectation
-	refused map[string]uint64 // of its links, by reason
+	refused map[string]uint64 // the number of its links that a correct crawl refuses, by reason
 }
 
 // Values of resource.badStatus that are not HTTP statuses.
 const (
 	broken   = 0  // the connection is reset
-	noAnswer = -1 // nothing comes
-	asGood   = -2 // the answer is the good one, but no crawler takes it
+	noAnswer = -1 // the server sends nothing
+	asGood   = -2 // the answer does not change, but a correct crawl treats it as a failure
 )
 
-// leastCornerBody is the minimum of MaxBodyBytes for corners: none of their ordinary pages
-// is longer.
+// leastCornerBody is the minimum of Config.MaxBodyBytes for corners. Their
+// ordinary pages are not longer.
 const leastCornerBody = 256 << 10
 
 // newCorners returns the corners of the hardships of a web.
@@ -109,7 +109,7 @@ func newCorners(cfg *Config) *corners {
 	return c
 }
 
-// site returns the site of that name.
+// site returns the site of a host, and adds it if it is new.
 func (c *corners) site(host string) *site {
 	name := bareHost(host)
 	if c.sites[name] == nil {
@@ -118,7 +118,7 @@ func (c *corners) site(host string) *site {
 	return c.sites[name]
 }
 
-// entry makes a URL, however it is spelled, one that the crawl begins with.
+// entry adds a link to url, in any spelling, to the index page of the corners.
 func (c *corners) entry(url string) { c.entries = append(c.entries, url) }
 
 // bareHost returns the name of a host without its port.
@@ -129,7 +129,8 @@ func bareHost(host string) string {
 	return host
 }
 
-// find returns the resource at a path of a corner's host, and whether host is one.
+// find returns the resource at a path of a corner's host. known is whether host
+// is the host of a corner.
 func (c *corners) find(host, path string) (t target, known bool) {
 	s := c.sites[host]
 	if s == nil {
@@ -147,7 +148,7 @@ func (c *corners) find(host, path string) (t target, known bool) {
 	return target{}, true
 }
 
-// add puts a new resource at path, answered with 200.
+// add adds a resource with status 200 and no body at path.
 func (s *site) add(path string, as role) *resource {
 	if s.resources[path] != nil {
 		panic("testweb: " + s.host + path + " is there already")
@@ -179,7 +180,7 @@ func (s *site) pages(paths ...string) {
 	}
 }
 
-// enter is page, for one that the crawl begins with.
+// enter is page for a page that the index page of the corners links to.
 func (s *site) enter(path string, links ...string) *resource {
 	s.corners.entry("http://" + s.host + path)
 	return s.page(path, links...)
@@ -189,38 +190,38 @@ func (s *site) enter(path string, links ...string) *resource {
 // the judge reports these requests.
 func (s *site) closed(paths ...string) {
 	for _, path := range paths {
-		s.add(path, closed).html().fares("robots", 0)
+		s.add(path, closed).html().expects("robots", 0)
 	}
 }
 
 // robots answers /robots.txt with text.
 func (s *site) robots(text string) *resource { return s.robotsAt("/robots.txt", text) }
 
-// robotsAt adds a robots.txt at another path, which /robots.txt redirects to.
+// robotsAt adds a robots.txt at path, for redirects of /robots.txt.
 func (s *site) robotsAt(path, text string) *resource {
 	p := s.add(path, aside).body([]byte(text))
 	p.contentType = "text/plain"
 	return p
 }
 
-// redirect adds a redirect at path, whose target is canonical.
+// redirect adds a redirect at path. canonical is the canonical form of location.
 func (s *site) redirect(path, location, canonical string) *resource {
-	p := s.add(path, sought).html().fares("redirect", http.StatusFound)
+	p := s.add(path, sought).html().expects("redirect", http.StatusFound)
 	p.status, p.location, p.want.RedirectTo = http.StatusFound, location, canonical
 	return p
 }
 
 // missing adds a 404 at path.
 func (s *site) missing(path string) *resource {
-	p := s.add(path, sought).html().fares("client_error", http.StatusNotFound)
+	p := s.add(path, sought).html().expects("client_error", http.StatusNotFound)
 	p.status = http.StatusNotFound
 	return p
 }
 
-// titleOf returns the title of a page that html writes.
+// titleOf returns the title that html gives p.
 func (p *resource) titleOf() string {
 	title := "Corner " + p.host + " " + p.path
-	return title[:min(len(title), 200)] // crawlers keep no title of any length
+	return title[:min(len(title), 200)] // crawlers may cut longer titles
 }
 
 // html makes p a page with those links.
@@ -228,7 +229,7 @@ func (p *resource) html(links ...string) *resource {
 	return p.document(p.titleOf(), documentOf(p.titleOf(), links))
 }
 
-// document makes p a page of that HTML.
+// document makes p a page with that title and HTML.
 func (p *resource) document(title string, text []byte) *resource {
 	p.body(text).want.Title = title
 	return p
@@ -256,14 +257,14 @@ func (p *resource) body(text []byte) *resource {
 	return p
 }
 
-// stream makes the output of write the body of p.
+// stream makes the output of write the body of p. The body may be endless.
 func (p *resource) stream(write func(out io.Writer) error) *resource {
 	p.plain, p.isLive, p.want.isRead = write, true, true
 	return p
 }
 
-// fares sets the expected outcome of p and its last status; 0 means no status.
-func (p *resource) fares(outcome string, status int) *resource {
+// expects sets the expected outcome of p and its last status; 0 means no status.
+func (p *resource) expects(outcome string, status int) *resource {
 	p.want.Outcome, p.want.Status = outcome, status
 	if outcome != "ok" {
 		p.want.Title, p.want.isRead = "", false
@@ -271,21 +272,21 @@ func (p *resource) fares(outcome string, status int) *resource {
 	return p
 }
 
-// also accepts further outcomes, which depend on the order of the crawl or on the names
-// that a crawler uses.
+// also accepts further outcomes, for pages whose outcome depends on the order of
+// the crawl or on the crawler.
 func (p *resource) also(outcomes ...string) *resource {
 	p.want.Also, p.want.OrderFree = append(p.want.Also, outcomes...), false
 	return p
 }
 
-// failing makes the first answers fail: with that status, or as broken, noAnswer or asGood
-// say.
+// failing makes the first answers fail. status is their HTTP status, or broken,
+// noAnswer or asGood.
 func (p *resource) failing(times, status int) *resource {
 	p.fails, p.badStatus = times, status
 	return p
 }
 
-// refuses sets how many links of p a correct crawl refuses.
+// refuses adds to the number of links of p that a correct crawl refuses for reason.
 func (p *resource) refuses(reason string, links uint64) *resource {
 	if p.refused == nil {
 		p.refused = map[string]uint64{}
@@ -300,13 +301,14 @@ func (p *resource) with(name string, values ...string) *resource {
 	return p
 }
 
-// typed sets the content type; empty means none is sent.
+// typed sets the content type; empty means that none is sent.
 func (p *resource) typed(contentType string) *resource {
 	p.contentType = contentType
 	return p
 }
 
-// answer decides the answer to a request that comes after try others.
+// answer sets a to the answer to a request for p; try is the number of requests
+// for p before it.
 func (p *resource) answer(a *answer, try int) {
 	a.status, a.contentType, a.location = p.status, p.contentType, p.location
 	a.header = p.header
@@ -332,7 +334,7 @@ func (p *resource) digest(maxBody int64) (digest string, isRead bool) {
 		return "", false
 	}
 	hash := &atMost{out: sha256.New(), left: cmp.Or(p.limit, maxBody)}
-	_ = p.plain(hash) // it ends at the limit, at the latest
+	_ = p.plain(hash) // hash fails at the limit, which ends a longer body
 	return hex.EncodeToString(hash.out.Sum(nil)), true
 }
 

@@ -21,13 +21,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// cornerWeb is a small web with corners.
+// cornerWeb returns a small web with the hardships of set.
 func cornerWeb(t testing.TB, set Hardships) *Web {
 	t.Helper()
 	return newWeb(t, Config{Seed: *seed, Hosts: 5, Pages: 50, Hardships: set, MeanBytes: 500, MaxBodyBytes: leastCornerBody, Year: 2030, CanaryPort: 8099, KeepLog: true})
 }
 
-// TestCornerURLs takes every URL of the corners apart again.
+// TestCornerURLs parses every URL of the corners back into its target.
 func TestCornerURLs(t *testing.T) {
 	w := cornerWeb(t, Everything)
 	seen, ordinals := map[string]bool{}, newBitset(w.ordinals())
@@ -61,7 +61,8 @@ func TestCornerURLs(t *testing.T) {
 	}
 }
 
-// TestEachCornerStandsAlone: every hardship brings its corner, and each has a way in.
+// TestEachCornerStandsAlone makes a web of each hardship with a corner alone, and finds
+// the corner from the last seed.
 func TestEachCornerStandsAlone(t *testing.T) {
 	for _, h := range hardships() {
 		if (h.corner != nil) != (Corners&h.bit != 0) {
@@ -81,8 +82,8 @@ func TestEachCornerStandsAlone(t *testing.T) {
 	}
 }
 
-// TestCornersAnswer asks for every URL of the corners that has an end, until the
-// answer is a good one: it is what is expected.
+// TestCornersAnswer requests every URL of the corners with a finite body until the
+// answer is good. The answer must be the expected one.
 func TestCornersAnswer(t *testing.T) {
 	w := cornerWeb(t, Corners&^Codings)
 	for _, p := range w.corners.resources {
@@ -154,8 +155,8 @@ func decoder(t *testing.T, coding string, packed io.Reader) io.Reader {
 	return packed
 }
 
-// TestBombs lets each bomb go off, into a counter: it is small on the wire and
-// larger than a gigabyte, of which it unpacks the beginning, and all with -proof.
+// TestBombs unpacks the first 32 MiB of each bomb, or with -proof more than a
+// gigabyte, and compares the size with that on the wire.
 func TestBombs(t *testing.T) {
 	w := cornerWeb(t, Bombs)
 	for _, path := range []string{"/gzip", "/brotli", "/zstd"} {
@@ -168,7 +169,7 @@ func TestBombs(t *testing.T) {
 		if _, err := io.ReadFull(plain, begin); err != nil || !bytes.Contains(begin, []byte("<title>"+p.want.Title)) {
 			t.Errorf("%s begins with %q, %v", path, begin, err)
 		}
-		least, ratio := int64(32<<20), int64(500) // of a gigabyte it is 2 MiB
+		least, ratio := int64(32<<20), int64(500) // at most 2 MiB on the wire for a gigabyte
 		if *proof {
 			least = 1 << 30
 		} else {
@@ -194,8 +195,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestHugeRobotsIsCutWhereItHurts: the limit is behind "Disallow: /".
-func TestHugeRobotsIsCutWhereItHurts(t *testing.T) {
+// TestHugeRobotsIsCutWithinALine checks that the limit is right after "Disallow: /".
+func TestHugeRobotsIsCutWithinALine(t *testing.T) {
 	w := cornerWeb(t, HugeRobots)
 	for _, host := range []string{"robots-long", "robots-huge"} {
 		_, body := fetch(t, w, "http://"+host+".corner.test/robots.txt")
@@ -205,8 +206,8 @@ func TestHugeRobotsIsCutWhereItHurts(t *testing.T) {
 	}
 }
 
-// TestTrapsGoOn: what lies beyond the limits is answered, leads on, and is
-// neither expected nor forgiven.
+// TestTrapsGoOn requests URLs of traps beyond the limits. They are answered with
+// further links, are not expected, and are faults to the judge.
 func TestTrapsGoOn(t *testing.T) {
 	w := cornerWeb(t, Calendar|Facets|RepeatedPaths|LongURLs)
 	for _, url := range []string{
@@ -234,7 +235,7 @@ func TestTrapsGoOn(t *testing.T) {
 	}
 }
 
-// TestRefusedIsCompared: each difference is named.
+// TestRefusedIsCompared checks that CompareRefused names each difference.
 func TestRefusedIsCompared(t *testing.T) {
 	w := cornerWeb(t, RobotsTags|Spellings)
 	right := w.Refused()
@@ -250,7 +251,8 @@ func TestRefusedIsCompared(t *testing.T) {
 	}
 }
 
-// TestCornerRecordsAreJudged forges records of the corners.
+// TestCornerRecordsAreJudged compares made-up records, right and wrong, of the
+// corners.
 func TestCornerRecordsAreJudged(t *testing.T) {
 	w := cornerWeb(t, Everything)
 	var right []map[string]any
@@ -317,7 +319,8 @@ func TestCornerRecordsAreJudged(t *testing.T) {
 	}
 }
 
-// TestCornerRequestsAreJudged: asking for what is closed is a fault.
+// TestCornerRequestsAreJudged checks that requests for disallowed or unknown URLs
+// of the corners are faults.
 func TestCornerRequestsAreJudged(t *testing.T) {
 	w := cornerWeb(t, Everything)
 	for _, c := range []struct {
@@ -339,7 +342,7 @@ func TestCornerRequestsAreJudged(t *testing.T) {
 	}
 }
 
-// TestServeDNS asks the name server through a resolver of Go's.
+// TestServeDNS looks names up through Go's resolver.
 func TestServeDNS(t *testing.T) {
 	w := cornerWeb(t, Addresses)
 	ctx, stop := context.WithCancel(t.Context())
@@ -377,7 +380,7 @@ func TestServeDNS(t *testing.T) {
 	if _, err := conn.WriteTo([]byte("no question"), conn.LocalAddr()); err != nil {
 		t.Error(err)
 	}
-	lookUp("private.addresses.invalid") // it still answers
+	lookUp("private.addresses.invalid") // the server still answers
 	stop()
 	if err := <-served; err != nil {
 		t.Errorf("ServeDNS ends with %v", err)
@@ -393,7 +396,8 @@ func TestServeDNS(t *testing.T) {
 	}
 }
 
-// TestCanariesSeeConnections: a connection is told, and ends.
+// TestCanariesSeeConnections checks that a canary reports a connection and closes
+// it.
 func TestCanariesSeeConnections(t *testing.T) {
 	c, err := ListenCanaries()
 	if err != nil {
@@ -417,7 +421,8 @@ func TestCanariesSeeConnections(t *testing.T) {
 	}
 }
 
-// TestStreamsEndWithTheirClient: an endless answer ends when its client is gone.
+// TestStreamsEndWithTheirClient checks that an endless answer ends when its client
+// has gone.
 func TestStreamsEndWithTheirClient(t *testing.T) {
 	w := cornerWeb(t, Endless)
 	for _, path := range []string{"http://endless.corner.test/text", "http://drip.corner.test/body", "http://pause.corner.test/body"} {
@@ -425,7 +430,7 @@ func TestStreamsEndWithTheirClient(t *testing.T) {
 		request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 		request.RequestURI = strings.TrimPrefix(path, "http://"+request.Host)
 		out := &leaving{ResponseRecorder: httptest.NewRecorder(), at: 500, leave: goAway}
-		w.Handler().ServeHTTP(out, request) // returns, or the test hangs
+		w.Handler().ServeHTTP(out, request) // must return
 		if out.Body.Len() < 500 {
 			t.Errorf("%s ends after %d bytes", path, out.Body.Len())
 		}
@@ -433,7 +438,7 @@ func TestStreamsEndWithTheirClient(t *testing.T) {
 	}
 }
 
-// leaving is a client that goes away.
+// leaving is a client that calls leave after at bytes.
 type leaving struct {
 	*httptest.ResponseRecorder
 	at    int
@@ -448,7 +453,8 @@ func (l *leaving) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestExpectedCorners: the written expectation has all corners, with digests.
+// TestExpectedCorners checks that WriteExpected writes the URLs of the corners, with
+// digests.
 func TestExpectedCorners(t *testing.T) {
 	w := cornerWeb(t, Corners)
 	var out bytes.Buffer

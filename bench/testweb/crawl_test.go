@@ -21,9 +21,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// reference is a small correct crawler, made of other people's parsers, that
-// asks one URL at a time. It runs under a fake clock, so that it can be as
-// polite as it should.
+// reference is a small correct crawler that is made of other people's parsers. It
+// requests one URL at a time, and runs under a fake clock, so that delays take no
+// time.
 type reference struct {
 	t       *testing.T
 	web     *Web
@@ -33,7 +33,7 @@ type reference struct {
 	queue   []string
 	seen    map[string]bool
 	robots  map[string]string        // robots.txt by host
-	due     map[string]time.Time     // when a host may be asked
+	due     map[string]time.Time     // when a host may be requested, by host
 	delays  map[string]time.Duration // by host
 	tries   map[string]int
 }
@@ -99,7 +99,7 @@ func (c *reference) visit(url string) {
 	}
 }
 
-// again queues a URL that failed, or gives it up.
+// again queues a URL that failed, or records it as failed after four attempts.
 func (c *reference) again(url, host string, response *http.Response, status int) {
 	if c.tries[url]++; c.tries[url] < 4 {
 		c.queue = append(c.queue, url)
@@ -173,14 +173,16 @@ func (c *reference) allowed(host, url string) bool {
 	return grobotstxt.AgentAllowed(rules, "crawler", url)
 }
 
-// get waits until host is due and asks for url; a nil response is a broken one.
+// get waits until host is due and requests url. A nil response means that the
+// server broke the connection.
 func (c *reference) get(host, url string) (response *http.Response, body []byte) {
 	time.Sleep(time.Until(c.due[host]))
 	c.due[host] = time.Now().Add(max(c.delay, c.delays[host]))
 	return fetch(c.t, c.web, url)
 }
 
-// fetch asks for url without a network; a nil response is a broken one.
+// fetch requests url without a network. A nil response means that the server broke
+// the connection.
 func fetch(t *testing.T, w *Web, url string) (response *http.Response, body []byte) {
 	t.Helper()
 	request := httptest.NewRequest(http.MethodGet, url, nil)
@@ -216,7 +218,8 @@ type href struct {
 	isBase bool
 }
 
-// extract reads title, base and links of a page, in its order.
+// extract returns the title of a page, and its links and <base> elements in their
+// order.
 func extract(body []byte) (title string, links []href) {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	for {
@@ -240,10 +243,11 @@ func extract(body []byte) (title string, links []href) {
 	}
 }
 
-// normalized writes the escapes that the web uses in their normal form.
+// normalized replaces the percent-encodings that the web uses by their normal form.
 var normalized = strings.NewReplacer("%7E", "~", "%7e", "~", "%61", "a", "%72", "r", "%c3%a9", "%C3%A9", "%C3%a9", "%C3%A9")
 
-// canonical resolves ref and returns its canonical form, empty when it is none.
+// canonical resolves ref and returns its canonical form, or "" if ref is no URL with
+// the scheme http or https.
 func canonical(base, ref string) string {
 	parsed, err := url.ParseRef(base, ref)
 	if err != nil || parsed.Scheme() != "http" && parsed.Scheme() != "https" {
@@ -260,9 +264,8 @@ func canonical(base, ref string) string {
 	return parsed.Scheme() + "://" + parsed.Host() + path + query
 }
 
-// TestReferenceCrawl lets the reference crawler loose on webs of several sizes:
-// every page is found, every outcome is the expected one, and the judge has
-// nothing to say against it.
+// TestReferenceCrawl crawls webs of several sizes with the reference crawler. It
+// finds every page with the expected outcome, and the judge finds no fault.
 func TestReferenceCrawl(t *testing.T) {
 	for _, cfg := range []Config{
 		{Hosts: 1, Pages: 1},

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// dead: hosts that close every connection without an answer, robots.txt's too,
-// one for 64 living ones. Some roots link to their six pages each. Whether a
-// crawler calls that a network error, a dead host or, as RFC 9309 has it for
-// robots.txt that cannot be had, a disallowed page, depends on the crawler and
-// on the order: judged by count and reason.
+// dead is a hardship: hosts that close every connection without an answer, also
+// for robots.txt. There is one for 64 living hosts. Some root pages of living
+// hosts link to the six pages of a dead one. A crawler may record such a page as
+// a network error, as one of a dead host, or as disallowed, because RFC 9309
+// forbids all pages if robots.txt is unreachable. That depends on the crawler and
+// on the order of the crawl, so all three outcomes are right.
 var dead = hardship{
 	bit: Dead, name: "dead",
 	doc: "hosts that close every connection, one for 64 living ones",

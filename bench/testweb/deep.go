@@ -1,7 +1,7 @@
 package testweb
 
-// deep: one in sixteen of the pages that others hang from has its links below
-// 600 open elements, more than golang.org/x/net/html parses (512).
+// deep is a hardship: one in sixteen of the pages with child pages has its links
+// below 600 open elements. golang.org/x/net/html parses only 512.
 var deep = hardship{
 	bit: Deep, name: "deep",
 	doc: "pages whose links are below 600 nested elements",

@@ -5,8 +5,9 @@ import (
 	"math/bits"
 )
 
-// purpose keeps the random draws of one page apart: what is decided for one
-// purpose says nothing about another, and a new purpose changes no old draw.
+// A purpose selects one of the random numbers of a page. Numbers for different
+// purposes are independent, and a new purpose does not change the numbers of the
+// others.
 type purpose uint64
 
 const (
@@ -53,20 +54,20 @@ func (d *dice) next() uint64 {
 	return mix(d.state)
 }
 
-// below returns a number in [0, n).
+// below returns a random number in [0, n).
 func (d *dice) below(n int) int {
 	hi, _ := bits.Mul64(d.next(), uint64(n))
 	return int(hi)
 }
 
-// oneIn is true once in n times.
+// oneIn returns true with a probability of 1/n.
 func (d *dice) oneIn(n int) bool { return d.below(n) == 0 }
 
-// unit returns a number in [0, 1).
+// unit returns a random number in [0, 1).
 func (d *dice) unit() float64 { return float64(d.next()>>11) * 0x1p-53 }
 
-// normal returns a standard normal number, near enough: the sum of four
-// uniform ones, so never beyond ±3.5.
+// normal returns a random number whose distribution is nearly the standard
+// normal one. It is a sum of four uniform numbers, and so within ±3.5.
 func (d *dice) normal() float64 {
 	bits := d.next()
 	sum := uint64(0)

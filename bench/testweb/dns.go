@@ -13,15 +13,15 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Lookup is one question that ServeDNS was asked.
+// Lookup is one question to ServeDNS, with its answer.
 type Lookup struct {
-	Name  string // without the dot at its end
-	Type  string // A, AAAA or another
-	Addrs []netip.Addr
-	Start time.Duration // since the server was made
+	Name  string        // without the dot at its end
+	Type  string        // A, AAAA or another
+	Addrs []netip.Addr  // the answer
+	Start time.Duration // since New
 }
 
-// nameLog counts and keeps look-ups.
+// nameLog keeps and counts look-ups.
 type nameLog struct {
 	kept  []Lookup
 	asked map[string]int // by name and type
@@ -35,8 +35,8 @@ func (w *Web) Lookups() []Lookup {
 }
 
 // ServeDNS answers questions for the names of the addresses hardship until ctx
-// ends, and closes conn. Other names do not exist. It returns nil when ctx
-// ended it.
+// ends, and closes conn. For all other names it answers that they do not exist.
+// It returns nil if it ended because ctx did.
 func (w *Web) ServeDNS(ctx context.Context, conn net.PacketConn) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	packet := make([]byte, 4<<10)
@@ -48,7 +48,7 @@ func (w *Web) ServeDNS(ctx context.Context, conn net.PacketConn) error {
 		case err != nil:
 			return errors.Join(fmt.Errorf("read a DNS question: %w", err), conn.Close())
 		}
-		if reply, err := w.resolve(packet[:n]); err == nil { // what is no question gets no answer
+		if reply, err := w.resolve(packet[:n]); err == nil { // malformed questions get no answer
 			_, _ = conn.WriteTo(reply, from)
 		}
 	}
@@ -72,7 +72,7 @@ func (w *Web) resolve(packet []byte) ([]byte, error) {
 	}
 	b := dnsmessage.NewBuilder(nil, header)
 	errs := []error{b.StartQuestions(), b.Question(question), b.StartAnswers()}
-	resource := dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class} // TTL 0: good for nothing but now
+	resource := dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class} // TTL 0: not to be cached
 	for _, ip := range addrs {
 		if question.Type == dnsmessage.TypeA {
 			errs = append(errs, b.AResource(resource, dnsmessage.AResource{A: ip.As4()}))
@@ -86,7 +86,8 @@ func (w *Web) resolve(packet []byte) ([]byte, error) {
 	return b.Finish()
 }
 
-// lookUp logs a question and returns the addresses that are the answer this time.
+// lookUp logs a question and returns the addresses for this look-up. known is
+// whether the name exists.
 func (w *Web) lookUp(question dnsmessage.Question) (addrs []netip.Addr, known bool) {
 	asked := strings.ToLower(strings.TrimSuffix(question.Name.String(), "."))
 	kind := strings.TrimPrefix(question.Type.String(), "Type")

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// endless: bodies that never end. Those that come fast are cut at the limit, with
-// and without markup that could go on; those that drip are no answer at all, in
-// however many attempts.
+// endless is a hardship: bodies that never end. A correct crawl cuts those that
+// come fast at its limit, also inside a tag or a comment. Bodies that come a byte
+// a second, or stop, are failures in every attempt.
 var endless = hardship{
 	bit: Endless, name: "endless",
 	doc: "bodies without end, fast or a byte a second",
@@ -28,14 +28,14 @@ var endless = hardship{
 			s := c.site(name + ".corner.test")
 			s.enter("/", "/body", "/open")
 			s.pages("/open")
-			p := s.page("/body").stream(dripping(name == "drip")).fares("network", 0)
+			p := s.page("/body").stream(dripping(name == "drip")).expects("network", 0)
 			p.failing(forever, asGood)
 		}
 	},
 }
 
-// dripping returns what writes a body a byte a second, for ever; or one that
-// stops in the middle and does not go on.
+// dripping returns a function that writes some text, and then a byte a second
+// without end; or, if isSlow is false, one byte more and then nothing.
 func dripping(isSlow bool) func(io.Writer) error {
 	return func(out io.Writer) error {
 		if !drip(out, bytes.Repeat([]byte("<p>on</p>"), 100), 0) {

@@ -17,25 +17,25 @@ import (
 type Expectation struct {
 	URL     string `json:"url"`     // canonical
 	Outcome string `json:"outcome"` // ok, redirect, client_error, robots, type, server_error, network
-	Status  int    `json:"status"`  // of the last answer; 0 means that there is none, or the crawl may not ask
-	// OrderFree: Outcome and Status do not depend on the order of the crawl.
-	// Otherwise the outcomes in Also are right as well.
+	Status  int    `json:"status"`  // of the last answer; 0 if there is none, or if the crawl may not request the URL
+	// OrderFree means that Outcome and Status do not depend on the order of the
+	// crawl. If it is false, the outcomes in Also are right as well.
 	OrderFree  bool     `json:"order_free"`
 	Also       []string `json:"also,omitempty"`
 	RedirectTo string   `json:"redirect_to,omitempty"` // canonical
-	Title      string   `json:"title,omitempty"`       // of pages that are read
+	Title      string   `json:"title,omitempty"`       // only of pages whose body is read
 	Truncated  bool     `json:"truncated,omitempty"`   // the body is longer than Config.MaxBodyBytes
-	Optional   bool     `json:"optional,omitempty"`    // a correct crawl may record it, or not
-	// BodySHA256 is the digest of the HTML, cut when it is too long, in
-	// hexadecimal; of pages that are read, and only from WriteExpected and
-	// Digest: it takes the making of the page.
+	Optional   bool     `json:"optional,omitempty"`    // a correct crawl may record the URL, but need not
+	// BodySHA256 is the SHA-256 of the HTML that is read, in hexadecimal; a body
+	// that is too long is cut before. Only WriteExpected sets it, because it has
+	// to generate the page. For a single URL there is Web.Digest.
 	BodySHA256 string `json:"body_sha256,omitempty"`
 
-	isRead bool // the body is read, and judged
+	isRead bool // a correct crawl reads the body; title and digest are compared
 }
 
-// Expect returns what a correct crawl records of a URL, and false for one that
-// it never finds.
+// Expect returns what a correct crawl records of a URL, and false if a correct
+// crawl never finds the URL.
 func (w *Web) Expect(url string) (e Expectation, isExpected bool) {
 	t := w.targetOf(url)
 	if _, isExpected = w.ordinal(t); isExpected {
@@ -44,8 +44,8 @@ func (w *Web) Expect(url string) (e Expectation, isExpected bool) {
 	return e, isExpected
 }
 
-// Expected returns what a correct crawl records: each URL once, one by one, so
-// that it takes no memory. The digests are left out.
+// Expected returns what a correct crawl records of each URL. It generates one
+// URL at a time, so that it takes little memory, and leaves out the digests.
 func (w *Web) Expected() iter.Seq[Expectation] {
 	return func(yield func(Expectation) bool) {
 		w.each(func(t target) bool { return yield(w.expect(t)) })
@@ -78,7 +78,7 @@ func (e *Expectation) accepts(outcome string) bool {
 }
 
 // Digest returns the SHA-256 of the body that a correct crawl reads of a URL, in
-// hexadecimal, and false when it reads none.
+// hexadecimal, and false if it reads none.
 func (w *Web) Digest(url string) (digest string, isRead bool) {
 	return w.digestOf(w.targetOf(url))
 }
@@ -101,13 +101,13 @@ func (w *Web) digest(p page) string {
 	hash := sha256.New()
 	hash.Write(body)
 	if w.fateOf(p).truncated {
-		_ = w.fill(hash, w.cfg.MaxBodyBytes-int64(len(body))) // a hash returns no error
+		_ = w.fill(hash, w.cfg.MaxBodyBytes-int64(len(body))) // writes to a hash do not fail
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// WriteExpected writes what a correct crawl records as lines of JSON, with
-// digests: one Expectation each.
+// WriteExpected writes what a correct crawl records as lines of JSON. Each line
+// is an Expectation with its digest.
 func (w *Web) WriteExpected(out io.Writer) error {
 	buffered := bufio.NewWriterSize(out, 64<<10)
 	lines := json.NewEncoder(buffered)
@@ -128,8 +128,8 @@ func (w *Web) WriteExpected(out io.Writer) error {
 	return nil
 }
 
-// lines calls visit for each line of r that is not empty, until it fails. The
-// beginning of a line at the end of r is left out: that line is still being written.
+// lines calls visit for each line of r that is not empty, until visit fails. An
+// incomplete line of JSON at the end of r is no error: it is still being written.
 func lines(r io.Reader, visit func(line []byte) error) error {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	var long []byte

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// facets: a shop adds one filter after the other to the query. Each page of n
-// filters links to two of n+8, so that few pages come to the limit.
+// facets is a hardship: a shop whose pages add more and more filters to the
+// query. Each page with n filters links to two pages with n+8, so that a crawl
+// reaches the limit after few pages.
 var facets = hardship{
 	bit: Facets, name: "facets",
 	doc: "a shop whose pages add parameters to the query without end",
@@ -50,5 +51,6 @@ var facets = hardship{
 	},
 }
 
-// maxParameters is how many a query may have.
+// maxParameters is the largest number of parameters of a query that a correct
+// crawl follows.
 const maxParameters = 32

@@ -7,8 +7,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// gzipped: a quarter of the pages are compressed for clients that accept it. The
-// digest of a page is always that of its HTML.
+// gzipped is a hardship: a quarter of the pages are compressed for clients that
+// accept gzip. The expected digest is always that of the HTML.
 var gzipped = hardship{
 	bit: Gzip, name: "gzip",
 	doc: "a quarter of the pages are compressed for clients that accept gzip",
@@ -22,8 +22,8 @@ var gzipWriters = sync.Pool{New: func() any {
 	return writer
 }}
 
-// compressed returns a writer that compresses what it passes on to w. Close
-// gives its buffers back.
+// compressed returns a writer that compresses its input and writes it to w. Close
+// must be called; it does not close w.
 func compressed(w io.Writer) io.WriteCloser {
 	writer := gzipWriters.Get().(*gzip.Writer)
 	writer.Reset(w)

@@ -49,57 +49,59 @@ const (
 	Addresses
 
 	None       Hardships = 0
-	All        Hardships = Gzip<<1 - 1            // of pages that are drawn
-	Corners    Hardships = Addresses<<1 - 1 - All // with a corner each
+	All        Hardships = Gzip<<1 - 1            // all hardships of generated pages
+	Corners    Hardships = Addresses<<1 - 1 - All // all hardships with a corner
 	Everything Hardships = All | Corners
 )
 
 // A hardship adds pages that do not behave like plain ones, or changes the answers to
-// pages. A new one needs a file with its value and a line in hardships.
+// pages. A new one needs a constant above, a file with its value, and an entry in
+// hardships.
 type hardship struct {
 	bit  Hardships
-	name string // in lists: --hardships
+	name string // in --hardships
 	doc  string // one line for --help
 
 	leaves   []leaf                               // fates that depend on the page alone
-	slots    []slot                               // fates that keep count of requests, or are dear
+	slots    []slot                               // fates that count requests, or are expensive
 	decorate func(w *Web, p page, answer *answer) // changes the answer of an ordinary page
 	corner   func(c *corners)                     // builds hosts of its own
 }
 
-// A leaf is a fate of so many in 1024 of the pages below which the tree has no page.
+// A leaf is the fate of share in 1024 of the pages without child pages.
 type leaf struct {
 	share int
 	fate  *fate
 }
 
-// A slot is at most one page of each host, far from the host's other slots. It returns
-// the page's fate, or nil for a plain page. Slots limit the memory of the web and the
-// number of failures of a host, independently of its size.
+// A slot chooses the fate of at most one page of each host; nil means a plain page. The
+// pages of a host's slots are far from each other. Slots limit the memory of the web and
+// the number of failures of a host, independently of its size.
 type slot func(w *Web, host int) *fate
 
 // A fate is the behaviour of a page when a crawler requests it.
 type fate struct {
 	name      string
-	outcome   string // of a correct crawl
-	status    int    // of the last answer; 0 when there is none
-	fails     int    // requests that are answered badly before a good answer; forever
+	outcome   string // that a correct crawl records
+	status    int    // of the last answer; 0 if there is none
+	fails     int    // the number of requests that fail before a good answer, or forever
 	truncated bool   // the body is longer than Config.MaxBodyBytes
-	inner     *fate  // what becomes of pages that others hang from; nil means plain
-	// answer changes the answer to a request that comes after try others.
+	inner     *fate  // the fate instead, for pages with child pages; nil means plain
+	// answer changes the answer to a request; try is the number of requests
+	// before it. nil means that the answer is the page.
 	answer func(w *Web, p page, try int, answer *answer)
 }
 
-// forever is a number of requests that no crawl makes for one page.
+// forever is larger than the number of requests that any crawl makes for one page.
 const forever = 1 << 30
 
 // plain is the fate of a page that is answered with its HTML.
 var plain = &fate{name: "plain", outcome: "ok", status: 200}
 
-// hasLinks reports whether a crawler can read the page.
+// hasLinks reports whether a correct crawl reads the page, and so its links.
 func (f *fate) hasLinks() bool { return f.outcome == "ok" }
 
-// hardships returns all, in the order of their bits.
+// hardships returns all hardships, in the order of their bits.
 func hardships() []hardship {
 	return []hardship{
 		latency, clientErrors, serverErrors, throttling, resets, slow, redirects,
@@ -210,10 +212,11 @@ func newFates(set Hardships) (f fates) {
 	return f
 }
 
-// slotOf returns the slot of its host that p is, if any: at most one page in eight is a
-// slot. Small hosts have a random choice of the slots.
+// slotOf returns the number of the slot that p fills on its host, if it fills one. At
+// most one page in eight fills a slot, so small hosts have only some of the slots, at
+// random.
 func (w *Web) slotOf(p page) (number int, isSlot bool) {
-	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root is no slot
+	slots, pages := len(w.fates.slots), w.shape.size(p.host)-1 // a root never fills a slot
 	if slots == 0 || p.index == 0 {
 		return 0, false
 	}
@@ -228,8 +231,8 @@ func (w *Web) slotOf(p page) (number int, isSlot bool) {
 	return (number + turn) % slots, true
 }
 
-// fateOf returns the fate of p. A page with pages below it can always be read in the end,
-// and a root at once.
+// fateOf returns the fate of p. A page with child pages can always be read in the end,
+// and a root page at the first request.
 func (w *Web) fateOf(p page) *fate {
 	if p.index == 0 {
 		return plain

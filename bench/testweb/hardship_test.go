@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// find returns the first page that has a fate by that name.
+// find returns the first page whose fate has that name.
 func find(t *testing.T, w *Web, fate string) page {
 	t.Helper()
 	var found *page
@@ -32,11 +32,11 @@ func find(t *testing.T, w *Web, fate string) page {
 	return *found
 }
 
-// TestFateOfEachPage asks for a page of each fate as often as a crawler would.
+// TestFateOfEachPage requests a page of each fate several times.
 func TestFateOfEachPage(t *testing.T) {
 	for _, c := range []struct {
 		fate   string
-		status []int // answers in turn, 0 for a broken one
+		status []int // of the answers in turn; 0 means a broken connection
 	}{
 		{"plain", []int{200, 200}},
 		{"Not Found", []int{404, 404}},
@@ -72,9 +72,10 @@ func TestFateOfEachPage(t *testing.T) {
 	}
 }
 
-// TestFailsAsOftenAsItSays asks for every page that passes after some failures.
+// TestFailsAsOftenAsItSays requests every page that fails at first, until it no
+// longer fails.
 func TestFailsAsOftenAsItSays(t *testing.T) {
-	w, passing := hard(t, ServerErrors|Throttling|Resets), map[int]int{}
+	w, passing := hard(t, ServerErrors|Throttling|Resets), map[int]int{} // pages by number of failures
 	w.each(func(to target) bool {
 		if f := w.fateOf(to.page); f.fails > 0 && f.fails < forever {
 			passing[f.fails]++
@@ -95,8 +96,8 @@ func TestFailsAsOftenAsItSays(t *testing.T) {
 	}
 }
 
-// TestHostsFailSeldom: no host that lives fails ten times in a row, and pages
-// that fail on purpose are rare on small hosts too.
+// TestHostsFailSeldom checks that no living host breaks ten connections, and that
+// pages that fail on purpose are rare on small hosts too.
 func TestHostsFailSeldom(t *testing.T) {
 	w := hard(t, All)
 	for host := range w.shape.hosts() {
@@ -118,7 +119,8 @@ func TestHostsFailSeldom(t *testing.T) {
 	}
 }
 
-// TestRacersSeeEachFailureOnce: a page fails as often as it says, whichever client asks.
+// TestRacersSeeEachFailureOnce checks that a page fails the same number of times if
+// many clients request it at once.
 func TestRacersSeeEachFailureOnce(t *testing.T) {
 	w := hard(t, Throttling|ServerErrors)
 	p := find(t, w, "5xx at first")
@@ -198,7 +200,8 @@ func TestChainsOfRedirects(t *testing.T) {
 	}
 }
 
-// TestTimeAndBytes measures what takes time, under a fake clock, and what takes room.
+// TestTimeAndBytes counts the pages that are late, slow, compressed, huge or deep,
+// under a fake clock.
 func TestTimeAndBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := hard(t, Latency|Slow|Gzip|Huge|Deep)
@@ -225,7 +228,7 @@ func TestTimeAndBytes(t *testing.T) {
 		})
 		for name, c := range map[string]struct{ got, low, high int }{
 			"late": {late, 500, 2000}, "slow": {slowly, 5, 40}, "compressed": {packed, 800, 1200},
-			"huge": {huge, 1, 8}, "deep": {deep, 5, 80}, // of 4,000 pages, of which 500 are inner
+			"huge": {huge, 1, 8}, "deep": {deep, 5, 80}, // of 4,000 pages, of which 500 have child pages
 		} {
 			if c.got < c.low || c.got > c.high {
 				t.Errorf("%d pages are %s, want %d to %d", c.got, name, c.low, c.high)
@@ -256,8 +259,8 @@ func TestRobotsKinds(t *testing.T) {
 	}
 }
 
-// TestOnTheWire checks what only a real connection shows: resets, closed
-// connections, half bodies, and that Serve ends.
+// TestOnTheWire tests over real connections: resets, closed connections, half bodies,
+// and the end of Serve.
 func TestOnTheWire(t *testing.T) {
 	w := hard(t, All&^(Latency|Slow))
 	listener, err := Listen()
@@ -268,7 +271,7 @@ func TestOnTheWire(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- w.Serve(ctx, listener) }()
 	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, // a reused connection that breaks makes net/http ask again
+		DisableKeepAlives: true, // net/http repeats a request if a reused connection breaks
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
 		},
@@ -306,7 +309,7 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// discard is a ResponseWriter that counts.
+// discard is a ResponseWriter that only counts the bytes of bodies.
 type discard struct {
 	header http.Header
 	bytes  int

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// headers: answers whose header is too large, in one line or in many, are none:
-// no client needs more than a crawler takes by default, 256 KiB. Large ones that are
-// within it are taken.
+// headers is a hardship: answers with very large headers, in one line or in many.
+// A correct crawl treats an answer with a header of a megabyte as a network
+// error, and accepts one of about 100 KiB. The limit is 256 KiB.
 var headers = hardship{
 	bit: Headers, name: "headers",
 	doc: "headers of a megabyte, in one line or in many; and large ones that are right",
@@ -27,7 +27,7 @@ var headers = hardship{
 			s := c.site("headers-" + name + ".corner.test")
 			s.enter("/", "/body", "/open")
 			s.pages("/open")
-			p := s.page("/body").fares("network", 0)
+			p := s.page("/body").expects("network", 0)
 			if name == "long" {
 				p.with("X-Long", strings.Repeat("x", flood))
 			} else {

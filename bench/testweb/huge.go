@@ -2,8 +2,8 @@ package testweb
 
 import "net/http"
 
-// huge: up to eight pages of the whole web are longer than a crawler should
-// read: Config.HugeBytes, of which Config.MaxBodyBytes count.
+// huge is a hardship: up to eight pages of the whole web are Config.HugeBytes
+// long, of which a correct crawl reads Config.MaxBodyBytes.
 var huge = hardship{
 	bit: Huge, name: "huge",
 	doc: "a few pages are longer than the limit of a body",

@@ -10,47 +10,49 @@ import (
 
 // Manners are the rules of politeness that a crawl promised to keep.
 type Manners struct {
-	// Delay between the starts of two requests to one host, robots.txt among
-	// them. A host whose robots.txt sets a longer Crawl-delay gets that, from
-	// the first request after robots.txt on. 0 means that none was promised.
+	// Delay is the shortest time between the starts of two requests to one host,
+	// including robots.txt. If robots.txt sets a longer Crawl-delay, that one
+	// applies between the requests after robots.txt. 0 means that the crawl
+	// promised no delay.
 	Delay time.Duration
-	// Tolerance is how much shorter a gap may look to the server, which sees a
-	// request later than the crawler started it; 0 means 25 ms, or 10 % of the
-	// delay where that is more.
+	// Tolerance is how much shorter than the delay a gap may be in the log. The
+	// server reads a request later than the crawler starts it, so a gap can look
+	// too short. 0 means 25 ms, or 10 % of the delay if that is more.
 	Tolerance time.Duration
-	// Lag is added to the tolerance: how late the server may have read a request
-	// on a busy machine. See LagFigures.Most.
+	// Lag is added to the tolerance. It is how late the server may have read a
+	// request on a busy machine. See LagFigures.Most.
 	Lag time.Duration
 	// IgnoreRobots means that the crawl did not promise to obey robots.txt.
 	IgnoreRobots bool
 }
 
-// tolerance returns how much a gap may fall short of delay.
+// tolerance returns how much shorter than delay a gap may be.
 func (m Manners) tolerance(delay time.Duration) time.Duration {
 	return cmp.Or(m.Tolerance, max(25*time.Millisecond, delay/10)) + m.Lag
 }
 
 // Gap is the time between the starts of two requests to one host.
 type Gap struct {
-	Host, Before, After string // paths of the two requests
-	Gap, Want           time.Duration
+	Host          string
+	Before, After string // paths of the two requests
+	Gap, Want     time.Duration
 }
 
 func (g Gap) String() string {
 	return fmt.Sprintf("%s: %s %v after %s, want %v", g.Host, g.After, g.Gap.Round(time.Microsecond), g.Before, g.Want)
 }
 
-// Verdict says how polite a crawl was.
+// Verdict counts the faults of a crawl's requests.
 type Verdict struct {
-	Requests int // all of them
-	Hosts    int // that were asked
+	Requests int // all requests
+	Hosts    int // hosts with at least one request
 
-	// What no crawl should do.
+	// Faults.
 	TooEarly    int // requests that started before their host's delay was over
-	Replayed    int // of these, repeats of the request before them: what net/http does behind its caller's back
+	Replayed    int // those of TooEarly that repeat the request before, as net/http may do on its own
 	Impatient   int // requests for a URL before its Retry-After was over
 	Disallowed  int // requests that robots.txt disallows
-	Unannounced int // hosts that were asked for a page before robots.txt
+	Unannounced int // hosts of which a page was requested before robots.txt
 	Unknown     int // requests for URLs that no page links to
 	Trapped     int // requests deeper into a trap than any crawl should follow
 
@@ -61,11 +63,11 @@ type Verdict struct {
 	// Closest is the gap that is shortest in relation to the promised delay, even if
 	// it is within the tolerance; nil if there was no gap.
 	Closest  *Gap
-	Examples []string // some of each fault
+	Examples []string // up to three of each fault
 }
 
-// Err returns nil for a crawl that did nothing wrong, or an error that names
-// every fault. Refetches are no fault.
+// Err returns nil if the crawl made no fault, or an error that names every
+// fault. Refetches are not a fault.
 func (v *Verdict) Err() error {
 	return faultError([]namedCount{
 		{v.TooEarly, "requests too early"},
@@ -78,7 +80,7 @@ func (v *Verdict) Err() error {
 	}, v.Examples)
 }
 
-// Judge returns how a crawl behaved, by the log of its requests.
+// Judge judges a crawl by the log of its requests.
 func (w *Web) Judge(log []Request, promised Manners) Verdict {
 	j := w.newJudge(promised)
 	for i := range log {
@@ -88,7 +90,7 @@ func (w *Web) Judge(log []Request, promised Manners) Verdict {
 }
 
 // JudgeLog is Judge for a log that was written to Config.Log. It takes memory
-// for the hosts and a bit for each URL, whatever the length of the log.
+// for each host and a bit for each URL, and none for the requests.
 func (w *Web) JudgeLog(log io.Reader, promised Manners) (Verdict, error) {
 	j := w.newJudge(promised)
 	err := lines(log, func(line []byte) error {
@@ -105,23 +107,23 @@ func (w *Web) JudgeLog(log io.Reader, promised Manners) (Verdict, error) {
 	return j.verdict, err
 }
 
-// A judge reads a log in the order of the starts.
+// A judge judges requests in the order of their starts.
 type judge struct {
 	web      *Web
 	promised Manners
 	hosts    map[string]*visited
-	fetched  bitset                   // URLs that were asked for
-	retryAt  map[string]time.Duration // URL to when it may be asked for again
-	examples map[string]int           // of each fault
+	fetched  bitset                   // URLs that were requested
+	retryAt  map[string]time.Duration // when a URL may be requested again after a Retry-After
+	examples map[string]int           // number of examples of each fault
 	verdict  Verdict
 }
 
-// visited is what a judge knows of one host.
+// visited is what a judge remembers of one host.
 type visited struct {
 	path        string        // of the last request
-	start       time.Duration // of it
-	delay       time.Duration // that was promised when it started
-	robotsAsked bool
+	start       time.Duration // of the last request
+	delay       time.Duration // that the next request must keep
+	robotsAsked bool          // robots.txt was requested, or the lack of it reported
 }
 
 func (w *Web) newJudge(promised Manners) *judge {
@@ -152,7 +154,7 @@ func (j *judge) observe(r *Request) {
 		host.robotsAsked = true // once for each host
 		j.fault(&j.verdict.Unannounced, "unannounced", r, "was asked for before robots.txt")
 	}
-	// What robots.txt says is known to the crawler when the next request starts.
+	// The Crawl-delay does not apply to the gap right after robots.txt, but to the gaps after it.
 	if t.kind == aRobots {
 		host.delay = j.promised.Delay
 	} else if host.robotsAsked && (t.kind == aPage || t.kind == aHop) && !j.promised.IgnoreRobots {
@@ -181,7 +183,8 @@ func (j *judge) observeGap(host *visited, r *Request) {
 	}
 }
 
-// observeURL judges a request by what was asked for before.
+// observeURL judges r by the requests for the same URL before it, and by the
+// rules of robots.txt.
 func (j *judge) observeURL(t target, r *Request) {
 	ordinal, isExpected := j.web.ordinal(t)
 	if t.kind == aResource && t.resource.role == trapped {
@@ -211,7 +214,7 @@ func (j *judge) observeURL(t target, r *Request) {
 	}
 }
 
-// needed returns how many requests a crawl with four attempts makes for t.
+// needed returns how many requests a correct crawl, with four attempts, makes for t.
 func (j *judge) needed(t target) int {
 	const attempts = 4
 	if t.kind == aResource {
@@ -223,7 +226,7 @@ func (j *judge) needed(t target) int {
 	return min(j.web.fateOf(t.page).fails+1, attempts)
 }
 
-// fault counts a fault and keeps three examples of each.
+// fault counts a fault, and keeps up to three examples of each name.
 func (j *judge) fault(count *int, name string, r *Request, what string) {
 	*count++
 	if j.examples[name]++; j.examples[name] <= 3 {

@@ -12,7 +12,7 @@ import (
 
 const ms = time.Millisecond
 
-// at forges a request of a canonical URL.
+// at returns a made-up request for a canonical URL.
 func at(start time.Duration, url string) Request {
 	host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 	return Request{Host: host, Path: "/" + path, Start: start, Status: 200}
@@ -37,9 +37,9 @@ func TestJudgeForgedLogs(t *testing.T) {
 		name   string
 		delay  time.Duration
 		log    []Request
-		want   Verdict // the counts
+		want   Verdict // without Closest and Examples
 		isBad  bool
-		closer time.Duration // how much the closest gap falls short
+		closer time.Duration // how much the closest gap is too short
 	}{
 		{name: "nothing"},
 		{
@@ -132,7 +132,8 @@ func TestJudgeForgedLogs(t *testing.T) {
 	}
 }
 
-// TestCrawlDelayIsJudged: a longer Crawl-delay holds once robots.txt was read.
+// TestCrawlDelayIsJudged checks that a longer Crawl-delay applies to the requests
+// after robots.txt.
 func TestCrawlDelayIsJudged(t *testing.T) {
 	w, host := hard(t, Robots), -1
 	for h := range w.shape.hosts() {
@@ -155,7 +156,8 @@ func TestCrawlDelayIsJudged(t *testing.T) {
 	}
 }
 
-// TestLogRoundTrip: the log that is written judges like the one that is kept.
+// TestLogRoundTrip checks that the written log and the log in memory have the same
+// requests and the same verdict.
 func TestLogRoundTrip(t *testing.T) {
 	var out bytes.Buffer
 	w := newWeb(t, Config{Seed: *seed, Hosts: 100, Pages: 4000, Hardships: All, MeanBytes: 500, MaxBodyBytes: 128 << 10, KeepLog: true, Log: &out})
@@ -188,8 +190,8 @@ func TestLogRoundTrip(t *testing.T) {
 	}
 }
 
-// TestCompareForgedRecords takes the records of a correct crawl and breaks them
-// in every way.
+// TestCompareForgedRecords makes each kind of fault in the records of a correct
+// crawl.
 func TestCompareForgedRecords(t *testing.T) {
 	w := newWeb(t, Config{Seed: *seed, Hosts: 20, Pages: 800, Hardships: All, MeanBytes: 500, MaxBodyBytes: 64 << 10})
 	var right []map[string]any

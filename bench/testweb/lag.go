@@ -10,19 +10,21 @@ import (
 	"time"
 )
 
-// Lag measures how long after their start the server read a crawl's requests. On
-// a busy machine that can be long, and then the gap to the next request looks too
-// short to the server, which says nothing about the crawl. Use NewLag.
+// Lag measures the lag of a crawl's requests: the time from the start of a
+// request, by the crawl's records, until the server reads it. On a busy machine
+// the lag can be long. Then the gap to the next request is shorter in the
+// server's log than it was, which is not a fault of the crawl. Use NewLag.
 type Lag struct {
-	read  map[string]time.Time // the last request for each URL, without its scheme
+	read  map[string]time.Time // when the last request for each URL was read, by URL without scheme
 	lags  []time.Duration
-	stall time.Duration
+	stall time.Duration // the longest Request.Stall
 }
 
-// NewLag returns a Lag that has measured nothing.
+// NewLag returns a Lag without requests.
 func NewLag() *Lag { return &Lag{read: make(map[string]time.Time)} }
 
-// Read notes a request of the log. All of them come before the first Started.
+// Read adds a request of the server's log. All calls of Read must come before the
+// first call of Started.
 func (l *Lag) Read(r *Request) {
 	l.stall = max(l.stall, r.Stall)
 	if !r.Read.IsZero() {
@@ -30,7 +32,8 @@ func (l *Lag) Read(r *Request) {
 	}
 }
 
-// Started notes when a crawl started its last request for a URL, by its own clock.
+// Started adds the time at which a crawl started its last request for a URL, by
+// the crawl's clock.
 func (l *Lag) Started(url string, at time.Time) {
 	_, key, _ := strings.Cut(url, "://")
 	if read, ok := l.read[key]; ok {
@@ -54,8 +57,8 @@ func (l *Lag) ReadLog(log io.Reader) error {
 	return err
 }
 
-// ReadRecords calls Started for each record that has a fetched_at and was
-// requested, which is what attempts counts.
+// ReadRecords calls Started for each record that has a fetched_at and whose
+// attempts are not 0: a URL without attempts was not requested.
 func (l *Lag) ReadRecords(records io.Reader) error {
 	err := lines(records, func(line []byte) error {
 		var r struct {
@@ -79,9 +82,9 @@ func (l *Lag) ReadRecords(records io.Reader) error {
 
 // LagFigures are what a Lag has measured.
 type LagFigures struct {
-	Requests             int // whose start is known
-	Least, Median, Worst time.Duration
-	Stall                time.Duration // the longest that the server's process did not run
+	Requests             int           // whose start is known
+	Least, Median, Worst time.Duration // of their lags
+	Stall                time.Duration // the longest time for which the server's process did not run
 }
 
 // Figures returns what was measured so far.
@@ -94,10 +97,12 @@ func (l *Lag) Figures() LagFigures {
 	return f
 }
 
-// maxLeast is the lag that the quickest of many requests may have.
+// maxLeast is the longest credible lag of the fastest request.
 const maxLeast = 10 * time.Millisecond
 
-// Err reports starts that cannot be right: some request is read at once.
+// Err returns an error if even the fastest request has a lag of more than 10 ms.
+// Then the recorded starts are probably wrong, because some request is always
+// read at once.
 func (f LagFigures) Err() error {
 	if f.Least > maxLeast {
 		return fmt.Errorf("every request is read %v or more after its start, want %v at most for the fastest: is the start noted too early?", f.Least, maxLeast)
@@ -105,19 +110,19 @@ func (f LagFigures) Err() error {
 	return nil
 }
 
-// Most returns the lag that any request may have had: the worst of those whose
-// start is known and the longest stall of the server, for the lag of a robots.txt
-// is in no record.
+// Most returns an upper bound of the lag of any request: the worst known lag plus
+// the longest stall of the server. The stall covers requests for robots.txt, whose
+// starts are not recorded.
 func (f LagFigures) Most() time.Duration { return max(f.Worst, 0) + f.Stall }
 
 func (f LagFigures) String() string {
-	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) } // as records have it
+	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) } // as exact as times in records
 	return fmt.Sprintf("%v median and %v at most from a request's start to its being read; the server stalled for up to %v",
 		round(f.Median), round(f.Worst), round(f.Stall))
 }
 
-// watchStalls notes how late this process is when it has something to do, from a
-// millisecond on, until ctx ends.
+// watchStalls measures, until ctx ends, how much too long short sleeps of this
+// process take. It keeps the longest excess in w.stall, if it is over 1 ms.
 func (w *Web) watchStalls(ctx context.Context) {
 	const pause = 2 * time.Millisecond
 	for slept := time.Now(); sleep(ctx, pause); slept = time.Now() {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// TestLagOfLog: a gap that only looks too short because the server read the request
-// before late is no fault; one that is too short by the crawler's clock is.
+// TestLagOfLog checks that a gap is no fault if it looks too short only because the
+// server read the request before it late. It is a fault if it is too short even with
+// that lag.
 func TestLagOfLog(t *testing.T) {
 	w := hard(t, None)
 	root := "http://" + hostName(0) + "/"
@@ -24,7 +25,7 @@ func TestLagOfLog(t *testing.T) {
 	records := fmt.Sprintf(`{"url":%q,"attempts":1,"fetched_at":"2026-07-05T12:00:01Z"}
 {"url":%q,"attempts":1,"fetched_at":"2026-07-05T12:00:02Z"}
 {"url":%q,"attempts":0,"fetched_at":"2026-07-05T11:00:00Z"}
-{"url":%q,"attempts":1,"fetched_at":"2026-07-05T12:0`, root, one, two, two) // still being written
+{"url":%q,"attempts":1,"fetched_at":"2026-07-05T12:0`, root, one, two, two) // the last line is still being written
 	for _, c := range []struct {
 		name  string
 		two   time.Duration
@@ -62,8 +63,8 @@ func TestLagOfLog(t *testing.T) {
 	}
 }
 
-// TestHalfALine: the beginning of a line at the end of a log is left out, one
-// within it is an error.
+// TestHalfALine checks that an incomplete line at the end of a log is ignored, and
+// that one before the end is an error.
 func TestHalfALine(t *testing.T) {
 	w := hard(t, None)
 	whole := fmt.Sprintf(`{"host":%q,"path":"/robots.txt","start_ns":1,"status":404}`, hostName(0))

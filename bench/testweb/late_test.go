@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// TestLatenessIsForgiven: the latencies of hosts are log-normal with the mean and the
-// spread that were asked for, and the same for each web of that seed.
-func TestLatenessIsForgiven(t *testing.T) {
+// TestLatenessOfHosts checks that the latencies of hosts have a log-normal
+// distribution with the configured mean and spread, and are the same for each web with
+// that seed.
+func TestLatenessOfHosts(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	const hosts, mean, spread = 20_000, 300 * time.Millisecond, 0.8
 	cfg := Config{Seed: *seed, Hosts: hosts, Pages: hosts, Latency: mean, LatencySpread: spread}
@@ -29,7 +30,8 @@ func TestLatenessIsForgiven(t *testing.T) {
 		l := math.Log(late.Seconds())
 		sum, logs, squares = sum+late.Seconds(), logs+l, squares+l*l
 	}
-	// Five standard errors: of the mean 0.95 of it / √n, of the spread spread / √2n.
+	// The tolerances are five standard errors. That of the mean is 0.95·mean/√n, that of
+	// the spread is spread/√(2n).
 	if got := sum / hosts; math.Abs(got-mean.Seconds()) > 5*0.95*mean.Seconds()/math.Sqrt(hosts) {
 		t.Errorf("mean %.4f s, want about %v", got, mean)
 	}
@@ -48,7 +50,7 @@ func TestLatenessIsForgiven(t *testing.T) {
 	}
 }
 
-// TestLateAnswers: pages and robots.txt of a host come as late as the host is.
+// TestLateAnswers checks that the pages and the robots.txt of a host have its latency.
 func TestLateAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb(t, Config{Seed: *seed, Latency: 300 * time.Millisecond, LatencySpread: 0.8})
@@ -62,8 +64,8 @@ func TestLateAnswers(t *testing.T) {
 	})
 }
 
-// TestTLS fetches pages of several hosts over TLS, by HTTP/1.1 and HTTP/2, as a
-// client that trusts the web's authority alone.
+// TestTLS fetches pages of several hosts over TLS, by HTTP/1.1 and HTTP/2. The client
+// trusts only the web's authority.
 func TestTLS(t *testing.T) {
 	w := newWeb(t, Config{TLS: true})
 	listener, err := Listen()
@@ -84,7 +86,7 @@ func TestTLS(t *testing.T) {
 		TLSClientConfig: &tls.Config{RootCAs: pool},
 	}
 	hosts := slices.Collect(w.Hostnames())
-	for i, host := range hosts[:17] { // a name of each form
+	for i, host := range hosts[:17] { // at least one name of each hostForm
 		transport.ForceAttemptHTTP2 = i%2 == 1
 		response, err := transport.Clone().RoundTrip(newRequest(t, "https://"+host+"/"))
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// latency: a quarter of the hosts answer late, by 10 to 60 ms that differ from
-// page to page.
+// latency is a hardship: a quarter of the hosts answer 10 to 60 ms late. The
+// delay differs from page to page.
 var latency = hardship{
 	bit: Latency, name: "latency",
 	doc: "a quarter of the hosts answer 10 to 60 ms late",
@@ -17,12 +17,12 @@ var latency = hardship{
 	},
 }
 
-// maxSpread is the maximum of Config.LatencySpread. With a larger spread, hosts that are
-// slower than any crawler's timeout would dominate the mean.
+// maxSpread is the maximum of Config.LatencySpread. With a larger spread, the mean would
+// depend mostly on hosts that are slower than any crawler's timeout.
 const maxSpread = 4
 
-// lateness returns how late a host answers by Config.Latency. Hosts of corners
-// and dead ones are not late.
+// lateness returns the latency of a host, as Config.Latency asks for. It is 0 for
+// the hosts of corners and for dead hosts.
 func (w *Web) lateness(name string) time.Duration {
 	if w.cfg.Latency == 0 {
 		return 0

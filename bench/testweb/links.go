@@ -5,11 +5,11 @@ import "math"
 // Link is a link of a page.
 type Link struct {
 	Raw       string `json:"raw"`       // the attribute's value, character references resolved
-	Canonical string `json:"canonical"` // what it comes to
+	Canonical string `json:"canonical"` // the canonical URL that it leads to
 }
 
-// LinksOf returns the links of the page at a canonical URL in the order of the
-// page, the repeated ones too; none when a correct crawl does not read it.
+// LinksOf returns the links of the page at a canonical URL, in the order of the
+// page and with repetitions; none if a correct crawl does not read the page.
 func (w *Web) LinksOf(url string) []Link {
 	t := w.targetOf(url)
 	if t.kind != aPage || !w.fateOf(t.page).hasLinks() {
@@ -28,8 +28,9 @@ func (w *Web) LinksOf(url string) []Link {
 	return links
 }
 
-// links appends what p links to: first what hangs from it, through which alone
-// some URLs are surely found, then any pages of its own and other hosts.
+// links appends the targets of p's links. The first are the children of p, its
+// chain of redirects and its pages of dead hosts: perhaps no other page links to
+// these. The rest are random pages of its own and of other hosts.
 func (w *Web) links(dst []target, p page) []target {
 	w.shape.children(p, func(child page) { dst = append(dst, target{kind: aPage, page: child}) })
 	if w.ownsChain(p) {
@@ -47,7 +48,7 @@ func (w *Web) links(dst []target, p page) []target {
 	for range int(min(many, 8*float64(w.cfg.MeanLinks))) {
 		dst = append(dst, target{kind: aPage, page: w.popular(&d, p)})
 	}
-	if w.has(Spellings) { // repeat some, to be spelled in another way
+	if w.has(Spellings) { // repeat some, which are then spelled in another way
 		for i, n := 0, len(dst); i < n; i += 4 {
 			dst = append(dst, dst[i])
 		}
@@ -55,9 +56,9 @@ func (w *Web) links(dst []target, p page) []target {
 	return dst
 }
 
-// popular draws where a link of p leads: in two of three cases to its own host.
-// The number of links that a host or page gets falls off as a power of its
-// rank, as on the web (Broder and others, WWW 2000).
+// popular returns a random target of a link of p. In two of three cases it is on
+// the same host. The number of links to a host or page decreases as a power of
+// its rank, as on the web (Broder and others, WWW 2000).
 func (w *Web) popular(d *dice, p page) page {
 	to := p
 	if d.below(3) == 0 {

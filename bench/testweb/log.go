@@ -12,18 +12,18 @@ import (
 type Request struct {
 	Host string `json:"host"` // as asked for, without port
 	Path string `json:"path"` // and query
-	// Start is when the request was read, since the server was made, by a
-	// monotonic clock. The log is in this order.
+	// Start is the time from New until the server read the request, by a
+	// monotonic clock. The log is in the order of Start.
 	Start time.Duration `json:"start_ns"`
-	Read  time.Time     `json:"read"` // the same by the system's clock
+	Read  time.Time     `json:"read"` // the same moment by the system's clock
 	// Stall is the longest time since the previous request in which the server's
 	// process did not run, as measured by Serve.
 	Stall time.Duration `json:"stall_ns,omitempty"`
 	// Attempt is the number of requests for this URL so far, from 1. It is 0 for URLs
 	// that do not fail on purpose.
 	Attempt    int           `json:"attempt,omitempty"`
-	Status     int           `json:"status"`                   // answered; 0 means the connection was broken
-	RetryAfter time.Duration `json:"retry_after_ns,omitempty"` // asked for
+	Status     int           `json:"status"`                   // of the answer; 0 if the connection was broken
+	RetryAfter time.Duration `json:"retry_after_ns,omitempty"` // the wait that the answer asked for
 }
 
 // requestLog keeps or writes requests in the order of their start.
@@ -55,15 +55,15 @@ func (l *requestLog) add(r *Request) {
 	}
 }
 
-// Log returns the requests so far, when Config.KeepLog is set.
+// Log returns the requests so far; none without Config.KeepLog.
 func (w *Web) Log() []Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.log.kept)
 }
 
-// Flush writes what Config.Log has not received yet, and returns the first
-// error of writing the log. Serve does it at its end.
+// Flush writes the buffered lines of the request log to Config.Log, and returns
+// the first error of writing the log. Serve calls it at its end.
 func (w *Web) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,8 +73,8 @@ func (w *Web) Flush() error {
 	return w.log.err
 }
 
-// take counts and logs a request, and decides its answer. Start and place in
-// the log are taken under one lock, so that their orders agree.
+// take counts and logs a request, and decides its answer. It reads the clock and
+// adds to the log under one lock, so that the log is in the order of Start.
 func (w *Web) take(host, path string) *answer {
 	t := w.target(host, path)
 	slot, counted := 0, false

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// longURLs: a link that grows each time, and links at and beyond the limit.
+// longURLs is a hardship: pages whose link is longer than their own URL, and
+// links at and beyond the limit of length.
 var longURLs = hardship{
 	bit: LongURLs, name: "long-urls",
 	doc: "URLs that grow without end, or are too long at once",
@@ -15,7 +16,7 @@ var longURLs = hardship{
 		longest := "/at/" + strings.Repeat("x", maxURLBytes-len("http://"+host+"/at/"))
 		s.enter("/", "/grows/", longest, longest+"x", "/much/"+strings.Repeat("x", 100_000)).refuses("too_long", 2)
 		s.pages(longest)
-		const piece = "0123456789/0123456789/" // each time with another number: no segment repeats
+		const piece = "0123456789/0123456789/" // made different for each page: no segment repeats
 		path := "/grows/"
 		for n := 0; ; n++ {
 			next := strings.ReplaceAll(strings.Repeat(piece, 20), "/", fmt.Sprintf("-%d", n)) + "/"
@@ -35,5 +36,5 @@ var longURLs = hardship{
 	},
 }
 
-// maxURLBytes is how long a URL may be.
+// maxURLBytes is the length of the longest URL that a correct crawl follows.
 const maxURLBytes = 2048

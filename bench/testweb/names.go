@@ -8,7 +8,7 @@ import (
 // A hostForm is a way to name a host. Most are plain, some have subdomains,
 // another top-level domain, or letters beyond ASCII. No form is a name that
 // exists on the internet (RFC 2606).
-type hostForm struct{ prefix, suffix, unicode string } // unicode: suffix as people write it, when that differs
+type hostForm struct{ prefix, suffix, unicode string } // unicode is suffix in Unicode; empty if suffix is ASCII
 
 var hostForms = [16]hostForm{
 	0:  {prefix: "h", suffix: ".test"},
@@ -49,7 +49,8 @@ func appendPadded(dst []byte, n int) []byte {
 
 func hostName(host int) string { return string(appendHost(nil, host)) }
 
-// parseHost is the reverse of appendHost for any host number.
+// parseHost is the reverse of appendHost. It also returns numbers that are larger
+// than those of the web's hosts.
 func parseHost(name string) (host int, known bool) {
 	for rest := name; rest != ""; {
 		label, after, _ := strings.Cut(rest, ".")
@@ -69,13 +70,15 @@ type style struct {
 	other          []string // spellings of prefix that have prefix as their canonical form
 }
 
-// The styles of a page's path, by the rules of robots.txt that concern them.
+// The styles of a page's path. Those from styleTilde to styleSemicolon occur only
+// with the hardship Spellings. The last six match, or nearly match, rules of
+// robots.txt.
 const (
 	styleHTML = iota
 	styleArticle
 	styleQuery
 	styleFolder
-	styleTilde // the first that only the spellings hardship brings
+	styleTilde
 	styleAccent
 	styleSpace
 	styleParens
@@ -86,7 +89,7 @@ const (
 	styleScript      // ends in .cgi
 	styleScriptOpen  // .cgi with a query
 	stylePrint       // /print?…print=1
-	stylePrintOpen   // /print? without it
+	stylePrintOpen   // /print? without print=1
 
 	plainStyles   = styleTilde
 	spelledStyles = stylePrivate
@@ -111,7 +114,7 @@ var styles = [...]style{
 	stylePrintOpen:   {prefix: "/print?doc=", suffix: "&view=1"},
 }
 
-// styleOf returns the number of the style of p's path. The root has none.
+// styleOf returns the style of p's path, as an index of styles. p is no root.
 func (w *Web) styleOf(p page) int {
 	bits := w.draw(forStyle, p)
 	if w.has(Robots) {
@@ -136,8 +139,7 @@ func (w *Web) appendPath(dst []byte, p page) []byte {
 	return append(dst, s.suffix...)
 }
 
-// parsePath is the reverse of appendPath. Any other spelling of the path is
-// unknown to it.
+// parsePath is the reverse of appendPath. It knows only that spelling of the path.
 func (w *Web) parsePath(host int, path string) (p page, known bool) {
 	if path == "/" {
 		return page{host, 0}, true
@@ -159,8 +161,8 @@ func (w *Web) parsePath(host int, path string) (p page, known bool) {
 	return page{}, false
 }
 
-// parseNumber reads a number as strconv.AppendInt writes it: no sign, no
-// leading zero.
+// parseNumber parses a number of up to ten digits, as strconv.AppendInt writes
+// it: without a sign or a leading zero.
 func parseNumber(s string) (n int, isNumber bool) {
 	if s == "" || len(s) > 10 || s[0] == '0' && len(s) > 1 {
 		return 0, false

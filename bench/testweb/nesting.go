@@ -2,8 +2,8 @@ package testweb
 
 import "strings"
 
-// nesting: links at the bottom of 5,000 open elements of several kinds, some of
-// which parsers treat in ways of their own, and behind as many that are closed.
+// nesting is a hardship: links inside 5,000 nested elements, and after the end
+// tags of these. Parsers treat some of the kinds of elements specially.
 var nesting = hardship{
 	bit: Nesting, name: "nesting",
 	doc: "pages of 5,000 nested elements with links at the bottom",

@@ -1,9 +1,10 @@
 package testweb
 
-// oddLinks: links beside <a href>, and what looks like links and is none. What
-// stands in <noscript> is there for clients that run no scripts, as crawlers (HTML,
-// 4.12.2). What stands in <template> is in no document, unless a script or
-// shadowrootmode puts it there: a crawler may follow it or not.
+// oddLinks is a hardship: links in elements other than <a href>, and text that
+// looks like a link but is none. The content of <noscript> is for clients that do
+// not run scripts, such as crawlers (HTML, 4.12.2). The content of <template> is
+// not part of the document unless a script or shadowrootmode inserts it, so a
+// crawler may follow its links or not.
 var oddLinks = hardship{
 	bit: OddLinks, name: "odd-links",
 	doc: "links in areas, frames, refreshes, noscript; none in comments, scripts, textareas",

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// redirects: pages link to chains of one to five redirects that end at a page,
-// stay on the host or cross others, or run in a circle, the smallest being a
-// URL that redirects to itself. Each hop is a URL of its own and only reached
-// through the one before it, so that a crawler's count of hops does not depend
-// on the order of the crawl.
+// redirects is a hardship: pages link to chains of one to five redirects. A chain
+// ends at a page, or leads back to one of its own redirects. Its redirects are on
+// one host or on several. Each redirect of a chain has a URL of its own, which a
+// crawl reaches only through the redirect before, so that the number of redirects
+// in a row does not depend on the order of the crawl.
 var redirects = hardship{
 	bit: Redirects, name: "redirects",
 	doc: "chains of up to five redirects, across hosts, and loops",
@@ -18,16 +18,16 @@ var redirects = hardship{
 
 const maxHops = 5
 
-// A chain is the redirects that one page, its owner, links to.
+// A chain is a chain of redirects. One page, its owner, links to its first hop.
 type chain struct {
-	hops  int  // 1 to maxHops
-	loops bool // the last hop leads back to hop back; otherwise to end
+	hops  int  // number of redirects, 1 to maxHops
+	loops bool // the last hop leads to hop number back; otherwise to end
 	back  int
 	end   page
 }
 
-// ownsChain reports whether p links to a redirect chain: every other page of
-// those that are surely read.
+// ownsChain reports whether p links to a chain of redirects. Of the pages with
+// child pages, which every correct crawl reads, every second one does.
 func (w *Web) ownsChain(p page) bool {
 	return w.has(Redirects) && p.index%2 == 0 && w.shape.inner(p)
 }
@@ -44,8 +44,8 @@ func (w *Web) chainOf(owner page) chain {
 	return c
 }
 
-// hopHost returns where the hop-th redirect of owner's chain is: at home, or
-// in half of the chains anywhere.
+// hopHost returns the host of redirect number hop of owner's chain. In half of
+// the chains it is a random host, otherwise owner's host.
 func (w *Web) hopHost(owner page, hop int) int {
 	if drawn := w.draw(forChain, owner); drawn%2 == 0 {
 		return int(mix(drawn+uint64(hop)) % uint64(w.shape.hosts()))
@@ -53,7 +53,7 @@ func (w *Web) hopHost(owner page, hop int) int {
 	return owner.host
 }
 
-// afterHop returns where the hop-th redirect of owner's chain leads.
+// afterHop returns the target of redirect number hop of owner's chain.
 func (w *Web) afterHop(owner page, hop int) target {
 	c := w.chainOf(owner)
 	switch {
@@ -75,7 +75,7 @@ func (w *Web) hopStatus(owner page, hop int) int {
 	return redirectStatuses[drawn%uint64(len(redirectStatuses))]
 }
 
-// appendHopPath appends /go/OWNER'S HOST-OWNER/HOP.
+// appendHopPath appends /go/HOST-INDEX/HOP, with the host and index of owner.
 func appendHopPath(dst []byte, owner page, hop int) []byte {
 	dst = append(dst, "/go/"...)
 	dst = strconv.AppendInt(dst, int64(owner.host), 10)
@@ -85,7 +85,7 @@ func appendHopPath(dst []byte, owner page, hop int) []byte {
 	return strconv.AppendInt(dst, int64(hop), 10)
 }
 
-// parseHop is the reverse of appendHopPath on the hop's own host.
+// parseHop is the reverse of appendHopPath. host is the host of the redirect.
 func (w *Web) parseHop(host int, path string) (t target, known bool) {
 	names, is := strings.CutPrefix(path, "/go/")
 	owner, hopName, hasHop := strings.Cut(names, "/")
@@ -104,8 +104,8 @@ func (w *Web) parseHop(host int, path string) (t target, known bool) {
 	return target{kind: aHop, page: p, part: hop}, known
 }
 
-// location returns the Location header of a hop: the canonical URL, or with
-// spellings one that is relative or in other case.
+// location returns the Location header of a redirect: the canonical URL or, with
+// the hardship Spellings, sometimes another spelling of it.
 func (w *Web) location(owner page, hop int) string {
 	t := w.afterHop(owner, hop)
 	if !w.has(Spellings) {

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Refused returns how many links a correct crawl refuses, by reason: each
-// distinct link of each page once, however often the page is fetched. It walks
-// over all pages.
+// Refused returns the number of links that a correct crawl refuses, by reason. It
+// counts each distinct link of each page once. It visits all pages.
 func (w *Web) Refused() map[string]uint64 {
 	all := map[string]uint64{}
 	w.each(func(t target) bool {
@@ -27,9 +26,10 @@ func (w *Web) Refused() map[string]uint64 {
 	return all
 }
 
-// CompareRefused returns nil when a crawl refused as many links, by reason, as a
-// correct one, or an error that names every difference. Of too_many there may be
-// more: how far a crawl reads a sitemap without end is its own business.
+// CompareRefused returns nil if a crawl refused as many links for each reason as
+// a correct crawl, or an error that names every difference. For the reason
+// too_many there may be more, because crawlers may read different amounts of an
+// endless sitemap.
 func (w *Web) CompareRefused(refused map[string]uint64) error {
 	want := w.Refused()
 	reasons := slices.Concat(slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(refused)))

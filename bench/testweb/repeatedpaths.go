@@ -25,5 +25,5 @@ var repeatedPaths = hardship{
 	},
 }
 
-// maxRepeats is how often one segment may stand in a path.
+// maxRepeats is how often a path may contain the same segment.
 const maxRepeats = 4

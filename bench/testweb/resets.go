@@ -2,10 +2,11 @@ package testweb
 
 import "net/http"
 
-// resets: three pages of each host close the connection instead of answering,
-// before the first byte or in the middle of the body: one for ever, the others
-// up to twice. A host fails at most eight times in all, so that a crawler that
-// gives up hosts after ten failures in a row never has to here.
+// resets is a hardship: for three pages of each host the server breaks the
+// connection, before the first byte or in the middle of the body. It does so for
+// one of the pages in every attempt, for the others at most twice. So a host
+// fails at most eight times in all, and a crawler that gives up hosts after ten
+// failures in a row gives up none.
 var resets = hardship{
 	bit: Resets, name: "reset",
 	doc: "pages whose connection breaks before the headers or in the body, up to twice or for ever",
@@ -20,7 +21,7 @@ var resets = hardship{
 	},
 }
 
-// cutTimes is the fate of a page whose answer breaks so many times.
+// cutTimes returns the fate of a page whose first answers break off.
 func cutTimes(how cut, times int) *fate {
 	return &fate{
 		name: how.String() + " at first", outcome: "ok", status: http.StatusOK, fails: times,

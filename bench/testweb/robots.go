@@ -7,18 +7,20 @@ import (
 	"time"
 )
 
-// robots: seven hosts of eight have a robots.txt, each kind with its own way to
-// say what may not be fetched: prefixes, longer Allow lines, * and $, groups
-// for several crawlers, groups to be merged, a file with CRLF and comments,
-// Crawl-delay. 5 % of the pages, and as many that look like them but may be
-// fetched, are under these rules. Without the hardship robots.txt is always 404.
+// robots is a hardship: seven of eight hosts answer a request for robots.txt with
+// something other than 404. The kinds of files differ in how they disallow pages:
+// by prefixes, longer Allow lines, * and $, groups for several crawlers, groups
+// that are merged, or lines with CRLF and comments; one also sets a Crawl-delay.
+// They disallow 5 % of the pages. As many pages have similar paths, but may be
+// fetched. Without the hardship every robots.txt is a 404.
 var robots = hardship{
 	bit: Robots, name: "robots",
 	doc:    "robots.txt of many kinds, and pages that it disallows",
 	leaves: []leaf{{51, fateRobots}},
 }
 
-// fateRobots is answered like a plain page to any client: the judge sees it.
+// fateRobots is the fate of a disallowed page. The server answers it like a plain
+// page, and the judge finds the request in the log.
 var fateRobots = &fate{name: "disallowed", outcome: "robots"}
 
 // robotsKind is what a host's robots.txt is like.
@@ -45,8 +47,8 @@ func hasRules(host int) bool {
 	return true
 }
 
-// robotsStyle returns the style of a page's path where robots.txt says
-// something about it: of a disallowed page, and of one in twenty others.
+// robotsStyle returns a style that matches, or nearly matches, a rule of
+// robots.txt: for each disallowed page, and for one in twenty of the others.
 func robotsStyle(p page, disallowed bool, bits uint64) (style int, decided bool) {
 	closed, open := [2]int{stylePrivate, stylePrivate}, [2]int{stylePrivateOpen, stylePrivateOpen}
 	switch robotsOf(p.host) {
@@ -64,10 +66,11 @@ func robotsStyle(p page, disallowed bool, bits uint64) (style int, decided bool)
 	return open[pick], bits>>16%20 == 0
 }
 
-// maxCrawlDelayPages is the most pages of a host that sets a Crawl-delay.
+// maxCrawlDelayPages is the number of pages of the largest host that sets a
+// Crawl-delay.
 const maxCrawlDelayPages = 128
 
-// crawlDelay returns the Crawl-delay of a host's robots.txt, 0 for none.
+// crawlDelay returns the Crawl-delay of a host's robots.txt; 0 if it sets none.
 func (w *Web) crawlDelay(host int) time.Duration {
 	if !w.has(Robots) || robotsOf(host) != robotsCrawlDelay || w.shape.size(host) > maxCrawlDelayPages {
 		return 0

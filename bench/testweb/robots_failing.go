@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// failingRobots: a robots.txt that cannot be had forbids everything for now (RFC
-// 9309, 2.3.1.4), and has to be asked for again: most recover, one never does.
-// What a crawler calls a page that it could never ask for is its business. What
-// answers 4xx has no rules (2.3.1.3).
+// failingRobots is a hardship: a robots.txt that is unreachable forbids all pages
+// (RFC 9309, 2.3.1.4), and a crawler must ask for it again. Most recover, and one
+// never does. For the page of its host, several outcomes are right. A robots.txt
+// that answers 4xx forbids nothing (2.3.1.3).
 var failingRobots = hardship{
 	bit: FailingRobots, name: "failing-robots",
 	doc: "robots.txt that answers 5xx, 429 or nothing, for a while or for ever",
@@ -38,6 +38,6 @@ var failingRobots = hardship{
 		s := c.site("robots-never.corner.test")
 		s.robots("").failing(forever, http.StatusBadGateway)
 		c.entry("http://robots-never.corner.test/")
-		s.add("/", closed).html("/more").fares("network", 0).also("robots", "host_dead")
+		s.add("/", closed).html("/more").expects("network", 0).also("robots", "host_dead")
 	},
 }

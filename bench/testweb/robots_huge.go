@@ -7,8 +7,8 @@ import (
 )
 
 // hugeRobots is a hardship: only the first 500 KiB of a robots.txt count (RFC 9309, 2.5),
-// up to the end of a line. The line at the limit would forbid the whole host if its
-// first part counted.
+// and of these only whole lines. The limit is within a line whose first part alone would
+// forbid the whole host.
 var hugeRobots = hardship{
 	bit: HugeRobots, name: "huge-robots",
 	doc: "robots.txt of more than 500 KiB, or without end",
@@ -37,8 +37,8 @@ var hugeRobots = hardship{
 // robotsLimit is the number of bytes of a robots.txt that count.
 const robotsLimit = 500 << 10
 
-// upToCut returns a robots.txt of robotsLimit bytes that ends in the middle of
-// its last line.
+// upToCut returns a robots.txt of robotsLimit bytes that starts with begin and
+// ends with last.
 func upToCut(begin, last string) string {
 	filler := strings.Repeat("# a line that says nothing at all\n", robotsLimit/34+1)
 	return begin + filler[len(filler)-(robotsLimit-len(begin)-len(last)):] + last

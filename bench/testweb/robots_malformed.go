@@ -2,8 +2,8 @@ package testweb
 
 import "strings"
 
-// malformedRobots: what people take for a robots.txt. /closed is closed
-// everywhere but where the file has no rules.
+// malformedRobots is a hardship: robots.txt files with the faults and oddities
+// that occur on the web. Each disallows /closed, except those without rules.
 var malformedRobots = hardship{
 	bit: MalformedRobots, name: "malformed-robots",
 	doc: "robots.txt with other line ends, NULs, HTML, unknown lines, groups to be merged",

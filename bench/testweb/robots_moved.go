@@ -5,8 +5,9 @@ import (
 	"net/http"
 )
 
-// movedRobots: five redirects in a row lead to the rules of the host that was
-// asked, wherever they end; after more there are none (RFC 9309, 2.3.1.2).
+// movedRobots is a hardship: a robots.txt behind redirects. The file after at
+// most five redirects has the rules of the host that was asked first, even if it
+// is on another host. After more redirects there are no rules (RFC 9309, 2.3.1.2).
 var movedRobots = hardship{
 	bit: MovedRobots, name: "moved-robots",
 	doc: "robots.txt that redirects, up to six times, in a circle, or to another host",
@@ -15,9 +16,9 @@ var movedRobots = hardship{
 		for hops := 1; hops <= 6; hops++ {
 			s := c.site(fmt.Sprintf("robots-moved-%d.corner.test", hops))
 			for hop := range hops {
-				s.movedRobots(robotsPlace(hop), robotsPlace(hop+1))
+				s.movedRobots(robotsPath(hop), robotsPath(hop+1))
 			}
-			s.robotsAt(robotsPlace(hops), rules)
+			s.robotsAt(robotsPath(hops), rules)
 			s.enter("/", "/open", "/closed")
 			s.pages("/open")
 			if hops <= 5 {
@@ -50,15 +51,15 @@ var movedRobots = hardship{
 	},
 }
 
-// robotsPlace returns where the robots.txt is after so many redirects.
-func robotsPlace(hop int) string {
+// robotsPath returns the path of a robots.txt after hop redirects.
+func robotsPath(hop int) string {
 	if hop == 0 {
 		return "/robots.txt"
 	}
 	return fmt.Sprintf("/robots-%d.txt", hop)
 }
 
-// movedRobots puts a redirect on the way to a robots.txt at path.
+// movedRobots adds a redirect to a robots.txt at path.
 func (s *site) movedRobots(path, location string) {
 	p := s.robotsAt(path, "Moved.\n")
 	p.status, p.location = http.StatusMovedPermanently, location

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// robotsTags: pages that ask not to follow their links, by header, meta element
-// or one by one; others ask it of another crawler only. Of a link that stands
-// there twice one that may be followed is enough.
+// robotsTags is a hardship: pages that ask crawlers not to follow their links, by
+// a header, a meta element or the rel attribute of a link. Some pages ask only
+// another crawler. If a page has the same link with and without nofollow, it may
+// be followed.
 var robotsTags = hardship{
 	bit: RobotsTags, name: "robots-tags",
 	doc: "X-Robots-Tag, robots meta elements and rel=nofollow, some for another crawler",

@@ -19,15 +19,16 @@ import (
 // Listen returns a listener on a free port of the loopback interface.
 func Listen() (net.Listener, error) { return ListenOn(context.Background(), "127.0.0.1:0") }
 
-// ListenOn returns a listener on a TCP address. It does not probe connections
-// that are idle: that takes four system calls for each.
+// ListenOn returns a listener on a TCP address. It turns off keep-alive probes,
+// which cost four system calls for each connection.
 func ListenOn(ctx context.Context, addr string) (net.Listener, error) {
 	config := net.ListenConfig{KeepAlive: -1}
 	return config.Listen(ctx, "tcp", addr)
 }
 
-// Serve answers requests on listener until ctx ends, and closes it. Requests in
-// flight are then broken off. It returns nil when ctx ended it.
+// Serve answers requests on listener until ctx ends, and closes listener.
+// Requests in flight are aborted when ctx ends. It returns nil if it ended
+// because ctx did.
 func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		ConnState: func(_ net.Conn, state http.ConnState) {
@@ -37,16 +38,16 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 		},
 		Handler:           w.Handler(),
 		ReadHeaderTimeout: time.Minute,
-		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends what waits
-		ErrorLog:          log.New(io.Discard, "", 0),                        // a crawler that breaks off is nothing to report
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends answers that wait
+		ErrorLog:          log.New(io.Discard, "", 0),                        // crawlers may abort requests
 	}
 	closed := make(chan struct{})
-	goOn := context.AfterFunc(ctx, func() {
+	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if server.Shutdown(bounded) != nil {
-			_ = server.Close() // some client does not read its answer
+			_ = server.Close() // some client has not read its answer
 		}
 	})
 	watching, endWatching := context.WithCancel(ctx)
@@ -61,22 +62,22 @@ func (w *Web) Serve(ctx context.Context, listener net.Listener) error {
 	} else {
 		err = server.Serve(listener)
 	}
-	if !goOn() {
+	if !stop() {
 		<-closed
 		err = nil
 	}
 	return errors.Join(err, w.Flush())
 }
 
-// Traffic is what Serve has had to do so far.
+// Traffic counts the requests and connections that Serve has had so far.
 type Traffic struct {
-	Requests    uint64 // of all paths, robots.txt too
+	Requests    uint64 // for all paths, including robots.txt
 	Connections uint64 // accepted
 }
 
 type traffic struct{ requests, connections atomic.Uint64 }
 
-// Traffic returns the counts of the requests and connections so far.
+// Traffic returns the number of requests and connections so far.
 func (w *Web) Traffic() Traffic {
 	return Traffic{w.traffic.requests.Load(), w.traffic.connections.Load()}
 }
@@ -111,11 +112,12 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// send writes an answer with its body, a part of which may be missing.
+// send writes an answer with its body, or the first half of its body if a.cut
+// says so.
 func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []byte) {
 	header := rw.Header()
 	if header.Set("Content-Type", a.contentType); a.contentType == "" {
-		header["Content-Type"] = nil // or net/http guesses one
+		header["Content-Type"] = nil // otherwise net/http guesses one
 	}
 	for name, values := range a.header {
 		header[name] = values
@@ -160,21 +162,21 @@ func (w *Web) send(rw http.ResponseWriter, r *http.Request, a *answer, body []by
 	_ = w.fill(out, a.size-int64(len(body)))
 }
 
-// stream sends an answer whose body is written piece by piece.
+// stream sends an answer whose body a.stream writes.
 func (w *Web) stream(rw http.ResponseWriter, r *http.Request, a *answer) {
 	if !a.isLive {
 		var body bytes.Buffer
-		_ = a.stream(&body) // a buffer takes everything
+		_ = a.stream(&body) // writes to a buffer do not fail
 		rw.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 		rw.WriteHeader(a.status)
 		_, _ = rw.Write(body.Bytes())
 		return
 	}
 	rw.WriteHeader(a.status)
-	_ = a.stream(&live{ctx: r.Context(), out: rw}) // it ends when the client goes away
+	_ = a.stream(&live{ctx: r.Context(), out: rw}) // returns when the client has gone
 }
 
-// live writes to a client that may go away.
+// live writes to a client, and fails once the client has gone.
 type live struct {
 	ctx context.Context
 	out http.ResponseWriter
@@ -187,20 +189,21 @@ func (l *live) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
-// drip writes b at once, and waits; it reports false when the client went away.
+// drip writes b without buffering, and then waits. It returns false if the
+// client has gone. If out is not a client's connection, drip does not wait.
 func drip(out io.Writer, b []byte, wait time.Duration) bool {
 	if _, err := out.Write(b); err != nil {
 		return false
 	}
 	l, isLive := out.(*live)
 	if !isLive {
-		return true // who makes a digest does not wait
+		return true // the body goes into a buffer or a hash
 	}
 	_ = http.NewResponseController(l.out).Flush()
 	return sleep(l.ctx, wait)
 }
 
-// fill writes n bytes of text, the same each time.
+// fill writes n bytes of text, which are always the same.
 func (w *Web) fill(out io.Writer, n int64) error {
 	if n <= 0 {
 		return nil
@@ -214,7 +217,7 @@ func (w *Web) fill(out io.Writer, n int64) error {
 	return nil
 }
 
-// sleep waits, and reports false when the client went away.
+// sleep waits for d, and returns false if ctx ended before.
 func sleep(ctx context.Context, d time.Duration) (elapsed bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -226,8 +229,8 @@ func sleep(ctx context.Context, d time.Duration) (elapsed bool) {
 	}
 }
 
-// hangUp ends the connection. Where there is none, in tests without a network,
-// it panics as net/http asks for.
+// hangUp closes the connection. In tests without a network there is none; then
+// it panics with http.ErrAbortHandler.
 func hangUp(rw http.ResponseWriter, how cut) {
 	if how == cutBody {
 		_ = http.NewResponseController(rw).Flush()

@@ -2,9 +2,9 @@ package testweb
 
 import "net/http"
 
-// serverErrors: three pages of each host answer 500, 502 or 504 one, two or
-// three times before they answer well, so that the last of four attempts
-// succeeds; a fourth page never does.
+// serverErrors is a hardship: three pages of each host answer 500, 502 or 504 to
+// the first one, two or three requests, and then normally, so that one of four
+// attempts succeeds. A fourth page always fails.
 var serverErrors = hardship{
 	bit: ServerErrors, name: "5xx",
 	doc: "pages that answer 500, 502 or 504 up to three times, or for ever",
@@ -20,8 +20,8 @@ var serverErrors = hardship{
 	},
 }
 
-// brokenTimes is the fate of a page that answers with a status so many times,
-// and then well.
+// brokenTimes returns the fate of a page that answers the first requests with
+// status, and then normally.
 func brokenTimes(status, times int) *fate {
 	return &fate{
 		name: "5xx at first", outcome: "ok", status: http.StatusOK, fails: times,
@@ -33,5 +33,5 @@ func brokenTimes(status, times int) *fate {
 	}
 }
 
-// always is the slot that has the same fate on each host.
+// always returns a slot with the same fate on every host.
 func always(f *fate) slot { return func(*Web, int) *fate { return f } }

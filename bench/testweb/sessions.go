@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// sessions: each page writes another session id into its links, into the path
-// and into the query. Without them there are five pages.
+// sessions is a hardship: each page has links with new session ids, in their paths
+// or queries. Without the session ids there are only five pages.
 var sessions = hardship{
 	bit: Sessions, name: "sessions",
 	doc: "session ids in paths and queries",

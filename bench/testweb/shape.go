@@ -2,23 +2,24 @@ package testweb
 
 import "math"
 
-// page is one page of the web: the index-th of a host. Index 0 is its root.
+// A page is the page number index of a host. Index 0 is the root page.
 type page struct{ host, index int }
 
-// branch is how many children a page has in its host's tree, and a host in the
-// tree of hosts. Children are found by arithmetic, as in a heap, so that no
-// tree is stored.
+// branch is the number of children of a page in the tree of its host, and of a
+// host in the tree of hosts. The numbers of children are computed, as in a heap,
+// so that no tree is stored.
 const branch = 8
 
-// shape says how many pages each host has. It is all that a Web stores of its
-// structure: a few numbers for each host, whatever the number of pages.
+// shape holds the number of pages of each host. A Web stores nothing else of its
+// structure, so that its memory does not depend on the number of pages.
 type shape struct {
-	first  []int // first[h] is the number of host h's root among all pages; first[hosts] is the number of pages
-	owners []int // likewise for the pages that may own a redirect chain
+	first  []int // first[h] is the number of pages of all hosts before h; first[hosts] is the number of all pages
+	owners []int // owners[h] is the same for pages that may own a redirect chain
 }
 
-// newShape shares pages out: the first host gets share of them, the others
-// fall off with rank^-0.8, none is larger than the first or empty.
+// newShape divides pages among hosts. The first host gets share of them. The
+// sizes of the others are proportional to rank^-0.8. No host is larger than the
+// first, and none is empty.
 func newShape(hosts, pages int, share float64) shape {
 	largest := max(int(share*float64(pages)), (pages+hosts-1)/hosts)
 	largest = min(largest, pages-(hosts-1)) // every other host needs its root
@@ -50,7 +51,7 @@ func newShape(hosts, pages int, share float64) shape {
 	for h := range sizes {
 		sizes[h] = size(h, low)
 	}
-	for left := pages - total(low); left > 0; { // what rounding down left over
+	for left := pages - total(low); left > 0; { // the remainder of rounding down
 		for h := 0; h < hosts && left > 0; h++ {
 			if sizes[h] < largest {
 				sizes[h]++
@@ -66,8 +67,8 @@ func newShape(hosts, pages int, share float64) shape {
 	return s
 }
 
-// linkers returns how many pages of a host of n, counted from its root, others
-// hang from: the inner nodes of its tree, and the root in any case.
+// linkers returns how many pages of a host with n pages have children in its
+// tree. It counts the root in any case. These pages have the lowest indexes.
 func linkers(n int) int { return max(1, (n-1+branch-1)/branch) }
 
 func (s shape) hosts() int { return len(s.first) - 1 }
@@ -76,16 +77,16 @@ func (s shape) pages() int { return s.first[s.hosts()] }
 // size returns the number of host's pages.
 func (s shape) size(host int) int { return s.first[host+1] - s.first[host] }
 
-// inner reports whether other pages are reached through p, so that it has to
-// be fetched in the end.
+// inner reports whether a crawl reaches other pages through p. Such a page must
+// be readable in the end.
 func (s shape) inner(p page) bool { return p.index < linkers(s.size(p.host)) }
 
-// number returns where p stands among all pages.
+// number returns the number of p among all pages.
 func (s shape) number(p page) int { return s.first[p.host] + p.index }
 
-// children calls visit for the pages that hang from p: those of its host's
-// tree, and for a root those of the tree of hosts. Following them from the
-// first host's root leads to every page.
+// children calls visit for the children of p in the tree of its host and, if p
+// is a root, for its children in the tree of hosts. Every page is a descendant
+// of the first host's root.
 func (s shape) children(p page, visit func(page)) {
 	last := min(branch*p.index+branch, s.size(p.host)-1)
 	for child := branch*p.index + 1; child <= last; child++ {

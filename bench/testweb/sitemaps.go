@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// sitemaps: pages that nothing but a sitemap names: indexes within indexes,
-// compressed ones, lists of lines, broken and endless ones, more entries than
-// count, on another host, with URLs of other hosts. It changes what a correct
-// crawl is: one that takes sitemaps. Such a crawl may also look for those of
+// sitemaps is a hardship: pages that only sitemaps name. There are indexes within
+// indexes, and sitemaps that are compressed, lists of lines, broken, endless, too
+// long, on another host, or with URLs of other hosts. With this hardship a
+// correct crawl is one that reads sitemaps. It may also look for sitemaps of
 // hosts that have none.
 var sitemaps = hardship{
 	bit: Sitemaps, name: "sitemaps",
 	doc: "sitemaps of all kinds, and pages that only they name: for crawls with --sitemaps",
 	corner: func(c *corners) {
-		c.site("sitemaps.test").add("/all.xml", optional).html().fares("client_error", 404).status = 404 // two robots.txt name it
+		c.site("sitemaps.test").add("/all.xml", optional).html().expects("client_error", 404).status = 404 // two robots.txt name it
 
 		s := c.siteWithMaps("maps-named.corner.test", "/maps/index.xml", "/list.txt")
 		s.sitemap("/maps/index.xml", indexOf(s.at("/maps/inner.xml"), s.at("/maps/b.xml.gz")))
@@ -56,7 +56,7 @@ var sitemaps = hardship{
 		begin := strings.TrimSuffix(urlsetOf(s.at("/only/before")), "</urlset>\n")
 		s.sitemap("/endless.xml", "").stream(func(out io.Writer) error {
 			return endlessly(out, begin, "<url><loc>"+s.at("/")+"</loc></url>\n")
-		}).want.isRead = false // how far a crawler reads, who has no room, is its business
+		}).want.isRead = false // crawlers may stop at different points
 		s.pages("/only/first", "/only/last", "/only/before")
 		s.beyond = func(path string) *resource {
 			if path == "/only/beyond" {
@@ -67,18 +67,19 @@ var sitemaps = hardship{
 	},
 }
 
-// What of one sitemap counts (sitemaps.org).
+// The limits of one sitemap (sitemaps.org). The rest of it does not count.
 const (
 	maxSitemapBytes   = 50 << 20
 	maxSitemapEntries = 50_000
 )
 
-// isSitemapPlace reports whether crawlers look for a sitemap there.
-func isSitemapPlace(path string) bool {
+// isSitemapPath reports whether path is one at which crawlers look for sitemaps.
+func isSitemapPath(path string) bool {
 	return slices.Contains([]string{"/sitemap.xml", "/sitemap_index.xml", "/sitemap.xml.gz", "/sitemap.txt"}, path)
 }
 
-// siteWithMaps returns a site whose robots.txt names sitemaps and closes /closed.
+// siteWithMaps returns a site whose robots.txt names the sitemaps at paths and
+// disallows /closed.
 func (c *corners) siteWithMaps(host string, paths ...string) *site {
 	s := c.site(host)
 	var robots strings.Builder
@@ -113,8 +114,8 @@ func listOf(list, entry string, urls []string) string {
 	return b.String()
 }
 
-// manyEntries writes a sitemap of one entry more than counts. Nearly all name
-// the same page: so many pages would take a crawler long.
+// manyEntries writes a sitemap with one entry more than the limit. Nearly all
+// entries name the same page, because a crawl of so many pages would take long.
 func (s *site) manyEntries(out io.Writer) error {
 	text := urlsetOf(slices.Concat([]string{s.at("/only/first")}, slices.Repeat([]string{s.at("/")}, maxSitemapEntries-2),
 		[]string{s.at("/only/last"), s.at("/only/beyond")})...)

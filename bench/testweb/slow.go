@@ -2,7 +2,8 @@ package testweb
 
 import "time"
 
-// slow: one page in 256 comes in eight pieces, 25 ms apart.
+// slow is a hardship: the server sends one page in 256 in eight pieces, 25 ms
+// apart.
 var slow = hardship{
 	bit: Slow, name: "slow",
 	doc: "one page in 256 comes in eight pieces, 25 ms apart",

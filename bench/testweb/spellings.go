@@ -6,26 +6,27 @@ import (
 	"unicode/utf8"
 )
 
-// spellings: half of all links are written in other ways than their canonical
-// form: relative, with or without <base href>, in other case, with a default
-// port, user, dot segments, needless or missing percent-encoding, fragments,
-// tracking parameters, character references, blanks around and line ends
-// within, backslashes, hosts in Unicode. Pages then repeat links, and have what
-// looks like links and is none. A wrong form leads to a URL that the web does
-// not know.
+// spellings is a hardship: half of all links are not written in their canonical
+// form. They are relative, with or without <base href>, or have other case, a
+// default port, a user, dot segments, needless or missing percent-encoding,
+// fragments, tracking parameters, character references, spaces around them, line
+// ends within them, backslashes, or hosts in Unicode. Pages also repeat links,
+// and contain text that looks like links but is none. A crawler that makes a
+// wrong canonical form requests a URL that the web does not have.
 var spellings = hardship{
 	bit: Spellings, name: "spellings",
 	doc: "links spelled in many ways, and things that look like links",
 }
 
-// A base is what the relative links of a page are relative to.
+// A base is the host and folder to which the relative links of a page are
+// relative.
 type base struct {
 	host   int
 	folder string // path up to its last slash
 	tag    string // the page's <base> element
 }
 
-// baseOf returns what the links of p are relative to.
+// baseOf returns the base of the links of p.
 func (w *Web) baseOf(p page) base {
 	drawn := w.draw(forBase, p)
 	if w.has(Spellings) {
@@ -42,15 +43,15 @@ func (w *Web) baseOf(p page) base {
 	return base{p.host, string(path[:bytes.LastIndexByte(path, '/')+1]), ""}
 }
 
-// A spelling is a link as a page has it.
+// A spelling is a link as it is written in a page.
 type spelling struct {
 	value []byte // the attribute's value
-	html  []byte // value with what HTML needs or allows to be written otherwise
-	quote byte   // around it; 0 for none
+	html  []byte // value as it is written in HTML, with character references
+	quote byte   // the quote around html; 0 means none
 }
 
-// spelled reports whether the next link of a page is written in another way
-// than its canonical form.
+// spelled draws whether the next link of a page is written in another form than
+// the canonical one.
 func (w *Web) spelled(d *dice) bool { return w.has(Spellings) && d.oneIn(2) }
 
 // spell writes a link to t from a page with that base.
@@ -65,13 +66,13 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 	case 0:
 		value = []byte("  " + string(value) + " ")
 		quote = '"'
-	case 1: // the URL standard removes tabs and line ends, wherever they are
+	case 1: // by the URL standard, tabs and line ends are removed everywhere
 		middle := len(value) / 2
 		for !utf8.RuneStart(value[middle]) {
 			middle--
 		}
 		value = []byte("\n\t" + string(value[:middle]) + "\n" + string(value[middle:]) + "\t\n")
-		quote, ampersand = '\'', "&amp;" // &copy= is no character reference, but &copy and a line end is
+		quote, ampersand = '\'', "&amp;" // a bare & is unsafe: "&copy=" is no character reference, but "&copy\n" is
 	}
 	if bytes.ContainsAny(value, " \n\t") && quote == 0 {
 		quote = '"'
@@ -79,7 +80,7 @@ func (w *Web) spell(d *dice, from base, t target) spelling {
 	return escape(string(value), quote, ampersand)
 }
 
-// spellOrigin writes t without a fragment: what is before the path, and the path.
+// spellOrigin writes a URL of t without a fragment, absolute or relative.
 func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 	path := w.spellPath(d, t)
 	isLocal := t.kind != aDeadPage && w.hostOf(t) == from.host
@@ -100,7 +101,7 @@ func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 		scheme = strings.ToUpper(scheme)
 	case 2:
 		user = "user:secret@"
-	case 3: // to a special scheme a backslash is a slash, up to the query
+	case 3: // in http and https URLs a backslash before the query is a slash
 		path, query, hasQuery := strings.Cut(path, "?")
 		path = strings.ReplaceAll(path, "/", `\`)
 		if hasQuery {
@@ -111,7 +112,7 @@ func (w *Web) spellOrigin(d *dice, from base, t target) []byte {
 	return []byte(scheme + user + host + port + dotted(d, path))
 }
 
-// defaultPort is the port that URLs need not name, with its colon.
+// defaultPort returns the default port of the scheme, with a colon.
 func (w *Web) defaultPort() string {
 	if w.cfg.TLS {
 		return ":443"
@@ -119,7 +120,7 @@ func (w *Web) defaultPort() string {
 	return ":80"
 }
 
-// spellHost writes the host of t, maybe in other case or in Unicode.
+// spellHost writes the host of t, sometimes in other case or in Unicode.
 func (w *Web) spellHost(d *dice, t target) string {
 	name := string(w.appendTargetHost(nil, t))
 	if t.kind != aDeadPage {
@@ -136,8 +137,8 @@ func (w *Web) spellHost(d *dice, t target) string {
 	return name
 }
 
-// spellPath writes the path and query of t, maybe with other percent-encoding,
-// and with parameters that only serve to track.
+// spellPath writes the path and query of t, sometimes with other percent-encoding
+// or with tracking parameters.
 func (w *Web) spellPath(d *dice, t target) string {
 	path := string(w.appendTargetPath(nil, t))
 	if t.kind == aPage && t.page.index > 0 {
@@ -162,7 +163,7 @@ func (w *Web) spellPath(d *dice, t target) string {
 	return path + "&" + tracking
 }
 
-// dotted writes a path from the root, maybe with dot segments.
+// dotted writes an absolute path, sometimes with dot segments.
 func dotted(d *dice, path string) string {
 	if !d.oneIn(5) {
 		return path
@@ -182,7 +183,8 @@ func relative(d *dice, folder, path string) string {
 	return up + path[1:]
 }
 
-// escape writes a value as the attribute of an element.
+// escape returns the spelling of an attribute's value. ampersand is how "&" is
+// written.
 func escape(value string, quote byte, ampersand string) spelling {
 	html := strings.ReplaceAll(value, "&", ampersand)
 	return spelling{value: []byte(value), html: []byte(html), quote: quote}
@@ -198,14 +200,15 @@ func (s spelling) appendAttribute(dst []byte, name string) []byte {
 	return append(append(dst, s.html...), s.quote)
 }
 
-// What of noLinks a crawl refuses: references to other schemes, and no URLs.
+// The number of links in noLinks that a correct crawl refuses: those with other
+// schemes, and those that are no valid URL.
 const (
 	noLinksSchemes   = 5
 	noLinksMalformed = 2
 )
 
-// noLinks looks like links and leads nowhere: to other schemes, to hosts that
-// cannot be, or from where HTML has text only.
+// noLinks is HTML with links that a correct crawl does not follow: links with
+// other schemes or invalid hosts, and text that only looks like a link.
 const noLinks = `<div class="none"><!-- <a href="/decoy/comment.html">old</a> -->
 <script>var s = '<a href="/decoy/script.html">no</a>';</script>
 <textarea><a href="/decoy/textarea.html">no</a></textarea>

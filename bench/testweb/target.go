@@ -5,17 +5,18 @@ import "strings"
 type targetKind uint8
 
 const (
-	unknown     targetKind = iota // no URL that the web knows
-	aPage                         // page
-	aHop                          // part: which redirect of page's chain
-	aDeadPage                     // page.host: which dead host; part: which of its pages
-	aRobots                       // page.host: whose robots.txt
-	aDeadRobots                   // page.host: which dead host
-	aResource                     // resource: a URL of a corner
-	aPlace                        // where crawlers look for sitemaps, and none is
+	unknown     targetKind = iota // the web has no such URL
+	aPage                         // a page
+	aHop                          // a redirect: number part of the chain that page owns
+	aDeadPage                     // page number part of the dead host page.host
+	aRobots                       // robots.txt of page.host
+	aDeadRobots                   // robots.txt of the dead host page.host
+	aResource                     // a URL of a corner: resource
+	noSitemap                     // a usual path of sitemaps at which there is none
 )
 
-// A target is what one canonical URL stands for.
+// A target is the meaning of one canonical URL. Its kind says which of the other
+// fields are used.
 type target struct {
 	kind     targetKind
 	page     page
@@ -23,20 +24,21 @@ type target struct {
 	resource *resource
 }
 
-// target returns what a request for a host's path and query is for. The path
-// must be spelled canonically.
+// target returns the target of a request for a path and query of a host. It
+// knows only the canonical spelling of the path.
 func (w *Web) target(host, path string) target {
 	t, known := w.drawn(host, path), true
 	if t.kind == unknown {
 		t, known = w.corners.find(host, path)
 	}
-	if t.kind == unknown && w.has(Sitemaps) && isSitemapPlace(path) && (known || w.isHost(host)) {
-		t.kind = aPlace
+	if t.kind == unknown && w.has(Sitemaps) && isSitemapPath(path) && (known || w.isHost(host)) {
+		t.kind = noSitemap
 	}
 	return t
 }
 
-// isHost reports whether there is a host of that name, corners aside.
+// isHost reports whether the web has a host of that name. It does not know the
+// hosts of corners.
 func (w *Web) isHost(name string) bool {
 	if _, isDead := w.parseDeadName(name); isDead {
 		return true
@@ -45,7 +47,7 @@ func (w *Web) isHost(name string) bool {
 	return known && h < w.shape.hosts()
 }
 
-// drawn is target for hosts whose pages are drawn.
+// drawn is target for the hosts with generated pages and for dead hosts.
 func (w *Web) drawn(host, path string) target {
 	if d, isDead := w.parseDeadName(host); isDead {
 		if path == "/robots.txt" {
@@ -72,7 +74,7 @@ func (w *Web) drawn(host, path string) target {
 	return target{}
 }
 
-// targetOf returns what a canonical URL stands for.
+// targetOf returns the target of a canonical URL.
 func (w *Web) targetOf(url string) target {
 	rest, isOurs := strings.CutPrefix(url, w.scheme+"://")
 	slash := strings.IndexByte(rest, '/')
@@ -89,7 +91,7 @@ func (w *Web) targetOf(url string) target {
 	return w.target(host, rest[slash:])
 }
 
-// hostOf returns the living host that a page or hop is on.
+// hostOf returns the number of the living host of a page or hop.
 func (w *Web) hostOf(t target) int {
 	if t.kind == aHop {
 		return w.hopHost(t.page, t.part)
@@ -131,8 +133,8 @@ func (w *Web) appendURL(dst []byte, t target) []byte {
 // url returns the canonical URL of t.
 func (w *Web) url(t target) string { return string(w.appendURL(nil, t)) }
 
-// ordinal numbers the URLs that a crawl should find, below ordinals and with
-// gaps, so that a bit for each tells which were seen.
+// ordinal returns the number of a URL that a crawl should find, in
+// [0, w.ordinals()), for use as an index of a bitset. Some numbers are unused.
 func (w *Web) ordinal(t target) (number int, isExpected bool) {
 	hops := w.shape.pages()
 	dead := hops + maxHops*w.shape.owners[w.shape.hosts()]
@@ -182,14 +184,14 @@ func (w *Web) each(visit func(target) bool) {
 	w.corners.each(visit)
 }
 
-// A bitset remembers which of the ordinals were there.
+// A bitset is a set of ordinals.
 type bitset []uint64
 
 func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
 
 func (b bitset) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
 
-// add reports whether i was not there before.
+// add adds i and reports whether it was not in the set before.
 func (b bitset) add(i int) (added bool) {
 	added = !b.has(i)
 	b[i/64] |= 1 << (i % 64)

@@ -1,36 +1,39 @@
 // Package testweb serves a synthetic web, knows what a correct crawl of it
 // finds, and judges crawls.
 //
-// It is the judge of this project's crawler and of any other, so it imports
-// nothing of ours: it writes every link from its own generator, together with
-// the canonical form of the link, and shares no code with what it judges.
+// It judges this project's crawler and any other one. So it imports no other
+// package of this project and shares no code with the crawlers that it judges:
+// its own generator writes every link, together with the canonical form of the
+// link.
 //
-// Every answer is a pure function of Config.Seed, the host and the page, made
-// on the fly: a web of 10⁸ pages takes no more memory than its hosts need, a
-// few dozen bytes each. What is hard about crawling it is chosen by name
-// (Hardships), one file for each.
+// Every answer is a pure function of Config.Seed, the host and the page, and is
+// made for each request: a web of 10⁸ pages takes only the memory of its hosts,
+// a few dozen bytes each. The difficulties for crawlers are chosen by name
+// (Hardships). Each is in a file of its own.
 //
 // # The web
 //
 // All hosts are virtual hosts of one server on one port, under names that do
-// not exist (.test, .example). URLs have the scheme http, with Config.TLS https,
-// and no port, so a crawler must be told to connect to the server for every name, in our case
-// with --connect-to '*=127.0.0.1:PORT'. The pages of a host hang in a tree from
-// its root, the hosts in a tree of roots; the rest of the links go anywhere,
-// and popularity falls off with rank. Every page is found from the first seed.
+// not exist (.test, .example). URLs have the scheme http, or https with
+// Config.TLS, and no port. So a crawler must be told to connect to the server
+// for every name; this project's takes --connect-to '*=127.0.0.1:PORT'. The
+// pages of a host form a tree below its root page, and the root pages of all
+// hosts form a tree. All other links lead to random pages, most often to the
+// first hosts and to the first pages of a host. Every page can be reached from
+// the first seed.
 //
 // # What a correct crawl is
 //
-// The expectation does not depend on the order of the crawl, but it does on the
-// rules of the crawl. It holds for one that
+// The expected records do not depend on the order of the crawl, but they depend
+// on its rules. They are right for a crawl that
 //
 //   - starts from Seeds, follows links of <a href> into any host (--scope any)
-//     to any depth, with no limit to pages, and takes no sitemaps or assets;
+//     to any depth, has no limit of pages, and takes no sitemaps or assets;
 //   - identifies URLs as the WHATWG URL standard does, without fragment and user,
 //     with unreserved characters decoded and escapes in upper case, and without
 //     the parameters utm_*, gclid and fbclid;
-//   - makes a redirect a result of its own, whose target is treated like a
-//     link, and follows at least five in a row;
+//   - records a redirect as a result of its own, treats its target like a link,
+//     and follows at least five redirects in a row;
 //   - makes up to four attempts (--retries 3) after network errors, 5xx and 429;
 //   - obeys robots.txt (RFC 9309) under the product token Config.Agent;
 //   - reads HTML only, at most Config.MaxBodyBytes of a body;
@@ -38,26 +41,30 @@
 //
 // # Corners
 //
-// Some hardships (Corners) bring hosts of their own, each URL of which is written
-// by hand and all of which are found from one page. For these a correct crawl
-// besides
+// Some hardships (Corners) add hosts of their own. All URLs of these hosts are
+// written by hand, and a crawl finds them all from one page. With such hardships
+// a correct crawl also
 //
-//   - takes 500 KiB of a robots.txt, and five redirects to it; asks again for one
-//     that cannot be had, and for no page of its host meanwhile;
+//   - reads 500 KiB of a robots.txt, and follows five redirects to it; asks again
+//     for a robots.txt that it could not get, and meanwhile for no page of the
+//     host;
 //   - obeys nofollow in X-Robots-Tag, robots meta elements and links;
-//   - takes the sitemaps that robots.txt names, or /sitemap.xml, if that hardship
-//     is there; 50 MiB and 50,000 entries of each;
-//   - reads pages in the charset, and follows the links, that the HTML standard
-//     says, without scripts: of areas, frames, refreshes and <link rel=next> too;
+//   - with the hardship Sitemaps, reads the sitemaps that robots.txt names, or
+//     else /sitemap.xml, and up to 50 MiB and 50,000 entries of each;
+//   - decodes pages as the HTML standard says, and follows the links that the
+//     standard defines for clients without scripts: those of areas, frames,
+//     refreshes and <link rel=next> too;
 //   - refuses URLs of more than 2,048 bytes, with one path segment more than four
 //     times, with more than 32 parameters, or with a date before 1900 or more
 //     than five years ahead (Web.Refused counts what is refused);
 //   - removes session ids: PHPSESSID, jsessionid, sid and their like;
-//   - takes up to 256 KiB of header, and no body that drips;
+//   - accepts headers of up to 256 KiB, and gives up a body that comes a byte at
+//     a time or stops in the middle;
 //   - connects to no private address (Canaries, Web.ServeDNS).
 //
-// What depends on the order, such as how a page of a dead host fails, is judged
-// by count and reason (Expectation.OrderFree).
+// Some outcomes depend on the order of the crawl, such as the way in which a
+// page of a dead host fails. For these, several outcomes are right
+// (Expectation.OrderFree).
 package testweb
 
 import (
@@ -71,7 +78,7 @@ import (
 	"time"
 )
 
-// Config describes a web. The zero value is one of 1,000 easy pages.
+// Config describes a web. The zero value describes a web of 1,000 easy pages.
 type Config struct {
 	Seed  uint64
 	Hosts int // 0 means 20
@@ -79,50 +86,55 @@ type Config struct {
 
 	Hardships Hardships
 
-	// Latency is the mean time until hosts answer, beside what hardships add; 0
-	// means at once. Each host whose pages are drawn has a latency of its own,
-	// the same for all its pages and robots.txt, drawn from a log-normal
-	// distribution: LatencySpread is the standard deviation of its logarithm.
+	// Latency is the mean time until hosts answer, in addition to the delays of
+	// hardships; 0 means that they answer at once. Each host with generated pages
+	// has one latency for all its pages and robots.txt. The latencies have a
+	// log-normal distribution; LatencySpread is the standard deviation of their
+	// logarithms.
 	Latency       time.Duration
 	LatencySpread float64 // 0 means all hosts have the same latency
-	// TLS serves HTTPS alone: Web.CACert is the authority to trust. It cannot be
-	// together with Corners, whose URLs are written with http.
+	// TLS serves HTTPS only; Web.CACert is the certificate authority that clients
+	// must trust. It cannot be combined with Corners, whose URLs have the scheme
+	// http.
 	TLS bool
 
-	// LargestShare is the part of the pages that the largest host has, in
-	// (0, 1]; never less than an even share. 0 means 0.02.
+	// LargestShare is the share of the pages that the largest host has, in
+	// (0, 1]; 0 means 0.02. The largest host never has less than an even share.
 	LargestShare float64
-	// MeanLinks is how many links a page has on average beside those that hold
-	// the web together; 0 means 20, negative none.
+	// MeanLinks is the mean number of links of a page, in addition to those that
+	// make every page reachable; 0 means 20, a negative number none.
 	MeanLinks int
 	// MeanBytes is the mean size of a page's HTML; 0 means 14 KiB. Pages with
-	// many links can be larger than drawn.
+	// many links can be larger than their random size.
 	MeanBytes int
-	// MaxBodyBytes is how much of a body the crawler reads; 0 means 10 MiB. With
-	// corners it is 256 KiB or more.
+	// MaxBodyBytes is the number of bytes of a body that the crawler reads; 0
+	// means 10 MiB. With corners it must be 256 KiB or more.
 	MaxBodyBytes int64
-	// HugeBytes is the size of huge pages, more than MaxBodyBytes; 0 means a
-	// tenth more.
+	// HugeBytes is the size of huge pages, and larger than MaxBodyBytes; 0 means
+	// 1.1 times MaxBodyBytes.
 	HugeBytes int64
-	// Year is the year of the crawl, for the calendar hardship; 0 means this one.
+	// Year is the year of the crawl, for the calendar hardship; 0 means the
+	// current year.
 	Year int
-	// CanaryPort is the port that URLs of the addresses hardship name: that of
-	// the Canaries. 0 means 80.
+	// CanaryPort is the port of the Canaries, which the URLs of the addresses
+	// hardship contain. 0 means 80.
 	CanaryPort int
-	// CrawlDelay is what some robots.txt ask for, with as many decimals as it
-	// takes; 0 means 200 ms.
+	// CrawlDelay is the Crawl-delay in some robots.txt files; 0 means 200 ms. It
+	// is written with all its decimals.
 	CrawlDelay time.Duration
-	// Agent is the product token that robots.txt knows; empty means "crawler".
+	// Agent is the product token of the crawler, for which robots.txt files have
+	// rules; empty means "crawler".
 	Agent string
 
 	// Log receives the request log as lines of JSON, for JudgeLog; nil writes
-	// none. Web.Flush writes out the rest.
+	// none. The lines are buffered: Web.Flush writes the rest.
 	Log io.Writer
 	// KeepLog keeps the request log in memory, for Web.Log.
 	KeepLog bool
 }
 
-// withDefaults returns c with all zero values replaced, or all its faults.
+// withDefaults returns c with its zero values replaced, or an error that names
+// all faults of c.
 func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Hosts, 20)
 	setDefault(&c.Pages, 1000)
@@ -173,7 +185,7 @@ func setDefault[T comparable](value *T, to T) {
 // Web is a synthetic web. Its methods are safe for concurrent use.
 type Web struct {
 	cfg       Config
-	scheme    string // of all drawn URLs: "http" or "https"
+	scheme    string // of all generated URLs: "http" or "https"
 	shape     shape
 	fates     fates
 	corpus    corpus
@@ -182,8 +194,8 @@ type Web struct {
 	traffic   traffic
 	stall     atomic.Int64 // ns, see Request.Stall
 
-	mu    sync.Mutex // guards what follows: what the requests so far have left behind
-	tries []uint8    // for each host and slot, how many requests there were, up to 255
+	mu    sync.Mutex // guards the fields below, which requests change
+	tries []uint8    // for each host and slot, the number of requests so far, at most 255
 	log   requestLog
 	names nameLog
 }
@@ -214,9 +226,9 @@ func New(cfg Config) (*Web, error) {
 	return w, nil
 }
 
-// Seeds returns canonical URLs from which every page is found: the roots of the
-// first hosts, with redirects one that redirects, with corners the page that
-// links to them.
+// Seeds returns canonical URLs from which every page can be reached: the root
+// pages of the first hosts; with the hardship Redirects, a URL that redirects;
+// with corners, the page that links to them.
 func (w *Web) Seeds() []string {
 	var seeds []string
 	for host := range min(4, w.shape.hosts()) {
@@ -231,8 +243,8 @@ func (w *Web) Seeds() []string {
 	return seeds
 }
 
-// Hostnames returns the names of all hosts, the dead ones and those of corners
-// last.
+// Hostnames returns the names of all hosts. Dead hosts and the hosts of corners
+// come last.
 func (w *Web) Hostnames() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for host := range w.shape.hosts() {

@@ -25,7 +25,8 @@ func newWeb(t testing.TB, cfg Config) *Web {
 	return w
 }
 
-// hard returns a web with the hardships, small enough to look at every page.
+// hard returns a web with the hardships of set. It is small enough to request every
+// page.
 func hard(t testing.TB, set Hardships) *Web {
 	t.Helper()
 	t.Logf("replay with -seed=%d", *seed)
@@ -80,7 +81,8 @@ func TestShapeOfWeb(t *testing.T) {
 	}
 }
 
-// TestURLs takes every expected URL apart again, and does not know its near misses.
+// TestURLs parses every expected URL back into its target. URLs that differ from it a
+// little are unknown.
 func TestURLs(t *testing.T) {
 	w := hard(t, All)
 	seen := map[string]bool{}
@@ -116,8 +118,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestLinksAreWhatPagesSay holds LinksOf to the pages themselves, and every
-// spelling to what a WHATWG parser makes of it.
+// TestLinksAreWhatPagesSay compares LinksOf with the links of the pages, and the
+// canonical form of each link with the result of a WHATWG parser.
 func TestLinksAreWhatPagesSay(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
 	w := newWeb(t, Config{Seed: *seed, Hosts: 40, Pages: 1200, Hardships: All, MeanBytes: 1500})
@@ -161,7 +163,8 @@ func TestLinksAreWhatPagesSay(t *testing.T) {
 	}
 }
 
-// TestSpellings spells pages of every style many times, from every kind of base.
+// TestSpellings writes links to pages of every style many times, with every kind of
+// base.
 func TestSpellings(t *testing.T) {
 	w := hard(t, Spellings|Robots|Redirects)
 	pages := map[int][]page{}
@@ -177,9 +180,9 @@ func TestSpellings(t *testing.T) {
 	}
 	for style, pages := range pages {
 		own, _, _ := strings.Cut(styles[style].prefix, "?")
-		own = own[:strings.LastIndexByte(own, '/')+1] // where links are relative to the page's folder
+		own = own[:strings.LastIndexByte(own, '/')+1] // the page's own folder
 		times := 500
-		if style == styleCopy { // a line end after &copy makes it ©, which takes many tries to hit
+		if style == styleCopy { // a line end right after &copy, which would make it ©, is rare
 			times = 8000
 		}
 		for i := range times {
@@ -205,8 +208,8 @@ func checkSpelling(t *testing.T, w *Web, d *dice, from base, p page) {
 	}
 }
 
-// TestDrawsAreApart: what is drawn for one purpose, page or seed says nothing
-// about another.
+// TestDrawsAreApart checks that the random numbers for different seeds, purposes and
+// pages differ.
 func TestDrawsAreApart(t *testing.T) {
 	seen := map[uint64]string{}
 	for s := range uint64(4) {
@@ -223,7 +226,8 @@ func TestDrawsAreApart(t *testing.T) {
 	}
 }
 
-// TestFlatMemory makes a web of 10⁸ pages and walks over some of it.
+// TestFlatMemory checks the memory of a web of 10⁸ pages after a walk over some of its
+// URLs.
 func TestFlatMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// corpus is text made once, from which all pages are put together: a page
-// costs little more than copying its bytes.
+// corpus is text that is generated once. All pages consist of pieces of it, so
+// that a page costs little more than copying its bytes.
 type corpus struct {
 	paragraphs []string // elements of about 50 to 900 bytes
 }
@@ -72,8 +72,8 @@ func (w *Web) appendTitle(dst []byte, p page) []byte {
 	return appendHost(dst, p.host)
 }
 
-// appendPage appends p's HTML: a head, a list of the links that others hang
-// from, the rest of the links between paragraphs until the page has its size.
+// appendPage appends p's HTML: a head, and the links between paragraphs, until
+// the page has its size.
 func (w *Web) appendPage(dst []byte, p page) []byte {
 	start := len(dst)
 	from, d := w.baseOf(p), w.roll(forText, p)
@@ -113,7 +113,8 @@ func (w *Web) appendPage(dst []byte, p page) []byte {
 	return append(dst, "</body>\n</html>\n"...)
 }
 
-// appendAnchor appends a link to t. It rolls d as LinksOf does.
+// appendAnchor appends a link to t. It must draw the same numbers from d as
+// LinksOf.
 func (w *Web) appendAnchor(dst []byte, d *dice, from base, t target) []byte {
 	if w.spelled(d) {
 		open, name := "<a ", "href"
@@ -147,8 +148,8 @@ func appendEscaped(dst, url []byte) []byte {
 	}
 }
 
-// sizeOf returns how long p's HTML should be: log-normal with the mean that was
-// configured, which is what sizes of web pages look like.
+// sizeOf returns the intended size of p's HTML. Sizes have a log-normal
+// distribution, as on the web, with the mean Config.MeanBytes.
 func (w *Web) sizeOf(p page) int {
 	const sigma = 0.8
 	d := w.roll(forSize, p)

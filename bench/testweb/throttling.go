@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// throttling: one page on a quarter of the hosts asks to be left alone for two
-// seconds, once or twice, and then answers well. Not more, because a crawler
-// may back off for the whole host, for much longer than it was asked to. It
-// counts requests and not time: a client that comes too early is not sent away
-// again, but the judge sees it.
+// throttling is a hardship: one page on a quarter of the hosts answers the first
+// one or two requests with a Retry-After of two seconds, and then normally. There
+// are not more such pages, because a crawler may back off from the whole host, and
+// for much longer. The page counts requests and ignores their times: a request
+// that comes too early gets the same answer, but the judge reports it.
 var throttling = hardship{
 	bit: Throttling, name: "429",
 	doc: "a page on a quarter of the hosts answers 429 or 503 with Retry-After (seconds or date) at first",
@@ -24,7 +24,8 @@ var throttling = hardship{
 	},
 }
 
-// retryAfter is what a throttled page asks for, in whole seconds as HTTP has it.
+// retryAfter is the wait that a throttled page asks for. HTTP allows only whole
+// seconds.
 const retryAfter = 2 * time.Second
 
 var throttled = [...]*fate{
@@ -46,7 +47,7 @@ func throttledTimes(times, status int, ask func(time.Time) (string, time.Duratio
 	}
 }
 
-// inSeconds and asDate return a Retry-After header and how long it means.
+// inSeconds and asDate return a Retry-After header and the wait that it asks for.
 func inSeconds(time.Time) (header string, wait time.Duration) {
 	return strconv.Itoa(int(retryAfter / time.Second)), retryAfter
 }

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// authority signs a certificate for each host when a client first asks for it.
-// All certificates have one key, so that a host costs one signature.
+// authority is a certificate authority. It signs a certificate for each host when
+// a client first asks for it. All certificates have the same key, so that a new
+// host costs only a signature.
 type authority struct {
 	cert    *x509.Certificate
 	key     *ecdsa.PrivateKey // of the authority
@@ -53,7 +54,7 @@ func newAuthority() (*authority, error) {
 	return a, nil
 }
 
-// CACert returns the certificate of the authority that signs for all hosts, as
+// CACert returns the certificate of the authority that signs for all hosts, in
 // PEM; nil without Config.TLS. Each Web has an authority of its own.
 func (w *Web) CACert() []byte {
 	if w.authority == nil {

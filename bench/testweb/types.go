@@ -2,8 +2,8 @@ package testweb
 
 import "net/http"
 
-// types: links that lead to something else than HTML. A crawler that wants
-// HTML needs no more than the headers.
+// types is a hardship: links to bodies other than HTML. A crawler that wants only
+// HTML need not read them.
 var types = hardship{
 	bit: Types, name: "types",
 	doc: "3 % of the pages are PDF files or images",

@@ -20,8 +20,8 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/warc"
 )
 
-// realPages returns answers with pages that people wrote, coded or not, and how
-// many bytes they have on average.
+// realPages returns answers with pages that people wrote, and their mean size in
+// bytes. If coded is true, the bodies are compressed with gzip.
 func realPages(b *testing.B, coded bool) (wires []*get.Wire, size int64) {
 	b.Helper()
 	trees, err := realhtml.Installed()
@@ -58,8 +58,8 @@ func realPages(b *testing.B, coded bool) (wires []*get.Wire, size int64) {
 	return wires, size / int64(len(wires))
 }
 
-// BenchmarkWriter measures workers on all cores who pack and append pages that
-// people wrote, with a sync for each hundred.
+// BenchmarkWriter measures how fast goroutines on all cores pack and append pages that
+// people wrote. Each goroutine syncs the file after a hundred pages.
 func BenchmarkWriter(b *testing.B) {
 	for _, coded := range []bool{false, true} {
 		wires, size := realPages(b, coded)
@@ -96,7 +96,7 @@ type packer interface {
 	Reset(io.Writer)
 }
 
-// BenchmarkLevel compares the compressors that Pack could use.
+// BenchmarkLevel compares compressors and levels that warc.Pack could use.
 func BenchmarkLevel(b *testing.B) {
 	for _, coded := range []bool{false, true} {
 		wires, size := realPages(b, coded)

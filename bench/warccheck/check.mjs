@@ -1,9 +1,9 @@
 // check.mjs: read WARC files with warcio and print what it found, one JSON
 // object a line for each record, in the order of the files.
 //   node check.mjs FILE...
-// body is the SHA-256 of the payload, with transfer and content codings off;
-// none if it is truncated.
-// What warcio only warns of is an error here.
+// body is the SHA-256 of the payload without transfer and content codings; it is
+// empty if the record is truncated.
+// Warnings of warcio are errors here.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { WARCParser } from "warcio";

@@ -3,8 +3,8 @@
 //
 //	warccheck [-warcio DIR] FILE...
 //
-// DIR is a copy of this folder in which "npm ci" was run. It is a module of its
-// own, so that the product does not depend on what it is checked with.
+// DIR is a copy of this folder in which "npm ci" was run. The command is a module of
+// its own, so that the product does not depend on the programs that check it.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 		flag.NArg(), kinds["warcinfo"], kinds["response"], kinds["request"])
 }
 
-// Record is a record as a reader sees it.
+// Record is a WARC record as one of the programs reads it.
 type Record struct {
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`
@@ -51,7 +51,7 @@ type Record struct {
 	ID     string `json:"id"`
 	URL    string `json:"url"`
 	Status int    `json:"status"` // of a response
-	Body   string `json:"body"`   // SHA-256 of the payload without its codings; none if it is truncated
+	Body   string `json:"body"`   // SHA-256 of the payload without its codings; empty if the record is truncated
 }
 
 // check reads the files with gowarc and, unless warcio is empty, with warcio.
@@ -135,7 +135,7 @@ func describe(record gowarc.WarcRecord) (Record, error) {
 	return found, err
 }
 
-// answer returns the status and the body of an answer, its codings taken off.
+// answer returns the status of an HTTP answer, and its body without codings.
 func answer(block []byte) (status int, body []byte, err error) {
 	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(block)), nil)
 	if err != nil {
@@ -168,7 +168,7 @@ func withWarcio(ctx context.Context, dir string, files []string) (records []Reco
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaint.Bytes()))
 	}
-	names := make(map[string]string) // by which the caller knows the files
+	names := make(map[string]string) // the caller's name of each file, by absolute path
 	for i, file := range files {
 		names[args[i+1]] = file
 	}

@@ -29,12 +29,12 @@ import (
 
 var proof = flag.Bool("proof", false, "install warcio with npm and let it read the files too")
 
-// page is an answer that a site gives.
+// page is an answer of the site.
 type page struct {
-	body   []byte
-	status int // 0: 200
+	body   []byte // without content coding
+	status int    // 0 means 200
 	header http.Header
-	flush  bool // in two chunks
+	flush  bool // sent in two chunks
 }
 
 func pages() map[string]page {
@@ -81,7 +81,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(body[half:])
 }
 
-// record asks a site for a path and returns what went over the connection.
+// record requests a path of a site and returns the bytes of the request and the answer.
 func record(t *testing.T, address, path string) *get.Wire {
 	t.Helper()
 	wire := &get.Wire{Started: time.Now(), Remote: netip.MustParseAddrPort(address).Addr(),
@@ -100,7 +100,8 @@ func record(t *testing.T, address, path string) *get.Wire {
 	return wire
 }
 
-// archived returns files with the answers of a site, and what they must have.
+// archived returns WARC files with the answers of a site, and the pages that they must
+// contain.
 func archived(t *testing.T) (files []string, bodies map[string]page) {
 	t.Helper()
 	mux, dir := http.NewServeMux(), t.TempDir()
@@ -118,7 +119,7 @@ func archived(t *testing.T) (files []string, bodies map[string]page) {
 	defer w.Close()
 	for _, path := range slices.Sorted(maps.Keys(bodies)) {
 		wire := record(t, site.Listener.Addr().String(), path)
-		if path == "/chunked" || path == "/gzip" { // the crawler takes part of it
+		if path == "/chunked" || path == "/gzip" { // as if the crawler read only a part
 			cut := *wire
 			cut.Response, cut.Truncated = cut.Response[:len(cut.Response)-100], true
 			add(t, w, "http://cut.test"+path, &cut)
@@ -145,7 +146,7 @@ func add(t *testing.T, w *warc.Writer, url string, wire *get.Wire) {
 	}
 }
 
-// holds fails the test unless the records have the pages, each once and whole.
+// holds fails the test unless the records contain each page once and whole.
 func holds(t *testing.T, records []Record, bodies map[string]page) {
 	t.Helper()
 	answers := 0
@@ -169,8 +170,8 @@ func holds(t *testing.T, records []Record, bodies map[string]page) {
 	}
 }
 
-// TestGowarc: its strict validation accepts every record, and bodies are what
-// was served.
+// TestGowarc checks that the strict validation of gowarc accepts every record, and that
+// the bodies are those of the site.
 func TestGowarc(t *testing.T) {
 	files, bodies := archived(t)
 	records, err := check(t.Context(), "", files)
@@ -180,8 +181,8 @@ func TestGowarc(t *testing.T) {
 	holds(t, records, bodies)
 }
 
-// TestWarcio: it finds the same. Where it cannot be had the test says so: the
-// proof does not depend on npm's registry.
+// TestWarcio checks that warcio finds the same records as gowarc. It is skipped if
+// warcio cannot be installed, so that the proof does not depend on npm's registry.
 func TestWarcio(t *testing.T) {
 	if !*proof {
 		t.Skip("it needs npm, and a network: with -proof")
@@ -194,7 +195,7 @@ func TestWarcio(t *testing.T) {
 	holds(t, records, bodies)
 }
 
-// install returns a directory in which warcio is installed.
+// install returns a directory in which warcio is installed, or skips the test.
 func install(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -217,7 +218,7 @@ func install(t *testing.T) string {
 	return dir
 }
 
-// TestFindsFaults: a byte that is not what it was is noticed.
+// TestFindsFaults checks that check returns an error for files with a small change.
 func TestFindsFaults(t *testing.T) {
 	files, _ := archived(t)
 	var plain []byte // a WARC file may be without compression

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// head is how the document begins.
+// head is the beginning of the document.
 const head = `# Proofs
 
 What was proved at full size, by ` + "`make proof`" + `. Each proof is a group of tests that also run, smaller, in ` + "`make test`" + `;
@@ -22,7 +22,8 @@ URLs were found again.
 
 `
 
-// document returns the outcomes as a page, in the order of the proofs.
+// document returns the Markdown document with the outcomes, in the order of the
+// proofs. The keys of outcomes are the titles of the proofs.
 func document(outcomes map[string]outcome) string {
 	var b strings.Builder
 	b.WriteString(head)
@@ -55,8 +56,8 @@ func document(outcomes map[string]outcome) string {
 	return b.String()
 }
 
-// writeSection writes what a proof proves and what it came to, as parseOutcome
-// reads it.
+// writeSection writes the section of a proof: its claim and its outcome, in the form
+// that parseOutcome reads.
 func (p proof) writeSection(b *strings.Builder, o outcome) {
 	fmt.Fprintf(b, "\n## %s\n\n", p.title)
 	writeParagraph(b, "", p.claim)
@@ -78,11 +79,11 @@ func (p proof) writeSection(b *strings.Builder, o outcome) {
 
 func writeItem(b *strings.Builder, text string) { writeParagraph(b, "* ", text) }
 
-// columns is how long a line of the page may be.
+// columns is the maximum length of a line of the document in characters.
 const columns = 118
 
-// writeParagraph writes text in lines that fit, the first one behind mark and the
-// others as deep.
+// writeParagraph writes text in lines of up to columns characters. The first line
+// begins with mark. The others are indented by as many spaces.
 func writeParagraph(b *strings.Builder, mark, text string) {
 	line := mark
 	for i, word := range strings.Fields(text) {
@@ -99,7 +100,7 @@ func writeParagraph(b *strings.Builder, mark, text string) {
 	b.WriteString(line + "\n")
 }
 
-// outcomesOf takes a document apart, by the titles of its proofs.
+// outcomesOf returns the outcomes in a document, by the titles of the proofs.
 func outcomesOf(document string) map[string]outcome {
 	outcomes := make(map[string]outcome)
 	for _, part := range strings.Split(document, "\n## ")[1:] {

@@ -1,12 +1,14 @@
-// Command ledger runs the proofs of all packages at full size, one after the
-// other, and writes docs/proofs.md: one line for each, and a section with what it
-// proves and what its tests measured. `make proof` calls it from the repository's
-// root. An expression for -only that matches nothing writes the file again, and
-// makes lines of a file that still has the log of each run.
+// Command ledger runs the proofs of all packages at full size, one after the other,
+// and writes docs/proofs.md. For each proof, that file has a line in a table, and a
+// section with its claim and the measurements of its tests. `make proof` runs ledger
+// in the repository's root.
 //
-// Which proofs there are stands in proofs.go. It needs no more of a test than
-// -proof and what `go test -json` says; figures are a test's attributes
-// (testing.T.Attr), and what it logs.
+// If -only matches no proof, ledger runs none and writes the file again. This
+// converts the sections of an old format, which contain the log of each run.
+//
+// The proofs are listed in proofs.go. A test needs only the flag -proof. Ledger reads
+// the output of `go test -json`: figures are the attributes of a test
+// (testing.T.Attr) and the lines that it logs.
 package main
 
 import (
@@ -47,9 +49,8 @@ func main() {
 	}
 }
 
-// run runs the proofs that only matches and writes file anew after each; it
-// reports whether all of them hold. Each section says at
-// which commit it ran, and on what.
+// run runs the proofs whose title matches only, and writes file after each of them.
+// It reports whether all of these proofs hold.
 func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err error) {
 	before, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -73,11 +74,11 @@ func run(file string, only *regexp.Regexp, progress io.Writer) (holds bool, err 
 			return false, err
 		}
 	}
-	// Also if nothing ran: the file may be one that still has logs.
+	// Also if no proof ran: the file may have sections in the old format.
 	return holds, os.WriteFile(file, []byte(document(outcomes)), 0o644)
 }
 
-// run runs the tests of a proof. That one fails is an outcome, no error.
+// run runs the tests of a proof. A failed test is an outcome and not an error.
 func (p proof) run(commit string, progress io.Writer) (outcome, error) {
 	o := outcome{date: time.Now().UTC().Format(time.DateOnly), commit: commit, machine: machine()}
 	start := time.Now()
@@ -94,7 +95,7 @@ func (p proof) run(commit string, progress io.Writer) (outcome, error) {
 	return o, nil
 }
 
-// run runs the tests of a batch. That a test fails is a result, no error.
+// run runs the tests of a batch. A failed test is a result and not an error.
 func (b batch) run() (*results, error) {
 	cmd := exec.Command("go", b.args("-json")...)
 	cmd.Env = os.Environ()
@@ -108,19 +109,20 @@ func (b batch) run() (*results, error) {
 	if parseErr != nil {
 		return nil, fmt.Errorf("%s: %w", cmd, parseErr)
 	}
-	if err != nil && results.hold() { // not a test that failed
+	if err != nil && results.hold() { // no test failed, so the error is another one
 		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, &said)
 	}
 	return results, nil
 }
 
-// machine says what runs a proof.
+// machine describes this machine and its version of Go.
 func machine() string {
 	m := report.ThisMachine()
 	return m.Go + ", " + m.String()
 }
 
-// output returns what a command prints in one line.
+// output returns the output of a command without its last line end, or "unknown"
+// if the command fails.
 func output(name string, args ...string) string {
 	text, err := exec.Command(name, args...).Output()
 	if err != nil {

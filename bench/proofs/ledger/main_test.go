@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDocumentIsComplete: the outcomes that a document is made of can be read from it, and
-// no line is too long.
+// TestDocumentIsComplete checks that outcomesOf reads the outcomes of a document back, and
+// that no line is too long.
 func TestDocumentIsComplete(t *testing.T) {
 	long := strings.Repeat("words that fill a line ", 20)
 	want := map[string]outcome{
@@ -41,7 +41,7 @@ func TestDocumentIsComplete(t *testing.T) {
 	}
 }
 
-// TestParseLog: a section that has the log of a run becomes its outcome.
+// TestParseLog checks that parseOutcome reads a section with the log of a run.
 func TestParseLog(t *testing.T) {
 	const section = "A claim.\n\nRun on 2026-11-23 at commit abc: go1.26.8, 2 cores.\n\nA note of\ntwo lines.\n\n" +
 		"```\ngo test -v -run '^Test(A|B)$' ./p -args -proof\n```\n\n" +
@@ -49,7 +49,7 @@ func TestParseLog(t *testing.T) {
 		"* TestB: **pass** in 2.0 s\n  * seed: 5\n  * records: 7\n  * requests: 9 too early\n  * too early beyond the lateness: 0\n\n" +
 		"```\ngo test ./q\n```\n\n* TestC: **pass** in 1.0 s\n"
 	want := outcome{
-		date: "2026-11-23", commit: "abc", machine: "go1.26.8, 2 cores", tests: 3, seconds: 8, // TestA's own ran beside others
+		date: "2026-11-23", commit: "abc", machine: "go1.26.8, 2 cores", tests: 3, seconds: 8, // TestA's are parallel
 		failed:  []string{"TestA/y"},
 		figures: []string{"`TestA/x`: claimed 7 of 9", "`TestB`: records: 7; too early beyond the lateness: 0"},
 		notes:   []string{"A note of two lines."},

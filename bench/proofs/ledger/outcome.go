@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// An outcome is what one run of a proof came to. The document has it as text, and
-// parseOutcome reads it back: the document is the only record of earlier runs.
+// An outcome is the result of one run of a proof. The document contains it as text,
+// and parseOutcome parses that text, because the document is the only record of
+// earlier runs.
 type outcome struct {
 	date, commit, machine string
-	tests                 int      // without the tests within them
-	seconds               int      // that all took
-	failed                []string // tests that did not pass
-	figures               []string // what tests measured, one line for each test
-	notes                 []string // paragraphs that people added
+	tests                 int      // number of tests, without subtests
+	seconds               int      // time of all tests
+	failed                []string // tests that failed
+	figures               []string // measurements, one line for each test
+	notes                 []string // paragraphs that people added to the document
 }
 
 // result returns the outcome in a few words.
@@ -31,15 +32,17 @@ func (o *outcome) result() string {
 	return fmt.Sprintf("pass, %s in %d s", tests, o.seconds)
 }
 
-// dropped are lines of tests that are no results: how to repeat them, and what
-// the judge of a crawl works with, whose verdict is another line. Requests that
-// reach the web's log too early are judged by how late that log may be.
+// dropped matches lines of tests that are not in the document, because they are no
+// results: how to repeat a test, and figures from which the judge of a crawl makes
+// its verdict, which is another line. Among these are the requests that look too
+// early in the web's log: the verdict takes into account how late the web may have
+// read the requests before them.
 var dropped = regexp.MustCompile(`^(replay |-seed |seed: |duration: |outcomes: |requests: |worst gap: |lateness: |refetched: |export: |and \d+ lines more|\d+ tests within it|workers: \d+, of whom 0 )`)
 
-// most is how many figures of one test the document has.
+// most is the maximum number of figures of one test in the document.
 const most = 4
 
-// addFigures appends a line with what a test measured, if it did.
+// addFigures appends a line with the measurements of a test, if it has any.
 func (o *outcome) addFigures(test string, lines []string) {
 	var kept []string
 	for _, line := range lines {
@@ -57,8 +60,8 @@ var (
 	resultLine = regexp.MustCompile(`^Result: (?:pass, (\d+) tests? in (\d+) s|\*\*FAIL\*\*: (.*))\.$`)
 )
 
-// parseOutcome reads a section of the document, also of one that still has the log
-// of each run.
+// parseOutcome parses a section of the document. The section may have the old format,
+// which contains the log of each run.
 func parseOutcome(section string) outcome {
 	var o outcome
 	for _, paragraph := range strings.Split(section, "\n\n") {
@@ -89,18 +92,21 @@ func parseOutcome(section string) outcome {
 	return o
 }
 
-// testLine is a test in a log: its indent, its name, what it came to and how long
-// it took. What it said follows, two columns deeper.
+// testLine matches the line of a test in a log: its indent, name, result and seconds.
+// The lines that the test logged follow, indented by two more columns.
 var testLine = regexp.MustCompile(`^( *)\* (.+): \*\*(\w+)\*\* in ([0-9.]+) s$`)
 
-// readLog adds a log to the outcome as results.add does with what it was made of.
+// readLog adds the tests of a log to the outcome, as results.add does with those of
+// a run.
 func (o *outcome) readLog(log string) {
 	var (
-		names  []string // of the test and those that it is in
-		depths []int    // of their lines; a log may leave out some that are between
-		said   []string
-		own    float64 // seconds of the outermost test, and of those right within it:
-		within float64 // a test whose own ran beside others took no time by itself
+		names  []string // of the current test, after those of the tests around it
+		depths []int    // the indents of their lines; a log may leave out levels
+		said   []string // lines that the current test logged
+		// own is the time of the current outermost test in seconds, within that of its
+		// direct subtests. own may be 0 if the subtests are parallel.
+		own    float64
+		within float64
 	)
 	flush := func() {
 		if len(names) > 0 {

@@ -2,27 +2,27 @@ package main
 
 import "path"
 
-// A proof is one line and one section of the document. Its title is also what the
-// outcomes of earlier runs are found by.
+// A proof has one line and one section in the document. Its title must not change,
+// because ledger finds the outcomes of earlier runs by it.
 type proof struct {
 	title, size, claim string
 	batches            []batch
 }
 
-// batch is what one go test runs for a proof.
+// A batch is the part of a proof that one run of "go test" runs.
 type batch struct {
 	pkg    string
-	tests  string // what -run takes, or -fuzz
-	race   bool   // under the race detector
-	fixed  bool   // the tests have one size only, and no flag -proof
-	fuzz   bool   // tests is one fuzz target, which runs for fuzzTime
+	tests  string // the expression for -run, or for -fuzz
+	race   bool   // use the race detector
+	fixed  bool   // the tests have only one size, and no flag -proof
+	fuzz   bool   // tests matches one fuzz target, which runs for fuzzTime
 	nested bool   // the package is a module of its own
 }
 
-// fuzzTime is how long each fuzz target of a proof runs.
+// fuzzTime is the time for which each fuzz target of a proof runs.
 const fuzzTime = "1m"
 
-// args returns the arguments of the go command; more come after "test".
+// args returns the arguments of the go command, with more after "test".
 func (b batch) args(more ...string) []string {
 	pkg, args := b.pkg, []string{"test"}
 	if b.nested {

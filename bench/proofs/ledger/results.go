@@ -12,34 +12,34 @@ import (
 	"strings"
 )
 
-// results are what the tests of a batch came to, by test.
+// results are the results of a batch.
 type results struct {
-	tests  map[string]*result
-	failed bool // something did, were it only the package
+	tests  map[string]*result // by the name of the test
+	failed bool               // a test or a package failed, or was not built
 }
 
-// result is what one test came to.
+// result is the result of one test.
 type result struct {
 	action  string // pass, fail or skip
 	seconds float64
-	lines   []string // figures and what it logged
-	fuzzed  string   // how far a fuzz target came, in its last words
+	lines   []string // attributes and logged lines
+	fuzzed  string   // the last progress of a fuzz target
 }
 
 // event is a line of `go test -json`.
 type event struct {
 	Action  string
-	Test    string // empty means about the package
+	Test    string // empty if the event is about the package
 	Elapsed float64
 	Output  string
 	Key     string
 	Value   string
 }
 
-// logged is a line that a test logged, behind its place in the source.
+// logged matches a line that a test logged, after its file and line number.
 var logged = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)\n$`)
 
-// fuzzed is how far a fuzz target came.
+// fuzzed matches a line with the progress of a fuzz target.
 var fuzzed = regexp.MustCompile(`^fuzz: elapsed: .*(execs: \d+)`)
 
 func parse(stream io.Reader) (*results, error) {
@@ -83,7 +83,7 @@ func (r *results) take(e event) {
 	}
 }
 
-// hold reports whether the batch proves its claim: something ran, and nothing failed.
+// hold reports whether at least one test passed and nothing failed.
 func (r *results) hold() bool {
 	passed := false
 	for _, t := range r.tests {
@@ -99,8 +99,8 @@ func (r *results) verdict() string {
 	return "FAIL"
 }
 
-// add puts the tests of a batch into a proof's outcome: how many there were, which
-// did not pass, and their figures.
+// add adds the tests of a batch to a proof's outcome: their number, the failed ones,
+// and their figures.
 func (r *results) add(o *outcome) {
 	for _, name := range slices.Sorted(maps.Keys(r.tests)) {
 		t := r.tests[name]

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestResultsOfTests: what go test says becomes an outcome, whatever the order in which
-// parallel tests end.
+// TestResultsOfTests checks that the output of go test becomes an outcome, independently of
+// the order in which parallel tests end.
 func TestResultsOfTests(t *testing.T) {
 	const said = `
 {"Action":"start","Package":"p"}
@@ -38,8 +38,8 @@ func TestResultsOfTests(t *testing.T) {
 	}
 }
 
-// TestResultsOfFuzzing: of a fuzz target the last words count. Its arguments, and those of a
-// module of its own, are what the go command takes.
+// TestResultsOfFuzzing checks that the last progress of a fuzz target becomes its figure, and
+// the arguments of the go command for all kinds of batches.
 func TestResultsOfFuzzing(t *testing.T) {
 	const said = `
 {"Action":"output","Test":"FuzzA","Output":"fuzz: elapsed: 0s, gathering baseline coverage: 0/211 completed\n"}
@@ -66,8 +66,8 @@ func TestResultsOfFuzzing(t *testing.T) {
 	}
 }
 
-// TestHeldResults: nothing holds that failed, was not built, or did not run, and the
-// outcome says so.
+// TestHeldResults checks that a batch does not hold if a test failed, was not built, or did
+// not run, and that the outcome names a failure.
 func TestHeldResults(t *testing.T) {
 	for name, said := range map[string]string{
 		"nothing":      `{"Action":"pass","Package":"p"}`,

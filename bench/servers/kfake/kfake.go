@@ -1,9 +1,8 @@
-// Package kfake runs kfake, the Kafka broker that franz-go brings for tests, in a
-// process of its own with its data in files, so that it can be killed like a
-// server.
+// Package kfake runs kfake, the Kafka broker for tests of franz-go, in a process of
+// its own and with its data in files, so that a test can kill it like a real server.
 //
-// The process is the test's own program, started a second time: TestMain calls
-// Main before anything else.
+// The process runs the test's own program. For this, TestMain must call Main before
+// anything else.
 package kfake
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/bloomfrontier/crawler/bench/servers"
 )
 
-// The environment of a process that runs a broker.
+// Environment variables of a process that runs a broker.
 const (
 	envPort = "CRAWLER_TEST_KFAKE_PORT"
 	envDir  = "CRAWLER_TEST_KFAKE_DIR"
@@ -30,13 +29,13 @@ const (
 	envTLS  = "CRAWLER_TEST_KFAKE_TLS"
 )
 
-// Options says how a broker is set up.
+// Options is the configuration of a broker.
 type Options struct {
-	Password string // of the user "relay", by PLAIN or SCRAM; empty lets all clients in
-	TLS      bool   // clients connect over TLS only, as Trust says
+	Password string // of the user "relay", by PLAIN or SCRAM; empty means that clients need none
+	TLS      bool   // clients must use TLS; see Trust
 }
 
-// Start starts a broker that ends with the test.
+// Start starts a broker that is closed at the end of the test.
 func Start(t servers.TB, opt Options) *servers.KafkaServer {
 	t.Helper()
 	return servers.Kafka(t, func(port int, dir string) *exec.Cmd {
@@ -46,7 +45,7 @@ func Start(t servers.TB, opt Options) *servers.KafkaServer {
 	})
 }
 
-// Main serves, and does not return, if this process was started as a broker.
+// Main runs a broker and does not return if this process was started as a broker.
 // Otherwise it does nothing.
 func Main() {
 	text := os.Getenv(envPort)
@@ -60,6 +59,7 @@ func Main() {
 	os.Exit(0)
 }
 
+// serve runs a broker on a port until SIGTERM.
 func serve(text string) error {
 	port, err := strconv.Atoi(text)
 	if err != nil {
@@ -89,7 +89,7 @@ func serve(text string) error {
 	return nil
 }
 
-// Trust returns the configuration of clients of a broker with TLS.
+// Trust returns the TLS configuration of clients of a broker with TLS.
 func Trust() *tls.Config {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -98,8 +98,8 @@ func Trust() *tls.Config {
 	return &tls.Config{RootCAs: pool}
 }
 
-// certified returns the certificate of 127.0.0.1 that package httptest has, which
-// is the same in each process.
+// certified returns a configuration with package httptest's certificate of
+// 127.0.0.1, which is the same in each process.
 func certified() *tls.Config {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
