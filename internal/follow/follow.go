@@ -36,7 +36,7 @@ type Rules struct {
 	Exclude  []*regexp.Regexp // none may match; wins over Include
 	MaxDepth int              // links away from a seed; 0 means no limit, SeedsOnly means no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
-	Trap     trap.Limits      // limits for the form of a URL
+	Trap     trap.Limits      // limits for the form of a URL; package fetcher sets a Year of 0 to this year
 	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled: the
 	// first ones to which links are found, in addition to the hosts of seeds. 0 means no limit.
 	// With canon.ScopeHost it has no effect, because all hosts are those of seeds.
