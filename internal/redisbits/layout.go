@@ -164,8 +164,9 @@ func (l *Layer) Locate(fp bloomstore.Fingerprint) (segment int, offset int64) {
 	return int(block / l.blocks), HeaderBytes + int64(block%l.blocks)*int64(l.BlockBytes)
 }
 
-// Mask sets the bits of fp in block and returns block. Bits are numbered as in Redis: bit 0
-// is the highest bit of byte 0.
+// Mask sets the bits of fp in block and returns block. If block was read from the segment,
+// the result is the block to store. Bits are numbered as in Redis: bit 0 is the highest bit
+// of byte 0.
 func (l *Layer) Mask(block []byte, fp bloomstore.Fingerprint) []byte {
 	for draws, n := l.draws(fp), l.Hashes; n > 0; n-- {
 		bit := draws.next()

@@ -1,4 +1,4 @@
--- stale.sql: return keys that have been pending for some time. No other relay gets them before that time has passed again.
+-- stale.sql: return keys that have been pending for some time. No other relay gets them until as much time has passed.
 -- $1  how long they have been pending at least   $2  maximum number   $3  time, null for the server's
 -- Pending keys are locked in the order of their fingerprints, as everywhere. That is necessary
 -- even with SKIP LOCKED, which can wait to lock a row that was updated since the snapshot.
