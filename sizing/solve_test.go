@@ -131,9 +131,9 @@ func TestSolveFaults(t *testing.T) {
 	}
 }
 
-// TestSolveKeepsItsWord: the answer to any question meets the question, and the reverse
+// TestAnswersMeetTheirQuestions: the answer to any question meets the question, and the reverse
 // question has an answer that is at least as good.
-func TestSolveKeepsItsWord(t *testing.T) {
+func TestAnswersMeetTheirQuestions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := Question{
 			Keys:      rapid.Uint64Range(1, 1e12).Draw(t, "keys"),
@@ -193,7 +193,7 @@ func TestLostWhileFillingAgainstTheSum(t *testing.T) {
 	}
 }
 
-func TestPanicsAreForCallers(t *testing.T) {
+func TestBadArgumentsPanic(t *testing.T) {
 	for name, call := range map[string]func(){
 		"no keys":          func() { OptimalBits(0, 0.1) },
 		"p = 0":            func() { OptimalBits(1, 0) },

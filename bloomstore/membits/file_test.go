@@ -150,9 +150,9 @@ func TestSnapshotBetweenAdds(t *testing.T) {
 	}
 }
 
-// TestSnapshotBesideAdds does the same with a writer in another goroutine, for the race
+// TestSnapshotDuringAdds does the same with a writer in another goroutine, for the race
 // detector.
-func TestSnapshotBesideAdds(t *testing.T) {
+func TestSnapshotDuringAdds(t *testing.T) {
 	config := Config{Capacity: 5000}
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f, since := open(t, config), journal{}

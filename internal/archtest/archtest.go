@@ -24,9 +24,9 @@ const module = "github.com/bloomfrontier/crawler"
 // floor numbers the top folders of code; code imports only from lower floors.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// behind maps the packages below internal that are not leaves to their floor. Other
+// internalFloor maps the packages below internal that are not leaves to their floor. Other
 // programs cannot import them, but several of our folders do.
-var behind = map[string]string{
+var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",
 	"internal/exact":     "frontier",
@@ -42,8 +42,8 @@ var behind = map[string]string{
 	"internal/seed":      "crawl",
 }
 
-// beside are the top folders that are on no floor.
-var beside = []string{"internal", "docs", "tools", ".ci", ".git"}
+// floorless are the top folders that are on no floor.
+var floorless = []string{"internal", "docs", "tools", ".ci", ".git"}
 
 // output reports whether a folder holds the output of a run or of a build. Git ignores
 // such folders.
@@ -97,7 +97,7 @@ func checkTop(tree fs.FS) ([]string, error) {
 	for _, entry := range entries {
 		name := entry.Name()
 		_, known := floor[name]
-		if entry.IsDir() && !known && !slices.Contains(beside, name) && !output(name) {
+		if entry.IsDir() && !known && !slices.Contains(floorless, name) && !output(name) {
 			faults = append(faults, fault(name, "unknown top folder: give it a floor, or a room in one that has"))
 		}
 	}
@@ -112,7 +112,7 @@ func topOf(pkg string) string {
 		return top
 	}
 	room, _, _ := strings.Cut(rest, "/")
-	return cmp.Or(behind[top+"/"+room], top)
+	return cmp.Or(internalFloor[top+"/"+room], top)
 }
 
 // skipped reports whether a folder contains no source, so that Check does not read it.

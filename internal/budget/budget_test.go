@@ -60,7 +60,7 @@ func TestOldestNeverWaits(t *testing.T) {
 	})
 }
 
-func TestShrinkServes(t *testing.T) {
+func TestShrinkServesWaitingShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, 50)
 		first, second := take(t, b, 1), take(t, b, 50)

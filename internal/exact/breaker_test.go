@@ -42,7 +42,7 @@ func (g *gate) Finish(context.Context, []exact.Finished, []exact.Row) error {
 	return g.call()
 }
 
-func TestBreakerSparesCalls(t *testing.T) {
+func TestBreakerMakesNoCallsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{}
 		b := exact.NewBreaker(g, time.Second)
@@ -72,8 +72,8 @@ func TestBreakerSparesCalls(t *testing.T) {
 	})
 }
 
-// TestOneCallFindsOut: only one of many calls after the pause reaches the set.
-func TestOneCallFindsOut(t *testing.T) {
+// TestOneCallProbesTheSet: only one of many calls after the pause reaches the set.
+func TestOneCallProbesTheSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowGate{err: frontier.ErrUnavailable}
 		b := exact.NewBreaker(slow, time.Second)
@@ -103,9 +103,9 @@ func (g *slowGate) Decide(context.Context, []exact.Key) ([]exact.Answer, error) 
 	return nil, g.err
 }
 
-// TestOutputHolds: with Hold, Sync waits until an outage ends or the Store is
+// TestSyncWaitsWhileAway: with Hold, Sync waits until an outage ends or the Store is
 // closed.
-func TestOutputHolds(t *testing.T) {
+func TestSyncWaitsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{err: frontier.ErrUnavailable}
 		stop := make(chan struct{})

@@ -161,9 +161,9 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLaterLinks: while the set is unavailable the exact links of a page become
+// TestLinksBecomeNotesWhileAway: while the set is unavailable the exact links of a page become
 // notes, which a relay queues and counts.
-func TestLaterLinks(t *testing.T) {
+func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3), d.page(5))
 	l := d.lease()
@@ -225,9 +225,9 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestVoidAfterFailure: a record is not taken back once the set has stored the end of its
+// TestStoredEndKeepsItsRecord: a record is not taken back once the set has stored the end of its
 // item.
-func TestVoidAfterFailure(t *testing.T) {
+func TestStoredEndKeepsItsRecord(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		d := newDesk(t, exact.Windows{}, 0)
 		d.offer(frontier.Added, d.page(2))
@@ -267,8 +267,8 @@ func TestFinishWithoutRecord(t *testing.T) {
 	}
 }
 
-// TestOtherOutput: Complete returns an error if the queue does not sync the Store's Output.
-func TestOtherOutput(t *testing.T) {
+// TestCompleteWithOtherOutputFails: Complete returns an error if the queue does not sync the Store's Output.
+func TestCompleteWithOtherOutputFails(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
 	l := d.lease()

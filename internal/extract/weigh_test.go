@@ -74,7 +74,7 @@ func tagSoup(dice *rand.Rand) []byte {
 // blocks is a row of blocks. In each of them the parser repeats the open elements.
 const blocks = "<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x"
 
-func TestWeightIsNoLessThanTheTree(t *testing.T) {
+func TestWeightIsAtLeastTheTree(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
 	dice := rand.New(rand.NewPCG(*seedFlag, 1))
 	for range 3 * *pagesFlag {

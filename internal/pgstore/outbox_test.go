@@ -229,10 +229,10 @@ func TestOutboxComplete(t *testing.T) {
 	t.Logf("%d records, %d kills", len(read), kills)
 }
 
-// TestNotifyBehindCommit: records are committed while a notification, which serialises
+// TestCommitsDoNotWaitForNotifications: records are committed while a notification, which serialises
 // commits, is blocked. If the transactions of Finish sent notifications themselves, all of
 // them would be blocked.
-func TestNotifyBehindCommit(t *testing.T) {
+func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"synchronous_standby_names": "none"}})
 	cfg := anyCrawl(server.DSN() + "&synchronous_commit=local")

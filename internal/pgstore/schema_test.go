@@ -230,8 +230,8 @@ func TestOutcomesHaveLetters(t *testing.T) {
 	}
 }
 
-// TestCrawlIsAnother: Open refuses a crawl with other fixed values.
-func TestCrawlIsAnother(t *testing.T) {
+// TestOpenRefusesOtherFixedValues: Open refuses a crawl with other fixed values.
+func TestOpenRefusesOtherFixedValues(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	cfg := anyCrawl(dsn)

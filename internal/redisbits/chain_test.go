@@ -38,9 +38,9 @@ func sibling(t *testing.T, client redis.UniversalClient, c *Chain) *Chain {
 	return other
 }
 
-// TestSegmentsAreMadeWhole: the segments of a new chain have the keys, headers and full sizes
+// TestSegmentsAreCreatedWhole: the segments of a new chain have the keys, headers and full sizes
 // of the layout from the beginning, and all keys have the same hash tag.
-func TestSegmentsAreMadeWhole(t *testing.T) {
+func TestSegmentsAreCreatedWhole(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
 	l := c.layout.Layer(0)
@@ -128,9 +128,9 @@ func TestRacersExtendOnce(t *testing.T) {
 	}
 }
 
-// TestUsedSegmentIsNeverMadeAgain: segments are created only for layers that have not begun. A
+// TestUsedSegmentIsNeverCreatedAgain: segments are created only for layers that have not begun. A
 // lost segment of a layer in use is not created again, even by a caller that is very late.
-func TestUsedSegmentIsNeverMadeAgain(t *testing.T) {
+func TestUsedSegmentIsNeverCreatedAgain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 100})
 	client.Del(t.Context(), c.SegmentKey(0, 0))
@@ -146,9 +146,9 @@ func TestUsedSegmentIsNeverMadeAgain(t *testing.T) {
 	}
 }
 
-// TestPreparedSegmentMayGo: a layer that has not begun may lose a segment, because the server
+// TestPreparedSegmentMayBeLost: a layer that has not begun may lose a segment, because the server
 // lost its latest changes or because another key has the segment's name.
-func TestPreparedSegmentMayGo(t *testing.T) {
+func TestPreparedSegmentMayBeLost(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000})
 	for ready := false; !ready; {
@@ -170,8 +170,8 @@ func TestPreparedSegmentMayGo(t *testing.T) {
 	}
 }
 
-// TestServerGoesBack: a server loses its latest changes, and with them a layer.
-func TestServerGoesBack(t *testing.T) {
+// TestServerLosesALayer: a server loses its latest changes, and with them a layer.
+func TestServerLosesALayer(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 100, Partitions: 1})
 	c := f.chains[0]
@@ -292,7 +292,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 	if err := Delete(ctx, client, "gone"); err != nil {
 		t.Errorf("Delete of nothing: %v", err)
 	}
-	client.HSet(ctx, deedKey("else"), "head", "not a filter")
+	client.HSet(ctx, filterKey("else"), "head", "not a filter")
 	if err := Delete(ctx, client, "else"); !errors.Is(err, bloomstore.ErrFilterLost) {
 		t.Errorf("Delete of a foreign hash: %v, want ErrFilterLost", err)
 	}

@@ -118,9 +118,9 @@ func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	}
 }
 
-// TestReadsOfABrokenConnection: if a check of headers fails because of an outage, however long,
+// TestFailedVerificationIsRepeated: if a check of headers fails because of an outage, however long,
 // the next read that succeeds makes the check.
-func TestReadsOfABrokenConnection(t *testing.T) {
+func TestFailedVerificationIsRepeated(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	proxy := servers.Proxy(t, server.Addr())
 	client := redis.NewClient(&redis.Options{

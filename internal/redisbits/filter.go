@@ -119,17 +119,17 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// deedKey returns the key of a filter's own record. It is a hash with the fields head, a
+// filterKey returns the key of a filter's own record. It is a hash with the fields head, a
 // header whose partition is the number of partitions, and ready, which is set when all
 // chains were created. From then on a missing chain is lost, not new.
-func deedKey(name string) string { return "{" + name + "}f" }
+func filterKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
 	return "{" + name + ":" + strconv.Itoa(partition) + "}"
 }
 
 func (f *Filter) open(ctx context.Context, config Config) error {
-	key := deedKey(config.Name)
+	key := filterKey(config.Name)
 	mine := header{params: f.layout.params, partition: config.Partitions}
 	_, _ = rand.Read(mine.id[:]) // never fails since Go 1.24
 	if err := f.client.HSetNX(ctx, key, "head", mine.head()).Err(); err != nil {
@@ -194,22 +194,22 @@ func each(n int, do func(i int) error) error {
 // such filter, Delete returns nil. If the name is that of a key that is not a filter,
 // Delete leaves the key alone and returns an ErrFilterLost.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
-	key := deedKey(name)
+	key := filterKey(name)
 	head, err := client.HGet(ctx, key, "head").Result()
 	if errors.Is(err, redis.Nil) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, lostType(err))
 	}
-	deed, err := decodeHead(key, head)
+	stored, err := decodeHead(key, head)
 	if err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, err)
 	}
-	layout, err := NewLayout(deed.params)
+	layout, err := NewLayout(stored.params)
 	if err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, err)
 	}
-	chains := layout.chains(deed.id, Config{Name: name, Partitions: deed.partition})
+	chains := layout.chains(stored.id, Config{Name: name, Partitions: stored.partition})
 	if err := each(len(chains), func(i int) error { return chains[i].Delete(ctx, client) }); err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, err)
 	}

@@ -274,8 +274,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// TestScriptIsForgotten: scripts are loaded again after the server was restarted.
-func TestScriptIsForgotten(t *testing.T) {
+// TestScriptIsLoadedAgain: scripts are loaded again after the server was restarted.
+func TestScriptIsLoadedAgain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 1000, Partitions: 4})
 	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 300)

@@ -232,10 +232,10 @@ func TestRateOfLayers(t *testing.T) {
 	}
 }
 
-// TestLayersAreMadeForWhatIsOffered: a full layer does not exceed its rate, although more keys
+// TestLayersAreSizedForOfferedKeys: a full layer does not exceed its rate, although more keys
 // were offered than it counts, because it counts only those that were new to it. The test has
 // a high rate and sizes to which the allocator adds no bits, because there a fault would show.
-func TestLayersAreMadeForWhatIsOffered(t *testing.T) {
+func TestLayersAreSizedForOfferedKeys(t *testing.T) {
 	for capacity := uint64(10_000); capacity < 10_400; capacity += 10 {
 		l := newLayer(Params{Capacity: capacity, FPR: 0.5, BlockBits: minBlockBits}, 0)
 		offered := sizing.LayerAt(0, capacity, 0.5, true).Offered()
@@ -275,8 +275,8 @@ func TestBlocksAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// TestSizesAreSizings: the layout has the sizes that package sizing computes.
-func TestSizesAreSizings(t *testing.T) {
+// TestSizesAreThoseOfSizing: the layout has the sizes that package sizing computes.
+func TestSizesAreThoseOfSizing(t *testing.T) {
 	for _, c := range []struct {
 		keys       uint64
 		p          float64

@@ -21,7 +21,7 @@ func TestMemory(t *testing.T) {
 	before := usedMemory(t, server)
 	f := openAndLeave(t, server, config)
 	got, records := usedMemory(t, server)-before, int64(0)
-	for _, key := range append(server.Client().Keys(t.Context(), "{m:*f").Val(), deedKey("m")) {
+	for _, key := range append(server.Client().Keys(t.Context(), "{m:*f").Val(), filterKey("m")) {
 		records += server.Client().MemoryUsage(t.Context(), key).Val()
 	}
 	plan := sizing.SizeRedis(sizing.RedisPlan{Keys: config.Capacity, FPR: 1e-6, Growth: true, Hosts: 1, Partitions: 256})
@@ -41,9 +41,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestFilledTakesNoMore: a filter that is filled to its capacity does not have memory for the
+// TestFullFilterHasNoNextLayer: a filter that is filled to its capacity does not have memory for the
 // next layer yet.
-func TestFilledTakesNoMore(t *testing.T) {
+func TestFullFilterHasNoNextLayer(t *testing.T) {
 	const n = 100_000
 	r := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
