@@ -246,17 +246,17 @@ type queueAnswers map[Ref]bool
 
 // note stores whether the offer with index i waits in the queue. If a key was offered several
 // times, it waits if any of the offers does.
-func (h queueAnswers) note(of offers, i int, waits bool) {
+func (a queueAnswers) note(of offers, i int, waits bool) {
 	if it := &of.links[i]; isExact(it) && isNew(it.Decision) {
 		ref := Ref{of.prints[i], it.Round}
-		h[ref] = h[ref] || waits
+		a[ref] = a[ref] || waits
 	}
 }
 
 // dropRefused removes the refused keys. A relay may have offered them meanwhile, and
 // may have got another answer.
-func (h queueAnswers) dropRefused() {
-	maps.DeleteFunc(h, func(_ Ref, waits bool) bool { return !waits })
+func (a queueAnswers) dropRefused() {
+	maps.DeleteFunc(a, func(_ Ref, waits bool) bool { return !waits })
 }
 
 // settle stores in the set which new keys the queue has, and which it refused. If that
