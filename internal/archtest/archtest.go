@@ -49,7 +49,7 @@ var floorless = []string{"internal", "docs", "tools", ".ci", ".git"}
 // such folders.
 func output(name string) bool { return name == "bin" || strings.HasSuffix(name, ".crawl") }
 
-// A source is one parsed Go file.
+// source is one parsed Go file.
 type source struct {
 	path   string // from the root, with slashes
 	pkg    string // the folder, which is the import path below the module

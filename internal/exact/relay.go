@@ -90,8 +90,8 @@ func (r *Relay) Tidy(ctx context.Context) error {
 	return r.sweep(ctx)
 }
 
-// sweep deletes expired keys from the set until none is left. It pauses between small batches, so
-// that it does not slow down the crawl.
+// sweep deletes expired keys from the set until none is left. It deletes them in small batches, so
+// that no call of the set takes long.
 func (r *Relay) sweep(ctx context.Context) error {
 	for ctx.Err() == nil {
 		swept, _, err := r.Store.cfg.Set.Sweep(ctx, r.cfg.Batch)

@@ -115,7 +115,7 @@ func wordy(before, b, after *block) bool {
 // blocks of content, and headings above one. It removes headings without content below.
 func (p *page) fill(at []int, content []bool) {
 	const gap = 4 // blocks
-	last := -1    // index in at of the last content
+	last := -1    // index in at of the last block of content
 	for j, i := range at {
 		if !content[i] {
 			continue

@@ -42,7 +42,8 @@ var ErrForeign = errors.New("pgstore: the crawl's records were dumped from anoth
 // records of transactions that are older than every transaction that still runs on the
 // server. So the records of later calls come after all of these.
 //
-// It returns ErrForeign if the order of the records is wrong.
+// If there are no such records, it also checks the order of the records, and returns
+// ErrForeign if that is wrong.
 func (s *Store) Committed(ctx context.Context, after Cursor, n int) (page []Committed, err error) {
 	err = s.try(ctx, "read the outbox", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, s.sql.committed, after.XID, after.Sequence, n)

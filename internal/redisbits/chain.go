@@ -103,8 +103,8 @@ func (c *Chain) keyedLayer(number int) *keyedLayer {
 	return t
 }
 
-// setLayers sets the number of layers. It can be smaller than before, because a
-// server that lost its last second goes back in time.
+// setLayers sets the number of layers. It can be smaller than before, because a server
+// may have lost its latest changes.
 func (c *Chain) setLayers(layers int) {
 	for {
 		old := c.keyed.Load()

@@ -54,8 +54,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Case tests one part of a contract. Check calls open for what it tests, and Driver.Failf
-// if it finds a fault.
+// Case tests one part of a contract. Check gets what it tests from open, and calls
+// Driver.Failf if it finds a fault.
 type Case[Open any] struct {
 	Name  string
 	Check func(open Open)

@@ -65,7 +65,7 @@ func (s *Sketch) Add(key string, n uint64) {
 	case len(s.byKey) < s.capacity:
 		s.hold(Entry{Key: key, Count: s.absent + n, Over: s.absent})
 	default:
-		// The new key replaces the one with the smallest count, and may have the same count already.
+		// The new key replaces the one with the smallest count. It may have occurred as often before.
 		least := s.byCount[0]
 		delete(s.byKey, least.Key)
 		s.absent = least.Count
