@@ -1,4 +1,4 @@
-# What CI runs, anyone can run. "make" prints the targets.
+# Targets for development; CI runs the same ones. "make" prints them.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,13 +8,14 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 NESTED := bench/library bench/peers bench/warccheck
 
-# What is handed out and what is checked are built alike, so that nothing is
-# compiled twice; only the race detector needs cgo.
+# The released binary and the tests are built with the same flags, so that nothing is
+# compiled twice. Only the race detector needs cgo.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-# With everything installed, or with CRAWLER_TEST_SERVERS=require, a test whose
-# server or page is missing fails; else that test is skipped, and without a C compiler there is no race detector.
+# If everything is installed, or with CRAWLER_TEST_SERVERS=require, a test fails if the
+# server or page that it needs is missing. Otherwise the test is skipped. Without a C
+# compiler the tests run without the race detector.
 MISSING = $(shell tools/deps.sh missing)
 REQUIRE = $(if $(MISSING),$(CRAWLER_TEST_SERVERS),require)
 RACE = $(if $(shell command -v gcc),-race)
@@ -22,10 +23,10 @@ RACE = $(if $(shell command -v gcc),-race)
 FUZZTIME ?= 5s
 BENCHCOPIES ?= 10
 
-# One thing after the other: the order of test is that of growing cost.
+# Targets run one after the other: those of test are in the order of growing cost.
 .NOTPARALLEL:
 
-# step prints what begins, so that a log says how far it came.
+# step prints the name of the step that begins, so that a log shows how far it came.
 step = @printf '==> %s\n' "$(1)"
 
 .PHONY: help
@@ -60,10 +61,10 @@ lint: ## gofmt, vet, staticcheck and the rules of the architecture
 	$(call step,archtest)
 	@go test ./internal/archtest
 
-# The race detector needs cgo. It sees nothing of bench/proofs, whose tests run the
-# product in processes of its own; bench/fpr, memory and speed measure, and what they
-# call has race tests of its own. plain has these four. Three packages at a time: many
-# tests wait for servers and delays.
+# The race detector needs cgo. It cannot check bench/proofs, whose tests run the product
+# in separate processes. bench/fpr, memory and speed measure, and the stores that they
+# call have race tests of their own. The target plain runs these four. Three packages run
+# at a time, because many tests wait for servers and delays.
 .PHONY: race
 race: build ## all tests under the race detector
 	$(call step,go test $(RACE)$(if $(MISSING), (skipped: what needs $(MISSING))))
@@ -72,9 +73,9 @@ race: build ## all tests under the race detector
 	go test -p 3 $(RACE) -vet=off -short $$packages; \
 	for module in $(NESTED); do (cd $$module && go test $(RACE) -vet=off -short ./...); done
 
-# Rates and memory are measured without the detector, which is slow and blind to
-# them: these packages skip such tests in the run above. The crawls on clusters
-# that lose nodes come by themselves: they have times to keep.
+# Tests of rates and memory run without the detector, which slows them down and cannot
+# find their faults. In the run above these packages skip such tests. The crawls on
+# clusters that lose nodes run alone, because they check times.
 .PHONY: plain
 plain: build ## the statistics, memory and crawls that the race detector gets in the way of
 	$(call step,go test without -race$(if $(MISSING), (skipped: what needs $(MISSING))))
@@ -84,8 +85,8 @@ plain: build ## the statistics, memory and crawls that the race detector gets in
 	go test -vet=off -short ./bench/proofs; \
 	go test -vet=off -run '^TestShared(ClusterLoss|Failover)$$' ./bench/proofs
 
-# Not part of test: it looks for faults that nobody knows yet, and finds them in
-# whatever commit comes by. What it found is in testdata/fuzz, which test runs.
+# This is not part of test: it looks for unknown faults, so it may fail for a commit that
+# did not cause the fault. Inputs that failed are in testdata/fuzz, and test runs them.
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (5s)
 	$(call step,fuzz each target for $(FUZZTIME))

@@ -31,8 +31,8 @@ func TestFingerprintGolden(t *testing.T) {
 	}
 }
 
-// TestFingerprintVectors covers inputs of 0 to 63 bytes, so that every length
-// of a last block follows none to seven whole ones.
+// TestFingerprintVectors covers inputs of 0 to 63 bytes: every length of the last block,
+// after zero to seven whole blocks.
 func TestFingerprintVectors(t *testing.T) {
 	hasher := NewHasher(keyFrom(t, "000102030405060708090a0b0c0d0e0f"))
 	all := sha256.New()
@@ -42,7 +42,7 @@ func TestFingerprintVectors(t *testing.T) {
 		all.Write(got[:])
 		input = append(input, byte(i))
 	}
-	const want = "ecfaa9fe47ff788fa834a9863ea2715a2880cd37d2b8c3c194402838428119b9" // of OpenSSL's 64 answers
+	const want = "ecfaa9fe47ff788fa834a9863ea2715a2880cd37d2b8c3c194402838428119b9" // for the 64 results of OpenSSL
 	if got := hex.EncodeToString(all.Sum(nil)); got != want {
 		t.Errorf("SHA-256 of the 64 vectors is %s, want %s", got, want)
 	}

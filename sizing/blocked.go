@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// ExactBlockedFalsePositiveRate returns the false-positive rate of a filter in which
-// all k bits of a key lie in one block of blockBits bits, chosen by a hash, and which
-// has bitsPerKey bits for each added key.
+// ExactBlockedFalsePositiveRate returns the false-positive rate of a filter that has
+// bitsPerKey bits for each added key, and in which all k bits of a key lie in one block
+// of blockBits bits. A hash chooses the block.
 //
 // Blocks have different numbers of keys, and those with more keys err more:
 // Σ_i Poisson(i; B/c)·(1-(1-1/B)^(ik))^k (Putze, Sanders, Singler, "Cache-,
@@ -51,9 +51,10 @@ func ExactBlockedBits(p float64, blockBits int) (bitsPerKey float64, k uint) {
 }
 
 // occupancyPower returns the mean of (X/m)^k, where X is the number of distinct values
-// among so many uniform draws out of m values. It expands f(X) = (X/m)^k to second
-// order around the mean of X: f(EX) + Var(X)·f″(EX)/2. Mean and variance of X are the classic ones of
-// occupancy (Johnson and Kotz, "Urn Models", 1977), to leading order in 1/m.
+// among the given number of uniform draws out of m values. It expands f(X) = (X/m)^k to
+// second order around the mean of X: f(EX) + Var(X)·f″(EX)/2. Mean and variance of X are
+// the classic ones of occupancy (Johnson and Kotz, "Urn Models", 1977), to leading order
+// in 1/m.
 func occupancyPower(draws, m float64, k uint) float64 {
 	if draws == 0 {
 		return 0

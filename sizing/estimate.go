@@ -6,10 +6,10 @@ import (
 )
 
 // Cardinality estimates the number of distinct keys in a filter of m bits and k hash
-// functions in which so many bits are set, and the standard error of the estimate:
-// n = -(m/k)·ln(1 - set/m) (Swamidass and Baldi, J. Chem. Inf. Model. 47, 2007).
-// The error follows from the variance of occupancy, √(m·(e^λ-1-λ))/k with
-// λ = kn/m. Both are +Inf for a full filter. It panics if m or k is 0 or
+// functions, of which set bits are set, and the standard error of the estimate. The
+// estimate is n = -(m/k)·ln(1 - set/m) (Swamidass and Baldi, J. Chem. Inf. Model. 47,
+// 2007). The error follows from the variance of occupancy: √(m·(e^λ-1-λ))/k with
+// λ = kn/m. Both are +Inf for a full filter. Cardinality panics if m or k is 0 or
 // set > m.
 func Cardinality(set, m uint64, k uint) (n, stderr float64) {
 	checkBits(m)
@@ -26,9 +26,9 @@ func Cardinality(set, m uint64, k uint) (n, stderr float64) {
 }
 
 // Interval returns the 95 % confidence interval of the probability of an event that
-// happened successes times in trials: Wilson's score interval (JASA 22, 1927), which
-// also holds for rare events and for 0 successes. Without trials it is 0..1. It
-// panics if successes > trials.
+// happened successes times in trials. It is Wilson's score interval (JASA 22, 1927),
+// which also holds for rare events and for 0 successes. For 0 trials it is 0..1.
+// Interval panics if successes > trials.
 func Interval(successes, trials uint64) (lo, hi float64) {
 	if successes > trials {
 		panic(fmt.Sprintf("sizing: %d successes in %d trials", successes, trials))
@@ -43,7 +43,7 @@ func Interval(successes, trials uint64) (lo, hi float64) {
 	reach := scale * z * math.Sqrt(rate*(1-rate)/n+z*z/(4*n*n))
 	lo, hi = max(centre-reach, 0), min(centre+reach, 1)
 	if successes == 0 {
-		lo = 0 // without a rounding error
+		lo = 0 // without the rounding error
 	}
 	if successes == trials {
 		hi = 1

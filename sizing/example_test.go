@@ -16,7 +16,7 @@ func Example() {
 	// Output: 342 MiB, 20 hash functions, 6.6 URLs lost
 }
 
-// The other way round: what a budget of lost URLs takes.
+// The size of a filter for a limit of lost URLs, and the alternatives if it is impossible.
 func ExampleSolve() {
 	filter, err := sizing.Solve(sizing.Question{Keys: 100_000_000, LostKeys: 1000})
 	if err != nil {
@@ -38,7 +38,7 @@ func ExampleSolve() {
 	// possible: 37340685 keys, 128 MiB, p = 1e-06
 }
 
-// A filter that grows keeps its rate, and what it takes then.
+// The layers of a growing filter, and its rate, which stays below 0.01.
 func ExampleChain() {
 	chain := sizing.Chain{Keys: 1_000_000, FPR: 0.01, Growth: true}
 	for _, keys := range []uint64{1_000_000, 3_000_000, 10_000_000} {

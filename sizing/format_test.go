@@ -2,8 +2,8 @@ package sizing
 
 import "testing"
 
-// Stored filters are laid out by the functions below: another value than these is
-// another format, and needs a new version of docs/design/filter.md.
+// The functions below determine the layout of stored filters. If a value changes, the
+// format changes, and docs/design/filter.md needs a new version.
 
 func TestLayersGolden(t *testing.T) {
 	for _, c := range []struct {

@@ -44,9 +44,9 @@ func TestOverfilledRate(t *testing.T) {
 	near(t, "percent at 2n", 100*FalsePositiveRate(2e6, m, k), 15.7, 1)
 }
 
-// bosePower returns the mean of (X/m)^k, X being the number of distinct values
-// among draws uniform ones out of m. It follows the distribution of X draw by
-// draw: a draw hits one of the x known values with probability x/m.
+// bosePower returns the mean of (X/m)^k, where X is the number of distinct values among
+// the given number of uniform draws out of m values. It computes the distribution of X
+// draw by draw: a draw is one of the x known values with probability x/m.
 func bosePower(draws, m uint64, k uint) float64 {
 	prob := make([]float64, m+1)
 	prob[0] = 1
@@ -66,14 +66,14 @@ func bosePower(draws, m uint64, k uint) float64 {
 
 func TestBosePower(t *testing.T) {
 	near(t, "percent for n 10, m 96, k 7", 100*bosePower(70, 96, 7), 1.0888, 4)
-	// One key sets one of four bits with chance 1/4 and two with 3/4.
+	// One key sets one of four bits with probability 1/4 and two of them with 3/4.
 	if p, want := bosePower(2, 4, 2), 0.25/16+0.75/4; math.Abs(p-want) > 1e-15 {
 		t.Errorf("one key, four bits, two hashes: %g, want %g", p, want)
 	}
 }
 
-// The approximation for random collisions against their distribution, in a
-// filter of some thousand bits.
+// TestOccupancyPower compares the approximation for random collisions with their
+// distribution, in a filter of some thousand bits.
 func TestOccupancyPower(t *testing.T) {
 	for _, p := range []float64{0.1, 0.01, 1e-6, 1e-12} {
 		n := uint64(16000 / BitsPerKey(p, 1+uint(math.Log2(1/p))))
@@ -91,15 +91,16 @@ func TestOccupancyPower(t *testing.T) {
 	}
 }
 
-// blockedBefore is the formula of Putze, Sanders and Singler, which ignores
-// that keys set different numbers of bits in a block.
+// blockedBefore returns the false-positive rate by the formula of Putze, Sanders and
+// Singler. It ignores that the number of bits that keys set in a block varies.
 func blockedBefore(bitsPerKey float64, blockBits int, k uint) float64 {
 	return poissonMean(float64(blockBits)/bitsPerKey, func(keys float64) float64 {
 		return math.Pow(-math.Expm1(keys*float64(k)*math.Log1p(-1/float64(blockBits))), float64(k))
 	})
 }
 
-// The published ratios to an unblocked filter, and how far above them we are.
+// TestBlockedAgainstThePaper checks the published ratios to the rate of an unblocked
+// filter, and how far our rate is above the formula of the paper.
 func TestBlockedAgainstThePaper(t *testing.T) {
 	const large = 1_000_000_000
 	for _, c := range []struct{ bits, ratio, above float64 }{{10, 1.17, 1.013}, {14.4, 1.55, 1.025}} { // with their best k
@@ -109,7 +110,7 @@ func TestBlockedAgainstThePaper(t *testing.T) {
 			blocked = min(blocked, ExactBlockedFalsePositiveRate(c.bits, 512, k))
 			plain = min(plain, FalsePositiveRate(large, uint64(c.bits*large), k))
 		}
-		// 1.545 at 14.4 bits: two decimals of it depend on the fourth
+		// The ratio at 14.4 bits is 1.545, so its rounding to two decimals depends on the fourth.
 		if ratio := before / plain; math.Abs(ratio-c.ratio) > 0.006 {
 			t.Errorf("%g bits per key: blocked/plain is %.4f, want %.2f", c.bits, ratio, c.ratio)
 		}
@@ -134,7 +135,8 @@ func TestExactBlockedBits(t *testing.T) {
 	}
 }
 
-// The approximation inside a block against the distribution itself.
+// TestExactBlockedFalsePositiveRate compares the approximation within a block with the
+// distribution itself.
 func TestExactBlockedFalsePositiveRate(t *testing.T) {
 	for _, c := range []struct {
 		bits float64
@@ -150,8 +152,8 @@ func TestExactBlockedFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// A rate is a sum of at most a thousand terms, whatever the block: far below a
-// millisecond.
+// TestPoissonMeanIsShort: a rate is a sum of at most a thousand terms for every size of a
+// block, so it takes far less than a millisecond.
 func TestPoissonMeanIsShort(t *testing.T) {
 	for _, mean := range []float64{0.01, 10, 1000, 1e5, 1e8, 1e12} {
 		terms := 0

@@ -9,7 +9,8 @@ import (
 // ZipfLoads returns how many of n keys each partition gets if the i-th largest host has
 // a share proportional to 1/i (Zipf's law, which the sizes of web sites roughly
 // follow) and a hash chooses the partition of a host. It is deterministic. It spreads
-// hosts after the first million evenly. It panics unless hosts > 0 and partitions > 0.
+// the keys of all hosts after the first million evenly. It panics unless hosts > 0 and
+// partitions > 0.
 func ZipfLoads(n, hosts uint64, partitions int) []uint64 {
 	if hosts == 0 || partitions < 1 {
 		panic(fmt.Sprintf("sizing: %d hosts in %d partitions", hosts, partitions))
@@ -82,8 +83,8 @@ type CrawlPlan struct {
 }
 
 // CrawlTime is the minimum duration of a crawl. A host gets one request per delay or
-// latency, whichever is longer. HostsAtOnce limits the rate of the whole crawl. The
-// largest host takes its own time, which more workers do not shorten.
+// latency, whichever is longer. HostsAtOnce limits the rate of the whole crawl. More
+// workers do not shorten the time that the largest host takes.
 type CrawlTime struct {
 	PagesPerSecond float64       // while enough hosts have URLs left
 	Even           time.Duration // hosts of equal size
@@ -92,9 +93,9 @@ type CrawlTime struct {
 	ZipfLargest    time.Duration // duration for the largest host alone, a lower bound of Zipf
 }
 
-// TimeToCrawl returns the minimum duration of a crawl. Durations are at most the maximum
-// of time.Duration (292 years). It panics unless URLs, Hosts
-// and HostsAtOnce are above 0 and one of Delay and Latency is.
+// TimeToCrawl returns the minimum duration of a crawl. A longer duration than the maximum
+// of time.Duration (292 years) is given as that maximum. TimeToCrawl panics unless URLs,
+// Hosts, HostsAtOnce and at least one of Delay and Latency are above 0.
 func TimeToCrawl(plan CrawlPlan) CrawlTime {
 	pace := max(plan.Delay, plan.Latency)
 	if plan.URLs == 0 || plan.Hosts == 0 || plan.HostsAtOnce == 0 || pace <= 0 {

@@ -46,9 +46,10 @@ func LayerAt(i int, n uint64, p float64, growth bool) Layer {
 }
 
 // Offered returns how many distinct keys must be offered until Capacity of them have
-// been added. The others are false positives, which a chain does not count. Added keys
-// found clear bits, so they set more bits than the average key. To stay below its
-// rate a layer must therefore be sized for the number of offered keys.
+// been added. The others are false positives, which a chain does not count. A key is
+// added only if some of its bits are clear, so added keys set more bits than the average
+// key. To stay below its rate, a layer must therefore be sized for the number of offered
+// keys.
 func (l Layer) Offered() uint64 {
 	return uint64(math.Ceil(float64(l.Capacity) / (1 - LostWhileFilling(l.Capacity, l.Bits, l.Hashes))))
 }
@@ -60,7 +61,7 @@ type Chain struct {
 	Growth bool // add layers beyond Keys
 }
 
-// Fill describes a Chain with some number of keys in it.
+// Fill describes a Chain that contains Keys keys.
 type Fill struct {
 	Keys      uint64  `json:"keys"`
 	Layers    int     `json:"layers"`
@@ -70,9 +71,9 @@ type Fill struct {
 	LostKeys  float64 `json:"lost_keys"`
 }
 
-// At returns the state of the chain after keys distinct keys, each added to the layer
-// that was the last one at that time. A new key is tested against every layer, so the
-// rate is 1 - Π(1-p_i). It panics like LayerAt.
+// At returns the state of the chain after keys distinct keys were offered. Each key is
+// added to the layer that is the last one at that time. A new key is tested against
+// every layer, so the rate is 1 - Π(1-p_i). At panics like LayerAt.
 func (c Chain) At(keys uint64) Fill {
 	fill := Fill{Keys: keys}
 	passes := 1.0 // probability that no earlier layer claims a new key

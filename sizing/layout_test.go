@@ -29,14 +29,15 @@ func TestShardedBits(t *testing.T) {
 	}
 }
 
-// The result must not show that only every stride-th term is sampled.
+// TestPoissonMean: the result is accurate although poissonMean uses only every stride-th
+// term.
 func TestPoissonMean(t *testing.T) {
 	for _, mean := range []float64{0.001, 1, 13.3, 100, 1000, 1e5, 1e8, 1e12} {
 		near(t, "total", poissonMean(mean, func(float64) float64 { return 1 }), 1, 12)
 		scale := 2 * mean
 		got := poissonMean(mean, func(n float64) float64 { return min(n/scale, 1) })
 		want := 0.5
-		if mean < 100 { // where more than scale has weight
+		if mean < 100 { // here values beyond scale have weight
 			continue
 		}
 		near(t, "mean", got, want, 9)
@@ -139,7 +140,7 @@ func TestRedisSegments(t *testing.T) {
 				if s.Allocated != sizeClass(s.Bytes+stringExtra)+segmentExtra {
 					t.Errorf("%d keys: %d bytes allocated for %d", keys, s.Allocated, s.Bytes)
 				}
-				// The allocator's waste stays small once there is something to divide.
+				// The allocator wastes little memory if there are enough blocks to divide.
 				if waste := float64(8*s.allocated()) / float64(keys) / need; keys >= 40_000 && waste > 1.06 {
 					t.Errorf("%d keys, p = %g, blocks of %d: %.3f times the bits needed", keys, p, block, waste)
 				}
@@ -157,7 +158,7 @@ func TestSizeRedis(t *testing.T) {
 	if each := 10_000_000.0 / 256; float64(layout.PartitionKeys) < each+4*math.Sqrt(each) {
 		t.Errorf("partitions are made for %d keys: chance alone fills one in two", layout.PartitionKeys)
 	}
-	// The goal for an even load: 1.25 times what an ideal Bloom filter takes.
+	// The goal for an even load is 1.25 times the size of an ideal Bloom filter.
 	if goal := 1.25 * 1.4427 * InformationBound(plan.FPR); layout.Even.BitsPerURL > goal {
 		t.Errorf("%.2f bits per URL, want at most %.2f", layout.Even.BitsPerURL, goal)
 	}
@@ -172,7 +173,8 @@ func TestSizeRedis(t *testing.T) {
 	}
 }
 
-// A new URL is tested against the full layers too.
+// TestRedisChainAddsItsRates: a new URL is tested against the full layers too, so their
+// rates count.
 func TestRedisChainAddsItsRates(t *testing.T) {
 	c := redisChain{Chain: Chain{10_000, 0.01, true}, blockBits: 1024}
 	if full, more := c.load([]uint64{10_000}), c.load([]uint64{10_001}); more.FPR < full.FPR || more.MaxLayers != 2 {
@@ -206,7 +208,7 @@ func TestTimeToCrawl(t *testing.T) {
 	if got.Zipf != got.ZipfLargest || got.ZipfLargest != time.Duration(got.LargestHost)*time.Second {
 		t.Errorf("the largest host alone takes %v of %v, want all", got.ZipfLargest, got.Zipf)
 	}
-	plan.HostsAtOnce = 1e6 // more than there are hosts
+	plan.HostsAtOnce = 1e6 // more than the number of hosts
 	if got := TimeToCrawl(plan); got.Even != 1000*time.Second || got.PagesPerSecond != 1000 {
 		t.Errorf("all hosts at once: %v at %g/s, want 1000 s at 1000/s", got.Even, got.PagesPerSecond)
 	}
@@ -216,7 +218,8 @@ func TestTimeToCrawl(t *testing.T) {
 	}
 }
 
-// Measured with Go 1.26.8, Redis 7.0.15 (jemalloc 5.3) and Postgres 15.
+// TestExactStores compares with sizes that were measured with Go 1.26.8, Redis 7.0.15
+// (jemalloc 5.3) and Postgres 15.
 func TestExactStores(t *testing.T) {
 	for _, c := range []struct {
 		n, urlBytes int
@@ -245,7 +248,7 @@ func TestSizeMemory(t *testing.T) {
 	near(t, "bits per key", layout.BitsPerKey, 28.98, 2)
 }
 
-// Measured with Redis 7.0.15: crawler bench memory.
+// TestRedisQueue compares with sizes that "crawler bench memory" measured with Redis 7.0.15.
 func TestRedisQueue(t *testing.T) {
 	for _, c := range []struct {
 		queued, hosts uint64
@@ -268,13 +271,14 @@ func TestRedisQueue(t *testing.T) {
 	}
 }
 
-// Measured with Postgres 15: crawler bench memory.
+// TestPostgresKeySizes compares with sizes that "crawler bench memory" measured with
+// Postgres 15.
 func TestPostgresKeySizes(t *testing.T) {
 	for _, c := range []struct {
 		keys              uint64
 		finished, waiting float64
 	}{
-		{100_000, 97.2, 321.6}, {100_000, 97.2, 374.2}, {300_000, 99.9, 328.9}, // the second is of a run whose vacuum gave nothing back
+		{100_000, 97.2, 321.6}, {100_000, 97.2, 374.2}, {300_000, 99.9, 328.9}, // in the second run the vacuum freed no pages
 		{1_000_000, 97.3, 294.7}, {10_000_000, 98.9, 283.1},
 	} {
 		got := float64(PostgresFinished(c.keys)) / float64(c.keys)
@@ -288,7 +292,7 @@ func TestPostgresKeySizes(t *testing.T) {
 	}
 }
 
-// Measured with pebble 2.1: crawler bench memory.
+// TestLocalQueue compares with sizes that "crawler bench memory" measured with pebble 2.1.
 func TestLocalQueue(t *testing.T) {
 	for _, c := range []struct {
 		queued uint64
@@ -306,7 +310,7 @@ func TestLocalQueue(t *testing.T) {
 	}
 }
 
-// Go allocates the rounded capacity of a grown slice.
+// TestGoAllocation: Go allocates the rounded capacity of a grown slice.
 func TestGoAllocation(t *testing.T) {
 	for size := 1; size < 100_000; size += 1 + size/50 {
 		if got, want := goAllocation(uint64(size)), cap(append([]byte(nil), make([]byte, size)...)); got != uint64(want) {

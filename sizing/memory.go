@@ -13,8 +13,8 @@ type MemoryLayout struct {
 	FPR        float64 `json:"fpr"` // when full
 }
 
-// DefaultShards is the default number of shards in a filter in memory: independent
-// filters with a lock each.
+// DefaultShards is the default number of shards in a filter in memory. Shards are
+// independent filters, each with a lock.
 const DefaultShards = 64
 
 // shardExtra is the memory of a shard in addition to its bits: lock, headers, pointers.

@@ -3,7 +3,7 @@ package sizing
 import "fmt"
 
 // HostBytes is the assumed length of host names if only the length of URLs is given. A
-// URL is then "https://", so many bytes, and path and query.
+// URL then consists of "https://", a host name of HostBytes bytes, and path and query.
 const HostBytes = 22
 
 // pathBytes returns the length of path and query of a URL.
@@ -11,9 +11,9 @@ func pathBytes(urlBytes int) float64 { return float64(max(urlBytes-len("https://
 
 // RedisQueue returns the part of used_memory that queued URLs take in Redis, without the
 // filter, in a crawl with the default number of partitions. urlBytes is the mean length
-// of a URL. All hosts are assumed to have equally many; unequal hosts take less. The
-// coefficients are measured: the result is within 10 % of Redis 7.0.15 for 10⁵ to 10⁷
-// URLs on 10 to 10⁵ hosts. It panics if urlBytes is not positive.
+// of a URL. RedisQueue assumes that all hosts have equally many URLs; unequal hosts take
+// less. The coefficients are measured: the result is within 10 % of Redis 7.0.15 for 10⁵
+// to 10⁷ URLs on 10 to 10⁵ hosts. RedisQueue panics if urlBytes is not positive.
 func RedisQueue(queued, hosts uint64, urlBytes int) uint64 {
 	if urlBytes < 1 {
 		panic(fmt.Sprintf("sizing: URLs of %d bytes", urlBytes))
@@ -31,7 +31,7 @@ func RedisQueue(queued, hosts uint64, urlBytes int) uint64 {
 // compacted its tables. URLs that compress well, such as those of one site, take less.
 func LocalQueue(n uint64, urlBytes int, exact bool) (least, most uint64) {
 	const (
-		row, dense = 26, 20 // bytes of a queue's row without path and query: usual, and compacted
+		row, dense = 26, 20 // bytes of a queue's row without path and query: before and after compaction
 		exactRow   = 22     // bytes of an exact key
 		logged     = 160    // bytes of log for a URL
 		logs       = 70e6   // maximum bytes of log
@@ -47,15 +47,15 @@ func LocalQueue(n uint64, urlBytes int, exact bool) (least, most uint64) {
 
 // PostgresFinished returns the bytes on disk that n finished exact keys without a window
 // take in Postgres. It assumes that a tenth of the keys wait at a time, and that the
-// server vacuums by its defaults, so that it reuses the space of old row versions. The
-// coefficient is measured with Postgres 15 (10⁵ to 10⁷ keys), to 10 %.
+// server vacuums with its default settings, so that it reuses the space of old row
+// versions. The coefficient is measured with Postgres 15 (10⁵ to 10⁷ keys), to 10 %.
 func PostgresFinished(n uint64) uint64 { return 98 * n }
 
 // PostgresWaiting returns the least and the most bytes on disk that n exact keys take in
-// Postgres while they wait to be fetched. urlBytes is the mean length of a URL. They
-// take the most until the server has vacuumed the rows that mark keys as not queued
-// yet, and has freed their pages, which not every vacuum does. The coefficients are
-// measured like that of PostgresFinished.
+// Postgres while they wait to be fetched. urlBytes is the mean length of a URL. A key
+// that is not queued yet has an extra row. The keys take the most until the server has
+// vacuumed these rows and has freed their pages, which not every vacuum does. The
+// coefficients are measured like that of PostgresFinished.
 func PostgresWaiting(n uint64, urlBytes int) (least, most uint64) {
 	return n * uint64(197+urlBytes), n * uint64(299+urlBytes)
 }

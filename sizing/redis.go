@@ -10,7 +10,7 @@ import (
 const (
 	DefaultBlockBits   = 1024     // bits of a block, which has all bits of a key in a layer
 	DefaultPartitions  = 256      // number of hash tags that hosts are spread over
-	MaxSegmentBytes    = 32 << 20 // of one Redis key; the server would stall while it creates a larger one
+	MaxSegmentBytes    = 32 << 20 // bytes of one Redis key; creating a larger one would stall the server
 	SegmentHeaderBytes = 64       // magic, version, parameters and id, at the start of every segment
 )
 
@@ -106,15 +106,15 @@ type RedisLoad struct {
 	Segments   uint64  `json:"segments"` // Redis keys
 	Bytes      uint64  `json:"bytes"`    // of used_memory, with the metadata of the partitions
 	BitsPerURL float64 `json:"bits_per_url"`
-	MaxLayers  int     `json:"max_layers"` // of the partition with the most layers, which are all read for a look-up
+	MaxLayers  int     `json:"max_layers"` // of the partition with the most layers; a look-up reads all of them
 	FPR        float64 `json:"fpr"`        // mean over new URLs
 }
 
 // SizeRedis returns the layout of a filter over the partitions of a crawl. Each partition
-// is sized for its mean number of keys and four standard deviations more, so that chance
-// alone lets none of them grow. The bytes of an even load are within 10 % of
-// used_memory of Redis 7.0.15 for a hundred thousand keys and more. It panics
-// unless Keys > 0, Hosts > 0 and 0 < FPR < 1.
+// is sized for its mean number of keys plus four standard deviations, so that hardly any
+// grows by chance alone. For an even load of a hundred thousand keys or more, the bytes
+// are within 10 % of used_memory of Redis 7.0.15. SizeRedis panics unless Keys > 0,
+// Hosts > 0 and 0 < FPR < 1.
 func SizeRedis(plan RedisPlan) RedisLayout {
 	partitions, blockBits := plan.Partitions, plan.BlockBits
 	if partitions == 0 {
@@ -140,8 +140,9 @@ func SizeRedis(plan RedisPlan) RedisLayout {
 	return layout
 }
 
-// AOFPerURL returns how many bytes adding one URL writes to the append-only
-// file: the block and the queue entry (measured: 184 for 512 bits, 249 for 1024).
+// AOFPerURL returns how many bytes are written to the append-only file when one URL is
+// added, for its block and its queue entry. Measured were 184 bytes for blocks of 512
+// bits, and 249 for 1024.
 func AOFPerURL(blockBits int) float64 { return 120 + float64(blockBits)/8 }
 
 // redisChain is the chain of one partition. It is the same for all partitions.

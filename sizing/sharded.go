@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// wordBits divides the size of a shard, because a filter in memory consists of whole
-// words.
+// wordBits is the number of bits of a word. The size of a shard is a multiple of it,
+// because a filter in memory consists of whole words.
 const wordBits = 64
 
 // ShardedBits returns the size of a shard, a multiple of 64 bits, and the number of hash
@@ -14,8 +14,8 @@ const wordBits = 64
 // key. With n keys in all shards together, the mean false-positive rate is at most p.
 //
 // Shards get different numbers of keys, so together they need slightly more than
-// OptimalBits: see ShardedFalsePositiveRate. It takes some milliseconds. It
-// panics unless n > 0, 0 < p < 1, shards > 0 and the whole is below 2⁶³ bits.
+// OptimalBits: see ShardedFalsePositiveRate. ShardedBits takes some milliseconds. It
+// panics unless n > 0, 0 < p < 1, shards > 0 and the whole filter is below 2⁶³ bits.
 func ShardedBits(n uint64, p float64, shards uint64) (shardBits uint64, k uint) {
 	checkShards(shards)
 	m, guess := OptimalBits(n, p)

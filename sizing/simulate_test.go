@@ -9,7 +9,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "replay a random test; 0: a new one")
 
-// random returns a generator and logs the seed that repeats it.
+// random returns a generator of random numbers, and logs the seed with which a run can be
+// repeated.
 func random(t *testing.T) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {
@@ -55,9 +56,9 @@ func (b bitmap) count(lo, m uint64) (set uint64) {
 	return set
 }
 
-// within fails when count of trials is further than five standard deviations,
-// an accident once in 1.7 million runs, from rate·trials. spread widens the
-// variance where the rate itself varies from filter to filter.
+// within fails the test if count differs from rate·trials by more than five standard
+// deviations, which happens by chance once in 1.7 million runs. spread adds to the
+// variance if the rate itself varies from filter to filter.
 func within(t *testing.T, what string, count, trials int, rate, spread float64) {
 	t.Helper()
 	want := rate * float64(trials)
@@ -67,7 +68,7 @@ func within(t *testing.T, what string, count, trials int, rate, spread float64) 
 	}
 }
 
-// spreadOf returns the relative standard deviation of the rates of such filters.
+// spreadOf returns the relative standard deviation of the rates of filters of one size.
 func spreadOf(n float64, parts, m uint64, k uint) float64 {
 	deviation, _ := RateSpread(n, parts, m, k)
 	return deviation
@@ -105,7 +106,8 @@ func TestSimulatedRates(t *testing.T) {
 	}
 }
 
-// The standard error of Cardinality is that of many filters.
+// TestSimulatedStandardError: the standard error of Cardinality is that of the estimates
+// for many filters.
 func TestSimulatedStandardError(t *testing.T) {
 	rng := random(t)
 	const n, rounds = 2000, 400
@@ -120,13 +122,14 @@ func TestSimulatedStandardError(t *testing.T) {
 		sum += (estimate - n) * (estimate - n)
 		predicted += stderr * stderr
 	}
-	// The variance of a variance from so many rounds is 2/rounds of its square.
+	// The variance of a variance that is computed from rounds rounds is 2/rounds of its square.
 	if ratio, five := sum/predicted, 5*math.Sqrt(2.0/rounds); math.Abs(ratio-1) > five {
 		t.Errorf("mean square error is %.3f of what the standard error says, want 1 ± %.3f", ratio, five)
 	}
 }
 
-// The classic formula misses a small filter; ours does not.
+// TestSimulatedSmallFilter: for a small filter the classic formula is wrong, and ours is
+// not.
 func TestSimulatedSmallFilter(t *testing.T) {
 	rng := random(t)
 	const n, m, k, rounds = 10, 96, 7, 1_000_000
@@ -167,7 +170,8 @@ func TestSimulatedBlocks(t *testing.T) {
 	}
 }
 
-// Few keys in many shards: their unequal loads cost most there.
+// TestSimulatedShards simulates few keys in many shards, where the unequal loads of the
+// shards have the largest effect.
 func TestSimulatedShards(t *testing.T) {
 	rng := random(t)
 	const n, p, shards, rounds = 1000, 0.01, 64, 400

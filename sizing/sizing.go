@@ -1,7 +1,7 @@
 // Package sizing computes the sizes and error rates of Bloom filters, and estimates
 // the memory and disk that queues and exact keys take.
 //
-// It owns formulas and their sources. It holds no bits (package bloomstore), does
+// It owns formulas and their sources. It holds no bits (package bloomstore does), does
 // no I/O, reads no clock and parses no user input. Every function is pure and safe
 // for concurrent use. In all comments n is the number of distinct keys, p the
 // false-positive rate, m the number of bits and k the number of hash functions.

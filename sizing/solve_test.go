@@ -34,7 +34,8 @@ func TestSolveEachQuestion(t *testing.T) {
 	}
 }
 
-// A budget of lost keys is met, and a filter one step cheaper does not meet it.
+// TestSolveLost: the answer meets a limit of lost keys, and the next smaller filter does
+// not meet it.
 func TestSolveLost(t *testing.T) {
 	byNumber, err := Solve(Question{Keys: 1e8, LostKeys: 100})
 	if err != nil {
@@ -62,8 +63,8 @@ func TestSolveLost(t *testing.T) {
 	}
 }
 
-// The k with the lowest rate when full is not the one that loses least while
-// filling.
+// TestSolveLostInGivenBits: the k with the lowest rate of a full filter is not the k that
+// loses the fewest keys while the filter is filled.
 func TestSolveLostInGivenBits(t *testing.T) {
 	const n, m = 1e8, 1e9
 	lowest, err := Solve(Question{Keys: n, Bits: m})
@@ -130,9 +131,9 @@ func TestSolveFaults(t *testing.T) {
 	}
 }
 
-// For any question the answer meets it, and the reverse question leads to at
-// least the same.
-func TestSolveKeepsItsWord(t *testing.T) {
+// TestAnswersMeetTheirQuestions: the answer to any question meets the question, and the reverse
+// question has an answer that is at least as good.
+func TestAnswersMeetTheirQuestions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := Question{
 			Keys:      rapid.Uint64Range(1, 1e12).Draw(t, "keys"),
@@ -158,7 +159,7 @@ func TestSolveKeepsItsWord(t *testing.T) {
 		b, err := Solve(back)
 		if err != nil {
 			if a.Keys == 1 {
-				return // its rate is over the ceiling by rounding
+				return // because of rounding, its rate is above the limit
 			}
 			t.Fatal(err)
 		}
@@ -168,13 +169,14 @@ func TestSolveKeepsItsWord(t *testing.T) {
 	})
 }
 
-// The formulas agree with the sums and integrals that they approximate.
+// TestLostWhileFillingAgainstTheSum: the formulas agree with the sums and integrals that
+// they approximate.
 func TestLostWhileFillingAgainstTheSum(t *testing.T) {
 	for _, c := range []struct {
 		n, m uint64
 		k    uint
 	}{
-		{1000, 9593, 7}, {10_000, 95_930, 7}, {10_000, 287_553, 20}, {10_000, 40_000, 20}, // the last overfilled
+		{1000, 9593, 7}, {10_000, 95_930, 7}, {10_000, 287_553, 20}, {10_000, 40_000, 20}, // the last one is overfilled
 		{10_000, 20_000, 1}, {10_000, 100_000_000, 3}, {10_000, 10_000, 64}, {513, 14_752, 20},
 	} {
 		sum := 0.0
@@ -191,7 +193,7 @@ func TestLostWhileFillingAgainstTheSum(t *testing.T) {
 	}
 }
 
-func TestPanicsAreForCallers(t *testing.T) {
+func TestBadArgumentsPanic(t *testing.T) {
 	for name, call := range map[string]func(){
 		"no keys":          func() { OptimalBits(0, 0.1) },
 		"p = 0":            func() { OptimalBits(1, 0) },

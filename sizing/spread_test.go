@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSimulatedSpread: the rates of filters of one size differ as RateSpread
-// predicts, in one part and in many, with few and with many keys.
+// TestSimulatedSpread: the rates of filters of one size vary as RateSpread predicts, for
+// filters with one part and with many parts, and with few and with many keys.
 func TestSimulatedSpread(t *testing.T) {
 	rng := random(t)
 	for _, c := range []struct {
@@ -21,7 +21,7 @@ func TestSimulatedSpread(t *testing.T) {
 			for range c.n {
 				filter.add(rng.Uint64N(c.parts)*size, size, k)
 			}
-			rate := 0.0 // exactly: the mean over the parts of their fill to the power of k
+			rate := 0.0 // the exact rate: the mean over the parts of their fill to the power of k
 			for part := range c.parts {
 				rate += math.Pow(float64(filter.count(part*size, size))/float64(size), float64(k)) / float64(c.parts)
 			}
@@ -30,8 +30,8 @@ func TestSimulatedSpread(t *testing.T) {
 		mean := sum / filters
 		got := math.Sqrt(squares/filters-mean*mean) / mean
 		want, skewness := RateSpread(float64(c.n), c.parts, size, k)
-		// A standard deviation of that many is known to about 1/√(2·filters),
-		// and less well where rates are skewed.
+		// The relative error of a standard deviation that is computed from so many filters
+		// is about 1/√(2·filters). It is larger if the rates are skewed.
 		if off := math.Abs(got/want - 1); off > 5*(1+skewness)/math.Sqrt(2*filters) {
 			t.Errorf("%d keys in %d parts at %g: rates differ by %.4f, want %.4f (skewness %.2f)", c.n, c.parts, c.p, got, want, skewness)
 		}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# demo.sh: crawl 100 pages of a small web made for tests, by the line that the
-# test web prints for it. Needs bin/crawler. The records stay in demo.crawl.
+# demo.sh: crawl 100 pages of a small web made for tests, with the command line that the
+# test web prints. It needs bin/crawler, and keeps the records in demo.crawl.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

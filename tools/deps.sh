@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # deps.sh: install what the tests need beside Go, as Debian packages.
-#   deps.sh            install it
-#   deps.sh proof      install what the proofs can do without, npm
+#   deps.sh            install the packages
+#   deps.sh proof      install npm, which is optional for the proofs
 #   deps.sh missing    print the packages that are missing, and install nothing
-# It changes nothing when all is there. Without the right to install (neither
-# root nor sudo without a password, or not a Debian system) it says what is
-# missing: the tests that need it are skipped then. With CRAWLER_TEST_SERVERS=require,
+# It changes nothing if all packages are installed. If it cannot install (neither root
+# nor sudo without a password, or not a Debian system), it prints the packages that are
+# missing, and the tests that need them are skipped. With CRAWLER_TEST_SERVERS=require,
 # as in CI, it fails instead.
 set -euo pipefail
 
-# What has to be there, and the package that brings it.
+# A file or command that must exist, and the package that contains it.
 needs=(
   "gcc                                  gcc"         # the race detector links with cgo
   "/usr/include/stdio.h                 libc6-dev"
@@ -26,8 +26,8 @@ if [[ ${1:-} == proof ]]; then
   needs=("npm npm") # installs warcio, which reads our WARC files
 fi
 
-# there reports whether a file or command is there. Debian keeps the programs of
-# the Postgres server out of PATH.
+# there reports whether a file or command exists. Debian does not put the programs of
+# the Postgres server in PATH.
 there() {
   case $1 in
     /*) [[ -e $1 ]] ;;
@@ -36,7 +36,7 @@ there() {
   esac >/dev/null
 }
 
-# missing prints the packages whose file or command is not there.
+# missing prints the packages whose file or command does not exist.
 missing() {
   local what package
   for need in "${needs[@]}"; do
@@ -45,7 +45,8 @@ missing() {
   done
 }
 
-# skip says what is missing where it cannot be installed.
+# skip ends the script with a message about the packages that are missing and cannot be
+# installed: as a success, or as a failure with CRAWLER_TEST_SERVERS=require.
 skip() {
   if [[ ${CRAWLER_TEST_SERVERS:-} == require ]]; then
     echo "deps: $1; missing: ${packages[*]}" >&2
@@ -70,11 +71,11 @@ if ((EUID != 0)); then
   as_root=(sudo -n)
 fi
 
-# The tests start servers of their own: those of the packages shall not run, now
-# or at the next boot, and Postgres shall make no database. What says so to the
-# packages' scripts is taken away again.
+# The tests start servers of their own. The servers of the packages must not run, now or
+# at the next boot, and Postgres must create no database. The files that prevent this
+# during the installation are removed afterwards.
 held=()
-hold() { # hold FILE MODE TEXT: unless the machine's owner has one
+hold() { # hold FILE MODE TEXT creates a file, unless it exists
   [[ ! -e $1 ]] || return 0
   "${as_root[@]}" mkdir -p "${1%/*}"
   "${as_root[@]}" tee "$1" <<<"$3" >/dev/null
@@ -87,8 +88,9 @@ hold /usr/sbin/policy-rc.d 755 $'#!/bin/sh\nexit 101'
 hold /etc/postgresql-common/createcluster.d/crawler-tests.conf 644 'create_main_cluster = false'
 
 echo "deps: installing ${packages[*]}"
-# Slim images leave documentation out of packages: the two that are nothing
-# else are let in. A package that is installed without its files comes again.
+# Slim images leave out the documentation of packages. These options let in that of the
+# two packages that contain nothing else. --reinstall also installs a package again that
+# was installed without its files.
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
 "${apt[@]}" update
 "${apt[@]}" install -y --no-install-recommends --reinstall \

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # fuzz.sh: run each fuzz target of the main module for a while.
-#   fuzz.sh [TIME [FOLDER]]      5s and the whole module unless said otherwise
-# As many targets run at once as there are cores, each on one. The output of a
-# target is printed only when it fails; go test keeps the input that failed in
-# its testdata/fuzz, and the next plain go test runs it.
+#   fuzz.sh [TIME [FOLDER]]      the defaults are 5s and the whole module
+# As many targets run at once as there are cores, each on one core. The output of a
+# target is printed only if it fails. go test stores the input that failed in the
+# package's testdata/fuzz, and the next plain go test runs it.
 set -euo pipefail
 export FUZZTIME=${1:-5s}
 
-# run prints one line, and what the target said when it fails. On a busy machine
-# go test can miss the end of its own fuzztime, which it calls a failure: without
-# an input that fails, that is none, and the target runs again.
+# run fuzzes one target and prints one line, and the output of the target if it fails.
+# On a busy machine go test can overrun its fuzztime and report that as a failure. If
+# there is no failing input, run starts the target again, up to three times in all.
 run() {
   local file=${1%%:*} name=${1##*:} log
   log=$(mktemp)

@@ -67,7 +67,7 @@ func Postgres(t TB, opt PostgresOptions) *PostgresServer {
 // are neither in PATH nor where Debian installs them.
 //
 // Postgres refuses to run as root. If this process does, the server runs as the
-// user postgres or, if there is none, as nobody.
+// user postgres or, if there is none, as the least privileged user of the system.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*PostgresServer, error) {
 	bin, err := postgresPrograms()
 	if err != nil {

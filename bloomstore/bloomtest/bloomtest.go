@@ -24,7 +24,7 @@ import (
 // What Run expects of the filters it is given.
 const (
 	Keys    = 1 << 20 // the capacity of a filter
-	MaxRate = 1e-6    // its maximum false-positive rate with so many keys
+	MaxRate = 1e-6    // its maximum false-positive rate with Keys keys
 )
 
 // Run tests the contract of bloomstore.Filter. Each call of open must return a new,

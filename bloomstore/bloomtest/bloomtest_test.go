@@ -49,8 +49,8 @@ func (b *broken) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return b.contains(ctx, b.Filter, prints)
 }
 
-// TestFindsFaults runs the suite on filters with one fault each. The named
-// cases must fail, and each case of the suite fails for some filter.
+// TestFindsFaults runs the suite on filters with one fault each. The named cases must
+// fail, and each case of the suite must fail for at least one filter.
 func TestFindsFaults(t *testing.T) {
 	for _, c := range []struct {
 		fault  string
@@ -110,12 +110,12 @@ func checkThenMark() *broken {
 	}}
 }
 
-// meeting blocks the caller that adds the first key until another caller adds
-// the same key, so that they race for certain.
+// meeting blocks the caller that adds the first key until another caller adds the same
+// key, so that they certainly race.
 type meeting struct {
 	mu      sync.Mutex
 	key     bloomstore.Fingerprint
-	both    chan struct{} // closed when the second came; nil before the first
+	both    chan struct{} // closed when the second caller has come; nil before the first
 	callers int
 }
 
@@ -134,7 +134,7 @@ func (m *meeting) wait(key bloomstore.Fingerprint) {
 	m.mu.Unlock()
 	select {
 	case <-m.both:
-	case <-time.After(10 * time.Second): // no other caller comes: the case does not race
+	case <-time.After(10 * time.Second): // no other caller comes, because the case does not race
 	}
 }
 

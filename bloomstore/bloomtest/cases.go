@@ -76,7 +76,7 @@ func emptyBatch(ctx context.Context, t *trial) error {
 
 // answersIndexForIndex mixes known and new keys in one batch.
 func answersIndexForIndex(ctx context.Context, t *trial) error {
-	const n = 4100 // the pattern of known and new is not symmetric
+	const n = 4100 // not symmetric: answers in reverse order are wrong
 	filter, prints := t.open(), t.prints(n)
 	var old []bloomstore.Fingerprint
 	for i := 0; i < n; i += 3 {
@@ -155,8 +155,8 @@ func largeBatch(ctx context.Context, t *trial) error {
 	return wantKnown(ctx, filter, prints)
 }
 
-// tellsSimilarKeysApart offers the 128 neighbours of a key that differ from it in
-// one bit: each bit is part of the identity.
+// tellsSimilarKeysApart looks up the 128 neighbours of each added key that differ from
+// it in one bit. Each bit is part of the identity.
 func tellsSimilarKeysApart(ctx context.Context, t *trial) error {
 	filter := t.open()
 	base := t.prints(8)

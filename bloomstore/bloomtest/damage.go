@@ -6,8 +6,8 @@ import (
 )
 
 // ZeroHalf clears the first half of each sub-filter in the content of a file of
-// package membits (docs/design/filter.md), and corrects the checksums. Such a
-// filter is valid and has lost keys.
+// package membits (docs/design/filter.md), and corrects the checksums. The resulting
+// file is valid, but its filter has lost keys.
 func ZeroHalf(file []byte) {
 	le, castagnoli := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
 	shards, layers := int(le.Uint32(file[12:])), int(le.Uint32(file[52:]))

@@ -12,10 +12,11 @@ import (
 
 // Fault is a fault of one call. The zero Fault means that there is none.
 type Fault struct {
-	Delay time.Duration // the call takes so much longer, or until its context ends
-	Err   error         // the call fails with it, wrapped
-	// Recorded is how many fingerprints an AddIfAbsent that fails has recorded before
-	// it fails. If it is at least their number, only the answer is lost.
+	Delay time.Duration // the call first waits this long, or until its context ends
+	Err   error         // the call returns this error, wrapped
+	// Recorded is the number of fingerprints that a failing AddIfAbsent adds before it
+	// fails. If the batch has no more than that, it adds all, and only the answer is
+	// lost.
 	Recorded int
 }
 
@@ -52,7 +53,8 @@ func (f *faulty) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return f.Filter.Contains(ctx, prints)
 }
 
-// next waits for the delay of the next fault and returns its error.
+// next asks the plan for the fault of the next call, waits for its delay and returns
+// it with its error.
 func (f *faulty) next(ctx context.Context) (Fault, error) {
 	call := int(f.calls.Add(1) - 1)
 	fault := f.plan(call)

@@ -13,8 +13,7 @@ import (
 
 // FPR measures the false-positive rate of a filter that open makes for n keys at p. It
 // offers n random keys and then calls Probe. Some of the n keys are false positives
-// and not added; the rate after n offered keys is p all the same, because the bits of
-// those keys are set.
+// and are not added. The rate is p nevertheless, because their bits are set already.
 func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	trial, filter := newTrial(t), open(n, p)
@@ -26,13 +25,14 @@ func FPR(t *testing.T, open func(n uint64, p float64) bloomstore.Filter, p float
 	}
 }
 
-// Probe looks up so many random keys in a filter that has about n other keys. It fails
-// t if the share of keys that the filter claims is not within 5σ of p, which happens
-// for a correct filter once in two million runs. probes should be 100/p or more.
+// Probe looks up random keys, as many as probes says, in a filter that has about n
+// other keys. It fails t if the share of keys that the filter claims is not within 5σ
+// of p. For a correct filter that happens once in two million runs. probes should be
+// 100/p or more.
 //
-// σ includes the chance in the number of hits and in the fill of a filter of optimal
-// size for n keys: see sizing.RateSpread. For a filter with several layers, n is the
-// number of keys in the layer that has most of the rate.
+// σ covers the random variation of the number of hits and of the fill, for a filter
+// whose size is optimal for n keys: see sizing.RateSpread. For a filter with several
+// layers, n is the number of keys in the layer that has most of the rate.
 func Probe(t *testing.T, filter bloomstore.Filter, p float64, n, probes uint64) {
 	t.Helper()
 	if err := newTrial(t).probe(t.Context(), filter, p, n, probes); err != nil {

@@ -76,15 +76,15 @@ func progression(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (binary.LittleEndian.Uint64(fp[:])%m + uint64(i)*(binary.LittleEndian.Uint64(fp[8:])%m)) % m
 }
 
-// neighbours draws only every second position, and also uses the bit beside
-// each.
+// neighbours draws only even positions, and also uses the bit after each of them.
 func neighbours(fp bloomstore.Fingerprint, i uint, m uint64) uint64 {
 	return (independent(fp, i/2, m) + uint64(i%2)) % m
 }
 
-// TestFPRTellsGoodFromBad measures filters with a fault that affects only the
-// rate. At the optimum the rate hardly depends on k (one hash too few: 1.8 %
-// more at p = 1e-2), so that fault is looked for at p = 0.1, where it is 16 %.
+// TestFPRTellsGoodFromBad measures filters with a fault that affects only the rate. Near
+// the optimal k the rate hardly depends on k: with one hash too few it is only 1.8 %
+// higher at p = 1e-2. So the test looks for that fault at p = 0.1, where the rate is 16 %
+// higher.
 func TestFPRTellsGoodFromBad(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -124,8 +124,8 @@ func TestFPRTellsGoodFromBad(t *testing.T) {
 	}
 }
 
-// TestFalseLimit compares with the tail of the Poisson distribution, summed from
-// its small end by another program.
+// TestFalseLimit compares falseLimit with the tail of the Poisson distribution, which
+// another program has summed from its small end.
 func TestFalseLimit(t *testing.T) {
 	for _, c := range []struct{ lookups, want int }{
 		{0, 0}, {1000, 2}, {1 << 20, 9}, {100_000_000, 154},

@@ -107,7 +107,7 @@ func (m *model) add(ctx context.Context, batch []bloomstore.Fingerprint) error {
 			return fmt.Errorf("key %x is new a second time, at %d of %d", fp, i, len(batch))
 		}
 		m.note(fp, !added[i])
-		m.state[fp] = certain // an answer of false commits the filter too
+		m.state[fp] = certain // after either answer the filter must claim fp
 	}
 	return nil
 }

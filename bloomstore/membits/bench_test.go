@@ -19,7 +19,8 @@ func BenchmarkFilter(b *testing.B) {
 	})
 }
 
-// full returns a filter of ten million keys at 1e-6, 36 MB, and a million of them.
+// full returns a filter with ten million keys at 1e-6, which takes 36 MB, and a million of
+// its keys.
 func full(b *testing.B) (f *Filter, known []bloomstore.Fingerprint) {
 	f, rng := open(b, Config{Growth: GrowthOff}), rand.New(rand.NewPCG(1, 0))
 	for i := range 10_000_000 {
@@ -63,9 +64,9 @@ func BenchmarkHas(b *testing.B) {
 	}
 }
 
-// BenchmarkWays compares ways to test one sub-filter of a filter of 36 MB: our
-// draws one at a time as in layer.test, our draws through TestLocations, and
-// the library's own positions in sub-filters that were filled with them.
+// BenchmarkWays compares ways to test one sub-filter of a filter of 36 MB. They use our
+// draws one at a time as in layer.test, our draws with TestLocations, and the library's
+// own positions in sub-filters that were filled with these positions.
 func BenchmarkWays(b *testing.B) {
 	f, known := full(b)
 	l := (*f.chain.Load())[0]
@@ -73,7 +74,7 @@ func BenchmarkWays(b *testing.B) {
 	for i := range library {
 		library[i] = bloom.New(uint(l.shardBits), l.hashes)
 	}
-	rng := rand.New(rand.NewPCG(1, 0)) // the keys of full
+	rng := rand.New(rand.NewPCG(1, 0)) // draws the same keys as full
 	for range 10_000_000 {
 		fp := randomPrint(rng)
 		shard, _ := f.split(fp)

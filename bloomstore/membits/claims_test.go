@@ -7,8 +7,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// A key is claimed by the layer that it was added to, and known if any layer
-// claims it.
+// TestClaimsOfLayers: a key is claimed by the layer to which it was added, and it is
+// known if any layer claims it.
 func TestClaimsOfLayers(t *testing.T) {
 	f, err := New(Config{Capacity: 64, FPR: 1e-3, Shards: 4})
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/membits"
 )
 
-// The filter alone: any number of goroutines may ask at once, and of those that
-// race on one key one is told that it is new.
+// Any number of goroutines may use a filter at the same time. If several add one key,
+// only one of them gets true.
 func Example() {
 	filter, err := membits.New(membits.Config{Capacity: 1_000_000, FPR: 1e-6})
 	if err != nil {
 		log.Fatal(err)
 	}
-	hasher := bloomstore.NewHasher(bloomstore.NewKey()) // random: no site can guess what collides
+	hasher := bloomstore.NewHasher(bloomstore.NewKey()) // a random key, so that no site can make keys that collide
 
 	ctx := context.Background()
 	added, err := filter.AddIfAbsent(ctx, []bloomstore.Fingerprint{

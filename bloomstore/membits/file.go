@@ -141,8 +141,8 @@ func lost(format string, args ...any) error {
 //
 // If the file is short or damaged, the error is an ErrFilterLost. If its version,
 // config or tag differs, it is an ErrParamsMismatch. Both say what was found and
-// what was expected. Errors of r are wrapped. Read takes the memory of the filter
-// and of one sub-filter, even if the file names larger sizes.
+// what was expected. Errors of r are wrapped. Read allocates only the filter and one
+// more sub-filter, even if the file names larger sizes.
 func Read(r io.Reader, want Config, tag [16]byte) (*Filter, error) {
 	f, err := newChainless(want)
 	if err != nil {
@@ -187,7 +187,7 @@ func (f *Filter) readFrom(r *sumReader, tag [16]byte) error {
 }
 
 // shapes returns the sizes of the layers as computed from f.config. It returns an
-// error if table has others.
+// error if the sizes in table differ.
 func (f *Filter) shapes(table []entry) ([]shape, error) {
 	var shapes []shape
 	for number, got := range table {
@@ -205,12 +205,13 @@ func (f *Filter) shapes(table []entry) ([]shape, error) {
 	return shapes, nil
 }
 
-// castagnoli is the polynomial of the checksums; most processors compute it.
+// castagnoli is the table of the checksums, CRC-32C, which most processors compute in
+// hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumReader reads the parts of a file and computes their checksum. The checksum
-// covers all parts before it. The stored checksums are left out, because the CRC of
-// a message followed by its own CRC is the same for every message.
+// sumReader reads the parts of a file and computes their checksum. A stored checksum
+// covers all parts before it, but no earlier checksum, because the CRC of a message
+// followed by its own CRC is the same for every message.
 type sumReader struct {
 	from io.Reader
 	sum  uint32

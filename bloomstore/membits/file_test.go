@@ -28,7 +28,7 @@ var (
 	tiny  = Config{Capacity: 2, FPR: 1e-2, Shards: 2}
 )
 
-// fourLayers returns a filter of which three layers are full.
+// fourLayers returns a filter with four layers, three of which are full.
 func fourLayers(t testing.TB, config Config) *Filter {
 	rng := rand.New(rand.NewPCG(1, 0))
 	f := open(t, config)
@@ -38,7 +38,7 @@ func fourLayers(t testing.TB, config Config) *Filter {
 	return f
 }
 
-// journal is what a store writes for the answers of Add.
+// journal is a journal of the results of Add, as a store writes it.
 type journal []struct {
 	number int
 	fp     bloomstore.Fingerprint
@@ -94,7 +94,7 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestRestoreFromEmpty: the journal of all adds makes the same filter.
+// TestRestoreFromEmpty restores a filter from the journal of all calls of Add.
 func TestRestoreFromEmpty(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f, since := open(t, small), journal{}
@@ -108,8 +108,8 @@ func TestRestoreFromEmpty(t *testing.T) {
 	}
 }
 
-// addingWriter adds keys to a filter between the parts that are written. If
-// WriteTo held a lock, Add would wait for it for ever.
+// addingWriter adds keys to a filter between the parts that are written. If WriteTo held
+// a lock meanwhile, Add would never return.
 type addingWriter struct {
 	bytes.Buffer
 	add func()
@@ -120,9 +120,8 @@ func (w *addingWriter) Write(part []byte) (int, error) {
 	return w.Buffer.Write(part)
 }
 
-// TestSnapshotBetweenAdds: a file that was written while keys were added, and
-// the journal since Snapshot, restore the filter as it is now, also if layers
-// began meanwhile.
+// TestSnapshotBetweenAdds writes a file while keys are added. The file and the journal
+// since Snapshot must restore the current filter, even if layers began meanwhile.
 func TestSnapshotBetweenAdds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for _, before := range []int{0, 29, 30, 31, 90, 500} {
@@ -151,9 +150,9 @@ func TestSnapshotBetweenAdds(t *testing.T) {
 	}
 }
 
-// TestSnapshotBesideAdds is the same with a writer on its own goroutine, for the
-// race detector.
-func TestSnapshotBesideAdds(t *testing.T) {
+// TestSnapshotDuringAdds does the same with a writer in another goroutine, for the race
+// detector.
+func TestSnapshotDuringAdds(t *testing.T) {
 	config := Config{Capacity: 5000}
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	f, since := open(t, config), journal{}
@@ -206,7 +205,7 @@ func TestReadSeesEveryBit(t *testing.T) {
 	file := saved(t, fourLayers(t, tiny), tag)
 	for i := range file {
 		want := bloomstore.ErrFilterLost
-		if i >= 8 && i < 12 { // of the version: it may be another valid one
+		if i >= 8 && i < 12 { // bytes of the version, which may become that of another layout
 			want = bloomstore.ErrParamsMismatch
 		}
 		for bit := range 8 {
@@ -262,7 +261,7 @@ func TestReadNamesTheFault(t *testing.T) {
 	}
 }
 
-// rewrite changes a header and makes its checksum right again.
+// rewrite changes a header and corrects its checksum.
 func rewrite(change func(header []byte)) func([]byte) []byte {
 	return func(file []byte) []byte {
 		change(file)
@@ -339,8 +338,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// TestReadAllocatesWhatItReads: a header of a filter of terabytes, with the
-// right checksum, does not make Read allocate them.
+// TestReadAllocatesWhatItReads reads a header that names a filter of terabytes and has the
+// right checksum. Read must not allocate that memory.
 func TestReadAllocatesWhatItReads(t *testing.T) {
 	f := open(t, small)
 	h := f.Snapshot(tag).header
@@ -364,9 +363,9 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestFileGolden fixes the bytes of a file, sizes included. Another program
-// computed them from docs/design/filter.md; another value needs a new
-// fileVersion.
+// TestFileGolden checks that the bytes and the sizes of a file do not change. Another
+// program computed the values from docs/design/filter.md. If they change, the file needs
+// a new fileVersion.
 func TestFileGolden(t *testing.T) {
 	f := open(t, Config{Capacity: 4, FPR: 1e-2, Shards: 2})
 	for i := range 7 {
@@ -385,9 +384,8 @@ func TestFileGolden(t *testing.T) {
 	}
 }
 
-// FuzzRead: for any bytes, Read returns one of two errors, or a filter that
-// writes the same bytes. With repair the header's checksum is corrected, so
-// that the rest is read too.
+// FuzzRead: for any bytes, Read returns one of two errors, or a filter that writes the
+// same bytes. repair corrects the header's checksum, so that the rest is read too.
 func FuzzRead(f *testing.F) {
 	file := saved(f, fourLayers(f, small), tag)
 	for _, cut := range []int{0, 8, 56, 187, 192, 300, len(file)} {

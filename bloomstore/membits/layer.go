@@ -20,7 +20,8 @@ type shape struct {
 	hashes     uint
 }
 
-// shape returns the size of the layer of that number, which is 0 or grows.
+// shape returns the size of the layer with this number. The number must be 0 or one
+// for which grows returns true.
 func (f *Filter) shape(number int) shape {
 	growing := f.config.Growth == GrowthOn
 	plan := sizing.LayerAt(number, f.config.Capacity, f.config.FPR, growing)
@@ -72,7 +73,7 @@ func (l *layer) countKey() bool {
 }
 
 // test reports whether all bits of a fingerprint are set. It stops at the first bit
-// that is not set: for an absent key after two bits on average.
+// that is not set. For an absent key it tests two bits on average.
 func (l *layer) test(shard int, draw draws) bool {
 	set := l.shards[shard].BitSet()
 	for range l.hashes {

@@ -67,8 +67,8 @@ func (c Config) withDefaults() (Config, error) {
 // Filter is a bloomstore.Filter in memory. It is safe for concurrent use.
 //
 // A fingerprint belongs to one shard, which has one sub-filter in every layer and
-// one lock for all of them. So Add tests all layers and sets the bits in the newest
-// in one step, and only one of several concurrent callers adds a fingerprint.
+// one lock for all of them. While it holds that lock, Add tests all layers and sets
+// the bits in the newest. So only one of several concurrent callers adds a fingerprint.
 type Filter struct {
 	config Config
 	choose uint                     // bits of a fingerprint that choose its shard: log2 of Shards
@@ -160,8 +160,8 @@ func (f *Filter) Claims(fp bloomstore.Fingerprint) []bool {
 // Add adds fp unless the filter claims to contain it. It returns the number of the
 // layer that fp was added to or, if added is false, of a layer that claims it.
 //
-// If only one goroutine adds keys, a journal of these results and Restore make an
-// equal filter. Add allocates memory only when it starts a new layer.
+// If only one goroutine adds keys, Restore can make an equal filter from a journal of
+// these results. Add allocates memory only when it starts a new layer.
 func (f *Filter) Add(fp bloomstore.Fingerprint) (number int, added bool) {
 	shard, draw := f.split(fp)
 	lock := &f.locks[shard]
@@ -175,10 +175,10 @@ func (f *Filter) Add(fp bloomstore.Fingerprint) (number int, added bool) {
 	return number, true
 }
 
-// Restore adds prints to the layer of that number, as a journal says that Add did.
-// Their bits may be set already; each of prints is counted once. If the layer is
-// the next one, Restore starts it. A higher number is an ErrFilterLost, because a
-// journal read in order starts layers in order.
+// Restore adds prints to the layer with this number. It repeats calls of Add that a
+// journal recorded. The bits may be set already; each of prints is counted once. If
+// the layer is the next one, Restore starts it. For a higher number it returns an
+// ErrFilterLost, because a journal that is read in order starts layers in order.
 func (f *Filter) Restore(number int, prints []bloomstore.Fingerprint) error {
 	chain := *f.chain.Load()
 	if number < 0 || number > len(chain) || number == len(chain) && !f.grows(number) {
@@ -231,13 +231,13 @@ func (f *Filter) countKey() int {
 	}
 }
 
-// grows reports whether the chain may have a layer of that number. The last layer
+// grows reports whether the chain may have a layer with this number. The last layer
 // that it may have is larger than any memory, and takes all further keys.
 func (f *Filter) grows(number int) bool {
 	return f.config.Growth == GrowthOn && f.config.Capacity <= maxKeys>>number
 }
 
-// beginLayer appends the layer of that number, unless another caller has appended it.
+// beginLayer appends the layer with this number, unless another caller has done so.
 func (f *Filter) beginLayer(number int) {
 	f.extend.Lock()
 	defer f.extend.Unlock()

@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 	for name, config := range map[string]Config{
 		"growth=off":   {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Growth: GrowthOff},
 		"growth=on":    {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate},
-		"growth=often": {Capacity: 500, FPR: bloomtest.MaxRate}, // racers meet while layers begin
+		"growth=often": {Capacity: 500, FPR: bloomtest.MaxRate}, // layers begin while callers race
 		"shards=2":     {Capacity: bloomtest.Keys, FPR: bloomtest.MaxRate, Shards: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestFalsePositiveRate compares measured rates with the configured ones. The
-// rate 0.1 would show a hash too few; see bloomtest.
+// TestFalsePositiveRate compares measured rates with the configured ones. The rate 0.1
+// would show that there is a hash too few; see bloomtest.
 func TestFalsePositiveRate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -52,7 +52,7 @@ func TestFalsePositiveRate(t *testing.T) {
 	type target struct {
 		p         float64
 		n, probes uint64
-		shards    int // sizes are whole words of each: few keys in many shards get too many bits
+		shards    int // fewer for fewer keys: shards have whole words, so small shards get too many bits
 	}
 	targets := []target{{0.1, 200_000, 1_000_000, 16}, {1e-2, 200_000, 1_000_000, 16}, {1e-3, 100_000, 1_000_000, 16}, {1e-4, 50_000, 2_000_000, 16}}
 	if *proof {
@@ -67,10 +67,11 @@ func TestFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers
-// are full: 15 times its capacity. They have 0.9, 0.05, 0.025 and 0.0125 of its
-// rate, and all that may follow have the last 0.0125. At 0.2 it would show if
-// layers were sized for fewer keys than are offered to them; see sizing.Layer.Offered.
+// TestFalsePositiveRateOfGrownFilter measures a chain whose first four layers are full,
+// so that it has 15 times as many keys as its capacity. These layers have 0.9, 0.05,
+// 0.025 and 0.0125 of its rate; all later layers together would have the last 0.0125. The
+// rate 0.2 would show if layers were sized for fewer keys than are offered to them; see
+// sizing.Layer.Offered.
 func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -97,15 +98,15 @@ func TestFalsePositiveRateOfGrownFilter(t *testing.T) {
 				t.Fatalf("%+v, want 4 full layers", stats)
 			}
 			want := 1 - (1-0.9*c.p)*(1-0.05*c.p)*(1-0.025*c.p)*(1-0.0125*c.p)
-			// Nearly all of the rate is the first layer's, which has few of the keys:
-			// its fill is what chance moves.
+			// Nearly all of the rate is that of the first layer, which has few of the keys.
+			// So the random variation of the rate is mainly that of its fill.
 			bloomtest.Probe(t, f, want, c.n/growth, c.probes)
 		})
 	}
 }
 
-// TestSplitGolden fixes which bits a key has, because stored filters depend on
-// it. Another program computed the values from docs/design/filter.md.
+// TestSplitGolden checks that the bits of a key do not change, because stored filters
+// depend on them. Another program computed the values from docs/design/filter.md.
 func TestSplitGolden(t *testing.T) {
 	for _, c := range []struct {
 		print  string
@@ -157,7 +158,7 @@ func TestZeroConfig(t *testing.T) {
 	}
 }
 
-// TestSmallestFilters: a capacity of few keys leaves most shards without any.
+// TestSmallestFilters makes filters for so few keys that most shards have none.
 func TestSmallestFilters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for _, config := range []Config{{Capacity: 1}, {Capacity: 1, Shards: 256, FPR: 0.99}, {Capacity: 3, Shards: 1, FPR: minFPR}} {

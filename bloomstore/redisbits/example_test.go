@@ -16,7 +16,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	client := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs:                    []string{"localhost:6379"}, // several: a cluster
+		Addrs:                    []string{"localhost:6379"}, // several addresses mean a cluster
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	defer client.Close()
@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	hasher := bloomstore.NewHasher(bloomstore.Key{}) // a key that outsiders know; NewKey makes one that all processes must share
+	hasher := bloomstore.NewHasher(bloomstore.Key{}) // this key is not secret; NewKey makes one that all processes must share
 	added, err := filter.AddIfAbsent(ctx, []bloomstore.Fingerprint{
 		hasher.Fingerprint("https://example.org/"),
 		hasher.Fingerprint("https://example.org/"),

@@ -1,5 +1,5 @@
-// Package redisbits keeps a bloomstore.Filter in plain Redis, single server or
-// Cluster, of any size: no module, no string beyond 32 MiB.
+// Package redisbits keeps a bloomstore.Filter of any size in plain Redis, a single
+// server or a Cluster. It needs no module, and no string is longer than 32 MiB.
 //
 // It owns the public interface of such a filter. Package internal/redisbits lays
 // out, reads and changes the bits; the queue of a crawl in Redis uses that package,
@@ -62,10 +62,10 @@ type Filter struct{ bits *bits.Filter }
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter of that name, and creates it if there is none. It finishes
-// a creation that was interrupted. If the filter has other parameters, the error is
-// an ErrParamsMismatch that shows both; if a part of it is lost, an ErrFilterLost; if
-// the server may evict any key, an ErrEvicts.
+// Open returns the filter named in config, and creates it if there is none. It
+// finishes a creation that was interrupted. If the filter has other parameters, the
+// error is an ErrParamsMismatch that shows both. If a part of it is lost, the error is
+// an ErrFilterLost, and if the server may evict any key, an ErrEvicts.
 //
 // The client must read from primaries, because a replica may lag behind.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
@@ -76,10 +76,10 @@ func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Fi
 	return &Filter{filter}, nil
 }
 
-// Delete removes the filter of that name, even if parts are lost, in steps that are
-// short for the server. The next Delete continues an interrupted one. If there is
-// no filter of that name, it returns nil. It does not remove a key of that name
-// that belongs to no filter, and returns an ErrFilterLost.
+// Delete removes the filter with this name, even if parts of it are lost, in steps
+// that are short for the server. The next Delete continues an interrupted one. If
+// there is no such filter, Delete returns nil. If the name is that of a key that is
+// not a filter, Delete leaves the key alone and returns an ErrFilterLost.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
 	return bits.Delete(ctx, client, name)
 }
@@ -95,8 +95,8 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 }
 
 // Stats reads the counts of all chains and, in each layer, as many random blocks as
-// sample says. 0 means 16,384 blocks, which measure a false-positive rate of 1e-6 to
-// some percent.
+// sample says. 0 means 16,384 blocks, enough to measure a false-positive rate of 1e-6
+// with an error of some percent.
 func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
 	return f.bits.Stats(ctx, sample)
 }

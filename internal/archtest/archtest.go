@@ -1,11 +1,10 @@
-// Package archtest holds the source tree to the rules of its architecture:
-// which folders there are, who may import whom, what a pure package may not do,
-// what a script's header says, and that the links of the documents lead somewhere.
+// Package archtest checks the source tree against the rules of its architecture: which
+// folders exist, which package may import which, what a pure package may not do, what
+// the header of a script says, and that the links of the documents have a target.
 //
-// It reads the files itself and runs no go command, so that Go's test cache
-// sees what a result depends on. It knows the layout of this repository and
-// nothing of what the code does; style that a compiler, vet or staticcheck can
-// judge is left to them.
+// It reads the files itself and runs no go command, so that Go's test cache knows the
+// files that a result depends on. It knows the layout of this repository, but not what
+// the code does. It does not check what the compiler, vet and staticcheck check.
 package archtest
 
 import (
@@ -25,9 +24,9 @@ const module = "github.com/bloomfrontier/crawler"
 // floor numbers the top folders of code; code imports only from lower floors.
 var floor = map[string]int{"sizing": 0, "bloomstore": 1, "frontier": 2, "fetcher": 3, "events": 4, "crawl": 5, "bench": 6, "cmd": 7}
 
-// behind gives the rooms below internal that are no leaves the floor whose work
-// they do. Other programs cannot import them; several of our folders do.
-var behind = map[string]string{
+// internalFloor maps the packages below internal that are not leaves to their floor. Other
+// programs cannot import them, but several of our folders do.
+var internalFloor = map[string]string{
 	"internal/bloomrate": "bloomstore",
 	"internal/redisbits": "bloomstore",
 	"internal/exact":     "frontier",
@@ -43,30 +42,30 @@ var behind = map[string]string{
 	"internal/seed":      "crawl",
 }
 
-// beside are the top folders that are on no floor.
-var beside = []string{"internal", "docs", "tools", ".ci", ".git"}
+// floorless are the top folders that are on no floor.
+var floorless = []string{"internal", "docs", "tools", ".ci", ".git"}
 
-// output reports whether a folder holds what a run or a build left behind; git
-// ignores those.
+// output reports whether a folder holds the output of a run or of a build. Git ignores
+// such folders.
 func output(name string) bool { return name == "bin" || strings.HasSuffix(name, ".crawl") }
 
-// A source is one parsed Go file.
+// source is one parsed Go file.
 type source struct {
 	path   string // from the root, with slashes
 	pkg    string // the folder, which is the import path below the module
-	top    string // the floor, or the first element of a pkg that is on none; empty for the root
+	top    string // the floor, or the first element of pkg if it is on none; empty for the root
 	test   bool   // a _test.go file
 	syntax *ast.File
 	lines  *token.FileSet
 }
 
-// fault is a broken rule, "path: what is wrong".
+// fault returns the text of a broken rule: "path: what is wrong".
 func fault(path, format string, args ...any) string {
 	return path + ": " + fmt.Sprintf(format, args...)
 }
 
-// Check returns the faults of the tree, in the order of their files. It is an
-// error when a file cannot be read or parsed.
+// Check returns the faults of the tree, in the order of their files. It returns an error
+// if a file cannot be read or parsed.
 func Check(tree fs.FS) ([]string, error) {
 	faults, err := checkTop(tree)
 	if err != nil {
@@ -98,7 +97,7 @@ func checkTop(tree fs.FS) ([]string, error) {
 	for _, entry := range entries {
 		name := entry.Name()
 		_, known := floor[name]
-		if entry.IsDir() && !known && !slices.Contains(beside, name) && !output(name) {
+		if entry.IsDir() && !known && !slices.Contains(floorless, name) && !output(name) {
 			faults = append(faults, fault(name, "unknown top folder: give it a floor, or a room in one that has"))
 		}
 	}
@@ -113,16 +112,16 @@ func topOf(pkg string) string {
 		return top
 	}
 	room, _, _ := strings.Cut(rest, "/")
-	return cmp.Or(behind[top+"/"+room], top)
+	return cmp.Or(internalFloor[top+"/"+room], top)
 }
 
-// skipped reports whether nothing in the folder is source.
+// skipped reports whether a folder contains no source, so that Check does not read it.
 func skipped(name string) bool {
 	base := path.Base(name)
 	return output(base) || base == ".git" || base == "testdata"
 }
 
-// checkFile holds one file to the rules for its kind.
+// checkFile checks one file against the rules for its kind.
 func checkFile(tree fs.FS, name string) ([]string, error) {
 	ext := path.Ext(name)
 	switch {

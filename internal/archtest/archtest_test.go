@@ -22,8 +22,8 @@ func TestTreeKeepsRules(t *testing.T) {
 	}
 }
 
-// TestEachRule gives each rule a tree that breaks it and one that barely keeps
-// it.
+// TestEachRule checks each rule with a tree that breaks it and with one that just does
+// not break it.
 func TestEachRule(t *testing.T) {
 	const luaHeader = "-- add.lua: add a key.\n-- KEYS  one\n-- returns  1\n-- cost  O(1)\n"
 	for name, test := range map[string]struct {
@@ -135,8 +135,7 @@ func TestEachRule(t *testing.T) {
 	}
 }
 
-// TestUnreadableFile: a file that cannot be parsed is an error, not a tree
-// without faults.
+// TestUnreadableFile: for a file that cannot be parsed, Check returns an error.
 func TestUnreadableFile(t *testing.T) {
 	if faults, err := Check(fstest.MapFS{"sizing/a.go": {Data: []byte("package")}}); err == nil {
 		t.Errorf("Check of a file that is not Go: faults %q and no error", faults)

@@ -8,12 +8,12 @@ import (
 )
 
 var (
-	// vague are names that say nothing of what a package holds, so that
+	// vague are package names that do not say what the package contains, so that
 	// everything ends up in it.
 	vague = []string{"util", "utils", "common", "base", "helpers", "misc", "models", "types", "manager"}
 
-	// pure are the packages that take everything as an argument: no file, no
-	// network, no clock, no goroutine.
+	// pure are the packages that take everything as an argument. They use no file,
+	// network, clock or goroutine.
 	pure = []string{"sizing", "frontier/canon", "frontier/politeness", "internal/robots", "internal/follow", "internal/extract", "fetcher/fields", "internal/maintext", "events/filter",
 		"fetcher/internal/sitemap", "internal/trap"}
 
@@ -21,12 +21,12 @@ var (
 
 	clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
-	// libraries are the folders whose packages others import: their callers
-	// pass what the command line, the environment and the logger say.
+	// libraries are the folders whose packages other programs import. Their callers
+	// pass them what comes from the command line and the environment, and the logger.
 	libraries = []string{"sizing", "bloomstore", "frontier", "fetcher", "events", "crawl"}
 )
 
-// checkName refuses names that a package could not outgrow.
+// checkName refuses vague names of packages.
 func checkName(src source) []string {
 	name := strings.TrimSuffix(src.syntax.Name.Name, "_test")
 	for _, name := range []string{name, path.Base(src.pkg)} {
@@ -37,7 +37,7 @@ func checkName(src source) []string {
 	return nil
 }
 
-// checkPure holds the code of pure packages to arithmetic, parsing and policy.
+// checkPure refuses I/O, clocks and goroutines in the code of pure packages.
 func checkPure(src source) []string {
 	if src.test || !slices.Contains(pure, src.pkg) {
 		return nil
@@ -60,8 +60,8 @@ func checkPure(src source) []string {
 	return faults
 }
 
-// checkLibrary keeps the process's own things out of the libraries: flags,
-// environment, default logger, init. Suites (packages called …test) are part of
+// checkLibrary refuses libraries that use what belongs to the whole process: flags, the
+// environment, the default logger, init. Suites (packages called …test) are part of
 // their caller's test binary and may read its flags.
 func checkLibrary(src source) []string {
 	if src.test || !slices.Contains(libraries, src.top) || strings.HasSuffix(src.pkg, "test") {
@@ -112,5 +112,5 @@ func calls(src source, importPath string, members []string) []string {
 	return used
 }
 
-// line is where node begins.
+// line returns the number of the line at which node begins.
 func (src source) line(node ast.Node) int { return src.lines.Position(node.Pos()).Line }

@@ -6,22 +6,22 @@ import (
 )
 
 var (
-	// judges are the packages that tests of every floor may import. They
-	// import nothing of ours: a judge must be able to find our errors, and
-	// what the lowest floor's tests import can know no floor.
+	// judges are the packages that tests of every floor may import. They import no
+	// other package of ours, because a judge must not share our errors, and because
+	// the tests of the lowest floor, which may import no other floor, use them too.
 	judges = []string{"bench/testweb", "bench/servers"}
 
-	// leaves are the packages below internal that every floor may import. They
-	// import nothing of ours.
+	// leaves are the packages below internal that every floor may import. They import
+	// no other package of ours.
 	leaves = []string{"internal/crash", "internal/durable", "internal/groupcommit", "internal/human", "internal/recent", "internal/stage", "internal/suite", "internal/topk"}
 
-	// engines are the rooms of frontier that know one backend each.
+	// engines are the packages of frontier that each use one backend.
 	engines = []string{"frontier/localstore", "frontier/redisstore", "internal/pgstore"}
 )
 
-// public are the packages of the floors that other programs may import: a new
-// one is a promise to them. What only our own packages call lies in the internal
-// folder of the lowest folder that all its users share.
+// public are the packages of the floors that other programs may import. Each is a
+// promise to these programs. A package that only our own packages import is in the
+// internal folder of the lowest folder that all of them share.
 var public = []string{
 	"bloomstore", "bloomstore/bloomtest", "bloomstore/membits", "bloomstore/redisbits",
 	"crawl", "crawl/links", "crawl/report", "crawl/table",
@@ -33,8 +33,8 @@ var public = []string{
 	"sizing",
 }
 
-// checkPublic refuses packages of the floors that are neither public nor
-// internal. The bench and the command are for themselves.
+// checkPublic refuses packages of the floors that are neither public nor internal. The
+// rule does not apply to bench and cmd.
 func checkPublic(src source) []string {
 	_, floored := floor[src.top]
 	hidden := slices.Contains(strings.Split(src.pkg, "/"), "internal")
@@ -47,8 +47,8 @@ func checkPublic(src source) []string {
 // imported is one import of a file.
 type imported struct {
 	path string // as written: "net/http"
-	name string // how the file calls it
-	ours string // the path below our module: "frontier/canon"; empty for the others'
+	name string // the name that the file uses for it
+	ours string // the path below our module: "frontier/canon"; empty for packages of other modules
 }
 
 func imports(src source) []imported {
@@ -80,7 +80,7 @@ func withinAny(pkg string, rooms []string) bool {
 	return slices.ContainsFunc(rooms, func(room string) bool { return within(pkg, room) })
 }
 
-// checkDirection lets code import from lower floors and its own folder only.
+// checkDirection refuses imports of our packages that direction does not allow.
 func checkDirection(src source) []string {
 	var faults []string
 	for _, imp := range imports(src) {
@@ -94,7 +94,8 @@ func checkDirection(src source) []string {
 	return faults
 }
 
-// direction says why src may not import the package to of ours, or nothing.
+// direction returns why src may not import our package to, or "" if it may. Code may
+// import from lower floors, from its own folder and from leaves; tests also from judges.
 func direction(src source, to string) string {
 	top := topOf(to)
 	_, floored := floor[src.top]
@@ -119,16 +120,17 @@ func direction(src source, to string) string {
 	return ""
 }
 
-// sameJudge reports whether both packages are rooms of one judge.
+// sameJudge reports whether both packages belong to one judge.
 func sameJudge(a, b string) bool {
 	return slices.ContainsFunc(judges, func(judge string) bool { return within(a, judge) && within(b, judge) })
 }
 
-// checkRooms keeps the rooms within a folder apart.
+// checkRooms refuses imports between packages of a folder that must not depend on each
+// other.
 func checkRooms(src source) []string {
 	rooms := []struct {
 		room   string
-		code   bool // binds the code only, not its tests
+		code   bool // the rule applies to the code only, not to its tests
 		banned []string
 		why    string
 	}{
@@ -146,8 +148,8 @@ func checkRooms(src source) []string {
 	}
 	var faults []string
 	for _, imp := range imports(src) {
-		// A contract is its package alone, not the rooms below it; its examples
-		// may show a backend.
+		// The rule for a contract applies to its package alone, not to the packages
+		// below it. Its examples are tests and may show a backend.
 		if src.pkg == "frontier" && !src.test && withinAny(imp.ours, engines) {
 			faults = append(faults, fault(src.path, "imports %s: the contract knows no engine", imp.ours))
 		}

@@ -104,8 +104,8 @@ func message(call *ast.CallExpr) string {
 	return strconv.Quote(text)
 }
 
-// literal returns the text of a string, with … for its parts that are not
-// literal. It is false if there is no literal part.
+// literal returns the text of a string expression, with … for its parts that are not
+// literal. It returns false if there is no literal part.
 func literal(expr ast.Expr) (string, bool) {
 	switch e := expr.(type) {
 	case *ast.BasicLit:

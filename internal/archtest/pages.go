@@ -10,25 +10,26 @@ import (
 	"unicode/utf8"
 )
 
-// columns is how long a line of Markdown may be, in characters.
+// columns is the maximum length of a line of Markdown, in characters.
 const columns = 120
 
 var (
 	// link is the target of a Markdown link or image: its file and its anchor.
 	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	heading = regexp.MustCompile(`^#+ (.*)$`)
-	// inlineCode is what a line of Markdown shows as it stands.
+	// inlineCode is code between backquotes in a line of Markdown.
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	linked     = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
-	// pagePath is a page of the documentation as comments and prose name it.
+	// pagePath is the path of a page of the documentation in comments and prose.
 	pagePath = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 )
 
-// generated reports whether a program wrote the page, which has the columns that
-// its tables need.
+// generated reports whether a program writes the page. Such a page may have longer
+// lines, because of its tables.
 func generated(name string) bool { return name == "bench/RESULTS.md" }
 
-// checkPage wants lines that fit, and links that lead to a file and a heading.
+// checkPage refuses lines that are too long, and links to files or headings that do not
+// exist.
 func checkPage(tree fs.FS, name, text string) []string {
 	faults := checkPagePaths(tree, name, 1, text)
 	code := false
@@ -51,8 +52,8 @@ func checkPage(tree fs.FS, name, text string) []string {
 	return faults
 }
 
-// checkLink says what is wrong with a link from a page to a file and an anchor,
-// or nothing. Links to other sites are not followed.
+// checkLink returns what is wrong with a link from a page to a file and an anchor, or
+// "". It does not follow links to other sites.
 func checkLink(tree fs.FS, name, text, file, anchor string) string {
 	if strings.Contains(file, ":") {
 		return ""
@@ -105,7 +106,8 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// checkPagesOfComments wants the pages that the comments of a Go file name.
+// checkPagesOfComments refuses comments of a Go file that name a page that does not
+// exist.
 func checkPagesOfComments(tree fs.FS, src source) []string {
 	var faults []string
 	for _, group := range src.syntax.Comments {
@@ -116,8 +118,8 @@ func checkPagesOfComments(tree fs.FS, src source) []string {
 	return faults
 }
 
-// checkPagePaths wants the pages that a text names by their path from the root.
-// The text begins at line first of its file.
+// checkPagePaths returns a fault for each page that a text names by its path from the
+// root and that does not exist. The text begins at line first of its file.
 func checkPagePaths(tree fs.FS, name string, first int, text string) []string {
 	var faults []string
 	for i, line := range strings.Split(text, "\n") {

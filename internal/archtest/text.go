@@ -12,7 +12,7 @@ var (
 	argument = regexp.MustCompile(`\$[0-9]+`)
 )
 
-// checkComments wants the issue behind every promise of later work.
+// checkComments refuses comments that promise later work without the number of an issue.
 func checkComments(src source) []string {
 	var faults []string
 	for _, group := range src.syntax.Comments {
@@ -33,8 +33,8 @@ func promiseFault(name string, line int) string {
 	return fault(name, "line %d promises work without an issue number, want the form \"TODO(#12)\"", line)
 }
 
-// checkScript holds files that are not Go to the same rule, and those that a
-// server runs to a contract on top.
+// checkScript checks a file that is not Go against the same rule as checkComments. It
+// also checks the header of a file that a server runs.
 func checkScript(name, text string) []string {
 	var faults []string
 	for i, line := range strings.Split(text, "\n") {
@@ -48,9 +48,10 @@ func checkScript(name, text string) []string {
 	return faults
 }
 
-// checkHeader wants a leading comment that begins with the file's name and what
-// it does. A Lua script says its KEYS, what it returns and its cost, and its
-// ARGV when it reads any; a statement explains each of its parameters.
+// checkHeader requires a leading comment that begins with the file's name and with what
+// the file does. The comment of a Lua script must also name its KEYS, what it returns,
+// its cost, and its ARGV if it reads any. That of a statement must explain each of its
+// parameters.
 func checkHeader(name, text string) []string {
 	header, body := splitHeader(text)
 	title := "-- " + path.Base(name) + ": "
@@ -77,7 +78,7 @@ func checkHeader(name, text string) []string {
 	return faults
 }
 
-// splitHeader cuts text after its leading comment lines.
+// splitHeader splits text into its leading comment lines and the rest.
 func splitHeader(text string) (header, body string) {
 	for rest := text; ; {
 		line, after, more := strings.Cut(rest, "\n")

@@ -9,11 +9,11 @@ import (
 )
 
 var (
-	// invented are names that a reader would have to learn. Each has a usual word
-	// of the field: the exact set, a directory, a batcher, a heartbeat.
+	// invented are words of our own that a reader would have to learn. For each the
+	// field has a usual word: the exact set, a directory, a batcher, a heartbeat.
 	invented = []string{"tier", "shelf", "shelved", "courier", "lobby", "untold"}
 
-	// phrases are turns that a reader has to read twice.
+	// phrases are expressions that a reader has to read twice.
 	phrases = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|what is so|is to be|` +
 		`could not be had|comes? to an end|keeps? its books)\b`)
 )
@@ -68,8 +68,8 @@ func declared(node ast.Node) []*ast.Ident {
 	return nil
 }
 
-// wordsOf returns the words of a name such as newExactStore, in lower case. A
-// plural has its singular.
+// wordsOf returns the words of a name such as newExactStore, in lower case and without
+// the s of a plural.
 func wordsOf(name string) []string {
 	var words []string
 	start := 0

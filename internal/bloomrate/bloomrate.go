@@ -1,8 +1,8 @@
-// Package bloomrate measures how often a filter errs, and computes whether that can be
-// chance.
+// Package bloomrate measures how often a filter errs, and computes whether the difference
+// from the expected rate can be chance.
 //
-// It owns counting and statistics. Package sizing knows which rate a filter should have,
-// and the caller chooses the keys.
+// It owns counting and statistics. Package sizing computes the rate that a filter should
+// have, and the caller chooses the keys.
 package bloomrate
 
 import (
@@ -35,8 +35,8 @@ func RandomKeys(rng *rand.Rand) Keys {
 	return func(prints []bloomstore.Fingerprint) []bloomstore.Fingerprint { return Random(rng, prints) }
 }
 
-// Fill adds the next n keys and returns how many of them filter took for known keys. If
-// they were URLs, these would be lost.
+// Fill adds the next n keys and returns how many of them filter falsely claimed to
+// contain already. If the keys were URLs, these would be lost.
 func Fill(ctx context.Context, filter bloomstore.Filter, keys Keys, n uint64) (lost uint64, err error) {
 	return each(keys, n, false, func(prints []bloomstore.Fingerprint) ([]bool, error) {
 		return filter.AddIfAbsent(ctx, prints)
@@ -68,16 +68,18 @@ func each(keys Keys, n uint64, counted bool, ask func([]bloomstore.Fingerprint) 
 	return count, nil
 }
 
-// few is the number of expected events up to which they are Poisson here;
-// beyond, the normal distribution is close enough in its tails.
+// few is the number of expected events below which Deviation uses the Poisson
+// distribution. For more events the tails of the normal distribution are close enough.
 const few = 1000
 
-// Deviation returns the distance of count events in trials from an expected rate of p, in σ
-// of the normal distribution or of an equally unlikely event. 5σ are exceeded once in two
-// million runs, on either side.
+// Deviation returns how far count events in trials are from an expected rate of p, in
+// standard deviations (σ) of a normal distribution. For a small number of expected events
+// it returns the σ of a normal event that is equally unlikely. 5σ are exceeded, on either
+// side, once in two million runs.
 //
-// spread is the standard deviation of the rate itself, relative to p: filters of one size
-// differ by chance, see sizing.RateSpread. Deviation returns +Inf for an impossible event.
+// spread is the standard deviation of the rate itself, relative to p. The rates of filters
+// of one size differ by chance: see sizing.RateSpread. Deviation returns +Inf for an
+// impossible event.
 func Deviation(count, trials uint64, p, spread float64) float64 {
 	mean := p * float64(trials)
 	if mean < few {
@@ -86,8 +88,9 @@ func Deviation(count, trials uint64, p, spread float64) float64 {
 	return (float64(count) - mean) / math.Sqrt(mean*(1-p)+math.Pow(mean*spread, 2))
 }
 
-// poissonDeviation returns how many σ a normal variable has to deviate to be as unlikely as
-// count or more, or count or less, if mean events are expected.
+// poissonDeviation returns by how many σ a normal variable must deviate to be as unlikely
+// as a Poisson variable with this mean that is at least count, if count is above the
+// mean, or at most count. In the second case the result is negative.
 func poissonDeviation(count, mean float64) float64 {
 	switch {
 	case count == mean:
@@ -101,8 +104,9 @@ func poissonDeviation(count, mean float64) float64 {
 	}
 }
 
-// quantile returns the σ that a normal variable exceeds with probability tail, or 0 for a
-// tail of at least half. It bisects, because math.Erfcinv has no tail below 1e-16.
+// quantile returns the number of σ that a normal variable exceeds with probability tail,
+// or 0 for a tail of at least half. It bisects, because math.Erfcinv is not accurate for
+// a tail below 1e-16.
 func quantile(tail float64) float64 {
 	lo, hi := 0.0, 40.0
 	for range 60 {

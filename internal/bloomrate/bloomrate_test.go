@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDeviationInSigma compares with values that another program computed.
+// TestDeviationInSigma compares Deviation with values that another program computed.
 func TestDeviationInSigma(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -32,7 +32,8 @@ func TestDeviationInSigma(t *testing.T) {
 	}
 }
 
-// There is no jump where the normal distribution replaces Poisson's.
+// TestDeviationIsContinuous: there is no jump where the normal distribution replaces the
+// Poisson distribution.
 func TestDeviationIsContinuous(t *testing.T) {
 	for _, off := range []float64{-5, -2, 2, 5} {
 		count := uint64(few + off*math.Sqrt(few))

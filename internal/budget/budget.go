@@ -1,9 +1,9 @@
 // Package budget divides a number of bytes among the bodies and documents that a process
 // holds at once.
 //
-// It owns the sizes of the shares and the order of those that wait. It allocates no memory:
-// what a share stands for, how large a document becomes, and what to do without one is up
-// to the holder.
+// It owns the sizes of the shares and the order in which they are served. It allocates no
+// memory. The holder of a share decides what the bytes are for, how large a document
+// becomes, and what to do without a share.
 package budget
 
 import (
@@ -15,10 +15,10 @@ import (
 
 // Budget is a number of bytes. It is safe for concurrent use.
 //
-// Shares grow while others wait for them to end, so a simple counter would deadlock: two
-// bodies, each half read, with nothing left for either. Therefore a part of the budget, as
-// large as the largest share, is reserved for the oldest share. That share never waits, so it
-// ends at some time, and then the next one is the oldest. The budget is never exceeded.
+// Shares grow after they were taken, so a simple counter could deadlock: two bodies could
+// each be half read, with no bytes left for either. Therefore a part of the budget, as large
+// as the largest share, is reserved for the oldest share. That share never waits, so it is
+// released at some time, and then the next one is the oldest. The budget is never exceeded.
 type Budget struct {
 	largest int64
 	common  int64 // for all shares but the oldest
@@ -31,14 +31,14 @@ type Budget struct {
 // Share is the part of a Budget of one holder. It is not safe for concurrent use.
 type Share struct {
 	budget *Budget
-	size   int64         // bytes taken; budget.mu
-	wanted int64         // bytes it waits for; 0 means none; budget.mu
-	given  chan struct{} // receives when the wanted bytes were given
+	size   int64         // bytes taken; guarded by budget.mu
+	wanted int64         // bytes that it waits for; 0 means none; guarded by budget.mu
+	given  chan struct{} // has a value when the wanted bytes were given
 }
 
-// New returns a budget of total bytes whose shares have up to largest each. It
-// panics unless 0 < largest ≤ total. When both are equal there is one share at a
-// time.
+// New returns a budget of total bytes, whose shares have up to largest bytes each. It
+// panics unless 0 < largest ≤ total. If both are equal, only one share at a time can
+// have bytes.
 func New(total, largest int64) *Budget {
 	if largest <= 0 || largest > total {
 		panic(fmt.Sprintf("budget: shares of up to %d bytes of %d", largest, total))
@@ -56,9 +56,9 @@ func (b *Budget) Taken() int64 {
 	return b.taken
 }
 
-// Take returns a share of size bytes, after waiting until that many are free or the share is
-// the oldest. The share must be released. An error is that of ctx. It panics if size is
-// negative or larger than a share may be.
+// Take waits until size bytes are free or the share is the oldest, and returns a share of
+// size bytes. The caller must release it. If ctx ends first, Take returns its cause. It
+// panics if size is negative or larger than a share may be.
 func (b *Budget) Take(ctx context.Context, size int64) (*Share, error) {
 	s := &Share{budget: b, given: make(chan struct{}, 1)}
 	s.check(size)
@@ -79,9 +79,9 @@ func (s *Share) Size() int64 {
 	return s.size
 }
 
-// Grow takes more bytes, after waiting until that many are free or the share is the oldest.
-// An error is that of ctx, and the share is unchanged. It panics if more is negative or the
-// share would be larger than it may be.
+// Grow waits until more bytes are free or the share is the oldest, and adds them to the
+// share. If ctx ends first, Grow returns its cause, and the share is unchanged. It panics
+// if more is negative or the share would be larger than it may be.
 func (s *Share) Grow(ctx context.Context, more int64) error {
 	if s.TryGrow(more) {
 		return nil
@@ -106,8 +106,8 @@ func (s *Share) Grow(ctx context.Context, more int64) error {
 	return context.Cause(ctx)
 }
 
-// TryGrow takes more bytes if they are free now, and reports whether it did. It panics as
-// Grow does.
+// TryGrow does the same as Grow if it need not wait, and reports whether it did. It panics
+// as Grow does.
 func (s *Share) TryGrow(more int64) (grown bool) {
 	b := s.budget
 	b.mu.Lock()
@@ -122,7 +122,8 @@ func (s *Share) check(more int64) {
 	}
 }
 
-// Shrink returns all bytes except size. It panics if the share has fewer.
+// Shrink gives all bytes of the share except size back to the budget. It panics if the
+// share has fewer.
 func (s *Share) Shrink(size int64) {
 	b := s.budget
 	b.mu.Lock()
@@ -135,8 +136,8 @@ func (s *Share) Shrink(size int64) {
 	b.serve()
 }
 
-// Release returns all bytes. The share must not be used afterwards. Releasing it again does
-// nothing.
+// Release gives all bytes back to the budget. The share must not be used afterwards, but
+// releasing it again does nothing.
 func (s *Share) Release() {
 	b := s.budget
 	b.mu.Lock()
@@ -151,8 +152,8 @@ func (s *Share) Release() {
 	b.serve()
 }
 
-// grant gives s more bytes if it is the oldest, or if the part for other shares has room. The
-// caller must hold mu.
+// grant adds more bytes to s if s is the oldest share, or if the part of the budget for the
+// other shares has room. It reports whether it did. The caller must hold mu.
 func (b *Budget) grant(s *Share, more int64) bool {
 	oldest := b.shares[0]
 	if s != oldest && b.taken-oldest.size+more > b.common {

@@ -60,7 +60,7 @@ func TestOldestNeverWaits(t *testing.T) {
 	})
 }
 
-func TestShrinkServes(t *testing.T) {
+func TestShrinkServesWaitingShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(100, 50)
 		first, second := take(t, b, 1), take(t, b, 50)
@@ -129,12 +129,12 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
-// TestManyHolders makes many bodies grow in random steps to random sizes and
-// then need a document, with contexts that end. All of them end, and the budget
-// is kept.
+// TestManyHolders lets many bodies grow in random steps to random sizes and then take
+// memory for a document, with contexts that end. All of them must finish, and the budget
+// must not be exceeded.
 func TestManyHolders(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seed)
-	synctest.Test(t, func(t *testing.T) { // if all wait for each other, the test fails
+	synctest.Test(t, func(t *testing.T) { // fails if all holders wait for each other
 		const total, largest = 1000, 300
 		b := New(total, largest)
 		var all sync.WaitGroup

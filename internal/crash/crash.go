@@ -1,8 +1,8 @@
-// Package crash names the points of the program at which a crash is tested: between two
-// effects that belong together.
+// Package crash has the crash points of the program: places between two effects that belong
+// together, where tests let the program crash.
 //
-// The code calls Point there. The effect belongs to the process and not to a package: a test
-// sets a Hook, and the command does so for --crash-at. Without a hook a point costs one load.
+// The code calls Point at such a place. There is one hook for the whole process: a test sets
+// it, and so does the command for --crash-at. Without a hook a call of Point costs one load.
 package crash
 
 import "sync/atomic"
@@ -19,7 +19,7 @@ func Hook(f func(point string)) {
 	hook.Store(&f)
 }
 
-// Point calls the hook, if there is one.
+// Point calls the hook with the name of a crash point, if there is a hook.
 func Point(point string) {
 	if f := hook.Load(); f != nil {
 		(*f)(point)

@@ -1,6 +1,6 @@
 // Package durable has the file operations with which the stores and outputs of a crawl survive
-// a crash: opening a growing file at its committed length, replacing another file atomically,
-// and syncing a directory.
+// a crash. It opens a growing file at its committed length, replaces other files atomically,
+// and syncs directories.
 //
 // It owns these steps and their order. It does not own the format of a file, its name, or its
 // rotation.
@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// NewSuffix ends the name of a new file that will replace another. A crash can leave one,
-// which may be removed.
+// NewSuffix is the end of the name of a new file that will replace another. A crash can leave
+// such a file, which may be removed.
 const NewSuffix = ".new"
 
 // MissingError reports a file that is shorter than its committed length.
@@ -79,8 +79,8 @@ func cut(filesystem vfs.FS, file vfs.File, name string, length int64) (vfs.File,
 	return filesystem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 }
 
-// Replace writes a file that replaces the one of that name. After a crash the file is the old
-// or the new one.
+// Replace writes a new file with this name, which replaces the old one. After a crash the file
+// is either the old or the new one, and is complete.
 func Replace(filesystem vfs.FS, name string, write func(io.Writer) error) error {
 	return replace(filesystem, name, filesystem.Create, write)
 }
@@ -110,12 +110,12 @@ func replace(filesystem vfs.FS, name string, create func(string, vfs.DiskWriteCa
 	return SyncDir(filesystem, filesystem.PathDir(name))
 }
 
-// PrivateMode is that of files that no other user may read.
+// PrivateMode is the mode of files that no other user may read.
 const PrivateMode = 0o600
 
-// createPrivate creates a file that replaces the one of that name, and that no other user can
-// open, not even while it is empty. An FS has no modes, so a file on disk is created before the
-// FS opens it.
+// createPrivate creates a file that no other user can open, not even while it is empty. It
+// first removes the file with the same name, if there is one. An FS has no modes, so a file on
+// disk is created with package os, and the FS then opens it.
 func createPrivate(filesystem vfs.FS, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if vfs.Root(filesystem) != vfs.Default {
 		return filesystem.Create(name, category)

@@ -42,7 +42,7 @@ func read(t *testing.T, filesystem vfs.FS, name string) string {
 	return string(b)
 }
 
-// failing returns a file system whose operations fail from the n-th write on.
+// failing returns a file system in which all operations from the n-th write on fail.
 func failing(filesystem vfs.FS, n int64) vfs.FS {
 	var writes atomic.Int64
 	return errorfs.Wrap(filesystem, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -53,8 +53,8 @@ func failing(filesystem vfs.FS, n int64) vfs.FS {
 	}))
 }
 
-// TestReplaceCrash cuts the power before each operation. The file is the old
-// one or the new one, whole, and the new one if Replace returned nil.
+// TestReplaceCrash cuts the power before each operation. The file must be the whole old
+// one or the whole new one, and it must be the new one if Replace returned nil.
 func TestReplaceCrash(t *testing.T) {
 	for name, replace := range map[string]func(vfs.FS, string, func(io.Writer) error) error{
 		"Replace": durable.Replace, "ReplacePrivate": durable.ReplacePrivate,
@@ -121,8 +121,8 @@ func TestReplacePrivate(t *testing.T) {
 	}
 }
 
-// TestOpenAt: bytes after the committed length are cut off and writing
-// continues there. A file that is too short is an error that says so.
+// TestOpenAt: OpenAt cuts off bytes after the committed length, and writing continues
+// there. For a file that is too short it returns a MissingError.
 func TestOpenAt(t *testing.T) {
 	for kind, filesystem := range map[string]vfs.FS{"disk": vfs.Default, "memory": vfs.NewMem()} {
 		dir := t.TempDir()

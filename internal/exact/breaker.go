@@ -13,17 +13,18 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Breaker is a Set that remembers when the Set behind it is unavailable, and then returns
-// ErrUnavailable at once instead of waiting for it. Now and then one call goes through. Sweep,
-// Lookup and Stats are passed on unchanged. It is safe for concurrent use.
+// Breaker is a Set in front of another one. While that one is unavailable, Breaker returns
+// frontier.ErrUnavailable at once instead of waiting for it. Once in each pause it lets a
+// call through, to find out whether the Set is back. It always passes on calls of Sweep,
+// Lookup and Stats. It is safe for concurrent use.
 type Breaker struct {
 	Set
 	pause   time.Duration
 	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
-// NewBreaker returns a Breaker in front of set that lets a call through every
-// pause while the set is away; 0 means 2 s.
+// NewBreaker returns a Breaker in front of set. While the set is away, it lets one call
+// through in each pause; 0 means 2 s.
 func NewBreaker(set Set, pause time.Duration) *Breaker {
 	pause = cmp.Or(pause, 2*time.Second)
 	return &Breaker{set, pause, gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
@@ -35,10 +36,10 @@ func NewBreaker(set Set, pause time.Duration) *Breaker {
 
 var errAway = fmt.Errorf("exact: the set did not answer a moment ago: %w", frontier.ErrUnavailable)
 
-// Away reports whether the last call that went through found the set unavailable.
+// Away reports whether the last call that reached the set found it unavailable.
 func (b *Breaker) Away() bool { return b.circuit.State() != gobreaker.StateClosed }
 
-// try makes a call, unless it is known to fail.
+// try makes a call, or returns errAway if the set is away and this call need not probe it.
 func (b *Breaker) try(call func() error) error {
 	_, err := b.circuit.Execute(func() (struct{}, error) { return struct{}{}, call() })
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {

@@ -42,7 +42,7 @@ func (g *gate) Finish(context.Context, []exact.Finished, []exact.Row) error {
 	return g.call()
 }
 
-func TestBreakerSparesCalls(t *testing.T) {
+func TestBreakerMakesNoCallsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{}
 		b := exact.NewBreaker(g, time.Second)
@@ -54,7 +54,7 @@ func TestBreakerSparesCalls(t *testing.T) {
 			}
 		}
 		decide(1, false)
-		g.err = errors.New("a bad statement") // which is not an outage
+		g.err = errors.New("a bad statement") // does not mean that the set is away
 		decide(2, false)
 		g.err = frontier.ErrUnavailable
 		decide(3, true)
@@ -62,7 +62,7 @@ func TestBreakerSparesCalls(t *testing.T) {
 		time.Sleep(time.Second)
 		decide(3, true)
 		time.Sleep(time.Nanosecond)
-		decide(4, true) // one call tries
+		decide(4, true) // one call reaches the set
 		decide(4, true)
 		g.err = nil
 		decide(4, true)
@@ -72,8 +72,8 @@ func TestBreakerSparesCalls(t *testing.T) {
 	})
 }
 
-// TestOneCallFindsOut: of many calls after the pause one reaches the set.
-func TestOneCallFindsOut(t *testing.T) {
+// TestOneCallProbesTheSet: only one of many calls after the pause reaches the set.
+func TestOneCallProbesTheSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowGate{err: frontier.ErrUnavailable}
 		b := exact.NewBreaker(slow, time.Second)
@@ -103,9 +103,9 @@ func (g *slowGate) Decide(context.Context, []exact.Key) ([]exact.Answer, error) 
 	return nil, g.err
 }
 
-// TestOutputHolds: with Hold, Sync waits until an outage ends or the Store is
+// TestSyncWaitsWhileAway: with Hold, Sync waits until an outage ends or the Store is
 // closed.
-func TestOutputHolds(t *testing.T) {
+func TestSyncWaitsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{err: frontier.ErrUnavailable}
 		stop := make(chan struct{})
@@ -130,8 +130,8 @@ func TestOutputHolds(t *testing.T) {
 	})
 }
 
-// TestRelayRuns: the relay brings in what waits. It notices that the set is
-// back without other calls, and ends with its context.
+// TestRelayRuns: the relay queues keys that wait in the set. It notices without other
+// calls that the set is back, and it ends with its context.
 func TestRelayRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, exact.Windows{}, 0)
@@ -158,7 +158,7 @@ func TestRelayRuns(t *testing.T) {
 	})
 }
 
-// set changes the error.
+// set changes which calls fail.
 func (w *weak) set(fails func(op string, call int) (before, after bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,13 +10,14 @@ import (
 	"github.com/bloomfrontier/crawler/internal/crash"
 )
 
-// Complete implements frontier.Store. The set decides about the exact links first; while it is
-// away they become notes of the outbox. It stores the end of an exact item after the item's
-// record is safe and before the queue completes the item. While it is away, the end becomes a
-// note too, unless the set has the records.
+// Complete implements frontier.Store. First the set decides about the exact links. The set
+// stores the end of an exact item after the item's record is synced and before the queue
+// completes the item. While the set is away, links and ends become notes of the outbox. But if
+// the set also stores the records (OutputConfig.Rows), no item is completed while it is away.
 //
-// If an answer was lost, a repeated call offers what the first one did. A lease belongs to the
-// Store that asked for it: another Store returns ErrLeaseLost.
+// If the answer of a call was lost, a repeated call offers the same links with the same
+// decisions. A lease belongs to the Store that asked for it: another Store returns
+// ErrLeaseLost.
 func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []frontier.Completion, update frontier.HostUpdate) error {
 	h := s.leases.get(id)
 	if h == nil && len(done) == 0 {
@@ -25,9 +26,9 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 		return frontier.ErrLeaseLost
 	}
 	switch ended, over := h.state(s.cfg.Now()); {
-	case ended: // a repeat with nothing left to do, or too late
+	case ended: // a repeated call, or one after the end of the lease: the queue answers it
 		return s.Queue.Complete(ctx, id, done, update)
-	case over: // keys that the set decided to be new would wait for the relay
+	case over: // the queue may refuse links now, and keys that the set decided to be new would wait for the relay
 		return frontier.ErrLeaseLost
 	}
 	c := &completing{Store: s, h: h, done: slices.Clone(done)}
@@ -37,7 +38,7 @@ func (s *Store) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	if err := c.finish(ctx); err != nil {
 		return err
 	}
-	defer c.leaveNothing()
+	defer c.dropNotes()
 	if err := s.Queue.Complete(ctx, id, c.done, update); err != nil {
 		return err
 	}
@@ -56,9 +57,9 @@ type completing struct {
 
 // page is a completion with exact links.
 type page struct {
-	*frontier.Completion // its Links are those of offered
+	*frontier.Completion // with the Links of offered
 	offered              offers
-	said                 *decisions
+	decisions            *decisions
 	refused              map[int]bool // by index in Links
 }
 
@@ -69,8 +70,9 @@ type ending struct {
 	wrote bool // this call wrote its record
 }
 
-// decideLinks asks the set about the exact links of all pages at once, except pages about which
-// it was asked before, and stores its decisions in the links.
+// decideLinks asks the set about the exact links of all pages in one call, and stores the
+// decisions in the links. For a page that the set has already decided about, it uses the
+// earlier decisions.
 func (c *completing) decideLinks(ctx context.Context) error {
 	var undecided []offers
 	for i := range c.done {
@@ -81,9 +83,9 @@ func (c *completing) decideLinks(ctx context.Context) error {
 		p.Links = p.offered.links
 		c.pages = append(c.pages, p)
 		c.h.mu.Lock()
-		p.said = c.h.item(p.Item).links
+		p.decisions = c.h.item(p.Item).links
 		c.h.mu.Unlock()
-		if p.said == nil {
+		if p.decisions == nil {
 			undecided = append(undecided, p.offered)
 		}
 	}
@@ -95,13 +97,14 @@ func (c *completing) decideLinks(ctx context.Context) error {
 	}
 	now := c.cfg.Now()
 	for _, p := range c.pages {
-		p.said.apply(p.offered, now)
+		p.decisions.apply(p.offered, now)
 		p.watch()
 	}
 	return nil
 }
 
-// ask stores the decisions of the set in pages without decisions.
+// ask asks the set about undecided, and stores the decisions in the pages that have none. While
+// the set is away, the decisions are frontier.Later.
 func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	if len(undecided) == 0 {
 		return nil
@@ -118,9 +121,9 @@ func (c *completing) ask(ctx context.Context, undecided []offers) error {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
 	for _, p := range c.pages {
-		if p.said == nil {
-			p.said = &d
-			c.h.item(p.Item).links = p.said
+		if p.decisions == nil {
+			p.decisions = &d
+			c.h.item(p.Item).links = p.decisions
 		}
 	}
 	return nil
@@ -128,17 +131,18 @@ func (c *completing) ask(ctx context.Context, undecided []offers) error {
 
 // watch records which links the queue refuses.
 func (p *page) watch() {
-	tell := p.LinkRefused
+	next := p.LinkRefused
 	p.LinkRefused = func(link int, reason frontier.Reason) {
 		p.refused[link] = true
-		if tell != nil {
-			tell(link, reason)
+		if next != nil {
+			next(link, reason)
 		}
 	}
 }
 
-// finish arranges that the set stores the ends of exact items: when their records are synced,
-// now if they have none, or later if the set is away.
+// finish makes the set store the ends of exact items. An item with a record is stored by the
+// Sync of that record, an item without one is stored now. While the set is away, finish marks
+// the completions as Unconfirmed, so that the relay stores them later.
 func (c *completing) finish(ctx context.Context) error {
 	var bare []*ending
 	away := c.cfg.Set.Away()
@@ -163,7 +167,7 @@ func (c *completing) finish(ctx context.Context) error {
 	return c.finishBare(ctx, bare)
 }
 
-// finishBare stores the ends of items without a record in the set.
+// finishBare stores in the set the ends of items that have no record.
 func (c *completing) finishBare(ctx context.Context, bare []*ending) error {
 	if len(bare) == 0 {
 		return nil
@@ -182,7 +186,8 @@ func (c *completing) finishBare(ctx context.Context, bare []*ending) error {
 	return err
 }
 
-// noteOf returns the note of an exact item that a completion finishes, or nil.
+// noteOf returns the note of the exact item that a completion finishes. It returns nil if the
+// item is not exact or not finished.
 func (c *completing) noteOf(done *frontier.Completion) *note {
 	if done.Disposition != frontier.Finish {
 		return nil
@@ -201,9 +206,9 @@ func (c *completing) noteOf(done *frontier.Completion) *note {
 	return it.end
 }
 
-// watchRecord makes the Sync after the record store the end in the set. A record whose end the
-// set has stays: perhaps no other worker gets the item, and a second record of a round does no
-// harm.
+// watchRecord makes the Sync after the record store the end in the set. Once the set has the
+// end, the record is not taken back any more: perhaps no other worker gets the item, and a
+// second record of a round does no harm.
 func (c *completing) watchRecord(e *ending) {
 	record, void := e.Record, e.Void
 	e.Record = func(links frontier.LinkCounts) error {
@@ -225,24 +230,24 @@ func (c *completing) watchRecord(e *ending) {
 	}
 }
 
-// leaveNothing removes from the next Sync what belongs to a completion that failed. A repeat adds
-// it again.
-func (c *completing) leaveNothing() {
+// dropNotes removes the notes of this call from the next Sync, in case its completion failed. A
+// repeated call adds them again.
+func (c *completing) dropNotes() {
 	for _, e := range c.ends {
 		c.cfg.Output.drop(e.note)
 	}
 }
 
-// settleAll stores in the set what the queue answered to the links.
+// settleAll stores the queue's answers to the links in the set.
 func (c *completing) settleAll(ctx context.Context, ended bool) error {
-	heard := hearing{}
+	answers := queueAnswers{}
 	for _, p := range c.pages {
 		for i := range p.Links {
-			heard.note(p.offered, i, !p.refused[i])
+			answers.note(p.offered, i, !p.refused[i])
 		}
 	}
-	if len(heard) > 0 {
-		c.settle(ctx, heard)
+	if len(answers) > 0 {
+		c.settle(ctx, answers)
 	}
 	c.h.settle(c.done, ended)
 	for _, e := range c.ends {

@@ -13,8 +13,8 @@ import (
 // points are the crash points of docs/design/exact-urls.md.
 var points = []string{"decided", "offered", "marked", "recorded", "finished", "completed", "relayed"}
 
-// TestCrashPoints kills the process at each point, the first times that it
-// passes there. Nothing is lost, and nothing is in the output twice.
+// TestCrashPoints kills the process at each crash point, the first few times that it
+// reaches it. No page may be lost, and none may be in the output twice.
 func TestCrashPoints(t *testing.T) {
 	passings := 6
 	if *proof {
@@ -112,9 +112,9 @@ func TestCrashesAndOutages(t *testing.T) {
 	}
 }
 
-// TestRelaysAndReconcilersRace runs four relays and four reconcilers beside
-// eight workers of four processes, with a set that is unavailable now and then.
-// Nothing is lost, and nothing is in the output twice.
+// TestRelaysAndReconcilersRace runs four relays and four reconcilers together with eight
+// workers of four processes. The set is unavailable now and then. No page may be lost,
+// and none may be in the output twice.
 func TestRelaysAndReconcilersRace(t *testing.T) {
 	rounds := 3
 	if *proof {
@@ -153,7 +153,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 		close(stop)
 		others.Wait()
 		w.weak.fails = nil
-		for !w.work(all[0].Store) { // what a reconciler brought back in the last moment
+		for !w.work(all[0].Store) { // completes items that a reconciler has queued at the end
 			w.tend(all[0].Relay)
 		}
 		w.verify()
@@ -163,7 +163,7 @@ func TestRelaysAndReconcilersRace(t *testing.T) {
 	}
 }
 
-// until repeats work until stop is closed.
+// until repeats do until stop is closed.
 func (w *world) until(stop chan struct{}, do func()) {
 	for {
 		select {

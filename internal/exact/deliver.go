@@ -29,9 +29,10 @@ func (s *Store) drain(ctx context.Context, n int, progress func(notes int)) (tot
 	}
 }
 
-// deliver stores notes in the set, queues those of their links that are new, and then removes the
-// notes. If the relay dies in between, another relay gets the notes. The set then has the links
-// as pending, and soon as stale.
+// deliver stores notes in the set, queues those of their links that are new, and then removes
+// the notes. It returns false if the notes were gone, because another relay delivered them. If
+// the relay dies before it removes the notes, another relay gets them. In the set the new links
+// are then pending, and a relay queues them when they are stale.
 func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err error) {
 	var ends []Finished
 	var links []frontier.Offer
@@ -58,8 +59,8 @@ func (s *Store) deliver(ctx context.Context, notes NoteBatch) (ours bool, err er
 	return s.Queue.Delivered(ctx, notes, known, nil)
 }
 
-// deliverLinks decides about links of the outbox and queues the new ones. It returns how many are
-// known; the queue counts the others.
+// deliverLinks asks the set about links of the outbox and queues the new ones. It returns how
+// many are known; the queue counts the others.
 func (s *Store) deliverLinks(ctx context.Context, links []frontier.Offer) (known uint64, err error) {
 	if len(links) == 0 {
 		return 0, nil
@@ -93,9 +94,9 @@ func (s *Store) offer(ctx context.Context, fresh offers) (counts Offered, err er
 		return counts, fmt.Errorf("exact: offer %d URLs: %w", len(fresh.links), err)
 	}
 	crash.Point("offered")
-	heard := hearing{}
+	answers := queueAnswers{}
 	for i := range fresh.links {
-		heard.note(fresh, i, verdicts[i].Answer != frontier.Refused)
+		answers.note(fresh, i, verdicts[i].Answer != frontier.Refused)
 		switch verdicts[i].Answer {
 		case frontier.Added:
 			counts.Added++
@@ -103,6 +104,6 @@ func (s *Store) offer(ctx context.Context, fresh offers) (counts Offered, err er
 			counts.Refused++
 		}
 	}
-	s.settle(ctx, heard)
+	s.settle(ctx, answers)
 	return counts, nil
 }

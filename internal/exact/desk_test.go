@@ -13,22 +13,22 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// desk is a world that notes the calls to its queue.
+// desk is a world that records the calls to its queue.
 type desk struct {
 	*world
 	asked *asked
 }
 
-// asked is a queue that notes its offers, and fails as planned.
+// asked is a queue that records what it is offered, and can be made to fail.
 type asked struct {
 	*frontiertest.Memory
 	added    [][]frontier.Offer
 	made     [][]frontier.Completion
-	slow     func()                          // called in Add; nil: nothing
-	late     func()                          // called in Waits; nil for nothing
-	output   frontier.Output                 // synced by Complete itself; nil if the Memory does
-	wrote    map[bloomstore.Fingerprint]bool // whose records were written, with output
-	complete error                           // answered by the next Complete, in place of its reply
+	slow     func()                          // called in Add, unless it is nil
+	late     func()                          // called in Waits, unless it is nil
+	output   frontier.Output                 // synced by Complete; nil if the Memory syncs its own
+	wrote    map[bloomstore.Fingerprint]bool // with output: the items whose records were written
+	complete error                           // returned by the next Complete instead of its reply
 	early    bool                            // the Complete that fails has no effect
 }
 
@@ -62,8 +62,8 @@ func (a *asked) Complete(ctx context.Context, id frontier.LeaseID, done []fronti
 	return errors.Join(a.Memory.Complete(ctx, id, done, update), fault)
 }
 
-// record does what redisstore does: it writes a record once, however often its
-// completion is tried, and syncs at each try.
+// record does the same as redisstore: it writes a record only once even if its completion
+// is repeated, and syncs each time.
 func (a *asked) record(done []frontier.Completion) error {
 	for i := range done {
 		if done[i].Record != nil && !a.wrote[done[i].Item] {

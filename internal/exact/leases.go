@@ -10,8 +10,8 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// leases are the leases of this process until they end: their items, and the decisions of the set
-// about the links of their pages.
+// leases are the leases of this process that have not ended. They contain the items, and the
+// decisions of the set about the links of their pages.
 type leases struct {
 	mu    sync.Mutex
 	byID  map[frontier.LeaseID]*holding
@@ -21,8 +21,8 @@ type leases struct {
 // holding is one lease.
 type holding struct {
 	mu       sync.Mutex
-	deadline time.Time // no later than the queue's
-	ended    bool      // by a completion that was answered
+	deadline time.Time // not after the deadline in the queue
+	ended    bool      // a completion whose answer arrived has ended the lease
 	items    map[bloomstore.Fingerprint]*held
 }
 
@@ -32,10 +32,10 @@ type held struct {
 	round   uint32
 	links   *decisions // of its exact links; nil means that the set was not asked yet
 	end     *note      // of an exact item that was finished, or nil
-	settled bool       // by a completion that was answered, so that a repeat does nothing
+	settled bool       // the answer to its completion arrived, so a repeated one does nothing
 }
 
-// keep stores the items of a lease, which lasts for ttl from asked on.
+// keep stores the items of a lease that lasts for ttl from the time asked on.
 func (l *leases) keep(id frontier.LeaseID, items []frontier.Item, asked time.Time, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *holding) state(now time.Time) (ended, over bool) {
 	return h.ended, !now.Before(h.deadline)
 }
 
-// isSettled reports whether the lease completed an item.
+// isSettled reports whether an item was completed under this lease.
 func (h *holding) isSettled(print bloomstore.Fingerprint) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *holding) isSettled(print bloomstore.Fingerprint) bool {
 	return it != nil && it.settled
 }
 
-// settle records answered completions.
+// settle records completions whose answer arrived.
 func (h *holding) settle(done []frontier.Completion, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +103,7 @@ func (h *holding) item(print bloomstore.Fingerprint) *held {
 	return it
 }
 
-// sweep removes the leases that are over, now and then. The caller must hold mu.
+// sweep removes the leases that are over, at most once a second. The caller must hold mu.
 func (l *leases) sweep(now time.Time) {
 	if since := now.Sub(l.swept); since >= 0 && since < time.Second {
 		return
@@ -122,8 +122,8 @@ func (l *leases) get(id frontier.LeaseID) *holding {
 	return l.byID[id]
 }
 
-// Lease implements frontier.Store. If the set has waiting keys, or is unavailable, the crawl is not
-// over: a relay may queue some.
+// Lease implements frontier.Store. If the queue is empty but the set has waiting keys or is
+// unavailable, the grant is not Empty, because a relay may queue some keys.
 func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (frontier.Grant, error) {
 	asked := s.cfg.Now()
 	grant, err := s.Queue.Lease(ctx, request)
@@ -148,8 +148,8 @@ func (s *Store) Lease(ctx context.Context, request frontier.LeaseRequest) (front
 	return grant, nil
 }
 
-// idleness records since when the queue has been empty although the set has waiting keys. After
-// some time the callers that had to queue them must have failed.
+// idleness records since when the queue has been empty although the set has waiting keys, or was
+// unavailable. After some time the callers that had to queue these keys must have failed.
 type idleness struct {
 	mu    sync.Mutex
 	since time.Time // zero means that the queue is not idle
@@ -169,7 +169,8 @@ func (i *idleness) end() {
 	i.since = time.Time{}
 }
 
-// longerThan reports whether the queue has been idle for longer than d, and then starts again.
+// longerThan reports whether the queue has been idle for longer than d. If so, it starts to
+// measure again.
 func (i *idleness) longerThan(d time.Duration, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -15,21 +15,22 @@ import (
 type OutputConfig struct {
 	Set   *Breaker
 	Files frontier.Output // for records in files; nil means no files
-	// Rows stores records in the set, by Append. Then no item is completed while the set
-	// is away.
+	// Rows means that records are stored in the set, with Append. No item can then be
+	// completed while the set is away.
 	Rows bool
-	// Hold makes Sync wait while the set is away, until Hold is closed. It is for a
-	// store that an error of its output ends. With nil, Sync returns ErrUnavailable.
+	// Hold, if not nil, makes Sync wait while the set is away, until Hold is closed. It
+	// is for a store that ends when its output returns an error. With a nil Hold, Sync
+	// returns ErrUnavailable.
 	Hold <-chan struct{}
 }
 
-// tellTimeout bounds one transaction.
-const tellTimeout = 30 * time.Second
+// storeTimeout limits the time of one transaction.
+const storeTimeout = 30 * time.Second
 
-// Output is the frontier.Output of a store with an exact set. Between the sync of the
-// records and the completion to which they belong, it stores the ends of exact items
-// in the set: those of all items that are completed together in one transaction. It
-// is safe for concurrent use, except Sync.
+// Output is the frontier.Output of a store with an exact set. After the sync of the
+// records, and before the completion to which they belong, it stores the ends of exact
+// items in the set. It stores those of all items that are completed together in one
+// transaction. It is safe for concurrent use, except Sync.
 type Output struct {
 	cfg OutputConfig
 
@@ -43,14 +44,15 @@ var _ frontier.Output = (*Output)(nil)
 // note is the end of an exact item that the set must store.
 type note struct {
 	finished  Finished
-	recorded  bool // its record was written, so the next Sync stores it
+	recorded  bool // the item's record was written, so the next Sync stores the note
 	confirmed bool // the set has stored it
 }
 
 // NewOutput returns an Output with nothing in it.
 func NewOutput(cfg OutputConfig) *Output { return &Output{cfg: cfg} }
 
-// Append adds a record that the next Sync stores in the set. It keeps row.Record.
+// Append adds a record that the next Sync stores in the set. The caller must not change
+// row.Record afterwards.
 func (o *Output) Append(row Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,7 +70,7 @@ func (o *Output) Sync() (frontier.Position, error) {
 	}
 	crash.Point("recorded")
 	for {
-		err := o.tell()
+		err := o.store()
 		if err == nil {
 			return end, nil
 		}
@@ -83,19 +85,19 @@ func (o *Output) Sync() (frontier.Position, error) {
 	}
 }
 
-// tell stores all notes and appended records in the set, in one transaction.
-func (o *Output) tell() error {
+// store stores all notes and appended records in the set, in one transaction.
+func (o *Output) store() error {
 	o.mu.Lock()
 	notes, rows := slices.Clone(o.notes), o.rows
 	o.mu.Unlock()
 	if len(notes)+len(rows) == 0 {
 		return nil
 	}
-	// Records of others wait for this call, so it is not the one that probes the set.
+	// Other records wait for this call, so it does not probe a set that is away.
 	if !o.cfg.Rows && o.cfg.Set.Away() {
 		return errAway
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if err := o.finish(ctx, notes, rows); err != nil {
 		return err
@@ -125,8 +127,8 @@ func (o *Output) finish(ctx context.Context, notes []*note, rows []Row) error {
 	return nil
 }
 
-// written records that the record of a note was written, so that the next Sync stores the note,
-// unless it is put off.
+// written records that the record of a note's item was written. The next Sync then stores the
+// note, unless putOff is set.
 func (o *Output) written(n *note, putOff bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,8 +136,8 @@ func (o *Output) written(n *note, putOff bool) {
 	o.list(n, putOff)
 }
 
-// resume does what written did, for a repeated completion. It reports whether the set has stored
-// the note.
+// resume adds the note of a repeated completion to the next Sync again, if its record was
+// written and putOff is not set. It reports whether the set has stored the note.
 func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -143,7 +145,8 @@ func (o *Output) resume(n *note, putOff bool) (confirmed bool) {
 	return n.confirmed
 }
 
-// list adds a note to the next Sync. The caller must hold mu.
+// list adds a note to the next Sync, if its record was written, the set has not stored it, and
+// putOff is not set. The caller must hold mu.
 func (o *Output) list(n *note, putOff bool) {
 	if n.recorded && !n.confirmed && !putOff && !slices.Contains(o.notes, n) {
 		o.notes = append(o.notes, n)

@@ -13,8 +13,8 @@ import (
 // Offered counts keys that were offered to the queue again.
 type Offered struct {
 	Offered uint64 `json:"offered"` // pending and queued keys
-	Added   uint64 `json:"added"`   // of these, keys that the queue did not have
-	Refused uint64 `json:"refused"` // of these, keys that the queue refused
+	Added   uint64 `json:"added"`   // offered keys that the queue did not have
+	Refused uint64 `json:"refused"` // offered keys that the queue refused
 }
 
 func (o *Offered) add(more Offered) {
@@ -26,8 +26,8 @@ func (o *Offered) add(more Offered) {
 // batch is the number of notes or keys in one step.
 const batch = 500
 
-// offerAgain offers the waiting keys that the queue does not have or, with refill, all of them. A
-// key whose URL has no host key any more counts as refused.
+// offerAgain offers those of the waiting keys in entries that the queue does not have or, with
+// refill, all of them. A key whose URL no longer has a host key counts as refused.
 func (s *Store) offerAgain(ctx context.Context, entries []Entry, refill bool) (counts Offered, err error) {
 	keys, err := s.locate(ctx, entries)
 	if err != nil {
@@ -64,19 +64,19 @@ type located struct {
 // locate finds the host keys of entries, and withdraws those that have none.
 func (s *Store) locate(ctx context.Context, entries []Entry) ([]located, error) {
 	keys := make([]located, 0, len(entries))
-	var homeless []Ref
+	var hostless []Ref
 	for _, e := range entries {
 		host, err := s.cfg.Host(e.URL)
 		if err != nil {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "exact key has no host", slog.String("url", e.URL), slog.Any("err", err))
-			homeless = append(homeless, Ref{e.Fingerprint, e.Round})
+			hostless = append(hostless, Ref{e.Fingerprint, e.Round})
 			continue
 		}
 		keys = append(keys, located{e, host})
 	}
-	if len(homeless) > 0 {
-		if err := s.cfg.Set.Withdraw(ctx, homeless); err != nil {
-			return nil, fmt.Errorf("exact: withdraw %d keys: %w", len(homeless), err)
+	if len(hostless) > 0 {
+		if err := s.cfg.Set.Withdraw(ctx, hostless); err != nil {
+			return nil, fmt.Errorf("exact: withdraw %d keys: %w", len(hostless), err)
 		}
 	}
 	return keys, nil
@@ -93,9 +93,10 @@ func offersOf(keys []located) (again offers) {
 	return again
 }
 
-// missing returns the keys that the queue does not have, and marks the others as queued in the set.
-// A key that has left the queue since the set was read is finished: the set has that, or a note of
-// the outbox does, which is delivered first.
+// missing returns the keys that the queue does not have, and marks the others as queued in the
+// set. A key that has left the queue since the set was read is finished. Either the set has
+// stored its end, or a note of the outbox has it; therefore missing delivers the outbox, and the
+// caller looks the keys up in the set again.
 func (s *Store) missing(ctx context.Context, keys []located) (missing []located, err error) {
 	items := make([]ItemKey, len(keys))
 	for i, k := range keys {
@@ -105,16 +106,16 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 	if err != nil {
 		return nil, fmt.Errorf("exact: ask the queue for %d URLs: %w", len(items), err)
 	}
-	heard := hearing{}
+	answers := queueAnswers{}
 	for i, k := range keys {
 		if waits[i] {
-			heard[Ref{k.Fingerprint, k.Round}] = true
+			answers[Ref{k.Fingerprint, k.Round}] = true
 		} else {
 			missing = append(missing, k)
 		}
 	}
-	if len(heard) > 0 {
-		s.settle(ctx, heard)
+	if len(answers) > 0 {
+		s.settle(ctx, answers)
 	}
 	if len(missing) > 0 {
 		_, err = s.drain(ctx, batch, func(int) {})
@@ -122,7 +123,7 @@ func (s *Store) missing(ctx context.Context, keys []located) (missing []located,
 	return missing, err
 }
 
-// waiting returns the keys that wait according to the set.
+// waiting returns the keys that are pending or queued, in the same round, according to the set.
 func (s *Store) waiting(ctx context.Context, keys []located) (waiting []located, err error) {
 	for _, k := range keys {
 		key, err := s.cfg.Set.Lookup(ctx, k.Fingerprint)
@@ -142,17 +143,17 @@ type Reconciled struct {
 	Offered
 }
 
-// Reconcile makes set and queue agree, whatever either of them has lost: it delivers the outbox and
-// then offers every pending and queued key to the queue, which ignores those that it has. It leaves
-// out keys that have been pending for less than a minute, because their caller or else a relay will
-// offer them. It is safe at any time, while workers run, and concurrently. progress, unless nil, is
-// called now and then.
+// Reconcile makes set and queue agree again after either of them lost something. It delivers the
+// outbox, and then offers every pending and queued key to the queue, which ignores those that it
+// has. It leaves out keys that have been pending for less than a minute, because their caller,
+// or later a relay, will offer them. It may be called at any time, while workers run, and
+// concurrently. If progress is not nil, Reconcile calls it after each batch.
 func (s *Store) Reconcile(ctx context.Context, progress func(Reconciled)) (done Reconciled, err error) {
 	return s.reconcile(ctx, false, progress)
 }
 
-// Refill is Reconcile for a queue that was just rebuilt. No caller is about to offer keys to it, so
-// every pending key is offered.
+// Refill does the same as Reconcile for a queue that was just rebuilt. No caller is going to
+// offer keys to it, so Refill offers every pending key.
 func (s *Store) Refill(ctx context.Context, progress func(Reconciled)) (Reconciled, error) {
 	return s.reconcile(ctx, true, progress)
 }
@@ -194,7 +195,7 @@ func (s *Store) reconcile(ctx context.Context, refill bool, progress func(Reconc
 	}
 }
 
-// eachStale calls do with batches of keys that have been pending for too long.
+// eachStale calls do with batches of at most n keys that have been pending for too long.
 func (s *Store) eachStale(ctx context.Context, n int, do func([]Entry) error) error {
 	for {
 		entries, err := s.cfg.Set.Stale(ctx, staleAfter, n)

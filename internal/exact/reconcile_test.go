@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// TestReconcileAfterLoss: a queue that lost everything gets its waiting items
-// back, in their rounds.
+// TestReconcileAfterLoss: Reconcile queues all waiting items, in their rounds, after the
+// queue has lost everything.
 func TestReconcileAfterLoss(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	d.offer(frontier.Added, d.page(2), d.page(5), d.page(4), d.page(3))
@@ -35,9 +35,9 @@ func TestReconcileAfterLoss(t *testing.T) {
 	}
 }
 
-// TestReconcileMeetsCompletion: an item ends after the set was read and before
-// the queue is asked about it. It is not queued again: the set knows the end,
-// or there is a note of it because the set was unavailable.
+// TestReconcileMeetsCompletion: an item ends after Reconcile has read the set and before
+// it asks the queue about the item. Reconcile must not queue it again. The set has the
+// end, or if the set was unavailable, the outbox has a note of it.
 func TestReconcileMeetsCompletion(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		d := newDesk(t, exact.Windows{}, 0)
@@ -87,7 +87,7 @@ func TestLossIsFoundAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestEntryWithoutHost: a key whose URL has no host key any more is withdrawn.
+// TestEntryWithoutHost: a key whose URL no longer has a host key is withdrawn.
 func TestEntryWithoutHost(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	key := exact.Key{Fingerprint: d.queue.Hasher().Fingerprint("x"), URL: "x", Class: 4}

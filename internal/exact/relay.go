@@ -14,13 +14,13 @@ type RelayConfig struct {
 }
 
 const (
-	relayEvery = time.Second      // between two looks at the outbox
-	staleEvery = 10 * time.Second // between two looks for stale keys and expired ones
+	relayEvery = time.Second      // between two reads of the outbox
+	staleEvery = 10 * time.Second // between two searches for stale and expired keys
 )
 
-// Relay delivers the notes of the outbox to the set, and queues keys that were
-// decided to be new but not queued. It also sweeps keys whose windows are over. Any
-// number of them may run, in any processes.
+// Relay delivers the notes of the outbox to the set. It queues keys that the set decided
+// to be new but that were not queued, and it sweeps keys whose windows are over. Any
+// number of relays may run, in any processes.
 type Relay struct {
 	*Store
 	cfg RelayConfig
@@ -32,16 +32,17 @@ func NewRelay(store *Store, cfg RelayConfig) *Relay {
 	return &Relay{Store: store, cfg: cfg}
 }
 
-// Run relays until ctx ends. It continues when one side is away.
+// Run relays until ctx ends. While the set or the queue is away, it tries again every
+// second.
 func (r *Relay) Run(ctx context.Context) error {
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
-	var stale time.Time // last look for stale keys
+	var stale time.Time // time of the last search for stale keys
 	held := false
 	for {
 		err := r.Deliver(ctx)
-		// A set that is away is asked each time: otherwise, without other calls, it
-		// would not be noticed that it is back.
+		// If the set is away, Tidy runs each time: if there are no other calls, only
+		// this one can find out that the set is back.
 		if now := time.Now(); err == nil && (now.Sub(stale) >= staleEvery || r.Store.cfg.Set.Away()) {
 			stale = now
 			err = r.Tidy(ctx)
@@ -58,7 +59,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// log logs that the relay cannot continue, and later that it can.
+// log logs that the relay cannot continue, and later that it can again. held is whether it
+// could not continue before.
 func (r *Relay) log(ctx context.Context, err error, held *bool) {
 	log := r.Store.cfg.Logger
 	switch {
@@ -70,8 +72,8 @@ func (r *Relay) log(ctx context.Context, err error, held *bool) {
 	*held = err != nil
 }
 
-// Tidy does once what Run does now and then: it offers stale keys again, including those that the
-// queue has lost at the end of a crawl, and sweeps.
+// Tidy offers stale keys again and sweeps, as Run does regularly. If the queue has been empty for
+// a minute although keys wait in the set, Tidy reconciles, because the queue may have lost them.
 func (r *Relay) Tidy(ctx context.Context) error {
 	offer := func(entries []Entry) error {
 		_, err := r.offerAgain(ctx, entries, false)
@@ -88,8 +90,8 @@ func (r *Relay) Tidy(ctx context.Context) error {
 	return r.sweep(ctx)
 }
 
-// sweep deletes expired keys from the set until none is left. It pauses between small batches, so
-// that it does not slow down the crawl.
+// sweep deletes expired keys from the set until none is left. It deletes them in small batches, so
+// that no call of the set takes long.
 func (r *Relay) sweep(ctx context.Context) error {
 	for ctx.Err() == nil {
 		swept, _, err := r.Store.cfg.Set.Sweep(ctx, r.cfg.Batch)

@@ -16,12 +16,12 @@ import (
 type Found uint8
 
 const (
-	ByLink    Found = iota // in a page, as a link or as an embedded file
+	ByLink    Found = iota // on a page, as a link or as an embedded file
 	BySeed                 // a seed, or the target of its redirects
 	BySitemap              // in a sitemap
 )
 
-// Classes of fixed numbers, in addition to frontier.Bulk, frontier.Exact and
+// Classes with fixed numbers, in addition to frontier.Bulk, frontier.Exact and
 // frontier.Sitemap. Other rules have the classes from classOther on.
 const (
 	classListed = frontier.Sitemap + 1 // URLs that a sitemap lists
@@ -39,23 +39,24 @@ type Rule struct {
 //
 // A rule is one of
 //
-//	seeds       seeds and where they redirect to
+//	seeds       seeds and the targets of their redirects
 //	sitemaps    URLs that a sitemap lists
 //	depth<=N    URLs found at most N links away from a seed
 //	host=GLOB   URLs whose host name matches; * stands for any characters
 //	re=EXPR     canonical URLs in which the regular expression matches
 //	all         every URL
 //
-// The rules host, re and all depend on the URL only, the others on how it was
-// found. An item has the class of the first matching rule on the URL, or else of
-// the first matching rule. So a URL's class depends as little as possible on the
-// order of discoveries. The number of a class depends on its rule and, except for
-// seeds and sitemaps, on its position among the other rules.
+// The rules host, re and all depend on the URL only, the others on how it was found.
+// If several rules match an item, the first one that depends on the URL only gives the
+// class, or if there is none, the first one. So a URL's class depends as little as
+// possible on the order of discoveries. The classes of seeds and sitemaps have fixed
+// numbers. The number of any other class depends on the position of its rule among the
+// other rules.
 type Rules struct {
 	rules   []Rule         // as given
-	classes []rule         // of the same
-	onURL   []*rule        // those that depend on the URL only
-	onFound []*rule        // the others
+	classes []rule         // the same rules, parsed
+	onURL   []*rule        // the rules that depend on the URL only
+	onFound []*rule        // the other rules
 	named   map[string]int // index in classes by name
 }
 
@@ -84,7 +85,7 @@ func ParseRules(text string) (*Rules, error) {
 
 const ruleForms = "seeds, sitemaps, depth<=N, host=GLOB, re=EXPR, all"
 
-// NewRules returns the rules in their order. The error names all faults.
+// NewRules parses rules and returns them in their order. The error names all faults.
 func NewRules(rules ...Rule) (*Rules, error) {
 	r := &Rules{rules: slices.Clone(rules), classes: make([]rule, 0, len(rules)), named: map[string]int{}}
 	var errs []error
@@ -173,7 +174,7 @@ func parseRule(given Rule) (rule, error) {
 	return r, nil
 }
 
-// glob reports whether name is parts with anything between them.
+// glob reports whether name consists of parts, in order, with any characters between them.
 func glob(parts []string, name string) bool {
 	rest, ok := strings.CutPrefix(name, parts[0])
 	if !ok || len(parts) == 1 {
@@ -246,8 +247,8 @@ func (r *Rules) Class(link *frontier.Offer, found Found) frontier.Class {
 	return frontier.Bulk
 }
 
-// Pure reports whether the class's rule depends on the URL only, so that every discovery of a URL
-// gives it this class.
+// Pure reports whether the rule of a class depends on the URL only. A URL of such a class has the
+// same class however it is found.
 func (r *Rules) Pure(class frontier.Class) bool {
 	rule := r.rule(class)
 	return rule != nil && rule.pure
@@ -258,7 +259,7 @@ const (
 	sitemapFiles = "sitemap-files"
 )
 
-// Name returns the name of a class, "" if there is none.
+// Name returns the name of a class, or "" if there is no such class.
 func (r *Rules) Name(class frontier.Class) string {
 	if rule := r.rule(class); rule != nil {
 		return rule.Name
@@ -272,7 +273,7 @@ func (r *Rules) Name(class frontier.Class) string {
 	return ""
 }
 
-// Text returns the rule of a class, or "" if there is none.
+// Text returns the rule of a class as it was given, or "" if it has none.
 func (r *Rules) Text(class frontier.Class) string {
 	if rule := r.rule(class); rule != nil {
 		return rule.Text
@@ -283,7 +284,7 @@ func (r *Rules) Text(class frontier.Class) string {
 	return ""
 }
 
-// ClassOf returns the exact class with this name.
+// ClassOf returns the exact class with this name, and whether there is one.
 func (r *Rules) ClassOf(name string) (frontier.Class, bool) {
 	if name == sitemapFiles {
 		return frontier.Sitemap, true
@@ -295,7 +296,7 @@ func (r *Rules) ClassOf(name string) (frontier.Class, bool) {
 	return r.classes[at].class, true
 }
 
-// Given returns the rules with their names, in their order.
+// Given returns the rules as they were given to NewRules.
 func (r *Rules) Given() []Rule { return slices.Clone(r.rules) }
 
 // String returns the rules in the form that ParseRules parses, without names.

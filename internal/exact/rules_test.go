@@ -42,8 +42,8 @@ func TestRulesGiveClasses(t *testing.T) {
 		{`re=/p\d{2,3}$,all`, "https://a.test/p12", deep, exact.ByLink, `re=/p\d{2,3}$`},
 		{`re=/a\,b,all`, "https://a.test/a,b", deep, exact.ByLink, `re=/a\,b`},
 		{"all", "https://a.test/", deep, exact.ByLink, "all"},
-		// Rules about the URL come before rules about how it was found, in
-		// whatever order they are given.
+		// Rules that depend on the URL only come before the other rules, whatever
+		// their order is.
 		{"seeds,all", "https://a.test/", 0, exact.BySeed, "all"},
 		{"seeds,depth<=3,host=*.gov,all", "https://b.gov/", 0, exact.BySeed, "host=*.gov"},
 		{"depth<=3, seeds", "https://b.gov/", 0, exact.BySeed, "depth<=3"},
@@ -64,8 +64,8 @@ func TestRulesGiveClasses(t *testing.T) {
 	}
 }
 
-// TestClassNumbers: class numbers depend only on the places of the rules,
-// because items store them.
+// TestClassNumbers: the numbers of classes, which items store, depend only on the kinds
+// and positions of the rules.
 func TestClassNumbers(t *testing.T) {
 	rules, err := exact.ParseRules("all,seeds,depth<=1,sitemaps,re=x")
 	if err != nil {

@@ -8,14 +8,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Set decides about the exact keys of one crawl, and stores the state of each: pending (decided to
-// be new, not known to be queued yet), queued, and done or failed. Implementations are safe for
-// concurrent use by any number of processes. Times are those of the set's own clock. A
-// frontier.ErrUnavailable means that the set does not answer now and that the call may be repeated.
+// Set decides about the exact keys of one crawl, and stores the state of each. A pending key was
+// decided to be new and may not have been queued yet; later it is queued, and then done or failed.
+// Implementations are safe for concurrent use by any number of processes. They use their own
+// clock. A frontier.ErrUnavailable means that the set does not answer now and that the call may be
+// repeated.
 type Set interface {
-	// Decide answers keys index for index. Of any number of callers racing on one key, at most
-	// one is answered New in a round: it owns the key, which is pending until Queued or
-	// Withdraw. Equal keys within one call count as asked in order. A known key costs no write.
+	// Decide answers keys index for index. If several callers ask about one key, at most one of
+	// them gets New in a round. That caller owns the key, which is pending until Queued or
+	// Withdraw. Equal keys within one call are decided one after the other. A known key costs
+	// no write.
 	Decide(ctx context.Context, keys []Key) ([]Answer, error)
 	// Queued marks pending keys as queued. It ignores keys that are not pending in that round.
 	Queued(ctx context.Context, keys []Ref) error
@@ -23,25 +25,25 @@ type Set interface {
 	// they are deleted or, in a later round, finished as before. It ignores keys that are not
 	// pending in that round.
 	Withdraw(ctx context.Context, keys []Ref) error
-	// Finish stores how keys ended, and records as rows, in one transaction. The first call that
-	// finishes a key in a round decides: later calls and repeats change nothing, and neither
-	// does a second record of one fingerprint and round. If the round is later than the key's,
-	// the key has been retried, and gets that round. Unknown keys are ignored.
+	// Finish stores how keys ended, and records as rows, in one transaction. Only the first call
+	// that finishes a key in a round takes effect. A second record of one fingerprint and round
+	// is ignored. If the round is later than the key's round, the key has been retried, and gets
+	// the later round. Unknown keys are ignored.
 	Finish(ctx context.Context, finished []Finished, records []Row) error
 
-	// Stale returns at most n keys that have been pending for age or longer, and reserves them:
-	// no other caller gets them for that long.
+	// Stale returns at most n keys that have been pending for age or longer. No call returns
+	// these keys again before age has passed once more.
 	Stale(ctx context.Context, age time.Duration, n int) ([]Entry, error)
-	// Waiting returns at most n pending and queued keys after after, in the order of their
-	// fingerprints. No entries mean that there are no more.
+	// Waiting returns at most n pending and queued keys, in the order of their fingerprints, that
+	// come after the fingerprint after. If it returns none, there are no more.
 	Waiting(ctx context.Context, after bloomstore.Fingerprint, n int) ([]Entry, error)
-	// Sweep deletes at most n finished keys whose window is over. It returns their number, and
-	// how long the window of the oldest remaining one has been over, or 0 if there is none. It
-	// does not wait for locks.
+	// Sweep deletes at most n finished keys whose window is over, and returns their number. lag
+	// is the time since the earliest end of a window among the remaining expired keys, or 0 if
+	// there are none. Sweep does not wait for locks.
 	Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error)
 	// Lookup returns the state of a key, or the zero Status if the set does not have it.
 	Lookup(ctx context.Context, key bloomstore.Fingerprint) (Status, error)
-	// Stats counts the keys by state. It reads everything.
+	// Stats counts the keys by state. It reads all keys.
 	Stats(ctx context.Context) (Stats, error)
 }
 
@@ -61,13 +63,13 @@ type Key struct {
 	Priority    frontier.Priority
 }
 
-// Answer tells whether a key is new.
+// Answer says whether a key is new.
 type Answer struct {
 	New   bool   // the caller owns the key, and must queue it
 	Round uint32 // the round in which it is new, or its present round
-	// First, with New, means that the set never had the key. If the filter claims it, that is a
-	// false positive, unless it is known as a bulk key. First is false for a key whose window is
-	// over, and if the key may have been swept.
+	// First, with New, means that the set never had the key. If the filter claims such a key,
+	// that is a false positive, unless the key was added as a bulk key. First is false for a
+	// key whose window is over, and for one that may have been swept.
 	First bool
 }
 
@@ -81,7 +83,7 @@ type Entry struct {
 // Finished is how a key ended.
 type Finished struct {
 	Ref
-	Class   frontier.Class // determines how long it counts as seen from now on
+	Class   frontier.Class // its window says how long the key counts as seen from now on
 	Outcome frontier.Outcome
 	Status  int // HTTP status, 0 for none
 }
@@ -101,7 +103,7 @@ type State string
 
 const (
 	Unknown State = ""
-	Pending State = "pending" // decided to be new; its caller, or a relay, queues it
+	Pending State = "pending" // decided to be new; the caller of Decide, or a relay, queues it
 	Queued  State = "queued"
 	Done    State = "done"
 	Failed  State = "failed"
@@ -114,8 +116,8 @@ type Status struct {
 	Round   uint32
 	Outcome frontier.Outcome
 	HTTP    int           // status of the answer, 0 for none
-	SeenFor time.Duration // for a finished key: how long it still counts as seen; 0 means that its window is over
-	Forever bool          // it has no window
+	SeenFor time.Duration // how long a finished key still counts as seen; 0 means that its window is over
+	Forever bool          // the finished key has no window
 }
 
 // Stats counts the keys of a set.
@@ -124,5 +126,5 @@ type Stats struct {
 	Queued  uint64        `json:"queued"`
 	Done    uint64        `json:"done"`
 	Failed  uint64        `json:"failed"`
-	Lag     time.Duration `json:"lag"` // how long the oldest expired key has waited to be swept
+	Lag     time.Duration `json:"lag"` // time since the earliest end of a window of a key that was not swept yet
 }

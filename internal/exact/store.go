@@ -31,7 +31,7 @@ type Config struct {
 	Rules  *Rules
 	Hasher bloomstore.Hasher                // of the crawl
 	Host   func(url string) (string, error) // the host key of a canonical URL
-	Output *Output                          // the queue's; nil means that no item is finished through this Store
+	Output *Output                          // the Output of Queue; nil means that no item is finished through this Store
 	Now    func() time.Time                 // for tests; nil means time.Now
 	Logger *slog.Logger                     // nil discards
 }
@@ -60,13 +60,13 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Store is a frontier in which a set decides about exact items, and a queue about
-// bulk items. It asks the set before it offers an exact item to the queue, which
-// then does not ask its filter. It stores the end of an item in the set before it
+// bulk items. It asks the set before it offers an exact item to the queue, and the
+// queue then does not ask its filter. It stores the end of an item in the set before it
 // completes the item in the queue. It is safe for concurrent use.
 //
-// A Relay queues items that wait according to the set but that the queue does not
-// have. One must run, in any process; otherwise a crawl with such items, which a
-// crash can leave, does not end.
+// After a crash, items can wait in the set that the queue does not have. Only a Relay
+// queues them, and a crawl does not end while there are such items. So at least one
+// Relay must run, in any process.
 type Store struct {
 	Queue
 	cfg    Config
@@ -85,9 +85,9 @@ func New(cfg Config) (*Store, error) {
 	return &Store{Queue: cfg.Queue, cfg: cfg}, nil
 }
 
-// Add implements frontier.Store. While the set is away it returns ErrUnavailable
-// for exact items. After any other error, a relay queues the items that the set has
-// decided to be new.
+// Add implements frontier.Store. If given has exact items and the set is away, it
+// returns ErrUnavailable. After any other error, a relay queues the items that the set
+// has decided to be new.
 func (s *Store) Add(ctx context.Context, given []frontier.Offer) ([]frontier.Verdict, error) {
 	if !hasExact(given) {
 		return s.Queue.Add(ctx, given)
@@ -103,14 +103,14 @@ func (s *Store) Add(ctx context.Context, given []frontier.Offer) ([]frontier.Ver
 		return nil, err
 	}
 	crash.Point("offered")
-	heard := hearing{}
+	answers := queueAnswers{}
 	for i := range mine.links {
-		heard.note(mine, i, verdicts[i].Answer != frontier.Refused)
+		answers.note(mine, i, verdicts[i].Answer != frontier.Refused)
 	}
 	if s.cfg.Now().Sub(d.at) > freshFor {
-		heard.dropRefused()
+		answers.dropRefused()
 	}
-	s.settle(ctx, heard)
+	s.settle(ctx, answers)
 	return verdicts, nil
 }
 
@@ -132,7 +132,7 @@ func hasExact(links []frontier.Offer) bool {
 }
 
 // offers are offers that are made together. prints has, index for index, the
-// fingerprints of the exact ones.
+// fingerprints of the exact links, and zero values for the others.
 type offers struct {
 	links  []frontier.Offer
 	prints []bloomstore.Fingerprint
@@ -172,13 +172,13 @@ func keysOf(batches ...offers) (keys []Key) {
 	return keys
 }
 
-// decisions are the set's answers about keys, asked together.
+// decisions are the set's answers to one call of Decide.
 type decisions struct {
 	of map[bloomstore.Fingerprint]decided
 	at time.Time // not after the time of the set's decision
 }
 
-// decided is the set's answer about one key in the form of the queue.
+// decided is the set's answer about one key, in the form that the queue uses.
 type decided struct {
 	decision frontier.Decision
 	round    uint32
@@ -198,7 +198,8 @@ func (s *Store) decide(ctx context.Context, keys []Key) (decisions, error) {
 	return d, nil
 }
 
-// decided converts the set's answer about a key of a class for the queue.
+// decided converts the set's answer about a key of this class to the form that the queue
+// uses.
 func (r *Rules) decided(answer Answer, class frontier.Class) decided {
 	switch {
 	case !answer.New:
@@ -217,15 +218,15 @@ func isNew(decision frontier.Decision) bool {
 	return decision == frontier.New || decision == frontier.Promoted || decision == frontier.Again
 }
 
-// A caller may offer a new key for freshFor. After staleAfter a relay offers a key
-// that its caller did not offer.
+// The caller of Decide may offer a new key to the queue for freshFor. After staleAfter, a
+// relay offers a key that its caller did not offer.
 const (
 	freshFor   = 10 * time.Second
 	staleAfter = time.Minute
 )
 
-// apply stores the decisions in the exact offers. A key that was new too long ago counts as known,
-// because the relay offers it.
+// apply stores the decisions in the exact offers. If the decisions are older than freshFor, new
+// keys count as known, because a relay offers them.
 func (d decisions) apply(to offers, now time.Time) {
 	stale := now.Sub(d.at) > freshFor
 	for i := range to.links {
@@ -233,35 +234,36 @@ func (d decisions) apply(to offers, now time.Time) {
 		if !isExact(it) {
 			continue
 		}
-		said := d.of[to.prints[i]]
-		if it.Decision, it.Round = said.decision, said.round; stale && isNew(it.Decision) {
+		answer := d.of[to.prints[i]]
+		if it.Decision, it.Round = answer.decision, answer.round; stale && isNew(it.Decision) {
 			it.Decision = frontier.Known
 		}
 	}
 }
 
-// hearing is the answer of the queue to new keys: true if they wait there.
-type hearing map[Ref]bool
+// queueAnswers are the queue's answers to new keys: true if the key waits in the queue.
+type queueAnswers map[Ref]bool
 
-// note stores the answer to an offer, by its index. Of equal offers one is enough.
-func (h hearing) note(of offers, i int, waits bool) {
+// note stores whether the offer with index i waits in the queue. If a key was offered several
+// times, it waits if any of the offers does.
+func (a queueAnswers) note(of offers, i int, waits bool) {
 	if it := &of.links[i]; isExact(it) && isNew(it.Decision) {
 		ref := Ref{of.prints[i], it.Round}
-		h[ref] = h[ref] || waits
+		a[ref] = a[ref] || waits
 	}
 }
 
-// dropRefused removes the refused keys. A relay may have offered them meanwhile,
-// with another answer.
-func (h hearing) dropRefused() {
-	maps.DeleteFunc(h, func(_ Ref, waits bool) bool { return !waits })
+// dropRefused removes the refused keys. A relay may have offered them meanwhile, and
+// may have got another answer.
+func (a queueAnswers) dropRefused() {
+	maps.DeleteFunc(a, func(_ Ref, waits bool) bool { return !waits })
 }
 
-// settle stores in the set which new keys the queue has, and which it refused. If
-// that fails, a relay finds out.
-func (s *Store) settle(ctx context.Context, heard hearing) {
+// settle stores in the set which new keys the queue has, and which it refused. If that
+// fails, the keys stay pending, and a relay handles them later.
+func (s *Store) settle(ctx context.Context, answers queueAnswers) {
 	var queued, refused []Ref
-	for ref, waits := range heard {
+	for ref, waits := range answers {
 		if waits {
 			queued = append(queued, ref)
 		} else {
@@ -269,15 +271,15 @@ func (s *Store) settle(ctx context.Context, heard hearing) {
 		}
 	}
 	if len(queued) > 0 {
-		s.unheard(ctx, "queued keys not marked", s.cfg.Set.Queued(ctx, queued))
+		s.logFailure(ctx, "queued keys not marked", s.cfg.Set.Queued(ctx, queued))
 	}
 	if len(refused) > 0 {
-		s.unheard(ctx, "refused keys not withdrawn", s.cfg.Set.Withdraw(ctx, refused))
+		s.logFailure(ctx, "refused keys not withdrawn", s.cfg.Set.Withdraw(ctx, refused))
 	}
 	crash.Point("marked")
 }
 
-func (s *Store) unheard(ctx context.Context, what string, err error) {
+func (s *Store) logFailure(ctx context.Context, what string, err error) {
 	if err != nil {
 		s.cfg.Logger.DebugContext(ctx, what, slog.Any("err", err))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// TestDecisionsOfSet: the decision that the queue gets for each kind of answer
-// and rule.
+// TestDecisionsOfSet checks the decision that the queue gets for each kind of answer and
+// rule.
 func TestDecisionsOfSet(t *testing.T) {
 	d := newDesk(t, exact.Windows{4: time.Hour}, 0)
 	pure, found, bulk := d.page(2), d.page(1), d.page(3)
@@ -36,8 +36,8 @@ func TestDecisionsOfSet(t *testing.T) {
 	}
 }
 
-// TestRefusedIsWithdrawn: the set forgets keys, also of links, that the queue
-// refuses.
+// TestRefusedIsWithdrawn: keys that the queue refuses, also those of links, are withdrawn
+// from the set.
 func TestRefusedIsWithdrawn(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 2)
 	first, second, third := d.page(2), d.page(14), d.page(26)
@@ -58,9 +58,9 @@ func TestRefusedIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestAddWhileAway: while the set is unavailable, Add accepts bulk items and no
-// exact ones. A relay queues items that were decided but not answered, and the
-// crawl is not empty before.
+// TestAddWhileAway: while the set is unavailable, Add accepts bulk items but no exact
+// ones. If the set decided about items but its answer was lost, a relay queues them, and
+// the crawl is not empty before that.
 func TestAddWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.weak.fails = func(string, int) (before, after bool) { return false, true }
@@ -161,9 +161,9 @@ func TestLostLeaseDecidesNothing(t *testing.T) {
 	d.state(d.page(2), exact.Unknown, 0)
 }
 
-// TestLaterLinks: while the set is unavailable the exact links of a page become
+// TestLinksBecomeNotesWhileAway: while the set is unavailable the exact links of a page become
 // notes, which a relay queues and counts.
-func TestLaterLinks(t *testing.T) {
+func TestLinksBecomeNotesWhileAway(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(3), d.page(5))
 	l := d.lease()
@@ -204,8 +204,8 @@ func TestUnconfirmedEndIsANote(t *testing.T) {
 	d.state(d.page(2), exact.Done, 0)
 }
 
-// TestFinishIsTriedAgain: a queue that has written a record does not write it
-// again when the completion is repeated. The set is still told of the end.
+// TestFinishIsTriedAgain: a queue that has written a record does not write it again when
+// the completion is repeated. The set must store the end nevertheless.
 func TestFinishIsTriedAgain(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.asked.output, d.asked.wrote = d.out, map[bloomstore.Fingerprint]bool{}
@@ -217,7 +217,7 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	if err := d.complete(l, c); !errors.Is(err, frontier.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	d.offer(frontier.Added, d.page(5)) // the set is back
+	d.offer(frontier.Added, d.page(5)) // the set is available again
 	d.must(d.complete(l, c))
 	d.state(d.page(2), exact.Done, 0)
 	if d.asked.made[1][0].Unconfirmed || len(d.files.synced) != 1 {
@@ -225,8 +225,9 @@ func TestFinishIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestVoidAfterFailure: a record that the set knows is not taken back.
-func TestVoidAfterFailure(t *testing.T) {
+// TestStoredEndKeepsItsRecord: a record is not taken back once the set has stored the end of its
+// item.
+func TestStoredEndKeepsItsRecord(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		d := newDesk(t, exact.Windows{}, 0)
 		d.offer(frontier.Added, d.page(2))
@@ -244,7 +245,8 @@ func TestVoidAfterFailure(t *testing.T) {
 	}
 }
 
-// TestFinishWithoutRecord: the set knows the end before the queue does.
+// TestFinishWithoutRecord: the set stores the end of an item without a record before the
+// queue completes the item.
 func TestFinishWithoutRecord(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2), d.page(14))
@@ -265,8 +267,8 @@ func TestFinishWithoutRecord(t *testing.T) {
 	}
 }
 
-// TestOtherOutput: a queue that syncs another output is an error.
-func TestOtherOutput(t *testing.T) {
+// TestCompleteWithOtherOutputFails: Complete returns an error if the queue does not sync the Store's Output.
+func TestCompleteWithOtherOutputFails(t *testing.T) {
 	d := newDesk(t, exact.Windows{}, 0)
 	d.offer(frontier.Added, d.page(2))
 	l := d.lease()

@@ -19,8 +19,8 @@ var (
 	proof = flag.Bool("proof", false, "many long random runs")
 )
 
-// crawl adapts a Store to the suite. It hides the outbox, so that the suite
-// makes no decisions.
+// crawl adapts a Store to the suite. It hides the outbox, because the suite would
+// otherwise decide about exact items itself.
 type crawl struct{ frontiertest.Crawl }
 
 // exactly is a crawl whose items are all exact.

@@ -5,14 +5,16 @@ import (
 	"regexp"
 )
 
-// className matches the name before a rule.
+// className matches a rule with the name of its class before it.
 var className = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):\s*(.*)$`)
 
-// Named reports whether text is a rule after the name of its class, such as "gov: host=*.gov".
+// Named reports whether text has the name of a class and then a rule, such as
+// "gov: host=*.gov".
 func Named(text string) bool { return className.MatchString(text) }
 
-// ParseTexts parses the rules of settings and flags: each text is a rule after the
-// name of its class, or a list of rules without names.
+// ParseTexts parses the rules of settings and flags. Each text is either the name of a
+// class and a rule, as in Named, or a list of rules without names. The error names all
+// faults.
 func ParseTexts(texts []string) (*Rules, error) {
 	var rules []Rule
 	var errs []error

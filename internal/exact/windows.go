@@ -10,16 +10,16 @@ import (
 	"github.com/bloomfrontier/crawler/frontier"
 )
 
-// Classes is the number of classes. A store has four bits for a class.
+// Classes is the maximum number of classes. A store uses four bits for a class.
 const Classes = 16
 
-// Windows are how long a finished key of each class counts as seen after its
-// completion; 0 means for ever. Afterwards the key is new again, in another round.
+// Windows has, for each class, the time for which a finished key counts as seen; 0 means
+// for ever. After that time the key is new again, in another round.
 type Windows [Classes]time.Duration
 
-// ParseWindows reads windows as in "seeds=24h,depth<=1=7d": classes by their names
-// in rules, each with a duration of time.ParseDuration or in days, at least a
-// second; 0 is for ever. It reports all faults at once.
+// ParseWindows parses windows such as "seeds=24h,depth<=1=7d": names of classes of rules,
+// each with a duration as in time.ParseDuration or in days. A duration is at least one
+// second; 0 means for ever. The error names all faults.
 func ParseWindows(text string, rules *Rules) (Windows, error) {
 	var windows Windows
 	var errs []error
@@ -51,7 +51,7 @@ func ParseWindows(text string, rules *Rules) (Windows, error) {
 	return windows, errors.Join(errs...)
 }
 
-// parseWindow reads a duration, which may end with days: 36h, 7d.
+// parseWindow parses a duration, which may be a number of days: 36h, 7d.
 func parseWindow(text string) (time.Duration, error) {
 	const day = 24 * time.Hour
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -66,5 +66,5 @@ func parseWindow(text string) (time.Duration, error) {
 	return window, nil
 }
 
-// maxWindow keeps the end of a window within the range of databases.
+// maxWindow is the longest window: its end is within the range of times of databases.
 const maxWindow = 36500 * 24 * time.Hour

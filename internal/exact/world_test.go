@@ -120,12 +120,12 @@ type world struct {
 	files *files
 	out   *output
 	rules *exact.Rules
-	crash func(point string) // nil: no process ever dies
-	rows  bool               // records go into the set
+	crash func(point string) // called at crash points; nil means that no process dies
+	rows  bool               // records are stored in the set
 
-	moment    sync.RWMutex // held while time moves, and shared by calls, so that no time passes during a call
+	moment    sync.RWMutex // locked while time moves, and read-locked by calls, so that no time passes during a call
 	lastLease atomic.Uint64
-	store     *exact.Store // of the living process
+	store     *exact.Store // of the current process
 	relay     *exact.Relay
 }
 
@@ -144,7 +144,7 @@ func newWorld(t *testing.T, pages int, windows exact.Windows) *world {
 	return w
 }
 
-// start starts a process; the memory of the one before is lost.
+// start starts a process. The memory of the process before it is lost.
 func (w *world) start() {
 	w.files.pending = nil
 	w.store, w.relay = w.process()
@@ -165,8 +165,8 @@ func (w *world) process() (*exact.Store, *exact.Relay) {
 	return store, exact.NewRelay(store, exact.RelayConfig{Batch: 7})
 }
 
-// page returns the n-th page. Of three pages one is bulk, one exact by its URL,
-// and one exact by how it was found.
+// page returns the n-th page. Every third page is bulk, every third is exact because of
+// its URL, and every third is exact because of how it was found.
 func (w *world) page(n int) frontier.Offer {
 	n %= w.pages
 	item := frontier.Offer{Host: fmt.Sprintf("h%d.test", n%4), Depth: uint16(n), Priority: frontier.PriorityPage}
@@ -209,9 +209,8 @@ func (w *world) completion(item frontier.Item) frontier.Completion {
 	return c
 }
 
-// inOneMoment makes a call while no time passes. On a busy machine the
-// scheduler can pause a goroutine between two steps for longer than the steps
-// may take.
+// inOneMoment makes a call while no time passes. Otherwise, on a busy machine, the
+// scheduler could pause a goroutine between two steps for longer than the Store permits.
 func (w *world) inOneMoment(call func()) {
 	w.moment.RLock()
 	defer w.moment.RUnlock()
@@ -226,7 +225,7 @@ func (w *world) whileAway(call func() error) error {
 		if !errors.Is(err, frontier.ErrUnavailable) {
 			return err
 		}
-		time.Sleep(20 * time.Microsecond) // workers back off, or they would block each other
+		time.Sleep(20 * time.Microsecond) // without a pause, workers would block each other
 	}
 	return errors.New("the set was away ten thousand times in a row")
 }
@@ -313,10 +312,10 @@ func (w *world) run() {
 	}
 }
 
-// died is what crash points panic with.
+// died is the value with which crash points panic.
 type died struct{ point string }
 
-// survive makes calls, and starts another process if theirs died.
+// survive calls do, and starts another process if the current one dies.
 func (w *world) survive(do func()) {
 	defer func() {
 		switch found := recover().(type) {

@@ -13,17 +13,17 @@ import (
 	"github.com/bloomfrontier/crawler/internal/robots"
 )
 
-// MaxTitleBytes is the longest title that is kept; a longer one is cut.
+// MaxTitleBytes is the maximum length of a title; a longer one is cut.
 const MaxTitleBytes = 1 << 10
 
-// reference is a link as a page spells it, without its fragment.
+// reference is a link as it is written in a page, without its fragment.
 type reference struct {
 	text     string
 	kind     Kind
 	nofollow bool
 }
 
-// collector collects references from elements. They become URLs at the end, because
+// collector collects references from elements. It makes URLs of them at the end, because
 // a <base> may come after links to which it applies.
 type collector struct {
 	opt        Options
@@ -32,14 +32,14 @@ type collector struct {
 	tooMany    int
 	texts      []LinkText // of references, index for index; only with Options.LinkTexts
 	open       int32      // the reference of the <a> that is open; -1 means none
-	openText   []byte     // its text so far
+	openText   []byte     // the text of that <a> so far
 
 	title           string
 	hasTitle        bool
 	base, canonical string
 	refresh         string
 	hasBase         bool
-	asks            robots.Tag // of its robots meta tags
+	asks            robots.Tag // what the robots meta tags of the page ask for
 }
 
 func newCollector(opt Options) *collector {
@@ -151,8 +151,8 @@ func (c *collector) link(attrs []html.Attribute) {
 	}
 }
 
-// relKind returns the kind of a <link> with that rel, to that media type. ok is
-// false if there is nothing to fetch.
+// relKind returns the kind of a <link> with this rel and this media type. ok is false if
+// there is nothing to fetch.
 func relKind(rel, media string) (kind Kind, ok bool) {
 	kind = Resource
 	for word := range words(rel) {
@@ -177,7 +177,8 @@ func relKind(rel, media string) (kind Kind, ok bool) {
 	return kind, true
 }
 
-// isPage reports whether a link with this media type, or none, leads to a page.
+// isPage reports whether a link with this media type leads to a page. An empty media type
+// counts as that of a page.
 func isPage(media string) bool {
 	media, _, _ = strings.Cut(media, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -208,9 +209,9 @@ func (c *collector) setTitle(text string) {
 	c.title = collapsed(text, MaxTitleBytes)
 }
 
-// collapsed returns text with its white space collapsed, cut at most bytes.
+// collapsed returns text with its white space collapsed, cut to at most most bytes.
 func collapsed(text string, most int) string {
-	if len(text) > 4*most { // collapsing needs no more
+	if len(text) > 4*most { // saves work: the rest is usually not needed
 		text = text[:4*most]
 	}
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
@@ -224,7 +225,8 @@ func collapsed(text string, most int) string {
 	return strings.Clone(text)
 }
 
-// addRel adds the reference of an <a> or <area>, and returns its index, or -1.
+// addRel adds the reference of an <a> or <area> and returns its index, or -1 if there is
+// none.
 func (c *collector) addRel(kind Kind, attrs []html.Attribute) int32 {
 	href, has := value(attrs, "href")
 	if !has {
@@ -250,8 +252,8 @@ func (c *collector) addSrcset(attrs []html.Attribute, name string) {
 	}
 }
 
-// add adds one reference and returns its index, or -1 if there are too many. Its
-// fragment is removed first: '#' ends a URL at any position.
+// add adds one reference and returns its index, or -1 if there are too many. It first
+// removes the fragment, which begins at the first '#'.
 func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
 	text, _, _ = strings.Cut(text, "#")
 	if i, known := c.index[text]; known {
@@ -272,7 +274,8 @@ func (c *collector) add(kind Kind, text string, nofollow bool) int32 {
 	return i
 }
 
-// value returns the first attribute of that name; "href" is also SVG's xlink:href.
+// value returns the first attribute with this name. For "href" it also accepts xlink:href,
+// which SVG uses.
 func value(attrs []html.Attribute, name string) (text string, has bool) {
 	for i := range attrs {
 		switch a := &attrs[i]; {

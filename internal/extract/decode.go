@@ -14,16 +14,16 @@ type bodyCharset struct {
 	query *queryEncoder // for the queries of its references; nil means UTF-8
 }
 
-// decode returns body in UTF-8, and the charset that a byte order mark, the
-// header or a meta tag names, in this order. It shares body's bytes when there
-// is nothing to convert.
+// decode returns body in UTF-8 and its charset. The charset is named by a byte order
+// mark, the header or a meta tag, in this order. If there is nothing to convert, the
+// result shares the bytes of body.
 func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	enc, name, certain := charset.DetermineEncoding(body, contentType)
 	switch {
 	case name == "windows-1252" && !certain && !namesCharset(body) && utf8.Valid(body):
 		name = "utf-8" // the default for a body that names no charset
 	case name == "replacement":
-		name = "utf-8" // the standard shows nothing of such pages, but their ASCII is readable
+		name = "utf-8" // browsers show nothing of such a page, but its ASCII characters are readable
 	}
 	switch name {
 	case "utf-8":
@@ -40,8 +40,8 @@ func decode(body []byte, contentType string) ([]byte, bodyCharset) {
 	return text, bodyCharset{name, query}
 }
 
-// namesCharset reports whether the part of body that is searched for a meta tag
-// names a charset at all.
+// namesCharset reports whether the word charset occurs in the part of body that is
+// searched for a meta tag.
 func namesCharset(body []byte) bool {
 	return bytes.Contains(bytes.ToLower(body[:min(len(body), 1024)]), []byte("charset"))
 }

@@ -98,7 +98,7 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 		default:
 			tag := []string{"div", "p", "ul><li", "table><tr><td", "section", "b", "noscript", "form"}[dice.IntN(8)]
 			first, _, _ := strings.Cut(tag, ">")
-			if first == "p" { // a block would end it, and a table begin within
+			if first == "p" { // a block would end the p, and a table would begin within it
 				first, tag = "article", "article"
 			}
 			b.WriteString("<" + tag + ">")
@@ -108,12 +108,12 @@ func writeContent(dice *rand.Rand, b *strings.Builder, ref func() string, depth 
 	}
 }
 
-// drawing matches what makes the parser see elements where the tokenizer sees
+// drawing matches tags within which the parser may read elements where the tokenizer reads
 // text, or drop a part of the page that the tokenizer reads.
 var drawing = regexp.MustCompile(`(?i)<(svg|math)`)
 
-// FuzzHTML: no body makes either way of reading panic. The tokens have every
-// link of the document, except in drawings, and each link is canonical.
+// FuzzHTML: neither way of reading panics, whatever the body is. Except for drawings, the
+// tokens have every link of the document. Each link is canonical.
 func FuzzHTML(f *testing.F) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
@@ -154,7 +154,8 @@ func FuzzHTML(f *testing.F) {
 	})
 }
 
-// urls returns the links of a page, once each and canonical.
+// urls returns the set of the links of a page. It fails the test if a link occurs twice or is
+// not canonical.
 func urls(t *testing.T, c *canon.Canonicalizer, p *Page) map[canon.URL]bool {
 	t.Helper()
 	found := map[canon.URL]bool{}

@@ -1,10 +1,9 @@
 // Package extract finds the outlinks of an HTML body.
 //
-// It owns the reading of one body: its charset, title, base, robots meta tags and
-// links. It fetches nothing, and applies no rules: scope and robots meta tags are
-// up to package fetcher, and so are the headers X-Robots-Tag and Link. Form
-// actions, which people fill in, references in scripts and styles, and the text of
-// a frame's srcdoc are not links.
+// It reads one body: its charset, title, base, robots meta tags and links. It fetches
+// nothing and applies no rules. Package fetcher applies the scope and the robots meta
+// tags, and reads the headers X-Robots-Tag and Link. The actions of forms, references
+// in scripts and styles, and the text of a frame's srcdoc do not count as links.
 package extract
 
 import (
@@ -21,32 +20,32 @@ const (
 	// DefaultMaxLinks is the number of references that are taken from one page
 	// unless Options say otherwise.
 	DefaultMaxLinks = 100_000
-	// MaxLinkBytes bounds the total length of the references of one page, each with
-	// its base: with a long base, 1 MB can name 100,000 URLs of 8 KB.
+	// MaxLinkBytes limits the total length of the references of one page, each with its
+	// base. Without it, a page of 1 MB with a long base could name 100,000 URLs of 8 KB.
 	MaxLinkBytes = 32 << 20
 )
 
-// Bounds of a document: the bytes of its text, and the memory that it could take.
+// Limits of a document: the bytes of its text, and the memory that it could take.
 const (
 	MaxDocumentBytes  = 4 << 20
 	MaxDocumentMemory = documentFactor * MaxDocumentBytes
 
-	// documentFactor is what a document counts for each byte of its text.
+	// documentFactor is the assumed memory of a document for each byte of its text.
 	documentFactor = 8
 )
 
 // Options select what is extracted from a page.
 type Options struct {
 	Canon        *canon.Canonicalizer // required
-	Assets       bool                 // also links of kinds that are assets, see Kind.Asset
+	Assets       bool                 // also extract links of the kinds that are assets: see Kind.Asset
 	FastLinks    bool                 // read tokens and build no document; Page.Document then parses on demand
-	MaxLinks     int                  // distinct references to take; 0 means DefaultMaxLinks
-	ProductToken string               // meta tags of this name count beside those of "robots"
+	MaxLinks     int                  // maximum number of distinct references; 0 means DefaultMaxLinks
+	ProductToken string               // meta tags with this name count as well as those with the name "robots"
 	LinkTexts    bool                 // fill Page.LinkTexts
 
-	// Room is called before a document is built, with the bytes that it may take, at most
-	// MaxDocumentMemory. If it returns false, links are read from the tokens; Page.Document calls
-	// it again. It is optional.
+	// Room is called before a document is built, with the number of bytes that the document may
+	// take, at most MaxDocumentMemory. If it returns false, no document is built, and links are
+	// read from the tokens. Page.Document then calls it again. It is optional.
 	Room func(bytes int64) bool
 	// GiveUp is called every few KiB while a document is built, because some pages
 	// are made to take minutes. If it returns true, links are read from the tokens,
@@ -56,38 +55,38 @@ type Options struct {
 	// Resolving is called after the references were found, before they become URLs. It is
 	// optional.
 	Resolving func()
-	// OnRefused is called for each reference that is no link, with the reason, except those that
-	// are TooMany. It is optional.
+	// OnRefused is called for each reference that is not a link, with the reason. It is not
+	// called for references that are too many (Page.TooMany). It is optional.
 	OnRefused func(text string, err error)
 }
 
-// Link is an outlink: a canonical URL that a page names.
+// Link is an outlink: a canonical URL to which a page refers.
 type Link struct {
 	URL      canon.URL
-	Kind     Kind // where it stands; of several places the most navigational
-	Nofollow bool // rel=nofollow wherever it stands
+	Kind     Kind // where the link is; if it is in several places, the first of their kinds
+	Nofollow bool // the link has rel=nofollow in all its places
 }
 
 // Page is the result of reading a body. It is not safe for concurrent use.
 type Page struct {
 	Title     string     // white space collapsed, at most MaxTitleBytes
-	Charset   string     // what the body was read as, by its name in the Encoding standard
-	Base      canon.URL  // what references are relative to: the page's URL or its <base href>
+	Charset   string     // the charset in which the body was read, by its name in the Encoding standard
+	Base      canon.URL  // references are relative to it: the page's URL or its <base href>
 	Canonical canon.URL  // target of rel=canonical; zero for none
 	Refresh   canon.URL  // target of http-equiv=refresh, also one of Links; zero for none
-	Nofollow  bool       // robots meta tag: follow no link of the page
-	Noindex   bool       // robots meta tag
-	Links     []Link     // distinct, in the order in which they first stand in the page
-	LinkTexts []LinkText // with Options.LinkTexts: what the page says of Links, index for index
+	Nofollow  bool       // a robots meta tag asks to follow no link of the page
+	Noindex   bool       // a robots meta tag asks not to index the page
+	Links     []Link     // distinct, in the order of their first places in the page
+	LinkTexts []LinkText // with Options.LinkTexts: the texts of Links, index for index
 
-	// References that are no links, each distinct one counted once.
+	// The numbers of references that are not links, each distinct one counted once.
 	Malformed int
 	BadScheme int // mailto:, javascript:, data: …
 	TooLong   int
-	TooMany   int // beyond Options.MaxLinks or MaxLinkBytes, not canonicalised; repeats count
+	TooMany   int // beyond Options.MaxLinks or MaxLinkBytes, not canonicalised; repeats are counted
 
-	// Lack is why there is no document, if one was asked for. Links were then read from the
-	// tokens, and none is lost.
+	// Lack is the reason why a document that was asked for is missing. Links were then read
+	// from the tokens, and none is lost.
 	Lack Lack
 
 	opt      Options
@@ -96,16 +95,16 @@ type Page struct {
 	document *goquery.Document
 }
 
-// Lack is why a page has no document.
+// Lack is the reason why a page has no document.
 type Lack uint8
 
 const (
 	LacksNothing Lack = iota
-	TooDeep           // more than 512 elements are open at once: the parser refuses it
-	TooLarge          // more than MaxDocumentBytes
-	TooHeavy          // may become larger than MaxDocumentMemory
-	TooSlow           // Options.GiveUp
-	NoRoom            // Options.Room returned false; it may not later
+	TooDeep           // more than 512 elements are open at once, so the parser refuses the page
+	TooLarge          // the text is longer than MaxDocumentBytes
+	TooHeavy          // the document may become larger than MaxDocumentMemory
+	TooSlow           // Options.GiveUp returned true
+	NoRoom            // Options.Room returned false; it may return true later
 )
 
 // String describes why there is no document.
@@ -116,9 +115,9 @@ func (l Lack) String() string {
 	}[l]
 }
 
-// HTML reads a body from base that was served with contentType, the value of the header. It keeps a
-// reference to body. It returns an error only if Options.Canon or base is missing: any body is
-// accepted.
+// HTML reads a body that was served from the URL base with contentType, the value of the header.
+// It keeps a reference to body. It accepts any body: it returns an error only if base is zero, or
+// Options.Canon is nil, or Options.MaxLinks is negative.
 func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, error) {
 	if err := opt.check(base); err != nil {
 		return nil, err
@@ -138,9 +137,9 @@ func HTML(body []byte, contentType string, base canon.URL, opt Options) (*Page, 
 	return page, nil
 }
 
-// Document returns the parsed body, the same at every call. It is empty for a page
-// without a document; Lack then has the reason. If that is NoRoom, the next call
-// may return another document.
+// Document returns the parsed body. Every call returns the same document. For a page
+// without a document it returns an empty one, and Lack has the reason. If that is NoRoom,
+// a later call may return the parsed body.
 func (p *Page) Document() *goquery.Document {
 	if p.document != nil {
 		return p.document
@@ -154,7 +153,7 @@ func (p *Page) Document() *goquery.Document {
 
 // parse builds the tree of the body, or sets Lack.
 //
-// Scripting is off for the parser: <noscript> contains elements, not text.
+// Scripting is off in the parser, so that <noscript> contains elements and not text.
 func (p *Page) parse() (parsed bool) {
 	p.Lack = p.lack()
 	if p.Lack != LacksNothing {
@@ -173,7 +172,7 @@ func (p *Page) parse() (parsed bool) {
 	return err == nil
 }
 
-// lack returns why there can be no document, as far as that is known before parsing.
+// lack returns why there can be no document, if that is known before parsing.
 func (p *Page) lack() Lack {
 	if len(p.text) > MaxDocumentBytes {
 		return TooLarge

@@ -10,7 +10,7 @@ import (
 
 const pageURL = "https://www.example.org/dir/page.html?x=1"
 
-// read reads a body both ways and returns the pages.
+// read reads a body in both ways and returns the pages.
 func read(t *testing.T, body, contentType string, opt Options) (tree, tokens *Page) {
 	t.Helper()
 	opt.Canon = testCanon(t)
@@ -131,7 +131,7 @@ func TestRefusedReferencesAreCountedOnce(t *testing.T) {
 	}
 }
 
-// TestLongBase: the length of what a page names is bounded too.
+// TestLongBase: the total length of the URLs that a page names is limited too.
 func TestLongBase(t *testing.T) {
 	var body strings.Builder
 	body.WriteString("<base href='/" + strings.Repeat("x", 8000) + "/'>")

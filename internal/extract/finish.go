@@ -14,8 +14,8 @@ func (c *collector) finish(page *Page, url canon.URL, query *queryEncoder) {
 	page.TooMany = c.tooMany
 	page.Base = url
 	if c.hasBase {
-		// A base that is no http URL is ignored, as browsers ignore data: ones:
-		// what is relative to it could not be fetched.
+		// A base that is not an http URL is ignored, as browsers ignore a data: URL.
+		// References relative to it could not be fetched.
 		if base, err := c.opt.Canon.Join(url, c.base); err == nil {
 			page.Base = base
 		}

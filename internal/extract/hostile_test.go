@@ -18,7 +18,7 @@ import (
 
 var proof = flag.Bool("proof", false, "hostile pages at full size")
 
-// hostile are ways to make a page of a given size that is hard to read.
+// hostile are functions that make a page of a given size that is hard to read.
 var hostile = []struct {
 	name string
 	page func(dice *rand.Rand, size int) []byte
@@ -95,10 +95,10 @@ func counted(begin, text, end string) func(*rand.Rand, int) []byte {
 	}
 }
 
-// TestHostilePagesAtOnce reads 1,000 pages at once, with the bounds of a
-// worker: one budget for bodies and documents, as many pages read at a time as
-// there are processors, and a second for each document. Every page must be read
-// soon, and the process must stay small.
+// TestHostilePagesAtOnce reads 1,000 pages at once, with the limits of a worker: one
+// budget for bodies and documents, as many pages at a time as there are processors, and
+// one second for each document. Every page must be read soon, and the process must stay
+// small.
 func TestHostilePagesAtOnce(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
 	const largestBody, patience = 10 << 20, 8 * time.Minute
@@ -106,7 +106,7 @@ func TestHostilePagesAtOnce(t *testing.T) {
 	switch {
 	case *proof:
 		size = 256 << 10
-	case race: // ten times as slow, and twice as large
+	case race: // makes the test ten times as slow and the process twice as large
 		pages = 200
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(400 << 20))
@@ -171,7 +171,7 @@ func TestHostilePagesAtOnce(t *testing.T) {
 	}
 }
 
-// residentBytes returns the memory of the process; 0 if that is unknown.
+// residentBytes returns the memory of the process, or 0 if that is unknown.
 func residentBytes() uint64 {
 	file, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

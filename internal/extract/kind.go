@@ -2,8 +2,8 @@ package extract
 
 import "fmt"
 
-// Kind is where in a page a link stands. Kinds are ordered: the most
-// navigational first.
+// Kind is the kind of the place in a page where a link is. Kinds are ordered: those for
+// navigation come first.
 type Kind uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	Script                 // script[src], link[rel=modulepreload]
 	Media                  // audio, video, source, track
 	Object                 // object[data], embed[src]
-	Resource               // link[rel=preload, manifest, canonical …], of any rel that is not above
+	Resource               // link[rel=preload, manifest, canonical …], with any other rel
 )
 
 var kindNames = [...]string{
@@ -31,5 +31,5 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Asset reports whether links of this kind are taken with Options.Assets only.
+// Asset reports whether links of this kind are extracted only with Options.Assets.
 func (k Kind) Asset() bool { return k > Related }

@@ -12,21 +12,21 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// A queryEncoder percent-encodes the queries of a page's references in the
-// page's charset, as browsers do (URL standard, "percent-encode after
-// encoding"): a page in windows-1251 that links to ?q=да means %E4%E0. It is for
-// one goroutine.
+// queryEncoder percent-encodes the queries of a page's references in the charset of the
+// page, as browsers do (URL standard, "percent-encode after encoding"). For example, if a
+// page in windows-1251 links to ?q=да, the query is %E4%E0. A queryEncoder is not safe for
+// concurrent use.
 type queryEncoder struct {
-	encoder transform.Transformer // fails on what the charset lacks
-	amend   *strings.Replacer     // of queries, before they are encoded; may be nil
+	encoder transform.Transformer // returns an error for characters that the charset lacks
+	amend   *strings.Replacer     // changes queries before they are encoded; may be nil
 
 	src, dst, out []byte // reused
 }
 
 // newQueryEncoder returns the encoder of a charset.
 func newQueryEncoder(charset string) *queryEncoder {
-	// Not the encoder that package charset returns, which writes &#960; for what
-	// the charset lacks.
+	// The encoder that package charset returns cannot be used: it writes &#960; for a
+	// character that the charset lacks.
 	q := &queryEncoder{encoder: transform.Nop, amend: amendments[charset]}
 	if enc, err := htmlindex.Get(charset); err == nil {
 		q.encoder = enc.NewEncoder().Transformer
@@ -34,8 +34,8 @@ func newQueryEncoder(charset string) *queryEncoder {
 	return q
 }
 
-// amendments are texts that the encoders of the Encoding standard treat otherwise
-// than those of x/text, and what stands for them in a query.
+// amendments replace, in the query of each charset, the texts that the encoders of x/text
+// encode differently from those of the Encoding standard.
 var amendments = map[string]*strings.Replacer{
 	"gb18030":     strings.NewReplacer("\uE5E5", lacking(0xE5E5)),
 	"shift_jis":   strings.NewReplacer("−", "－", "¥", `\`, "‾", "~"),
@@ -43,10 +43,10 @@ var amendments = map[string]*strings.Replacer{
 	"iso-2022-jp": strings.NewReplacer(amendmentsOfISO2022JP()...),
 }
 
-// amendmentsOfISO2022JP returns pairs of texts: half-width katakana become
-// full-width, controls that could shift the state of a decoder are escaped as
-// lacking, and tabs and newlines are removed, as the URL parser would do later:
-// they must not separate characters that are encoded together.
+// amendmentsOfISO2022JP returns pairs of a text and its replacement. Half-width katakana
+// become full-width, and controls that could shift the state of a decoder are escaped as
+// lacking. Tabs and newlines are removed, because they must not separate characters that
+// are encoded together. (The URL parser would remove them later.)
 func amendmentsOfISO2022JP() []string {
 	pairs := []string{"−", "－", "\x0E", lacking(utf8.RuneError), "\x0F", lacking(utf8.RuneError), "\x1B", lacking(utf8.RuneError),
 		"\t", "", "\n", "", "\r", ""}
@@ -58,11 +58,12 @@ func amendmentsOfISO2022JP() []string {
 	return pairs
 }
 
-// lacking returns the escape of "&#1076;", for a character that a charset lacks.
+// lacking returns what stands in a query for a character that the charset lacks: its
+// character reference, such as "&#1076;", percent-encoded.
 func lacking(r rune) string { return "%26%23" + strconv.Itoa(int(r)) + "%3B" }
 
-// encode returns ref with the non-ASCII characters of its query encoded. What is
-// too long to be a URL is left alone. A nil encoder changes nothing.
+// encode returns ref with the non-ASCII characters of its query encoded. It does not
+// change a ref that is too long to be a URL. A nil encoder changes nothing.
 func (q *queryEncoder) encode(ref string) string {
 	mark := strings.IndexByte(ref, '?')
 	if q == nil || mark < 0 || len(ref) > 4*canon.MaxBytes || isPlain(ref[mark:]) {
@@ -78,7 +79,7 @@ func (q *queryEncoder) encode(ref string) string {
 		for n < len(query) && query[n] < utf8.RuneSelf {
 			n++
 		}
-		q.out = append(q.out, query[:n]...) // an ASCII character is itself in each charset
+		q.out = append(q.out, query[:n]...) // ASCII characters are the same in each charset
 		query = query[n:]
 		for n = 0; n < len(query) && query[n] >= utf8.RuneSelf; n++ {
 		}
@@ -88,7 +89,7 @@ func (q *queryEncoder) encode(ref string) string {
 	return string(q.out)
 }
 
-// appendEncoded appends text, which has no ASCII character, to what is encoded.
+// appendEncoded encodes text, which has no ASCII characters, and appends it to q.out.
 func (q *queryEncoder) appendEncoded(text string) {
 	q.src = append(q.src[:0], text...)
 	q.dst = slices.Grow(q.dst[:0], 2*len(text)+16)[:2*len(text)+16]
@@ -117,8 +118,8 @@ func (q *queryEncoder) appendEncoded(text string) {
 
 const upperHex = "0123456789ABCDEF"
 
-// isPlain reports whether no charset changes text: it is ASCII, without the
-// controls that shift the state of ISO-2022-JP.
+// isPlain reports whether text is the same in every charset: it must be ASCII, without
+// the controls that shift the state of ISO-2022-JP.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c >= utf8.RuneSelf || c == 0x0E || c == 0x0F || c == 0x1B {

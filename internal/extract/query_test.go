@@ -18,7 +18,7 @@ func TestQueriesInCharset(t *testing.T) {
 		{"shift_jis", "?−本", "?%81|%96{"},
 		{"shift_jis", `?¥‾\~ｱ`, `?\~\~%B1`},
 		{"euc-jp", "?−本", "?%A1%DD%CB%DC"},
-		// The state of the encoder is kept between characters.
+		// The encoder keeps its state between characters.
 		{"iso-2022-jp", "?q=日本", `?q=%1B$BF|K\%1B(B`},
 		{"iso-2022-jp", "?日本a語#日", `?%1B$BF|K\%1B(Ba%1B$B8l%1B(B#%1B$BF|%1B(B`},
 		{"iso-2022-jp", "?日\n\t本", `?%1B$BF|K\%1B(B`},
@@ -40,7 +40,7 @@ func TestQueriesInCharset(t *testing.T) {
 	}
 }
 
-// From bytes to links: a page in ISO-2022-JP.
+// TestQueryOfPage reads a page in ISO-2022-JP, from its bytes to its links.
 func TestQueryOfPage(t *testing.T) {
 	const want = `https://www.example.org/?q=%1B$BF|K\%1B(B`
 	form, err := canon.New(canon.Options{})
@@ -53,7 +53,8 @@ func TestQueryOfPage(t *testing.T) {
 	}
 }
 
-// The number of allocations does not depend on the characters of a query.
+// TestQueryAllocations: the number of allocations does not depend on the characters of a
+// query.
 func TestQueryAllocations(t *testing.T) {
 	ref := "?q=" + strings.Repeat("да нет ", 200)
 	q := newQueryEncoder("windows-1251")

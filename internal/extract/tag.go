@@ -6,10 +6,10 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// The grammar of a tag, as html.Tokenizer reads it.
+// This file has the grammar of a tag, as html.Tokenizer reads it.
 
-// tagName returns the name in a tag, "<a href=x>"; 0 for an unknown one. It
-// spares the copy that the tokenizer makes of every name.
+// tagName returns the name of a tag such as "<a href=x>", or 0 if the name is unknown. It
+// avoids the copy that the tokenizer makes of every name.
 func tagName(tag []byte) atom.Atom {
 	name := tag[1:skipTo(tag, 1, afterName)]
 	if hasUpper(name) {
@@ -18,7 +18,8 @@ func tagName(tag []byte) atom.Atom {
 	return atom.Lookup(name)
 }
 
-// attributeName returns the name of an attribute if any element reads it, else "".
+// attributeName returns the name of an attribute if the collector reads it from any element,
+// and else "".
 func attributeName(key []byte) string {
 	switch string(key) {
 	case "href":
@@ -54,9 +55,9 @@ func attributeName(key []byte) string {
 	return ""
 }
 
-// scanTag returns the length of the tag that b begins with, and how many
-// attributes it has, those of one name counted apart. The tag of a page that is
-// cut is all of b.
+// scanTag returns the length of the tag that b begins with, and the number of its
+// attributes. Attributes with the same name are all counted. If the tag does not end, the
+// length is that of b.
 func scanTag(b []byte) (size int, attributes int64) {
 	for c := newCursor(b); ; attributes++ {
 		switch end, _, _ := c.attribute(); {
@@ -68,7 +69,7 @@ func scanTag(b []byte) (size int, attributes int64) {
 	}
 }
 
-// tagEnd returns the length of the tag that b begins with, 0 if it does not end.
+// tagEnd returns the length of the tag that b begins with, or 0 if it does not end.
 func tagEnd(b []byte) int {
 	for c := newCursor(b); ; {
 		if end, _, _ := c.attribute(); end >= 0 {
@@ -77,19 +78,17 @@ func tagEnd(b []byte) int {
 	}
 }
 
-// cursor is a place in a tag, between two attributes.
+// cursor is a position in a tag, between two attributes.
 type cursor struct {
 	b  []byte
 	at int
 }
 
-// newCursor returns the place behind the name of the start or end tag that b
-// begins with.
+// newCursor returns the position after the name of the start or end tag that b begins with.
 func newCursor(b []byte) cursor { return cursor{b, skipTo(b, len("</"), afterName)} }
 
-// attribute returns the next attribute, as it is spelled. At the end of the tag
-// it returns where that is instead, 0 when the text ends before it; else end is
-// negative.
+// attribute returns the next attribute as it is written, with a negative end. At the end of
+// the tag it returns the index after the tag as end, or 0 if the text ends before the tag.
 func (c *cursor) attribute() (end int, key, value []byte) {
 	b, i := c.b, c.at
 	for i < len(b) && (isSpace(b[i]) || b[i] == '/') {
@@ -102,7 +101,7 @@ func (c *cursor) attribute() (end int, key, value []byte) {
 		return i + 1, nil, nil
 	}
 	start := i
-	i = skipTo(b, i+1, afterKey) // even a =, which begins a name here
+	i = skipTo(b, i+1, afterKey) // from i+1, because a = at i is part of the name
 	key = b[start:i]
 	i = skipSpace(b, i)
 	if i < len(b) && b[i] == '=' {
@@ -118,7 +117,7 @@ func (c *cursor) attribute() (end int, key, value []byte) {
 	return -1, key, value
 }
 
-// skipValue returns the index behind the value that begins at b[i].
+// skipValue returns the index after the value that begins at b[i].
 func skipValue(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' && b[i] != '\'' {
 		return skipTo(b, i, afterValue)
@@ -137,7 +136,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipTo returns the index of the first byte from b[i] on that ends something.
+// skipTo returns the index of the first byte, from b[i] on, that ends one of ends.
 func skipTo(b []byte, i int, ends uint8) int {
 	for i < len(b) && tagByte[b[i]]&ends == 0 {
 		i++
@@ -145,11 +144,12 @@ func skipTo(b []byte, i int, ends uint8) int {
 	return i
 }
 
-// What a byte in a tag ends.
+// The part of a tag that a byte ends: a name of an element, a key of an attribute, or a
+// value without quotes.
 const (
 	afterName uint8 = 1 << iota
 	afterKey
-	afterValue // without quotes
+	afterValue
 )
 
 var tagByte = [256]uint8{
@@ -169,8 +169,8 @@ func hasUpper(b []byte) bool {
 	return false
 }
 
-// lower returns b with its ASCII letters in lower case: no others are folded in
-// names.
+// lower returns b with its ASCII letters in lower case. Other letters of names are not
+// changed.
 func lower(b []byte) []byte {
 	b = bytes.Clone(b)
 	for i, c := range b {

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// readTokens shows the start tags of text to found, without building a tree: a
-// fraction of the time, and no limit of depth.
+// readTokens passes the start tags of text to found without building a tree. That takes a
+// fraction of the time, and there is no limit of depth.
 //
-// It sees every element of the parser's document, and besides what the parser
-// throws away because it stands where it may not (a link within <select>, a
-// frame outside a frameset). Only within SVG and MathML the parser can see more:
-// there a <style> or <title> has elements where the tokenizer sees text.
+// It finds every element of the parser's document. It also finds elements that the parser
+// drops because they are not allowed in their place (a link within <select>, a frame
+// outside a frameset). The parser can find more only within SVG and MathML, where <style>
+// and <title> may contain elements; the tokenizer reads their content as text.
 func readTokens(text []byte, found *collector) {
 	t := tokens{text: text, found: found}
 	for t.next() {
@@ -23,21 +23,21 @@ func readTokens(text []byte, found *collector) {
 	found.closeAnchor()
 }
 
-// tokens finds the start tags that html.Tokenizer finds, in several times less
-// time: it jumps from one < to the next, and takes apart only tags that the
-// collector reads. What is rare and intricate it asks html.Tokenizer.
+// tokens finds the start tags that html.Tokenizer finds, several times faster. It jumps from
+// one < to the next, and reads the attributes only of tags that the collector reads. It uses
+// html.Tokenizer for the cases that are rare and difficult.
 type tokens struct {
-	text    []byte
-	at      int // what is before was read
-	found   *collector
-	drawing int // how many <svg> are open: they have titles of their own
-	attrs   []html.Attribute
+	text     []byte
+	at       int // the text before this index was read
+	found    *collector
+	openSVGs int // how many <svg> are open: a <title> in them is not that of the page
+	attrs    []html.Attribute
 
-	tag   bytes.Reader    // what odd reads
-	oddly *html.Tokenizer // nil until there is an odd tag
+	tag       bytes.Reader    // what tokenizer reads
+	tokenizer *html.Tokenizer // for difficult tags; nil until there is one
 }
 
-// next reads what begins at the next <. It returns false at the end of the text.
+// next reads the tag, comment or text at the next <. It returns false at the end of the text.
 func (t *tokens) next() bool {
 	start := bytes.IndexByte(t.text[t.at:], '<')
 	if t.found.open >= 0 {
@@ -63,8 +63,8 @@ func (t *tokens) next() bool {
 	case isLetter(c):
 		return t.startTag(rest)
 	case c == '/' && len(rest) > 2 && isLetter(rest[2]):
-		if t.drawing > 0 && tagName(rest[1:]) == atom.Svg {
-			t.drawing--
+		if t.openSVGs > 0 && tagName(rest[1:]) == atom.Svg {
+			t.openSVGs--
 		}
 		if t.found.open >= 0 && tagName(rest[1:]) == atom.A {
 			t.found.closeAnchor()
@@ -78,18 +78,19 @@ func (t *tokens) next() bool {
 	if t.found.open >= 0 {
 		addText(t.found, "<")
 	}
-	t.at++ // it is text
+	t.at++ // the < is text
 	return true
 }
 
-// skip goes on by n bytes; 0 means what begins here does not end.
+// skip moves forward by n bytes. It returns false if n is 0, which means that the tag or
+// comment at this position does not end.
 func (t *tokens) skip(n int) bool {
 	t.at += n
 	return n > 0
 }
 
-// startTag reads the start tag that rest begins with, and the text behind it if
-// it is one in which tags are text.
+// startTag reads the start tag that rest begins with. If tags within its element are text,
+// it also reads that text. It returns false at the end of the text.
 func (t *tokens) startTag(rest []byte) bool {
 	tag := tagName(rest)
 	if !t.found.reads(tag) {
@@ -105,14 +106,14 @@ func (t *tokens) startTag(rest []byte) bool {
 	}
 	switch tag {
 	case atom.Svg:
-		t.drawing++
+		t.openSVGs++
 	case atom.Plaintext:
 		return false
 	}
 	return !isRawText(tag) || t.rawText(tag)
 }
 
-// isRawText reports whether the tags in an element are text.
+// isRawText reports whether tags within an element with this name are text.
 func isRawText(tag atom.Atom) bool {
 	switch tag {
 	case atom.Iframe, atom.Noembed, atom.Noframes, atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Xmp:
@@ -121,12 +122,13 @@ func isRawText(tag atom.Atom) bool {
 	return false
 }
 
-// rawText reads the text of an element in which tags are text.
+// rawText reads the text of an element for which isRawText is true. It returns false if the
+// element does not end.
 func (t *tokens) rawText(tag atom.Atom) bool {
 	rest := t.text[t.at:]
 	text, ended := untilEndTag(rest, tag.String())
 	switch {
-	case tag == atom.Title && t.drawing == 0 && !t.found.hasTitle:
+	case tag == atom.Title && t.openSVGs == 0 && !t.found.hasTitle:
 		t.found.setTitle(plainText(text))
 	case tag == atom.Script && ended && hidesScript(text):
 		z := html.NewTokenizer(io.MultiReader(strings.NewReader("<script>"), bytes.NewReader(rest)))
@@ -138,8 +140,8 @@ func (t *tokens) rawText(tag atom.Atom) bool {
 	return ended
 }
 
-// untilEndTag returns what of b is before the end tag of that name, all of it
-// if there is none.
+// untilEndTag returns the part of b before the end tag with this name, or all of b if there
+// is none.
 func untilEndTag(b []byte, name string) (text []byte, ended bool) {
 	for at := 0; ; {
 		i := bytes.Index(b[at:], []byte("</"))
@@ -155,22 +157,23 @@ func untilEndTag(b []byte, name string) (text []byte, ended bool) {
 	}
 }
 
-// hidesScript reports whether the end tag behind the text of a script may not
-// be its end: "<!-- <script>" makes the next one text.
+// hidesScript reports whether the end tag after the text of a script may not end the script:
+// after "<!-- <script>" the next end tag is text.
 func hidesScript(text []byte) bool {
 	_, comment, found := bytes.Cut(text, []byte("<!--"))
 	return found && bytes.Contains(bytes.ToLower(comment), []byte("<script"))
 }
 
-// plainText returns the text of a title as the tokenizer tells it.
+// plainText returns text as the tokenizer returns the text of a title: with its character
+// references and newlines resolved.
 func plainText(text []byte) string {
 	return html.UnescapeString(newlines.Replace(string(text)))
 }
 
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD")
 
-// commentEnd returns the length of the comment that b begins with, 0 if it does
-// not end. "<!-->" and "<!--->" are comments, and "--!>" ends one, too.
+// commentEnd returns the length of the comment that b begins with, or 0 if it does not end.
+// "<!-->" and "<!--->" are comments, and "--!>" also ends one.
 func commentEnd(b []byte) int {
 	const begin = len("<!--")
 	for end := begin; ; end++ {
@@ -186,8 +189,9 @@ func commentEnd(b []byte) int {
 	}
 }
 
-// attributes appends the attributes of the tag that b begins with, of those that
-// any element reads, and returns the tag's length, 0 if it does not end.
+// attributes appends to attrs the attributes of the tag that b begins with, except those that
+// the collector does not read from any element. It also returns the length of the tag, or 0 if
+// the tag does not end.
 func (t *tokens) attributes(b []byte, attrs []html.Attribute) ([]html.Attribute, int) {
 	odd := false
 	for c := newCursor(b); ; {
@@ -208,8 +212,8 @@ func (t *tokens) attributes(b []byte, attrs []html.Attribute) ([]html.Attribute,
 	}
 }
 
-// unescaped returns the value of an attribute with its references resolved; not
-// plain: it has others than &amp;, or bytes that the tokenizer replaces.
+// unescaped returns the value of an attribute with &amp; replaced. plain is false, and text is
+// not usable, if the value has other character references or bytes that the tokenizer replaces.
 func unescaped(value []byte) (text string, plain bool) {
 	text = string(value)
 	if strings.IndexByte(text, '\r') >= 0 || strings.IndexByte(text, 0) >= 0 {
@@ -225,17 +229,17 @@ func unescaped(value []byte) (text string, plain bool) {
 	return strings.ReplaceAll(text, "&amp;", "&"), true
 }
 
-// oddAttributes is attributes of one tag, read by html.Tokenizer.
+// oddAttributes does the same as attributes for one tag, with html.Tokenizer.
 func (t *tokens) oddAttributes(tag []byte, attrs []html.Attribute) []html.Attribute {
 	t.tag.Reset(tag)
-	if t.oddly == nil {
-		t.oddly = html.NewTokenizer(&t.tag)
+	if t.tokenizer == nil {
+		t.tokenizer = html.NewTokenizer(&t.tag)
 	}
-	t.oddly.Next() // it ends with the last byte, and so does not meet the end of its input
-	t.oddly.NextIsNotRawText()
-	for _, more := t.oddly.TagName(); more; {
+	t.tokenizer.Next() // the tag ends with the last byte of the input, so Next does not reach the end of the input
+	t.tokenizer.NextIsNotRawText()
+	for _, more := t.tokenizer.TagName(); more; {
 		var key, value []byte
-		key, value, more = t.oddly.TagAttr()
+		key, value, more = t.tokenizer.TagAttr()
 		if name := attributeName(key); name != "" {
 			attrs = append(attrs, html.Attribute{Key: name, Val: string(value)})
 		}

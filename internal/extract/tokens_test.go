@@ -11,8 +11,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// readByTokenizer returns what readTokens must return, by reading everything
-// with html.Tokenizer.
+// readByTokenizer does what readTokens must do, but reads everything with html.Tokenizer.
 func readByTokenizer(text []byte, found *collector) {
 	z := html.NewTokenizer(bytes.NewReader(text))
 	for drawing := 0; ; {
@@ -41,17 +40,17 @@ func readByTokenizer(text []byte, found *collector) {
 	}
 }
 
-// said collects the calls of a collector.
-type said struct {
+// collection is what a collector has collected, for comparisons.
+type collection struct {
 	References []string
 	Title      string
 	Rest       []string
 }
 
-func collected(text []byte, read func([]byte, *collector)) said {
+func collected(text []byte, read func([]byte, *collector)) collection {
 	found := newCollector(Options{Assets: true, ProductToken: "foobot"})
 	read(text, found)
-	s := said{Title: found.title, Rest: []string{found.base, found.canonical, found.refresh}}
+	s := collection{Title: found.title, Rest: []string{found.base, found.canonical, found.refresh}}
 	for _, r := range found.references {
 		s.References = append(s.References, r.kind.String()+" "+r.text+map[bool]string{true: " nofollow"}[r.nofollow])
 	}
@@ -65,7 +64,7 @@ func sameTokens(t *testing.T, text []byte) {
 	}
 }
 
-// pieces of pages that are hard to read.
+// pieces are pieces of pages that are hard to read.
 var pieces = strings.Split("<a href=|<A HREF='|<img src=\"|<area\nhref = |<link rel=canonical href=|<meta name=robots content=|"+
 	"<script>|</script>|</SCRIPT |<script src=|<!--|-->|--!>|<!-->|<!--->|--|!|<!|<?|<!DOCTYPE html>|<![CDATA[|]]>|"+
 	"<title>|</title>|<TITLE\t>|<svg>|</svg>|<svg/>|<style>|</style>|<textarea>|</textarea>|<iframe src=x>|</iframe>|"+

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The small grammars of attribute values.
+// This file has the small grammars of attribute values.
 
 func isSpace(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r'
@@ -13,7 +13,7 @@ func isSpace(c byte) bool {
 
 func trimSpace(s string) string { return strings.TrimLeft(s, " \t\n\f\r") }
 
-// words returns the words of s, divided by white space and commas.
+// words returns the words of s, which are separated by white space and commas.
 func words(s string) iter.Seq[string] {
 	return strings.FieldsFuncSeq(s, func(r rune) bool {
 		return r == ',' || r < 0x80 && isSpace(byte(r))
@@ -30,8 +30,8 @@ func hasWord(s, word string) bool {
 	return false
 }
 
-// candidates returns the URLs of a srcset: "a.png 1x, b.png 2x". A comma ends a
-// candidate only behind its URL or its descriptor, not within.
+// candidates returns the URLs of a srcset such as "a.png 1x, b.png 2x". A comma ends a
+// candidate only after its URL or its descriptor, not within them.
 func candidates(set string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for {
@@ -52,7 +52,7 @@ func candidates(set string) iter.Seq[string] {
 	}
 }
 
-// afterDescriptor returns what follows the first comma outside parentheses.
+// afterDescriptor returns the part of s after the first comma outside parentheses.
 func afterDescriptor(s string) string {
 	open := false
 	for i := range len(s) {
@@ -68,8 +68,8 @@ func afterDescriptor(s string) string {
 	return ""
 }
 
-// refreshTarget returns the URL of a refresh, "5; url='next.html'"; "" when it
-// has none.
+// refreshTarget returns the URL of a refresh such as "5; url='next.html'", or "" if there is
+// none.
 func refreshTarget(content string) string {
 	s := trimSpace(content)
 	rest := strings.TrimLeft(s, "0123456789.")

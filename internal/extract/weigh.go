@@ -8,33 +8,34 @@ import (
 )
 
 const (
-	nodeBytes      = 128 // an html.Node with what it takes to allocate it
+	nodeBytes      = 128 // an html.Node with the overhead of its allocation
 	attributeBytes = 48  // an html.Attribute
 
-	// adopted is how many elements the adoption agency algorithm makes at most
+	// adopted is the maximum number of elements that the adoption agency algorithm makes
 	// for one tag: eight rounds of four.
 	adopted = 8 * 4
 
-	// maxPending is how many formatting elements may be open and still count as
-	// well nested.
+	// maxPending is the maximum number of open formatting elements that may still count
+	// as well nested.
 	maxPending = 64
 )
 
-// weigh returns an upper bound of the bytes that the tree of text takes, at least
-// documentFactor for each byte of text.
+// weigh returns an upper bound of the memory in bytes that the tree of text takes. It is
+// at least documentFactor for each byte of text.
 //
-// A tree takes about 8 times its text, but a page can make it 10,000 times: the
-// parser makes formatting elements (<b>, <font> …) that are not closed properly
-// again in each following block, all of them. So with 300 of them, each "<p>x"
-// becomes 300 elements for 4 bytes. Only the parser knows which elements these are;
-// this bound costs little compared with parsing.
+// A tree usually takes about 8 times as much as its text, but a page can be written so
+// that it takes 10,000 times as much. If formatting elements (<b>, <font> …) are not
+// closed properly, the parser makes all of them again in each following block. With 300
+// of them, each "<p>x", which has 4 bytes, becomes 300 elements. Only the parser knows
+// which elements it makes again. This bound takes little time compared with parsing.
 //
-// It counts every < as a tag, also in a comment, a script or an attribute, which
-// makes the bound larger and never wrong. A formatting element is well nested, and
-// never made again, if only text and inline tags lie between its tags, and each of
-// these ends before the next < begins, so that its start and end tag are both
-// recognised. All others count from their start to the end of the page, up to three
-// of each spelling, because the parser drops the fourth (the "Noah's Ark clause").
+// It counts every < as a tag, also in a comment, a script or an attribute. That makes
+// the bound larger, but never too small. A formatting element is well nested, and never
+// made again, if there are only text and inline tags between its tags, and each of
+// these tags ends before the next < begins. Only then are its start and end tag both
+// recognised. All other formatting elements count from their start to the end of the
+// page. Of equal start tags up to three count, because the parser drops the fourth (the
+// "Noah's Ark clause").
 func weigh(text []byte) int64 {
 	w := weigher{kept: make(map[string]int), scan: 16 * len(text)}
 	for at := bytes.IndexByte(text, '<'); at >= 0; {
@@ -47,7 +48,7 @@ func weigh(text []byte) int64 {
 		if next < 0 {
 			break
 		}
-		if w.scan < 0 { // tags within tags: no page has reason to
+		if w.scan < 0 { // many tags within tags, for which no page has a reason
 			return math.MaxInt64
 		}
 		at += length
@@ -55,7 +56,7 @@ func weigh(text []byte) int64 {
 	return max(w.bytes+2*int64(len(text))+32*nodeBytes, documentFactor*int64(len(text)))
 }
 
-// formatting is a start tag of an element that the parser may make anew.
+// formatting is a start tag of an element that the parser may make again.
 type formatting struct {
 	name  atom.Atom
 	tag   []byte
@@ -65,18 +66,17 @@ type formatting struct {
 // weigher weighs a page piece by piece.
 type weigher struct {
 	bytes   int64
-	pending []formatting   // open, and well nested so far
-	kept    map[string]int // how many are not, up to 3, by their tags
-	again   int64          // the bytes of all that are made anew where something ends them
-	anchor  int64          // those of the heaviest <a>: one at most is open
-	heavy   int64          // those of the heaviest tag of all
-	roots   int64          // attributes of <html> and <body> so far
+	pending []formatting   // open elements that are well nested so far
+	kept    map[string]int // number of elements that are not well nested, up to 3, by their tags
+	again   int64          // bytes of all kept elements except <a>, which may be made again
+	anchor  int64          // bytes of the heaviest kept <a>; at most one is open
+	heavy   int64          // bytes of the heaviest formatting tag
+	roots   int64          // bytes of the <html> and <body> tags so far
 	scan    int            // how many more bytes of tags may be read
 }
 
-// piece weighs what begins with rest's < and ends, length bytes on, before the
-// next one: a tag and the text behind it. What a tag ends is made anew by that
-// text, or by the next tag, once.
+// piece weighs a tag and the text after it: the first length bytes of rest, from one < to
+// the next. If the tag ends elements, that text or the next tag makes them again once.
 func (w *weigher) piece(rest []byte, length int) {
 	name, end, isTag := nameIn(rest[:length])
 	if !isTag { // a comment, or text
@@ -109,20 +109,20 @@ func (w *weigher) piece(rest []byte, length int) {
 	}
 }
 
-// ends weighs what is made anew behind a tag that may end everything.
+// ends adds the elements that are made again after a tag that may end all of them.
 func (w *weigher) ends() { w.bytes += w.again + w.anchor }
 
-// adopts weighs what is made anew behind a tag that ends a formatting element
-// across others.
+// adopts adds the elements that are made again after a tag that ends a formatting element
+// while other elements in it are open.
 func (w *weigher) adopts() {
 	w.bytes += adopted * w.heavy
 	w.ends()
 }
 
-// open takes the start tag of a formatting element.
+// open weighs the start tag of a formatting element.
 func (w *weigher) open(tag formatting) {
 	switch tag.name {
-	case atom.A, atom.Nobr: // it ends another one, wherever that began
+	case atom.A, atom.Nobr: // the tag ends an open element with the same name, wherever that began
 		if w.anchor > 0 || tag.name == atom.Nobr || w.last(atom.A) >= 0 {
 			w.settle()
 			w.adopts()
@@ -134,10 +134,10 @@ func (w *weigher) open(tag formatting) {
 	}
 }
 
-// close takes the end tag of a formatting element.
+// close weighs the end tag of a formatting element.
 func (w *weigher) close(name atom.Atom) {
 	i := w.last(name)
-	if i < 0 { // what it ends began before something that is not inline
+	if i < 0 { // its start tag is before a tag that is not inline
 		w.settle()
 		w.adopts()
 		return
@@ -152,12 +152,12 @@ func (w *weigher) close(name atom.Atom) {
 	}
 }
 
-// block takes any other tag.
+// block weighs any other tag.
 func (w *weigher) block(tag formatting, end bool) {
 	switch tag.name {
-	case atom.Td, atom.Th, atom.Tr, atom.Col: // begin a body and a row
+	case atom.Td, atom.Th, atom.Tr, atom.Col: // the parser may add a tbody and a row
 		w.bytes += 2 * nodeBytes
-	case atom.Html, atom.Body: // attributes are held against all before them
+	case atom.Html, atom.Body: // the parser compares its attributes with all earlier ones
 		w.roots += tag.bytes
 		w.bytes += w.roots
 	default:
@@ -171,7 +171,7 @@ func (w *weigher) block(tag formatting, end bool) {
 	}
 }
 
-// last returns the index of the last pending element of that name, or -1.
+// last returns the index of the last pending element with this name, or -1.
 func (w *weigher) last(name atom.Atom) int {
 	for i := len(w.pending) - 1; i >= 0; i-- {
 		if w.pending[i].name == name {
@@ -181,7 +181,7 @@ func (w *weigher) last(name atom.Atom) int {
 	return -1
 }
 
-// settle gives up on what is pending: it is not well nested.
+// settle keeps all pending elements, because they are not well nested.
 func (w *weigher) settle() {
 	for _, p := range w.pending {
 		w.keep(p)
@@ -189,7 +189,7 @@ func (w *weigher) settle() {
 	w.pending = w.pending[:0]
 }
 
-// keep takes an element that may be made anew from now on.
+// keep adds an element that the parser may make again from now on.
 func (w *weigher) keep(tag formatting) {
 	if tag.name == atom.A {
 		w.anchor = max(w.anchor, tag.bytes)
@@ -201,7 +201,8 @@ func (w *weigher) keep(tag formatting) {
 	}
 }
 
-// nameIn returns the name of the tag that a piece begins with.
+// nameIn returns the name of the tag that a piece begins with, whether it is an end tag, and
+// whether the piece begins with a tag at all.
 func nameIn(piece []byte) (name atom.Atom, end, isTag bool) {
 	if len(piece) > 1 && piece[1] == '/' {
 		piece, end = piece[1:], true
@@ -212,7 +213,7 @@ func nameIn(piece []byte) (name atom.Atom, end, isTag bool) {
 	return tagName(piece), end, true
 }
 
-// formats reports whether the parser makes elements of this name anew.
+// formats reports whether the parser makes elements with this name again.
 func formats(name atom.Atom) bool {
 	switch name {
 	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr,
@@ -222,8 +223,8 @@ func formats(name atom.Atom) bool {
 	return false
 }
 
-// inline reports whether tags of this name end no elements but those of it and
-// what is within.
+// inline reports whether an end tag with this name ends only its own element and those
+// within it.
 func inline(name atom.Atom) bool {
 	switch name {
 	case atom.Span, atom.Br, atom.Img, atom.Wbr, atom.Sub, atom.Sup, atom.Abbr, atom.Cite, atom.Label,

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// treeBytes returns the least size of a tree.
+// treeBytes returns a lower bound of the memory of a tree.
 func treeBytes(root *html.Node) int64 {
 	sum := int64(0)
 	for n := range root.Descendants() {
@@ -24,7 +24,7 @@ func treeBytes(root *html.Node) int64 {
 	return sum
 }
 
-// parsed returns the size of a text's tree, 0 if the text is nested too deep.
+// parsed returns the size of the tree of a text, or 0 if the text is nested too deep.
 func parsed(text []byte) int64 {
 	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err != nil {
@@ -71,10 +71,10 @@ func tagSoup(dice *rand.Rand) []byte {
 	return b.Bytes()
 }
 
-// blocks are a row of blocks, each of which repeats the open elements.
+// blocks is a row of blocks. In each of them the parser repeats the open elements.
 const blocks = "<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x<p>x"
 
-func TestWeightIsNoLessThanTheTree(t *testing.T) {
+func TestWeightIsAtLeastTheTree(t *testing.T) {
 	t.Logf("replay with -seed=%d", *seedFlag)
 	dice := rand.New(rand.NewPCG(*seedFlag, 1))
 	for range 3 * *pagesFlag {
@@ -85,8 +85,8 @@ func TestWeightIsNoLessThanTheTree(t *testing.T) {
 	}
 }
 
-// TestBombsAreWeighed makes trees as large as it can: formatting elements that
-// look closed and stay open, each followed by a long row of blocks.
+// TestBombsAreWeighed makes trees that are as large as possible: formatting elements that
+// seem to be closed but stay open, each followed by a long row of blocks.
 func TestBombsAreWeighed(t *testing.T) {
 	attributes := strings.Repeat(" a", 1)
 	for i := range 300 {
@@ -158,8 +158,7 @@ func FuzzWeigh(f *testing.F) {
 	})
 }
 
-// TestOrdinaryPagesAreLight: the bound does not refuse documents of ordinary
-// pages.
+// TestOrdinaryPagesAreLight: the bound of ordinary pages is low enough for a document.
 func TestOrdinaryPagesAreLight(t *testing.T) {
 	script := `<script>var s = '<b class="' + x + "'>", t = a <b && c; document.write("<font size=2>" + '<i>')</script>`
 	old := `<table width=100%><tr><td><font face="Arial" size=2><b>x</b><br><a href=y><font color=red>z</font></a></td></tr></table>`

@@ -8,10 +8,10 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Rule names a rule.
+// Rule is the name of a rule.
 type Rule uint8
 
-// The rules. Exclude and Include are asked as one.
+// The rules. Exclude and Include are applied together.
 const (
 	Depth Rule = iota
 	Hops
@@ -39,24 +39,24 @@ type Answer string
 const (
 	Passes  Answer = "passes"
 	Refuses Answer = "refuses"
-	Depends Answer = "depends" // on the page that has the link
+	Depends Answer = "depends" // the answer depends on the page that has the link
 )
 
 // Finding is the answer of one rule about a link.
 type Finding struct {
 	Rule   Rule
 	Answer Answer          // empty means that the rule does not apply
-	Reason frontier.Reason // with Refuses, and only then
-	// By is what decided: the scope key that a seed opened, an expression, the
-	// domain; empty if nothing matched.
+	Reason frontier.Reason // set only with Refuses
+	// By is what decided: the scope key that a seed opened, an expression, or the
+	// domain. It is empty if nothing matched.
 	By     string
-	Detail string // Trap and Port: why they refuse
-	Most   uint64 // Depth, Hops and Domain: the limit
-	Hosts  uint64 // Domain: how many of its hosts the crawl visits
-	Member bool   // Domain: the link's host is one of them
+	Detail string // for Trap and Port: why the rule refuses the link
+	Most   uint64 // for Depth, Hops and Domain: the limit
+	Hosts  uint64 // for Domain: how many hosts of the domain the crawl visits
+	Member bool   // for Domain: whether the link's host is one of these hosts
 }
 
-// Setting returns the setting of a rule as on the command line, or "".
+// Setting returns the setting of a rule, as it is shown to users, or "".
 func (r *Rules) Setting(rule Rule) string {
 	switch {
 	case rule == Depth && r.MaxDepth != 0:
@@ -91,8 +91,8 @@ func (r *Rules) ask(ctx context.Context, rule Rule, link *Link, crawl Crawl) (Fi
 	return r.expressions(link.URL.String()), nil
 }
 
-// atMost applies a limit to how a link was found. If it has not been found yet, a
-// limit of 0 refuses it, because the first link to it exceeds that.
+// atMost applies a limit to the depth or the hops of a link. A limit of 0 refuses a URL that
+// has not been found yet, because the first link to it exceeds the limit.
 func atMost(rule Rule, reason frontier.Reason, is, most int) Finding {
 	f := Finding{Rule: rule, Answer: Passes, Most: uint64(most)}
 	switch {
@@ -147,8 +147,8 @@ func (r *Rules) expressions(url string) Finding {
 	return Finding{Rule: Exclude}
 }
 
-// LimitHosts applies the limit of hosts to a host of domain, of which the crawl
-// visits so many hosts. If member, this host is one of them.
+// LimitHosts applies the limit of hosts to a host of domain. hosts is the number of hosts of
+// the domain that the crawl visits, and member says whether this host is one of them.
 func (r *Rules) LimitHosts(domain string, member bool, hosts uint64) Finding {
 	f := Finding{Rule: Domain, Answer: Passes, By: domain, Most: r.MaxHosts, Hosts: hosts, Member: member}
 	if !member && hosts >= r.MaxHosts {

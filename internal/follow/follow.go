@@ -1,16 +1,16 @@
 // Package follow decides which links a crawl follows.
 //
-// It owns the rules, their order and the answer of each about a link:
+// It owns the rules, their order, and the answer of each rule about a link:
 //
 //	Judge       for a worker: the first rule that refuses a link
 //	Trace       for package explain: the answer of each rule
-//	LimitHosts  the limit of hosts of a domain, which both apply after the others,
+//	LimitHosts  the limit of hosts of a domain, which both apply after the other rules,
 //	            because a worker decides it for all links of a page at once
 //
-// All three return Findings, which are values and not sentences: package explain
-// and Config.OnRefused of package fetcher describe them. A Crawl answers what
-// depends on more than the link and the rules. The package does no I/O of its own
-// and keeps no state between two links.
+// All three return Findings, which are values and not sentences. Package explain and
+// Config.OnRefused of package fetcher describe them. A Crawl answers the questions that
+// depend on more than the link and the rules. The package does no I/O of its own and
+// keeps no state between two links.
 package follow
 
 import (
@@ -25,25 +25,25 @@ import (
 // SeedsOnly asks for a Rules.MaxDepth of zero: no link is followed.
 const SeedsOnly = -1
 
-// DefaultMaxHops is how many redirects in a row are followed.
+// DefaultMaxHops is the default of Rules.MaxHops.
 const DefaultMaxHops = 5
 
-// Rules say which links are followed. The zero value follows every link within
-// the seeds' hosts.
+// Rules say which links are followed. With the zero value, a crawl follows every link to
+// the hosts of its seeds.
 type Rules struct {
 	Scope    canon.ScopeMode
 	Include  []*regexp.Regexp // if any, one must match the canonical URL
 	Exclude  []*regexp.Regexp // none may match; wins over Include
-	MaxDepth int              // links away from a seed; 0 means no limit; SeedsOnly: no link
+	MaxDepth int              // links away from a seed; 0 means no limit, SeedsOnly means no link
 	MaxHops  int              // redirects in a row; 0 means DefaultMaxHops
-	Trap     trap.Limits      // how strange a URL may look; a zero Year means this one
-	// MaxHosts is how many hosts of one registrable domain are crawled: the first ones that links
-	// name, in addition to hosts of seeds. 0 means no limit. It has no effect with
-	// canon.ScopeHost, where seeds name all hosts.
+	Trap     trap.Limits      // limits for the form of a URL; package fetcher sets a Year of 0 to this year
+	// MaxHosts is the maximum number of hosts of one registrable domain that are crawled: the
+	// first ones to which links are found, in addition to the hosts of seeds. 0 means no limit.
+	// With canon.ScopeHost it has no effect, because all hosts are those of seeds.
 	MaxHosts uint64
 }
 
-// NoLimit is the largest depth of an item.
+// NoLimit is the largest depth of an item. As a limit it refuses no link.
 const NoLimit = math.MaxUint16
 
 func (r *Rules) maxDepth() int {
@@ -79,18 +79,18 @@ type Link struct {
 	Seed bool
 }
 
-// Crawl answers what the rules need to know in addition to the link.
+// Crawl answers the questions of rules that need more than the link.
 type Crawl interface {
-	// Opened returns the first key of canon.Candidates that a seed has opened,
-	// or "". It is not called with canon.ScopeAny.
+	// Opened returns the first key of canon.Candidates that a seed has opened, or ""
+	// if there is none. It is not called with canon.ScopeAny.
 	Opened(ctx context.Context, host string) (key string, err error)
-	// CheckPort returns why a port is not requested, or nil. It is not called
-	// for the port of the scheme.
+	// CheckPort returns an error that says why a port is not requested, or nil. It is
+	// not called for the default port of the scheme.
 	CheckPort(port string) error
 }
 
-// Judge returns the finding of the first rule that refuses a link, or one that does
-// not refuse. It does not apply the limit of hosts: see LimitHosts.
+// Judge returns the finding of the first rule that refuses a link. If no rule refuses it,
+// the finding has the answer Passes. Judge does not apply the limit of hosts: see LimitHosts.
 func (r *Rules) Judge(ctx context.Context, link *Link, crawl Crawl) (Finding, error) {
 	rules := ofLinks[:]
 	if link.Seed {

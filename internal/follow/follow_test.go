@@ -15,8 +15,7 @@ import (
 
 var errBroken = errors.New("the store is broken")
 
-// world is a crawl whose seeds put h.example into scope, and which requests no
-// port 25.
+// world is a Crawl whose seeds opened h.example, and which does not request port 25.
 type world struct{ err error }
 
 func (w world) Opened(_ context.Context, host string) (string, error) {
@@ -46,14 +45,14 @@ func parse(t testing.TB, raw string) canon.URL {
 	return url
 }
 
-// strict are rules that refuse a link for each reason.
+// strict are rules that together refuse links for every reason.
 var strict = Rules{
 	MaxDepth: 2, MaxHops: 1, Trap: trap.Limits{Year: 2026},
 	Exclude: []*regexp.Regexp{regexp.MustCompile(`\.pdf$`)}, Include: []*regexp.Regexp{regexp.MustCompile("/docs/")},
 }
 
-// TestOrderOfRules: the first of all rules that refuse a link gives the reason.
-// Each link is the one before without its first fault.
+// TestOrderOfRules: if several rules refuse a link, the first of them gives the reason.
+// Each link of the test is the one before it without its first fault.
 func TestOrderOfRules(t *testing.T) {
 	for _, c := range []struct {
 		url         string
@@ -85,8 +84,8 @@ func TestOrderOfRules(t *testing.T) {
 	}
 }
 
-// TestUnknownDepth: for a link that no page has named, the rules say whether
-// the answer depends on its depth.
+// TestUnknownDepth: for a URL to which no link was found yet, the rules say whether the
+// answer depends on its depth.
 func TestUnknownDepth(t *testing.T) {
 	for _, c := range []struct {
 		most int

@@ -1,11 +1,10 @@
-// Package groupcommit carries out what many callers ask for in groups. While one
-// group is committed, the items that arrive form the next one, so that many
-// callers share the cost of one round trip or one sync. No caller waits for
-// others to arrive.
+// Package groupcommit commits the items of many callers in groups. While one group is
+// being committed, the items that arrive form the next one, so that many callers share
+// the cost of one round trip or one sync. No caller waits for others to arrive.
 //
-// It owns the items that wait, the bound of a group, and the goroutines that
-// commit. It does not know what an item is or when it has failed: the result of
-// an item is part of the item.
+// It owns the items that wait, the limit of a group, and the goroutines that commit. It
+// does not know what an item is or whether it failed: the result of an item is part of
+// the item.
 package groupcommit
 
 import (
@@ -14,23 +13,25 @@ import (
 	"sync"
 )
 
-// Config says how a Queue commits. Commit and Go are required.
+// Config configures a Queue. Commit and Go are required.
 type Config[T any] struct {
-	// Commit carries out the items of one group, in the order in which they were
-	// added, and stores a result in each. It must not keep the slice.
+	// Commit commits the items of one group, in the order in which they were added,
+	// and stores a result in each. It must not keep the slice.
 	Commit func(ctx context.Context, items []T)
-	// Go calls run in a new goroutine, with the context of all its commits. If it
-	// returns an error it has not called run, and the items that wait fail.
+	// Go calls run in a new goroutine and returns. It passes run the context for all
+	// commits of this goroutine. If Go returns an error, it must not have called run;
+	// the items that wait then fail, unless another goroutine commits.
 	Go func(run func(ctx context.Context)) error
-	// MaxSize bounds a group: once the sizes of its items add up to MaxSize,
-	// further items join the next group. One item may be larger. 0 means no bound.
+	// MaxSize limits a group: once the sizes of its items add up to MaxSize or more,
+	// further items join the next group. One item may be larger. 0 means no limit.
 	MaxSize int
-	// Parallel is how many groups may be committed at the same time; 0 means 1.
-	// While any is, another one only begins if it has reached MaxSize.
+	// Parallel is the number of groups that may be committed at the same time; 0
+	// means 1. While one group is being committed, a second one begins only if it has
+	// reached MaxSize.
 	Parallel int
 }
 
-// Queue groups items. It has no goroutine while nothing waits. It is safe for
+// Queue groups items. It has no goroutine while there are no items. It is safe for
 // concurrent use.
 type Queue[T any] struct {
 	config Config[T]
@@ -51,13 +52,13 @@ type Group[T any] struct {
 	items []T
 	size  int
 	done  chan struct{}
-	err   error // why it was not committed
+	err   error // why the group was not committed
 }
 
-// Wait returns nil when the group is committed; its items have their results
-// then. An error is the cause of ctx, if that ends before, or the one of
-// Config.Go. The end of ctx does not take an item out of its group: it is
-// committed all the same, and the caller must not use it until then.
+// Wait waits until the group is committed and returns nil; the items then have their
+// results. If the group cannot be committed, Wait returns the error of Config.Go. If ctx
+// ends first, it returns the cause of ctx. The group is then committed nevertheless, and
+// until then the caller must not use its item.
 func (g *Group[T]) Wait(ctx context.Context) error {
 	select {
 	case <-g.done:
@@ -67,8 +68,8 @@ func (g *Group[T]) Wait(ctx context.Context) error {
 	}
 }
 
-// Add puts an item into the group that is committed next, if it has room, and
-// returns the item's group. It does not block.
+// Add adds an item to the last group that waits, or to a new group if that one is full.
+// It returns the item's group. It does not block.
 func (q *Queue[T]) Add(item T, size int) *Group[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,8 +86,8 @@ func (q *Queue[T]) Add(item T, size int) *Group[T] {
 
 func (q *Queue[T]) full(g *Group[T]) bool { return q.config.MaxSize > 0 && g.size >= q.config.MaxSize }
 
-// start starts a goroutine that commits. If there is none and none can be started,
-// what waits fails. q.mu is held.
+// start starts a goroutine that commits. If that fails and no other goroutine is
+// running, all groups that wait fail. The caller must hold q.mu.
 func (q *Queue[T]) start() {
 	err := q.config.Go(q.run)
 	if err == nil {
@@ -110,8 +111,8 @@ func (q *Queue[T]) run(ctx context.Context) {
 	}
 }
 
-// next takes the oldest group. Without one it returns nil, and the goroutine that
-// called it has to end.
+// next removes and returns the oldest group that waits. If there is none, it returns
+// nil, and the goroutine that called it must end.
 func (q *Queue[T]) next() *Group[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +125,7 @@ func (q *Queue[T]) next() *Group[T] {
 	return g
 }
 
-// Len returns how many items wait, without those that are being committed.
+// Len returns how many items wait. It does not count those that are being committed.
 func (q *Queue[T]) Len() (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -22,11 +22,11 @@ type job struct {
 // commits records what a queue commits. A commit takes as long as the test wants.
 type commits struct {
 	running sync.WaitGroup
-	hold    chan struct{} // each commit takes one; nil if commits do not wait
+	hold    chan struct{} // each commit waits for one value; nil if commits do not wait
 
 	mu       sync.Mutex
 	groups   [][]int // numbers of the items, group by group
-	under    int     // commits that are in progress
+	under    int     // number of commits in progress
 	maxUnder int
 }
 
@@ -71,9 +71,9 @@ func (c *commits) end() {
 
 func succeed(*job) error { return nil }
 
-// TestRacingCallers has 16 callers commit many items each. Every item is committed once,
-// no group is larger than its bound, no more groups than allowed are committed at
-// the same time, and every caller gets the results of its own items.
+// TestRacingCallers lets 16 callers commit many items each. Every item must be committed
+// once, no group may be larger than its limit, no more groups than allowed may be committed
+// at the same time, and every caller must get the results of its own items.
 func TestRacingCallers(t *testing.T) {
 	const callers, each, maxSize = 16, 500, 5
 	for parallel := 1; parallel <= 2; parallel++ {
@@ -124,14 +124,14 @@ func TestRacingCallers(t *testing.T) {
 	}
 }
 
-// TestItemsFormGroups: items that arrive during a commit form groups of at most the
-// bound, in the order in which they arrived. A second commit begins beside the
-// first only for a full group.
+// TestItemsFormGroups: items that arrive during a commit form groups, in the order in which
+// they arrived, and each group has at most the maximum size. A second commit begins during
+// the first one only if its group is full.
 func TestItemsFormGroups(t *testing.T) {
 	for _, test := range []struct {
 		maxSize, parallel int
-		sizes             []int   // of the items after the first
-		begun             [][]int // groups, before the first commit ends
+		sizes             []int   // sizes of the items after the first
+		begun             [][]int // groups that have begun before the first commit ends
 		want              [][]int
 	}{
 		{0, 1, []int{1, 1, 1}, [][]int{{0}}, [][]int{{0}, {1, 2, 3}}},
@@ -191,8 +191,8 @@ func TestCancelledCaller(t *testing.T) {
 	})
 }
 
-// TestClosedQueue: once no goroutine can be started, items of a group in progress and
-// of the groups that wait behind it are committed, and what comes later fails.
+// TestClosedQueue: when no more goroutines can be started, the items of the group in
+// progress and of the groups that wait after it are committed. Later items fail.
 func TestClosedQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c commits

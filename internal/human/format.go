@@ -26,7 +26,8 @@ func PerSecond(perSecond float64) string {
 	}
 }
 
-// Percent prints a share of 1 with one decimal; only all of it is 100.0%.
+// Percent prints a share of 1 as a percentage with one decimal. A share below 1 is
+// printed as 99.9% at most.
 func Percent(share float64) string {
 	percent := 100 * share
 	if share < 1 {
@@ -51,8 +52,9 @@ func Span(d time.Duration) string {
 	}
 }
 
-// Printable returns s with question marks for what a terminal would obey instead of
-// show: names of hosts and files come from strangers.
+// Printable returns s with a question mark in place of each character that is not
+// printable. Names of hosts and files come from strangers, and a terminal would obey
+// control characters in them.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {

@@ -1,8 +1,8 @@
 // Package human reads and prints numbers the way people write them: 10M, 1e9,
 // 0.1%, 1 in 1000000, 512MiB.
 //
-// Its types are values of flags. What they print they read again as the same
-// value. It knows no command.
+// Its types are values of flags: their Set method reads what their String method
+// prints as the same value. The package does not depend on any command.
 package human
 
 import (
@@ -34,7 +34,7 @@ func ParseNumber(s string) (float64, error) {
 	if factor > 1 {
 		digits = strings.TrimSpace(digits[:len(digits)-1])
 	}
-	if strings.ContainsAny(digits, "xXpPnNiI") { // hexadecimal, NaN and infinities are numbers for Go only
+	if strings.ContainsAny(digits, "xXpPnNiI") { // strconv would accept hexadecimal numbers, NaN and infinities
 		return 0, fmt.Errorf("%q is no number", s)
 	}
 	v, err := strconv.ParseFloat(strings.NewReplacer("_", "", ",", "").Replace(digits), 64)
@@ -66,10 +66,10 @@ func ParseRate(s string) (float64, error) {
 	return ParseNumber(s)
 }
 
-// Count is a number of things, at least one; 0 is none given.
+// Count is a number of things, at least one; 0 means that none is given.
 type Count uint64
 
-// MaxCount is the largest Count: beyond it a float64 skips numbers.
+// MaxCount is the largest Count. A float64 cannot represent every integer far beyond it.
 const MaxCount = 1e15
 
 // Type implements pflag.Value.
@@ -100,11 +100,11 @@ func (c *Count) Set(s string) error {
 	return nil
 }
 
-// Rate is a probability; 0 is none given.
+// Rate is a probability; 0 means that none is given.
 type Rate float64
 
-// MinRate is the least Rate: below it the chance that two of 2³² keys share a
-// fingerprint is no longer small beside it.
+// MinRate is the smallest Rate. The probability that two of 2³² keys have the same
+// fingerprint is not small in comparison with a smaller rate.
 const MinRate = 1e-18
 
 // Type implements pflag.Value.
@@ -127,7 +127,7 @@ func (r *Rate) Set(s string) error {
 	return nil
 }
 
-// Bytes is a size; 0 is none given.
+// Bytes is a size in bytes; 0 means that none is given.
 type Bytes uint64
 
 const maxBytes = 1 << 57
@@ -150,7 +150,7 @@ func (b *Bytes) String() string {
 // Set implements pflag.Value.
 func (b *Bytes) Set(s string) error {
 	v, err := humanize.ParseBytes(s)
-	if err != nil { // 1e9
+	if err != nil { // for example 1e9
 		var f float64
 		if f, err = ParseNumber(s); f >= 0 && f <= maxBytes {
 			v = uint64(f)
@@ -163,7 +163,7 @@ func (b *Bytes) Set(s string) error {
 	return nil
 }
 
-// Switch is on or off, written out.
+// Switch is a flag with the values on and off.
 type Switch bool
 
 // Type implements pflag.Value.
@@ -176,8 +176,8 @@ func (s *Switch) String() string {
 	return "off"
 }
 
-// Set implements pflag.Value. It takes true and false too, which is what some
-// YAML programs make of on and off.
+// Set implements pflag.Value. It also accepts true and false, because some YAML
+// programs write on and off in this way.
 func (s *Switch) Set(text string) error {
 	switch text {
 	case "on", "true":
@@ -193,7 +193,7 @@ func (s *Switch) Set(text string) error {
 // Commas prints 1234567 as 1,234,567.
 func Commas(n uint64) string { return humanize.Comma(int64(min(n, math.MaxInt64))) }
 
-// IBytes prints a size in three digits: 34.3 MiB.
+// IBytes prints a size with three digits: 34.3 MiB.
 func IBytes(n uint64) string { return humanize.IBytesN(n, 3) }
 
 // Plural prints a number of things: 1 URL, 2,000 URLs.
@@ -204,8 +204,7 @@ func Plural[N ~int | ~uint64](n N, thing string) string {
 	return humanize.Comma(int64(min(uint64(max(n, 0)), math.MaxInt64))) + " " + thing + "s"
 }
 
-// OneIn prints a rate as people imagine it: 1 in 1.2M, from 1 % on as a
-// percentage.
+// OneIn prints a small rate as 1 in 1.2M, and a rate of 1 % or more as a percentage.
 func OneIn(p float64) string {
 	switch {
 	case p <= 0:
@@ -219,7 +218,7 @@ func OneIn(p float64) string {
 	return fmt.Sprintf("1 in %.3g%s", value, prefix)
 }
 
-// Few prints a number of things that may be a fraction of one.
+// Few prints a number of things that may be less than one.
 func Few(n float64) string {
 	if n < 10 {
 		return fmt.Sprintf("%.2g", n)

@@ -65,7 +65,7 @@ func refuse(t *testing.T, fresh func() pflag.Value, inputs ...string) {
 	}
 }
 
-// A value that a flag takes is in its range, and its text parses to the same
+// FuzzValues: a value that a flag accepts is in its range, and its text parses to the same
 // value.
 func FuzzValues(f *testing.F) {
 	for _, s := range []string{"1e9", "100M", "1 in 1000000", "0.1%", "512MiB", "1,0", "1/3", "0x1p3", "١", "on"} {

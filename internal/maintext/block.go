@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxBlocks bounds the blocks of a page: beyond them its end is missing.
+// maxBlocks is the maximum number of blocks of a page. Text after them is left out.
 const maxBlocks = 50_000
 
 // block is a run of text that a reader sees as one: a paragraph, a heading, an item
@@ -16,15 +16,15 @@ const maxBlocks = 50_000
 type block struct {
 	text    string
 	words   int
-	linked  int  // of the words, those in links
-	heading bool // h1 to h6
-	code    bool // pre
-	within  bool // the element that the page marks as its content
-	aside   bool // an element that the page marks as no content
-	named   int  // the outermost element whose class or id says that it is no content, from 1; 0 means none
+	linked  int  // number of words that are in links
+	heading bool // in h1 to h6
+	code    bool // in pre
+	within  bool // in an element that the page marks as its content
+	aside   bool // in an element that the page marks as no content
+	named   int  // number, from 1, of the outermost element whose class or id says that it is no content; 0 means none
 }
 
-// density is the part of the words that are in links.
+// density returns the share of the words that are in links.
 func (b *block) density() float64 {
 	if b.words == 0 {
 		return 0
@@ -32,13 +32,13 @@ func (b *block) density() float64 {
 	return float64(b.linked) / float64(b.words)
 }
 
-// page is a document in blocks.
+// page is a document that is divided into blocks.
 type page struct {
 	blocks []block
 	cut    bool
-	names  int // elements that block.named counts
+	names  int // number of elements that block.named counts
 
-	// The block that is being read. now has its marks.
+	// The block that is being read: its marks and counts are in now, its text in line.
 	now    block
 	line   strings.Builder
 	inLink int
@@ -56,7 +56,7 @@ func (p *page) read(n *html.Node) {
 	}
 }
 
-// element reads an element with the marks that it sets.
+// element reads an element. The marks that it sets apply to the blocks within it.
 func (p *page) element(n *html.Node) {
 	if noText(n.DataAtom) || isHidden(n) {
 		return
@@ -87,7 +87,7 @@ func (p *page) element(n *html.Node) {
 	}
 }
 
-// mark takes what an element says of the text in it.
+// mark sets the marks that an element gives to the text within it.
 func (p *page) mark(n *html.Node) {
 	role := strings.ToLower(value(n, "role"))
 	switch {
@@ -117,7 +117,8 @@ func (p *page) add(text string) {
 	}
 }
 
-// end ends the block, if it has text. The next one has the same marks.
+// end ends the current block, and adds it to the page if it has text. The next block has
+// the same marks.
 func (p *page) end() {
 	text := lines(p.line.String(), p.now.code)
 	p.line.Reset()
@@ -130,8 +131,8 @@ func (p *page) end() {
 	p.now.words, p.now.linked = 0, 0
 }
 
-// lines trims text and makes each run of white space one space, or leaves its
-// lines if they are code.
+// lines trims text and replaces each run of white space by one space. If the text is code,
+// it keeps the lines.
 func lines(text string, code bool) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	if code {
@@ -140,8 +141,8 @@ func lines(text string, code bool) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// countWords counts words; of scripts that put no space between words, two
-// characters count as one.
+// countWords counts words. In scripts without spaces between words, two characters count
+// as one word.
 func countWords(text string) int {
 	words, dense, inWord := 0, 0, false
 	for _, r := range text {
@@ -170,7 +171,7 @@ func value(n *html.Node, name string) string {
 	return ""
 }
 
-// isHidden reports whether the page says that an element is not shown.
+// isHidden reports whether the attributes of an element say that it is not shown.
 func isHidden(n *html.Node) bool {
 	for i := range n.Attr {
 		switch n.Attr[i].Key {
@@ -189,7 +190,7 @@ func isHidden(n *html.Node) bool {
 	return false
 }
 
-// noText reports whether an element holds no text for readers.
+// noText reports whether elements with this name contain no text for readers.
 func noText(name atom.Atom) bool {
 	switch name {
 	case atom.Head, atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Svg, atom.Math, atom.Iframe, atom.Object,
@@ -207,7 +208,8 @@ func isHeading(name atom.Atom) bool {
 	return false
 }
 
-// inline reports whether an element is part of a block. Cells are parts of a row.
+// inline reports whether elements with this name are parts of a block. Cells are parts of
+// the block of their row.
 func inline(name atom.Atom) bool {
 	switch name {
 	case atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Br, atom.Button, atom.Cite, atom.Code, atom.Data,

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// least is how many words a main text has: below that all text counts that the
-// page does not mark as navigation.
+// least is the minimum number of words of a main text. If the content has fewer, all text
+// that the page does not mark as navigation counts as content.
 const least = 25
 
-// text returns the blocks that are content, a line each.
+// text returns the blocks that are content, one line for each. cut reports whether the end
+// is missing.
 func (p *page) text() (text string, cut bool) {
 	p.settleNames()
 	p.settleContent()
@@ -35,8 +36,9 @@ func (p *page) text() (text string, cut bool) {
 	return b.String(), p.cut
 }
 
-// settleNames makes asides of the elements that are named so, unless one has much
-// of the page: a frame around everything may be called has-sidebar.
+// settleNames marks as aside the elements whose class or id says so, except those with a
+// third or more of the words of the page. For example, an element around the whole page may
+// have the class has-sidebar.
 func (p *page) settleNames() {
 	words, all := make([]int, p.names+1), 0
 	for i := range p.blocks {
@@ -49,8 +51,8 @@ func (p *page) settleNames() {
 	}
 }
 
-// settleContent drops the marks of main and article elements if they hold little
-// of the page: a list of teasers may be made of articles.
+// settleContent drops the marks of main and article elements if they contain no more than a
+// third of the words: a list of teasers may consist of articles.
 func (p *page) settleContent() {
 	within, all := 0, 0
 	for i := range p.blocks {
@@ -66,10 +68,10 @@ func (p *page) settleContent() {
 	}
 }
 
-// judge reports of each block whether it is content.
+// judge returns for each block whether it is content.
 func (p *page) judge() []bool {
 	content := make([]bool, len(p.blocks))
-	marked := false // the page says where its content is
+	marked := false // whether the page marks its content
 	for i := range p.blocks {
 		marked = marked || p.blocks[i].within && !p.blocks[i].aside
 	}
@@ -94,9 +96,9 @@ func (p *page) judge() []bool {
 	return content
 }
 
-// wordy is the tree of decisions of the paper named above: by the words of a block
-// and its neighbours, and how many of them are in links. It has one decision more:
-// a short block above links belongs to them.
+// wordy reports whether a block is content, by the numbers of words and of linked words of
+// the block and its neighbours. It is the decision tree of the paper that the comment of the
+// package names, with one more decision: a short block above links belongs to them.
 func wordy(before, b, after *block) bool {
 	switch {
 	case b.density() > 1.0/3:
@@ -109,11 +111,11 @@ func wordy(before, b, after *block) bool {
 	return b.words > 16 || after.words > 15 || before.words > 4
 }
 
-// fill adds what belongs to content on either side: short lines between, code, and
-// the headings above.
+// fill adds blocks that belong to content near them: short blocks and code between two
+// blocks of content, and headings above one. It removes headings without content below.
 func (p *page) fill(at []int, content []bool) {
 	const gap = 4 // blocks
-	last := -1    // index in at of the last content
+	last := -1    // index in at of the last block of content
 	for j, i := range at {
 		if !content[i] {
 			continue

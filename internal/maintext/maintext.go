@@ -1,12 +1,12 @@
-// Package maintext finds what a page is there for: its text without menus,
-// footers and advertisements, and the language, author and date that it names.
+// Package maintext finds the main text of a page, without menus, footers and
+// advertisements, and the language, author and date that the page names.
 //
-// It owns the parting of a document into blocks and the judgement of each. The
-// judgement is by the number of words of a block and of its neighbours, and by how
-// many of these are links (Kohlschütter, Fankhauser, Nejdl: Boilerplate Detection
-// using Shallow Text Features, WSDM 2010), after what the page itself marks as
-// navigation or as content. It takes time in proportion to the document. It
-// fetches nothing and builds no documents (package extract does).
+// It divides a document into blocks and decides which of them are content. It first
+// uses what the page itself marks as navigation or as content. Then it uses the number
+// of words of a block and of its neighbours, and how many of these words are links
+// (Kohlschütter, Fankhauser, Nejdl: Boilerplate Detection using Shallow Text Features,
+// WSDM 2010). The time is proportional to the size of the document. The package fetches
+// nothing and builds no documents (package extract does).
 package maintext
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/bloomfrontier/crawler/fetcher/fields"
 )
 
-// MaxTextBytes bounds the text of a page.
+// MaxTextBytes is the maximum length of the text of a page.
 const MaxTextBytes = 1 << 20
 
-// Found is what a page says. Fields are empty where it does not.
+// Found is the result of Extract. Fields are empty if the page does not have the value.
 type Found struct {
 	Text      string // UTF-8; paragraphs, headings, list items and rows of tables on lines of their own
 	Cut       bool   // the end of Text is missing: see MaxTextBytes
 	Lang      string // as the page names it: en, de-AT
-	Author    string // several with commas between
+	Author    string // several authors are separated by commas
 	Published string // 2006-01-02, or RFC 3339 in UTC
 }
 
-// named are what a page says of its text.
+// named are the rules for the fields that a page names: language, author and date.
 var named = mustCompile(
 	`lang=html@lang || html@xml:lang || meta:content-language || meta:language || og:locale`,
 	`author[]=meta:author || jsonld:Article.author || jsonld:NewsArticle.author || jsonld:BlogPosting.author || jsonld:author`+
@@ -48,8 +48,9 @@ func mustCompile(list ...string) *fields.Rules {
 	return rules
 }
 
-// Extract returns the main text of a document. It does not change the document,
-// and leaves out what the page names when giveUp, which is optional, returns true.
+// Extract returns the main text of a document and the fields that the page names. It does
+// not change the document. If giveUp, which is optional, returns true, Extract stops looking
+// for these fields and may leave them out.
 func Extract(root *html.Node, giveUp func() bool) Found {
 	var found Found
 	for _, f := range named.For("").Extract(fields.Page{Root: root, GiveUp: giveUp}) {
@@ -71,7 +72,8 @@ func Extract(root *html.Node, giveUp func() bool) Found {
 	return found
 }
 
-// texts returns the first few distinct values of a field that are no URLs.
+// texts returns the distinct values of a field that are neither URLs nor too long, up to a
+// maximum number.
 func texts(f fields.Found) (all []string) {
 	const most = 20
 	for _, value := range f.Values {
@@ -83,7 +85,8 @@ func texts(f fields.Found) (all []string) {
 	return all
 }
 
-// language returns the first of a list of languages, if it has the form of one.
+// language returns the first of a list of languages, or "" if it does not have the form of a
+// language tag.
 func language(text string) string {
 	text, _, _ = strings.Cut(text, ",")
 	text = strings.ReplaceAll(strings.TrimSpace(text), "_", "-")

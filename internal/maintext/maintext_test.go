@@ -29,8 +29,8 @@ const (
 
 var paragraph = strings.TrimSpace(strings.Repeat(sentence, 2))
 
-// TestTextIsContent: which parts of a page are content, with marks such as main
-// and article and without them.
+// TestTextIsContent checks which parts of a page are content, with marks such as main and
+// article and without them.
 func TestTextIsContent(t *testing.T) {
 	for name, c := range map[string]struct{ page, want string }{
 		"main element": {
@@ -81,8 +81,8 @@ func TestTextIsContent(t *testing.T) {
 	}
 }
 
-// TestLanguageAuthorDate: language, author and date, wherever the page gives
-// them.
+// TestLanguageAuthorDate: language, author and date are found in all places where pages
+// give them.
 func TestLanguageAuthorDate(t *testing.T) {
 	for _, c := range []struct{ head, lang, author, published string }{
 		{``, "", "", ""},
@@ -111,7 +111,7 @@ func TestLanguageAuthorDate(t *testing.T) {
 	}
 }
 
-// TestBoundsOfText: the largest and strangest pages are read soon, in bounded
+// TestBoundsOfText: very large and strange pages are read in a short time and in bounded
 // memory.
 func TestBoundsOfText(t *testing.T) {
 	const size = 256 << 10

@@ -51,12 +51,12 @@ func execute(t *testing.T, dsn, statements string) {
 	}
 }
 
-// captured is a row of crawler.outbox as it is in the write-ahead log.
+// captured is a row of crawler.outbox, as it was read from the write-ahead log.
 type captured struct{ id, aggregateType, host, kind, payload string }
 
-// follow reads the slot of the guide as Debezium does, and passes each insert
-// to take, until take returns false or an error occurs. It acknowledges with
-// some delay, so that a reader that restarts gets some inserts again.
+// follow reads the replication slot of the guide as Debezium does. It passes each insert to
+// take, until take returns false or an error occurs. It acknowledges with some delay, so
+// that a reader that restarts gets some inserts again.
 func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 	conn, err := pgconn.Connect(ctx, dsn+"&replication=database")
 	if err != nil {
@@ -69,7 +69,7 @@ func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 	if err := conn.Frontend().Flush(); err != nil {
 		return err
 	}
-	var ends []uint64 // of transactions that were taken
+	var ends []uint64 // positions of the ends of transactions that were taken
 	for {
 		message, err := conn.ReceiveMessage(ctx)
 		if err != nil {
@@ -84,14 +84,14 @@ func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 				if body[16] == 0 || len(ends) < 3 {
 					continue
 				}
-			case 'w': // a part of the log, behind its place and time
+			case 'w': // a part of the log, after its position and time
 				switch body = body[24:]; body[0] {
 				case 'I':
 					if !take(insert(body)) {
 						return nil
 					}
 					continue
-				case 'C': // commit: flags, its place, and that of its end
+				case 'C': // commit: flags, its position, and the position of its end
 					ends = append(ends, binary.BigEndian.Uint64(body[10:]))
 				default:
 					continue
@@ -113,8 +113,8 @@ func follow(ctx context.Context, dsn string, take func(captured) bool) error {
 	}
 }
 
-// insert decodes an insert of pgoutput: 'I', the table, 'N', how many columns, and
-// for each 't', its length and text.
+// insert decodes an insert of pgoutput: 'I', the table, 'N' and the number of columns, and
+// then for each column 't', its length and its text.
 func insert(body []byte) captured {
 	columns := make([]string, binary.BigEndian.Uint16(body[6:]))
 	rest := body[8:]
@@ -187,7 +187,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	repeats, readers := 0, 0
 	random := rand.New(rand.NewPCG(seed, 10))
 	for len(got) < records && ctx.Err() == nil {
-		left := 20 + random.IntN(records) // until this reader dies
+		left := 20 + random.IntN(records) // number of inserts until this reader dies
 		before := len(got) + repeats
 		err := follow(ctx, reader, func(c captured) bool {
 			if before, again := got[c.id]; again {
@@ -246,7 +246,7 @@ func TestCaptureYieldsRelayedEvents(t *testing.T) {
 	for {
 		if _, err = conn.Exec(t.Context(), "SELECT pg_drop_replication_slot('crawler_outbox')"); err == nil {
 			break
-		} // the last reader still has it
+		} // the last reader still has the slot
 	}
 	execute(t, cfg.DSN, blocks[1])
 	execute(t, cfg.DSN, strings.NewReplacer("_12", "_1", "= 12", "= 1").Replace(blocks[4]))

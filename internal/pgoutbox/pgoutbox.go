@@ -1,8 +1,8 @@
-// Package pgoutbox makes the table of records that a crawl has in Postgres its
-// outbox, and keeps there what relays have delivered.
+// Package pgoutbox uses the table of records that a crawl has in Postgres as the outbox
+// of its events, and stores the progress of relays in Postgres.
 //
-// It owns the text of cursors and the form in which change data capture gets
-// events. Tables and statements are those of package pgstore.
+// It owns the text of cursors and the form of events for change data capture. The tables
+// and statements belong to package pgstore.
 package pgoutbox
 
 import (
@@ -22,9 +22,9 @@ import (
 // Outbox is the outbox of a crawl whose records are rows, and the progress of its
 // relays. It is safe for concurrent use.
 //
-// A cursor is XID/SEQUENCE: the transaction that inserted a record, and the
-// record's number in it. Records of transactions that are younger than one that
-// still runs, anywhere on the server, are not read yet.
+// A cursor has the form XID/SEQUENCE: the transaction that inserted a record, and the
+// number of the record in that transaction. While a transaction runs, anywhere on the
+// server, the records of younger transactions are not read.
 type Outbox struct {
 	set    *pgstore.Store
 	source string
@@ -36,13 +36,13 @@ var (
 	_ events.Progress = (*Outbox)(nil)
 )
 
-// New returns the outbox of a crawl. It is of no use once set is closed.
+// New returns the outbox of a crawl. It must not be used after set is closed.
 func New(set *pgstore.Store) *Outbox {
 	return &Outbox{set, events.Source(set.Identity())}
 }
 
-// Read implements events.Outbox. Its error is a pgstore.ErrForeign if the
-// database was restored from a dump of another server.
+// Read implements events.Outbox. It returns pgstore.ErrForeign if the database was
+// restored from a dump of another server.
 func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (read []events.Event, next events.Cursor, err error) {
 	at, err := parse(after)
 	if err != nil {
@@ -63,15 +63,16 @@ func (o *Outbox) Read(ctx context.Context, after events.Cursor, limit int) (read
 	return read, after, nil
 }
 
-// Find implements events.Outbox. A record has no time of its commit: all records
-// that were fetched at t or later are behind the cursor.
+// Find implements events.Outbox. A record does not have the time of its commit, so Find
+// uses the time of the fetch: all records that were fetched at t or later are after the
+// cursor.
 func (o *Outbox) Find(ctx context.Context, t time.Time) (events.Cursor, error) {
 	at, err := o.set.Since(ctx, t)
 	return cursor(at), err
 }
 
-// Lag implements events.Outbox. Records that cannot be read yet count. Bytes are
-// estimated from the first 1000 records, and Oldest is the oldest of these.
+// Lag implements events.Outbox. It also counts records that cannot be read yet. Bytes are
+// estimated from the first 1000 records, and Oldest is the time of the oldest of these.
 func (o *Outbox) Lag(ctx context.Context, after events.Cursor) (events.Lag, error) {
 	at, err := parse(after)
 	if err != nil {
@@ -89,7 +90,7 @@ func (o *Outbox) Wait(ctx context.Context) {
 	}
 }
 
-// cursor returns the text of a cursor in Postgres; it is empty at the beginning.
+// cursor returns the text of a cursor in Postgres. The text of the zero cursor is empty.
 func cursor(at pgstore.Cursor) events.Cursor {
 	if at == (pgstore.Cursor{}) {
 		return ""
@@ -110,8 +111,8 @@ func parse(text events.Cursor) (at pgstore.Cursor, err error) {
 	return at, nil
 }
 
-// Lock implements events.Progress. The lock ends with its connection to the
-// server.
+// Lock implements events.Progress. The lock also ends if its connection to the server
+// breaks.
 func (o *Outbox) Lock(ctx context.Context, name string) (unlock func() error, err error) {
 	release, err := o.set.LockRelay(ctx, name)
 	if errors.Is(err, pgstore.ErrRelayInUse) {
@@ -175,8 +176,8 @@ func (o *Outbox) Discard(ctx context.Context, name string, ids ...string) (int, 
 	return o.set.DiscardLetters(ctx, name, ids)
 }
 
-// Capture returns what change data capture gets of each record of a crawl, for
-// pgstore.Config.Capture: the same event that a relay sends.
+// Capture returns the function for pgstore.Config.Capture of a crawl. The event of a record
+// is the same event that a relay sends.
 func Capture(crawl string) func(*exact.Row) (pgstore.Event, error) {
 	source := events.Source(crawl)
 	return func(row *exact.Row) (pgstore.Event, error) {

@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// anyCrawl returns the config of a new crawl, on a server that several tests
-// share and none breaks.
+// anyCrawl returns the config of a new crawl on a server that several tests share. No test
+// may break that server.
 func anyCrawl(t testing.TB) pgstore.Config {
 	t.Helper()
 	server, err := commonServer()
@@ -74,7 +74,7 @@ func open(t testing.TB, cfg pgstore.Config) *pgstore.Store {
 	return set
 }
 
-// rows returns records as a crawl hands them to Postgres.
+// rows returns records in the form in which a crawl passes them to Postgres.
 func rows(t testing.TB, records ...*record.Record) []exact.Row {
 	t.Helper()
 	all := make([]exact.Row, len(records))
@@ -98,7 +98,7 @@ func outboxOf(t testing.TB) eventstest.OutboxUnderTest {
 			if err := set.Finish(t.Context(), nil, rows(t, records...)); err != nil {
 				return err
 			}
-			for { // until no older transaction runs, for example one of the server's own
+			for { // until no older transaction runs; there may be one of the server's own
 				at, err := set.Since(t.Context(), time.Time{})
 				if err != nil {
 					return err
@@ -125,7 +125,7 @@ func TestProgressPassesSuite(t *testing.T) {
 	})
 }
 
-// TestForeignCursorsAreRefused: a text that the outbox did not make is not a
+// TestForeignCursorsAreRefused: a text that the outbox did not make is not accepted as a
 // cursor.
 func TestForeignCursorsAreRefused(t *testing.T) {
 	outbox := pgoutbox.New(open(t, anyCrawl(t)))

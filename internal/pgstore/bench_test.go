@@ -26,8 +26,8 @@ func table(t testing.TB, cfg pgstore.Config, template string) string {
 	return fmt.Sprintf("crawler.%s_%d", template, id)
 }
 
-// fill stores the first n keys in a crawl's table as done for ever or, with a
-// window, as done with a window that ended an hour ago.
+// fill stores the first n keys in a crawl's table as done, without a window or with one that
+// ended an hour ago.
 func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
@@ -52,8 +52,8 @@ func fill(t testing.TB, cfg pgstore.Config, n int, window bool) {
 	execute(t, cfg.DSN, "VACUUM ANALYZE "+table(t, cfg, "exact_key"), "CHECKPOINT")
 }
 
-// BenchmarkDecide has one connection decide batches of partly known keys,
-// beside a million rows, with fsync as in production.
+// BenchmarkDecide decides batches of partly known keys on one connection, in a table with a
+// million rows, with fsync as in production.
 func BenchmarkDecide(b *testing.B) {
 	const rows, size = 1_000_000, 500
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -122,8 +122,8 @@ func BenchmarkLife(b *testing.B) {
 	b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "keys/s")
 }
 
-// BenchmarkSweep has eight workers decide keys while a million keys are swept,
-// and compares the duration of their calls with that on a quiet server.
+// BenchmarkSweep lets eight workers decide keys while a million keys are swept, and compares
+// the duration of their calls with that on an idle server.
 func BenchmarkSweep(b *testing.B) {
 	const rows, workers, size = 1_000_000, 8, 100
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
@@ -158,9 +158,8 @@ func BenchmarkSweep(b *testing.B) {
 	}
 }
 
-// decideBeside has workers decide new keys, from the given number on, until
-// beside returns. It returns the 99th percentile of the duration of their
-// calls.
+// decideBeside lets workers decide new keys, from the given number on, until beside returns.
+// It returns the 99th percentile of the duration of their calls.
 func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, beside func(context.Context)) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -189,8 +188,8 @@ func decideBeside(b *testing.B, set *pgstore.Store, workers, size, from int, bes
 	return took[len(took)*99/100]
 }
 
-// BenchmarkRecords keeps records in batches: as lines of a table without an order
-// (bare), as the outbox, and with events for change data capture.
+// BenchmarkRecords stores records in batches: in a table without the columns of the outbox
+// (bare), in the table with these columns, and with events for change data capture.
 func BenchmarkRecords(b *testing.B) {
 	const size, text = 200, `{"url":%q,"host":"www.example.org","outcome":"ok","status":200,"depth":3,"title":"%0400d"}`
 	server := servers.Postgres(b, servers.PostgresOptions{FSync: true, Config: map[string]string{"max_wal_size": "4GB"}})

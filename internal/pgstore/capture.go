@@ -9,7 +9,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Event is a record as change data capture gets it.
+// Event is the event of a record, in the form for change data capture.
 type Event struct {
 	ID      string
 	Host    string // host key
@@ -17,9 +17,9 @@ type Event struct {
 	Payload []byte // JSON
 }
 
-// capture runs batch, whose last statement inserts records, and writes the events
-// of those that were kept, in one transaction. The rows of events are gone again
-// when it ends: what reads the write-ahead log sees them inserted.
+// capture runs batch, whose last statement inserts records, and writes the events of the
+// records that were kept, in one transaction. The transaction also deletes the rows of
+// these events. Readers of the write-ahead log see that they were inserted.
 func (s *Store) capture(ctx context.Context, batch *pgx.Batch, insert *pgx.QueuedQuery, records []exact.Row) error {
 	var kept []int32
 	insert.Query(func(rows pgx.Rows) (err error) {

@@ -13,8 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// join finds the crawl and compares its fixed settings. A worker creates the crawl if
-// there is none: of several at once one creates it, and the others wait.
+// join finds the crawl. For a worker it also compares the fixed settings, and creates the
+// crawl if there is none. If several workers do so at once, one creates it and the others
+// wait.
 func (s *Store) join(ctx context.Context, worker bool) error {
 	identity, err := s.find(ctx)
 	if errors.Is(err, ErrNoCrawl) && worker {
@@ -108,7 +109,7 @@ func (e mismatchError) Is(target error) bool { return target == frontier.ErrPara
 
 // Delete removes the crawl cfg.Crawl with its keys and records. It does not block other
 // crawls. Workers of the crawl that still run end with ErrNoCrawl. Delete returns
-// ErrNoCrawl if there is no crawl of that name. It ignores Identity and Windows of cfg.
+// ErrNoCrawl if there is no crawl with this name. It ignores Identity and Windows of cfg.
 func Delete(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

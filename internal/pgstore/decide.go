@@ -14,9 +14,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// races is how often a Decide may lose keys to others between its look-up and its
-// insert. Once is common among workers that find the same links. For more, keys must
-// be finished and swept in between.
+// races is how often a Decide may lose keys to other callers between its look-up and its
+// insert. Once is common among workers that find the same links. It can happen again only
+// if the keys are finished and swept in between.
 const races = 8
 
 // Decide implements exact.Set. A known key costs a look-up and no write. If an answer
@@ -78,8 +78,8 @@ func distinct(keys []exact.Key) (first []int, repeats map[int]int) {
 	return first, repeats
 }
 
-// sortByFingerprint sorts indices of keys into the order in which rows are locked. It
-// is stable.
+// sortByFingerprint sorts at, which has indices of keys, into the order in which rows are
+// locked. It is stable.
 func sortByFingerprint(keys []exact.Key, at []int) {
 	slices.SortStableFunc(at, func(a, b int) int {
 		return bytes.Compare(keys[a].Fingerprint[:], keys[b].Fingerprint[:])
@@ -92,8 +92,8 @@ type known struct {
 	over  bool // its window is over
 }
 
-// lookUp answers the known keys among those at the indices open. It returns the
-// missing ones, and those whose window is over.
+// lookUp looks up the keys at the indices open, and stores the answers for known keys. It
+// returns the indices of the missing keys, and of those whose window is over.
 func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answers []exact.Answer) (missing, over []int, err error) {
 	prints := make(uuids, len(open))
 	for j, i := range open {
@@ -131,14 +131,15 @@ func (s *Store) lookUp(ctx context.Context, keys []exact.Key, open []int, answer
 }
 
 // insert inserts the missing keys and begins the next round of those whose window is
-// over, in one transaction. It returns the rounds of the keys that it won.
+// over, in one transaction. It returns the keys that this caller now owns, with their
+// rounds.
 func (s *Store) insert(ctx context.Context, keys []exact.Key, missing, over []int) (won map[bloomstore.Fingerprint]uint32, err error) {
 	if len(missing)+len(over) == 0 {
 		return nil, nil
 	}
 	err = s.try(ctx, "decide", func(ctx context.Context) error {
 		won = make(map[bloomstore.Fingerprint]uint32, len(missing)+len(over))
-		var batch pgx.Batch // without BEGIN it is one transaction, with a snapshot for each statement
+		var batch pgx.Batch // runs as one transaction, with a snapshot for each statement
 		if len(missing) > 0 {
 			s.queueInsert(&batch, newColumns(keys, missing), won)
 		}
@@ -156,7 +157,8 @@ func (s *Store) insert(ctx context.Context, keys []exact.Key, missing, over []in
 	return won, err
 }
 
-// queueInsert adds the statement that inserts keys to batch.
+// queueInsert adds the statements that insert keys to batch. They add the keys that this
+// caller now owns to won.
 func (s *Store) queueInsert(batch *pgx.Batch, c columns, won map[bloomstore.Fingerprint]uint32) {
 	floor := s.floor.Load()
 	batch.Queue(s.sql.insertMissing, c.prints, c.classes, floor, s.now()).Query(func(rows pgx.Rows) error {
@@ -175,14 +177,14 @@ func (s *Store) queueInsert(batch *pgx.Batch, c columns, won map[bloomstore.Fing
 	})
 }
 
-// learnFloor remembers the highest round that unknown keys have got.
+// learnFloor records the highest round in which unknown keys began.
 func (s *Store) learnFloor(round uint32) {
 	for old := s.floor.Load(); old < round && !s.floor.CompareAndSwap(old, round); {
 		old = s.floor.Load()
 	}
 }
 
-// eachRound reads rows of fingerprint and round.
+// eachRound calls do for each row of a fingerprint and a round.
 func eachRound(rows pgx.Rows, do func(bloomstore.Fingerprint, uint32)) error {
 	var print pgtype.UUID
 	var round uint32

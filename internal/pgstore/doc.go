@@ -1,30 +1,31 @@
 // Package pgstore keeps the exact set of a crawl in Postgres: the keys that must
 // never be dropped, the state of each, and records as rows.
 //
-// A Store is an exact.Set that any number of processes share. Postgres decides: of
-// all callers that race on a key, the one whose insert returns it owns it. The tables
-// are in the schema "crawler". Each crawl has four of its own, named by its number,
-// so that one crawl can be created or dropped while others go on.
-// docs/reference/postgres.md has the schema, what a million keys cost, and SQL for
-// operators.
+// A Store is an exact.Set that any number of processes share. Postgres decides: if
+// several callers insert one key at the same time, the caller whose insert returns the
+// key owns it. The tables are in the schema "crawler". Each crawl has four tables of its
+// own, with its number in their names, so that one crawl can be created or dropped while
+// others continue. docs/reference/postgres.md has the schema, the size of a million keys,
+// and SQL for operators.
 //
 // # Locks
 //
-// A statement that waits for rows locks them in one order: keys by fingerprint, then
-// what belongs to them, then records. A statement that cannot keep this order does
-// not wait (SKIP LOCKED). So there is no deadlock among any number of workers.
+// A statement that waits for rows locks them in one order: keys by fingerprint, then the
+// waiting and pending rows of these keys, then records. A statement that cannot keep this
+// order does not wait (SKIP LOCKED). So workers never deadlock, however many there are.
 //
-// A statement sees the moment at which it began. If it waited for another's lock,
-// that is too early. Such work is two statements of one transaction: the first takes
-// the locks; the second sees what was committed before, and touches only what the
-// first locked.
+// A statement sees the data as of the moment when it began. If it then waits for a lock,
+// it does not see the changes for which it waited. Such work therefore takes two
+// statements of one transaction. The first takes the locks. The second sees everything
+// that was committed before it began, and changes only rows that the first has locked.
 //
 // # Failures
 //
-// A temporary error is tried again a few times within seconds. Then the error is a
-// frontier.ErrUnavailable. All calls can be repeated: if the answer of a Decide was
-// lost, its keys stay pending, and a relay finds them. No error contains a password.
+// After a temporary error, a call is tried again a few times within seconds. If it still
+// fails, the error is a frontier.ErrUnavailable. All calls can be repeated. If the answer
+// of a Decide was lost, its keys stay pending, and a relay finds them. No error contains
+// a password.
 //
-// The package queues nothing, and it does not decide which keys are exact (package
-// exact does both).
+// The package does not queue keys and does not decide which keys are exact. Package exact
+// does both.
 package pgstore

@@ -16,24 +16,24 @@ import (
 )
 
 var (
-	// ErrNoCrawl reports that there is no crawl of that name, or that it was deleted.
+	// ErrNoCrawl reports that there is no crawl with this name, or that it was deleted.
 	ErrNoCrawl = errors.New("pgstore: no such crawl")
 	// ErrSchema reports that the version of the database's schema does not fit this
 	// program.
 	ErrSchema = errors.New("pgstore: schema has another version")
 )
 
-// A trouble classifies an error of the driver.
+// trouble is a class of errors of the driver.
 type trouble int
 
 const (
 	fatal  trouble = iota // permanent
-	passes                // usually gone in a moment: tried again at once
-	away                  // lasts longer: not tried again at once
+	passes                // usually over in a moment, so the call is tried again at once
+	away                  // lasts longer, so the call is not tried again at once
 	gone                  // the crawl's tables no longer exist
 )
 
-// states are the SQLSTATEs of temporary errors; two digits are a whole class.
+// states maps SQLSTATEs to troubles. A key of two digits is a whole class.
 var states = map[string]trouble{
 	"08":    passes, // connection lost
 	"40001": passes, // serialization failure
@@ -50,15 +50,15 @@ var states = map[string]trouble{
 	"57014": away,   // statement timeout
 	"58":    away,   // the server's disk
 	"42P01": gone,
-	"23503": gone, // of what belongs to a crawl that was deleted
+	"23503": gone, // foreign key violation: the row of the crawl was deleted
 }
 
-// noInitFile is the answer of a server that was restarted on a full disk to a new
-// connection. The SQLSTATE of Postgres 15 is that of an internal error; newer servers
-// have the one of a full disk.
+// noInitFile is the beginning of the error with which a server that was restarted on a
+// full disk refuses a connection. In Postgres 15 its SQLSTATE is that of an internal
+// error, in newer servers that of a full disk.
 const noInitFile = "could not write init file"
 
-// troubleOf classifies an error of the driver. No other function does.
+// troubleOf classifies an error of the driver. No other function does this.
 func troubleOf(err error) trouble {
 	if reply, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if t, ok := states[reply.Code]; ok {
@@ -72,7 +72,7 @@ func troubleOf(err error) trouble {
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded): // the attempt's own, not the caller's
+	case errors.Is(err, context.DeadlineExceeded): // the timeout of the attempt; the caller checks its own context
 		return away
 	case refused, network, pgconn.SafeToRetry(err), errors.Is(err, pgconn.ErrConnClosed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -82,18 +82,18 @@ func troubleOf(err error) trouble {
 }
 
 const (
-	tries    = 5               // attempts after temporary errors
-	patience = 3 * time.Second // no attempt begins later
+	tries    = 5               // maximum number of attempts
+	patience = 3 * time.Second // no attempt begins after this time
 )
 
-// try calls do, which asks the server once, and repeats it after temporary errors. Its
-// error names the call. It is the cause of ctx, a frontier.ErrUnavailable, or a
-// permanent error.
+// try calls do, which asks the server once, and repeats it after temporary errors. The
+// error that it returns names the call, and is the cause of ctx, a frontier.ErrClosed, a
+// frontier.ErrUnavailable, or a permanent error.
 func (s *Store) try(ctx context.Context, call string, do func(context.Context) error) error {
 	return s.tryWithin(ctx, s.cfg.ConnectTimeout+s.cfg.StatementTimeout, call, do)
 }
 
-// tryWithin is try with a timeout for each attempt.
+// tryWithin does the same as try, with bound as the timeout of each attempt.
 func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string, do func(context.Context) error) error {
 	began := time.Now()
 	for n := 1; ; n++ {
@@ -110,8 +110,8 @@ func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string,
 		if troubleOf(err) != passes || n == tries || time.Since(began) > patience {
 			return explain(call, err)
 		}
-		// 10, 20, 40, 80 ms, half of each at random, so that callers that failed
-		// together do not return together.
+		// The pauses are about 10, 20, 40 and 80 ms. A part of each is random, so that
+		// callers that failed together do not try again together.
 		pause := 10 * time.Millisecond << (n - 1)
 		select {
 		case <-ctx.Done():
@@ -120,7 +120,7 @@ func (s *Store) tryWithin(ctx context.Context, bound time.Duration, call string,
 	}
 }
 
-// attempt calls do with a timeout that holds even if the server is silent.
+// attempt calls do with a timeout, which also ends a call that the server does not answer.
 func attempt(ctx context.Context, bound time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()

@@ -19,12 +19,12 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// load is workers who take keys through their states and remember the answers,
+// load is a group of workers that take keys through their states and record the answers,
 // while the test disturbs the server.
 type load struct {
 	set  *pgstore.Store
 	mu   sync.Mutex
-	new  map[bloomstore.Fingerprint]int // how often a key was answered new
+	new  map[bloomstore.Fingerprint]int // how often the answer for a key was that it is new
 	done map[bloomstore.Fingerprint]bool
 }
 
@@ -32,8 +32,7 @@ func newLoad(set *pgstore.Store) *load {
 	return &load{set: set, new: map[bloomstore.Fingerprint]int{}, done: map[bloomstore.Fingerprint]bool{}}
 }
 
-// work makes calls until ctx ends; an error other than ErrUnavailable is a
-// fault.
+// work makes calls until ctx ends. It returns any error except ErrUnavailable.
 func (l *load) work(ctx context.Context, r *rand.Rand, all int) error {
 	for ctx.Err() == nil {
 		asked := make([]exact.Key, 50)
@@ -75,8 +74,8 @@ func (l *load) work(ctx context.Context, r *rand.Rand, all int) error {
 	return nil
 }
 
-// verify checks that nothing that was answered is lost, and that each key was
-// new to one caller.
+// verify checks that no change whose call was answered is lost, and that each key was new to
+// only one caller.
 func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cfg.DSN)
@@ -98,8 +97,8 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 			t.Fatalf("key %x was answered new %d times and finished %t; it is known %t and done %t", print, times, l.done[print], known, isDone)
 		}
 	}
-	// In one statement, because calls that were under way when the workers
-	// ended may still be committed.
+	// One statement reads both numbers, because calls that were running when the
+	// workers ended may still be committed.
 	var records, finished int
 	must(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT (SELECT count(*) FROM %s), (SELECT count(*) FROM %s WHERE outcome IS NOT NULL)",
 		table(t, cfg, "record"), table(t, cfg, "exact_key"))).Scan(&records, &finished))
@@ -109,7 +108,7 @@ func (l *load) verify(t *testing.T, cfg pgstore.Config) {
 	t.Logf("%d keys decided, %d finished", len(l.new), finished)
 }
 
-// underLoad runs workers beside hurt, and verifies their keys.
+// underLoad runs workers while hurt disturbs the server, and then verifies their keys.
 func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	const workers, all = 6, 40_000
 	cfg := anyCrawl(dsn)
@@ -135,7 +134,7 @@ func underLoad(t *testing.T, dsn string, hurt func(r *rand.Rand)) {
 	l.verify(t, cfg)
 }
 
-// progress waits until more keys are finished than before.
+// progress waits until more keys are finished than at the time of the call.
 func progress(t *testing.T, dsn string) {
 	t.Helper()
 	const sum = "SELECT coalesce(sum(xact_commit), 0) FROM pg_stat_database WHERE datname = current_database()"
@@ -145,7 +144,8 @@ func progress(t *testing.T, dsn string) {
 	}
 }
 
-// TestServerIsKilled: SIGKILL and restart, again and again under load.
+// TestServerIsKilled kills the server with SIGKILL and restarts it, again and again under
+// load.
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	rounds := 2
@@ -156,7 +156,7 @@ func TestServerIsKilled(t *testing.T) {
 	underLoad(t, server.DSN(), func(r *rand.Rand) {
 		for range rounds {
 			progress(t, server.DSN())
-			time.Sleep(rand.N(20 * time.Millisecond)) // at any moment of their work
+			time.Sleep(rand.N(20 * time.Millisecond)) // so that the kill comes at a random moment
 			must(t, server.Kill())
 			must(t, server.Restart())
 		}
@@ -182,8 +182,8 @@ func TestBackendsAreKilled(t *testing.T) {
 	})
 }
 
-// TestUnavailableServer: a server that is down, or does not answer, is an
-// ErrUnavailable within its time, and the store works again afterwards.
+// TestUnavailableServer: if the server is down or does not answer, calls return an
+// ErrUnavailable within a limited time. The store works again afterwards.
 func TestUnavailableServer(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
@@ -226,10 +226,9 @@ func TestUnavailableServer(t *testing.T) {
 	}
 }
 
-// TestServerErrors: which error of the package each error of the server
-// becomes, and how often the call is repeated. A trigger fails in the way of
-// the server, and a sequence counts the calls, because no rollback takes it
-// back.
+// TestServerErrors checks which error of the package is returned for each error of the
+// server, and how often the call is repeated. A trigger fails with the error of the server.
+// A sequence counts the calls, because it is not affected by rollbacks.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -255,7 +254,7 @@ func TestServerErrors(t *testing.T) {
 		{"53200", 1, frontier.ErrUnavailable}, // out of memory
 		{"57014", 1, frontier.ErrUnavailable}, // statement timeout
 		{"25006", 1, frontier.ErrUnavailable}, // a standby
-		{"58030", 1, frontier.ErrUnavailable}, // the disk
+		{"58030", 1, frontier.ErrUnavailable}, // I/O error of the disk
 		{"42P01", 1, pgstore.ErrNoCrawl},
 		{"42501", 1, nil}, // no privilege
 		{"22021", 1, nil}, // bad data
@@ -275,8 +274,7 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// TestLockTimeout: a call waits for a lock for a bounded time, and has no
-// effect if it fails.
+// TestLockTimeout: a call waits for a lock for a limited time, and has no effect if it fails.
 func TestLockTimeout(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

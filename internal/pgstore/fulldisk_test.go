@@ -32,14 +32,14 @@ type disk struct {
 	dir string
 }
 
-// smallDisk mounts a disk for the duration of the test. The test is skipped
-// where mounting is not permitted, as in most containers.
+// smallDisk mounts a disk for the duration of the test. It skips the test if mounting is not
+// permitted, as in most containers.
 func smallDisk(t *testing.T, size string) *disk {
 	t.Helper()
-	// Not below the test's folder, which the server's user may not enter.
+	// The folder is not below that of the test, which the server's user may not enter.
 	dir, err := os.MkdirTemp("", "fulldisk-")
 	must(t, err)
-	t.Cleanup(func() { _ = os.Remove(dir) }) // without removing its content: the disk may still be mounted there
+	t.Cleanup(func() { _ = os.Remove(dir) }) // does not remove its content, because the disk may still be mounted there
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
 		why := fmt.Sprintf("no file system can be mounted here, so no disk fills up: %v", err)
 		if os.Getenv("CRAWLER_TEST_SERVERS") == "require" && os.Geteuid() == 0 && !errors.Is(err, fs.ErrPermission) {
@@ -89,8 +89,8 @@ func (d *disk) makeRoom() {
 	must(d.t, os.Remove(d.ballast()))
 }
 
-// wantHeld checks the error of a call on a full disk: it makes workers keep
-// their items and try again, in one line without the password.
+// wantHeld checks the error of a call on a full disk. It must make workers keep their items
+// and try again, and it must be one line without the password.
 func wantHeld(t *testing.T, what string, err error, says ...string) {
 	t.Helper()
 	if !errors.Is(err, frontier.ErrUnavailable) {
@@ -106,15 +106,15 @@ func wantHeld(t *testing.T, what string, err error, says ...string) {
 	}
 }
 
-// noRoom are the server's error for tables that cannot grow, and its SQLSTATE.
+// noRoom has parts of the server's error for tables that cannot grow: text and SQLSTATE.
 var noRoom = []string{"could not extend file", "53100"}
 
-// books are the keys, by number, with the state that each must have.
+// books records the state that each key must have, by the key's number.
 type books struct {
 	set    *pgstore.Store
 	cfg    pgstore.Config
 	states map[int]exact.State
-	rows   int // records
+	rows   int // number of records
 }
 
 func (b *books) enter(from, to int, state exact.State) {
@@ -123,13 +123,13 @@ func (b *books) enter(from, to int, state exact.State) {
 	}
 }
 
-// check compares the set with the books, key by key and in sum.
+// check compares the set with the books: each key, and the numbers of keys.
 func (b *books) check(t *testing.T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), b.cfg.DSN)
 	must(t, err)
 	defer conn.Close(t.Context())
-	// A key that has a part of its new state is torn.
+	// A key is torn if only a part of its new state was stored.
 	rows, err := conn.Query(t.Context(), fmt.Sprintf(`SELECT k.fingerprint, CASE
 			WHEN k.round > 0 OR (k.outcome IS NULL) <> (w.fingerprint IS NOT NULL) THEN 'torn'
 			WHEN p.fingerprint IS NOT NULL THEN CASE WHEN k.outcome IS NULL THEN 'pending' ELSE 'torn' END
@@ -191,7 +191,7 @@ func (b *books) decide(t *testing.T, from, to int) error {
 	return nil
 }
 
-// wantKnown checks that all of some keys are known.
+// wantKnown checks that all keys with these numbers are known.
 func (b *books) wantKnown(t *testing.T, from, to int) {
 	t.Helper()
 	answers, err := b.set.Decide(t.Context(), keys(from, to))
@@ -209,8 +209,8 @@ func (b *books) queued(t *testing.T, from, to int) {
 	b.enter(from, to, exact.Queued)
 }
 
-// finish finishes keys, with a record of each if they have a mark, and enters
-// them in the books.
+// finish finishes keys and enters them in the books. If mark is not empty, it also stores a
+// record of each key.
 func (b *books) finish(t *testing.T, from, to int, mark string) error {
 	t.Helper()
 	var rows []exact.Row
@@ -239,9 +239,9 @@ func onSmallDisk(t *testing.T, d *disk) (*servers.PostgresServer, string) {
 	return server, server.Database("small")
 }
 
-// TestFullDisk: on a disk without space for tables, calls fail completely and
-// temporarily. What was answered is kept, calls that need no space work, and
-// once there is space again the failed calls succeed.
+// TestFullDisk: on a disk without space for tables, calls that need space have no effect and
+// return a temporary error. Changes whose calls succeeded are kept, and calls that need no
+// space work. When there is space again, the failed calls succeed.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := smallDisk(t, "48m")
@@ -250,7 +250,7 @@ func TestFullDisk(t *testing.T) {
 	b := &books{set: open(t, cfg), cfg: cfg, states: map[int]exact.State{}}
 	keyTable, pendingTable := table(t, cfg, "exact_key"), table(t, cfg, "exact_pending")
 
-	// Keys in each state, and then no space.
+	// There are keys in each state, and then the space ends.
 	const begun, batch = 3000, 100
 	for n := 0; n < begun; n += batch { // one call each, so that neighbours share pages
 		must(t, b.decide(t, n, n+batch))
@@ -267,7 +267,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		err = b.decide(t, full, full+batch)
 	}
-	full -= batch // the first that was not decided
+	full -= batch // the first key that was not decided
 	b.enter(full, full+batch, exact.Unknown)
 	wantHeld(t, "Decide", err, noRoom...)
 	d.leave(0)
@@ -289,8 +289,8 @@ func TestFullDisk(t *testing.T) {
 	b.wantKnown(t, 0, full)
 	b.queued(t, 2800, begun)
 
-	// A server that starts removes files that the first connection to a
-	// database writes anew. Their space may be gone by then.
+	// When the server starts, it removes files that the first connection to a database
+	// writes again. The space for them may be used by then.
 	must(t, server.Kill())
 	must(t, server.Restart())
 	d.leave(0)
@@ -308,20 +308,20 @@ func TestFullDisk(t *testing.T) {
 	for i := range late {
 		late[i].Outcome = frontier.ServerError
 	}
-	late = append(late[:80:80], late[100:]...) // the finished keys
+	late = append(late[:80:80], late[100:]...) // only the keys that are finished already
 	must(t, b.set.Finish(t.Context(), late, []exact.Row{record(key(200), 0, "second")}))
 	b.check(t)
 	open(t, other)
 }
 
-// TestFullDiskOfLog: a server that cannot write its log ends, with all calls
-// that are under way. After the restart everything that was answered is there,
-// and calls meanwhile return ErrUnavailable.
+// TestFullDiskOfLog: a server that cannot write its log ends, and so do all running calls.
+// Calls meanwhile return ErrUnavailable. After the restart all changes whose calls succeeded
+// are there.
 func TestFullDiskOfLog(t *testing.T) {
 	t.Parallel()
 	d := smallDisk(t, "64m")
 	server := servers.Postgres(t, servers.PostgresOptions{Password: secret, WAL: d.folder("wal"), Config: map[string]string{
-		"checkpoint_timeout": "1h", // which makes room at moments of its own
+		"checkpoint_timeout": "1h", // because a checkpoint would free space at unexpected moments
 		"autovacuum":         "off",
 	}})
 	set := open(t, anyCrawl(server.DSN()))
@@ -356,7 +356,7 @@ func TestFullDiskOfLog(t *testing.T) {
 func writeLog(t *testing.T, dsn string) {
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
-		return // it is down
+		return // the server is down
 	}
 	defer conn.Close(t.Context())
 	for range 16 {

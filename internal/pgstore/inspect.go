@@ -13,7 +13,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// countTimeout bounds statements that read everything.
+// countTimeout limits the time of statements that read whole tables.
 const countTimeout = 10 * time.Minute
 
 // Lookup implements exact.Set.
@@ -55,7 +55,7 @@ func (s *Store) Lookup(ctx context.Context, key bloomstore.Fingerprint) (status 
 	return status, nil
 }
 
-// Stats implements exact.Set, as of one moment.
+// Stats implements exact.Set. All counts are those of one moment.
 func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 	var waiting uint64
 	var since *time.Duration
@@ -69,8 +69,8 @@ func (s *Store) Stats(ctx context.Context) (stats exact.Stats, err error) {
 	return stats, nil
 }
 
-// tryLong is try for statements that read everything. It has a long timeout, and may
-// scan whole tables.
+// tryLong does the same as try for statements that read whole tables. They have a longer
+// timeout.
 func (s *Store) tryLong(ctx context.Context, call string, do func(context.Context, pgx.Tx) error) error {
 	return s.tryWithin(ctx, countTimeout, call, func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -82,12 +82,12 @@ func (s *Store) tryLong(ctx context.Context, call string, do func(context.Contex
 	})
 }
 
-// pageOfRecords is how many records are read at a time.
+// pageOfRecords is the number of records that are read at a time.
 const pageOfRecords = 1000
 
-// EachRecord calls visit for the crawl's records, in the order of their fingerprints
-// and rounds, until visit returns an error, which it returns. Records that are added
-// meanwhile may be missing.
+// EachRecord calls visit for the crawl's records, in the order of their fingerprints and
+// rounds. If visit returns an error, EachRecord stops and returns it. Records that are
+// added meanwhile may be missing.
 func (s *Store) EachRecord(ctx context.Context, visit func(exact.Row) error) error {
 	after := exact.Ref{}
 	for round := int64(-1); ; round = int64(after.Round) {

@@ -9,23 +9,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Waited is how many URLs waited in a crawl's queue at some moment.
+// Waited has the numbers of URLs that waited in a crawl's queue at one moment.
 type Waited struct {
-	All   uint64 // queued or leased
-	Exact uint64 // of these exact ones
+	All   uint64 // URLs that were queued or leased
+	Exact uint64 // exact URLs among them
 }
 
-// Kept is what Postgres keeps about a crawl's queue, in case the queue is lost.
+// Kept is what Postgres stores about a crawl's queue, in case the queue is lost.
 type Kept struct {
 	Identity string
 	Card     []byte // Config.Card; nil means that there was none
 	Waited
-	At time.Time // when Waited was noted, by the server's clock, UTC; zero means that it never was
+	At time.Time // when Waited was stored, by the server's clock, UTC; zero means that it never was
 }
 
-// Read returns what is kept about the crawl cfg.Crawl. It changes nothing. It returns
-// ErrNoCrawl if there is no crawl of that name. It uses only Crawl and the connection
-// settings of cfg.
+// Read returns what is stored about the queue of the crawl cfg.Crawl. It changes nothing.
+// It returns ErrNoCrawl if there is no crawl with this name. It uses only Crawl and the
+// connection settings of cfg.
 func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -59,8 +59,8 @@ func Read(ctx context.Context, cfg Config) (kept Kept, err error) {
 	return kept, err
 }
 
-// Keep notes how many URLs wait in the crawl's queue now, unless another worker noted
-// it less than age ago.
+// Keep stores how many URLs wait in the crawl's queue now, unless another worker has
+// stored that less than age ago.
 func (s *Store) Keep(ctx context.Context, waits Waited, age time.Duration) error {
 	return s.try(ctx, "note what waits in the queue", func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, keepSQL, s.crawl, waits.All, waits.Exact, age)

@@ -9,8 +9,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// TestKeptNumbersOutliveQueue: the numbers of a queue are kept without it, and
-// written no more often than necessary.
+// TestKeptNumbersOutliveQueue: the numbers of URLs that wait in a queue can be read without
+// the queue, and they are written no more often than necessary.
 func TestKeptNumbersOutliveQueue(t *testing.T) {
 	t.Parallel()
 	cfg := anyCrawl(database(t))
@@ -39,7 +39,7 @@ func TestKeptNumbersOutliveQueue(t *testing.T) {
 	want(pgstore.Waited{All: 5, Exact: 5}, true)
 
 	joined := cfg
-	joined.Card = []byte("another") // of a worker that lost the race to create it
+	joined.Card = []byte("another") // of a worker that was not the first to create the crawl
 	open(t, joined)
 	want(pgstore.Waited{All: 5, Exact: 5}, true)
 

@@ -23,12 +23,13 @@ const schemaVersion = 2
 // migrateLock is the advisory lock for changes of the schema: "crawler" in ASCII.
 const migrateLock = 0x637261776c6572
 
-// migrateTimeout bounds a migration, and the wait for that of another process.
+// migrateTimeout limits the time of a migration, and the wait for that of another process.
 const migrateTimeout = 10 * time.Minute
 
 // Migrate brings the schema of a database up to date and returns the versions before
-// and after. Of several callers one migrates and the others wait. It uses only DSN and
-// ConnectTimeout of cfg. It returns ErrSchema if the schema is newer than this program.
+// and after. If several callers migrate at once, one does it and the others wait. Migrate
+// uses only DSN and ConnectTimeout of cfg. It returns ErrSchema if the schema is newer
+// than this program.
 func Migrate(ctx context.Context, cfg Config) (from, to int64, err error) {
 	cfg.Crawl = "none" // required, but not used here
 	cfg, err = cfg.withDefaults()
@@ -65,7 +66,7 @@ func (s *Store) checkSchema(ctx context.Context, migrate bool) error {
 	return s.migrate(ctx)
 }
 
-// version returns the version of the database's schema, 0 for one without.
+// version returns the version of the database's schema, or 0 if the database has none.
 func (s *Store) version(ctx context.Context) (version int64, err error) {
 	err = s.try(ctx, "read the schema's version", func(ctx context.Context) error {
 		err := s.pool.QueryRow(ctx, schemaVersionSQL).Scan(&version)
@@ -77,8 +78,8 @@ func (s *Store) version(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// migrate runs the migrations that are missing. The lock belongs to its connection and
-// is released with it, whatever happens to the process.
+// migrate runs the migrations that are missing. It holds a lock that belongs to its
+// connection, so the server releases the lock even if the process dies.
 func (s *Store) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, migrateTimeout, errors.New("migrations take too long"))
 	defer cancel()

@@ -10,21 +10,21 @@ import (
 // notifyPause is the shortest time between two notifications of one process.
 const notifyPause = 100 * time.Millisecond
 
-// notifier tells relays, behind the commit of records and by a transaction of its
-// own, that there are new ones. A notification that is lost costs them the time
-// until they look by themselves.
+// notifier notifies relays of new records. It does so after the commit of the records,
+// with a separate transaction. If a notification is lost, relays find the records when
+// they next read the outbox.
 type notifier struct {
 	notify func(context.Context)
 
 	mu     sync.Mutex
-	news   chan struct{} // nil before the first tell
+	news   chan struct{} // nil before the first wake
 	cancel context.CancelFunc
 	closed bool
 	done   sync.WaitGroup
 }
 
-// tell has relays notified soon. It does not wait for that.
-func (n *notifier) tell() {
+// wake starts a notification of the relays. It does not wait until that is sent.
+func (n *notifier) wake() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -37,7 +37,7 @@ func (n *notifier) tell() {
 	}
 	select {
 	case n.news <- struct{}{}:
-	default: // it is about to be
+	default: // a notification is about to be sent
 	}
 }
 
@@ -67,7 +67,7 @@ func (n *notifier) close() {
 	n.done.Wait()
 }
 
-// notify wakes up the relays of the crawl, as well as it can.
+// notify notifies the relays of the crawl. It ignores errors.
 func (s *Store) notify(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StatementTimeout)
 	defer cancel()
@@ -77,7 +77,7 @@ func (s *Store) notify(ctx context.Context) {
 // listenPause is how long a relay waits before it tries to listen again.
 const listenPause = time.Second
 
-// listener hears notifications.
+// listener receives notifications.
 type listener struct {
 	mu      sync.Mutex
 	changed chan struct{} // nil before the first call of Changed
@@ -85,8 +85,8 @@ type listener struct {
 	done    sync.WaitGroup
 }
 
-// Changed returns a channel that receives a value when records may have been
-// committed. It may miss some.
+// Changed returns a channel that receives a value when records may have been committed. It
+// may miss some. Every call returns the same channel.
 func (s *Store) Changed() <-chan struct{} {
 	l := &s.listener
 	l.mu.Lock()
@@ -107,7 +107,8 @@ func (s *Store) Changed() <-chan struct{} {
 	return l.changed
 }
 
-// listen passes notifications on until its connection breaks or ctx ends.
+// listen sends a value to changed for each notification, and one at the beginning, until its
+// connection breaks or ctx ends.
 func (s *Store) listen(ctx context.Context, changed chan<- struct{}) {
 	conn, err := s.dial(ctx)
 	if err != nil {

@@ -32,17 +32,18 @@ type Committed struct {
 	Cursor Cursor
 }
 
-// ErrForeign reports records, or a relay's cursor, of transactions that the
-// server has not begun: the database was restored from a dump of another server.
-// They have to be numbered anew, or new records would be placed before old ones.
+// ErrForeign reports records, or a relay's cursor, of transactions that the server has
+// not begun, because the database was restored from a dump of another server. The
+// records must be numbered again. Otherwise new records would be placed before old ones.
 var ErrForeign = errors.New("pgstore: the crawl's records were dumped from another server: number them anew, " +
 	"as docs/reference/postgres.md says under \"After a restore\"")
 
-// Committed returns at most n records behind after, in order. A record that a
-// later call returns has a cursor after all of them: the call stops at the oldest
-// transaction that still runs, whatever it is about.
+// Committed returns at most n records after the cursor after, in order. It returns only
+// records of transactions that are older than every transaction that still runs on the
+// server. So the records of later calls come after all of these.
 //
-// ErrForeign: the order does not hold.
+// If there are no such records, it also checks the order of the records, and returns
+// ErrForeign if that is wrong.
 func (s *Store) Committed(ctx context.Context, after Cursor, n int) (page []Committed, err error) {
 	err = s.try(ctx, "read the outbox", func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, s.sql.committed, after.XID, after.Sequence, n)
@@ -77,8 +78,8 @@ func (s *Store) checkOrder(ctx context.Context, at Cursor) error {
 	return err
 }
 
-// Since returns a cursor before all records fetched at t or later. The zero time
-// means now: the cursor is before all records that are committed later. Since reads
+// Since returns a cursor before all records that were fetched at t or later. For the zero
+// time, the cursor is before all records that are committed from now on. Since may read
 // all records that were fetched before t.
 func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 	var from *time.Time
@@ -103,14 +104,14 @@ func (s *Store) Since(ctx context.Context, t time.Time) (at Cursor, err error) {
 
 // Behind is the part of an outbox after a cursor.
 type Behind struct {
-	Records uint64
-	Bytes   uint64    // of these, by the average of the first 1000
-	Oldest  time.Time // of the first 1000; zero if there is none
+	Records uint64    // number of records
+	Bytes   uint64    // their size, estimated from the average of the first 1000
+	Oldest  time.Time // when the oldest of the first 1000 was fetched; zero if there are none
 }
 
 // Behind returns the size of the outbox after a cursor. It includes records that
-// Committed does not return yet because an older transaction runs. It counts rows:
-// a million take about 0.1 s.
+// Committed does not return yet because an older transaction runs. It counts rows, which
+// takes about 0.1 s for a million.
 func (s *Store) Behind(ctx context.Context, after Cursor) (b Behind, err error) {
 	err = s.tryLong(ctx, "count the outbox", func(ctx context.Context, tx pgx.Tx) error {
 		var average float64

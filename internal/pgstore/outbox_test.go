@@ -21,8 +21,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// awaitReadable returns when all records of a crawl can be read: when each
-// older transaction on the server, of other tests too, has ended.
+// awaitReadable returns when all records of a crawl can be read. That is when all older
+// transactions on the server, also those of other tests, have ended.
 func awaitReadable(t *testing.T, cfg pgstore.Config) {
 	t.Helper()
 	statement := fmt.Sprintf("SELECT count(*) FROM %s WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())", table(t, cfg, "record"))
@@ -30,7 +30,7 @@ func awaitReadable(t *testing.T, cfg pgstore.Config) {
 	}
 }
 
-// nextPage reads as a relay does: some records after its cursor.
+// nextPage reads some records after a cursor, as a relay does.
 type nextPage func(ctx context.Context) ([]exact.Ref, error)
 
 // ours reads the outbox as our relay does.
@@ -85,9 +85,9 @@ func byStatement(t *testing.T, cfg pgstore.Config, statement string) nextPage {
 	}
 }
 
-// TestLateCommit: the records of a transaction that commits after younger ones
-// are still read. A relay that goes by a serial, or by the transactions that it
-// sees, loses them.
+// TestLateCommit: the records of a transaction that commits after younger ones are still
+// read. A relay that uses a serial column, or that ignores which transactions still run,
+// loses them.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -126,9 +126,9 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// TestOutboxComplete: writers commit late and race for some records while the
-// server is killed now and then. A relay reads each record once, those of one
-// writer in the order in which they were written.
+// TestOutboxComplete: writers commit late and race for some records while the server is
+// killed now and then. A relay must read each record once, and the records of one writer in
+// the order in which they were written.
 func TestOutboxComplete(t *testing.T) {
 	t.Parallel()
 	writers, each, kills := 6, 60, 2
@@ -193,7 +193,7 @@ func TestOutboxComplete(t *testing.T) {
 	}()
 
 	read := make(map[int]int)
-	last := make(map[int]int) // by writer: the number of its last record
+	last := make(map[int]int) // the number of the last record of each writer
 	next, over := ours(set), false
 	for {
 		page, err := next(ctx)
@@ -229,10 +229,10 @@ func TestOutboxComplete(t *testing.T) {
 	t.Logf("%d records, %d kills", len(read), kills)
 }
 
-// TestNotifyBehindCommit: records are committed while a notification, which
-// serialises commits, is blocked. A store whose finishing transactions notify
-// would block them all.
-func TestNotifyBehindCommit(t *testing.T) {
+// TestCommitsDoNotWaitForNotifications: records are committed while a notification, which serialises
+// commits, is blocked. If the transactions of Finish sent notifications themselves, all of
+// them would be blocked.
+func TestCommitsDoNotWaitForNotifications(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"synchronous_standby_names": "none"}})
 	cfg := anyCrawl(server.DSN() + "&synchronous_commit=local")
@@ -250,7 +250,7 @@ func TestNotifyBehindCommit(t *testing.T) {
 		return err
 	}
 	held := make(chan error, 1)
-	go func() { held <- notifying(server.DSN(), time.Minute) }() // waits for a standby that is not there, behind its notification
+	go func() { held <- notifying(server.DSN(), time.Minute) }() // after its notification it waits for a standby that does not exist
 	for query[int](t, cfg.DSN, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 0 {
 	}
 	if err := notifying(cfg.DSN, 2*time.Second); err == nil {
@@ -326,7 +326,7 @@ func TestRelayIsNotifiedOfRecords(t *testing.T) {
 // after it, and those of transactions that still run.
 func TestSinceSkipsOlderRecords(t *testing.T) {
 	t.Parallel()
-	// A server of its own, because transactions of other tests would be older
+	// The test has its own server, because transactions of other tests would be older
 	// than its records.
 	dsn := servers.Postgres(t, servers.PostgresOptions{Config: map[string]string{"autovacuum": "off"}}).DSN()
 	cfg := anyCrawl(dsn)
@@ -357,7 +357,7 @@ func TestSinceSkipsOlderRecords(t *testing.T) {
 	must(t, err)
 	must(t, tx.Commit(t.Context()))
 	awaitReadable(t, cfg)
-	for from, want := range map[int]int{0: 8, 3: 5, 6: 2, 9: 2, 10: 2} { // what still ran counts as new
+	for from, want := range map[int]int{0: 8, 3: 5, 6: 2, 9: 2, 10: 2} { // records of a running transaction count as new
 		page, err := set.Committed(t.Context(), cursors[from], 100)
 		must(t, err)
 		if len(page) != want {
@@ -469,9 +469,9 @@ func TestOutboxOfOlderSchema(t *testing.T) {
 	}
 }
 
-// TestRestoredElsewhere: workers and relays refuse a dump of another server,
-// whose transactions had higher numbers, until its records are numbered anew as
-// the documents say.
+// TestRestoredElsewhere: workers and relays refuse a dump of another server, whose
+// transactions had higher numbers, until its records are numbered again as the documents
+// say.
 func TestRestoredElsewhere(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

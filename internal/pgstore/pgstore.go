@@ -21,20 +21,21 @@ type Config struct {
 	DSN   string // URL or keywords and values, as in libpq
 	Crawl string // name of the crawl
 
-	Identity string        // fixed: the id of the crawl's queue, which prevents mixing the fingerprints of two crawls
-	Windows  exact.Windows // fixed: how long finished keys count as seen
-	// Card is what the crawl's queue can be restored from. It is stored when the crawl
-	// is created; nil means that nothing is. It may contain secrets, which are then
-	// readable for all readers of the database.
+	Identity string        // fixed; the id of the crawl's queue, which prevents mixing the fingerprints of two crawls
+	Windows  exact.Windows // fixed; how long finished keys count as seen
+	// Card is data from which the crawl's queue can be restored. It is stored when the
+	// crawl is created; nil means that nothing is stored. It may contain secrets, and
+	// everybody who may read the database can then read them.
 	Card []byte
 
-	// Capture returns the event of a record, which is written for change data
-	// capture in the record's own transaction. nil writes no events.
+	// Capture returns the event of a record. The event is written for change data
+	// capture, in the transaction that inserts the record. With nil no events are
+	// written.
 	Capture func(row *exact.Row) (Event, error)
 
-	NoMigrate bool // do not migrate the schema: an older one is an error
+	NoMigrate bool // do not migrate an older schema, but return ErrSchema
 
-	MaxConns         int           // connections that the process has at most; 0 means 8
+	MaxConns         int           // maximum number of connections of the process; 0 means 8
 	ConnectTimeout   time.Duration // of one attempt; 0 means 5 s
 	StatementTimeout time.Duration // of one statement; 0 means 10 s
 	LockTimeout      time.Duration // how long a statement waits for a lock; 0 means 5 s
@@ -80,9 +81,9 @@ func (c Config) withDefaults() (Config, error) {
 type Store struct {
 	cfg   Config
 	pool  *pgxpool.Pool
-	crawl int // its number, which is part of the names of its tables
+	crawl int // the number of the crawl, which is part of the names of its tables
 	sql   statements
-	floor atomic.Uint32 // round of unknown keys, as far as this process has learned it
+	floor atomic.Uint32 // round in which unknown keys begin, as far as this process knows
 
 	identity string // of the crawl's queue
 	notifier notifier
@@ -95,13 +96,15 @@ var _ exact.Set = (*Store)(nil)
 // Open joins the crawl cfg.Crawl, or creates it. Unless cfg.NoMigrate is set, it
 // brings the schema up to date first.
 //
-// It returns frontier.ErrParamsMismatch if the crawl of that name has another Identity
-// or other Windows, ErrSchema if the schema is newer than this program or too old, and
+// It returns frontier.ErrParamsMismatch if the crawl with this name has another Identity
+// or other Windows, ErrSchema if the schema is newer than this program or too old,
+// ErrForeign if the crawl's records are those of another server, and
 // frontier.ErrUnavailable if the server does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, true) }
 
-// Inspect opens an existing crawl to inspect or control it. It changes no schema, and
-// returns ErrNoCrawl if there is no crawl. It ignores Identity and Windows of cfg.
+// Inspect opens an existing crawl to inspect or control it. It does not migrate the
+// schema, and returns ErrNoCrawl if there is no such crawl. It ignores Identity and
+// Windows of cfg.
 func Inspect(ctx context.Context, cfg Config) (*Store, error) { return open(ctx, cfg, false) }
 
 func open(ctx context.Context, cfg Config, worker bool) (*Store, error) {
@@ -154,7 +157,7 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 	poolConfig.ConnConfig.ConnectTimeout = cfg.ConnectTimeout
 	given := maps.Clone(poolConfig.ConnConfig.RuntimeParams)
 	maps.Copy(poolConfig.ConnConfig.RuntimeParams, cfg.sessionSettings())
-	maps.Copy(poolConfig.ConnConfig.RuntimeParams, given) // settings in the DSN win
+	maps.Copy(poolConfig.ConnConfig.RuntimeParams, given) // settings in the DSN have precedence
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: %w", err)
@@ -164,12 +167,12 @@ func connect(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// sessionSettings are set on every connection.
+// sessionSettings returns the settings for every connection.
 //
 // A statement is planned once for each connection, often while its tables are empty.
-// The plan must also be good when they are large and the lists in its parameters have
-// hundreds of keys. So only one plan is enabled: go through the list, and look up each
-// key in an index.
+// The plan must also be good when the tables are large and the lists in the parameters
+// have hundreds of keys. So only one kind of plan is enabled: it goes through the list
+// and looks up each key in an index.
 func (c *Config) sessionSettings() map[string]string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	return map[string]string{
@@ -193,8 +196,8 @@ func (s *Store) Close() {
 	s.pool.Close()
 }
 
-// now returns the time argument of statements: nil, which means the server's clock,
-// except in tests.
+// now returns the time argument of statements. Except in tests it is nil, which means
+// the server's clock.
 func (s *Store) now() *time.Time {
 	if s.cfg.Now == nil {
 		return nil

@@ -64,14 +64,14 @@ func TestNoDeadlocks(t *testing.T) {
 		})
 	}
 	group.Wait()
-	set.Close() // a backend that ends writes its counters
+	set.Close() // because a backend writes its counters when it ends
 	awaitBackends(t, cfg.DSN, 0)
 	if n := query[int](t, cfg.DSN, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n > 0 {
 		t.Errorf("%d deadlocks, want none; the server's log:\n%s", n, deadlocks(t))
 	}
 }
 
-// deadlocks returns the deadlocks in the log of the shared server.
+// deadlocks returns the messages about deadlocks in the log of the shared server.
 func deadlocks(t *testing.T) string {
 	t.Helper()
 	server, err := commonServer()
@@ -98,7 +98,7 @@ func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key)
 	var done []exact.Finished
 	for i, a := range answers {
 		ref := exact.Ref{Fingerprint: asked[i].Fingerprint, Round: a.Round}
-		if a.New || r.IntN(3) == 0 { // those of others too, as relays do
+		if a.New || r.IntN(3) == 0 { // also keys of other callers, as relays do
 			own = append(own, ref)
 			done = append(done, exact.Finished{Ref: ref, Class: frontier.Exact, Outcome: frontier.OK})
 		}
@@ -117,8 +117,8 @@ func anyCall(ctx context.Context, set exact.Set, r *rand.Rand, pool []exact.Key)
 	return errors.Join(err, set.Finish(ctx, done[:len(done)/2], nil))
 }
 
-// TestSweptWhileInserting: while a Decide waits for the lock of a key, others
-// insert, finish and sweep it. The key then gets a round that it never had.
+// TestSweptWhileInserting: while a Decide waits for the lock of a key, other callers insert,
+// finish and sweep the key. Decide must then give it a round that it has never had.
 func TestSweptWhileInserting(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -187,7 +187,7 @@ func TestKnownKeysCostNoWrite(t *testing.T) {
 	written := func() float64 {
 		return query[float64](t, cfg.DSN, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
 	}
-	least := 1e9 // the server itself writes now and then
+	least := 1e9 // the smallest of several measurements, because the server itself writes now and then
 	for range 5 {
 		before := written()
 		ask()

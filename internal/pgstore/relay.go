@@ -12,8 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Stale implements exact.Set. If its answer is lost, its keys are returned again after
-// age.
+// Stale implements exact.Set. If an answer is lost, a later call returns its keys again
+// when age has passed.
 func (s *Store) Stale(ctx context.Context, age time.Duration, n int) ([]exact.Entry, error) {
 	return s.entries(ctx, "take up pending keys", s.sql.stale, age, n, s.now())
 }
@@ -52,7 +52,8 @@ func entry(row pgx.CollectableRow) (e exact.Entry, err error) {
 	return e, err
 }
 
-// Sweep implements exact.Set. Of several callers at once one sweeps.
+// Sweep implements exact.Set. If several callers sweep at once, only one of them does
+// something.
 func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration, err error) {
 	err = s.try(ctx, "sweep", func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, s.sql.sweep, s.crawl, n, s.now()).Scan(&swept)
@@ -60,7 +61,7 @@ func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration,
 	if err != nil {
 		return 0, 0, err
 	}
-	// A separate statement, because the one that sweeps still sees what it deleted.
+	// This is a separate statement, because the one that sweeps still sees the deleted keys.
 	err = s.try(ctx, "sweep", func(ctx context.Context) error {
 		var since *time.Duration
 		err := s.pool.QueryRow(ctx, s.sql.lag, s.now()).Scan(&since)
@@ -70,7 +71,8 @@ func (s *Store) Sweep(ctx context.Context, n int) (swept int, lag time.Duration,
 	return swept, lag, err
 }
 
-// lagOf replaces a lag of 0 by a small one, because 0 means that there is no such key.
+// lagOf returns the lag of Sweep: at least 1 ns, or 0 for nil, which means that there is no
+// expired key.
 func lagOf(since *time.Duration) time.Duration {
 	if since == nil {
 		return 0

@@ -14,7 +14,7 @@ import (
 // ErrRelayInUse reports a relay that another process runs.
 var ErrRelayInUse = errors.New("pgstore: another process runs this relay")
 
-// Letter is an event that the sink of a relay refused for good.
+// Letter is a dead letter: an event that the sink of a relay refused permanently.
 type Letter struct {
 	ID     string // of the event
 	Event  []byte // JSON
@@ -22,14 +22,14 @@ type Letter struct {
 	At     time.Time // when it was refused, UTC
 }
 
-// Relay is how far a relay has delivered the records of a crawl.
+// Relay is the progress of a relay that delivers the records of a crawl.
 type Relay struct {
 	Cursor string
 	Moved  time.Time // when Cursor was saved, UTC
-	Dead   uint64    // letters
+	Dead   uint64    // number of dead letters
 }
 
-// Relay returns what is saved of a relay; known is false if nothing is.
+// Relay returns the saved progress of a relay. known is false if none is saved.
 func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, err error) {
 	err = s.try(ctx, "read a relay's cursor", func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, relaySQL, s.crawl, name).Scan(&r.Cursor, &r.Moved, &r.Dead)
@@ -41,8 +41,9 @@ func (s *Store) Relay(ctx context.Context, name string) (r Relay, known bool, er
 	return r, err == nil, err
 }
 
-// SaveRelay moves the cursor of a relay and adds letters, in one transaction. The
-// first letter of an event stays. ErrNoCrawl: the crawl was deleted.
+// SaveRelay stores the cursor of a relay and adds dead letters, in one transaction. If an
+// event has several letters, the first one is kept. SaveRelay returns ErrNoCrawl if the
+// crawl was deleted.
 func (s *Store) SaveRelay(ctx context.Context, name, cursor string, letters []Letter) error {
 	ids, events, reasons, times := []string{}, []string{}, []string{}, []time.Time{}
 	for _, l := range letters {
@@ -58,7 +59,8 @@ func (s *Store) SaveRelay(ctx context.Context, name, cursor string, letters []Le
 	})
 }
 
-// storable returns text without what a column of the type text cannot have.
+// storable returns text without zero bytes and with replacements for invalid UTF-8, which a
+// column of the type text cannot contain.
 func storable(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\ufffd")
 }
@@ -73,7 +75,7 @@ func (s *Store) Relays(ctx context.Context) (names []string, err error) {
 		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
-	slices.Sort(names) // as Go does, whatever the database's collation is
+	slices.Sort(names) // because the order of the database depends on its collation
 	return names, err
 }
 
@@ -95,7 +97,8 @@ func (s *Store) Letters(ctx context.Context, name string) (letters []Letter, err
 	return letters, err
 }
 
-// ReviseLetters changes why and when events were refused that are dead letters.
+// ReviseLetters changes the reason and the time of dead letters of a relay. It ignores
+// letters that the relay does not have.
 func (s *Store) ReviseLetters(ctx context.Context, name string, letters []Letter) error {
 	ids, reasons, times := make([]string, len(letters)), make([]string, len(letters)), make([]time.Time, len(letters))
 	for i, l := range letters {
@@ -107,8 +110,8 @@ func (s *Store) ReviseLetters(ctx context.Context, name string, letters []Letter
 	})
 }
 
-// DiscardLetters removes dead letters of a relay by the ids of their events; nil
-// means all.
+// DiscardLetters removes the dead letters of a relay whose events have these ids, or all
+// if ids is nil. It returns their number.
 func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (removed int, err error) {
 	err = s.try(ctx, "discard dead letters", func(ctx context.Context) error {
 		done, err := s.pool.Exec(ctx, discardLettersSQL, s.crawl, name, ids)
@@ -118,9 +121,9 @@ func (s *Store) DiscardLetters(ctx context.Context, name string, ids []string) (
 	return removed, err
 }
 
-// LockRelay has a relay for this process until release is called, which must
-// happen before Close, or until its connection to the server breaks.
-// ErrRelayInUse: another has it.
+// LockRelay locks a relay for this process, until release is called or the connection of
+// the lock breaks. The caller must call release before Close. If another process has the
+// lock, LockRelay returns ErrRelayInUse.
 func (s *Store) LockRelay(ctx context.Context, name string) (release func(), err error) {
 	var conn *pgx.Conn
 	err = s.try(ctx, "lock a relay", func(ctx context.Context) error {
@@ -148,14 +151,14 @@ func (s *Store) LockRelay(ctx context.Context, name string) (release func(), err
 	return func() { hangUp(conn) }, nil
 }
 
-// dial returns a connection that is not of the pool.
+// dial returns a connection that does not belong to the pool.
 func (s *Store) dial(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
 }
 
-// hangUp closes a connection that was dialled.
+// hangUp closes a connection that dial returned.
 func hangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = conn.Close(ctx) // the server ends the session, whatever becomes of the goodbye
+	_ = conn.Close(ctx) // an error does not matter: the server ends the session in any case
 }

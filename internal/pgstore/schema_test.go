@@ -22,7 +22,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// commonServer is started by the first test that needs a database of it.
+// commonServer is a server that is started when the first test needs a database on it.
 var commonServer = sync.OnceValues(func() (*servers.PostgresServer, error) {
 	started.Store(true)
 	return servers.StartPostgres(context.Background(), servers.PostgresOptions{})
@@ -30,9 +30,9 @@ var commonServer = sync.OnceValues(func() (*servers.PostgresServer, error) {
 
 var started atomic.Bool
 
-// database returns an empty database of a server that several tests share and
-// none breaks. Without the server's programs the test is skipped, or fails
-// where they are required.
+// database returns an empty database on a server that several tests share. No test may break
+// that server. Without the programs of the server the test is skipped, or it fails if they
+// are required.
 func database(t *testing.T) string {
 	t.Helper()
 	server, err := commonServer()
@@ -61,8 +61,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestStatementsAreValid: each file is embedded, and is a statement that the
-// server accepts.
+// TestStatementsAreValid: each file is embedded, and contains a statement that the server
+// accepts.
 func TestStatementsAreValid(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -118,13 +118,13 @@ func TestPlansScanNoTable(t *testing.T) {
 	set.Close()
 	awaitBackends(t, cfg.DSN, 0)
 	const scans = "SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_user_tables WHERE relname ~ '_[0-9]+$'"
-	// Making a table scans it once for each index.
+	// Creating a table scans it once for each index.
 	if n := query[int](t, cfg.DSN, scans); n > 7 {
 		t.Errorf("tables were read from end to end %d times, want only when their indexes were made", n)
 	}
 }
 
-// TestManyOpenAtOnce: workers can start at once on an empty database.
+// TestManyOpenAtOnce: several workers can start at the same time on an empty database.
 func TestManyOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -230,8 +230,8 @@ func TestOutcomesHaveLetters(t *testing.T) {
 	}
 }
 
-// TestCrawlIsAnother: a crawl with other fixed values is refused.
-func TestCrawlIsAnother(t *testing.T) {
+// TestOpenRefusesOtherFixedValues: Open refuses a crawl with other fixed values.
+func TestOpenRefusesOtherFixedValues(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	cfg := anyCrawl(dsn)
@@ -271,8 +271,8 @@ func TestCrawlIsAnother(t *testing.T) {
 	}
 }
 
-// TestWorkersNeedNoDDL: a role that may only read and write rows, and call the
-// schema's functions, can make, use and delete crawls.
+// TestWorkersNeedNoDDL: a role that may only read and write rows and call the functions of the
+// schema can create, use and delete crawls.
 func TestWorkersNeedNoDDL(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
@@ -312,8 +312,8 @@ func TestWorkersNeedNoDDL(t *testing.T) {
 	must(t, pgstore.Delete(t.Context(), cfg))
 }
 
-// TestDeleteDoesNotBlockOthers: other crawls can be made, used and deleted
-// while a deletion waits for a reader of its tables.
+// TestDeleteDoesNotBlockOthers: other crawls can be created, used and deleted while a deletion
+// waits for a reader of its tables.
 func TestDeleteDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
@@ -343,8 +343,7 @@ func TestDeleteDoesNotBlockOthers(t *testing.T) {
 	if err := pgstore.Delete(t.Context(), doomed); !errors.Is(err, frontier.ErrUnavailable) {
 		t.Errorf("a second Delete meanwhile: %v, want ErrUnavailable", err)
 	}
-	// All of it while the deletion waits: with a shared lock, this would not
-	// end.
+	// All of this happens while the deletion waits. With a shared lock it would not end.
 	for n := range 10 {
 		_, err := set.Decide(t.Context(), keys(n*50, n*50+100))
 		must(t, err)
@@ -363,7 +362,7 @@ func TestDeleteDoesNotBlockOthers(t *testing.T) {
 	if err := pgstore.Delete(t.Context(), doomed); !errors.Is(err, pgstore.ErrNoCrawl) {
 		t.Errorf("Delete of no crawl: %v, want ErrNoCrawl", err)
 	}
-	again := open(t, doomed) // its name is free, its numbers are not
+	again := open(t, doomed) // the name is free again, but the number is not
 	if answers, err := again.Decide(t.Context(), keys(0, 1)); err != nil || !answers[0].First {
 		t.Errorf("the first key of a crawl made anew: %+v, %v", answers, err)
 	}

@@ -40,7 +40,7 @@ func (s *Store) Withdraw(ctx context.Context, keys []exact.Ref) error {
 	})
 }
 
-// refColumns returns distinct refs as arrays.
+// refColumns returns keys as arrays, sorted and each once.
 func refColumns(keys []exact.Ref) (prints uuids, rounds []int64) {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, compareRefs)
@@ -82,7 +82,7 @@ func (s *Store) Finish(ctx context.Context, finished []exact.Finished, records [
 		return s.capture(ctx, &batch, insert, records)
 	})
 	if err == nil && len(records) > 0 {
-		s.notifier.tell()
+		s.notifier.wake()
 	}
 	return err
 }
@@ -95,8 +95,8 @@ type ends struct {
 	outcomes          []string
 }
 
-// endsOf returns finished keys as columns. Of several ends of one key it keeps the
-// first of the highest round.
+// endsOf returns finished keys as columns. If a key has several ends, it keeps the first
+// one with the highest round.
 func (s *Store) endsOf(finished []exact.Finished) (e ends, err error) {
 	last := make(map[bloomstore.Fingerprint]*exact.Finished, len(finished))
 	for i := range finished {
@@ -125,14 +125,14 @@ func (s *Store) endsOf(finished []exact.Finished) (e ends, err error) {
 type rows struct {
 	prints                  uuids
 	rounds                  []int64
-	sequences               []int32 // places in the caller's order, from 1
+	sequences               []int32 // positions in the caller's order, from 1
 	fetched                 []time.Time
 	statuses                []int16
 	outcomes, urls, records []string
 }
 
-// rowsOf returns records as columns, sorted. Of several with the same fingerprint and
-// round it keeps the first.
+// rowsOf returns records as columns, sorted by fingerprint and round. Of records with the
+// same fingerprint and round it keeps the first.
 func rowsOf(records []exact.Row) (r rows) {
 	sorted := make([]int, len(records))
 	for i := range sorted {

@@ -10,9 +10,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/pgstore"
 )
 
-// BenchmarkBytes takes keys through their states, a tenth of them waiting at a
-// time and finished in random order. It reports the bytes of a key on disk, in
-// tables and indexes, and in the write-ahead log.
+// BenchmarkBytes takes keys through their states. A tenth of them wait at a time, and they
+// are finished in random order. It reports the bytes of a key on disk, in tables and indexes,
+// and in the write-ahead log.
 func BenchmarkBytes(b *testing.B) {
 	sizes := []int{1_000_000}
 	if *proof {
@@ -47,8 +47,7 @@ func bytesOf(b *testing.B, cfg pgstore.Config, templates ...string) (sum float64
 	return sum
 }
 
-// live takes n keys through their states, the given number of them waiting at a
-// time.
+// live takes n keys through their states, so that the given number of them wait at a time.
 func live(b *testing.B, set *pgstore.Store, n, waiting int) {
 	const size = 500
 	r := rand.New(rand.NewPCG(1, 1))

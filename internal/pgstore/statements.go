@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Statements without tables of a crawl.
+// Statements that do not use the tables of one crawl.
 var (
 	//go:embed statements/schema_version.sql
 	schemaVersionSQL string
@@ -46,8 +46,8 @@ var (
 	capturedSQL string
 )
 
-// Statements on the tables of one crawl. Their files have templates of these names; see
-// namedFor.
+// Statements that use the tables of one crawl. Their files have the names of the template
+// tables, which namedFor replaces.
 var (
 	//go:embed statements/look_up.sql
 	lookUpSQL string
@@ -93,7 +93,7 @@ var (
 	foreignSQL string
 )
 
-// statements are those on the tables of one crawl.
+// statements are the statements that use the tables of one crawl.
 type statements struct {
 	lookUp, insertMissing, insertWaiting, raiseFloor, lockKeys, renew string
 	queued, withdraw, finish, insertRecords                           string
@@ -103,8 +103,8 @@ type statements struct {
 
 var template = regexp.MustCompile(`\bcrawler\.(exact_key|exact_waiting|exact_pending|record)\b`)
 
-// namedFor returns the statements on the tables of a crawl, whose names are those of
-// the templates and the crawl's number. They need no quotes.
+// namedFor returns the statements for the tables of a crawl. The name of such a table is
+// that of its template, followed by the crawl's number. It needs no quotes.
 func namedFor(crawl int) statements {
 	named := func(sql string) string { return template.ReplaceAllString(sql, "${0}_"+strconv.Itoa(crawl)) }
 	return statements{

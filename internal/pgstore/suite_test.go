@@ -23,7 +23,7 @@ var (
 	seed  = flag.Uint64("seed", 0, "repeat a run; 0: a new one")
 )
 
-// rng returns the test's random numbers and logs their seed.
+// rng returns a generator of random numbers for a test and logs its seed.
 func rng(t *testing.T) *rand.Rand {
 	s := *seed
 	if s == 0 {
@@ -88,8 +88,8 @@ func TestSetPassesSuite(t *testing.T) {
 	exacttest.RunSet(t, setsOn(database(t)))
 }
 
-// TestRandomCallsMatchModel makes random calls and compares every answer with
-// the model's.
+// TestRandomCallsMatchModel makes random calls and compares every answer with that of the
+// model.
 func TestRandomCallsMatchModel(t *testing.T) {
 	t.Parallel()
 	runs, steps := 2, 400
@@ -154,7 +154,7 @@ func refs(round uint32, keys ...exact.Key) []exact.Ref {
 	return all
 }
 
-// ends returns keys as finished well.
+// ends returns the ends of keys in a round, with the outcome OK.
 func ends(round uint32, keys ...exact.Key) []exact.Finished {
 	all := make([]exact.Finished, len(keys))
 	for i := range keys {

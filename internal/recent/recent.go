@@ -1,7 +1,7 @@
 // Package recent remembers recently used keys in bounded memory.
 //
-// It owns which keys are dropped and when. The meaning of a key is up to the
-// callers: localstore and redisstore avoid look-ups with it.
+// It decides which keys are dropped and when. It does not know what a key means:
+// localstore and redisstore use it to avoid look-ups.
 package recent
 
 import (
@@ -9,12 +9,13 @@ import (
 	"sync"
 )
 
-// Keys is a set of keys that drops those that were not added or asked for in a long
-// time. It holds at least the latest most of them, and at most twice as many.
+// Keys is a set of keys that drops those that were not used (added, or found by Has)
+// for a long time. It holds at least the most recently used keys, as many as the
+// argument of New says, and at most twice as many.
 //
-// A key is stored as its hash of 64 bits under a random seed, so that it takes 10
-// to 20 bytes and no work of the garbage collector. Has may claim a key that was
-// never added, with a probability below 2·most/2⁶⁴, which a site cannot raise
+// A key is stored as its hash of 64 bits under a random seed. So it takes only 10 to 20
+// bytes, and the garbage collector need not scan it. Has may claim a key that was never
+// added, with a probability below 2·most/2⁶⁴. A site cannot raise that probability,
 // because it does not know the seed.
 //
 // It is safe for concurrent use.
@@ -23,16 +24,17 @@ type Keys struct {
 	seed maphash.Seed
 
 	mu    sync.RWMutex
-	young map[uint64]struct{} // at most most; then they are the old ones
-	old   map[uint64]struct{}
+	young map[uint64]struct{} // recently used keys; when there are most of them, they become old
+	old   map[uint64]struct{} // keys that are dropped next
 }
 
-// New returns an empty set that holds the latest most keys, at least one.
+// New returns an empty set that holds the most recently used keys, as many as most says
+// and at least one.
 func New(most int) *Keys {
 	return &Keys{most: max(most, 1), seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
 }
 
-// Has reports whether key is there, and keeps it there if so.
+// Has reports whether key is in the set. If it is, Has also marks it as recently used.
 func (k *Keys) Has(key string) bool {
 	hash := maphash.String(k.seed, key)
 	k.mu.RLock()

@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLatestKeysAreKept: after any calls the latest keys are there, within the
-// promised number, and no key is that was never added or was taken out since.
+// TestLatestKeysAreKept: after any calls, the set has as many of the latest keys as promised,
+// and no key that was never added or was removed since.
 func TestLatestKeysAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 6).Draw(t, "most")
 		keys := New(most)
 		var latest []string          // the last one first
-		may := make(map[string]bool) // what was added and not taken out
+		may := make(map[string]bool) // the keys that were added and not removed
 		key := rapid.StringMatching(`[a-j]`)
 		met := func(k string) {
 			if i := slices.Index(latest, k); i >= 0 {
@@ -65,8 +65,7 @@ func TestLatestKeysAreKept(t *testing.T) {
 	})
 }
 
-// TestConcurrentUse: a goroutine finds the keys that it added, whatever others
-// do.
+// TestConcurrentUse: a goroutine finds the keys that it added while others use the set.
 func TestConcurrentUse(t *testing.T) {
 	const each, callers = 100, 8
 	keys := New(2 * each * callers)

@@ -17,16 +17,16 @@ var addLua string
 
 var addScript = redis.NewScript(Block + addLua)
 
-// maxPerScript bounds the fingerprints of one run of add.lua, which blocks the server for about a
-// millisecond.
+// maxPerScript is the maximum number of fingerprints for one run of add.lua. Such a run blocks
+// the server for about a millisecond.
 const maxPerScript = 256
 
-// What add.lua answers for a fingerprint.
+// The answers of add.lua for one fingerprint.
 const (
 	wasKnown int64 = iota
 	wasAdded
 	layerFull
-	blockLost // bits since it was read
+	blockLost // the block has lost bits since it was read
 )
 
 // AddIfAbsent records prints; see bloomstore.Filter and Filter.
@@ -50,9 +50,9 @@ func (f *Filter) AddIfAbsent(ctx context.Context, prints []bloomstore.Fingerprin
 	return added, nil
 }
 
-// add sends the asks of w to their chains. It leaves in w those that must be asked
-// again, after it has changed what prevented an answer: a full chain has another
-// layer, and a new layer is known.
+// add sends the asks of w to their chains. It leaves in w the asks without an answer, which
+// must be repeated. Before it returns, it adds a layer to a chain that is full, and reads
+// the number of layers of a chain that has a new one.
 func (f *Filter) add(ctx context.Context, w *window, added []bool) error {
 	calls := w.calls(ctx)
 	if err := f.run(ctx, calls); err != nil {
@@ -96,22 +96,23 @@ func (f *Filter) follow(ctx context.Context, call *addCall, reply addReply) erro
 // addCall is one run of add.lua.
 type addCall struct {
 	chain    *Chain
-	layers   int   // that were asked
+	layers   int   // number of layers that were asked
 	asks     []int // indices in the window
 	segments map[int]int
 	keys     []string
 	headers  []any
-	prints   []any // five arguments each
+	prints   []any // five arguments for each fingerprint
 	cmd      *redis.Cmd
 }
 
-// addCmd is a command that the client never sends twice, because the second time
-// the fingerprints would be known.
+// addCmd is a command that the client never sends twice, because the second reply would say
+// that the fingerprints are known.
 type addCmd struct{ *redis.Cmd }
 
 func (addCmd) NoRetry() bool { return true }
 
-// calls groups the asks of w by chain, in order. It copies the blocks.
+// calls returns the calls for the asks of w, which it groups by chain without changing their
+// order. It copies the blocks.
 func (w *window) calls(ctx context.Context) []*addCall {
 	var calls []*addCall
 	open := make(map[*Chain]*addCall)
@@ -158,8 +159,8 @@ func anys(keys []string) []any {
 	return list
 }
 
-// run sends calls in one pipeline. Calls that the server did not begin are sent
-// again: with the script, if the server lacked it, or after a pause.
+// run sends calls in one pipeline. It sends a call again if the server did not begin it: with
+// the text of the script, if the server did not have it, or else after a pause.
 func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	pipe := f.client.Pipeline()
 	for _, call := range calls {
@@ -174,8 +175,7 @@ func (f *Filter) run(ctx context.Context, calls []*addCall) error {
 	return nil
 }
 
-// rerun sends a call again as long as the server did not begin it, and returns
-// its error.
+// rerun sends a call again while the server does not begin it, and returns its error.
 func (f *Filter) rerun(ctx context.Context, call *addCall) error {
 	for pause := firstPause; ; {
 		switch err := call.cmd.Err(); {
@@ -196,16 +196,16 @@ func (f *Filter) rerun(ctx context.Context, call *addCall) error {
 	}
 }
 
-// How long a call waits before it is sent again, which takes two seconds in all:
-// the time that a cluster needs to move a slot or to fail over.
+// The first and the last pause before a call is sent again. All pauses together take two
+// seconds, the time that a cluster needs to move a slot or to fail over.
 const (
 	firstPause = 4 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// notBegun reports whether an error means that a script did not run at all: a node
-// of a cluster is moving the slot or does not serve it, or a server is still
-// loading its data.
+// notBegun reports whether an error means that a script did not run at all, because a node
+// of a cluster is moving the slot or does not serve it, or because a server is still loading
+// its data.
 func notBegun(err error) bool {
 	for _, prefix := range []string{"TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING"} {
 		if redis.HasErrorPrefix(err, prefix) {
@@ -224,17 +224,18 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// renew replaces the command of a call, which was sent, by a new one with other first arguments.
+// renew replaces the command of a call, which was sent already, by a new one. command replaces
+// the first two arguments.
 func (c *addCall) renew(ctx context.Context, command ...any) {
 	c.cmd = redis.NewCmd(ctx, append(command[:2:2], c.cmd.Args()[2:]...)...)
 	c.cmd.SetFirstKeyPos(3)
 }
 
-// addReply is what add.lua replies.
+// addReply is the reply of add.lua.
 type addReply struct {
-	stale   bool    // nothing was done: the chain has another layer
+	stale   bool    // the chain has another layer, and nothing was done
 	full    bool    // an answer is layerFull
-	room    int64   // keys that the layer takes yet; -1 without limit
+	room    int64   // number of keys for which the layer still has room; -1 means no limit
 	answers []int64 // one for each fingerprint
 }
 

@@ -1,16 +1,16 @@
--- add.lua: add fingerprints to the newest layer of one chain, unless their bits are set.
+-- add.lua: add fingerprints to the newest layer of one chain, except those whose bits are set already.
 -- It begins with block.lua.
--- KEYS     the chain's record, then segments of its newest layer; one hash tag
+-- KEYS     the chain's record, then segments of its newest layer; all with one hash tag
 -- ARGV[1]  number of layers that the caller knows
--- ARGV[2]  keys that the newest layer is made for; '' if it takes whatever comes
+-- ARGV[2]  number of keys that the newest layer is sized for; '' means no limit
 -- ARGV     then the header of each segment; then for each fingerprint: its segment
 --          (index in KEYS), first and last byte of its block, the block as read,
 --          the block with its bits set
--- returns  how many keys the layer takes yet, -1 without limit; then for each
---          fingerprint 1 added, 0 known, 2 the layer is full, 3 the block has lost
---          bits: test again. Or 'stale', 'lost', 'foreign' for the whole, and then
---          nothing was written
--- cost     O(fingerprints), two commands each; the caller keeps them <= 256
+-- returns  the number of keys for which the layer still has room, -1 means no limit;
+--          then for each fingerprint: 1 added, 0 known, 2 the layer is full, 3 the
+--          block has lost bits, so the caller must test again. Or one answer for the
+--          whole call, 'stale', 'lost' or 'foreign'; then nothing was written
+-- cost     O(fingerprints), two commands for each; the caller sends at most 256
 local chain, layers = KEYS[1], ARGV[1]
 local room, fault = bloom_begin(chain, layers, ARGV[2])
 if fault then return fault end

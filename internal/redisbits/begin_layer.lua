@@ -1,11 +1,12 @@
--- begin_layer.lua: let a chain have one more layer, all segments of which were made.
--- KEYS     the chain's record, then all segments of the layer; one hash tag
+-- begin_layer.lua: add a layer to a chain, after all segments of the layer were created.
+-- KEYS     the chain's record, then all segments of the layer; all with one hash tag
 -- ARGV[1]  number of the layer, counting from 0
 -- ARGV[2]  length of each segment
 -- ARGV     then the header of each segment
--- returns  'begun'; 'stale' if the chain has it already; 'lost' or 'foreign' if a
---          segment is not what it should be, and then nothing was written
--- cost     O(segments), two commands each; 128 for four gigabytes
+-- returns  'begun'; 'stale' if the chain has the layer already; 'lost' if there is no
+--          such chain or a segment has another length, 'foreign' if a segment has
+--          another header, and then nothing was written
+-- cost     O(segments), two commands for each; 128 segments for four gigabytes
 local layers = redis.call('HGET', KEYS[1], 'layers')
 if not layers then return 'lost' end
 if layers ~= ARGV[1] then return 'stale' end

@@ -22,9 +22,9 @@ func BenchmarkFilter(b *testing.B) {
 
 const benchKeys = 1_000_000
 
-// load calls do with one batch of prints after the other. It reports keys per
-// second, the server's processor time and, if it has a log, the growth of the
-// log.
+// load calls do with one batch of prints after the other. It reports the keys per second, the
+// processor time of the server and, if the server has an append-only file, the growth of that
+// file.
 func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerprint, batch int, do func([]bloomstore.Fingerprint) error) {
 	cpu, err := server.CPU()
 	if err != nil {
@@ -58,8 +58,8 @@ func load(b *testing.B, server *servers.RedisServer, prints []bloomstore.Fingerp
 	}
 }
 
-// BenchmarkSeen measures seen-tests of known keys from one process: one block
-// for each key, in chains of one, two and three layers.
+// BenchmarkSeen measures look-ups of known keys from one process, which read one block for
+// each key and layer, in chains of one, two and three layers.
 func BenchmarkSeen(b *testing.B) {
 	server := servers.Redis(b, servers.RedisOptions{})
 	client := dial(b, server)
@@ -101,7 +101,7 @@ func BenchmarkSeen(b *testing.B) {
 	}
 }
 
-// setbitLua sets the bits of keys one by one and answers which keys had all.
+// setbitLua sets the bits of keys one by one, and replies which keys had all of them before.
 const setbitLua = `
 local known, k = {}, tonumber(ARGV[1])
 for i, key in ipairs(KEYS) do
@@ -123,7 +123,7 @@ func BenchmarkSeenOtherwise(b *testing.B) {
 		b.Fatal(err)
 	}
 	partition := func(fp bloomstore.Fingerprint) int { return PartitionOf(fp, len(f.chains)) }
-	// bits returns the segment of fp and its k positions in that.
+	// bits returns the segment of fp and the k positions of fp in that segment.
 	bits := func(fp bloomstore.Fingerprint) (key string, at []int64) {
 		t := (*f.chains[partition(fp)].keyed.Load())[0]
 		segment, from := t.Locate(fp)
@@ -216,8 +216,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// or32Lua is add.lua without the comparison: it takes masks, and ORs them into
-// the blocks word by word.
+// or32Lua does the same as add.lua without the comparison of blocks. It takes masks, and
+// combines them with the blocks by OR, word by word.
 const or32Lua = `
 local added, words = {}, 'I4I4I4I4I4I4I4I4'
 for at = 1, #ARGV, 3 do

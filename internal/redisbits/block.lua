@@ -1,21 +1,22 @@
--- block.lua: what an add script does with a chain: local functions, for scripts that begin with this text.
--- KEYS     none of its own: functions take keys that the script declares, all of one hash tag
--- returns  nothing: the script that follows does
--- cost     said at each function, in commands; the scripts bound the number of calls
+-- block.lua: local functions with which add scripts, which begin with this text, test and change a chain.
+-- KEYS     none of its own: functions take keys that the script declares, all with one hash tag
+-- returns  nothing: the script after this text returns its result
+-- cost     given at each function, in commands; the scripts limit the number of calls
 --
--- Bits are changed by comparison. The caller has read a fingerprint's block (the
--- seen-test) and sends it as it was and as it should be. Unchanged, which is the
--- rule, it is replaced: one comparison of strings, no arithmetic. Changed, the two
--- are united. Offsets are decimal strings: Lua numbers are slow to pass on.
+-- The caller has read the block of a fingerprint, and sends it as it was read and as
+-- it should be. Usually the stored block has not changed since. It is then replaced,
+-- which takes one comparison of strings and no arithmetic. If it has changed, the
+-- script stores the union of both. Offsets are decimal strings, because passing Lua
+-- numbers to Redis is slow.
 --
--- An add script calls bloom_begin and bloom_segment before it writes anything;
--- after that nothing here fails.
+-- An add script calls bloom_begin and bloom_segment before it writes anything. After
+-- these calls no function in this text fails.
 
--- bloom_begin(chain, layers, capacity) says how many keys the newest layer of a
--- chain takes yet. layers and capacity are what the caller knows: how many layers
--- there are, and what the newest is made for, '' if it takes whatever comes.
--- Returns the number, or nil and 'stale' (the chain has other layers by now: test
--- again) or 'lost'. One command.
+-- bloom_begin(chain, layers, capacity) returns the number of keys for which the newest
+-- layer of a chain still has room. layers is the number of layers that the caller
+-- knows, and capacity the number of keys that the newest is sized for, '' for no
+-- limit. Instead it returns nil and 'stale' if the chain has another number of layers
+-- by now, so that the caller must test again, or nil and 'lost'. One command.
 local function bloom_begin(chain, layers, capacity)
   local record = redis.call('HMGET', chain, 'layers', 'keys' .. layers)
   if not record[1] then return nil, 'lost' end
@@ -25,15 +26,15 @@ local function bloom_begin(chain, layers, capacity)
 end
 
 -- bloom_segment(segment, header) returns nil if a segment begins with its header,
--- 'lost' if it is not there, 'foreign' if it is another filter's. One command.
+-- 'lost' if it does not exist, and 'foreign' if it has another header. One command.
 local function bloom_segment(segment, header)
   local stored = redis.call('GETRANGE', segment, '0', '63')
   if stored == header then return nil end
   return #stored < 64 and 'lost' or 'foreign'
 end
 
--- bloom_unite returns the union of two blocks, and whether it has bits that the
--- first lacks.
+-- bloom_unite(a, b) returns the union of two blocks, and whether b has bits that a
+-- lacks.
 local function bloom_unite(a, b)
   local words, parts = 'I4I4I4I4I4I4I4I4', {}
   for at = 1, #a, 32 do
@@ -46,9 +47,10 @@ local function bloom_unite(a, b)
 end
 
 -- bloom_test(segment, from, to, old, new) tests the block in bytes from..to of a
--- segment, which the caller read as old and wants as new. Returns what bloom_set
--- has to write; false if the bits are set already; or nil if the block has lost
--- bits since it was read (the server went back in time): test again. One command.
+-- segment. The caller has read it as old and wants to change it to new. It returns
+-- the block that bloom_set must write, or false if the bits are set already. It
+-- returns nil if the block has lost bits since it was read, because the server lost
+-- its latest changes; the caller must then test again. One command.
 local function bloom_test(segment, from, to, old, new)
   local now = redis.call('GETRANGE', segment, from, to)
   if now == old then return old ~= new and new end
@@ -59,12 +61,13 @@ local function bloom_test(segment, from, to, old, new)
   return fresh and union
 end
 
--- bloom_set(segment, from, block) writes what bloom_test returned. One command.
+-- bloom_set(segment, from, block) writes the block that bloom_test returned. One command.
 local function bloom_set(segment, from, block)
   redis.call('SETRANGE', segment, from, block)
 end
 
--- bloom_end(chain, layers, added) counts keys that were added, if any. One command.
+-- bloom_end(chain, layers, added) adds the number of added keys to the chain's record.
+-- One command, or none for 0 keys.
 local function bloom_end(chain, layers, added)
   if added > 0 then redis.call('HINCRBY', chain, 'keys' .. layers, string.format('%.0f', added)) end
 end

@@ -26,13 +26,14 @@ var (
 )
 
 // Chain is one filter under one hash tag: layers of segments, and a record with the
-// number of layers. It caches that number. Other processes may add a layer; every
-// add script notices that (see Block), and Refresh reads it. A Chain must be opened
-// by Open or Create. It is safe for concurrent use.
+// number of layers. It caches that number. Other processes may add a layer. Every add
+// script notices that (see Block), and Refresh reads the number. A Chain must be opened
+// with Open or Create. It is safe for concurrent use.
 //
-// Keys consist of the prefix and: "f" for the record, a hash of the fields head
-// (the common part of all headers), layers, and keys1, keys2, … (keys added to the
-// first, second, … layer); "f0.0" for segment 0 of layer 0, and so on.
+// The keys in Redis begin with the prefix. It is followed by "f" for the record, by
+// "f0.0" for segment 0 of layer 0, and so on. The record is a hash with the fields head
+// (the common part of all headers), layers, and keys1, keys2, … (the number of keys
+// added to the first, second, … layer).
 type Chain struct {
 	layout *Layout
 	header header
@@ -52,23 +53,23 @@ type Chain struct {
 type keyedLayer struct {
 	*Layer
 	keys     []string
-	args     []any    // the same, as arguments of commands
+	args     []any    // keys as arguments of commands
 	headers  []string // of the segments
 	layers   string   // number of layers including this one, in decimal
-	capacity string   // the argument of add scripts
+	capacity string   // in decimal, for add scripts; empty means no limit
 }
 
-// Chain returns the chain of the filter or crawl id whose keys begin with prefix,
-// which contains the hash tag, such as "{c1:7}". partition is its number. The chain
-// is not open yet.
+// Chain returns a chain of the filter or crawl id, with the number partition. Its keys
+// begin with prefix, which contains the hash tag, such as "{c1:7}". The chain is not open
+// yet.
 func (l *Layout) Chain(id ID, partition int, prefix string) *Chain {
 	c := &Chain{layout: l, header: header{params: l.params, id: id, partition: partition}, prefix: prefix, born: time.Now()}
 	c.keyed.Store(&[]*keyedLayer{})
 	return c
 }
 
-// Filter returns the chain, which must be open, as a separate Filter. It is for
-// callers that choose the chain of a key by something other than the fingerprint.
+// Filter returns the chain, which must be open, as a separate Filter. It is for callers
+// that do not choose the chain of a key by its fingerprint.
 func (c *Chain) Filter(client redis.UniversalClient) *Filter {
 	return newFilter(client, c.layout, []*Chain{c})
 }
@@ -81,12 +82,12 @@ func (c *Chain) SegmentKey(layer, segment int) string {
 	return c.Record() + strconv.Itoa(layer) + "." + strconv.Itoa(segment)
 }
 
-// Layers returns the known number of layers. It only grows, unless the server loses
-// some of its past. It identifies the state of the chain: an answer "absent" is
-// valid for that number of layers.
+// Layers returns the cached number of layers. It only grows, unless the server loses its
+// latest changes. It identifies the state of the chain: the answer that a key is absent is
+// valid only for the number of layers that were asked.
 func (c *Chain) Layers() int { return len(*c.keyed.Load()) }
 
-// keyedLayer returns the layer of that number with its keys.
+// keyedLayer returns the layer with this number and its keys.
 func (c *Chain) keyedLayer(number int) *keyedLayer {
 	t := &keyedLayer{Layer: c.layout.Layer(number), layers: strconv.Itoa(number + 1)}
 	if c.layout.Grows(number + 1) {
@@ -102,8 +103,8 @@ func (c *Chain) keyedLayer(number int) *keyedLayer {
 	return t
 }
 
-// setLayers sets the number of layers. It can be smaller than before, because a
-// server that lost its last second goes back in time.
+// setLayers sets the number of layers. It can be smaller than before, because a server
+// may have lost its latest changes.
 func (c *Chain) setLayers(layers int) {
 	for {
 		old := c.keyed.Load()
@@ -120,9 +121,9 @@ func (c *Chain) setLayers(layers int) {
 	}
 }
 
-// Create creates the record of the chain, unless it exists, and its first layer. It
-// must not be called for a chain that was created before and lost, because it would
-// create an empty one: the caller must store elsewhere that the chain was created.
+// Create creates the record of the chain, unless it exists, and its first layer. It must
+// not be called for a chain that was created before and lost, because it would replace it
+// by an empty one. So the caller must store elsewhere that the chain was created.
 func (c *Chain) Create(ctx context.Context, client redis.UniversalClient) error {
 	_, err := client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		tx.HSetNX(ctx, c.Record(), "head", c.header.head())
@@ -143,9 +144,9 @@ func (c *Chain) Create(ctx context.Context, client redis.UniversalClient) error 
 	return c.Verify(ctx, client)
 }
 
-// Open reads the state of the chain, and verifies it. It returns an ErrFilterLost
-// for a chain that is missing, unfinished, or has lost a segment, and an
-// ErrParamsMismatch for one of other Params or of another id.
+// Open reads the state of the chain and verifies it. It returns an ErrFilterLost if the
+// chain is missing, unfinished, or has lost a segment, and an ErrParamsMismatch if it has
+// other Params or another id.
 func (c *Chain) Open(ctx context.Context, client redis.UniversalClient) error {
 	if err := c.Refresh(ctx, client); err != nil {
 		return err
@@ -192,7 +193,7 @@ func readRecords(ctx context.Context, client redis.UniversalClient, chains []*Ch
 	return layers, nil
 }
 
-// parseRecord checks the fields head and layers, nil where they are missing.
+// parseRecord checks the fields head and layers, which are nil if they are missing.
 func (c *Chain) parseRecord(fields []any) (layers int, err error) {
 	head, _ := fields[0].(string)
 	if err := checkHeader(c.Record(), []byte(head), c.header.head()); err != nil {
@@ -206,15 +207,15 @@ func (c *Chain) parseRecord(fields []any) (layers int, err error) {
 	return layers, nil
 }
 
-// Verify reads the header and the length of every known segment of the chain. It
-// returns an ErrFilterLost for a missing or shorter segment, and an
-// ErrParamsMismatch for one of another chain.
+// Verify reads the header and the length of every known segment of the chain. It returns
+// an ErrFilterLost if a segment is missing or too short, and an ErrParamsMismatch if it
+// belongs to another chain.
 func (c *Chain) Verify(ctx context.Context, client redis.UniversalClient) error {
 	return verify(ctx, client, []*Chain{c})
 }
 
-// verifyDue reports whether verifyEvery has passed since the headers were last
-// verified. It returns true to one caller only.
+// verifyDue reports whether verifyEvery has passed since the headers were last verified.
+// Only one of several callers gets true.
 func (c *Chain) verifyDue(now time.Time) bool {
 	since, last := int64(now.Sub(c.born)), c.checked.Load()
 	return (last == 0 || since-last > int64(verifyEvery)) && c.checked.CompareAndSwap(last, max(since, 1))
@@ -261,9 +262,9 @@ func verify(ctx context.Context, client redis.UniversalClient, chains []*Chain) 
 	return flush()
 }
 
-// Prepare creates one missing segment of the chain's next layer, and reports
-// whether all exist now. Callers that add keys call it when the layer is Ahead, so
-// that Extend is fast.
+// Prepare creates one missing segment of the chain's next layer, and reports whether all
+// of them exist now. Callers that add keys call it when Layout.Ahead returns true, so that
+// Extend is fast.
 func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (ready bool, err error) {
 	if number := c.Layers(); c.layout.Grows(number) {
 		return c.prepare(ctx, client, number)
@@ -271,7 +272,7 @@ func (c *Chain) Prepare(ctx context.Context, client redis.UniversalClient) (read
 	return true, nil
 }
 
-// prepare creates one missing segment of the layer of that number.
+// prepare creates one missing segment of the layer with this number.
 func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, number int) (ready bool, err error) {
 	c.next.Lock()
 	defer c.next.Unlock()
@@ -296,10 +297,10 @@ func (c *Chain) prepare(ctx context.Context, client redis.UniversalClient, numbe
 	return false, fmt.Errorf("make key %q: %w", t.keys[made], Fault(reply))
 }
 
-// Extend adds a layer to a chain that had the given number of layers, the last of
-// them full, and creates what is missing of it. If the chain has more layers by
-// now, because another caller did the same, it only reads that. No key is added to
-// earlier layers from then on.
+// Extend adds a layer to a chain that had the given number of layers, of which the last
+// one was full. It creates the segments of the new layer that are missing. From then on
+// keys are added only to the new layer. If another caller has added the layer already,
+// Extend only reads the new number of layers.
 func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers int) error {
 	if c.Layers() != layers {
 		return c.Refresh(ctx, client)
@@ -310,8 +311,8 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 	}
 	reply, err := c.begin(ctx, client, number)
 	if err == nil && reply == "lost" {
-		// The prepared segments are lost: the server went back in time, or evicted them. They
-		// were empty, so they are created again, once.
+		// The prepared segments are lost, because the server lost its latest changes or
+		// evicted them. They were empty, so they are created again, once.
 		c.next.Lock()
 		c.next.made = 0
 		c.next.Unlock()
@@ -326,8 +327,8 @@ func (c *Chain) Extend(ctx context.Context, client redis.UniversalClient, layers
 	return c.Refresh(ctx, client)
 }
 
-// begin creates what is missing of the layer of that number and begins it. It returns the reply of
-// begin_layer.lua.
+// begin creates the missing segments of the layer with this number, and begins the layer. It
+// returns the reply of begin_layer.lua.
 func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number int) (reply string, err error) {
 	for ready := false; !ready; {
 		if ready, err = c.prepare(ctx, client, number); err != nil {
@@ -346,8 +347,9 @@ func (c *Chain) begin(ctx context.Context, client redis.UniversalClient, number 
 	return reply, nil
 }
 
-// Delete removes the chain in steps that are short for the server: segment by
-// segment, newest first, then the record. It also removes a chain that lost parts.
+// Delete removes the chain in steps that are short for the server: first the segments, one
+// by one and those of the newest layer first, and then the record. It also removes a chain
+// that has lost parts.
 func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error {
 	layers, err := client.HGet(ctx, c.Record(), "layers").Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -369,13 +371,13 @@ func (c *Chain) Delete(ctx context.Context, client redis.UniversalClient) error 
 	return nil
 }
 
-// ErrStale reports that a chain has begun another layer since it was asked: the
-// caller must Refresh it and ask again.
+// ErrStale reports that a chain has begun another layer since it was asked. The caller must
+// Refresh the chain and ask again.
 var ErrStale = errors.New("redisbits: the chain has another layer by now")
 
-// Fault returns the error for a script's reply 'stale', 'lost' or 'foreign':
-// ErrStale, ErrFilterLost or ErrParamsMismatch. Verify describes the last two
-// better.
+// Fault returns the error for a script's reply: ErrStale for 'stale', ErrFilterLost for
+// 'lost', and ErrParamsMismatch for 'foreign'. For the last two, the error of Verify has
+// more details.
 func Fault(reply string) error {
 	switch reply {
 	case "stale":
@@ -388,8 +390,8 @@ func Fault(reply string) error {
 	return fmt.Errorf("redisbits: a script replied %q", reply)
 }
 
-// pipeError returns the error of the first failed command of a pipeline with its
-// key. err is the error of the pipeline.
+// pipeError returns the error of the first command of a pipeline that failed, with its key.
+// err is the error of the pipeline.
 func pipeError[C redis.Cmder](err error, cmds []C) error {
 	for _, cmd := range cmds {
 		if cmd.Err() != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// chainOf returns a chain that was created.
+// chainOf returns a new chain and creates it in Redis.
 func chainOf(t *testing.T, client redis.UniversalClient, params Params) *Chain {
 	t.Helper()
 	c := layoutOf(t, params).Chain(ID{7}, 3, "{c"+strconv.FormatUint(rand.Uint64(), 36)+":3}")
@@ -28,7 +28,7 @@ func chainOf(t *testing.T, client redis.UniversalClient, params Params) *Chain {
 	return c
 }
 
-// sibling returns the chain as another process sees it.
+// sibling opens the chain once more, as another process does.
 func sibling(t *testing.T, client redis.UniversalClient, c *Chain) *Chain {
 	t.Helper()
 	other := layoutOf(t, c.layout.Params()).Chain(c.header.id, c.header.partition, c.prefix)
@@ -38,9 +38,9 @@ func sibling(t *testing.T, client redis.UniversalClient, c *Chain) *Chain {
 	return other
 }
 
-// TestSegmentsAreMadeWhole: keys, headers and sizes of a new chain's segments
-// are those of the layout at once, and all keys share the hash tag.
-func TestSegmentsAreMadeWhole(t *testing.T) {
+// TestSegmentsAreCreatedWhole: the segments of a new chain have the keys, headers and full sizes
+// of the layout from the beginning, and all keys have the same hash tag.
+func TestSegmentsAreCreatedWhole(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
 	l := c.layout.Layer(0)
@@ -65,8 +65,8 @@ func TestSegmentsAreMadeWhole(t *testing.T) {
 	}
 }
 
-// TestExtendChain: a chain gets its next layer piece by piece, and the count
-// increases when all of it is there.
+// TestExtendChain: the next layer of a chain is created piece by piece, and the number of
+// layers increases when all pieces exist.
 func TestExtendChain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
@@ -106,8 +106,8 @@ func TestExtendChain(t *testing.T) {
 	}
 }
 
-// TestRacersExtendOnce: many callers in many processes find a layer full, and
-// it gets one successor.
+// TestRacersExtendOnce: if many callers in many processes find a layer full, only one new
+// layer is added.
 func TestRacersExtendOnce(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000, FPR: 1e-6})
@@ -128,10 +128,9 @@ func TestRacersExtendOnce(t *testing.T) {
 	}
 }
 
-// TestUsedSegmentIsNeverMadeAgain: segments are made only for layers that have
-// not begun. A lost segment of a layer in use stays lost, however late the
-// maker is.
-func TestUsedSegmentIsNeverMadeAgain(t *testing.T) {
+// TestUsedSegmentIsNeverCreatedAgain: segments are created only for layers that have not begun. A
+// lost segment of a layer in use is not created again, even by a caller that is very late.
+func TestUsedSegmentIsNeverCreatedAgain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 100})
 	client.Del(t.Context(), c.SegmentKey(0, 0))
@@ -147,9 +146,9 @@ func TestUsedSegmentIsNeverMadeAgain(t *testing.T) {
 	}
 }
 
-// TestPreparedSegmentMayGo: a layer that has not begun may lose a segment,
-// because the server went back in time or another key has its name.
-func TestPreparedSegmentMayGo(t *testing.T) {
+// TestPreparedSegmentMayBeLost: a layer that has not begun may lose a segment, because the server
+// lost its latest changes or because another key has the segment's name.
+func TestPreparedSegmentMayBeLost(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	c := chainOf(t, client, Params{Capacity: 40_000})
 	for ready := false; !ready; {
@@ -171,9 +170,8 @@ func TestPreparedSegmentMayGo(t *testing.T) {
 	}
 }
 
-// TestServerGoesBack: the last moments of a server are lost, and with them a
-// layer.
-func TestServerGoesBack(t *testing.T) {
+// TestServerLosesALayer: a server loses its latest changes, and with them a layer.
+func TestServerLosesALayer(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 100, Partitions: 1})
 	c := f.chains[0]
@@ -195,8 +193,8 @@ func TestServerGoesBack(t *testing.T) {
 	}
 }
 
-// runBlock runs add.lua for one fingerprint of the newest layer, as a caller
-// that had read old does.
+// runBlock runs add.lua for one fingerprint in the newest layer, as a caller does that has
+// read the block old.
 func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Fingerprint, old []byte) int64 {
 	t.Helper()
 	newest := (*c.keyed.Load())[c.Layers()-1]
@@ -210,8 +208,8 @@ func runBlock(t *testing.T, client *redis.Client, c *Chain, fp bloomstore.Finger
 	return answers[1]
 }
 
-// TestBlockChangedSinceItWasRead: a caller adds to a block that others changed
-// after it read the block, for each block size.
+// TestBlockChangedSinceItWasRead adds to a block that was changed after the caller read it,
+// for each block size.
 func TestBlockChangedSinceItWasRead(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	for blockBits := minBlockBits; blockBits <= maxBlockBits; blockBits *= 4 {
@@ -222,7 +220,7 @@ func TestBlockChangedSinceItWasRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := c.layout.Layer(1)
-			// Two keys of one block.
+			// a and b are two keys of one block.
 			a := randomPrint(rng)
 			segment, from := l.Locate(a)
 			b := a
@@ -238,7 +236,7 @@ func TestBlockChangedSinceItWasRead(t *testing.T) {
 			}
 			want := wasAdded
 			if l.Known(l.Mask(slices.Clone(zero), a), b) {
-				want = wasKnown // it has no bit of its own
+				want = wasKnown // because a has all bits of b
 			}
 			if got := runBlock(t, client, c, b, zero); got != want {
 				t.Errorf("another key, from the block as it was: %d, want %d", got, want)
@@ -294,7 +292,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 	if err := Delete(ctx, client, "gone"); err != nil {
 		t.Errorf("Delete of nothing: %v", err)
 	}
-	client.HSet(ctx, deedKey("else"), "head", "not a filter")
+	client.HSet(ctx, filterKey("else"), "head", "not a filter")
 	if err := Delete(ctx, client, "else"); !errors.Is(err, bloomstore.ErrFilterLost) {
 		t.Errorf("Delete of a foreign hash: %v, want ErrFilterLost", err)
 	}

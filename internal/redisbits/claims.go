@@ -8,8 +8,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Claims returns which layers of the chain, which must be open, claim print, oldest
-// first. Reader is faster, but does not tell the layers.
+// Claims reports for each layer of the chain, oldest first, whether it claims print. The
+// chain must be open. Reader is faster, but does not return the answers of single layers.
 func (c *Chain) Claims(ctx context.Context, client redis.UniversalClient, print bloomstore.Fingerprint) ([]bool, error) {
 	keyed := *c.keyed.Load()
 	pipe := client.Pipeline()

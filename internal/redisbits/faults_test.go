@@ -17,9 +17,8 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore/bloomtest"
 )
 
-// TestLostIsNeverEmpty breaks the stored filter in each possible way. Each time
-// an open filter that is read, one that is added to, and one that is opened
-// return the named error.
+// TestLostIsNeverEmpty breaks the stored filter in each possible way. A read of the open
+// filter, an add to it, and opening it must each return the named error.
 func TestLostIsNeverEmpty(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	lost, foreign := bloomstore.ErrFilterLost, bloomstore.ErrParamsMismatch
@@ -50,7 +49,7 @@ func TestLostIsNeverEmpty(t *testing.T) {
 			return client.SetRange(ctx, segment, 0, string(h.encode())).Err()
 		}, foreign},
 	} {
-		for _, layers := range []int{1, 3} { // the broken one is the newest, or frozen
+		for _, layers := range []int{1, 3} { // the broken layer is the newest, or an older one
 			t.Run(fmt.Sprintf("%s/layers=%d", c.name, layers), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 				config := Config{Name: "harmed" + fmt.Sprint(rng.Uint64()), Capacity: 200, Partitions: 1, FPR: 1e-3}
@@ -72,7 +71,7 @@ func TestLostIsNeverEmpty(t *testing.T) {
 				f.chains[0].checked.Store(0)
 				_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
 				wantNamed(t, "AddIfAbsent", err, c.want)
-				if layers == 1 { // the add notices it itself
+				if layers == 1 { // the add notices the fault itself
 					f.chains[0].checked.Store(int64(time.Since(f.chains[0].born)) + int64(time.Hour))
 					_, err = f.AddIfAbsent(t.Context(), randomPrints(rng, 64))
 					wantNamed(t, "AddIfAbsent with headers seen just now", err, c.want)
@@ -94,7 +93,7 @@ func wantNamed(t *testing.T, who string, err, want error) {
 	}
 }
 
-// unlinkAll is FLUSHALL for one filter.
+// unlinkAll removes all keys of one filter.
 func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	for _, c := range f.chains {
 		if err := c.Delete(ctx, client); err != nil {
@@ -104,8 +103,8 @@ func unlinkAll(ctx context.Context, client *redis.Client, f *Filter) error {
 	return nil
 }
 
-// TestReplacedSegmentIsNoticedInASecond: a read that meets a replaced segment
-// checks its header if the last check is a second old, and not before.
+// TestReplacedSegmentIsNoticedInASecond: a read of a replaced segment checks the header if the
+// last check was a second ago, and not before.
 func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	c := layoutOf(t, Params{}).Chain(ID{}, 0, "{x}")
 	at := func(after time.Duration) time.Time { return c.born.Add(after) }
@@ -119,9 +118,9 @@ func TestReplacedSegmentIsNoticedInASecond(t *testing.T) {
 	}
 }
 
-// TestReadsOfABrokenConnection: a check that failed is made by the next read
-// that can, however long the outage.
-func TestReadsOfABrokenConnection(t *testing.T) {
+// TestFailedVerificationIsRepeated: if a check of headers fails because of an outage, however long,
+// the next read that succeeds makes the check.
+func TestFailedVerificationIsRepeated(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	proxy := servers.Proxy(t, server.Addr())
 	client := redis.NewClient(&redis.Options{
@@ -204,7 +203,7 @@ func TestOtherParameters(t *testing.T) {
 			t.Errorf("Open(%+v): %v, want an ErrParamsMismatch that says %q", other, err, says)
 		}
 	}
-	open(t, client, config) // unharmed
+	open(t, client, config) // the filter was not changed
 }
 
 // TestEvictionPolicyIsRefused: a server that may evict any key is refused.
@@ -218,8 +217,8 @@ func TestEvictionPolicyIsRefused(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: opening a filter that does not fit is an error, and no
-// smaller filter is made. Segments that were made are used when there is memory
+// TestOutOfMemory: opening a filter that does not fit into memory returns an error, and no
+// smaller filter is created. The segments that were created are used when there is memory
 // again.
 func TestOutOfMemory(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{Config: map[string]string{"maxmemory": "20mb"}}))

@@ -1,22 +1,21 @@
-// Package redisbits lays out Bloom filters in plain Redis, single server or
-// Cluster, of any size: no module, no string beyond 32 MiB.
+// Package redisbits stores Bloom filters of any size in plain Redis, a single server or
+// a Cluster. It needs no module, and no string is longer than 32 MiB.
 //
-// It owns the position of each bit (Layout, Layer), the headers of all stored
-// strings, the growth of a filter under one hash tag (Chain), asking it in bulk
-// (Reader) and changing it in a script (Block). Filter combines these into a set of
-// fingerprints, which other programs use through the public package of the same
-// name. Callers that change more than bits in one step write their own script
-// (package redisstore). Clients, their addresses and passwords are the caller's
-// too. Sizes come from package sizing; docs/design/filter.md describes what is
-// stored, byte by byte.
+// It owns the position of each bit (Layout, Layer), the headers of all stored strings,
+// the growth of a filter under one hash tag (Chain), look-ups in bulk (Reader) and
+// changes in a script (Block). Filter combines these into a set of fingerprints, which
+// other programs use through the public package with the same name. Callers that change
+// more than bits in one step write their own script (package redisstore). Clients, their
+// addresses and passwords are left to the caller. Sizes come from package sizing.
+// docs/design/filter.md describes what is stored, byte by byte.
 //
-// A filter is never lost silently. If something is missing, short, of another type,
-// of other parameters or of another filter, the error is an ErrFilterLost or an
-// ErrParamsMismatch: a missing block fails the read of it; a replaced segment fails
-// the add that would change it, and any read within a second, when the headers are
-// verified again. The headers do not show that a server has lost its last moments
-// (an append-only file synced every second, a failover): then the keys added in
-// them are lost, like all its data.
+// A filter is never lost silently. If a part is missing, short, of another type, of
+// other parameters or of another filter, the error is an ErrFilterLost or an
+// ErrParamsMismatch. A read fails if its block is missing. An add fails if the segment
+// that it would change was replaced. Reads fail within a second after a segment was
+// replaced, when the headers are verified again. There is one exception: if a server
+// loses its last moments (an append-only file synced every second, a failover), the keys
+// added in them are lost like all its data, and the headers do not show it.
 package redisbits
 
 import (
@@ -49,8 +48,8 @@ const maxPartitions = 1 << 14 // a cluster has no more slots
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// withDefaults returns c with its zero fields filled in, or all its faults except
-// those of the resulting params.
+// withDefaults returns c with its zero fields filled in, or all its faults. It does not
+// check the fields that NewLayout checks.
 func (c Config) withDefaults() (Config, error) {
 	c.Capacity = cmp.Or(c.Capacity, 10_000_000)
 	c.Partitions = cmp.Or(c.Partitions, 16)
@@ -64,8 +63,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// params returns the params of each chain. Its capacity is its share of the keys
-// plus four standard deviations, so that chance alone makes no chain grow.
+// params returns the params of each chain. The capacity is the chain's share of the keys
+// plus four standard deviations, so that hardly any chain grows by chance alone.
 func (c Config) params() Params {
 	each := float64(c.Capacity) / float64(c.Partitions)
 	return Params{
@@ -77,11 +76,11 @@ func (c Config) params() Params {
 // Filter is a bloomstore.Filter in Redis. It is safe for concurrent use, and any
 // number of processes may have the same one open.
 //
-// A call changes each chain in one step: of racing callers of one fingerprint one
-// wins. The client never sends commands that add twice. If a connection fails
-// during AddIfAbsent, the error is returned, and prints may or may not have been
-// recorded (see bloomstore.Filter). Reads are repeated according to the client's
-// options.
+// A call changes each chain in one step. If several callers add one fingerprint at the
+// same time, one of them gets true. The client never repeats a command that adds: if a
+// connection fails during AddIfAbsent, the error is returned, and prints may or may not
+// have been recorded (see bloomstore.Filter). Reads are repeated according to the
+// client's options.
 type Filter struct {
 	client    redis.UniversalClient
 	layout    *Layout
@@ -92,12 +91,12 @@ type Filter struct {
 
 var _ bloomstore.Filter = (*Filter)(nil)
 
-// Open returns the filter of that name, and creates it if there is none. It returns
-// an ErrParamsMismatch with both values for a filter of other parameters, an
-// ErrFilterLost for one that lost a part, and an ErrEvicts for a server that may
-// evict any key. It continues an interrupted creation.
+// Open returns the filter named in config, and creates it if there is none. It finishes
+// a creation that was interrupted. It returns an ErrParamsMismatch with both values if
+// the filter has other parameters, an ErrFilterLost if it has lost a part, and an
+// ErrEvicts if the server may evict any key.
 //
-// The client must read from primaries, because a replica returns old data.
+// The client must read from primaries, because a replica may lag behind.
 func Open(ctx context.Context, client redis.UniversalClient, config Config) (*Filter, error) {
 	config, err := config.withDefaults()
 	layout, layoutErr := NewLayout(config.params())
@@ -120,17 +119,17 @@ func newFilter(client redis.UniversalClient, layout *Layout, chains []*Chain) *F
 	return f
 }
 
-// deedKey returns the key of a filter's own record, a hash of the fields head (a
-// header whose partition is the number of partitions), and ready, which is set when
-// all chains were created: from then on a missing chain is lost, not new.
-func deedKey(name string) string { return "{" + name + "}f" }
+// filterKey returns the key of a filter's own record. It is a hash with the fields head, a
+// header whose partition is the number of partitions, and ready, which is set when all
+// chains were created. From then on a missing chain is lost, not new.
+func filterKey(name string) string { return "{" + name + "}f" }
 
 func chainPrefix(name string, partition int) string {
 	return "{" + name + ":" + strconv.Itoa(partition) + "}"
 }
 
 func (f *Filter) open(ctx context.Context, config Config) error {
-	key := deedKey(config.Name)
+	key := filterKey(config.Name)
 	mine := header{params: f.layout.params, partition: config.Partitions}
 	_, _ = rand.Read(mine.id[:]) // never fails since Go 1.24
 	if err := f.client.HSetNX(ctx, key, "head", mine.head()).Err(); err != nil {
@@ -141,7 +140,7 @@ func (f *Filter) open(ctx context.Context, config Config) error {
 		return fmt.Errorf("read key %q: %w", key, err)
 	}
 	head, _ := fields[0].(string)
-	mine.id = idOf(head) // the first process has set it
+	mine.id = idOf(head) // the id that the first process has set
 	if err := checkHeader(key, []byte(head), mine.head()); err != nil {
 		return err
 	}
@@ -190,27 +189,27 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Delete removes the filter of that name, even if parts are lost, in steps that are
-// short for the server. The next Delete continues an interrupted one. If there is
-// no filter of that name, it returns nil. It does not remove a key of that name
-// that belongs to no filter, and returns an ErrFilterLost.
+// Delete removes the filter with this name, even if parts of it are lost, in steps that
+// are short for the server. The next Delete continues an interrupted one. If there is no
+// such filter, Delete returns nil. If the name is that of a key that is not a filter,
+// Delete leaves the key alone and returns an ErrFilterLost.
 func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
-	key := deedKey(name)
+	key := filterKey(name)
 	head, err := client.HGet(ctx, key, "head").Result()
 	if errors.Is(err, redis.Nil) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, lostType(err))
 	}
-	deed, err := decodeHead(key, head)
+	stored, err := decodeHead(key, head)
 	if err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, err)
 	}
-	layout, err := NewLayout(deed.params)
+	layout, err := NewLayout(stored.params)
 	if err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, err)
 	}
-	chains := layout.chains(deed.id, Config{Name: name, Partitions: deed.partition})
+	chains := layout.chains(stored.id, Config{Name: name, Partitions: stored.partition})
 	if err := each(len(chains), func(i int) error { return chains[i].Delete(ctx, client) }); err != nil {
 		return fmt.Errorf("delete filter %q: %w", name, err)
 	}
@@ -220,8 +219,7 @@ func Delete(ctx context.Context, client redis.UniversalClient, name string) erro
 	return nil
 }
 
-// Contains reports which of prints the filter claims to know; see
-// bloomstore.Filter.
+// Contains reports which of prints the filter claims to contain; see bloomstore.Filter.
 func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) ([]bool, error) {
 	known := make([]bool, len(prints))
 	err := f.windows(ctx, prints, func(r *Reader, w *window) error {
@@ -233,8 +231,8 @@ func (f *Filter) Contains(ctx context.Context, prints []bloomstore.Fingerprint) 
 	return known, nil
 }
 
-// contains answers the asks of w. A print is certainly absent if the chain has no
-// layer that was not asked.
+// contains stores the answers to the asks of w in known. It asks again about prints that
+// no layer claimed if their chain has more layers by then.
 func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []bool) error {
 	for len(w.asks) > 0 {
 		if err := r.Read(ctx, w.asks); err != nil {
@@ -255,14 +253,14 @@ func (f *Filter) contains(ctx context.Context, r *Reader, w *window, known []boo
 	return nil
 }
 
-// maxWindow is how many fingerprints of a call are handled at a time: that many
-// blocks are in memory.
+// maxWindow is the number of fingerprints of a call that are handled at a time. It limits
+// the number of blocks in memory.
 const maxWindow = 4096
 
-// window is the fingerprints of a part of a call that have no answer yet.
+// window is a part of a call: its fingerprints that have no answer yet.
 type window struct {
 	asks  []Ask
-	index []int // of each in the call
+	index []int // index of each ask in the call
 }
 
 // windows calls do with one window of prints after the other.

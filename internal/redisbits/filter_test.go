@@ -23,8 +23,8 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// often returns a config of a filter that grows all the time, so that racers
-// meet while layers begin.
+// often returns a config of a filter that grows very often, so that layers begin while callers
+// race.
 func often() Config {
 	config := Config{Capacity: 4000, FPR: bloomtest.MaxRate, Partitions: 4}
 	if *proof {
@@ -51,8 +51,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// twins are one filter that two processes have open. Calls alternate between
-// them, so that each always lacks what the other has learned.
+// twins is one filter that two processes have open. Calls alternate between them, so that a
+// process often does not know the changes that the other has made.
 type twins struct {
 	filters [2]bloomstore.Filter
 	calls   atomic.Uint64
@@ -68,9 +68,9 @@ func (w *twins) Contains(ctx context.Context, prints []bloomstore.Fingerprint) (
 	return w.next().Contains(ctx, prints)
 }
 
-// TestLaggingProcess: a process that does not know the newest layer learns of
-// it before it adds to the one before or answers that a key is new, whether or
-// not the layer is full.
+// TestLaggingProcess: a process that does not know the newest layer notices it before it adds
+// a key to an older layer and before it answers that a key is new, whether or not the older
+// layer is full.
 func TestLaggingProcess(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	config, lagging := named(t, client, Config{Capacity: 1000, Partitions: 1})
@@ -129,8 +129,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// migratingSlots moves the slots of a filter from node to node while racers add
-// to it: each key is new once, and none is lost.
+// migratingSlots moves the slots of a filter from node to node while racers add keys. Each key
+// must be new once, and none may be lost.
 func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers.Cluster) {
 	config := Config{Capacity: 20_000, Partitions: 4}
 	f := fresh(t, client, config)
@@ -173,9 +173,8 @@ func migratingSlots(t *testing.T, client redis.UniversalClient, cluster *servers
 	}
 }
 
-// halfMovedSlot adds to a chain whose segments are on two nodes in part. The
-// servers refuse the script until all segments have moved, and it is sent
-// again.
+// halfMovedSlot adds to a chain of which only some segments have been moved to another node.
+// The servers refuse the script until all segments have moved, and the client sends it again.
 func halfMovedSlot(t *testing.T, client redis.UniversalClient, cluster *servers.Cluster) {
 	f := fresh(t, client, Config{Capacity: 1000, Partitions: 1})
 	fp := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 1)
@@ -189,7 +188,7 @@ func halfMovedSlot(t *testing.T, client redis.UniversalClient, cluster *servers.
 		t.Fatal(err)
 	}
 	to := cluster.Nodes[(slices.Index(cluster.Nodes, from)+1)%3]
-	for _, node := range cluster.Nodes { // their counts of errors
+	for _, node := range cluster.Nodes { // resets the counts of errors
 		if err := node.Client().ConfigResetStat(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +257,7 @@ func TestLostReply(t *testing.T) {
 	client := dialTo(t, &redis.Options{Addr: proxy.Addr()})
 	f := open(t, client, Config{Name: "cut", Capacity: 1000, Partitions: 1})
 	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 3)
-	if _, err := f.AddIfAbsent(t.Context(), prints[:1]); err != nil { // the script is loaded
+	if _, err := f.AddIfAbsent(t.Context(), prints[:1]); err != nil { // loads the script
 		t.Fatal(err)
 	}
 	proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, []byte(addScript.Hash())) })
@@ -268,15 +267,15 @@ func TestLostReply(t *testing.T) {
 	if known, err := f.Contains(t.Context(), prints[1:]); err != nil || !known[0] || known[1] {
 		t.Errorf("Contains: %v, %v; the call was to reach the server once", known, err)
 	}
-	// A read is repeated.
+	// A read is repeated after a lost reply.
 	proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, []byte("getrange")) })
 	if known, err := f.Contains(t.Context(), prints[:2]); err != nil || slices.Contains(known, false) {
 		t.Errorf("Contains whose first reply was lost: %v, %v, want both known", known, err)
 	}
 }
 
-// TestScriptIsForgotten: scripts are loaded again after the server restarted.
-func TestScriptIsForgotten(t *testing.T) {
+// TestScriptIsLoadedAgain: scripts are loaded again after the server was restarted.
+func TestScriptIsLoadedAgain(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	f := fresh(t, client, Config{Capacity: 1000, Partitions: 4})
 	prints := randomPrints(rand.New(rand.NewPCG(bloomtest.Seed(t), 0)), 300)
@@ -291,8 +290,8 @@ func TestScriptIsForgotten(t *testing.T) {
 	}
 }
 
-// TestGrowthIsExact: each layer of a chain takes exactly its capacity of new
-// keys, also if one call fills several.
+// TestGrowthIsExact: each layer of a chain takes exactly as many new keys as its capacity, even
+// if one call fills several layers.
 func TestGrowthIsExact(t *testing.T) {
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
@@ -348,9 +347,8 @@ func TestFalsePositiveRate(t *testing.T) {
 	}
 }
 
-// measure adds n keys and probes with others. It compares the share that is
-// claimed with the configured rate, and with the rate for the layers' real
-// sizes.
+// measure adds n keys and looks up others. It compares the share of these that is claimed with
+// the configured rate, and with the rate for the actual sizes of the layers.
 func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for left := n; left > 0; {
@@ -364,7 +362,7 @@ func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 	for i, c := range f.chains {
 		rates[i] = rateNow(t, f.client, c)
 	}
-	const asked = 20_000 // probes that Redis answers too
+	const asked = 20_000 // number of probes that are also looked up in Redis
 	sample := randomPrints(rng, asked)
 	answers, err := f.Contains(t.Context(), sample)
 	if err != nil {
@@ -386,7 +384,7 @@ func measure(t *testing.T, f *Filter, p float64, n, probes uint64) {
 			hits++
 		}
 	}
-	// Of the count, and of fills and formula, which are not exact.
+	// The deviation of the count, plus the errors of the fills and of the formula.
 	sigma := math.Sqrt(mean + math.Pow(0.02*mean, 2))
 	rate, want := float64(hits)/float64(probes), mean/float64(probes)
 	off := (float64(hits) - mean) / sigma
@@ -432,7 +430,7 @@ func (all copied) claims(f *Filter, chain int, fp bloomstore.Fingerprint) bool {
 	return false
 }
 
-// rateNow returns the false-positive rate that a chain should have by its counts.
+// rateNow returns the false-positive rate that a chain should have for the counts of its keys.
 func rateNow(t *testing.T, client redis.UniversalClient, c *Chain) float64 {
 	t.Helper()
 	absent := 1.0
@@ -446,8 +444,8 @@ func rateNow(t *testing.T, client redis.UniversalClient, c *Chain) float64 {
 	return 1 - absent
 }
 
-// zipfPartition returns a function that chooses partitions as 1000 hosts do
-// whose sizes follow Zipf's law.
+// zipfPartition returns a function that chooses the partitions of keys as if the keys belonged to
+// 1000 hosts whose sizes follow Zipf's law.
 func zipfPartition(n uint64, partitions int) func(bloomstore.Fingerprint, int) int {
 	var ends []float64
 	sum := 0.0

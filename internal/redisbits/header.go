@@ -9,18 +9,18 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// headerMagic begins every segment. A transfer in text mode would change it.
+// headerMagic is the beginning of every segment. A transfer in text mode would change it.
 const headerMagic = "\x89RBITS\r\n"
 
-// headBytes is the length of the part of a header that all segments of a chain, and
-// its record, have in common.
+// headBytes is the length of the first part of a header, which is the same in all segments
+// of a chain and in its record.
 const headBytes = 52
 
 // ID identifies a filter or a crawl.
 type ID [16]byte
 
 // header is the content of the first HeaderBytes of a segment. All integers are
-// little-endian; docs/design/filter.md has the bytes.
+// little-endian. docs/design/filter.md describes it byte by byte.
 type header struct {
 	params    Params
 	id        ID
@@ -53,9 +53,9 @@ func (h header) encode() []byte {
 	return le.AppendUint32(b, uint32(h.segments))
 }
 
-// checkHeader returns nil if stored is the header want, or its first headBytes if
-// want has no more. It returns an ErrFilterLost if stored is short or no header,
-// and an ErrParamsMismatch with the differences for another header.
+// checkHeader compares a stored header, or the head of one, with the wanted one. It returns
+// nil if they are equal, an ErrFilterLost if stored is short or is no header, and an
+// ErrParamsMismatch with the differences if it is another header.
 func checkHeader(key string, stored, want []byte) error {
 	switch {
 	case string(stored) == string(want):
@@ -111,7 +111,8 @@ func idOf(head string) (id ID) {
 	return id
 }
 
-// decodeHead reads the first headBytes of a header of this layout version.
+// decodeHead decodes the first headBytes of a header. It returns an error if they are no
+// header of this layout version.
 func decodeHead(key, head string) (header, error) {
 	want := header{}.head()
 	if len(head) < headBytes || head[:10] != string(want[:10]) {

@@ -17,8 +17,8 @@ func someHeader() header {
 	}
 }
 
-// TestHeaderGolden fixes the bytes of a header, taken by hand from
-// docs/design/filter.md.
+// TestHeaderGolden checks that the bytes of a header do not change. They were written by hand
+// from docs/design/filter.md.
 func TestHeaderGolden(t *testing.T) {
 	want := "89524249" + "54530d0a" + // magic
 		"0100" + "01" + "00" + "00040000" + // version, growth, 0, block bits
@@ -35,7 +35,7 @@ func TestHeaderGolden(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsCompared changes each byte of a header.
+// TestEveryFieldIsCompared changes each byte of a header; checkHeader must notice it.
 func TestEveryFieldIsCompared(t *testing.T) {
 	want := someHeader().encode()
 	if err := checkHeader("k", want, want); err != nil {

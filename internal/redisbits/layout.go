@@ -12,9 +12,9 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// layoutVersion is the version of everything that determines the position of a bit:
-// the header, the draws and the sizes that follow from Params.
-// docs/design/filter.md describes it.
+// layoutVersion is the version of the layout: of the header, the draws, and the sizes that
+// are computed from Params. These determine the position of every bit.
+// docs/design/filter.md describes the layout.
 const layoutVersion = 1
 
 // HeaderBytes is the length of the header that every segment starts with.
@@ -23,8 +23,8 @@ const HeaderBytes = sizing.SegmentHeaderBytes
 // Params configure one chain. The zero value is a chain for a million keys with a
 // false-positive rate of 1e-6, which grows.
 type Params struct {
-	Capacity  uint64  // keys that the first layer holds; 0 means a million
-	FPR       float64 // false-positive rate that is never exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
+	Capacity  uint64  // keys that the first layer is sized for; 0 means a million
+	FPR       float64 // false-positive rate that is not exceeded (see Growth), in [1e-12, 1); 0 means 1e-6
 	Growth    Growth  // what happens beyond Capacity
 	BlockBits int     // of one block, a power of two from 256 to 65536; 0 means 1024
 }
@@ -66,8 +66,8 @@ func (p Params) withDefaults() (Params, error) {
 	return p, errors.Join(errs...)
 }
 
-// Layout is the position of the bits of a chain with some Params. Chains of equal
-// Params share one, which has no state except computed shapes. It is safe for
+// Layout determines the positions of the bits of chains with the same Params, which share
+// one Layout. It has no state except the shapes that it has computed. It is safe for
 // concurrent use.
 type Layout struct {
 	params Params
@@ -88,14 +88,14 @@ func NewLayout(params Params) (*Layout, error) {
 // Params returns the params of the layout, defaults filled in.
 func (l *Layout) Params() Params { return l.params }
 
-// Grows reports whether a chain may have a layer of that number, counting from 0.
-// The last possible layer, far larger than any memory, takes all further keys.
+// Grows reports whether a chain may have a layer with this number, counting from 0. The
+// last possible layer is far larger than any memory, and takes all further keys.
 func (l *Layout) Grows(number int) bool {
 	return number == 0 || l.params.Growth == GrowthOn && l.params.Capacity <= maxKeys>>number
 }
 
-// Layer returns the shape of the layer of that number, for which Grows must be
-// true. The first call for a number takes some milliseconds.
+// Layer returns the shape of the layer with this number, for which Grows must return true.
+// The first call for a number takes some milliseconds.
 func (l *Layout) Layer(number int) *Layer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,14 +105,14 @@ func (l *Layout) Layer(number int) *Layer {
 	return l.layers[number]
 }
 
-// aheadPerMiB is the number of keys of room in a layer at which each MiB of the
-// next one is created ahead. Redis creates a MiB in a fraction of a millisecond, in
-// which fewer keys are added.
+// aheadPerMiB determines when the next layer is created: when the layer has room for this
+// number of keys for each MiB of the next layer. Redis creates a MiB in a fraction of a
+// millisecond, and fewer keys are added in that time.
 const aheadPerMiB = 128
 
-// Ahead reports whether a layer with this room for keys is so full that the next
-// one should be created. It does so late, because the next layer takes memory, and
-// a filter with as many keys as it is sized for needs none.
+// Ahead reports whether a layer with room for this many more keys is so full that the next
+// layer should be created. It returns true late, because the next layer takes memory and a
+// filter with no more keys than it is sized for does not need it.
 func (l *Layout) Ahead(number int, room uint64) bool {
 	if room > l.Layer(number).Capacity/2 || !l.Grows(number+1) {
 		return false
@@ -121,20 +121,20 @@ func (l *Layout) Ahead(number int, room uint64) bool {
 	return room <= uint64(next.Segments)*uint64(next.SegmentBytes)>>20*aheadPerMiB
 }
 
-// Layer is the shape of one layer of a chain: equal segments, each a Redis
-// string of a header and blocks. All bits of a fingerprint lie in one block. Its
-// methods are pure and safe for concurrent use.
+// Layer is the shape of one layer of a chain. A layer consists of equal segments, and each
+// segment is a Redis string of a header and blocks. All bits of a fingerprint are in one
+// block. The methods are pure and safe for concurrent use.
 type Layer struct {
 	Number       int
-	Capacity     uint64  // keys; a growing chain then begins the next layer
-	FPR          float64 // when Capacity keys are in it
+	Capacity     uint64  // keys after which a growing chain begins the next layer
+	FPR          float64 // false-positive rate at Capacity keys
 	Hashes       int     // bits of one fingerprint
-	Segments     int     // Redis keys
-	SegmentBytes int64   // length of each
+	Segments     int     // number of segments, which are Redis keys
+	SegmentBytes int64   // length of each segment
 	BlockBytes   int
 
-	blocks   uint64 // of one segment
-	drawBits uint   // of one position: log2 of the bits in a block
+	blocks   uint64 // number of blocks of one segment
+	drawBits uint   // bits of one position: log2 of the bits in a block
 }
 
 func newLayer(p Params, number int) *Layer {
@@ -154,18 +154,19 @@ func newLayer(p Params, number int) *Layer {
 	return l
 }
 
-// Bits returns the size of the layer.
+// Bits returns the number of bits in all blocks of the layer.
 func (l *Layer) Bits() uint64 { return uint64(l.Segments) * l.blocks * uint64(l.BlockBytes) * 8 }
 
-// Locate returns the segment that holds fp and where in it fp's block begins.
+// Locate returns the number of the segment with the block of fp, and the offset of the block
+// in that segment.
 func (l *Layer) Locate(fp bloomstore.Fingerprint) (segment int, offset int64) {
 	block, _ := bits.Mul64(l.expand(fp).word(0), uint64(l.Segments)*l.blocks)
 	return int(block / l.blocks), HeaderBytes + int64(block%l.blocks)*int64(l.BlockBytes)
 }
 
-// Mask sets the bits of fp in block and returns it. With a block of zeros that
-// is the mask of fp, with a block as stored the block to store. Bits are
-// numbered as Redis does: bit 0 is the highest of byte 0.
+// Mask sets the bits of fp in block and returns block. If block was read from the segment,
+// the result is the block to store. Bits are numbered as in Redis: bit 0 is the highest bit
+// of byte 0.
 func (l *Layer) Mask(block []byte, fp bloomstore.Fingerprint) []byte {
 	for draws, n := l.draws(fp), l.Hashes; n > 0; n-- {
 		bit := draws.next()
@@ -185,33 +186,33 @@ func (l *Layer) Known(block []byte, fp bloomstore.Fingerprint) bool {
 	return true
 }
 
-// PartitionOf returns the partition of fp by default.
+// PartitionOf returns the partition of fp in a Filter with this number of partitions.
 func PartitionOf(fp bloomstore.Fingerprint, partitions int) int {
 	partition, _ := bits.Mul64(expansion{fp, ^uint64(0)}.word(0), uint64(partitions))
 	return int(partition)
 }
 
-// expansion computes any number of words from a fingerprint: a hash of the
-// fingerprint and a counter. Every use has its own counters, so that partition,
-// place and positions are independent, also those of different layers. The sample
-// (Fingerprint.Sampled) is another hash. Fingerprints are keyed, so positions
-// cannot be chosen from outside.
+// expansion computes any number of words from a fingerprint. Each word is a hash of the
+// fingerprint and a counter. Each use has its own counters, so that partition, block and
+// positions are independent of each other, also in different layers. The sample
+// (Fingerprint.Sampled) uses another hash. Fingerprints depend on a secret key, so a site
+// cannot choose positions.
 type expansion struct {
 	fp   bloomstore.Fingerprint
 	base uint64 // counter of word 0
 }
 
-// wordsPerLayer is the number of counters that a layer has to itself: one for
-// the place and one for each word of positions.
+// wordsPerLayer is the number of counters that are reserved for a layer: one for the block,
+// and the others for words of positions.
 const wordsPerLayer = 1 << 8
 
 func (l *Layer) expand(fp bloomstore.Fingerprint) expansion {
 	return expansion{fp, uint64(l.Number) * wordsPerLayer}
 }
 
-// word returns word i: two rounds of SplitMix64's finalizer (Steele, Lea, Flood,
-// OOPSLA 2014), the first over one half of the fingerprint and the counter, the
-// second over that and the other half.
+// word returns word i. It applies the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA
+// 2014) twice: to the first half of the fingerprint and the counter, and then to the result
+// and the second half.
 func (e expansion) word(i uint64) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	a := binary.LittleEndian.Uint64(e.fp[:8])
@@ -226,24 +227,24 @@ func mix(z uint64) uint64 {
 }
 
 // draws are the positions of a fingerprint in its block: parts of the words of its
-// expansion, lowest bits first. They are independent, because shortcuts such as
-// start + i·step exceed a rate of 1e-6 by a factor of 17 to 90 within a block.
+// expansion, lowest bits first. The positions are independent. Within a block, shortcuts
+// such as start + i·step would exceed a rate of 1e-6 by a factor of 17 to 90.
 type draws struct {
 	expansion
 	size uint   // bits of one draw
-	at   uint64 // words taken
-	rest uint64 // what is left of the last one
-	left uint   // draws in it
+	at   uint64 // number of the current word
+	rest uint64 // the unused bits of the current word
+	left uint   // number of draws in rest
 }
 
 func (l *Layer) draws(fp bloomstore.Fingerprint) draws {
 	return draws{expansion: l.expand(fp), size: l.drawBits}
 }
 
-// next returns a position from 0 to below the number of bits in a block.
+// next returns the next position, from 0 to below the number of bits in a block.
 func (d *draws) next() uint {
 	if d.left == 0 {
-		d.at++ // word 0 is the place
+		d.at++ // word 0 chooses the block
 		d.rest, d.left = d.word(d.at), 64/d.size
 	}
 	position := uint(d.rest) & (1<<d.size - 1)

@@ -33,8 +33,8 @@ func positions(l *Layer, fp bloomstore.Fingerprint, n int) []uint {
 	return drawn
 }
 
-// TestDrawsGolden fixes where the bits of a fingerprint are, because stored
-// filters depend on it. Another program computed the values from
+// TestDrawsGolden checks that the positions of the bits of a fingerprint do not change, because
+// stored filters depend on them. Another program computed the values from
 // docs/design/filter.md.
 func TestDrawsGolden(t *testing.T) {
 	const zero, counting = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\xef"
@@ -95,8 +95,8 @@ func slowWord(fp bloomstore.Fingerprint, counter uint64) *big.Int {
 	return mix(z.Add(z, little(fp[8:])).Mod(z, modulus))
 }
 
-// TestLayerAgainstPlain compares Locate, Mask and Known with the page's text,
-// computed with big integers and one bit at a time.
+// TestLayerAgainstPlain compares Locate, Mask and Known with a plain implementation of
+// docs/design/filter.md, which uses big integers and handles one bit at a time.
 func TestLayerAgainstPlain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	for _, params := range []Params{
@@ -133,7 +133,7 @@ func TestLayerAgainstPlain(t *testing.T) {
 				}
 				for i, b := range got {
 					if b != 0 {
-						got[i] &= b - 1 // one bit less
+						got[i] &= b - 1 // clears one bit
 						break
 					}
 				}
@@ -168,8 +168,8 @@ func TestLayersAreIndependent(t *testing.T) {
 	}
 }
 
-// TestRateOfLayers measures the rate of layers without a server: blocks in
-// memory, filled to capacity as a chain fills them.
+// TestRateOfLayers measures the rate of layers without a server. Their blocks are in memory,
+// and are filled to capacity as a chain fills them.
 func TestRateOfLayers(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -213,9 +213,9 @@ func TestRateOfLayers(t *testing.T) {
 					hits++
 				}
 			}
-			// The layer has somewhat more bits than it needs, so the expected
-			// rate is the formula at its real size, for as many keys as were
-			// offered.
+			// The layer has somewhat more bits than it needs. So the expected rate is
+			// that of the formula for its actual size and for the number of keys that
+			// were offered.
 			offered := sizing.LayerAt(c.layer, c.params.Capacity, c.params.FPR, true).Offered()
 			want := sizing.ExactBlockedFalsePositiveRate(float64(l.Bits())/float64(offered), l.BlockBytes*8, uint(l.Hashes))
 			mean := want * float64(c.n)
@@ -232,10 +232,10 @@ func TestRateOfLayers(t *testing.T) {
 	}
 }
 
-// TestLayersAreMadeForWhatIsOffered: a full layer has at most its rate. It
-// counts only keys that were new to it, so more were offered. That shows at a
-// high rate, and where the allocator adds no bits.
-func TestLayersAreMadeForWhatIsOffered(t *testing.T) {
+// TestLayersAreSizedForOfferedKeys: a full layer does not exceed its rate, although more keys
+// were offered than it counts, because it counts only those that were new to it. The test has
+// a high rate and sizes to which the allocator adds no bits, because there a fault would show.
+func TestLayersAreSizedForOfferedKeys(t *testing.T) {
 	for capacity := uint64(10_000); capacity < 10_400; capacity += 10 {
 		l := newLayer(Params{Capacity: capacity, FPR: 0.5, BlockBits: minBlockBits}, 0)
 		offered := sizing.LayerAt(0, capacity, 0.5, true).Offered()
@@ -267,7 +267,7 @@ func TestBlocksAreSpreadEvenly(t *testing.T) {
 	for what, counts := range map[string][]int{"segments": segments, "halves of a segment": halves, "partitions": partitions} {
 		mean := float64(trials) / float64(len(counts))
 		for i, n := range counts {
-			// 5σ for each of up to 100 counts: an accident once in 15,000 runs; 6σ is one in some million.
+			// One of 100 counts exceeds 5σ by chance once in 15,000 runs, and 6σ once in some million.
 			if off := (float64(n) - mean) / math.Sqrt(mean); math.Abs(off) > 6 {
 				t.Errorf("%s: number %d has %d keys, %.1fσ from %.0f, want within 6σ", what, i, n, off, mean)
 			}
@@ -275,8 +275,8 @@ func TestBlocksAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// TestSizesAreSizings: the layout has the sizes that package sizing predicts.
-func TestSizesAreSizings(t *testing.T) {
+// TestSizesAreThoseOfSizing: the layout has the sizes that package sizing computes.
+func TestSizesAreThoseOfSizing(t *testing.T) {
 	for _, c := range []struct {
 		keys       uint64
 		p          float64

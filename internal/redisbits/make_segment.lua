@@ -1,12 +1,12 @@
--- make_segment.lua: make one segment of the layer that a chain has next, at its full size.
+-- make_segment.lua: create one segment of the next layer of a chain, at its full size.
 -- KEYS[1]  the chain's record
--- KEYS[2]  the segment; same hash tag
+-- KEYS[2]  the segment, with the same hash tag
 -- ARGV[1]  number of the layer, counting from 0
 -- ARGV[2]  the segment's header
 -- ARGV[3]  index of the segment's last byte
--- returns  'made'; 'there' if it was; 'stale' if the chain has that layer already:
---          a segment of a layer in use is never made again; 'lost' if there is no
---          such chain; 'foreign' if the key holds something else
+-- returns  'made'; 'there' if the segment exists already; 'stale' if the chain has the
+--          layer already, because a segment of a layer in use is never created again;
+--          'lost' if there is no such chain; 'foreign' if the key holds something else
 -- cost     fills one string, at most 32 MiB, with zeros
 local layers = redis.call('HGET', KEYS[1], 'layers')
 if not layers then return 'lost' end

@@ -13,15 +13,15 @@ import (
 	"github.com/bloomfrontier/crawler/sizing"
 )
 
-// TestMemory compares used_memory with what the calculator predicts.
+// TestMemory compares used_memory with the sizes that package sizing predicts.
 func TestMemory(t *testing.T) {
 	server := servers.Redis(t, servers.RedisOptions{})
 	config := Config{Name: "m", Capacity: 10_000_000, Partitions: 256}
-	openAndLeave(t, server, Config{Name: "w", Capacity: 1, Partitions: 1}) // the scripts are there from now on
+	openAndLeave(t, server, Config{Name: "w", Capacity: 1, Partitions: 1}) // loads the scripts, which take memory too
 	before := usedMemory(t, server)
 	f := openAndLeave(t, server, config)
 	got, records := usedMemory(t, server)-before, int64(0)
-	for _, key := range append(server.Client().Keys(t.Context(), "{m:*f").Val(), deedKey("m")) {
+	for _, key := range append(server.Client().Keys(t.Context(), "{m:*f").Val(), filterKey("m")) {
 		records += server.Client().MemoryUsage(t.Context(), key).Val()
 	}
 	plan := sizing.SizeRedis(sizing.RedisPlan{Keys: config.Capacity, FPR: 1e-6, Growth: true, Hosts: 1, Partitions: 256})
@@ -41,9 +41,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestFilledTakesNoMore: a filter filled to its capacity has no memory for the
+// TestFullFilterHasNoNextLayer: a filter that is filled to its capacity does not have memory for the
 // next layer yet.
-func TestFilledTakesNoMore(t *testing.T) {
+func TestFullFilterHasNoNextLayer(t *testing.T) {
 	const n = 100_000
 	r := rand.New(rand.NewPCG(bloomtest.Seed(t), 0))
 	client := dial(t, servers.Redis(t, servers.RedisOptions{}))
@@ -56,8 +56,8 @@ func TestFilledTakesNoMore(t *testing.T) {
 	}
 }
 
-// TestLayersMadeAhead: only a layer that takes Redis long to make is made
-// ahead, and not before the layer before it is nearly full.
+// TestLayersMadeAhead: a layer is created ahead only if creating it takes Redis a long time,
+// and not before the previous layer is nearly full.
 func TestLayersMadeAhead(t *testing.T) {
 	for _, c := range []struct {
 		capacity, room uint64
@@ -91,7 +91,7 @@ func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Fil
 		if err != nil {
 			t.Fatal(err)
 		}
-		if clients == "1" { // the asking client
+		if clients == "1" { // only the client that asks
 			return f
 		}
 		if time.Now().After(deadline) {
@@ -100,12 +100,11 @@ func openAndLeave(t *testing.T, server *servers.RedisServer, config Config) *Fil
 	}
 }
 
-// usedMemory returns the memory that a server has allocated once that stops
-// changing, because the server shrinks the buffers of clients in the
-// background.
+// usedMemory waits until the memory that a server has allocated stops changing, and returns it.
+// It must wait because the server shrinks the buffers of clients in the background.
 func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 	t.Helper()
-	const still = 3 // readings, each of another round of the server's housekeeping
+	const still = 3 // number of equal readings, each in another round of the server's housekeeping
 	var last int64
 	for same, deadline := 0, time.Now().Add(20*time.Second); same < still; same++ {
 		used, err := server.UsedMemory()
@@ -123,8 +122,7 @@ func usedMemory(t *testing.T, server *servers.RedisServer) int64 {
 	return last
 }
 
-// TestBeyond32Bits: a filter of one chain that is larger than any string of
-// Redis.
+// TestBeyond32Bits makes a filter of one chain that is larger than the largest string in Redis.
 func TestBeyond32Bits(t *testing.T) {
 	if !*proof {
 		t.Skip("takes 600 MB: with -proof")

@@ -2,6 +2,6 @@
 
 package redisbits
 
-// raceEnabled reports that the race detector is on. It slows a test tenfold and
-// finds nothing in one of a single goroutine: the long ones of those skip then.
+// raceEnabled reports whether the race detector is on. It makes tests ten times as slow
+// and finds nothing in tests with one goroutine, so long tests of that kind are skipped.
 const raceEnabled = true

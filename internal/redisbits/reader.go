@@ -13,51 +13,51 @@ import (
 	"github.com/bloomfrontier/crawler/bloomstore"
 )
 
-// Block is the Lua text with which add scripts begin (after a line "#!lua …", if
-// they have one): local functions that test and set the bits of a fingerprint and
-// count it. Its header describes their use.
+// Block is the Lua text with which add scripts begin (after a line "#!lua …", if they have
+// one). It has local functions that test and set the bits of a fingerprint and count it.
+// The header of the text describes their use.
 //
 //go:embed block.lua
 var Block string
 
-// Ask is the look-up of one fingerprint: the question, its answer, and the arguments of
-// the add script. Reader.Read sets all fields except Chain and Print. Blocks belong to
-// the Reader and are valid until its next Read.
+// Ask is the look-up of one fingerprint: the question, its answer, and the arguments for
+// the add script. Reader.Read sets all fields except Chain and Print. The block belongs to
+// the Reader and is valid until its next Read.
 type Ask struct {
 	Chain *Chain
 	Print bloomstore.Fingerprint
 
-	// Known reports whether a layer claims Print. False is final only if the chain
-	// has no more layers than were asked, which the add script checks.
+	// Known reports whether a layer claims Print. False is certain only if the chain has
+	// no more layers than were asked. The add script checks that.
 	Known bool
 
 	keyed   []*keyedLayer // the layers that were asked
 	segment int
-	from    int64 // where in the segment the block begins
+	from    int64 // offset of the block in the segment
 	block   []byte
 }
 
 // newest returns the last of the layers that were asked.
 func (a *Ask) newest() *keyedLayer { return a.keyed[len(a.keyed)-1] }
 
-// Layers returns how many layers were asked, which is the argument of Chain.Extend
-// if the newest is full.
+// Layers returns the number of layers that were asked. It is the argument of Chain.Extend
+// if the newest layer is full.
 func (a *Ask) Layers() int { return len(a.keyed) }
 
-// Identity returns Layers as bloom_begin takes it.
+// Identity returns Layers in the form that bloom_begin takes.
 func (a *Ask) Identity() string { return a.newest().layers }
 
-// Capacity returns what bloom_begin takes for the newest layer's capacity.
+// Capacity returns the capacity of the newest layer in the form that bloom_begin takes.
 func (a *Ask) Capacity() string { return a.newest().capacity }
 
-// Segment returns the key of the newest layer's segment that has the block of
-// Print, and the header that bloom_segment compares.
+// Segment returns the key of the segment of the newest layer with the block of Print, and
+// the header that bloom_segment compares.
 func (a *Ask) Segment() (key, header string) {
 	return a.newest().keys[a.segment], a.newest().headers[a.segment]
 }
 
-// AppendSpan appends the first and the last byte of the block, in decimal, to
-// from and to.
+// AppendSpan appends the offsets of the first and of the last byte of the block, in
+// decimal, to from and to.
 func (a *Ask) AppendSpan(from, to []byte) (newFrom, newTo []byte) {
 	return strconv.AppendInt(from, a.from, 10), strconv.AppendInt(to, a.from+int64(len(a.block))-1, 10)
 }
@@ -74,36 +74,35 @@ func (a *Ask) AppendNew(dst []byte) []byte {
 }
 
 const (
-	// maxPipeline bounds the commands of one pipeline: its replies wait in the
-	// server's memory until they are read.
+	// maxPipeline is the maximum number of commands in one pipeline. The replies wait in
+	// the server's memory until they are read.
 	maxPipeline = 1024
-	// verifyEvery is how long the last verification of a chain's headers is valid
-	// when its blocks are read, so that a replaced segment is noticed within that
-	// time.
+	// verifyEvery is the time for which a verification of a chain's headers is valid when
+	// blocks are read. A replaced segment is noticed within that time.
 	verifyEvery = time.Second
 )
 
-// Reader runs seen-tests: one GETRANGE for each fingerprint and layer, in
-// pipelines. It reuses its buffers, so a worker should keep one Reader. It is not
-// safe for concurrent use.
+// Reader looks up fingerprints with one GETRANGE for each fingerprint and layer, in
+// pipelines. It reuses its buffers, so a worker should keep one Reader. It is not safe for
+// concurrent use.
 type Reader struct {
 	client redis.UniversalClient
 	reads  []blockRead   // one for each command of a pipeline; never moved
-	cmds   []redis.Cmder // of the pipeline being made
-	blocks []byte        // all that the last Read has read
-	due    []*Chain      // to be verified
+	cmds   []redis.Cmder // the commands of the current pipeline
+	blocks []byte        // all blocks of the last Read
+	due    []*Chain      // chains to verify
 }
 
-// blockRead is one GETRANGE with room for its arguments. They are pointers that are
-// boxed once, which go-redis accepts without allocating.
+// blockRead is one GETRANGE with memory for its arguments. The offsets are passed as
+// pointers, which are converted to interfaces only once, so that go-redis does not allocate.
 type blockRead struct {
 	from, to int64
 	args     [4]any
 	cmd      redis.ZeroCopyStringCmd
 }
 
-// blockCmd is the command of a blockRead. go-redis repeats it when the connection
-// fails: the block is then read into the same memory again.
+// blockCmd is the command of a blockRead. go-redis repeats it if the connection fails, and
+// reads the block into the same memory again.
 type blockCmd struct{ *redis.ZeroCopyStringCmd }
 
 func (blockCmd) NoRetry() bool { return false }
@@ -118,8 +117,8 @@ func NewReader(client redis.UniversalClient) *Reader {
 	return r
 }
 
-// Read answers asks. Their chains must be open; those that were not verified for a
-// second are verified as well. A missing block is an ErrFilterLost. After an error
+// Read answers asks. Their chains must be open. Read also verifies the chains that were not
+// verified for a second. It returns an ErrFilterLost if a block is missing. After an error
 // no answer is valid.
 func (r *Reader) Read(ctx context.Context, asks []Ask) error {
 	if err := ctx.Err(); err != nil {
@@ -139,7 +138,7 @@ func (r *Reader) Read(ctx context.Context, asks []Ask) error {
 	return r.verify(ctx)
 }
 
-// plan fixes the layers to ask, and makes room for their blocks.
+// plan determines the layers to ask and allocates memory for their blocks.
 func (r *Reader) plan(asks []Ask) {
 	room := 0
 	now := time.Now()
@@ -157,11 +156,12 @@ func (r *Reader) plan(asks []Ask) {
 	r.blocks = r.blocks[:cap(r.blocks)]
 }
 
-// crlf is the room after a block that avoids a second read by go-redis.
+// crlf is the length of the line end after a block. With memory for it, go-redis needs no
+// second read.
 const crlf = 2
 
-// fill makes the commands for as many of asks as fit a pipeline, at least one,
-// newest layer first, and returns for how many. Blocks are put into room.
+// fill makes the commands for as many of asks as fit into a pipeline, but at least for one,
+// and returns their number. It asks the newest layer first. The blocks will be in room.
 func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	r.cmds = r.cmds[:0]
 	for i := range asks {
@@ -185,7 +185,7 @@ func (r *Reader) fill(ctx context.Context, asks []Ask, room *[]byte) int {
 	return len(asks)
 }
 
-// exec runs the commands and checks that whole blocks came back.
+// exec runs the commands and checks that the replies are whole blocks.
 func (r *Reader) exec(ctx context.Context) error {
 	pipe := r.client.Pipeline()
 	_ = pipe.BatchProcess(ctx, r.cmds...) // only queues
@@ -201,12 +201,12 @@ func (r *Reader) exec(ctx context.Context) error {
 	return nil
 }
 
-// shortBlock returns the error for a block that ends early, because its segment does.
+// shortBlock returns the error for a block that is too short, because its segment is.
 func shortBlock(key string, got, want int) error {
 	return fmt.Errorf("key %q: %d bytes of a block, want %d: %w", key, got, want, bloomstore.ErrFilterLost)
 }
 
-// answer tests the blocks of the pipeline that was run.
+// answer sets Known of asks from the blocks that the last pipeline has read.
 func (r *Reader) answer(asks []Ask) {
 	at := 0
 	for i := range asks {
@@ -233,8 +233,8 @@ func (r *Reader) verify(ctx context.Context) error {
 	return nil
 }
 
-// postpone leaves the verification of the due chains to the next read of each, by any
-// Reader.
+// postpone marks the due chains as not verified, so that the next Read of any Reader verifies
+// them.
 func (r *Reader) postpone() {
 	for _, c := range r.due {
 		c.checked.Store(0)

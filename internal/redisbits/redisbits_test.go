@@ -21,7 +21,7 @@ var (
 	proof = flag.Bool("proof", false, "run the tests at full size")
 )
 
-// dial returns a client as a caller of this package makes it.
+// dial returns a client with the options that a caller of this package uses.
 func dial(t testing.TB, server *servers.RedisServer) *redis.Client {
 	t.Helper()
 	return dialTo(t, &redis.Options{Network: "unix", Addr: server.Socket()})
@@ -54,7 +54,7 @@ func fresh(t testing.TB, client redis.UniversalClient, config Config) *Filter {
 	return f
 }
 
-// named is fresh for tests that need to know the name.
+// named does the same as fresh, and also returns the config with the name.
 func named(t testing.TB, client redis.UniversalClient, config Config) (Config, *Filter) {
 	t.Helper()
 	config.Name = "t" + strconv.FormatUint(rand.Uint64(), 36)

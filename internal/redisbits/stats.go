@@ -16,36 +16,36 @@ import (
 // Stats describe chains at about one moment. The fill is estimated from random blocks.
 type Stats struct {
 	Keys      uint64       // keys added
-	Capacity  uint64       // keys that the layers so far are made for
-	Bytes     uint64       // of all segments; Redis adds its own, see sizing.SizeRedis
-	FPR       float64      // probability that a key never added is claimed, if chains are asked evenly
-	FPRStdErr float64      // standard error of FPR: that of the sample
-	Estimate  float64      // of Keys, from the fill instead of the count
+	Capacity  uint64       // keys that the layers so far are sized for
+	Bytes     uint64       // of all segments; Redis takes some more, see sizing.SizeRedis
+	FPR       float64      // probability that a key never added is claimed, if all chains are asked equally often
+	FPRStdErr float64      // standard error of FPR, because it is computed from a sample
+	Estimate  float64      // estimate of Keys, computed from the fill
 	StdErr    float64      // standard error of Estimate
 	Layers    []LayerStats // oldest first
 }
 
-// LayerStats describe the layers of one number of all chains together.
+// LayerStats describe the layers with one number, those of all chains together.
 type LayerStats struct {
-	Chains   int     // that have the layer
+	Chains   int     // number of chains that have the layer
 	Keys     uint64  // keys added
-	Capacity uint64  // keys that they are made for
+	Capacity uint64  // keys that the layers are sized for
 	Bits     uint64  // of all their blocks
 	Hashes   int     // bits of one key
-	Sampled  int     // blocks that the following is computed from
+	Sampled  int     // number of blocks from which the next fields are computed
 	Fill     float64 // share of the bits that is set
 	FPR      float64 // probability that the layer claims a key never added to its chain
 	StdErr   float64 // standard error of FPR
-	Estimate float64 // number of distinct keys that explains the set bits
-	Target   float64 // what FPR will be at Capacity
+	Estimate float64 // number of distinct keys offered, computed from the fill
+	Target   float64 // FPR at Capacity
 }
 
-// DefaultSample is the number of blocks of each layer that Stats reads, which gives
-// a false-positive rate of 1e-6 to some percent.
+// DefaultSample is the default number of blocks that Stats reads of each layer. It is enough
+// to measure a false-positive rate of 1e-6 with an error of some percent.
 const DefaultSample = 16384
 
-// Stats reads sample random blocks of each layer, 0 means DefaultSample, and the
-// counts of all chains.
+// Stats reads the counts of all chains and, in each layer, as many random blocks as sample
+// says; 0 means DefaultSample.
 func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
 	stats, err := Survey(ctx, f.client, f.chains, sample)
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *Filter) Stats(ctx context.Context, sample int) (Stats, error) {
 	return stats, nil
 }
 
-// Survey returns the Stats of chains of one Layout, which must be open. It reads
-// their numbers of layers, then sample random blocks of each layer; 0 means
+// Survey returns the Stats of chains of one Layout, which must be open. It reads their
+// numbers of layers and then, in each layer, as many random blocks as sample says; 0 means
 // DefaultSample.
 func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, sample int) (Stats, error) {
 	if sample <= 0 {
@@ -95,7 +95,8 @@ func Survey(ctx context.Context, client redis.UniversalClient, chains []*Chain, 
 	return s, nil
 }
 
-// surveyLayer describes keyed, which have one shape. stderr is that of Estimate.
+// surveyLayer describes the layers keyed, which have the same shape. stderr is the standard
+// error of Estimate.
 func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, records []string, sample int) (s LayerStats, stderr float64, err error) {
 	shape := keyed[0]
 	s = LayerStats{
@@ -111,17 +112,17 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 		fill := float64(set) / blockBits
 		s.Fill += fill / float64(sample)
 		rate.add(math.Pow(fill, float64(shape.Hashes)))
-		// A full block only shows that it has many keys; it counts as nearly full.
+		// A full block does not show how many keys it has, so it counts as nearly full.
 		keys.add(-math.Log1p(-min(fill, 1-1/(2*blockBits))) * blockBits / float64(shape.Hashes))
-		// The count of one block is an estimate itself, however many blocks are read.
+		// The number of keys of one block is an estimate with an error of its own.
 		_, own := sizing.Cardinality(min(uint64(set), uint64(blockBits)-1), uint64(blockBits), uint(shape.Hashes))
 		noise.add(own * own)
 	})
 	blocks := float64(s.Bits) / blockBits
 	s.FPR, s.StdErr = rate.mean(), rate.stderr()
 	s.Estimate = keys.mean() * blocks
-	// If there are few keys, all may lie in blocks that were not read. Then the
-	// sample shows no spread either. One key in the sample stands for that many.
+	// If there are few keys, all of them may be in blocks that were not read, and the sample
+	// then shows no spread. So the error is at least what one key in the sample stands for.
 	unseen := 0.0
 	if s.Keys > 0 {
 		unseen = blocks / float64(sample)
@@ -129,7 +130,8 @@ func surveyLayer(ctx context.Context, client redis.UniversalClient, keyed []*key
 	return s, math.Sqrt(math.Pow(keys.stderr()*blocks, 2) + unseen*unseen + noise.mean()*blocks), err
 }
 
-// sumKeys adds up the counts of the records for the layer that layers names.
+// sumKeys returns the sum of the counts of keys in the records, for the newest layer of a
+// chain with this number of layers.
 func sumKeys(ctx context.Context, client redis.UniversalClient, records []string, layers string) (sum uint64, err error) {
 	pipe := client.Pipeline()
 	for _, record := range records {
@@ -153,9 +155,9 @@ func sumKeys(ctx context.Context, client redis.UniversalClient, records []string
 	return sum, nil
 }
 
-// sampleBlocks calls visit with the number of bits that are set in each of sample
-// blocks of keyed, drawn with replacement. It counts here and not by BITCOUNT, so
-// that a short block is noticed.
+// sampleBlocks reads random blocks of keyed, as many as sample says, and calls visit with the
+// number of bits that are set in each. A block may be read several times. It does not use
+// BITCOUNT, because that would not show that a block is short.
 func sampleBlocks(ctx context.Context, client redis.UniversalClient, keyed []*keyedLayer, sample int, visit func(set int)) error {
 	shape := keyed[0]
 	for sample > 0 {
@@ -188,7 +190,7 @@ func sampleBlocks(ctx context.Context, client redis.UniversalClient, keyed []*ke
 	return nil
 }
 
-// moments are count, sum and sum of squares.
+// moments are the count, the sum and the sum of squares of some numbers.
 type moments struct{ n, sum, squares float64 }
 
 func (m *moments) add(x float64) { m.n++; m.sum += x; m.squares += x * x }

@@ -10,28 +10,30 @@ import (
 )
 
 const (
-	// suspicious is how many look-ups in a row fail before the server itself is
-	// doubted: a crawl meets names whose own servers are dead.
+	// suspicious is the number of look-ups that must fail in a row before the name
+	// server is probed. A crawl finds many names whose own servers are dead.
 	suspicious = 8
-	// probeEvery is how long a probe counts.
+	// probeEvery is the time for which the result of a probe is used, and the timeout
+	// of a probe.
 	probeEvery = 2 * time.Second
 )
 
-// health tells a name server that answers nothing from names that have no
-// working server of their own: after some failures in a row it asks again for
-// the name that was answered last. Its zero value has seen nothing.
+// health finds out whether look-ups fail because the name server does not answer at all,
+// or because the names have no working server of their own. After some failures in a row
+// it probes the name server with the name that was last found. The zero value has
+// recorded nothing.
 type health struct {
 	mu     sync.Mutex
-	failed int    // look-ups since the last answer
-	last   string // name that has an address
+	failed int    // number of failed look-ups since the last answer
+	last   string // the last name that had an address
 
-	probing sync.Mutex // held by the caller that probes; the others wait for it
-	probed  time.Time
-	dead    bool // what the last probe found
+	probing sync.Mutex // held by the caller that probes; other callers wait for it
+	probed  time.Time  // when the last probe ended
+	dead    bool       // whether the last probe failed
 }
 
-// answered notes an answer: that name, if it is not empty, has an address, or
-// that some other name does not exist.
+// answered records an answer of the name server. name is a name that has an address, or
+// empty if the answer was that a name does not exist.
 func (h *health) answered(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,9 +43,9 @@ func (h *health) answered(name string) {
 	}
 }
 
-// silent notes a look-up that failed, and reports whether the server answers
-// nothing at all. A server that never answered anything is not told from names
-// that never work.
+// silent records a failed look-up, and reports whether the name server does not answer at
+// all. Before the first name was found it always returns false, because there is no name
+// to probe with.
 func (h *health) silent(ctx context.Context, lookup func(context.Context, string) ([]netip.Addr, error)) bool {
 	h.mu.Lock()
 	h.failed++
@@ -57,7 +59,7 @@ func (h *health) silent(ctx context.Context, lookup func(context.Context, string
 	if time.Since(h.probed) < probeEvery {
 		return h.dead
 	}
-	// The look-up that failed may have used up the time of ctx.
+	// The failed look-up may have used up the time of ctx.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeEvery)
 	defer cancel()
 	_, err := lookup(ctx, name)

@@ -1,7 +1,7 @@
 // Package resolve finds the addresses of host names and remembers them.
 //
-// It owns the choice of the DNS server and how long an answer is believed. It
-// does not judge addresses and opens no connection to them (package get).
+// It chooses the DNS server and decides how long an answer is used. It does not check
+// addresses and does not connect to them (package get does).
 package resolve
 
 import (
@@ -25,43 +25,43 @@ const (
 	DefaultParallel    = 256
 )
 
-// ErrServer reports that the name server gives no answers, not even to the name
-// that it answered last, or that this machine cannot ask it. Nothing is known about
-// the name.
+// ErrServer reports that the name server does not answer, not even for the name that was
+// last found, or that this machine cannot ask it. It says nothing about the name that was
+// looked up.
 var ErrServer = errors.New("resolve: the name server gives no answers")
 
-// maxAddrs is how many addresses of one name are kept: who answers with more
-// wants something else than to be found.
+// maxAddrs is the number of addresses of one name that are kept. No host needs more.
 const maxAddrs = 16
 
-// Config says whom to ask and what to remember. The zero value works.
+// Config configures a Resolver. The zero value works.
 type Config struct {
-	// Server is the DNS server to ask: an IP address, with or without a port.
-	// Empty means as the system does it. The system's hosts file counts either way.
+	// Server is the DNS server to ask: an IP address, with or without a port. If it is
+	// empty, the settings of the system are used. The system's hosts file is used in
+	// both cases.
 	Server      string
-	TTL         time.Duration // how long addresses are kept; 0 means DefaultTTL
-	NegativeTTL time.Duration // how long it is kept that a name has none; 0 means DefaultNegativeTTL
-	MaxNames    int           // kept at once, some 150 bytes each; 0 means DefaultMaxNames
-	Parallel    int           // look-ups under way at once; 0 means DefaultParallel
+	TTL         time.Duration // how long the addresses of a name are kept; 0 means DefaultTTL
+	NegativeTTL time.Duration // how long the answer is kept that a name does not exist; 0 means DefaultNegativeTTL
+	MaxNames    int           // names that are kept at once, about 150 bytes for each; 0 means DefaultMaxNames
+	Parallel    int           // look-ups at the same time; 0 means DefaultParallel
 }
 
 // Resolver looks names up. It is safe for concurrent use.
 //
-// What a name server says about how long its answer is good for is not known
-// here, for neither the system's resolver nor net.Resolver tell: an answer is
-// kept for TTL. That a server was not reached is not kept.
+// It keeps an answer for Config.TTL, because neither the system's resolver nor net.Resolver
+// returns the time to live from the name server. It does not keep the failures of look-ups
+// that got no answer.
 type Resolver struct {
 	config  Config
 	server  string // Config.Server with its port; empty means the system's
 	ask     func(ctx context.Context, network, name string) ([]netip.Addr, error)
-	asking  chan struct{} // holds one for each look-up under way
+	asking  chan struct{} // has one value for each look-up that is running
 	waiting atomic.Int64
 
 	undialled atomic.Pointer[undialled] // the last one; nil means that there was none
 
 	mu sync.Mutex
-	// What is remembered, in two generations: when the young one has half of
-	// MaxNames it becomes the old one, and what was not asked for since is gone.
+	// The kept answers, in two generations. When young has half of MaxNames, it becomes
+	// old, and the answers in old that were not used since then are dropped.
 	young, old map[string]answer
 
 	health
@@ -70,7 +70,7 @@ type Resolver struct {
 // Waiting returns how many callers wait for a look-up now.
 func (r *Resolver) Waiting() int { return int(r.waiting.Load()) }
 
-// answer is what is known of a name until expires.
+// answer is the result of a look-up, which is used until expires.
 type answer struct {
 	addrs   []netip.Addr
 	err     error
@@ -91,7 +91,7 @@ func New(config Config) (*Resolver, error) {
 		server, err := parseServer(config.Server)
 		errs = append(errs, err)
 		r.server = server.String()
-		system.PreferGo = true // the C library cannot be told whom to ask
+		system.PreferGo = true // the C library cannot ask a given server
 	}
 	r.config.TTL = cmp.Or(config.TTL, DefaultTTL)
 	r.config.NegativeTTL = cmp.Or(config.NegativeTTL, DefaultNegativeTTL)
@@ -104,8 +104,8 @@ func New(config Config) (*Resolver, error) {
 	return r, nil
 }
 
-// dial opens a connection to the name server: that of Config, or else the
-// system's, at address.
+// dial opens a connection to the name server of Config or, if that is empty, to address,
+// which is a name server of the system.
 func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, cmp.Or(r.server, address))
@@ -115,16 +115,16 @@ func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn,
 	return conn, err
 }
 
-// undialled is why no question could be sent. For UDP that lies with this
-// machine: it has no descriptor left, or no network. net.DNSError has only the
-// text of such an error.
+// undialled is an error with which no UDP socket to the name server could be opened. Its
+// cause is in this machine: it has no file descriptor left, or no network. It is recorded
+// here because net.DNSError has only the text of such an error.
 type undialled struct {
 	err  error
 	when time.Time
 }
 
-// parseServer reads the address of a DNS server; its port is 53 unless it says
-// another. A name would have to be looked up itself.
+// parseServer parses the IP address of a DNS server. The default port is 53. It accepts no
+// name, because a name would have to be looked up itself.
 func parseServer(s string) (netip.AddrPort, error) {
 	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return netip.AddrPortFrom(ip, 53), nil
@@ -136,12 +136,12 @@ func parseServer(s string) (netip.AddrPort, error) {
 	return server, nil
 }
 
-// Lookup returns the addresses of host, a name, in the order in which to try
-// them: at least one, or an error. The caller does not change them.
+// Lookup returns the addresses of host, a name, in the order in which the caller should try
+// them. It returns at least one address or an error. The caller must not change the
+// addresses. If the name server does not answer at all, the error is an ErrServer.
 //
-// A name with a dot in it is a whole one: the search list of the system, which
-// would find www.example.org.corp.test for a www.example.org that is gone, is
-// for names that people type.
+// Lookup uses the search list of the system only for a name without a dot. For other names,
+// the list could find www.example.org.corp.test if www.example.org does not exist.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if known, ok := r.known(name); ok {
@@ -168,27 +168,27 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 		if !ok {
 			return nil, err
 		}
-		said := *dns // others may hold it too
-		said.Name = host
-		if said.IsNotFound {
+		own := *dns // a copy, because other callers may have got the same error
+		own.Name = host
+		if own.IsNotFound {
 			r.answered("")
-			r.keep(name, answer{err: &said, expires: time.Now().Add(r.config.NegativeTTL)})
+			r.keep(name, answer{err: &own, expires: time.Now().Add(r.config.NegativeTTL)})
 		} else if r.silent(ctx, r.lookup) {
-			return nil, fmt.Errorf("%w: %w", ErrServer, &said)
+			return nil, fmt.Errorf("%w: %w", ErrServer, &own)
 		}
-		return nil, &said
+		return nil, &own
 	}
 	r.answered(name)
 	addrs := make([]netip.Addr, min(len(found), maxAddrs))
 	for i := range addrs {
-		addrs[i] = found[i].Unmap() // net.Resolver may give IPv4 addresses in either form
+		addrs[i] = found[i].Unmap() // net.Resolver may return IPv4 addresses as IPv6 addresses
 	}
 	r.keep(name, answer{addrs: addrs, expires: time.Now().Add(r.config.TTL)})
 	return addrs, nil
 }
 
-// lookup asks the name server. Of callers that ask for one name at once,
-// net.Resolver sends the question of one.
+// lookup asks the name server. If several callers ask for one name at the same time,
+// net.Resolver sends only one query.
 func (r *Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if strings.Contains(name, ".") {
 		name += "."
@@ -200,7 +200,7 @@ func (r *Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error
 	return found, err
 }
 
-// known returns what is known of name and still good.
+// known returns the kept answer for name, if there is one that has not expired.
 func (r *Resolver) known(name string) (answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,14 +218,14 @@ func (r *Resolver) known(name string) (answer, bool) {
 	return a, ok
 }
 
-// keep remembers a.
+// keep stores the answer for name.
 func (r *Resolver) keep(name string, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.put(strings.Clone(name), a) // name may be part of a page
 }
 
-// put adds to the young generation; mu is held.
+// put adds an answer to the young generation. The caller must hold mu.
 func (r *Resolver) put(name string, a answer) {
 	if _, ok := r.young[name]; !ok && len(r.young) >= max(r.config.MaxNames/2, 1) {
 		r.young, r.old = make(map[string]answer), r.young

@@ -72,7 +72,7 @@ func TestLookupAddresses(t *testing.T) {
 			t.Errorf("%s was asked for %d times, want %d", name, got, want)
 		}
 	}
-	// An absolute name is not tried under the search domains of this machine.
+	// An absolute name must not be looked up in the search domains of this machine.
 	server.Each(func(name string) {
 		if !strings.HasSuffix(name, ".test") {
 			t.Errorf("%s was asked for", name)
@@ -80,8 +80,8 @@ func TestLookupAddresses(t *testing.T) {
 	})
 }
 
-// TestAnswersExpire replaces the network with a server in memory, so that the
-// test runs in synctest's time.
+// TestAnswersExpire replaces the network with a server in memory, so that the test uses the fake
+// clock of synctest.
 func TestAnswersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -112,7 +112,7 @@ func TestAnswersExpire(t *testing.T) {
 		lookup(2, true)
 		time.Sleep(time.Nanosecond)
 		fault = &net.DNSError{Err: "timeout", IsTimeout: true}
-		lookup(3, true) // is not kept
+		lookup(3, true) // this error is not kept
 		lookup(4, true)
 		fault, answer = nil, addrs("192.0.2.1")
 		lookup(5, false)
@@ -140,8 +140,8 @@ func TestBoundsOfCache(t *testing.T) {
 	}
 }
 
-// TestRecentNamesAreKept: a name that is looked up again and again stays in the
-// cache, whatever the number of others.
+// TestRecentNamesAreKept: a name that is looked up again and again stays in the cache, however
+// many others are looked up.
 func TestRecentNamesAreKept(t *testing.T) {
 	r := open(t, Config{MaxNames: 10})
 	asked := map[string]int{}
@@ -161,8 +161,8 @@ func TestRecentNamesAreKept(t *testing.T) {
 	}
 }
 
-// TestParallelLookups: at most Config.Parallel look-ups are under way, and a
-// caller that waits too long gets an error that says why.
+// TestParallelLookups: at most Config.Parallel look-ups run at the same time, and a caller that
+// waits too long gets an error that says why.
 func TestParallelLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parallel = 4
@@ -206,7 +206,7 @@ func TestParallelLookups(t *testing.T) {
 func TestServerThatAnswersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, Config{TTL: time.Second})
-		dead := false // the server
+		dead := false // whether the name server is dead
 		r.ask = func(_ context.Context, _, name string) ([]netip.Addr, error) {
 			if dead || name != "good.test." {
 				return nil, &net.DNSError{Err: "server misbehaving", Name: name}
@@ -247,8 +247,8 @@ func TestServerThatAnswersNothing(t *testing.T) {
 	})
 }
 
-// TestNoDescriptors: without a free descriptor the error is about the name
-// server, and nothing is remembered about the name.
+// TestNoDescriptors: if no file descriptor is free, the error is an ErrServer, and no answer is
+// kept for the name.
 func TestNoDescriptors(t *testing.T) {
 	server := resolvetest.Serve(t, func(string, int) []netip.Addr { return addrs("192.0.2.1") })
 	r := open(t, Config{Server: server.Addr})

@@ -10,32 +10,35 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// MaxBinary is the longest binary form of Rules in bytes. Together with the host's
-// state it fits into frontier.MaxBlob.
+// MaxBinary is the maximum length of the binary form of Rules in bytes. Together with the
+// host's state it fits into frontier.MaxBlob.
 const MaxBinary = 16 << 10
 
 var (
-	// ErrTooLarge reports rules whose binary form is longer than MaxBinary:
-	// some thousands of them. They must be requested again.
+	// ErrTooLarge reports rules whose binary form is longer than MaxBinary, which some
+	// thousands of rules are. They cannot be stored, so robots.txt must be requested again.
 	ErrTooLarge = errors.New("robots: too many rules to keep")
-	// ErrBinary reports bytes that are not from AppendBinary, or from a later version.
+	// ErrBinary reports bytes that AppendBinary did not write, or that a later version of
+	// it wrote.
 	ErrBinary = errors.New("robots: not in the binary form")
 )
 
 const (
 	binaryVersion = 1
-	// compressFrom is from what size on rules are compressed.
+	// compressFrom is the size from which on rules are compressed.
 	compressFrom = 1 << 10
-	// maxInflated bounds what compressed rules can become: normalising triples
-	// a byte at most.
+	// maxInflated is the maximum size of decompressed rules. It is large enough, because
+	// normalising makes at most three bytes of one.
 	maxInflated = 4 * MaxBytes
 )
 
-// AppendBinary appends the rules and the crawl-delay, not the sitemaps, to b. On
-// error, ErrTooLarge, it returns b unchanged.
+// AppendBinary appends the rules and the crawl-delay, but not the sitemaps, to b. If they
+// are too long it returns ErrTooLarge, and b unchanged.
 //
-// The form is: version, and 1 if the rest is deflated; then the crawl-delay in ms +
-// 1, 0 for none, and each rule as its length × 2, + 1 for Allow, and its pattern.
+// The form is a byte with the version and a byte that is 1 if the rest is deflated. The
+// rest is the crawl-delay in ms plus 1, or 0 for none, and then the rules. For each rule
+// it has a number, which is twice the length of the pattern, plus 1 for Allow, and the
+// pattern.
 func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 	var plain []byte
 	delay := uint64(0)
@@ -55,7 +58,7 @@ func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 	if len(plain) >= compressFrom {
 		var out bytes.Buffer
 		if err := flate.StatelessDeflate(&out, plain, true, nil); err != nil {
-			return b, err // a bytes.Buffer does not fail
+			return b, err // does not happen with a bytes.Buffer
 		}
 		plain, deflated = out.Bytes(), 1
 	}
@@ -68,8 +71,8 @@ func (r *Rules) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the result of AppendBinary.
 func (r *Rules) MarshalBinary() ([]byte, error) { return r.AppendBinary(nil) }
 
-// UnmarshalBinary sets r from the bytes of AppendBinary. It must not be called
-// concurrently. On error, ErrBinary, r is unchanged.
+// UnmarshalBinary sets r from bytes that AppendBinary has appended. On error it returns
+// ErrBinary and leaves r unchanged. It is not safe for concurrent use.
 func (r *Rules) UnmarshalBinary(b []byte) error {
 	if len(b) < 2 || len(b) > MaxBinary || b[0] != binaryVersion || b[1] > 1 {
 		return ErrBinary

@@ -14,7 +14,7 @@ func TestDiffersFromGoogle(t *testing.T) {
 	const head = "User-agent: foobot\n"
 	for _, c := range []struct {
 		what, file, path string
-		ours             bool // Google's is the other
+		ours             bool // our answer; Google's answer is the opposite
 	}{
 		{"an escape in a rule", head + "Disallow: /%61", "/a", false},
 		{"an escape in a path", head + "Disallow: /a", "/%61", false},

@@ -23,7 +23,7 @@ var (
 	ends     = []string{"\n", "\n", "\n", "$\n", "\r\n", " \n", "\n\n", " # x\n", "\r"}
 )
 
-// generate makes a file and a path from choices.
+// generate returns a file and a path that are made from choices.
 func generate(choices []byte) (file, path string) {
 	pick := func(from []string) string {
 		if len(choices) == 0 {
@@ -59,7 +59,7 @@ func generate(choices []byte) (file, path string) {
 func compare(t *testing.T, file, path string) {
 	t.Helper()
 	if strings.HasPrefix(path, "//") {
-		return // their URL parser takes what follows for a host
+		return // Google's URL parser would read the next part as a host
 	}
 	want := grobotstxt.AgentAllowed(file, "foobot", "http://h"+path)
 	if got, rule := Parse([]byte(file), "foobot").Allowed(path); got != want {
@@ -98,9 +98,9 @@ func FuzzAgreesWithGoogle(f *testing.F) {
 	})
 }
 
-// FuzzParse: for any file and path there is no panic, the answer is the same
-// for other spellings of the path and after a round trip, and the rule that
-// decided is the one that a plain search finds.
+// FuzzParse: no file and path cause a panic. The answer is the same for other spellings of the
+// path and after a round trip through the binary form. The rule that decided is the one that a
+// plain search finds.
 func FuzzParse(f *testing.F) {
 	f.Add("User-agent: *\nDisallow: /a%2f*b$\nAllow: /ü?x=%3A\nSitemap: x", "/a/b?x=%41")
 	f.Add("User-agent: foobot\nCrawl-delay: 1e9\nDisallow: /*$*$", "/$")
@@ -137,8 +137,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// glob is the matcher that grobotstxt translated from Google's: it keeps all
-// positions at once.
+// glob reports whether a pattern matches a path, with Google's matcher as translated by
+// grobotstxt. It tracks all possible positions at once.
 func glob(path, pattern string) bool { return grobotstxt.Matches(path, pattern) }
 
 func FuzzUnmarshal(f *testing.F) {

@@ -2,14 +2,15 @@ package robots
 
 import "strings"
 
-// normalisePath brings a path with its query to the form in which patterns are
-// compared (RFC 9309, 2.2.2): escapes of unreserved characters undone, what no
-// URL contains escaped, hex digits in upper case; and * and $ escaped, which a
-// pattern cannot name otherwise (2.2.3).
+// normalisePath returns a path with its query in the form in which it is compared with
+// patterns (RFC 9309, 2.2.2). It undoes the escapes of unreserved characters, escapes
+// characters that a URL cannot contain, and makes hex digits upper case. It also escapes
+// * and $, because a pattern can contain these characters only as escapes (2.2.3).
 func normalisePath(path string) string { return normalise(path, true) }
 
-// normalisePattern brings the pattern of a rule to that form. A $ at its end is
-// the anchor and stays; any other is a character like those around it.
+// normalisePattern returns the pattern of a rule in the same form. A * stays as it is, and so
+// does a $ at the end, which is the anchor. Any other $ is an ordinary character and is
+// escaped.
 func normalisePattern(pattern string) string {
 	pattern, end := strings.CutSuffix(pattern, "$")
 	pattern = normalise(pattern, false)
@@ -22,7 +23,7 @@ func normalisePattern(pattern string) string {
 
 const upperHex = "0123456789ABCDEF"
 
-// normalise is normalisePath; unless special, * and $ stay as they are.
+// normalise does what normalisePath does. It escapes * and $ only if special is set.
 func normalise(s string, special bool) string {
 	clean := 0
 	for clean < len(s) && byteClass[s[clean]] == asIs {
@@ -63,8 +64,8 @@ func normalise(s string, special bool) string {
 	return string(b)
 }
 
-// foldQuery undoes, after the first ?, the escapes of characters that need
-// none there: RFC 9309 wants ?u=https://x and ?u=https%3A%2F%2Fx to match.
+// foldQuery undoes the escapes of characters that need no escape after the first ?.
+// According to RFC 9309, ?u=https://x and ?u=https%3A%2F%2Fx match.
 func foldQuery(s string) string {
 	query := strings.IndexByte(s, '?')
 	if query < 0 || !strings.Contains(s[query:], "%") {
@@ -107,13 +108,13 @@ var byteClass = func() (class [256]uint8) {
 	return class
 }()
 
-// unreserved is RFC 3986's: never in need of an escape.
+// unreserved reports whether c is unreserved in RFC 3986, so that it never needs an escape.
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// unhex reads the two hex digits that s starts with.
+// unhex decodes the two hex digits with which s begins.
 func unhex(s string) (v byte, ok bool) {
 	if len(s) < 2 {
 		return 0, false
@@ -122,7 +123,7 @@ func unhex(s string) (v byte, ok bool) {
 	return high<<4 | low, high < 16 && low < 16
 }
 
-// hexDigit returns the value of c, 16 if it has none.
+// hexDigit returns the value of c as a hex digit, or 16 if it is none.
 func hexDigit(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

@@ -10,7 +10,7 @@ import (
 	"github.com/jimsmart/grobotstxt"
 )
 
-// MaxSitemaps is how many sitemaps of a robots.txt are kept.
+// MaxSitemaps is the maximum number of sitemaps of a robots.txt that are kept.
 const MaxSitemaps = 1000
 
 // Parse compiles the rules of body for the crawler with this product token
@@ -32,8 +32,8 @@ func Parse(body []byte, productToken string) *Rules {
 	return r
 }
 
-// ProductToken returns the part of a User-Agent header by which groups of
-// robots.txt are named: the first product, without its version.
+// ProductToken returns the part of a User-Agent header that groups of robots.txt name: the
+// first product, without its version.
 func ProductToken(userAgent string) string {
 	userAgent = strings.TrimSpace(userAgent)
 	for i := range len(userAgent) {
@@ -44,26 +44,26 @@ func ProductToken(userAgent string) string {
 	return userAgent
 }
 
-// tokenByte reports whether c can be part of a product name (RFC 9110). RFC
-// 9309 knows letters, - and _ only, but crawlers have digits in their names.
+// tokenByte reports whether c can be part of a product name (RFC 9110). RFC 9309 allows only
+// letters, - and _, but names of crawlers also contain digits.
 func tokenByte(c byte) bool {
 	return unreserved(c) || c != 0 && strings.IndexByte("!#$%&'+^`|", c) >= 0
 }
 
-// group are the lines of all groups for one crawler.
+// group has the lines of all groups for one crawler.
 type group struct {
 	lines      []string
 	crawlDelay time.Duration
 	hasDelay   bool
 }
 
-// reader collects, line by line, the groups for this crawler and those for all.
+// reader collects, line by line, the groups for this crawler and the groups for all crawlers.
 type reader struct {
 	token          string
 	ours, everyone group
-	named          bool // a group names this crawler, even an empty one: then groups for all do not apply
-	inOurs, inAll  bool // whom the current group is for
-	rules          bool // the current group has rules, so the next User-agent starts another
+	named          bool // a group, which may be empty, names this crawler, so groups for all do not apply
+	inOurs, inAll  bool // whether the current group is for this crawler, and for all crawlers
+	rules          bool // the current group has rules, so the next User-agent begins another group
 	sitemaps       []string
 }
 
@@ -97,8 +97,8 @@ func (f *reader) add(prefix, pattern string) {
 	f.each(func(g *group) { g.lines = append(g.lines, line) })
 }
 
-// repair corrects what grobotstxt 1.0.3 makes of the digits in escapes when it
-// normalises a pattern: %c3 becomes "%C\x13".
+// repair corrects an error of grobotstxt 1.0.3, which changes the digits of escapes when it
+// normalises a pattern: it makes "%C\x13" of %c3.
 func repair(pattern string) string {
 	if !strings.Contains(pattern, "%") {
 		return pattern
@@ -128,8 +128,8 @@ func (f *reader) HandleSitemap(_ int, url string) {
 	}
 }
 
-// HandleUnknownAction handles Crawl-delay, which is not in RFC 9309: it applies to
-// the crawlers named so far, and does not end their list.
+// HandleUnknownAction handles Crawl-delay, which is not in RFC 9309. It applies to the
+// crawlers that the group has named so far, and does not end their list.
 func (f *reader) HandleUnknownAction(_ int, key, value string) {
 	if !strings.EqualFold(key, "crawl-delay") {
 		return
@@ -142,5 +142,5 @@ func (f *reader) HandleUnknownAction(_ int, key, value string) {
 	f.each(func(g *group) { g.crawlDelay, g.hasDelay = max(g.crawlDelay, delay), true })
 }
 
-// maxCrawlDelay bounds a Crawl-delay.
+// maxCrawlDelay is the maximum Crawl-delay; a longer one is reduced to it.
 const maxCrawlDelay = 365 * 24 * time.Hour

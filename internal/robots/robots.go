@@ -1,23 +1,23 @@
 // Package robots parses robots.txt and decides which paths it allows, according to RFC 9309.
 //
-// It owns the rules of one file, compiled once (Rules), the meaning of an answer to
-// the request for it, and for how long that is valid (State), and the requests of
-// pages in meta tags and X-Robots-Tag headers (Tag). It makes no request, reads no
-// clock, and does not wait: package politeness uses the crawl-delay.
+// It owns the compiled rules of one file (Rules), the meaning of an answer to the
+// request for the file, the time for which that is valid (State), and what pages ask for
+// in meta tags and X-Robots-Tag headers (Tag). It makes no requests, reads no clock and
+// does not wait. Package politeness uses the crawl-delay.
 //
-// Lines are read by Google's parser in its Go translation, so that common typos are
-// understood as they are there. What differs from Google's matcher, each time
-// because RFC 9309 says so or to be on the safe side:
+// The lines are read by a Go translation of Google's parser, so that common typos are
+// understood in the same way. There are these differences from Google's matcher, because
+// RFC 9309 requires them or because they are safer:
 //
 //   - Percent-encoding: %61 and a are the same, in rules and paths.
-//   - In a rule, a $ that is not at the end and %24 are the same; a * or $ in
-//     a path is the same as %2A or %24.
-//   - A path and a rule that differ only in escapes of ":/?[]@" within the
-//     query match.
+//   - In a rule, a $ that is not at the end is the same as %24. In a path, a * or
+//     $ is the same as %2A or %24.
+//   - A path and a rule match even if they differ in escapes of ":/?[]@" within
+//     the query.
 //   - "Allow: /index.html" does not allow "/".
 //   - A group for foobot* is one for foobot.
 //   - /robots.txt is always allowed.
-//   - Only the first 500 KiB count, cut at a line.
+//   - Only the lines within the first 500 KiB are used.
 package robots
 
 import (
@@ -27,28 +27,29 @@ import (
 	"time"
 )
 
-// MaxBytes is how much of a robots.txt is used; get.Request.MaxBody should be one more.
+// MaxBytes is the number of bytes of a robots.txt that are used. get.Request.MaxBody should
+// be one more.
 const MaxBytes = 500 << 10
 
 // Rules are the rules of one robots.txt for one crawler. They do not change and are
 // safe for concurrent use. The zero value allows everything.
 type Rules struct {
-	rules      []rule    // the first that matches decides
-	pairs      []pairSet // of each rule's pattern; in a separate slice, which is faster to search
+	rules      []rule    // the first rule that matches decides
+	pairs      []pairSet // pairs of each rule's pattern; a separate slice is faster to search
 	sitemaps   []string
 	crawlDelay time.Duration
 	hasDelay   bool
 }
 
-// AllowAll are the rules of a host without robots.txt.
+// AllowAll returns the rules of a host without robots.txt, which allow everything.
 func AllowAll() *Rules { return &Rules{} }
 
-// Allowed reports whether the path of a URL, with its query, may be requested,
-// and the rule that decided, as "Allow: /path" or "Disallow: /path" in
-// normalised spelling; it is empty when none matched.
+// Allowed reports whether the path of a URL, with its query, may be requested. It also
+// returns the rule that decided, as "Allow: /path" or "Disallow: /path" with a normalised
+// pattern, or "" if no rule matched.
 //
-// The rule with the longest pattern wins, Allow among equals. The time is
-// linear in the length of the path for each rule.
+// The rule with the longest pattern decides. If two patterns are equally long, Allow
+// decides. The time for each rule is linear in the length of the path.
 func (r *Rules) Allowed(pathAndQuery string) (allowed bool, rule string) {
 	if pathAndQuery == "/robots.txt" || len(r.rules) == 0 {
 		return true, ""
@@ -67,7 +68,8 @@ func (r *Rules) Allowed(pathAndQuery string) (allowed bool, rule string) {
 	return r.rules[first].allow, r.rules[first].text
 }
 
-// first returns the index below end of the first rule that matches path, or end.
+// first returns the index of the first rule before end that matches path, or end if there is
+// none.
 func (r *Rules) first(path string, end int) int {
 	has := pairsOf(path)
 	for i, pairs := range r.pairs[:end] {
@@ -78,15 +80,15 @@ func (r *Rules) first(path string, end int) int {
 	return end
 }
 
-// CrawlDelay returns the longest Crawl-delay of our groups, and whether there
-// is one.
+// CrawlDelay returns the longest Crawl-delay of the groups that apply to the crawler, and
+// whether there is one.
 func (r *Rules) CrawlDelay() (time.Duration, bool) { return r.crawlDelay, r.hasDelay }
 
-// Sitemaps returns the sitemaps that the file names, as it spells them, at most
-// MaxSitemaps. They are for every crawler.
+// Sitemaps returns the sitemaps that the file names, as they are written there, at most
+// MaxSitemaps. They apply to every crawler.
 func (r *Rules) Sitemaps() []string { return slices.Clone(r.sitemaps) }
 
-// Len returns how many rules there are.
+// Len returns the number of rules.
 func (r *Rules) Len() int { return len(r.rules) }
 
 const (
@@ -96,16 +98,16 @@ const (
 
 // rule is one compiled line.
 type rule struct {
-	text    string // with allowPrefix or disallowPrefix
+	text    string // the line, with allowPrefix or disallowPrefix
 	pattern string // the rest of text, without the $ that anchors it
 	literal int    // length of pattern before its first *
-	length  int    // of the whole pattern: its priority
+	length  int    // length of the whole pattern, which is its priority
 	allow   bool
-	end     bool // the path must end where the pattern does
+	end     bool // the pattern has an anchor, so it must match the end of the path
 }
 
-// compile turns lines, with normalised patterns, into rules in the order in
-// which they decide.
+// compile returns the rules of lines, whose patterns are normalised. It sorts them into the
+// order in which they decide.
 func compile(lines []string) *Rules {
 	rules := make([]rule, 0, len(lines))
 	for _, text := range lines {
@@ -121,7 +123,7 @@ func compile(lines []string) *Rules {
 		rules = append(rules, r)
 	}
 	slices.SortStableFunc(rules, func(a, b rule) int {
-		return cmp.Or(b.length-a.length, strings.Compare(a.text, b.text)) // "A" of Allow is before "D"
+		return cmp.Or(b.length-a.length, strings.Compare(a.text, b.text)) // "Allow" is before "Disallow"
 	})
 	rules = slices.CompactFunc(rules, func(a, b rule) bool { return a.text == b.text })
 	pairs := make([]pairSet, len(rules))
@@ -145,7 +147,7 @@ func (r *rule) matches(path string) bool {
 		if !star && r.end {
 			return strings.HasSuffix(path, part)
 		}
-		i := strings.Index(path, part) // the leftmost leaves most for the rest
+		i := strings.Index(path, part) // the leftmost match leaves the longest rest
 		if i < 0 {
 			return false
 		}
@@ -156,12 +158,12 @@ func (r *rule) matches(path string) bool {
 	}
 }
 
-// pairSet is a set of pairs of adjacent bytes, hashed to 128 bits: a path that
-// lacks a pair of a pattern cannot match it, which rules out nearly all of a
-// long list at a nanosecond each.
+// pairSet is a set of pairs of adjacent bytes, hashed to 128 bits. A path that lacks a pair
+// of a pattern cannot match the pattern. This excludes nearly all rules of a long list, in
+// about a nanosecond for each.
 type pairSet [2]uint64
 
-// pairsOf returns the pairs of s in which no * takes part.
+// pairsOf returns the pairs of s that do not contain a *.
 func pairsOf(s string) (set pairSet) {
 	for i := 1; i < len(s); i++ {
 		if s[i-1] != '*' && s[i] != '*' {

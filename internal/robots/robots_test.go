@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// TestRFC9309 goes through the rules of RFC 9309, and the examples that Google
-// publishes of how it reads them. A path with a leading "-" must be refused,
-// others allowed.
+// TestRFC9309 checks the rules of RFC 9309, and examples in which Google shows how it reads them.
+// Paths with a leading "-" must be refused, and other paths must be allowed.
 func TestRFC9309(t *testing.T) {
 	for _, c := range []struct{ section, file, paths string }{
 		// 2.2.1 the user-agent line
@@ -161,7 +160,7 @@ func TestOnlyTheFirst500KiBCount(t *testing.T) {
 func TestCrawlDelay(t *testing.T) {
 	for _, c := range []struct {
 		file string
-		want time.Duration // negative: none
+		want time.Duration // negative means none
 	}{
 		{"User-agent: *\nCrawl-delay: 2.5\nDisallow: /a", 2500 * time.Millisecond},
 		{"User-agent: *\nDisallow: /a\ncrawl-delay: 3", 3 * time.Second},
@@ -209,7 +208,8 @@ func TestProductToken(t *testing.T) {
 	}
 }
 
-// A pattern of many stars takes at most time proportional to path × pattern.
+// TestHostilePatternIsLinear: the time for a pattern with many stars is at most proportional to the
+// length of the path times the length of the pattern.
 func TestHostilePatternIsLinear(t *testing.T) {
 	var file strings.Builder
 	file.WriteString("User-agent: *\n")
@@ -227,9 +227,9 @@ func TestHostilePatternIsLinear(t *testing.T) {
 	}
 }
 
-// BenchmarkAllowed looks a path up in 2,000 rules, none of which matches. Those
-// of the last kind begin as the path does and have no pair of bytes that it
-// lacks, so that each has to be tried.
+// BenchmarkAllowed checks a path against 2,000 rules, none of which matches. The rules of the last
+// kind begin like the path and contain no pair of bytes that the path lacks, so that each of them
+// must be tried.
 func BenchmarkAllowed(b *testing.B) {
 	const path = "/section-1203456789/articles/2026/november/the-title-of-an-article?page=2"
 	for _, kind := range []struct{ name, before, between, after string }{

@@ -8,18 +8,19 @@ import (
 )
 
 const (
-	// Lifetime is how long an answer counts before it is asked for again.
+	// Lifetime is the time for which an answer is valid. After that robots.txt is
+	// requested again.
 	Lifetime = 24 * time.Hour
-	// MaxRedirects is how many redirects are followed to a robots.txt. Beyond
-	// them it counts as missing.
+	// MaxRedirects is the number of redirects that are followed to a robots.txt. After
+	// more redirects it counts as missing.
 	MaxRedirects = 5
 
-	// After n answers that say nothing, the next request is due in firstRetry ×
-	// 2ⁿ⁻¹, at most lastRetry.
+	// After n failed requests in a row, the next request is due in firstRetry × 2ⁿ⁻¹,
+	// at most lastRetry.
 	firstRetry = 10 * time.Second
 	lastRetry  = time.Hour
 
-	// maxCause bounds State.Cause in bytes.
+	// maxCause is the maximum length of State.Cause in bytes.
 	maxCause = 200
 )
 
@@ -33,9 +34,9 @@ const (
 	Found                      // the body has the rules
 )
 
-// FromStatus returns the meaning of an HTTP status (RFC 9309, 2.3.1); 0 means no
-// answer. 429 is treated unlike other 4xx: an overloaded server has not said that
-// everything is allowed.
+// FromStatus returns the meaning of an HTTP status (RFC 9309, 2.3.1); a status of 0 means
+// that there was no answer. 429 means Unreachable, unlike other 4xx: an overloaded server
+// has not said that everything is allowed.
 func FromStatus(status int) Meaning {
 	switch {
 	case status >= 200 && status <= 299:
@@ -54,21 +55,22 @@ type Access uint8
 const (
 	Ask      Access = iota // request robots.txt first
 	Wait                   // robots.txt could not be fetched; try again after State.AskIn
-	Allow                  // go ahead
-	Disallow               // never
+	Allow                  // the path may be requested
+	Disallow               // the path must not be requested
 )
 
-// State is what is known of the robots.txt of one origin (scheme, host, port) over
-// time. Its zero value knows nothing. It is not safe for concurrent use.
+// State is the state of the robots.txt of one origin (scheme, host, port): its rules, and
+// when it is requested again. In the zero State nothing is known. A State is not safe for
+// concurrent use.
 //
-// An answer is valid for Lifetime. If it cannot be renewed, the last one stays
-// valid until it can. Without any answer nothing is allowed, but nothing is refused
-// for good either.
+// An answer is valid for Lifetime. After that it must be renewed. If a request fails, the
+// last answer stays valid until a later request succeeds. Without any answer nothing is
+// allowed, but nothing is refused permanently.
 type State struct {
 	rules *Rules    // of the last answer; nil if there was none
-	askAt time.Time // when to ask again; zero means at once
-	fails int       // requests in a row that said nothing
-	cause string    // why the last of them failed; empty means not known
+	askAt time.Time // when robots.txt is requested again; zero means at once
+	fails int       // number of requests in a row that failed
+	cause string    // why the last request failed; empty if it did not, or the cause is not known
 }
 
 // Check returns what robots.txt permits for a path now, and the rule that decided.
@@ -86,13 +88,13 @@ func (s *State) Check(now time.Time, pathAndQuery string) (access Access, rule s
 	return Disallow, rule
 }
 
-// AskIn returns how long until robots.txt should be requested; 0 means now.
+// AskIn returns the time until robots.txt should be requested; 0 means now.
 func (s *State) AskIn(now time.Time) time.Duration { return max(0, s.askAt.Sub(now)) }
 
 // Rules returns the rules of the last answer, or nil.
 func (s *State) Rules() *Rules { return s.rules }
 
-// Failures returns how many requests in a row said nothing.
+// Failures returns the number of requests in a row that failed.
 func (s *State) Failures() int { return s.fails }
 
 // Cause returns why the last request failed. It is empty if it did not, or the cause is not known.
@@ -105,9 +107,9 @@ func (s *State) WithoutCause() *State {
 	return &bare
 }
 
-// Answered adds an answer: its status and body, and its Retry-After, 0 for none.
-// The caller follows redirects; a 3xx here is the one after MaxRedirects, or one
-// without a target, and counts as Missing.
+// Answered records an answer: its status and body, and its Retry-After, which is 0 for
+// none. The caller must follow redirects. A status of 3xx is therefore a redirect after
+// MaxRedirects others, or one without a target, and counts as Missing.
 func (s *State) Answered(now time.Time, status int, body []byte, productToken string, retryAfter time.Duration) {
 	switch FromStatus(status) {
 	case Found:
@@ -119,7 +121,7 @@ func (s *State) Answered(now time.Time, status int, body []byte, productToken st
 	}
 }
 
-// Failed adds a request without an answer, and the reason. A long reason is cut.
+// Failed records a request without an answer, and why it failed. A long cause is cut.
 func (s *State) Failed(now time.Time, cause string) { s.postpone(now, 0, cause) }
 
 func (s *State) settle(now time.Time, rules *Rules) {
@@ -133,22 +135,22 @@ func (s *State) postpone(now time.Time, least time.Duration, cause string) {
 	s.cause = strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
 }
 
-// What follows in the binary form.
+// Flags in the binary form: which optional parts follow.
 const (
 	hasRules byte = 1 << iota
 	hasCause
 )
 
-// AppendBinary appends s to b, with its rules but without sitemaps. On error,
-// ErrTooLarge, it returns b unchanged.
+// AppendBinary appends s to b, with its rules but without sitemaps. If the rules are too
+// long it returns ErrTooLarge, and b unchanged.
 //
-// The form is: version, flags of what follows, the time of the next request, the
-// failures in a row; then the cause of the last one after its length, and the
-// rules, if there are any.
+// The form is: the version, the flags, the time of the next request, and the number of
+// failures in a row. If there is a cause, its length and the cause follow. If there are
+// rules, they are last.
 //
-// The time of the next request is that of the wall clock, because it is not known
-// how long a state is stored. Among machines whose clocks differ by minutes, an
-// answer is valid for minutes more or less than Lifetime.
+// The time of the next request is that of the wall clock, because a state may be stored
+// for an unknown time. If the clocks of machines differ by minutes, an answer is valid
+// for minutes more or less than Lifetime.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	head := append(b, binaryVersion, 0)
 	if s.rules != nil {
@@ -176,9 +178,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// Restore sets s from the bytes of AppendBinary. If the time of the next request is
-// impossibly far in the future, because a clock was set, it becomes now. On error,
-// ErrBinary, s is unchanged.
+// Restore sets s from bytes that AppendBinary has appended. If the time of the next request
+// is more than Lifetime after now, because a clock was set, it becomes now. On error
+// Restore returns ErrBinary and leaves s unchanged.
 func (s *State) Restore(b []byte, now time.Time) error {
 	if len(b) < 2 || b[0] != binaryVersion || b[1] > hasRules|hasCause {
 		return ErrBinary

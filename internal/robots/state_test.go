@@ -24,7 +24,7 @@ func TestFromStatus(t *testing.T) {
 	}
 }
 
-// TestStateOverTime goes through everything that can happen to one origin.
+// TestStateOverTime checks the state of one origin through everything that can happen to it.
 func TestStateOverTime(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var s State
@@ -75,31 +75,31 @@ func TestStateOverTime(t *testing.T) {
 	s.Answered(now, 404, []byte(file), "bot", 0)
 	expect("/private", Allow)
 	now = now.Add(Lifetime)
-	s.Answered(now, 302, []byte(file), "bot", 0) // the sixth
+	s.Answered(now, 302, []byte(file), "bot", 0) // the sixth redirect
 	expect("/private", Allow)
 	if s.Failures() != 0 {
 		t.Errorf("%d failures after an answer, want 0", s.Failures())
 	}
 }
 
-// TestStatusRulesOverTime simulates days beside an origin whose robots.txt
-// answers differently every few hours, and compares each hour with RFC 9309,
-// 2.3.1: an answer is valid for a day, the last good copy as long as there is
-// none, and nothing is allowed before the first.
+// TestStatusRulesOverTime simulates some days with an origin whose answer to the request for
+// robots.txt changes every day. It compares each hour with RFC 9309, 2.3.1: an answer is valid for
+// a day, the last good copy stays valid until there is a new answer, and nothing is allowed before
+// the first answer.
 func TestStatusRulesOverTime(t *testing.T) {
 	const none = -1 // no connection
 	days := []struct {
-		status       int // for 24 hours
+		status       int // the answer for 24 hours
 		open, closed Access
-		least, most  int // requests
+		least, most  int // number of requests
 	}{
-		{503, Wait, Wait, 24, 40}, // backing off to an hour
+		{503, Wait, Wait, 24, 40}, // the pauses grow up to an hour
 		{none, Wait, Wait, 23, 25},
 		{200, Allow, Disallow, 1, 2},
 		{429, Allow, Disallow, 24, 40}, // the last good copy
 		{none, Allow, Disallow, 23, 25},
 		{410, Allow, Allow, 1, 2},
-		{500, Allow, Allow, 24, 40}, // the last answer was that there is none
+		{500, Allow, Allow, 24, 40}, // the last answer was that there is no robots.txt
 		{200, Allow, Disallow, 1, 2},
 		{302, Allow, Allow, 1, 2}, // one redirect too many
 	}
@@ -119,7 +119,7 @@ func TestStatusRulesOverTime(t *testing.T) {
 				}
 				open, _ := s.Check(time.Now(), "/")
 				closed, _ := s.Check(time.Now(), "/private")
-				// The answer of the day before may count for the first hour.
+				// The answer of the day before may still be valid in the first hour.
 				if begun := time.Until(end) < Lifetime-time.Hour; begun && (open != d.open || closed != d.closed) {
 					t.Fatalf("day %d, status %d, at %v: access %d and %d, want %d and %d",
 						day, d.status, time.Now(), open, closed, d.open, d.closed)

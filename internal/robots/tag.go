@@ -2,15 +2,15 @@ package robots
 
 import "strings"
 
-// Tag is what a page asks of crawlers in a robots meta tag or an X-Robots-Tag
-// header. There is no standard: sites follow Google's description. The zero value
-// asks for nothing.
+// Tag is what a page asks of crawlers in a robots meta tag or an X-Robots-Tag header.
+// There is no standard, so sites follow Google's description. The zero value asks for
+// nothing.
 type Tag struct {
 	Nofollow bool // follow no link of the page
 	Noindex  bool // do not show the page in search results
 }
 
-// With returns the combination of both tags: the stricter one of contradictions holds.
+// With returns the combination of both tags, which asks for what either of them asks for.
 func (t Tag) With(other Tag) Tag {
 	return Tag{Nofollow: t.Nofollow || other.Nofollow, Noindex: t.Noindex || other.Noindex}
 }
@@ -64,7 +64,7 @@ func (t *Tag) add(directive string) {
 	}
 }
 
-// isAgent reports whether the text before a colon names a crawler: it is a word,
+// isAgent reports whether the text before a colon names a crawler. It must be a single word,
 // and not a directive that has a value.
 func isAgent(name string) bool {
 	switch strings.ToLower(name) {

@@ -7,7 +7,7 @@ import (
 
 func TestHeaderTag(t *testing.T) {
 	for _, c := range []struct {
-		values string // divided by |
+		values string // separated by |
 		want   Tag
 	}{
 		{"", Tag{}},
@@ -18,7 +18,7 @@ func TestHeaderTag(t *testing.T) {
 		{"index, follow", Tag{}},
 		{"NOINDEX , NoFollow", Tag{Nofollow: true, Noindex: true}},
 		{"noarchive,nofollow", Tag{Nofollow: true}},
-		{"nofollow noindex", Tag{}}, // the header has commas
+		{"nofollow noindex", Tag{}}, // in the header, directives must be separated by commas
 
 		// several headers: the strictest applies
 		{"noindex|nofollow", Tag{Nofollow: true, Noindex: true}},
@@ -81,8 +81,8 @@ func TestMetaTag(t *testing.T) {
 	}
 }
 
-// FuzzHeaderTag: a header means no more than its directives, and a value that
-// is split between crawlers into two headers means the same.
+// FuzzHeaderTag: several headers ask for what any of them asks for, and a header asks for nothing
+// that is not one of its directives. If two headers are joined, nothing that they ask for is lost.
 func FuzzHeaderTag(f *testing.F) {
 	f.Add("noindex, otherbot: nofollow", "foobot: none")
 	f.Add("unavailable_after: Friday, 25-Jun-2010 15:00:00 PST", ":,:,")

@@ -1,7 +1,7 @@
 // Package seed parses seeds as people write them, and shows them without secrets.
 //
-// It owns what counts as a seed and the messages about other text. Package canon
-// owns the canonical form. It does no I/O.
+// It decides what counts as a seed, and owns the messages about other text. The canonical
+// form is left to package canon. Package seed does no I/O.
 package seed
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// What is wanted: a URL, or a URL or host.
+// The end of messages, which says what is wanted: a URL, or else a URL or a host.
 const (
 	WantURL  = "want a URL such as https://example.org/"
 	WantSeed = WantURL + ", or a host such as example.org"
@@ -32,7 +32,7 @@ func Parse(c *canon.Canonicalizer, raw string) (canon.URL, error) {
 	if !HasScheme(text) {
 		text = strings.TrimPrefix(text, "//")
 		authority := authorityOf(text)
-		afterAddress := authority[strings.LastIndexByte(authority, ']')+1:] // colons of an IPv6 address are no port's
+		afterAddress := authority[strings.LastIndexByte(authority, ']')+1:] // without the colons of an IPv6 address
 		_, port, hasPort := strings.Cut(afterAddress, ":")
 		switch {
 		case strings.HasPrefix(text, "/"):
@@ -56,14 +56,14 @@ func Parse(c *canon.Canonicalizer, raw string) (canon.URL, error) {
 // HostLetters are the characters of host names in their canonical form.
 const HostLetters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 
-// HasScheme reports whether a seed has a scheme. Without one https is tried.
+// HasScheme reports whether a seed has a scheme. If it has none, https is assumed.
 func HasScheme(text string) bool {
 	lower := strings.ToLower(strings.TrimSpace(text))
 	return strings.Contains(lower, "://") || strings.HasPrefix(lower, "http:") || strings.HasPrefix(lower, "https:")
 }
 
-// authorityOf returns the part of a URL without its scheme that ends before the
-// path: [USER[:PASSWORD]@]HOST[:PORT].
+// authorityOf returns the part before the path of text, which is a URL without its scheme:
+// [USER[:PASSWORD]@]HOST[:PORT].
 func authorityOf(text string) string {
 	if end := strings.IndexAny(text, `/\?#`); end >= 0 {
 		return text[:end]
@@ -71,8 +71,8 @@ func authorityOf(text string) string {
 	return text
 }
 
-// WithoutCredentials returns a seed without the user name and password that it
-// may have, and whether it had any.
+// WithoutCredentials returns a seed without its user name and password, and whether it had
+// any.
 func WithoutCredentials(seed string) (bare string, had bool) {
 	scheme, rest, found := strings.Cut(seed, "://")
 	if !found {
@@ -85,9 +85,9 @@ func WithoutCredentials(seed string) (bare string, had bool) {
 	return scheme + "://" + rest[end+1:], true
 }
 
-// Shown returns a seed in a form that may be shown. Other text may contain a
-// password too, for example with a slash in it: then everything before the last @
-// is removed.
+// Shown returns a seed in a form that may be shown, without credentials. It also works for
+// text that is not a valid URL. For example, if a password contains a slash, Shown removes
+// everything between the scheme and the last @.
 func Shown(seed string) string {
 	scheme, rest, found := strings.Cut(seed, "://")
 	if !found {

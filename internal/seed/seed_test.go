@@ -8,8 +8,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/seed"
 )
 
-// A host as people type it is a seed, and a text that cannot be a host is
-// refused.
+// TestParseSeed: a host as people type it is a seed, and text that cannot be a host is refused.
 func TestParseSeed(t *testing.T) {
 	c, err := canon.New(canon.Options{})
 	if err != nil {
@@ -39,7 +38,7 @@ func TestParseSeed(t *testing.T) {
 	}
 }
 
-// A seed is shown without its password.
+// TestShownWithoutPassword: a seed is shown without its password.
 func TestShownWithoutPassword(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://a.test/": "http://a.test/", "http://a.test/@x": "http://a.test/@x", "http://a.test:80/@x": "http://a.test:80/@x",

@@ -1,9 +1,9 @@
 // Package stage names the stages of a crawl in CPU profiles.
 //
-// It owns the label and its values. A goroutine that began a stage carries the
-// label until it begins another, and so do the goroutines that it starts. That
-// costs some nanoseconds, whether a profile is taken or not. It does not take
-// profiles, and does not read them.
+// It owns the label and its values. A goroutine that began a stage has the label until
+// it begins another stage, and so do the goroutines that it starts. Begin takes some
+// nanoseconds, whether a profile is taken or not. The package neither takes nor reads
+// profiles.
 package stage
 
 import (
@@ -11,23 +11,23 @@ import (
 	"runtime/pprof"
 )
 
-// Label is the key of the label: go tool pprof -tags sums up by it.
+// Label is the key of the label. go tool pprof -tags prints a sum for each of its values.
 const Label = "stage"
 
 // Stage is a part of the work on a page.
 type Stage struct{ labels context.Context }
 
-// The stages. Work that belongs to none of them (leasing, robots rules, what
-// watches a crawl) begins None.
+// The stages. Work that belongs to no other stage, such as leasing, robots rules and the
+// observers of a crawl, begins None.
 var (
 	None         = Stage{context.Background()}
 	Fetch        = named("fetch")        // requests, their connections, bodies
-	Parse        = named("parse")        // a body's charset, elements, links as they are spelled
-	Canonicalise = named("canonicalise") // references to canonical URLs
+	Parse        = named("parse")        // the charset of a body, its elements, its links as written
+	Canonicalise = named("canonicalise") // making canonical URLs of references
 	Judge        = named("judge")        // scope, traps, include and exclude
 	Handle       = named("handle")       // OnPage
 	Dedup        = named("dedup")        // filter, exact keys and queue of links
-	Store        = named("store")        // all else in a store: completions, leases, the disk
+	Store        = named("store")        // other work of a store: completions, leases, the disk
 	Record       = named("record")       // records, digests, kept answers
 )
 
@@ -35,5 +35,5 @@ func named(name string) Stage {
 	return Stage{pprof.WithLabels(context.Background(), pprof.Labels(Label, name))}
 }
 
-// Begin gives the calling goroutine the stage's label, instead of all that it has.
+// Begin replaces all labels of the calling goroutine by the stage's label.
 func (s Stage) Begin() { pprof.SetGoroutineLabels(s.labels) }

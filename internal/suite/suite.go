@@ -1,14 +1,12 @@
-// Package suite is what the suites of our contracts share: how a case runs and
-// fails, its clock, its racers, and random calls that are told when one of them
-// goes wrong.
+// Package suite has what the suites of our contracts share: cases and how they fail, a
+// clock, racers, and a list of random calls that is printed if one of them fails.
 //
-// It knows no contract. Packages frontiertest and exacttest own the cases, the
-// models and the reference implementations; those stay apart, because they check
-// each other.
+// It knows no contract. Packages frontiertest and exacttest own the cases, the models
+// and the reference implementations. These are separate, because they check each other.
 //
-// A case that finds a fault panics with it (Driver.Failf), and Case.Run makes an
-// error of that: not a failed test, so that a suite can be run on stores that are
-// broken on purpose.
+// A case that finds a fault panics with it (Driver.Failf), and Case.Run returns it as an
+// error. It does not fail a test, so that tests can run a suite on stores that are broken
+// on purpose.
 package suite
 
 import (
@@ -25,7 +23,7 @@ import (
 	"time"
 )
 
-// Clock is a time that moves when told. It is safe for concurrent use.
+// Clock is a clock that moves only when Advance is called. It is safe for concurrent use.
 type Clock struct{ micros atomic.Int64 }
 
 // NewClock returns a clock that shows a whole second of 2026.
@@ -41,7 +39,7 @@ func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()).UTC() }
 // Advance moves the clock by d, in whole microseconds.
 func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-// Sleep waits for d, and returns the cause of ctx if that ends before.
+// Sleep waits for d. If ctx ends first, it returns the cause of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -56,8 +54,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A Case holds what open makes to one part of a contract. Check fails by
-// Driver.Failf.
+// Case tests one part of a contract. Check gets what it tests from open, and calls
+// Driver.Failf if it finds a fault.
 type Case[Open any] struct {
 	Name  string
 	Check func(open Open)
@@ -66,7 +64,7 @@ type Case[Open any] struct {
 // failure is what Driver.Failf panics with.
 type failure struct{ error }
 
-// Run returns what the case found wrong.
+// Run runs the case, and returns the fault that it found or nil.
 func (c Case[Open]) Run(open Open) (err error) {
 	defer func() {
 		switch found := recover().(type) {
@@ -92,7 +90,7 @@ func Run[Open any](t *testing.T, cases []Case[Open], open func(t *testing.T) Ope
 	}
 }
 
-// WantCaught fails the test unless the case called name finds a fault.
+// WantCaught fails the test unless the case with this name finds a fault.
 func WantCaught[Open any](t *testing.T, cases []Case[Open], name string, open Open) {
 	t.Helper()
 	at := slices.IndexFunc(cases, func(c Case[Open]) bool { return c.Name == name })
@@ -106,11 +104,11 @@ func WantCaught[Open any](t *testing.T, cases []Case[Open], name string, open Op
 	}
 }
 
-// Driver is what a case works with, whatever the contract.
+// Driver is the part of a case's driver that does not depend on the contract.
 type Driver struct {
 	Ctx   context.Context
 	Clock *Clock
-	calls []string // of a random run
+	calls []string // the calls of a random run: see Note
 }
 
 // NewDriver returns the driver of a case, with a clock of its own.
@@ -135,7 +133,8 @@ func (d *Driver) Must(err error, call string) {
 	}
 }
 
-// Race runs n goroutines and ends the case with what they return.
+// Race runs n goroutines as the function Race does, and ends the case if one of them
+// returns an error.
 func (d *Driver) Race(n int, racer func(i int) error) { d.Must(Race(n, racer), "racers") }
 
 // Race runs n goroutines that start together, and returns their errors.
@@ -154,14 +153,14 @@ func Race(n int, racer func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Move is a random call, made as often as its weight among others says. It is an
-// alias, so that its literals need no keys.
+// Move is a random call. Its probability is its weight divided by the sum of all weights.
+// It is an alias, so that its literals need no keys.
 type Move = struct {
 	Weight int
 	Make   func()
 }
 
-// Step makes one of moves.
+// Step makes one random call of moves.
 func Step(rng *rand.Rand, moves []Move) {
 	total := 0
 	for _, m := range moves {
@@ -176,7 +175,7 @@ func Step(rng *rand.Rand, moves []Move) {
 	}
 }
 
-// Note adds a call of a random run that is about to be made.
+// Note records a call of a random run before it is made.
 func (d *Driver) Note(format string, args ...any) {
 	d.calls = append(d.calls, d.Clock.Now().Format("15:04:05.000  ")+fmt.Sprintf(format, args...))
 }
@@ -184,7 +183,7 @@ func (d *Driver) Note(format string, args ...any) {
 // Calls returns how many calls were noted.
 func (d *Driver) Calls() int { return len(d.calls) }
 
-// Explain, deferred, adds the last calls to a failure.
+// Explain adds the last calls that were noted to a failure. It must be deferred.
 func (d *Driver) Explain() {
 	switch found := recover().(type) {
 	case nil:
@@ -204,8 +203,8 @@ func Cut(url string) string {
 	return url
 }
 
-// FirstSeed returns the seed of the first of some random runs, and how many runs
-// to make: one if a seed is given, runs if it is 0.
+// FirstSeed returns the seed of the first of several random runs, and the number of runs.
+// If given is not 0, it returns given and 1. Otherwise it returns a random seed and runs.
 func FirstSeed(given uint64, runs int) (uint64, int) {
 	if given != 0 {
 		return given, 1

@@ -13,13 +13,14 @@ type stored struct {
 	Entries  []Entry `json:"entries"` // largest first
 }
 
-// MarshalJSON writes everything that UnmarshalJSON needs to go on counting.
+// MarshalJSON implements json.Marshaler. The result has everything that is needed to
+// continue counting.
 func (s *Sketch) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored{s.capacity, s.total, s.absent, s.Top(len(s.byKey))})
 }
 
-// UnmarshalJSON replaces s by the sketch that text holds, or leaves it as it is
-// and says what no sketch can hold.
+// UnmarshalJSON implements json.Unmarshaler. If text is not a possible sketch, it returns
+// an error and leaves s unchanged.
 func (s *Sketch) UnmarshalJSON(text []byte) error {
 	var from stored
 	if err := json.Unmarshal(text, &from); err != nil {

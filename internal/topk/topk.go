@@ -1,8 +1,8 @@
 // Package topk finds the keys with the largest counts of a stream in bounded
 // memory.
 //
-// It owns the Space-Saving sketch and its error bounds. It does not know what the
-// keys are: hosts, for a crawl with too many to count each.
+// It owns the Space-Saving sketch and its error bounds. It does not know what the keys
+// are. A crawl uses it for hosts, which may be too many to count each.
 package topk
 
 import (
@@ -11,19 +11,19 @@ import (
 	"slices"
 )
 
-// A Sketch holds the keys of a stream with the largest counts, each with a count
-// that is never too low and a bound of how much too high it may be: Metwally,
-// Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
-// Streams" (ICDT 2005), with weights.
+// Sketch holds the keys of a stream with the largest counts. The count of a key is never
+// too low, and a bound says by how much it may be too high. The algorithm is that of
+// Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in
+// Data Streams" (ICDT 2005), with weights.
 //
 // A key that it does not hold has a count of at most Absent, which is at most
-// Total/capacity; so every key with a larger share is held. Counts are sums of
-// uint64 that must not overflow. The zero Sketch holds no keys; New returns one
-// that does. It is not safe for concurrent use.
+// Total/capacity. So it holds every key with a larger count. Counts are sums of uint64
+// that must not overflow. The zero Sketch has a capacity of 0 and holds no keys. A
+// Sketch is not safe for concurrent use.
 type Sketch struct {
 	capacity int
 	total    uint64
-	absent   uint64 // no key outside has a larger count, no key inside a smaller one
+	absent   uint64 // keys that are not held have at most this count, the others at least
 	byKey    map[string]*counter
 	byCount  smallestFirst
 }
@@ -65,7 +65,7 @@ func (s *Sketch) Add(key string, n uint64) {
 	case len(s.byKey) < s.capacity:
 		s.hold(Entry{Key: key, Count: s.absent + n, Over: s.absent})
 	default:
-		// The new key replaces the smallest, and may have occurred as often as that before.
+		// The new key replaces the one with the smallest count. It may have occurred as often before.
 		least := s.byCount[0]
 		delete(s.byKey, least.Key)
 		s.absent = least.Count
@@ -75,7 +75,7 @@ func (s *Sketch) Add(key string, n uint64) {
 	}
 }
 
-// hold gives a key that is not held a counter of its own.
+// hold adds a counter for a key that is not held.
 func (s *Sketch) hold(entry Entry) {
 	c := &counter{Entry: entry}
 	s.byKey[entry.Key] = c

@@ -14,8 +14,8 @@ import (
 // tally is the exact count of a stream, to compare a sketch with.
 type tally map[string]uint64
 
-// check compares s with every bound that its comments promise for the stream
-// that exact has counted.
+// check compares s with every bound that the comments of Sketch promise. exact has the exact counts
+// of the same stream.
 func check(t *rapid.T, s *Sketch, exact tally, tight bool) {
 	total := uint64(0)
 	held := make(map[string]Entry)
@@ -126,8 +126,8 @@ func TestTopOfUnevenWeb(t *testing.T) {
 	}
 }
 
-// TestExactWhileSmall: counts are exact while there is room, and equal ones are
-// sorted by key.
+// TestExactWhileSmall: counts are exact while the sketch is not full, and keys with equal counts are
+// sorted.
 func TestExactWhileSmall(t *testing.T) {
 	s := New(6)
 	for _, key := range []string{"e", "b", "d", "a", "c", "a"} {
@@ -147,7 +147,7 @@ func TestExactWhileSmall(t *testing.T) {
 	}
 }
 
-// TestDamagedJSON: a text that no sketch wrote is refused, and changes nothing.
+// TestDamagedJSON: text that no sketch has written is refused, and does not change the sketch.
 func TestDamagedJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`: "unexpected end",

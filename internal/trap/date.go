@@ -8,21 +8,20 @@ import (
 // firstYear is the earliest year of a plausible date.
 const firstYear = 1900
 
-// writtenIn is the year of this code: a working clock shows no earlier one.
+// writtenIn is the year of this code. A clock that shows an earlier year is wrong.
 const writtenIn = 2026
 
-// ThisYear returns the year of now for Limits.Year. It corrects a year that can
-// only be an error of the clock, because otherwise most dates would be in the
-// future.
+// ThisYear returns the year of now for Limits.Year. It corrects a year before writtenIn,
+// which only a wrong clock can show. Otherwise most dates would be in the future.
 func ThisYear(now time.Time) int { return max(now.Year(), writtenIn) }
 
 // dateOutside returns the first year in s that is part of a date and outside from..to, or 0.
 //
-// A date is four digits, neither preceded nor followed by another, that begin a
-// year, a separator and a month of two digits ("2031/02", "2031-02"), or four
-// digits after "year=" or "y=".
+// A year has four digits, with no other digit before or after them. It is part of a date if
+// a separator and a month of two digits follow it ("2031/02", "2031-02"), or if it follows
+// a name such as "year=" or "y=".
 func dateOutside(s string, from, to int) int {
-	digits := 0 // in a row, up to here
+	digits := 0 // number of digits in a row that end at i
 	for i := range len(s) {
 		if !isDigit(s[i]) {
 			digits = 0
@@ -44,7 +43,7 @@ func dateOutside(s string, from, to int) int {
 	return 0
 }
 
-// named reports whether the text before a number calls it a year.
+// named reports whether the text before a number ends with a name for a year.
 func named(before string) bool {
 	for _, name := range [...]string{"year=", "y=", "jahr=", "annee="} {
 		if rest, ok := strings.CutSuffix(before, name); ok && (rest == "" || strings.IndexByte("?&;/", rest[len(rest)-1]) >= 0) {
@@ -54,8 +53,8 @@ func named(before string) bool {
 	return false
 }
 
-// month reports whether a separator and a month of two digits, and no third
-// one, follow a year.
+// month reports whether after, the text after a year, begins with a separator and a month of
+// exactly two digits.
 func month(after string) bool {
 	if len(after) < 3 || strings.IndexByte("/-_.", after[0]) < 0 || !isDigit(after[1]) || !isDigit(after[2]) {
 		return false

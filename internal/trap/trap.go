@@ -1,8 +1,8 @@
 // Package trap recognises URLs that a site generates without end: paths that repeat
 // themselves, queries with more and more parameters, calendars that never stop.
 //
-// It judges one canonical URL by its form only. It keeps no counts: limits of hosts
-// and domains belong to the frontier, and depth to the worker's rules.
+// It judges one canonical URL by its form only. It keeps no counts: the limits for hosts
+// and domains belong to the frontier, and the limit of depth to the worker's rules.
 package trap
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/bloomfrontier/crawler/frontier/canon"
 )
 
-// Defaults of Limits.
+// The defaults of Limits.
 const (
 	DefaultMaxURL     = 2048
 	DefaultMaxRepeats = 4
@@ -26,16 +26,17 @@ const (
 // NoLimit switches a limit off.
 const NoLimit = -1
 
-// Limits bound the form of a URL. The zero value has the defaults; NoLimit in a field disables it.
+// Limits are limits for the form of a URL. A field that is zero means its default, except Year;
+// NoLimit disables a limit.
 type Limits struct {
 	MaxURL     int // bytes of the canonical URL
 	MaxRepeats int // times that one path segment may occur
 	MaxParams  int // parameters of the query
-	// MaxAhead is how many years after Year a date in the URL may be. Dates before
-	// 1900 are refused as well. Only text of the form of a date counts: /2031/02,
-	// 2031-02, year=2031.
+	// MaxAhead is the number of years after Year that a date in the URL may be. Dates
+	// before 1900 are refused as well. Only text with the form of a date counts:
+	// /2031/02, 2031-02, year=2031.
 	MaxAhead int
-	Year     int // this year; 0 means no date is refused
+	Year     int // this year; 0 means that no date is refused
 }
 
 // Validate returns nil or an error that names every fault.
@@ -75,7 +76,7 @@ func (l *Limits) Judge(url canon.URL) (frontier.Reason, string) {
 	return "", ""
 }
 
-// maxSegments bounds the work on one path: a trap repeats segments among its first ones.
+// maxSegments limits the work for one path. A trap repeats segments among the first ones.
 const maxSegments = 64
 
 // repeats returns how often the most frequent segment of a path occurs.

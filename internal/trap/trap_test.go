@@ -51,7 +51,7 @@ func TestJudgeURLs(t *testing.T) {
 		{"http://a.test/cal?day=2032-01", frontier.ReasonCalendar},
 		{"http://a.test/cal?month=3&year=2032", frontier.ReasonCalendar},
 		{"http://a.test/cal?year=2031", ""},
-		{"http://a.test/cal?fiscalyear=2032", ""}, // not a name that is known
+		{"http://a.test/cal?fiscalyear=2032", ""}, // not a known name for a year
 		{"http://a.test/cal/1899/12", frontier.ReasonCalendar},
 		{"http://a.test/cal/1900/12", ""},
 		{"http://a.test/item/4711/13", ""},  // no month

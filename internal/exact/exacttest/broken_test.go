@@ -12,7 +12,8 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// broken is a Memory with methods replaced; a nil one is Memory's.
+// broken is a Memory some of whose methods are replaced. A nil function means the method
+// of Memory.
 type broken struct {
 	*Memory
 	decide   func(context.Context, []exact.Key) ([]exact.Answer, error)
@@ -85,7 +86,7 @@ var mutants = []struct {
 			for i, key := range keys {
 				known[i], _ = b.Lookup(ctx, key.Fingerprint)
 			}
-			time.Sleep(time.Millisecond) // other callers look meanwhile
+			time.Sleep(time.Millisecond) // meanwhile other callers look up the same keys
 			answers, err := b.Memory.Decide(ctx, keys)
 			for i := range answers {
 				if known[i].State == exact.Unknown {
@@ -123,7 +124,7 @@ var mutants = []struct {
 				return answers, err
 			}
 			time.Sleep(100 * time.Microsecond)
-			if ctx.Err() != nil { // another caller holds the keys, and no caller gets them
+			if ctx.Err() != nil { // the keys are known now, but no caller owns them
 				for _, key := range keys {
 					_ = b.Memory.Queued(context.Background(), refs(0, key))
 				}
@@ -169,7 +170,7 @@ var mutants = []struct {
 			finished = slices.Clone(finished)
 			for i := range finished {
 				if s, _ := b.Lookup(ctx, finished[i].Fingerprint); s.State == exact.Done || s.State == exact.Failed {
-					finished[i].Round++ // as one that overwrites
+					finished[i].Round++ // overwrites the earlier end
 				}
 			}
 			return b.Memory.Finish(ctx, finished, records)
@@ -260,7 +261,7 @@ func TestSuiteSeesBrokenSets(t *testing.T) {
 	}
 }
 
-// TestModelSeesBrokenSets: the model fails for most of them too.
+// TestModelSeesBrokenSets: random calls also find the faults of most of these sets.
 func TestModelSeesBrokenSets(t *testing.T) {
 	seen := 0
 	for _, m := range mutants {

@@ -47,7 +47,7 @@ func answersAreIndexForIndex(open opener) {
 	const n = 700
 	rng := rand.New(rand.NewPCG(1, 2))
 	known := map[int]bool{}
-	for range 3 { // known ones pile up
+	for range 3 { // each batch has more known keys
 		batch := rng.Perm(n)[:n/2]
 		var asked []exact.Key
 		for _, i := range batch {
@@ -102,8 +102,8 @@ func keysAreKept(open opener) {
 	d.wantState(exact.Queued, 0, all...)
 }
 
-// interruptedDecide: a worker that goes away in the middle of Decide leaves its
-// keys to others, or to the relay.
+// interruptedDecide cancels Decide at different moments. Each key of the call must be
+// new to the next caller, or pending so that a relay finds it.
 func interruptedDecide(open opener) {
 	d := open(exact.Windows{})
 	const rounds, n = 60, 20
@@ -140,7 +140,7 @@ func interruptedDecide(open opener) {
 	}
 }
 
-// cancelledCallsDoNothing: with a context that has ended before, nothing happens.
+// cancelledCallsDoNothing makes calls with a context that has already ended.
 func cancelledCallsDoNothing(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 3)...)

@@ -21,7 +21,7 @@ var raceCases = []testCase{
 
 const racers = 32
 
-// wins counts who was told that a key is new, by round.
+// wins counts how often each key was new to a caller, by round.
 type wins struct {
 	mu sync.Mutex
 	of map[exact.Ref]int
@@ -37,8 +37,8 @@ func (w *wins) count(asked []exact.Key, answers []exact.Answer) {
 	}
 }
 
-// offerShuffled has racers decide about keys at once, in batches, each in an
-// order of its own.
+// offerShuffled lets racers decide about the same keys at the same time. Each racer
+// asks in batches and in a random order.
 func (d *driver) offerShuffled(all []exact.Key, batch int) *wins {
 	w := &wins{of: map[exact.Ref]int{}}
 	d.Race(racers, func(i int) error {
@@ -86,8 +86,8 @@ func racersRenewOnce(open opener) {
 	d.wantStats(300, 0, 0, 0)
 }
 
-// racersFinishOnce: of many that finish a key in one round one decides, and it
-// is his record that stays.
+// racersFinishOnce lets racers finish the same keys in one round. One of them decides
+// about a key, and the record of the same one must be kept.
 func racersFinishOnce(open opener) {
 	d := open(exact.Windows{})
 	many := keys(0, 40)
@@ -119,8 +119,8 @@ func racersFinishOnce(open opener) {
 	}
 }
 
-// sweepersAndDeciders: however renewing, sweeping and finishing fall together,
-// no key is new twice in one round.
+// sweepersAndDeciders lets racers renew, finish and sweep the same keys. No key may be
+// new twice in one round.
 func sweepersAndDeciders(open opener) {
 	d := open(exact.Windows{frontier.Exact: 10 * time.Second})
 	const n, turns = 60, 12

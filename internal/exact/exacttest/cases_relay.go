@@ -35,8 +35,8 @@ func staleByAge(open opener) {
 	d.wantState(exact.Pending, 0, keys(0, 5)...)
 }
 
-// staleTaken: what one caller got no other gets for that long; nor is it lost
-// when he does nothing about it.
+// staleTaken checks that Stale does not return a key again before age has passed. After
+// that it must return the key, because the first caller may have done nothing.
 func staleTaken(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 30)...)
@@ -123,8 +123,8 @@ func entriesSayWhereTheyAre(open opener) {
 	}
 }
 
-// waitingIsCompleteUnderChange: keys that wait from before a scan until after it
-// are in it once, whatever others do meanwhile.
+// waitingIsCompleteUnderChange scans while another caller makes changes. A key that waits
+// during the whole scan must be in it exactly once.
 func waitingIsCompleteUnderChange(open opener) {
 	d := open(exact.Windows{})
 	const n = 200

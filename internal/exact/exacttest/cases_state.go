@@ -49,7 +49,8 @@ func pendingQueuedDone(open opener) {
 	d.wantEntries("Waiting", d.waiting(1), 0, all[:2]...)
 }
 
-// finishFromPending: the mark that a key is queued may come late, or never.
+// finishFromPending finishes a key before Queued marks it. The mark may come late, or
+// never.
 func finishFromPending(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(key(1))
@@ -63,7 +64,7 @@ func queuedPassesOver(open opener) {
 	d := open(exact.Windows{})
 	d.fresh(keys(0, 2)...)
 	d.Must(d.Queued(d.Ctx, append(refs(1, key(0)), refs(0, key(1), key(1), key(7))...)), "Queued")
-	d.wantState(exact.Pending, 0, key(0)) // it was another round
+	d.wantState(exact.Pending, 0, key(0)) // it was marked in another round
 	d.wantState(exact.Queued, 0, key(1))
 	d.wantState(exact.Unknown, 0, key(7))
 	d.Must(d.Queued(d.Ctx, refs(0, key(1))), "Queued")
@@ -96,8 +97,9 @@ func firstToFinishDecides(open opener) {
 	}
 }
 
-// finishTakesAHigherRound: a failed key that was retried has another round in
-// the queue, which the set hears of when it is finished; an older one is late.
+// finishTakesAHigherRound finishes keys in a later round. The retry of a failed key begins
+// another round in the queue, and the set learns of it when the key is finished. After that,
+// a call with an earlier round must change nothing.
 func finishTakesAHigherRound(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 3)...)
@@ -153,7 +155,7 @@ func everyOutcome(open opener) {
 	}
 }
 
-// record returns a record of a key, marked so that two of them differ.
+// record returns a record of a key that contains mark.
 func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
 	return exact.Row{
 		Ref: refs(round, key)[0], URL: key.URL, Fetched: d.Clock.Now(), Outcome: frontier.OK, Status: 200,
@@ -161,7 +163,7 @@ func (d *driver) record(key exact.Key, round uint32, mark string) exact.Row {
 	}
 }
 
-// records returns the records of a set that shows them.
+// records returns the records of the set. shown is false if the set is no Recorder.
 func (d *driver) records() (rows []exact.Row, shown bool) {
 	recorder, ok := d.Set.(Recorder)
 	if !ok {
@@ -172,7 +174,8 @@ func (d *driver) records() (rows []exact.Row, shown bool) {
 	return rows, true
 }
 
-// wantRecords checks the records; their order is that of fingerprints and rounds.
+// wantRecords checks the records, if the set shows them. They must be in the order of
+// fingerprints and rounds.
 func (d *driver) wantRecords(want ...exact.Row) {
 	got, shown := d.records()
 	if !shown {
@@ -193,7 +196,7 @@ func (d *driver) wantRecords(want ...exact.Row) {
 	}
 }
 
-// sameJSON compares values, not their spelling: databases have their own.
+// sameJSON compares the values, because databases write the same JSON in other ways.
 func sameJSON(a, b []byte) bool {
 	var values [2]any
 	for i, text := range [2][]byte{a, b} {
@@ -204,8 +207,8 @@ func sameJSON(a, b []byte) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// recordsOnce: with its key or without, there is one record for a fingerprint and
-// a round, the first.
+// recordsOnce checks that a set keeps only the first record for a fingerprint and round,
+// whether it has the key or not.
 func recordsOnce(open opener) {
 	d := open(exact.Windows{})
 	d.queue(0, keys(0, 2)...)

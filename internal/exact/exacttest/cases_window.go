@@ -20,11 +20,11 @@ var windowCases = []testCase{
 
 const window = 100 * time.Second
 
-// hundred gives the class of the suite's keys a window.
+// hundred returns windows in which the class of the suite's keys has a window of 100 s.
 func hundred() exact.Windows { return exact.Windows{frontier.Exact: window} }
 
-// backAfterTheWindow: from completion on, of whatever end; not before, and only
-// once.
+// backAfterTheWindow checks that a done or failed key is new again when its window, which
+// begins with the completion, is over. It must not be new before, and only once.
 func backAfterTheWindow(open opener) {
 	d := open(hundred())
 	done, failed := key(0), key(1)
@@ -45,7 +45,7 @@ func backAfterTheWindow(open opener) {
 		if s := d.status(done); s.State != exact.Done || s.SeenFor != 0 || s.Forever {
 			d.Failf("the status of a key whose window is over is %+v", s)
 		}
-		if round == 1 { // with both in one batch, and one twice
+		if round == 1 { // asks for both keys in one batch, and for one of them twice
 			answers := d.decide(done, failed, done)
 			again := exact.Answer{New: true, Round: 2}
 			if answers[0] != again || answers[1] != again || answers[2] != (exact.Answer{Round: 2}) {
@@ -96,7 +96,8 @@ func rowsInFlightHaveNoWindow(open opener) {
 	d.wantState(exact.Queued, 1, key(1))
 }
 
-// withdrawOfARenewedKey: it is as finished as it was, and new to the next caller.
+// withdrawOfARenewedKey withdraws keys that were new for a second time. They must be
+// finished as before, and new to the next caller.
 func withdrawOfARenewedKey(open opener) {
 	d := open(hundred())
 	d.queue(0, keys(0, 2)...)
@@ -117,8 +118,8 @@ func withdrawOfARenewedKey(open opener) {
 	d.queue(1, keys(0, 2)...)
 }
 
-// lateFinisherOfAnEarlierRound changes nothing: neither while the key waits in
-// the next round, nor after that.
+// lateFinisherOfAnEarlierRound finishes a key in an earlier round. That must change
+// nothing while the key waits in the next round, nor after that.
 func lateFinisherOfAnEarlierRound(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
@@ -136,7 +137,8 @@ func lateFinisherOfAnEarlierRound(open opener) {
 	d.wantState(exact.Done, 1, key(0))
 }
 
-// retryStartsTheWindowAnew, and a repeat of Finish does not.
+// retryStartsTheWindowAnew checks that the window begins again when a retried key is
+// finished, but not when Finish is repeated.
 func retryStartsTheWindowAnew(open opener) {
 	d := open(hundred())
 	d.queue(0, key(0))
@@ -160,7 +162,7 @@ func sweepInBatches(open opener) {
 	if swept, lag := d.sweep(100); swept != 0 || lag != 0 {
 		d.Failf("Sweep before a window is over: %d, %v", swept, lag)
 	}
-	d.Clock.Advance(12 * time.Second) // that of the first is over for 10 s
+	d.Clock.Advance(12 * time.Second) // the window of the first 20 keys has been over for 10 s
 	stats, err := d.Stats(d.Ctx)
 	d.Must(err, "Stats")
 	if !about(stats.Lag, 10*time.Second) {
@@ -181,8 +183,8 @@ func sweepInBatches(open opener) {
 	d.wantStats(0, 10, 0, 0)
 }
 
-// sweptRoundsDoNotRepeat: what the set has forgotten it cannot tell from what it
-// never had, so that new keys begin behind all that were swept.
+// sweptRoundsDoNotRepeat checks that unknown keys begin in a later round than all swept
+// ones. The set cannot distinguish a swept key from one that it never had.
 func sweptRoundsDoNotRepeat(open opener) {
 	d := open(hundred())
 	d.queue(0, keys(0, 3)...)

@@ -1,19 +1,19 @@
-// Package exacttest holds every exact.Set to its contract.
+// Package exacttest tests implementations of exact.Set.
 //
-// It owns the suite that each implementation passes (RunSet, the cases by name;
-// ModelSet, random calls compared with Memory), and the reference implementation
-// (Memory). It imports no engine.
+// It owns the suite that each implementation must pass: RunSet runs named cases, and
+// ModelSet compares random calls with Memory, the reference implementation. It imports
+// no engine.
 //
-// What the suite holds sets to, beyond the comments of package exact:
+// The suite also checks these rules, which are not in the comments of package exact:
 //
-//   - Clock. A set reads the time from Options.Now and may keep it in whole
-//     seconds: the suite never asks within a second of an end.
-//   - Stale and Waiting return a key as it was last decided to be new, with
-//     every field.
-//   - Lookup of a pending or queued key says its round and class, of a finished
-//     one its outcome and HTTP status as well.
-//   - A call that fails for the caller's context either took effect or did not,
-//     as a whole: each key that is new has an owner, or a relay finds it.
+//   - A set reads the time from Options.Now and may store it in whole seconds. The
+//     suite never asks within a second of the end of a window or an age.
+//   - Stale and Waiting return a key with every field as it was when the key was last
+//     decided to be new.
+//   - Lookup returns the round and class of a pending or queued key, and also the
+//     outcome and HTTP status of a finished key.
+//   - A call that fails because the caller's context ended took effect as a whole or
+//     not at all. Each key that is new has an owner, or a relay finds it.
 package exacttest
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// Options say what kind of set a case needs.
+// Options describe the set that a case needs.
 type Options struct {
 	Windows exact.Windows
 	Now     func() time.Time // the set's clock; safe for concurrent use
@@ -41,30 +41,31 @@ type Recorder interface {
 	Records(ctx context.Context) ([]exact.Row, error)
 }
 
-// Sharer is a Set that several processes use: Share opens it once more.
+// Sharer is a Set that several processes can use. Share opens it once more, as another
+// process does.
 type Sharer interface {
 	Share() (exact.Set, error)
 }
 
-// RunSet holds the sets that open returns, fresh and empty each time, to the
-// contract, case by case. They are closed by t.Cleanup.
+// RunSet tests the contract of exact.Set, each case as a subtest. Each call of open must
+// return a new, empty set and close it with t.Cleanup.
 func RunSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set) {
 	suite.Run(t, allCases(), func(t *testing.T) opener {
 		return drive(t.Context(), func(opt Options) exact.Set { return open(t, opt) })
 	})
 }
 
-// A testCase holds a set to one part of the contract. It makes the sets it needs.
+// testCase tests one part of the contract. It opens the sets that it needs.
 type testCase = suite.Case[opener]
 
-// opener returns a fresh, empty set in the hands of a driver.
+// opener returns a driver of a new, empty set.
 type opener func(exact.Windows) *driver
 
 func allCases() []testCase {
 	return slices.Concat(decideCases, stateCases, windowCases, relayCases, raceCases)
 }
 
-// drive gives each set that open returns to a driver.
+// drive returns an opener whose drivers use the sets that open returns.
 func drive(ctx context.Context, open func(Options) exact.Set) opener {
 	return func(windows exact.Windows) *driver {
 		d := &driver{Driver: suite.NewDriver(ctx)}
@@ -73,14 +74,14 @@ func drive(ctx context.Context, open func(Options) exact.Set) opener {
 	}
 }
 
-// driver makes calls of one set, and ends the case when one does not go as it
-// must.
+// driver makes calls of one set, and ends the case if a result is wrong.
 type driver struct {
 	exact.Set
 	suite.Driver
 }
 
-// share returns the set as another process has it.
+// share opens the set once more, as another process does. It returns the set itself if the
+// set is no Sharer.
 func (d *driver) share() exact.Set {
 	sharer, ok := d.Set.(Sharer)
 	if !ok {
@@ -91,7 +92,7 @@ func (d *driver) share() exact.Set {
 	return set
 }
 
-// key returns the n-th key: fingerprints are spread as those of URLs are.
+// key returns the n-th key. The fingerprints are hashes, like those of URLs.
 func key(n int) exact.Key {
 	return exact.Key{
 		Fingerprint: print(n), URL: fmt.Sprintf("https://host.test/%d", n),
@@ -105,7 +106,7 @@ func print(n int) bloomstore.Fingerprint {
 	return hasher.Fingerprint(string(binary.BigEndian.AppendUint64(nil, uint64(n))))
 }
 
-// keys returns the keys from up to, not including, to.
+// keys returns the keys with the numbers from from to to-1.
 func keys(from, to int) (keys []exact.Key) {
 	for n := from; n < to; n++ {
 		keys = append(keys, key(n))
@@ -113,7 +114,7 @@ func keys(from, to int) (keys []exact.Key) {
 	return keys
 }
 
-// refs names keys in a round.
+// refs returns the Refs of keys in a round.
 func refs(round uint32, keys ...exact.Key) []exact.Ref {
 	refs := make([]exact.Ref, len(keys))
 	for i, key := range keys {
@@ -131,7 +132,7 @@ func (d *driver) decide(keys ...exact.Key) []exact.Answer {
 	return answers
 }
 
-// wantAnswers decides about keys and wants the same answer for each.
+// wantAnswers decides about keys and checks that each gets the answer want.
 func (d *driver) wantAnswers(want exact.Answer, keys ...exact.Key) {
 	for i, got := range d.decide(keys...) {
 		if got != want {
@@ -140,7 +141,7 @@ func (d *driver) wantAnswers(want exact.Answer, keys ...exact.Key) {
 	}
 }
 
-// fresh decides about keys that must be new, and never were known.
+// fresh decides about keys that must be new and unknown to the set.
 func (d *driver) fresh(keys ...exact.Key) {
 	d.wantAnswers(exact.Answer{New: true, First: true}, keys...)
 }
@@ -151,12 +152,12 @@ func (d *driver) queue(round uint32, keys ...exact.Key) {
 	d.Must(d.Queued(d.Ctx, refs(round, keys...)), "Queued")
 }
 
-// finished says that key ended in a round with an outcome.
+// finished returns the end of key in a round, with an outcome and an HTTP status.
 func finished(key exact.Key, round uint32, outcome frontier.Outcome, status int) exact.Finished {
 	return exact.Finished{Ref: refs(round, key)[0], Class: key.Class, Outcome: outcome, Status: status}
 }
 
-// finish ends keys well.
+// finish finishes keys with the outcome OK.
 func (d *driver) finish(round uint32, keys ...exact.Key) {
 	var all []exact.Finished
 	for _, key := range keys {
@@ -171,7 +172,7 @@ func (d *driver) status(key exact.Key) exact.Status {
 	return status
 }
 
-// wantState checks where keys are, and in which round.
+// wantState checks the state, the round and the class of keys.
 func (d *driver) wantState(state exact.State, round uint32, keys ...exact.Key) {
 	for _, key := range keys {
 		got := d.status(key)
@@ -195,7 +196,8 @@ func (d *driver) wantStats(pending, queued, done, failed uint64) {
 	}
 }
 
-// waiting returns what waits, read n entries at a time, which must be in order.
+// waiting returns all entries that wait. It reads n entries at a time, and checks their
+// order.
 func (d *driver) waiting(n int) (all []exact.Entry) {
 	for after := (bloomstore.Fingerprint{}); ; {
 		entries, err := d.Waiting(d.Ctx, after, n)
@@ -252,5 +254,5 @@ func (d *driver) sweep(n int) (int, time.Duration) {
 	return swept, lag
 }
 
-// about reports whether two durations are equal to the second.
+// about reports whether two durations differ by at most one second.
 func about(a, b time.Duration) bool { return (a - b).Abs() <= time.Second }

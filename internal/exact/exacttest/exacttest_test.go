@@ -19,8 +19,8 @@ func openMemory(_ *testing.T, opt Options) exact.Set {
 
 func TestMemoryPassesSuite(t *testing.T) { RunSet(t, openMemory) }
 
-// TestModelOfMemory compares the model with itself, so that the calls it makes
-// are known to be valid.
+// TestModelOfMemory compares Memory with itself, to show that ModelSet makes only valid
+// calls.
 func TestModelOfMemory(t *testing.T) {
 	runs, steps := 5, 500
 	if *proof {

@@ -13,24 +13,24 @@ import (
 	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
-// Memory is the reference Set: one mutex and a map, nothing durable. It is meant
-// to be obviously right. It is safe for concurrent use.
+// Memory is the reference implementation of a Set: a map and one mutex. It is not durable.
+// It is so simple that one can see that it is right. It is safe for concurrent use.
 type Memory struct {
 	opt Options
 
 	mu      sync.Mutex
 	rows    map[bloomstore.Fingerprint]*row
 	records map[exact.Ref]exact.Row
-	floor   uint32 // the round of keys that are not known
+	floor   uint32 // the round in which unknown keys begin
 }
 
 // row is one key.
 type row struct {
 	exact.Key
 	exact.Status           // State, Round, Outcome and HTTP
-	since        time.Time // of a pending one: since when, or when a relay took it last
-	over         time.Time // of a finished one: when its window is; zero means never
-	finished     *row      // of a pending one that was finished in an earlier round: as it was
+	since        time.Time // of a pending key: when it was decided to be new, or last returned by Stale
+	over         time.Time // of a finished key: when its window ends; zero means never
+	finished     *row      // of a pending key that was finished in an earlier round: the earlier row
 }
 
 var _ exact.Set = (*Memory)(nil)
@@ -77,7 +77,7 @@ func (r *row) expired(now time.Time) bool {
 	return r.isFinished() && !r.over.IsZero() && !now.Before(r.over)
 }
 
-// exact.Queued implements Set.
+// Queued implements Set.
 func (m *Memory) Queued(ctx context.Context, keys []exact.Ref) error {
 	return m.eachPending(ctx, keys, func(r *row) { r.State, r.finished = exact.Queued, nil })
 }
@@ -166,7 +166,8 @@ func (m *Memory) Waiting(ctx context.Context, after bloomstore.Fingerprint, n in
 	return entries(waiting[:min(n, len(waiting))]), nil
 }
 
-// where returns some of the rows by fingerprint; mu is held.
+// where returns the rows for which is returns true, in the order of their fingerprints. The
+// caller must hold mu.
 func (m *Memory) where(is func(*row) bool) []*row {
 	var found []*row
 	for r := range maps.Values(m.rows) {
@@ -204,7 +205,8 @@ func (m *Memory) Sweep(ctx context.Context, n int) (swept int, lag time.Duration
 	return len(gone), lagOf(expired[len(gone):], now), nil
 }
 
-// lagOf returns since when the first of some rows to expire is over.
+// lagOf returns the time since the first of some windows was over, at least a nanosecond. It
+// returns 0 without rows.
 func lagOf(expired []*row, now time.Time) time.Duration {
 	if len(expired) == 0 {
 		return 0
@@ -234,7 +236,7 @@ func (m *Memory) Lookup(ctx context.Context, key bloomstore.Fingerprint) (exact.
 	return status, nil
 }
 
-// exact.Stats implements Set.
+// Stats implements Set.
 func (m *Memory) Stats(ctx context.Context) (exact.Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return exact.Stats{}, err
@@ -259,7 +261,7 @@ func (m *Memory) Stats(ctx context.Context) (exact.Stats, error) {
 	return s, nil
 }
 
-// Records returns the records by fingerprint and round.
+// Records implements Recorder.
 func (m *Memory) Records(context.Context) ([]exact.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/bloomfrontier/crawler/internal/suite"
 )
 
-// ModelSet makes steps random calls of a set that open returns, and of an
-// Memory with the same clock, and compares every answer. Equal seeds make
-// equal calls; a failing run prints the seed and the calls before.
+// ModelSet makes random calls, as many as steps says, of a set that open returns and of
+// a Memory with the same clock, and compares every answer. Equal seeds make equal calls.
+// A run that fails prints the seed and the latest calls.
 func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed uint64, steps int) {
 	t.Helper()
 	t.Logf("replay with -seed=%d", seed)
@@ -27,7 +27,7 @@ func ModelSet(t *testing.T, open func(t *testing.T, opt Options) exact.Set, seed
 
 func modelRun(seed uint64, steps int) testCase {
 	return testCase{Name: fmt.Sprintf("seed=%d", seed), Check: func(open opener) {
-		// Windows and ages end between two ticks of the player's clock.
+		// The player's clock moves in steps of 10 s. Windows and ages end between two steps.
 		windows := exact.Windows{1: 45 * time.Second, 2: 205 * time.Second}
 		d := open(windows)
 		p := &player{
@@ -42,7 +42,7 @@ func modelRun(seed uint64, steps int) testCase {
 	}}
 }
 
-// player makes random calls of two sets and compares.
+// player makes random calls of two sets and compares the answers.
 type player struct {
 	*driver
 	rng   *rand.Rand
@@ -51,7 +51,7 @@ type player struct {
 
 const modelKeys = 60
 
-// key returns a random key; what it is like depends on chance, but for its class.
+// key returns a random key. Equal keys always have the same class, but a random depth.
 func (p *player) key() exact.Key {
 	n := p.rng.IntN(modelKeys)
 	key := key(n)
@@ -60,7 +60,7 @@ func (p *player) key() exact.Key {
 	return key
 }
 
-// ref names a random key, mostly in the round that it is in.
+// ref returns the Ref of a random key, usually with its current round, and its class.
 func (p *player) ref() (exact.Ref, frontier.Class) {
 	key := p.key()
 	status, _ := p.model.Lookup(p.Ctx, key.Fingerprint)
@@ -168,7 +168,7 @@ func (p *player) sweepAll() {
 	}
 }
 
-// verify compares all that can be asked.
+// verify compares the complete content of the two sets.
 func (p *player) verify() {
 	for n := range modelKeys {
 		want, _ := p.model.Lookup(p.Ctx, print(n))

@@ -1,7 +1,7 @@
--- 00001_exact_tier.sql: crawls, templates of their tables, and the functions that make and drop these.
--- A crawl has four tables of its own, crawler.exact_key_N and so on with N its id: made like the
--- templates and with the templates' grants, and of no partitioned parent, so that making and
--- dropping them locks nothing that another crawl uses.
+-- 00001_exact_tier.sql: crawls, templates of their tables, and functions that create and drop these tables.
+-- A crawl has four tables of its own, crawler.exact_key_N and so on, where N is its id. They are
+-- created like the templates and have the grants of the templates. They are not partitions of one
+-- table, so that creating and dropping them locks nothing that another crawl uses.
 -- +goose Up
 
 CREATE TABLE crawler.crawl (
@@ -40,8 +40,8 @@ INSERT INTO crawler.exact_outcome (letter, name, state) VALUES
 	('s', 'server_error', 'failed'), ('l', 'throttled', 'failed'), ('n', 'network', 'failed'),
 	('h', 'host_dead', 'failed'), ('w', 'worker_lost', 'failed'), ('e', 'handler', 'failed');
 
--- The columns stand in an order that leaves no gap: a finished key that stays for
--- ever has 48 bytes, of which its fingerprint is 16 and Postgres' own header 24.
+-- The order of the columns leaves no gaps between them. A finished key without a window
+-- takes 48 bytes: 16 for the fingerprint and 24 for the header that Postgres adds.
 CREATE TABLE crawler.exact_key (
 	fingerprint uuid PRIMARY KEY,
 	expires     timestamptz,
@@ -124,12 +124,12 @@ BEGIN
 	ON CONFLICT (name) DO NOTHING
 	RETURNING id INTO crawl;
 	IF crawl IS NULL THEN
-		RETURN; -- another worker was faster
+		RETURN; -- another worker has created the crawl
 	END IF;
 	INSERT INTO crawler.exact_window (crawl, class, length)
 	SELECT crawl, w.class, w.length FROM unnest(classes, windows) AS w(class, length);
 	PERFORM crawler.copy_table('exact_key', crawl, 'autovacuum_vacuum_scale_factor = 0.1');
-	-- These two come and go: what they leave behind is cleaned up early.
+	-- The rows of these two tables are deleted soon, so the tables are vacuumed early.
 	PERFORM crawler.copy_table('exact_waiting', crawl, 'autovacuum_vacuum_scale_factor = 0.05');
 	PERFORM crawler.copy_table('exact_pending', crawl, 'autovacuum_vacuum_scale_factor = 0.05');
 	PERFORM crawler.copy_table('record', crawl, 'fillfactor = 100');

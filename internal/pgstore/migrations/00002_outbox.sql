@@ -1,8 +1,8 @@
--- 00002_outbox.sql: records as an outbox: their order, what relays have delivered, and a table for change data capture.
+-- 00002_outbox.sql: records as an outbox: their order, the progress of relays, and a table for change data capture.
 -- +goose Up
 
--- xid is of the transaction that inserted the row, and sequence counts the rows of that transaction. Rows that
--- are there are numbered below all transactions, in the order in which they were fetched.
+-- xid is the transaction that inserted the row, and sequence counts the rows of that transaction. Existing rows
+-- get the xid 0, which is before all transactions, and sequences in the order in which they were fetched.
 -- +goose StatementBegin
 DO $$
 DECLARE
@@ -45,7 +45,8 @@ CREATE TABLE crawler.dead_letter (
 );
 COMMENT ON TABLE crawler.dead_letter IS 'events that a sink refused for good';
 
--- Always empty: each row is deleted by the transaction that inserts it. What reads the write-ahead log sees the insert.
+-- This table is always empty, because the transaction that inserts a row also deletes it. Readers of the write-ahead
+-- log see the insert.
 CREATE TABLE crawler.outbox (
 	id            text PRIMARY KEY,
 	aggregatetype text NOT NULL,

@@ -1,4 +1,4 @@
--- captured.sql: remove what capture.sql wrote in the same transaction.
+-- captured.sql: remove the events that capture.sql wrote in the same transaction.
 -- $1  ids
 DELETE FROM crawler.outbox
 WHERE id = ANY($1::text[]);

@@ -1,6 +1,7 @@
 -- committed.sql: the next records after a cursor, in the order of transactions.
--- It stops at the oldest transaction that still runs: whatever that commits later has a cursor after all records that are read here.
--- $1, $2  xid and sequence of the record before the first   $3  how many
+-- It stops at the oldest transaction that still runs. So records that are committed later have cursors after all
+-- records that it returns.
+-- $1, $2  xid and sequence of the record before the first   $3  maximum number
 SELECT xid, sequence, fingerprint, round, fetched, coalesce(http, 0), outcome, url, record::text
 FROM crawler.record
 WHERE (xid, sequence) > ($1::xid8, $2::int) AND xid < pg_snapshot_xmin(pg_current_snapshot())

@@ -1,4 +1,5 @@
--- committed_lag.sql: how many records are after a cursor and, of the first 1000 of them, the size and when the oldest was fetched.
+-- committed_lag.sql: the number of records after a cursor. For the first 1000 of them also the average size, and the
+-- time when the oldest was fetched.
 -- $1, $2  xid and sequence
 WITH next AS (
 	SELECT fetched, octet_length(record::text) AS bytes

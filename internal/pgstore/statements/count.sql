@@ -1,4 +1,4 @@
--- count.sql: how many keys there are in each state. It reads everything.
+-- count.sql: the number of keys in each state, and the lag of sweeping. It reads whole tables.
 -- $1  time, null for the server's
 SELECT
 	(SELECT count(*) FROM crawler.exact_pending),

@@ -1,3 +1,3 @@
--- drop_crawl.sql: remove a crawl and its tables; false: there is none of that name.
+-- drop_crawl.sql: remove a crawl and its tables. It returns false if there is no crawl with this name.
 -- $1  name
 SELECT crawler.drop_crawl($1);

@@ -1,4 +1,4 @@
--- insert_missing.sql: insert keys that a look-up did not find, as pending; who gets one back owns it.
+-- insert_missing.sql: insert keys that a look-up did not find, as pending. The caller owns the keys that it returns.
 -- $1  fingerprints, distinct and sorted by the caller, so that concurrent calls lock rows in one order
 -- $2  classes, index for index   $3  round   $4  time, null for the server's
 WITH fresh AS (

@@ -1,4 +1,4 @@
--- insert_waiting.sql: keep what is needed to queue the keys that this transaction inserted or renewed.
+-- insert_waiting.sql: store the data that is needed to queue the keys that this transaction inserted or renewed.
 -- $1  fingerprints   $2  depths   $3  hops   $4  priorities   $5  URLs, index for index
 INSERT INTO crawler.exact_waiting (fingerprint, depth, hops, priority, url)
 SELECT t.fingerprint, t.depth, t.hops, t.priority, t.url

@@ -1,4 +1,4 @@
--- kept.sql: what is kept of a crawl's queue, in case that is lost.
+-- kept.sql: the data that is stored about a crawl's queue, in case the queue is lost.
 -- $1  name of the crawl
 SELECT identity, card, coalesce(waited, 0), coalesce(exact, 0), noted
 FROM crawler.crawl

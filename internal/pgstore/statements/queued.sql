@@ -1,5 +1,5 @@
--- queued.sql: note that pending keys are queued.
--- A key that another call has locked may stay pending, and is offered again in vain.
+-- queued.sql: mark pending keys as queued.
+-- A key that another call has locked may stay pending. A relay then offers it again, and the queue ignores it.
 -- $1  fingerprints   $2  rounds, index for index
 WITH mine AS (
 	SELECT p.fingerprint

@@ -1,6 +1,6 @@
--- raise_floor.sql: lift the keys that this transaction inserted to the round that no swept key had.
--- It runs behind the insert, with a snapshot of its own: a key that was swept
--- while the insert waited is seen here.
+-- raise_floor.sql: move the keys that this transaction inserted to a round that no swept key has had.
+-- It runs after the insert, with a newer snapshot, so that it sees keys that were swept
+-- while the insert waited.
 -- $1  fingerprints   $2  crawl   $3  round in which they were inserted
 UPDATE crawler.exact_key AS k
 SET round = c.floor

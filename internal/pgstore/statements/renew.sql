@@ -1,5 +1,5 @@
--- renew.sql: begin the next round of keys whose window is over; who gets one back owns it.
--- Behind lock_keys.sql in its transaction.
+-- renew.sql: begin the next round of keys whose window is over. The caller owns the keys that it returns.
+-- It runs after lock_keys.sql in the same transaction.
 -- $1  fingerprints   $2  classes, index for index   $3  time, null for the server's
 WITH pending AS (
 	INSERT INTO crawler.exact_pending (fingerprint, since, was)

@@ -1,4 +1,4 @@
--- revise_letters.sql: change why and when events were refused that are dead letters of a relay.
+-- revise_letters.sql: change the reasons and times of dead letters of a relay.
 -- $1  crawl   $2  name of the relay
 -- $3  ids of events   $4  reasons   $5  times, index for index; ids are distinct
 UPDATE crawler.dead_letter AS d

@@ -1,3 +1,3 @@
--- schema_version.sql: the newest migration that a database has had, 0 for none.
+-- schema_version.sql: the number of the newest migration that was applied, or 0 for none.
 SELECT coalesce(max(version_id) FILTER (WHERE is_applied), 0)
 FROM crawler.migration;

@@ -1,7 +1,7 @@
--- stale.sql: take up keys that have been pending for long; no other relay gets them for as long.
--- $1  for how long   $2  how many   $3  time, null for the server's
--- Pending keys are locked in the order of their fingerprints, as everywhere: to
--- lock a row that was updated since the snapshot can wait, even with SKIP LOCKED.
+-- stale.sql: return keys that have been pending for some time. No other relay gets them until as much time has passed.
+-- $1  how long they have been pending at least   $2  maximum number   $3  time, null for the server's
+-- Pending keys are locked in the order of their fingerprints, as everywhere. That is necessary
+-- even with SKIP LOCKED, which can wait to lock a row that was updated since the snapshot.
 WITH oldest AS (
 	SELECT fingerprint
 	FROM crawler.exact_pending

@@ -1,4 +1,4 @@
--- status.sql: where one key is.
+-- status.sql: the state of one key.
 -- $1  fingerprint   $2  time, null for the server's
 SELECT k.round, k.class, k.outcome, k.http, k.expires - coalesce($2::timestamptz, now()), p.fingerprint IS NOT NULL
 FROM crawler.exact_key AS k

@@ -1,8 +1,8 @@
--- sweep.sql: forget the finished keys whose window is over, those first that have been longest.
--- What is locked is left for another time, and of two callers one finds nothing to
--- do. Keys are locked in the order of their fingerprints, as everywhere: to lock a
--- row that was updated since the snapshot can wait, even with SKIP LOCKED.
--- $1  crawl   $2  how many   $3  time, null for the server's
+-- sweep.sql: delete finished keys whose window is over, beginning with the earliest end of a window.
+-- It leaves out keys that are locked. If two callers sweep at once, one of them deletes
+-- nothing. Keys are locked in the order of their fingerprints, as everywhere. That is necessary
+-- even with SKIP LOCKED, which can wait to lock a row that was updated since the snapshot.
+-- $1  crawl   $2  maximum number   $3  time, null for the server's
 WITH turn AS (
 	SELECT id
 	FROM crawler.crawl

@@ -1,5 +1,6 @@
--- withdraw.sql: take pending keys back: forget them or, in a later round, make them what they were.
--- Behind lock_keys.sql in its transaction.
+-- withdraw.sql: revert the decision that pending keys are new.
+-- It deletes them or, in a later round, restores the finished keys that they were.
+-- It runs after lock_keys.sql in the same transaction.
 -- $1  fingerprints   $2  rounds, index for index
 WITH mine AS (
 	SELECT p.fingerprint

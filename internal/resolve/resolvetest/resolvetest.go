@@ -1,5 +1,5 @@
-// Package resolvetest is a DNS server for tests, which says what a test wants
-// it to say. It listens on the loopback and forwards nothing.
+// Package resolvetest has a DNS server for tests, whose answers the test chooses. It
+// listens on the loopback interface and forwards nothing.
 package resolvetest
 
 import (
@@ -14,14 +14,14 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Answer says which addresses a name has: none means that there is no such
-// name. asked is how often the name was looked up before, so that it can
-// change. It is called from one goroutine at a time.
+// Answer returns the addresses of a name; none means that the name does not exist. asked
+// is the number of earlier look-ups of the name, so that the answer can change. It is
+// called from one goroutine at a time.
 type Answer func(name string, asked int) []netip.Addr
 
 // Server is a DNS server.
 type Server struct {
-	Addr string // where it listens, as in resolve.Config.Server
+	Addr string // the address on which it listens, for resolve.Config.Server
 
 	answer  Answer
 	delay   atomic.Int64 // in ns
@@ -30,10 +30,10 @@ type Server struct {
 	asked   map[dnsmessage.Question]int
 }
 
-// Delay makes each later answer d late.
+// Delay delays each later answer by d.
 func (s *Server) Delay(d time.Duration) { s.delay.Store(int64(d)) }
 
-// Refuse makes the server answer SERVFAIL, or no longer.
+// Refuse sets whether the server answers with SERVFAIL.
 func (s *Server) Refuse(refuse bool) { s.refuses.Store(refuse) }
 
 // Serve starts a server that ends with the test.
@@ -96,7 +96,7 @@ func (s *Server) run(conn net.PacketConn, stop <-chan struct{}, running *sync.Wa
 		}
 		delay := time.Duration(s.delay.Load())
 		if delay == 0 {
-			_, _ = conn.WriteTo(packed, from) // a client without an answer asks again
+			_, _ = conn.WriteTo(packed, from) // on error the client gets no answer and asks again
 			continue
 		}
 		running.Go(func() {
@@ -109,7 +109,7 @@ func (s *Server) run(conn net.PacketConn, stop <-chan struct{}, running *sync.Wa
 	}
 }
 
-// reply answers one question. A look-up asks one for each family.
+// reply answers one question. A look-up sends one question for each address family.
 func (s *Server) reply(id uint16, question dnsmessage.Question) dnsmessage.Message {
 	s.mu.Lock()
 	asked := s.asked[question]
