@@ -4,15 +4,22 @@ import (
 	"testing"
 
 	"github.com/bloomfrontier/crawler/frontier"
+	"github.com/bloomfrontier/crawler/internal/exact"
 )
 
 // TestRecordsHaveTheirClass: the record of an exact URL names its class, and
-// the record of a bulk URL has none.
+// the record of a bulk URL has none. The class of a rule that has no fixed class is
+// the rule's name.
 func TestRecordsHaveTheirClass(t *testing.T) {
+	rules, err := exact.NewRules(exact.Rule{Text: "seeds"}, exact.Rule{Text: "host=*.test"}, exact.Rule{Name: "prices", Text: "re=price"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for class, want := range map[frontier.Class]string{
 		frontier.Bulk: "", frontier.Exact: "exact", frontier.Sitemap: "sitemap", frontier.Listed: "listed",
+		frontier.Listed + 1: "host=*.test", frontier.Listed + 2: "prices",
 	} {
-		var h holding
+		h := holding{Crawl: &Crawl{exact: rules}}
 		if got := h.newRecord(frontier.Item{Class: class}, h.deadline).Class; got != want {
 			t.Errorf("the record of an item of class %v has class %q, want %q", class, got, want)
 		}

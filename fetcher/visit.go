@@ -129,7 +129,10 @@ func (h *holding) newRecord(item frontier.Item, at time.Time) *record.Record {
 		Round: int(item.Round), FetchedAt: at.UTC().Truncate(time.Millisecond),
 		ID: hex.EncodeToString(item.Fingerprint[:8]), Item: item.Fingerprint, Lease: h.lease.ID,
 	}
-	if item.Class != frontier.Bulk {
+	if item.Class > frontier.Listed {
+		r.Class = h.exact.Name(item.Class) // such a class has no name of its own
+	}
+	if item.Class != frontier.Bulk && r.Class == "" {
 		r.Class = item.Class.String()
 	}
 	if item.Referrer != (frontier.Referrer{}) {

@@ -93,11 +93,9 @@ var known = map[string]field{
 	"host": {has: hasHost, valid: func(value string) bool { return value != "" }},
 	"class": {
 		has:   func(r *fields, value string) bool { return r.Class == value },
-		valid: func(value string) bool { return slices.Contains(classes, value) },
+		valid: func(value string) bool { return value != "" }, // rules of --exact name classes, too
 	},
 }
-
-var classes = []string{frontier.Bulk.String(), frontier.Exact.String(), frontier.Sitemap.String(), frontier.Listed.String()}
 
 func hasHost(r *fields, value string) bool {
 	if parent, wild := strings.CutPrefix(value, "*."); wild {

@@ -36,6 +36,7 @@ func TestParse(t *testing.T) {
 		{"", "class=exact,sitemap", "s"},
 		{"page.done", "class=bulk", "p"},
 		{"page.failed", "class=exact", ""},
+		{"", "class!=host=*.test,exact", "pf"},
 	} {
 		keep, err := filter.Parse(strings.Fields(tc.types), strings.Fields(tc.filters))
 		if err != nil {
